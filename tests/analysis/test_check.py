@@ -11,7 +11,7 @@ from click.testing import CliRunner
 import servonode
 from servonode.cli.create import make
 from servonode.cli.main import main
-from servonode.closed_loop.controller_section import ProgramRefused
+from servonode.closed_loop.launch_error import ProgramRefused
 
 REVERSING = {
     "target__x": "-0.3*t",

@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from servonode.closed_loop import launch_file, launch_keys
-from servonode.closed_loop.launch_file import LaunchError, check_names, packaged, per_name, read_launch
+from servonode.closed_loop.launch_error import check_names, per_name, worded
+from servonode.closed_loop.launch_file import LaunchError, packaged, read_launch
 from servonode.closed_loop.launch_keys import LaunchFile
 
 SMALL = """# Watch for: the robot settles behind the target.
@@ -465,23 +466,22 @@ def test_an_override_that_does_not_fit_is_named_as_one(
 
 
 def test_a_name_that_is_not_valid_gives_the_nearest_and_the_list() -> None:
-    check_names("a.toml", "plant.initial", ["x"], ("x", "phi"))
-    with pytest.raises(
-        LaunchError, match=r"a\.toml \[plant\.initial\] ph: unknown name; did you mean phi\? Choose phi or x"
-    ):
-        check_names("a.toml", "plant.initial", {"x": 1, "ph": 2}, ("x", "phi"))
-    with pytest.raises(LaunchError, match=r"choose nothing"):
-        check_names("a.toml", "plant.initial", ["x"], ())
+    check_names("plant.initial", ["x"], ("x", "phi"))
+    text = r"a\.toml \[plant\.initial\] ph: unknown name; did you mean phi\? Choose phi or x"
+    with pytest.raises(LaunchError, match=text), worded("a.toml"):
+        check_names("plant.initial", {"x": 1, "ph": 2}, ("x", "phi"))
+    with pytest.raises(LaunchError, match=r"choose nothing"), worded("a.toml"):
+        check_names("plant.initial", ["x"], ())
 
 
 def test_a_number_stands_for_all_names_and_a_table_for_those_it_names() -> None:
     def expand(value: float | dict[str, float] | None) -> tuple[float, ...]:
-        return per_name("a.toml", "plant.actuator", "limit", value, ("left", "right"), math.inf)
+        return per_name("plant.actuator", "limit", value, ("left", "right"), math.inf)
 
     assert expand(2) == (2.0, 2.0)
     assert expand(None) == (math.inf, math.inf)
     assert expand({"right": 3}) == (math.inf, 3.0)
-    with pytest.raises(LaunchError, match=r"\[plant\.actuator\.limit\] lft: .*did you mean left\?"):
+    with pytest.raises(LaunchError, match=r"\[plant\.actuator\.limit\] lft: .*did you mean left\?"), worded("a.toml"):
         expand({"lft": 3})
 
 

@@ -21,7 +21,7 @@ import pytest
 import servonode
 from servonode.bus import Applied, BusError, Setup, State, Status
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
-from servonode.closed_loop.driver_checks import check_free, remarks
+from servonode.closed_loop.connection import connection_of
 from servonode.closed_loop.launch_file import LaunchError, read_launch
 from servonode.mechanics.description import unpacked
 from servonode.nodes.driver import driven_plant
@@ -481,7 +481,7 @@ def test_a_missing_port_a_forbidden_one_and_a_missing_extra_are_told_before_a_ru
 ) -> None:
     launch = read_launch("trailer_pursuit_serial", [f'plant.device.port="{tmp_path}/none"'])
     with pytest.raises(LaunchError, match=r"\[plant.device\] port: there is no serial port .*none; plug the board in"):
-        check_free(launch, "diff_drive_trailer")
+        connection_of(launch).check_free("diff_drive_trailer")
     assert f"{tmp_path} is not a serial port" in port_problem(str(tmp_path))
     with terminal() as (_, port):
         monkeypatch.setattr(os, "access", lambda *_: False)
@@ -521,7 +521,7 @@ def test_a_network_that_others_reach_is_warned_of(closed_loop: ClosedLoop) -> No
     said = ["plant.device.address='192.168.4.1:9875'", "plant.device.open_network=true"]
     wide = resolve(read_launch(LAUNCH, said), strict=False)
     for loop, who in ((closed_loop, "any user of this computer"), (wide, "every computer of that network")):
-        assert any(f"{who} can send packets to" in each for each in remarks(loop.launch, loop.machine, loop.start))
+        assert any(f"{who} can send packets to" in each for each in loop.connection.remarks(loop.machine, loop.start))
 
 
 def test_datagrams_of_a_stranger_are_counted_and_not_read(closed_loop: ClosedLoop) -> None:

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 import servonode
-from servonode.closed_loop.driver_checks import check_traffic, traffic
 from servonode.closed_loop.launch_file import LaunchError
 from servonode.plants.drivers.line_traffic import SHARE, Traffic
 
@@ -14,7 +13,7 @@ LAUNCH = "trailer_pursuit_serial"  # 8 states, 2 inputs, a plant step of 1 ms an
 
 def of(baud: int, **more: Any) -> tuple[Traffic, Any]:
     loop = servonode.load(LAUNCH, plant__device__baud=baud, **more)
-    found = traffic(loop.closed_loop.launch, loop.machine, 0)
+    found = loop.closed_loop.traffic
     assert found is not None
     return found, loop
 
@@ -33,7 +32,7 @@ def test_what_a_line_cannot_carry_is_refused_with_the_rate_that_would(baud: int,
     found, loop = of(baud)
     assert f"set plant.device.baud = {enough} here and in the firmware" in found.problem()
     with pytest.raises(LaunchError, match=r"\[plant.device\] baud: a line of") as caught:
-        check_traffic(loop.closed_loop.launch, loop.machine, 0)
+        loop.closed_loop.check_traffic()
     assert caught.value.exit_code == 2
     report = loop.check()
     assert report.verdict == "no"
@@ -48,6 +47,6 @@ def test_a_rate_that_is_asked_for_is_kept_and_judged() -> None:
 
 def test_a_network_has_no_baud_rate_and_the_machine_chooses() -> None:
     loop = servonode.load("trailer_pursuit_udp")
-    found = traffic(loop.closed_loop.launch, loop.machine, 0)
+    found = loop.closed_loop.traffic
     assert found is not None
     assert (found.state_every, found.problem()) == (0, "")

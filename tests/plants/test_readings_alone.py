@@ -11,7 +11,6 @@ from msgspec import UNSET
 
 from servonode.bus import Applied, Message, Setup, State
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
-from servonode.closed_loop.driver_checks import remarks
 from servonode.closed_loop.launch_file import LaunchError, read_launch
 from servonode.mechanics.description import packed
 from servonode.nodes.driver import driven_plant
@@ -490,7 +489,7 @@ def test_readings_alone_need_an_estimator_and_a_driver_that_can_do_with_them() -
         resolve(read_launch("trailer_pursuit", words), strict=False)
     own = resolve(read_launch("trailer_pursuit", [*ESTIMATED]), strict=False)
     assert own.device_estimate is None
-    assert any("plant.device.sends is not used" in each for each in remarks(own.launch, own.machine, own.start))
+    assert any("plant.device.sends is not used" in each for each in own.connection.remarks(own.machine, own.start))
 
 
 @pytest.mark.parametrize(
@@ -536,5 +535,5 @@ def test_firmware_that_knows_no_state_is_sent_no_brake_of_states(loop: ClosedLoo
     transport: Any = Board(loop)
     brakes = [PacketLink(transport, loop.machine, loop.start, sensors=each).safe.any() for each in ((), SENSORS)]
     assert brakes == [True, False]
-    found = remarks(loop.launch, loop.machine, loop.start)
+    found = loop.connection.remarks(loop.machine, loop.start)
     assert any("firmware that sends only readings has no state for the safe action" in each for each in found)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,9 +9,8 @@ import pytest
 import sympy
 from numpy.testing import assert_allclose
 
-from servonode.closed_loop.launch_file import LaunchError
-from servonode.closed_loop.launch_keys import LaunchFile, Plant, Run
 from servonode.closed_loop.machine_section import check_safe_action
+from servonode.errors import StatementError
 from servonode.mechanics.machine import Machine
 from servonode.plants import PLANTS
 from servonode.plants.limits import Limits, limited
@@ -229,9 +227,8 @@ class Turned(Machine):
 
 def tried(case: MachineCase, machine: Machine, step_ns: int = STEP_NS, most: float = np.inf) -> None:
     """Put the safe action through the check before a start; the absolute angles start away from the upright."""
-    launch = launch_of(case, step_ns)
     start = machine.state({"theta": 0.2, "sigma": 0.1} if case.name == "snowboarder" else {})
-    check_safe_action(launch, machine, start, np.full(machine.n_inputs, most), 1)
+    check_safe_action(machine, start, np.full(machine.n_inputs, most), 1, step_ns, "rk4")
 
 
 @pytest.mark.parametrize("step_ns", [STEP_NS, 10 * STEP_NS])
@@ -244,27 +241,18 @@ def test_the_safe_actions_pass_the_check_before_a_start(case: MachineCase, step_
 @every_brake
 def test_a_wrong_sign_is_refused_before_the_start(case: MachineCase) -> None:
     for most in (np.inf, 0.1):
-        with pytest.raises(LaunchError, match="adds energy"):
+        with pytest.raises(StatementError, match="adds energy"):
             tried(case, Turned(case.machine, np.full(case.machine.n_inputs, -1.0)), STEP_NS, most)
 
 
 @every_brake
 def test_a_wrong_sign_of_one_input_is_refused_too(case: MachineCase) -> None:
     for signs in 1.0 - 2.0 * np.eye(case.machine.n_inputs):
-        with pytest.raises(LaunchError, match="adds energy"):
+        with pytest.raises(StatementError, match="adds energy"):
             tried(case, Turned(case.machine, signs))
 
 
 @every_brake
 def test_a_brake_too_strong_for_the_step_is_refused(case: MachineCase) -> None:
-    with pytest.raises(LaunchError, match="shorten the step or reduce the brake"):
+    with pytest.raises(StatementError, match="shorten the step or reduce the brake"):
         tried(case, Turned(case.machine, np.full(case.machine.n_inputs, 1e4)))
-
-
-def launch_of(case: MachineCase, step_ns: int) -> LaunchFile:
-    """A launch of this machine alone."""
-    return LaunchFile(
-        run=Run(duration=1.0), plant=Plant(machine=case.name, settings=dict(case.settings)), path=Path("x.toml"),
-        file="x.toml", name="x", step_ns=step_ns, duration_ns=10**9, steps=10**9 // step_ns, period_ns=None,
-        steps_per_period=None,
-    )  # fmt: skip

@@ -21,10 +21,8 @@ from servonode.acceptance.protocol_judges import LATE_S, Finding, acts_itself
 from servonode.acceptance.protocol_wires import LinkWire, NobodyThere, Wire
 from servonode.bus import State
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.closed_loop.driver_checks import check_traffic, stated
 from servonode.plants.drivers import DRIVERS
 from servonode.plants.drivers.driver import DriverError
-from servonode.plants.drivers.installed import find_driver
 from servonode.plants.drivers.packet_link import PacketLink, Transport, machine_start
 from servonode.plants.drivers.terms import Clock
 
@@ -65,7 +63,7 @@ def accept(closed_loop: ClosedLoop, plan: Plan | None = None) -> AcceptReport:
         DriverError: the port is missing.
     """
     launch = closed_loop.launch
-    driver, said = find_driver(launch.plant.driver), stated(launch)
+    driver, said = closed_loop.driver, closed_loop.connection.stated
     if driver.transport is None:
         able = " or ".join(f'"{each.name}"' for each in DRIVERS.values() if each.transport)
         text = f'"{driver.name}" does not reach firmware; take {able} (--set plant.driver=...)'
@@ -81,7 +79,7 @@ def accept_over(
     law = closed_loop.device_law
     estimate = closed_loop.device_estimate
     sensors = estimate.sensors if estimate else ()
-    every = check_traffic(closed_loop.launch, closed_loop.machine, law.n_goal if law else 0)
+    every = closed_loop.check_traffic()
     link = PacketLink(transport, closed_loop.machine, closed_loop.start, law=law, sensors=sensors, state_every=every)
     report = AcceptReport(closed_loop.machine.description.name, transport.place)
     with Host(closed_loop, wire_of(link), clock) as host:

@@ -28,7 +28,7 @@ from servonode.acceptance.protocol_judges import (
 from servonode.acceptance.protocol_wires import NobodyThere, ZmqWire
 from servonode.bus import check_address
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
-from servonode.closed_loop.driver_checks import driver_addresses
+from servonode.closed_loop.connection import connection_of
 from servonode.closed_loop.launch_file import launch_of_table, read_launch
 from servonode.errors import ServonodeError
 
@@ -127,7 +127,7 @@ def both_addresses(closed_loop: ClosedLoop, given: Sequence[str]) -> list[str]:
     if not given:
         launch = closed_loop.launch
         outside = structs.replace(launch, plant=structs.replace(launch.plant, driver="external"))
-        return list(driver_addresses(outside, closed_loop.machine.description.name))
+        return list(connection_of(outside).addresses(closed_loop.machine.description.name))
     addresses = list(given) if len(given) > 1 else _pair_of(given[0])
     for address in addresses:
         if problem := check_address(address):

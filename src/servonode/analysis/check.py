@@ -10,7 +10,6 @@ from servonode.analysis.aftermath import actions
 from servonode.analysis.dry_run import dry_run
 from servonode.analysis.unit_checks import judge_units
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.closed_loop.driver_checks import remarks, traffic
 from servonode.closed_loop.static_checks import Examination, Finding
 from servonode.controllers import ServoLaw
 from servonode.tables import Row, Tabular, several
@@ -105,10 +104,9 @@ def report(closed_loop: ClosedLoop) -> Report:
         found.add("good", "kinematics", f"{text}60 digits, not by a proof")
     for text in closed_loop.machine.warnings(0.0, closed_loop.start, u):
         found.add("warn", "start", text)
-    for text in remarks(launch, closed_loop.machine, closed_loop.start):
+    for text in closed_loop.connection.remarks(closed_loop.machine, closed_loop.start):
         found.add("warn", "device", text)
-    own_law = closed_loop.device_law
-    line = traffic(launch, closed_loop.machine, own_law.n_goal if own_law else 0)
+    line = closed_loop.traffic
     if line is not None and (problem := line.problem()):
         found.add("refuse", "device", problem)
     if closed_loop.safety.unlimited:

@@ -20,7 +20,7 @@ from servonode.analysis.sampled_loop import judge_sampling
 from servonode.analysis.zero_dynamics import judge
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.controller_section import Control
-from servonode.closed_loop.static_checks import Examination, Level, total_delay
+from servonode.closed_loop.static_checks import Examination, Level
 from servonode.controllers import ServoLaw
 from servonode.mechanics import discrete
 from servonode.mechanics.stabilize import UnstableGains
@@ -98,7 +98,8 @@ def _beginning(closed_loop: ClosedLoop) -> ClosedLoop:
         return closed_loop
     time_ns = steps * launch.step_ns
     run = msgspec.structs.replace(launch.run, duration=time_ns / 1e9)
-    return replace(closed_loop, launch=msgspec.structs.replace(launch, run=run, duration_ns=time_ns, steps=steps))
+    times = msgspec.structs.replace(launch.times, duration_ns=time_ns)
+    return replace(closed_loop, launch=msgspec.structs.replace(launch, run=run, times=times))
 
 
 def _peaks(closed_loop: ClosedLoop, run: Run) -> dict[str, Any]:
@@ -209,7 +210,7 @@ def _along(closed_loop: ClosedLoop, control: Control, run: Run, found: Examinati
     try:
         steady = largest
         if law.description.extension is None:
-            steady = discrete.steady_hold_residual(control.gains, period, total_delay(launch), largest)
+            steady = discrete.steady_hold_residual(control.gains, period, control.delay, largest)
     except (UnstableGains, np.linalg.LinAlgError):
         return
     names = [each.name for each in law.description.residuals]
@@ -241,7 +242,7 @@ def _hold_effect(closed_loop: ClosedLoop, control: Control, before: _Held, after
     """How fast f^(r) drifts under the held inputs; of a law with an extension what they leave of the residuals."""
     law = control.law
     if law.description.extension is not None:
-        late = (after.wanted - before.wanted) * (0.5 + total_delay(closed_loop.launch))
+        late = (after.wanted - before.wanted) * (0.5 + control.delay)
         return left_by_held_inputs(control, closed_loop.machine, before.t, before.x, before.y, late)
     ends = [_top_derivative(law, each.t, each.x, each.u, each.y) for each in (before, after)]
     assert closed_loop.launch.period_ns is not None
@@ -263,7 +264,7 @@ def _noise(closed_loop: ClosedLoop, control: Control, found: Examination) -> Non
     law, launch = control.law, closed_loop.launch
     assert launch.period_ns is not None
     y, slopes = closed_loop.goal(0.0), []
-    period, delay = launch.period_ns / 1e9, total_delay(launch)
+    period, delay = launch.period_ns / 1e9, control.delay
     names = [each.name for each in law.description.residuals]
     if law.description.extension is not None:
         s_f = noise_of_demand(control, closed_loop.start, y, noise)

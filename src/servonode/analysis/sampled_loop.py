@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.analysis.internal_motion import Linearised
-from servonode.closed_loop.static_checks import Examination, total_delay
+from servonode.closed_loop.static_checks import Examination
 from servonode.simulation.continuous_loop import SIDE, ContinuousLoop
 
 Array = npt.NDArray[np.float64]
@@ -20,13 +20,13 @@ GROWS = 1e-4  # above 1 by which an eigenvalue of a period must be to count as g
 
 def judge_sampling(loop: ContinuousLoop, at: Linearised, passive: Sequence[str], found: Examination) -> None:
     """Add what one period makes of perturbations of an equilibrium, where the program states its inputs."""
-    launch = loop.closed_loop.launch
-    assert launch.period_ns is not None
+    control = loop.control
+    assert control is not None
     lively = [i for i, name in zip(loop.entries.tolist(), loop.names, strict=True) if name not in passive]
     radius = float(np.abs(np.linalg.eig(period_matrix(loop, at, lively))[0]).max(initial=0.0))
     found.numbers["sampled_radius"] = radius
-    delay = total_delay(launch)
-    text = f"largest eigenvalue of a period of {launch.period_ns / 1e9:g} s with a delay of {delay:g} periods: "
+    period, delay = control.times.period, control.delay
+    text = f"largest eigenvalue of a period of {period:g} s with a delay of {delay:g} periods: "
     text += f"{radius:.4g} (limit 1)"
     if radius > 1 + GROWS:
         found.add("refuse", "sampling", f"{text}; lower the feedback, or shorten period and delay")
@@ -39,7 +39,8 @@ def period_matrix(loop: ContinuousLoop, at: Linearised, lively: Sequence[int]) -
 
     A delay of a part of a period counts as a whole one.
     """
-    delay = math.ceil(total_delay(loop.closed_loop.launch) - 1e-9)
+    assert loop.control is not None
+    delay = math.ceil(loop.control.delay - 1e-9)
     waiting = np.tile(loop.inputs(at.time, at.state), delay)
     size = len(lively) + len(waiting)
     columns = []

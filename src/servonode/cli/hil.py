@@ -37,7 +37,7 @@ def header(file: str, overrides: tuple[str, ...], no_code: bool) -> None:
     closed_loop = verb.resolved(file, overrides, no_code, strict=False)
     launch = closed_loop.launch
     prefix = c_prefix(launch.name)
-    lines = law_header(launch, closed_loop.control, closed_loop.estimation, f"{prefix}_law")
+    lines = law_header(closed_loop.control, closed_loop.estimation, f"{prefix}_law")
     sensing = _sensing(closed_loop)
     lines += sensors_header(sensing, prefix) if sensing else []
     text = firmware_header(closed_loop.machine, closed_loop.start, launch.step_ns, f"{prefix}_plant_step", lines)
@@ -67,14 +67,15 @@ def sensors(file: str, overrides: tuple[str, ...], no_code: bool) -> None:
 
 def _sensing(closed_loop: "ClosedLoop") -> "Sensing | None":
     """The sensors of the machine; None where it defines none, or they cannot be simulated."""
-    from servonode.closed_loop.estimation import all_sensing
-    from servonode.closed_loop.launch_file import LaunchError
+    from servonode.closed_loop.estimation import sensing_of
+    from servonode.errors import StatementError
 
     if not closed_loop.machine.description.sensors:
         return None
+    launch = closed_loop.launch
     try:
-        return all_sensing(closed_loop.launch, closed_loop.source, closed_loop.machine)
-    except LaunchError:
+        return sensing_of(launch.plant, closed_loop.source, closed_loop.machine, launch.times, launch.run.seed)
+    except StatementError:
         return None
 
 

@@ -32,7 +32,7 @@ def list_(what: str | None, as_json: bool) -> None:
 def _found(kind: str) -> dict[str, Any]:
     """What there is of a kind: name -> one line; programs by machine; of drivers summary and origin."""
     if kind == "drivers":
-        from servonode.closed_loop.driver_checks import known_drivers
+        from servonode.closed_loop.connection import known_drivers
 
         return known_drivers()
     if kind == "programs":

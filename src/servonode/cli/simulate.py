@@ -113,7 +113,7 @@ def check(file: str, overrides: tuple[str, ...], no_code: bool, as_json: bool) -
     """Check FILE before power-on, and explain the result."""
     from servonode.analysis.check import report, structure
     from servonode.cli.console import check_text, refused_text
-    from servonode.closed_loop.controller_section import ProgramRefused
+    from servonode.closed_loop.launch_error import ProgramRefused
 
     try:
         result = report(verb.resolved(file, overrides, no_code, strict=False))

@@ -4,18 +4,19 @@ Every name and number of the launch file is checked here against the machine and
 is one LaunchError, before anything moves.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from servonode.bus.loopback import check_telemetry
+from servonode.closed_loop.connection import Connection, connection_of
 from servonode.closed_loop.controller_section import (
     Control,
     DerivedLaw,
-    ProgramRefused,
     derived_law,
     no_targets,
     program_source,
@@ -23,13 +24,13 @@ from servonode.closed_loop.controller_section import (
 )
 from servonode.closed_loop.device_law import check_device_law, law_terms
 from servonode.closed_loop.device_readings import check_device_readings, estimate_terms, sends_readings
-from servonode.closed_loop.driver_checks import check_driver, driver_addresses, stated
 from servonode.closed_loop.effects import actuator_effects, sensor_effects
 from servonode.closed_loop.estimation import Estimation, Sensing, estimation_of, sensing_of
 from servonode.closed_loop.goals import jumps
 from servonode.closed_loop.inversion import inverted
 from servonode.closed_loop.inversion_findings import examine_inversion
-from servonode.closed_loop.launch_file import LaunchError, with_values, worded
+from servonode.closed_loop.launch_error import KeyRefused, LaunchError, ProgramUnfit, stated_in, worded
+from servonode.closed_loop.launch_file import with_values
 from servonode.closed_loop.launch_keys import Actuator, LaunchFile
 from servonode.closed_loop.live_goals import LiveGoal
 from servonode.closed_loop.machine_section import (
@@ -40,9 +41,9 @@ from servonode.closed_loop.machine_section import (
     possible_initial_state,
     with_given,
 )
-from servonode.closed_loop.preparation import preparation_of, prepared
+from servonode.closed_loop.preparation import completed, preparation_of
 from servonode.closed_loop.safety_settings import SafetySettings, safety_settings
-from servonode.closed_loop.start_on_program import program_start, wants_program_start
+from servonode.closed_loop.start_on_program import wants_program_start
 from servonode.closed_loop.static_checks import Examination, examine, singular_at_rest
 from servonode.closed_loop.trust import refuse_code
 from servonode.closed_loop.watches import check_watches
@@ -54,7 +55,6 @@ from servonode.mechanics.machine import Machine
 from servonode.plants import MachineSource
 from servonode.plants.drivers.driver import Driver, MotionContext
 from servonode.plants.drivers.estimated import EstimateTerms
-from servonode.plants.drivers.installed import find_driver
 from servonode.plants.drivers.terms import LawTerms
 from servonode.plants.effects import ActuatorEffects, SensorEffects
 from servonode.plants.prepare import Preparation
@@ -62,12 +62,15 @@ from servonode.plants.sensors import SensorSuite
 from servonode.plants.simulated import Motion, SimulatedPlant
 from servonode.tables import Row, Tabular, named, several, valued
 
+if TYPE_CHECKING:
+    from servonode.plants.drivers.line_traffic import Traffic
+
 Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Derived:
-    """What of a launch file is derived and compiled, for whatever numbers: machine and law have their defaults."""
+    """The compiled parts of a launch file, for whatever numbers: machine and law have their defaults."""
 
     stated: LaunchFile  # as it was read, before the machine prepared anything
     source: MachineSource
@@ -123,12 +126,12 @@ class ClosedLoop(Tabular):
     @property
     def device_law(self) -> LawTerms | None:
         """On what terms the law acts that is in the machine's firmware; None: it does not, or the run only observes."""
-        return None if self.readonly else law_terms(self.launch, self.control, self.safety.limits.value)
+        return None if self.readonly else law_terms(self.launch.plant, self.control, self.safety.limits.value)
 
     @property
     def device_estimate(self) -> EstimateTerms | None:
         """On what terms the plant node estimates the state of a machine that sends readings alone, else None."""
-        return estimate_terms(self.launch, self.estimation)
+        return estimate_terms(self.launch.plant, self.estimation)
 
     @property
     def targets(self) -> Signals:
@@ -147,8 +150,32 @@ class ClosedLoop(Tabular):
             raise LaunchError(self.launch.file, f"target.{each.name}", "topic", f'{text}--set target.{each.name}="t"')
 
     @property
+    def connection(self) -> Connection:
+        """How its driver reaches the machine."""
+        return connection_of(self.launch)
+
+    @property
     def driver(self) -> Driver:
-        return find_driver(self.launch.plant.driver)
+        return self.connection.driver
+
+    @property
+    def traffic(self) -> "Traffic | None":
+        """The traffic of a run with a machine that speaks packets; None: it does not, or time stands still for it."""
+        law, estimator = self.device_law, self.launch.estimator
+        used = estimator.sensors if estimator else None
+        n_sensors = len(self.machine.description.sensors if used is None else used)
+        return self.connection.traffic(self.machine, law.n_goal if law else 0, n_sensors)
+
+    def check_traffic(self) -> int:
+        """Plant steps between two states of the machine, 0 where it chooses.
+
+        Raises:
+            LaunchError: its line is too slow.
+        """
+        found = self.traffic
+        if found is not None and (problem := found.problem()):
+            raise LaunchError(self.launch.file, "plant.device", "baud", problem)
+        return found.state_every if found else 0
 
     @property
     def residuals(self) -> tuple[Quantity, ...]:
@@ -165,8 +192,8 @@ class ClosedLoop(Tabular):
         launch, motion = self.launch, self.driver.motion
         if motion is None:
             return None
-        context = MotionContext(self.machine, self.source, self.start, launch.step_ns, stated(launch))
-        with worded(launch.file, "plant", "driver"):
+        context = MotionContext(self.machine, self.source, self.start, launch.step_ns, self.connection.stated)
+        with worded(launch.file), stated_in("plant", "driver"):
             return motion(context)
 
     def plant(self) -> SimulatedPlant:
@@ -213,41 +240,29 @@ def resolve(launch: LaunchFile, strict: bool = True, code: bool = True) -> Close
         LaunchError: something in the launch file does not fit; ProgramRefused: the check failed.
         CacheError: the kernel cache cannot be read or written.
     """
-    if not code:
-        refuse_code(launch)
-    with derived_once():
-        return _resolved(launch, strict)
-
-
-def _resolved(launch: LaunchFile, strict: bool) -> ClosedLoop:
-    check_driver(launch)
-    check_watches(launch)
-    _check_telemetry(launch)
-    source = plant_source(launch)
-    preparation = preparation_of(launch, source)
-    loaded = load(launch, source)  # once; from here on only its parameters differ
-    plant = _plant(launch, source, preparation, loaded)
-    driver_addresses(launch, loaded.description.name)
-    program = program_source(launch)
-    law = derived_law(plant.launch, program, source, loaded) if program else None
-    try:
-        closed_loop = _settled(Derived(launch, source, preparation, loaded, law), plant)
-        if strict:
-            closed_loop.safety.check_limits(closed_loop.launch)
-        found = _examined(closed_loop)
-    except ProgramRefused as refusal:
-        refusal.law = law.law if law else None
-        raise
-    if strict and found.refusals:
-        first = found.refusals[0]
-        raise ProgramRefused(launch.file, "controller", None, f"{first.subject}: {first.text}")
+    plant, controller = launch.plant, launch.controller
+    with worded(launch.file), derived_once():
+        if not code:
+            refuse_code(plant.machine, controller.program if controller else None)
+        connection_of(launch).check()
+        check_watches(plant, launch.run)
+        _check_telemetry(launch.run.telemetry)
+        source = plant_source(plant, launch.path.parent)
+        preparation = preparation_of(plant, source)
+        machine = load(source)  # once; from here on only its parameters differ
+        complete = completed(launch, source, preparation, machine)
+        at_start = _at_start(complete, source, machine)
+        connection_of(launch).addresses(machine.description.name)
+        law = _law(complete, source, machine)
+        with _refused_with(law):
+            closed_loop = _assembled(Derived(launch, source, preparation, machine, law), complete, *at_start)
+            if strict:
+                closed_loop.safety.check_limits()
+            found = _examined(closed_loop)
+            if strict and found.refusals:
+                first = found.refusals[0]
+                raise ProgramUnfit("controller", None, f"{first.subject}: {first.text}")
     return replace(closed_loop, examination=found)
-
-
-def _check_telemetry(launch: LaunchFile) -> None:
-    address = launch.run.telemetry
-    if address is not None and (problem := check_telemetry(address)):
-        raise LaunchError(launch.file, "run", "telemetry", problem)
 
 
 def observing(closed_loop: ClosedLoop) -> ClosedLoop:
@@ -279,107 +294,134 @@ def varied(
     """
     derived = closed_loop.derived
     launch = with_values(derived.stated, initial, parameters, targets)
-    for name in parameters:
-        if isinstance(launch.plant.parameters[name], str) or name in derived.source.changes.varying:
-            text = (
-                "this change needs a new derivation of the machine; replace a number by a number, or load the launch "
-            )
-            text += "file with it"
-            raise LaunchError(launch.file, "plant.parameters", name, text)
-    plant = _plant(launch, derived.source, derived.preparation, derived.machine)
-    changed = _settled(derived, plant)
-    if changed.control is not None:
-        answer = _checked_start(changed.launch, changed.control, changed.start)
-        if answer.status:
-            text = f"at the initial state {changed.control.law.explain(answer)}"
-            raise ProgramRefused(launch.file, "plant.initial", None, text)
+    with worded(launch.file):
+        for name in parameters:
+            if isinstance(launch.plant.parameters[name], str) or name in derived.source.changes.varying:
+                text = "this change needs a new derivation of the machine; replace a number by a number, or load the "
+                raise KeyRefused("plant.parameters", name, f"{text}launch file with it")
+        complete = completed(launch, derived.source, derived.preparation, derived.machine)
+        changed = _assembled(derived, complete, *_at_start(complete, derived.source, derived.machine))
+        if changed.control is not None:
+            answer = _checked_start(changed.control, changed.start)
+            if answer.status:
+                text = f"at the initial state {changed.control.law.explain(answer)}"
+                raise ProgramUnfit("plant.initial", None, text)
     return replace(changed, examination=closed_loop.examination)
 
 
-@dataclass(frozen=True)
-class _Plant:
-    """The machine with its parameters and initial state, and the launch file as the machine has completed it."""
-
-    launch: LaunchFile
-    machine: Machine
-    start: Array
+def _check_telemetry(address: str | None) -> None:
+    if address is not None and (problem := check_telemetry(address)):
+        raise KeyRefused("run", "telemetry", problem)
 
 
-def _plant(launch: LaunchFile, source: MachineSource, preparation: Preparation | None, loaded: Machine) -> _Plant:
-    if preparation is not None:
-        launch = prepared(launch, source, preparation, loaded)
-    machine = with_given(launch, source, loaded, "plant.parameters", launch.plant.parameters)
-    _check_inputs(launch, machine)
-    machine.steps(launch.plant.integrator)  # loaded here, once for all nodes that are forked
-    return _Plant(launch, machine, machine.state(initial_states(launch, machine)))
+def _at_start(launch: LaunchFile, source: MachineSource, loaded: Machine) -> tuple[Machine, Array]:
+    """The machine with its parameters, and its initial state, of a completed launch file."""
+    plant = launch.plant
+    machine = with_given(source, loaded, "plant.parameters", plant.parameters, launch.times.duration)
+    if not machine.n_inputs:
+        what = f"machine {machine.description.name} has no inputs"
+        if launch.controller:
+            raise KeyRefused("controller", "program", f"{what}; leave [controller] out")
+        if plant.actuator != Actuator():
+            raise KeyRefused("plant.actuator", None, f"{what}; leave [plant.actuator] out")
+    machine.steps(plant.integrator)  # loaded here, once for all nodes that are forked
+    return machine, machine.state(initial_states(plant.initial, machine))
 
 
-def _settled(derived: Derived, plant: _Plant) -> ClosedLoop:
-    """Everything but the examination of the closed loop."""
-    launch, machine, start = plant.launch, plant.machine, plant.start
-    control = resolve_control(launch, derived.law) if derived.law else None
-    _check_unused(launch, control)
-    actuator, sensor = actuator_effects(launch, machine), sensor_effects(launch, machine)
-    if control is not None:
-        control, start = program_start(launch, control, start)
-        if launch.controller and launch.controller.inversion is not None:
-            control, start = inverted(launch, control, start)
-    safety = safety_settings(launch, machine, actuator)
-    start = possible_initial_state(launch, machine, start)
-    check_safe_action(launch, machine, start, np.array(safety.limits.value), safety.brake_steps)
-    sensing = sensing_of(launch, derived.source, machine)
-    estimation = estimation_of(launch, control, start, sends_readings(launch))
-    check_device_readings(launch, estimation)
-    settled = ClosedLoop(
+def _law(launch: LaunchFile, source: MachineSource, machine: Machine) -> DerivedLaw | None:
+    """The law of [controller], for whatever numbers; None without that section."""
+    controller, plant = launch.controller, launch.plant
+    if controller is None:
+        return None
+    program = program_source(controller, launch.target, plant.machine, launch.path.parent)
+    return derived_law(controller, plant, launch.times.duration, program, source, machine)
+
+
+@contextmanager
+def _refused_with(law: DerivedLaw | None) -> Iterator[None]:
+    """A program that is refused within is refused with its law."""
+    try:
+        yield
+    except ProgramUnfit as refusal:
+        refusal.law = law.law if law else None
+        raise
+
+
+def _assembled(derived: Derived, launch: LaunchFile, machine: Machine, start: Array) -> ClosedLoop:
+    """The closed loop, not yet examined, of the compiled parts and a completed launch file."""
+    plant, controller, times = launch.plant, launch.controller, launch.times
+    _check_unused(launch, derived.law)
+    control = None
+    if controller is not None and derived.law is not None:
+        control, start = resolve_control(derived.law, controller, launch.target, plant, launch.run.mode, times, start)
+        if controller.inversion is not None:
+            control, start = inverted(control, controller.inversion, launch.target, plant, start)
+    actuator = actuator_effects(plant.actuator, machine, times.step)
+    sensor = sensor_effects(plant.sensor, machine, times.step)
+    safety = safety_settings(plant, launch.run, launch.supervision, times, machine, actuator)
+    start = possible_initial_state(machine, start, plant.safety.faults)
+    limits = np.array(safety.limits.value)
+    check_safe_action(machine, start, limits, safety.brake_steps, times.step_ns, plant.integrator)
+    sensing = _sensing(launch, derived.source, machine)
+    estimation = _estimation(launch, control, start)
+    check_device_readings(plant, launch.supervision.plant != "never", estimation)
+    check_device_law(plant, control, estimation)
+    closed_loop = ClosedLoop(
         launch, derived, machine, control, start, actuator, sensor, safety, Examination(), sensing, estimation
     )
-    check_device_law(launch, control, estimation)
-    settled.motion()  # what cannot be moved is refused here, before anything runs
-    return settled
+    closed_loop.motion()  # what cannot be moved is refused here, before anything runs
+    return closed_loop
 
 
-def _check_unused(launch: LaunchFile, control: Control | None) -> None:
+def _check_unused(launch: LaunchFile, law: DerivedLaw | None) -> None:
     """Refuse what only a controller, or a program with residuals, would use."""
     again = {name: getattr(launch.supervision, name) for name in ("controller", "target")}
-    if control is None and set(again.values()) != {"never"}:
+    if law is None and set(again.values()) != {"never"}:
         name = next(name for name, policy in again.items() if policy != "never")
-        raise LaunchError(
-            launch.file, "supervision", name, "there is no [controller], so there is no such node; leave it out"
-        )
-    if launch.target and control is None:
-        text = "there is no [controller] that would use it"
-        raise LaunchError(launch.file, "target", next(iter(launch.target)), text)
-    if wants_program_start(launch) and not (control and control.law.n_s):
+        raise KeyRefused("supervision", name, "there is no [controller], so there is no such node; leave it out")
+    if launch.target and law is None:
+        raise KeyRefused("target", next(iter(launch.target)), "there is no [controller] that would use it")
+    if wants_program_start(launch.plant.initial) and not (law and law.law.n_s):
         text = "there is no program with residuals that could set the initial state; remove it"
-        raise LaunchError(launch.file, "plant.initial", "on_program", text)
+        raise KeyRefused("plant.initial", "on_program", text)
 
 
-def _check_inputs(launch: LaunchFile, machine: Machine) -> None:
-    """Refuse a controller, and drives, for a machine that has no inputs."""
-    if machine.n_inputs:
-        return
-    what = f"machine {machine.description.name} has no inputs"
-    if launch.controller:
-        raise LaunchError(launch.file, "controller", "program", f"{what}; leave [controller] out")
-    if launch.plant.actuator != Actuator():
-        raise LaunchError(launch.file, "plant.actuator", None, f"{what}; leave [plant.actuator] out")
+def _sensing(launch: LaunchFile, source: MachineSource, machine: Machine) -> Sensing | None:
+    """The sensors of the simulated machine; None where nobody reads them."""
+    if launch.estimator is None and not launch.plant.sensors:
+        return None
+    section = "estimator" if launch.estimator else "plant.sensors"
+    return sensing_of(launch.plant, source, machine, launch.times, launch.run.seed, section)
 
 
-def _checked_start(launch: LaunchFile, control: Control, start: Array) -> Answer:
+def _estimation(launch: LaunchFile, control: Control | None, start: Array) -> Estimation | None:
+    """The estimator of [estimator]; None without that section."""
+    if launch.estimator is None:
+        return None
+    if control is None:
+        text = "there is no [controller] that would use the estimate; add one, or leave [estimator] out"
+        raise KeyRefused("estimator", None, text)
+    if launch.supervision.controller != "never" and not sends_readings(launch.plant):
+        text = "a controller that is restarted has lost its estimate, and would take the machine to be at its initial "
+        raise KeyRefused("supervision", "controller", f'{text}state; give "never" with [estimator]')
+    return estimation_of(launch.estimator, control, launch.plant, launch.run, start)
+
+
+def _checked_start(control: Control, start: Array) -> Answer:
     """The law's answer to the initial state, which no guard of the program refuses."""
     answer = control.law.evaluate(0.0, start, control.goal(0.0))
     if answer.status > 0:
-        raise LaunchError(launch.file, "plant.initial", None, f"at the initial state {control.law.explain(answer)}")
-    with worded(launch.file, "controller.settings"):
+        raise KeyRefused("plant.initial", None, f"at the initial state {control.law.explain(answer)}")
+    with stated_in("controller.settings"):
         control.law.check_parameters()
     return answer
 
 
-def _at_rest(launch: LaunchFile) -> str:
+def _at_rest(on_program: bool) -> str:
     """What helps where the law is singular at each state of rest."""
     text = "nor at any state of rest: choose another output, or state the inputs by inputs= of a program"
     moving = "; a goal that never stops can be followed from a start on it, on_program = true in [plant.initial]"
-    return text + ("" if wants_program_start(launch) else moving)
+    return text + ("" if on_program else moving)
 
 
 def _examined(closed_loop: ClosedLoop) -> Examination:
@@ -387,18 +429,19 @@ def _examined(closed_loop: ClosedLoop) -> Examination:
     launch, control, start = closed_loop.launch, closed_loop.control, closed_loop.start
     if control is None:
         return Examination()
-    answer = _checked_start(launch, control, start)
+    answer = _checked_start(control, start)
     if control.inversion is not None:
-        return examine_inversion(launch, control, np.array(closed_loop.safety.limits.value))
-    found = examine(launch, control.law, control.gains, start, control.goal(0.0))
+        return examine_inversion(control, np.array(closed_loop.safety.limits.value))
+    found = examine(control, start)
     if answer.status and not found.refusals:  # what is refused everywhere is the better reason
         rank = [each.text for each in found.findings if each.subject == "rank" and each.level != "good"]
         text = "; ".join([f"at the initial state {control.law.explain(answer)}", *rank])
         if singular_at_rest(control.law, start, control.goal(0.0)):
-            text = f"at the initial state {control.law.explain(answer, _at_rest(launch))}"
-        raise ProgramRefused(launch.file, "plant.initial", None, text)
+            remedy = _at_rest(wants_program_start(launch.plant.initial))
+            text = f"at the initial state {control.law.explain(answer, remedy)}"
+        raise ProgramUnfit("plant.initial", None, text)
     for each in control.live:
         found.add("good", "goal", each.remark)
-    for text in jumps(launch, control.targets):
+    for text in jumps(launch.target, control.targets, launch.times.duration):
         found.add("warn", "goal", text)
     return found

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from servonode.closed_loop.controller_section import Control
 from servonode.closed_loop.estimation import Estimation
-from servonode.closed_loop.launch_file import LaunchError
-from servonode.closed_loop.launch_keys import LaunchFile
+from servonode.closed_loop.launch_error import KeyRefused
+from servonode.closed_loop.launch_keys import Plant
 from servonode.controllers import ServoLaw
 from servonode.mechanics.description import ProgramDescription, Quantity, derivative_name, derivatives
 from servonode.plants.drivers.installed import find_driver
@@ -15,34 +15,34 @@ from servonode.plants.drivers.terms import LawTerms
 SECTION, KEY = "plant.device", "law"
 
 
-def acts_in_device(launch: LaunchFile) -> bool:
+def acts_in_device(plant: Plant) -> bool:
     """Whether the launch file asks for it, and its driver reaches firmware."""
-    return launch.plant.device.law and find_driver(launch.plant.driver).uses("device", KEY)
+    return plant.device.law and find_driver(plant.driver).uses("device", KEY)
 
 
-def check_device_law(launch: LaunchFile, control: Control | None, estimation: Estimation | None) -> None:
+def check_device_law(plant: Plant, control: Control | None, estimation: Estimation | None) -> None:
     """Refuse what is to act in firmware and cannot.
 
     Raises:
-        LaunchError: there is no controller, or its law needs more than the newest state and a goal.
+        KeyRefused: there is no controller, or its law needs more than the newest state and a goal.
     """
-    if acts_in_device(launch):
-        for obstacle in _obstacles(launch, control, estimation):
+    if acts_in_device(plant):
+        for obstacle in _obstacles(control, estimation):
             text = f"the law cannot act in firmware: {obstacle}; change that, or leave plant.device.law out"
-            raise LaunchError(launch.file, SECTION, KEY, text)
+            raise KeyRefused(SECTION, KEY, text)
 
 
-def law_terms(launch: LaunchFile, control: Control | None, limits: Sequence[float]) -> LawTerms | None:
+def law_terms(plant: Plant, control: Control | None, limits: Sequence[float]) -> LawTerms | None:
     """On what terms the firmware's own law acts within these limits; None where it is not to."""
-    if control is None or not acts_in_device(launch):
+    if control is None or not acts_in_device(plant):
         return None
-    tolerance = tuple(min(launch.plant.device.law_tolerance * each, LARGEST) for each in limits)
+    tolerance = tuple(min(plant.device.law_tolerance * each, LARGEST) for each in limits)
     return LawTerms(law_schema(control.law), len(goal_orders(control.law)), tolerance)
 
 
-def law_header(launch: LaunchFile, control: Control | None, estimation: Estimation | None, function: str) -> list[str]:
+def law_header(control: Control | None, estimation: Estimation | None, function: str) -> list[str]:
     """Lines of the C header for firmware with this law, whose function has this name; the reason if it has none."""
-    obstacle = next(_obstacles(launch, control, estimation), None)
+    obstacle = next(_obstacles(control, estimation), None)
     if obstacle is not None or control is None:
         return [f"/* Its law cannot act in firmware: {obstacle}. */"]
     law = control.law
@@ -95,15 +95,15 @@ def _chains(chained: Sequence[bool]) -> list[int]:
     return lengths
 
 
-def _obstacles(launch: LaunchFile, control: Control | None, estimation: Estimation | None) -> Iterator[str]:
+def _obstacles(control: Control | None, estimation: Estimation | None) -> Iterator[str]:
     """Why the law cannot act on a machine's own state and a goal alone."""
-    if control is None or launch.controller is None:
+    if control is None:
         yield "there is no [controller]"
         return
     yield from _memory(control)
-    if launch.controller.delay:
-        yield f"controller.delay = {launch.controller.delay}, but in firmware a command acts at once"
-    if launch.controller.predictor:
+    if control.stated.delay:
+        yield f"controller.delay = {control.stated.delay}, but in firmware a command acts at once"
+    if control.stated.predictor:
         yield "controller.predictor predicts the state, but the firmware knows it"
     if estimation is not None:
         yield "the firmware has no [estimator]"

@@ -2,24 +2,24 @@
 
 import numpy as np
 
-from servonode.closed_loop.launch_file import LaunchError, per_name
-from servonode.closed_loop.launch_keys import LaunchFile
+from servonode.closed_loop.launch_error import KeyRefused, per_name
+from servonode.closed_loop.launch_keys import Actuator, Sensor
 from servonode.mechanics.machine import Machine
 from servonode.plants.effects import ActuatorEffects, SensorEffects
 
 MOST_WAITING = 1_000_000  # plant steps that a drive or a sensor may be late by
 
 
-def actuator_effects(launch: LaunchFile, machine: Machine) -> ActuatorEffects:
-    """What the drives make of commands, by input.
+def actuator_effects(drive: Actuator, machine: Machine, step: float) -> ActuatorEffects:
+    """What the drives make of commands, by input; step [s]: of the plant.
 
     Raises:
-        LaunchError: a name that is no input, or a delay of too many steps.
+        KeyRefused: a name that is no input, or a delay of too many steps.
     """
-    drive, names = launch.plant.actuator, machine.description.input_names
+    names = machine.description.input_names
 
     def by_input(key: str, default: float) -> tuple[float, ...]:
-        return per_name(launch.file, "plant.actuator", key, getattr(drive, key), names, default)
+        return per_name("plant.actuator", key, getattr(drive, key), names, default)
 
     effects = ActuatorEffects(
         limit=by_input("limit", np.inf),
@@ -29,20 +29,20 @@ def actuator_effects(launch: LaunchFile, machine: Machine) -> ActuatorEffects:
         quantum=by_input("quantum", 0.0),
         dead_zone=by_input("dead_zone", 0.0),
     )
-    _check_delay(launch, "plant.actuator", max(effects.delay, default=0.0))
+    _check_delay("plant.actuator", max(effects.delay, default=0.0), step)
     return effects
 
 
-def sensor_effects(launch: LaunchFile, machine: Machine) -> SensorEffects:
-    """What the sensors make of the state.
+def sensor_effects(sensor: Sensor, machine: Machine, step: float) -> SensorEffects:
+    """What the sensors make of the state; step [s]: of the plant.
 
     Raises:
-        LaunchError: a name that is not a state, or a delay of too many steps.
+        KeyRefused: a name that is not a state, or a delay of too many steps.
     """
-    sensor, names = launch.plant.sensor, machine.description.state_names
+    names = machine.description.state_names
 
     def by_state(key: str) -> tuple[float, ...]:
-        return per_name(launch.file, "plant.sensor", key, getattr(sensor, key), names, 0.0)
+        return per_name("plant.sensor", key, getattr(sensor, key), names, 0.0)
 
     effects = SensorEffects(
         noise=by_state("noise"),
@@ -51,13 +51,12 @@ def sensor_effects(launch: LaunchFile, machine: Machine) -> SensorEffects:
         delay=sensor.delay,
         drop=sensor.drop,
     )
-    _check_delay(launch, "plant.sensor", effects.delay)
+    _check_delay("plant.sensor", effects.delay, step)
     return effects
 
 
-def _check_delay(launch: LaunchFile, section: str, delay: float) -> None:
+def _check_delay(section: str, delay: float, step: float) -> None:
     """Refuse a delay [s] of more steps than are kept in memory."""
-    step = launch.step_ns / 1e9
     if delay > MOST_WAITING * step:
         text = f"{delay:g} s are {delay / step:.3g} plant steps of {step:g} s, of which at most {MOST_WAITING:.0e} can "
-        raise LaunchError(launch.file, section, "delay", f"{text}wait; give at most {MOST_WAITING * step:g}")
+        raise KeyRefused(section, "delay", f"{text}wait; give at most {MOST_WAITING * step:g}")

@@ -1,7 +1,7 @@
 """The sensors of a run and its estimator, by [plant.sensors] and [estimator]."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from servonode.bus.messages import MAX_ITEMS
 from servonode.closed_loop.controller_section import Control
-from servonode.closed_loop.launch_file import LaunchError, check_names, per_name, worded
+from servonode.closed_loop.launch_error import KeyRefused, check_names, per_name, stated_in
 from servonode.closed_loop.launch_keys import Estimator as Keys
-from servonode.closed_loop.launch_keys import LaunchFile, SensorErrors
+from servonode.closed_loop.launch_keys import Plant, Run, SensorErrors, Times
 from servonode.closed_loop.watches import command_timeout
 from servonode.estimators.estimator import Estimator
 from servonode.estimators.kalman import ExtendedKalmanFilter
@@ -52,6 +52,9 @@ class Estimation:
 
     observer: Observer
     settings: EstimatorSettings
+    silence: tuple[int, ...]  # plant steps for which each sensor of the machine may give no reading
+    wait: float  # s of plant time for which a state of the machine may fail to arrive
+    std_limits: tuple[float, ...]  # the largest standard deviation of each state that is accepted; inf: none
 
     def estimator(self) -> Estimator:
         """A fresh estimator at its start."""
@@ -68,72 +71,62 @@ class Estimation:
         return [*(f"estimate_{name}" for name in names), *(f"std_{name}" for name in names), *COUNTED, *rejected]
 
 
-def sensing_of(launch: LaunchFile, source: MachineSource, machine: Machine) -> Sensing | None:
-    """The sensors of the simulated machine; None where nobody reads them.
+def sensing_of(
+    plant: Plant, source: MachineSource, machine: Machine, times: Times, seed: int, section: str = "plant.sensors"
+) -> Sensing:
+    """The sensors of the simulated machine; section: where the launch file asks for them.
 
     Raises:
-        LaunchError: the machine has no such sensor, or a delay is too long.
+        KeyRefused: the machine defines no sensors or none of a name, a delay is too long, or its motion cannot be
+            linearised.
     """
-    if launch.estimator is None and not launch.plant.sensors:
-        return None
-    return all_sensing(launch, source, machine)
+    stated = sensors_of(plant, machine.description)
+    effects = tuple(_effects(plant, each, times) for each in stated)
+    return Sensing(_observer(source, machine, plant.integrator, section), effects, seed)
 
 
-def all_sensing(launch: LaunchFile, source: MachineSource, machine: Machine) -> Sensing:
-    """The sensors of the machine as the launch file specifies them, whether or not anybody reads them.
-
-    Raises:
-        LaunchError: as `sensing_of`, or the machine defines no sensors, or its motion cannot be linearised.
-    """
-    stated = sensors_of(launch, machine.description)
-    return Sensing(
-        _observer(launch, source, machine), tuple(_effects(launch, each) for each in stated), launch.run.seed
-    )
-
-
-def sensors_of(launch: LaunchFile, machine: MachineDescription) -> tuple[SensorDescription, ...]:
+def sensors_of(plant: Plant, machine: MachineDescription) -> tuple[SensorDescription, ...]:
     """The sensors of a machine with what the launch file specifies of them.
 
     Raises:
-        LaunchError: the machine has none, or none of a name.
+        KeyRefused: the machine has none, or none of a name.
     """
     names = [each.name for each in machine.sensors]
-    section = "plant.sensors" if launch.plant.sensors else "estimator"
     if not names:
         text = f"machine {machine.name} defines no sensors; give its Model sensors=(...), or leave this section out"
-        raise LaunchError(launch.file, section, None, text)
-    check_names(launch.file, "plant.sensors", launch.plant.sensors, names)
-    return tuple(_stated(launch, each) for each in machine.sensors)
+        raise KeyRefused("plant.sensors" if plant.sensors else "estimator", None, text)
+    check_names("plant.sensors", plant.sensors, names)
+    return tuple(_stated(each, plant.sensors.get(each.name)) for each in machine.sensors)
 
 
-def _stated(launch: LaunchFile, sensor: SensorDescription) -> SensorDescription:
-    errors = launch.plant.sensors.get(sensor.name)
+def _stated(sensor: SensorDescription, errors: SensorErrors | None) -> SensorDescription:
     if errors is None:
         return sensor
     given = {key: getattr(errors, key) for key in ("noise", "quantum", "rate", "delay", "drop")}
     return replace(sensor, **{key: value for key, value in given.items() if value is not None})
 
 
-def _effects(launch: LaunchFile, sensor: SensorDescription) -> SensorEffects:
-    step, errors = launch.step_ns / 1e9, launch.plant.sensors.get(sensor.name)
-    period = 1 / (sensor.rate * step) if sensor.rate else float(control_steps(launch))
+def _effects(plant: Plant, sensor: SensorDescription, times: Times) -> SensorEffects:
+    step, errors = times.step, plant.sensors.get(sensor.name)
+    control_steps = _control_steps(plant, times)
+    period = 1 / (sensor.rate * step) if sensor.rate else float(control_steps)
     section = f"plant.sensors.{sensor.name}"
     if period < 1:
         text = f"{sensor.rate:g} Hz is faster than the plant's steps of {step:g} s; give at most {1 / step:g}"
-        raise LaunchError(launch.file, section, "rate", text)
-    between = min(control_steps(launch), launch.plant.publish_every)  # at most, from a state message to the next
+        raise KeyRefused(section, "rate", text)
+    between = min(control_steps, plant.publish_every)  # at most, from a state message to the next
     if between > MOST_READINGS * period:
         text = (
             f"{between / period:.0f} readings would come with one state message, which carries {MOST_READINGS}; give "
         )
         text += f"{sensor.rate:.4g} Hz only with plant.publish_every = {int(MOST_READINGS * period)} or less"
-        raise LaunchError(launch.file, section, "rate", text)
+        raise KeyRefused(section, "rate", text)
     if sensor.delay > LONGEST_PAST * step:
         text = f"{sensor.delay:g} s are more than {LONGEST_PAST} plant steps; give at most {LONGEST_PAST * step:g}"
-        raise LaunchError(launch.file, section, "delay", text)
+        raise KeyRefused(section, "delay", text)
     if errors is not None and errors.lost_from is None and errors.lost_for != SensorErrors().lost_for:
         text = "has no effect without lost_from; give the plant time at which the sensor fails"
-        raise LaunchError(launch.file, section, "lost_for", text)
+        raise KeyRefused(section, "lost_for", text)
     delay = round(sensor.delay / step)
     if errors is None or errors.lost_from is None:
         return SensorEffects(sensor, period, delay)
@@ -141,89 +134,82 @@ def _effects(launch: LaunchFile, sensor: SensorDescription) -> SensorEffects:
     return SensorEffects(sensor, period, delay, begin, begin + errors.lost_for / step)
 
 
-def control_steps(launch: LaunchFile) -> int:
+def _control_steps(plant: Plant, times: Times) -> int:
     """Plant steps from one control instant to the next, or between states where there is no controller."""
-    return launch.steps_per_period or launch.plant.publish_every
+    return times.steps_per_period or plant.publish_every
 
 
-def _observer(launch: LaunchFile, source: MachineSource, machine: Machine) -> Observer:
-    with worded(launch.file, "estimator" if launch.estimator else "plant.sensors"):
-        return load_observer(machine, source.key, source.build, launch.plant.integrator)
+def _observer(source: MachineSource, machine: Machine, integrator: str, section: str) -> Observer:
+    with stated_in(section):
+        return load_observer(machine, source.key, source.build, integrator)
 
 
-def estimation_of(
-    launch: LaunchFile, control: Control | None, start: Array, plant_estimates: bool
-) -> Estimation | None:
-    """The estimator of the launch file's [estimator]; None without that section.
-
-    plant_estimates: it works in the plant node, and no controller has an estimate to lose.
+def estimation_of(keys: Keys, control: Control, plant: Plant, run: Run, start: Array) -> Estimation:
+    """The estimator of [estimator], for the machine as the law of a controller believes it.
 
     Raises:
-        LaunchError: it has no controller or one that is restarted, no sensor, a sensor without error, or a name or
-            number that does not fit.
+        KeyRefused: there is no sensor, a sensor without error, or a name or number that does not fit.
     """
-    keys = launch.estimator
-    if keys is None:
-        return None
-    if control is None:
-        text = "there is no [controller] that would use the estimate; add one, or leave [estimator] out"
-        raise LaunchError(launch.file, "estimator", None, text)
-    if launch.supervision.controller != "never" and not plant_estimates:
-        text = "a controller that is restarted has lost its estimate, and would take the machine to be at its initial "
-        raise LaunchError(launch.file, "supervision", "controller", f'{text}state; give "never" with [estimator]')
-    machine = control.law.machine
+    machine, times = control.law.machine, control.times
     description = machine.description
-    sensors = sensors_of(launch, description)
-    used = _used(launch, keys, sensors)
-    noise = _noise(launch, keys, description)
-    longest = max(round(sensors[i].delay / (launch.step_ns / 1e9)) for i in used)
+    sensors = sensors_of(plant, description)
+    used = _used(keys, sensors)
+    noise = _noise(keys, description)
+    longest = max(round(sensors[i].delay / times.step) for i in used)
+    wait = _state_wait(plant, run, times)
+    silence = _silence(keys, sensors, wait, times.step, _control_steps(plant, times))
     settings = EstimatorSettings(
-        mean=_mean(launch, keys, machine, start),
-        deviation=_by_state(launch, "initial_std", keys.initial_std, description),
+        mean=_mean(keys, machine, start),
+        deviation=_by_state("initial_std", keys.initial_std, description.state_names),
         state_noise=noise[: machine.n_state],
         input_noise=noise[machine.n_state :],
         sensors=sensors,
         used=used,
-        step_ns=launch.step_ns,
-        gate=_gate(launch, keys, sensors, used),
-        horizon=longest + max(SPARE * (launch.steps_per_period or 1), round(SPARE_S / (launch.step_ns / 1e9))),
+        step_ns=times.step_ns,
+        gate=_gate(keys, sensors, used, silence),
+        horizon=longest + max(SPARE * (times.steps_per_period or 1), round(SPARE_S / times.step)),
     )
-    return Estimation(_observer(launch, control.believed, machine), settings)
+    check_names("estimator.sensor_timeout", keys.sensor_timeout, [sensors[i].name for i in used])
+    limits = per_name("estimator", "std_limit", keys.std_limit, description.columns, math.inf)
+    return Estimation(
+        _observer(control.believed, machine, plant.integrator, "estimator"), settings, silence, wait, limits
+    )
 
 
-def _used(launch: LaunchFile, keys: Keys, sensors: tuple[SensorDescription, ...]) -> tuple[int, ...]:
+def _used(keys: Keys, sensors: tuple[SensorDescription, ...]) -> tuple[int, ...]:
     """The numbers of the sensors that the estimator uses, each with an error."""
     names = [each.name for each in sensors]
     wanted = names if keys.sensors is None else keys.sensors
     for name in wanted:
         if name not in names:
-            check_names(launch.file, "estimator.sensors", [name], names)
+            check_names("estimator.sensors", [name], names)
     if not wanted:
-        raise LaunchError(launch.file, "estimator", "sensors", f"none is named; choose from {', '.join(names)}")
+        raise KeyRefused("estimator", "sensors", f"none is named; choose from {', '.join(names)}")
     used = tuple(i for i, name in enumerate(names) if name in wanted)
     for i in used:
         if not sensors[i].noise and not sensors[i].quantum:
             text = "has neither noise nor quantum, so an estimator would treat it as exact; give one of them"
-            raise LaunchError(launch.file, f"plant.sensors.{names[i]}", "noise", text)
+            raise KeyRefused(f"plant.sensors.{names[i]}", "noise", text)
     return used
 
 
-def _gate(launch: LaunchFile, keys: Keys, sensors: tuple[SensorDescription, ...], used: tuple[int, ...]) -> Gate | None:
+def _gate(
+    keys: Keys, sensors: tuple[SensorDescription, ...], used: tuple[int, ...], silence: tuple[int, ...]
+) -> Gate | None:
     """The innovation gate, with sensors in the machine's order; None without one.
 
     Raises:
-        LaunchError: a sensor that is not in use, or a distance that good readings would exceed.
+        KeyRefused: a sensor that is not in use, or a distance that good readings would exceed.
     """
     if keys.gate is None:
         return None
     names = [sensors[i].name for i in used]
     stated = keys.gate if isinstance(keys.gate, Mapping) else dict.fromkeys(names, keys.gate)
-    check_names(launch.file, "estimator.gate", stated, names)
+    check_names("estimator.gate", stated, names)
     for name, limit in stated.items():
         if limit < LEAST_GATE:
             section, key = ("estimator.gate", name) if isinstance(keys.gate, Mapping) else ("estimator", "gate")
-            raise LaunchError(launch.file, section, key, _too_small(limit))
-    silence = silences(launch, keys, sensors)
+            raise KeyRefused(section, key, _too_small(limit))
     return Gate(tuple(stated.get(each.name, math.inf) for each in sensors), silence)
 
 
@@ -241,39 +227,42 @@ def _share_within(limit: float) -> float:
     return 2 * NormalDist().cdf(limit) - 1
 
 
-def silences(launch: LaunchFile, keys: Keys, sensors: tuple[SensorDescription, ...]) -> tuple[int, ...]:
+def _silence(
+    keys: Keys, sensors: tuple[SensorDescription, ...], wait: float, step: float, control_steps: int
+) -> tuple[int, ...]:
     """For how many steps each sensor may give no reading."""
-    step, wait, stated = launch.step_ns / 1e9, state_wait(launch), keys.sensor_timeout
-    periods = [1 / each.rate if each.rate else control_steps(launch) * step for each in sensors]
+    stated = keys.sensor_timeout
+    periods = [1 / each.rate if each.rate else control_steps * step for each in sensors]
     return tuple(
         math.ceil(stated.get(each.name, wait + period + each.delay) / step)
         for each, period in zip(sensors, periods, strict=True)
     )
 
 
-def state_wait(launch: LaunchFile) -> float:
+def _state_wait(plant: Plant, run: Run, times: Times) -> float:
     """How long a state of the machine may fail to arrive [s of plant time]."""
-    wall = launch.plant.device.timeout or command_timeout(launch) or launch.plant.safety.command_timeout_floor
-    return wall * (launch.run.speed if launch.run.mode == "realtime" else 1.0)
+    timeout = command_timeout(plant.safety, run.speed, times.period_ns)
+    wall = plant.device.timeout or timeout or plant.safety.command_timeout_floor
+    return wall * (run.speed if run.mode == "realtime" else 1.0)
 
 
-def _noise(launch: LaunchFile, keys: Keys, machine: MachineDescription) -> Array:
+def _noise(keys: Keys, machine: MachineDescription) -> Array:
     """The root spectral densities on states, then on inputs; a number stands for all velocities."""
     names, stated = (*machine.state_names, *machine.input_names), keys.process_noise
     if not isinstance(stated, Mapping):
         stated = dict.fromkeys(machine.velocities, stated)
-    return np.array(per_name(launch.file, "estimator", "process_noise", stated, names, 0.0))
+    return np.array(per_name("estimator", "process_noise", stated, names, 0.0))
 
 
-def _by_state(launch: LaunchFile, key: str, value: float | Mapping[str, float], machine: MachineDescription) -> Array:
-    return np.array(per_name(launch.file, "estimator", key, value, machine.state_names, 0.0))
+def _by_state(key: str, value: float | Mapping[str, float], names: Sequence[str]) -> Array:
+    return np.array(per_name("estimator", key, value, names, 0.0))
 
 
-def _mean(launch: LaunchFile, keys: Keys, machine: Machine, start: Array) -> Array:
+def _mean(keys: Keys, machine: Machine, start: Array) -> Array:
     """The initial mean (n_x,): that of the plant, but for what is given; on what the machine holds."""
     description = machine.description
     sizes = dict(description.layout)
-    check_names(launch.file, "estimator.initial", keys.initial, sizes)
+    check_names("estimator.initial", keys.initial, sizes)
     mean, at = start.copy(), 0
     mean[-1] = 0.0
     for name, size in sizes.items():
@@ -281,6 +270,6 @@ def _mean(launch: LaunchFile, keys: Keys, machine: Machine, start: Array) -> Arr
             try:
                 mean[at : at + (size or 1)] = unpacked(((name, size),), keys.initial)
             except ValueError as error:
-                raise LaunchError(launch.file, "estimator.initial", name, f"{error}; give it so") from error
+                raise KeyRefused("estimator.initial", name, f"{error}; give it so") from error
         at += size or 1
     return machine.projected(0.0, mean)

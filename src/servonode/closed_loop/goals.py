@@ -1,61 +1,61 @@
 """The goals of a launch file: an expression of t for each target, or a curve through its points."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 import numpy as np
 
-from servonode.closed_loop.launch_file import LaunchError, check_names
-from servonode.closed_loop.launch_keys import Goal, LaunchFile
+from servonode.closed_loop.launch_error import KeyRefused, check_names
+from servonode.closed_loop.launch_keys import Goal
 from servonode.controllers.engine.curves import Curve, rest_degree, smooth_degree, spline, stopping
 from servonode.controllers.engine.signals import Signals, Stated
 from servonode.mechanics.description import ProgramDescription
 
+Target = Mapping[str, str | float | Goal]  # [target]
 JUDGED = 501  # instants at which the size of a derivative is looked at
 AT_REST = 1e-6  # share of its size below which a derivative is rounding
 _OF_POINTS = ("points", "samples", "column", "degree", "ends", "stops")
 _OF_TOPICS = ("address", "field", "bandwidth", "start", "timeout", "on_loss")
 
 
-def stated_goals(launch: LaunchFile, description: ProgramDescription) -> dict[str, Stated]:
+def stated_goals(target: Target, description: ProgramDescription) -> dict[str, Stated]:
     """What [target] states for each target that the program asks for, in its order.
 
     Raises:
-        LaunchError: a target is missing or unknown, or has fewer derivatives than the law needs.
+        KeyRefused: a target is missing or unknown, or has fewer derivatives than the law needs.
     """
-    check_names(launch.file, "target", launch.target, description.targets)
+    check_names("target", target, description.targets)
     for name in description.targets:
-        if name not in launch.target:
+        if name not in target:
             text = f"is missing: program {description.name} needs it; give an expression of t, for example "
-            raise LaunchError(launch.file, "target", name, f'{text}"0.3*t", or points')
-    return {name: _stated(launch, description, name) for name in description.targets}
+            raise KeyRefused("target", name, f'{text}"0.3*t", or points')
+    return {name: _stated(description, name, target[name]) for name in description.targets}
 
 
-def _stated(launch: LaunchFile, description: ProgramDescription, name: str) -> Stated:
-    goal = launch.target[name]
+def _stated(description: ProgramDescription, name: str, goal: str | float | Goal) -> Stated:
     if not isinstance(goal, Goal):
         return goal
-    _check_kind(launch.file, name, goal)
-    return goal.start if goal.topic is not None else _Points(launch.file, description, name, goal).curve()
+    _check_kind(name, goal)
+    return goal.start if goal.topic is not None else _Points(description, name, goal).curve()
 
 
-def _check_kind(file: str, name: str, goal: Goal) -> None:
+def _check_kind(name: str, goal: Goal) -> None:
     """Points or a topic, with the keys of the one that is given."""
     live = goal.topic is not None
     other = _OF_POINTS if live else _OF_TOPICS
     wrong = next((each for each in other if getattr(goal, each) != getattr(Goal(), each)), None)
     if wrong is not None:
         text = "does not go with a topic" if live else 'belongs to a topic, and none is given; give topic = "NAME"'
-        raise LaunchError(file, f"target.{name}", wrong, f"{text}, or leave it out")
+        raise KeyRefused(f"target.{name}", wrong, f"{text}, or leave it out")
 
 
-def jumps(launch: LaunchFile, targets: Signals) -> Iterator[str]:
-    """Where goals through points begin or end during the run otherwise than at rest."""
+def jumps(target: Target, targets: Signals, duration: float) -> Iterator[str]:
+    """Where goals through points begin or end during a run of this duration [s] otherwise than at rest."""
     for i, name in enumerate(targets.names):
-        goal = launch.target[name]
+        goal = target[name]
         if isinstance(goal, Goal) and goal.points is not None:
             derivatives = slice(i * (targets.order + 1) + 1, (i + 1) * (targets.order + 1))
-            yield from _jumps_of(name, goal.points, launch.duration_ns / 1e9, targets, derivatives)
+            yield from _jumps_of(name, goal.points, duration, targets, derivatives)
 
 
 def _jumps_of(name: str, points: list[list[float]], end: float, targets: Signals, derivatives: slice) -> Iterator[str]:
@@ -73,8 +73,8 @@ def _jumps_of(name: str, points: list[list[float]], end: float, targets: Signals
 class _Points:
     """A goal through points, and the law that follows it."""
 
-    def __init__(self, file: str, description: ProgramDescription, name: str, goal: Goal) -> None:
-        self.file, self.name, self.goal = file, name, goal
+    def __init__(self, description: ProgramDescription, name: str, goal: Goal) -> None:
+        self.name, self.goal = name, goal
         self.law, self.order = description.name, description.target_order
         self.source = f"of {goal.samples}" if goal.samples else "through the points"
 
@@ -82,7 +82,7 @@ class _Points:
         """The curve, with as many derivatives as the law needs.
 
         Raises:
-            LaunchError: the keys do not fit together, or the curve has not so many.
+            KeyRefused: the keys do not fit together, or the curve has not so many.
         """
         self._check_points()
         self._check_shape()
@@ -146,5 +146,5 @@ class _Points:
             )
             raise self._error("samples" if self.goal.samples else "points", text)
 
-    def _error(self, key: str, text: str) -> LaunchError:
-        return LaunchError(self.file, f"target.{self.name}", key, text)
+    def _error(self, key: str, text: str) -> KeyRefused:
+        return KeyRefused(f"target.{self.name}", key, text)

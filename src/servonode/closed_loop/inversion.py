@@ -11,11 +11,11 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from servonode.closed_loop.controller_section import Control, ProgramRefused
-from servonode.closed_loop.launch_file import check_names, worded
-from servonode.closed_loop.launch_keys import Inversion, LaunchFile
+from servonode.closed_loop.controller_section import Control
+from servonode.closed_loop.goals import Target
+from servonode.closed_loop.launch_error import KeyRefused, ProgramUnfit, check_names, stated_in
+from servonode.closed_loop.launch_keys import Inversion, Plant
 from servonode.closed_loop.start_on_program import wants_program_start
-from servonode.closed_loop.static_checks import total_delay
 from servonode.controllers import ServoLaw, load_law
 from servonode.controllers.engine.signals import Signals
 from servonode.controllers.inversion import feedback
@@ -43,33 +43,32 @@ _SOLVING = ("bounded", "feedback", "feedforward", "goal", "rates", "solution", "
 BEYOND = 8  # control instants after the run for which the feedback is computed
 
 
-def inverted(launch: LaunchFile, control: Control, start: Array) -> tuple[Control, Array]:
+def inverted(control: Control, stated: Inversion, target: Target, plant: Plant, start: Array) -> tuple[Control, Array]:
     """The control that follows the bounded solution of a program, and the initial state, on it if wanted.
 
     Raises:
-        ProgramRefused: there is no such solution; LaunchError: an entry of the section does not fit.
+        ProgramUnfit: there is no such solution; KeyRefused: an entry of the section does not fit.
     """
-    assert launch.controller is not None
-    stated = launch.controller.inversion
-    assert stated is not None
-    with worded(launch.file, SECTION, None, ProgramRefused):
+    with stated_in(SECTION, None, ProgramUnfit):
         _check(control)
-        _check_weights(launch, stated, control)
-        duration = launch.duration_ns / 1e9
+        _check_weights(stated, control)
+        duration = control.times.duration
         law, signals = control.law.with_parameters({}), control.signals
         assert isinstance(signals, Signals)
         goal = goal_of(law, control.targets, signals, duration)
         _check_start(law, start, goal)
         loop = ClosedRates(law, goal)
         first = np.append(start[: loop.n_state], law.start_states)
-        key = _key(launch, loop, goal, first)
+        key = _key(control, target, plant.integrator, loop, goal, first)
         what = f"the bounded solution of program {control.source.name}"
-        solution = stored_solution(key, lambda: _solve(launch, loop, first, stated), what)
+        solution = stored_solution(key, lambda: _solve(control, stated, plant, loop, first), what)
         found = solution.bounded
         states = state_pieces(found)
-        start = _started(launch, found, states, start)
+        if wants_program_start(plant.initial):  # given states say near which equilibrium
+            start = start.copy()
+            start[found.held] = _table(states, np.zeros(1))[0]
         facts = facts_of(loop, goal, found, start, duration)
-        followed = _following(launch, control, signals, solution, states)
+        followed = _following(control, signals, solution, states, _lead(control, plant))
     return replace(followed, inversion=Inverted(found, facts, solution.radius)), start
 
 
@@ -96,55 +95,50 @@ def _check_start(law: ServoLaw, start: Array, goal: Goal) -> None:
         raise NoInversion(f"at the initial state {law.explain(answer)}")
 
 
-def _check_weights(launch: LaunchFile, stated: Inversion, control: Control) -> None:
+def _check_weights(stated: Inversion, control: Control) -> None:
     """Refuse weights of what the machine does not have, and such that are not above zero."""
     machine = control.law.machine.description
     names = (*machine.state_names, *machine.input_names)
-    check_names(launch.file, f"{SECTION}.weights", stated.weights, names)
+    check_names(f"{SECTION}.weights", stated.weights, names)
     for name, value in stated.weights.items():
         if not value > 0:
-            error = NoInversion(f"{value:g} is not a weight; give a number above 0")
-            error.section, error.key = f"{SECTION}.weights", name
-            raise error
+            raise KeyRefused(f"{SECTION}.weights", name, f"{value:g} is not a weight; give a number above 0")
 
 
-def _times(launch: LaunchFile) -> Array:
+def _instants(control: Control) -> Array:
     """The control instants of the run, and some beyond it [s]."""
-    assert launch.steps_per_period is not None
-    assert launch.period_ns is not None
-    n = launch.steps // launch.steps_per_period + BEYOND
-    return np.arange(n, dtype=np.float64) * np.float64(launch.period_ns / 1e9)
+    times = control.times
+    n = times.steps // (times.steps_per_period or 1) + BEYOND
+    return np.arange(n, dtype=np.float64) * np.float64(times.period)
 
 
-def _key(launch: LaunchFile, loop: ClosedRates, goal: Goal, first: Array) -> str:
+def _key(control: Control, target: Target, integrator: str, loop: ClosedRates, goal: Goal, first: Array) -> str:
     """What the solution depends on, as a key of the cache."""
-    assert launch.controller is not None
-    assert launch.period_ns is not None
-    stated = launch.controller.inversion
-    times = _times(launch)
-    numbers = [loop.law.c, loop.law.machine.c, first, goal(times)]
+    stated, times = control.stated.inversion, control.times
+    numbers = [loop.law.c, loop.law.machine.c, first, goal(_instants(control))]
     digest = hashlib.sha256(b"".join(each.tobytes() for each in numbers)).hexdigest()
-    texts = [launch.target, launch.controller.settings, launch.duration_ns, launch.step_ns, launch.period_ns]
-    texts += [launch.plant.integrator, total_delay(launch), stated and [stated.tail, stated.tolerance, stated.weights]]
+    texts = [target, control.stated.settings, times.duration_ns, times.step_ns, times.period_ns]
+    texts += [integrator, control.delay, stated and [stated.tail, stated.tolerance, stated.weights]]
     sources = cache.code_digest(*(f"controllers.inversion.{name}" for name in _SOLVING))
     return cache.key_of("inversion", loop.key, digest, msgspec.json.encode(texts).decode(), sources)
 
 
-def _solve(launch: LaunchFile, loop: ClosedRates, first: Array, stated: Inversion) -> Solution:
+def _solve(control: Control, stated: Inversion, plant: Plant, loop: ClosedRates, first: Array) -> Solution:
     """The bounded solution with its feedback: seconds of computation."""
-    assert launch.period_ns is not None
-    found = bounded_solution(loop, first, launch.duration_ns / 1e9, stated.tail, stated.tolerance)
-    times = _times(launch)
-    states, inputs = _table(state_pieces(found), times), _table(input_pieces(found), times + _lead(launch))
+    times = control.times
+    found = bounded_solution(loop, first, times.duration, stated.tail, stated.tolerance)
+    instants = _instants(control)
+    states, inputs = (
+        _table(state_pieces(found), instants),
+        _table(input_pieces(found), instants + _lead(control, plant)),
+    )
     steps, x = [], first[: loop.n_state].copy()
     for k, (x[found.held], u) in enumerate(zip(states, inputs, strict=True)):
-        A, B = feedback.sampled(
-            loop.law.machine, launch.plant.integrator, launch.step_ns, launch.steps_per_period or 1, k, x, u
-        )
+        A, B = feedback.sampled(loop.law.machine, plant.integrator, times.step_ns, times.steps_per_period or 1, k, x, u)
         steps.append((A[np.ix_(found.held, found.held)], B[found.held]))
     sizes = np.ptp(np.hstack([states, inputs]), axis=0)
     K = feedback.gains(steps, *feedback.weights(sizes, len(found.held), _held_weights(loop, found, stated.weights)))
-    radius = feedback.check_stable(*steps[-1], K[-1], int(np.ceil(total_delay(launch) - 1e-9)))
+    radius = feedback.check_stable(*steps[-1], K[-1], int(np.ceil(control.delay - 1e-9)))
     return Solution.of(found, K, radius)
 
 
@@ -152,14 +146,13 @@ def _held_weights(loop: ClosedRates, found: Bounded, given: Mapping[str, float])
     """The given weights by the place of their state among those that are held, or behind these of their input.
 
     Raises:
-        NoInversion: a weight is for a passive state.
+        KeyRefused: a weight is for a passive state.
     """
     names = [*(loop.names[i] for i in found.held), *loop.law.machine.description.input_names]
     for name in given:
         if name not in names:
-            error = NoInversion(f"nothing depends on {name}, so the feedback leaves it out; remove its weight")
-            error.section, error.key = f"{SECTION}.weights", name
-            raise error
+            text = f"nothing depends on {name}, so the feedback leaves it out; remove its weight"
+            raise KeyRefused(f"{SECTION}.weights", name, text)
     return {names.index(name): value for name, value in given.items()}
 
 
@@ -171,26 +164,13 @@ def _table(pieces: Pieces, times: Array) -> Array:
     return found
 
 
-def _lead(launch: LaunchFile) -> float:
+def _lead(control: Control, plant: Plant) -> float:
     """How far ahead of a sample the middle of the period is in which its input acts [s]."""
-    assert launch.period_ns is not None
-    period = launch.period_ns / 1e9
-    return (0.5 + total_delay(launch)) * period - launch.plant.sensor.delay
+    return (0.5 + control.delay) * control.times.period - plant.sensor.delay
 
 
-def _started(launch: LaunchFile, found: Bounded, states: Pieces, start: Array) -> Array:
-    """The initial state: that of the solution where it is wanted; given states then say near which equilibrium."""
-    if not wants_program_start(launch):
-        return start
-    start = start.copy()
-    start[found.held] = _table(states, np.zeros(1))[0]
-    return start
-
-
-def _following(launch: LaunchFile, control: Control, signals: Signals, solution: Solution, states: Pieces) -> Control:
-    """The control whose law is u = u* + K (x - x*)."""
-    assert launch.controller is not None
-    assert launch.period_ns is not None
+def _following(control: Control, signals: Signals, solution: Solution, states: Pieces, lead: float) -> Control:
+    """The control whose law is u = u* + K (x - x*); lead [s]: see `_lead`."""
     machine = control.law.machine
     held = tuple(machine.description.state_names[i] for i in solution.held)
     program = TrackingProgram(control.source, held)
@@ -202,9 +182,9 @@ def _following(launch: LaunchFile, control: Control, signals: Signals, solution:
     targets = control.targets.of_order(law.description.target_order)
     names = signal_names(machine.description.input_names, held)
     parts = [
-        (input_pieces(solution.bounded), _lead(launch)),
+        (input_pieces(solution.bounded), lead),
         (states, 0.0),
-        (gain_pieces(solution.K, launch.period_ns / 1e9), 0.0),
+        (gain_pieces(solution.K, control.times.period), 0.0),
     ]
     gains = Gains.from_rates([0.0] * law.n_s, law.description.relative_degrees)
     feedforward = Feedforward(signals, names, parts)

@@ -6,7 +6,6 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.closed_loop.controller_section import Control
-from servonode.closed_loop.launch_keys import LaunchFile
 from servonode.closed_loop.static_checks import Examination
 from servonode.controllers.inversion.ends import complex_text
 from servonode.controllers.inversion.summary import Facts, Inverted
@@ -16,7 +15,7 @@ FAR = 1e-3  # a start whose largest deviation from the solution is above this is
 MISSED = 1e-6  # a residual on the solution above this is told
 
 
-def examine_inversion(launch: LaunchFile, control: Control, limits: Array) -> Examination:
+def examine_inversion(control: Control, limits: Array) -> Examination:
     """What is told of a control that follows a bounded solution; `limits` of the inputs, which it must not need."""
     assert control.inversion is not None
     found, told, facts = Examination(), control.inversion, control.inversion.facts
@@ -32,15 +31,14 @@ def examine_inversion(launch: LaunchFile, control: Control, limits: Array) -> Ex
         text = f"the program's residuals are only small on the solution, up to {facts.goal_error:.2g}: damping, limits "
         found.add("warn", "inversion", f"{text}or setpoints act; leave them out for an exact goal")
     _tell_start(found, facts)
-    assert launch.period_ns is not None
-    decay = -np.log(told.radius) / (launch.period_ns / 1e9)
+    decay = -np.log(told.radius) / control.times.period
     names = control.law.machine.description.state_names
     passive = ", ".join(name for i, name in enumerate(names) if i not in bounded.held)
     whole = f"all states but {passive}, on which nothing depends" if passive else "the whole state"
     text = f"u = u* + K (x - x*) holds {whole}: errors decay at {decay:.3g} 1/s, the largest eigenvalue of the "
     text += f"sampled loop is {told.radius:.4g} (limit 1)"
     found.add("good", "feedback", text)
-    if launch.controller and launch.controller.gains:
+    if control.stated.gains:
         found.add(
             "warn", "gains", "[controller.gains] are not used: [controller.inversion.weights] choose the feedback"
         )

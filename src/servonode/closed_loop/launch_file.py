@@ -8,8 +8,7 @@ import math
 import os
 import stat
 import tomllib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from decimal import Decimal
 from importlib.resources import files
 from pathlib import Path
@@ -19,67 +18,18 @@ import msgspec
 from msgspec import Struct, inspect
 from msgspec.structs import FieldInfo, asdict, fields, replace
 
-from servonode.closed_loop.launch_keys import LARGEST, Goal, LaunchFile, Sections
+from servonode.closed_loop.launch_error import LaunchError as LaunchError  # part of what is read here
+from servonode.closed_loop.launch_error import choices, stated_in, unknown, worded
+from servonode.closed_loop.launch_keys import LARGEST, Goal, LaunchFile, Sections, Times
 from servonode.closed_loop.samples import read_samples
-from servonode.errors import StatementError, did_you_mean
+from servonode.errors import did_you_mean
 from servonode.plants.drivers import DRIVERS
 from servonode.plants.drivers.installed import driver_names
 
 MAX_BYTES = 100_000
 MOST_DOTS = 10_000  # in a line: the time to read a key grows with the square of its parts
-LONGEST_PART = 1000  # characters of each part of an error, whatever is quoted in it
 MOST_STEPS = 10**10  # of a run: four months at 1 kHz
 S = TypeVar("S", bound=Struct)
-
-
-class LaunchError(StatementError):
-    """One line: `file [section] key: what is wrong; how to fix it`.
-
-    Where the value came from the command line, `option` is named instead: `file --set option: ...`; where it was an
-    argument of a Python function, `argument` is: `file, argument: ...`.
-    """
-
-    argument: str | None = None
-
-    def __init__(
-        self, file: str | Path, section: str | None, key: str | None, text: str, option: str | None = None
-    ) -> None:
-        super().__init__(file, section, key, text, option)
-        self.file, self.section, self.key, self.text, self.option = str(file), section, key, text, option
-
-    def __str__(self) -> str:
-        section = f"[{self.section}]" if self.section else None
-        option = self.argument or f"--set {self.option}"
-        place = (option,) if self.option is not None else (section, self.key)
-        line = " ".join([self.file or '""', *(_cut(part) for part in place if part)]) + f": {_cut(self.text)}"
-        return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
-
-
-@contextmanager
-def worded(
-    file: str | Path,
-    section: str,
-    key: str | None = None,
-    kind: type[LaunchError] = LaunchError,
-    before: str = "",
-    after: str = "",
-) -> Iterator[None]:
-    """What is refused within, by whoever does not know the launch file, is a LaunchError.
-
-    It is about the section and key that the refusal names, else about these, and then of this kind.
-    """
-    try:
-        yield
-    except LaunchError:
-        raise
-    except StatementError as error:
-        kind = LaunchError if error.section else kind
-        raise kind(file, error.section or section, error.key or key, f"{before}{error}{after}") from error
-
-
-def _cut(part: str) -> str:
-    """The part, without its end where it is too long to be read."""
-    return part if len(part) <= LONGEST_PART else f"{part[:LONGEST_PART]}..."
 
 
 def read_launch(file: str | Path, overrides: Sequence[str] = ()) -> LaunchFile:
@@ -103,31 +53,6 @@ def launch_path(file: str | Path) -> Path:
 def packaged() -> dict[str, str]:
     """The bare name of each packaged launch file with its first comment line, by name."""
     return {name: _first_comment(path) for name, path in _packaged_paths().items()}
-
-
-def check_names(file: str | Path, section: str, given: Iterable[str], valid: Collection[str]) -> None:
-    """Raise LaunchError for the first of `given` not in `valid`, with the nearest one and the list."""
-    for name in given:
-        if name not in valid:
-            raise LaunchError(file, section, name, _unknown("unknown name", name, valid))
-
-
-def per_name(
-    file: str | Path,
-    section: str,
-    key: str,
-    value: float | Mapping[str, float] | None,
-    names: Sequence[str],
-    default: float,
-) -> tuple[float, ...]:
-    """The values of `key` in the order of `names`: a number stands for all, a table for those it names.
-
-    What is absent is `default`. Raises LaunchError for a name in the table that is not in `names`.
-    """
-    if not isinstance(value, Mapping):
-        return (default if value is None else float(value),) * len(names)
-    check_names(file, f"{section}.{key}", value, names)
-    return tuple(float(value.get(name, default)) for name in names)
 
 
 def _packaged_paths() -> dict[str, Path]:
@@ -233,7 +158,7 @@ def with_step(launch: LaunchFile, step: float) -> LaunchFile:
         LaunchError: it does not divide the duration or the period.
     """
     changed = replace(launch, plant=replace(launch.plant, step=step))
-    return replace(changed, **_Reader(launch.file).times(changed, step))
+    return replace(changed, times=_Reader(launch.file).times(changed, step))
 
 
 def with_values(
@@ -305,7 +230,7 @@ class _Reader:
             )
         times = self.times(parts, parts.plant.step)
         stated = asdict(parts) | {"target": self._with_points(path, parts.target)}
-        return LaunchFile(**stated, path=path, file=self.file, name=path.stem, **times)
+        return LaunchFile(**stated, path=path, file=self.file, name=path.stem, times=times)
 
     def _with_points(self, path: Path, goals: Mapping[str, Any]) -> dict[str, Any]:
         """The goals, each with the points of its samples: read once, so that a recording holds them."""
@@ -313,7 +238,7 @@ class _Reader:
 
     def _sampled(self, path: Path, name: str, goal: Goal) -> Goal:
         section = f"target.{name}"
-        with worded(self.file, section, "samples"):
+        with worded(self.file), stated_in(section, "samples"):
             points = read_samples(path.parent / (goal.samples or ""), goal.column or name)
         return replace(goal, points=points)
 
@@ -329,24 +254,16 @@ class _Reader:
         """The goals of a launch file that has been read, with other entries."""
         return self._with_points(launch.path, self.table("", launch, "target", given))
 
-    def times(self, parts: Sections, step_s: float | str) -> dict[str, Any]:
-        """The times of a launch file in ns and steps; a step that is still to be chosen counts as 1 ns."""
+    def times(self, parts: Sections, step_s: float | str) -> Times:
+        """The times of a launch file; a step that is still to be chosen counts as 1 ns."""
         step = 1 if isinstance(step_s, str) else self._nanoseconds("plant", "step", step_s)
         duration = self._whole("run", "duration", parts.run.duration, step)
         if duration // step > MOST_STEPS and not isinstance(step_s, str):
             text = f"{_seconds(duration)} s are {duration // step:.3g} plant steps of {_seconds(step)} s; at most "
-            remedy = (
-                f"{MOST_STEPS:.0e} are possible: give at most {_seconds(MOST_STEPS * step)}, or a longer plant.step"
-            )
-            raise self._error("run", "duration", text + remedy)
+            text += f"{MOST_STEPS:.0e} are possible: give at most {_seconds(MOST_STEPS * step)}, or a longer plant.step"
+            raise self._error("run", "duration", text)
         period = self._whole("controller", "period", parts.controller.period, step) if parts.controller else None
-        return {
-            "step_ns": step,
-            "duration_ns": duration,
-            "steps": duration // step,
-            "period_ns": period,
-            "steps_per_period": None if period is None else period // step,
-        }
+        return Times(step, duration, period)
 
     def _struct(self, kind: type[S], section: str, table: dict[str, Any]) -> S:
         """The struct of one section."""
@@ -397,7 +314,7 @@ class _Reader:
         except (msgspec.ValidationError, UnicodeError):
             raise self._error(section, key, _misfit(field, kind, value)) from None
         if (section, key) == ("plant", "driver") and result not in DRIVERS and result not in (names := driver_names()):
-            raise self._error(section, key, _unknown(f"{_shown(result)} is unknown", result, names))
+            raise self._error(section, key, unknown(f"{_shown(result)} is unknown", result, names))
         for number in _flat(result):
             if isinstance(number, int | float) and not abs(number) < math.inf:
                 raise self._error(section, key, f"{_shown(value)} is not finite; {_remedy(field)}")
@@ -424,16 +341,16 @@ class _Reader:
         below = time - time % step
         if below == time:
             return time
-        choices = " or ".join(_seconds(choice) for choice in (below, below + step) if choice)
-        text = f"{_seconds(time)} s is not a whole number of plant steps of {_seconds(step)} s; use {choices}"
+        near = " or ".join(_seconds(choice) for choice in (below, below + step) if choice)
+        text = f"{_seconds(time)} s is not a whole number of plant steps of {_seconds(step)} s; use {near}"
         raise self._error(section, key, text)
 
     def _unknown_key(self, section: str, name: str, value: object, known: Collection[str]) -> LaunchError:
         if section:
-            return self._error(section, name, _unknown("unknown key", name, known))
+            return self._error(section, name, unknown("unknown key", name, known))
         if isinstance(value, dict):
-            return self._error(name, None, _unknown("unknown section", name, known))
-        sections = _choices(f"[{section}]" for section in known)
+            return self._error(name, None, unknown("unknown section", name, known))
+        sections = choices(f"[{section}]" for section in known)
         return self._error("", name, f"outside every section; write it below {sections}")
 
     def _error(self, section: str, key: str | None, text: str) -> LaunchError:
@@ -481,7 +398,7 @@ def _part(kind: Any, wanted: type) -> Any:
 def _misfit(field: FieldInfo, kind: Any, value: object) -> str:
     info = _bare(inspect.type_info(kind))
     if isinstance(info, inspect.LiteralType):
-        return _unknown(f"{_shown(value)} is unknown", str(value), [str(choice) for choice in info.values])
+        return unknown(f"{_shown(value)} is unknown", str(value), [str(choice) for choice in info.values])
     return f"{_shown(value)} is not {_words(info)}; {_remedy(field)}"
 
 
@@ -509,9 +426,9 @@ def _words(info: inspect.Type) -> str:
         case inspect.StrType(min_length=length):
             return "a nonempty text" if length else "a text"
         case inspect.LiteralType(values=values):
-            return _choices(_shown(value) for value in values)
+            return choices(_shown(value) for value in values)
         case inspect.UnionType(types=types):
-            return _choices(_words(part) for part in types if not isinstance(part, inspect.NoneType))
+            return choices(_words(part) for part in types if not isinstance(part, inspect.NoneType))
         case other:
             texts = isinstance(other, inspect.ListType) and isinstance(other.item_type, inspect.StrType)
             names = {
@@ -519,17 +436,6 @@ def _words(info: inspect.Type) -> str:
                 inspect.ListType: f"a list of {'texts' if texts else 'numbers'}",
             }
             return names.get(type(other), "a table by name")
-
-
-def _unknown(problem: str, name: str, valid: Collection[str]) -> str:
-    """The problem with the nearest valid name and the list."""
-    near = did_you_mean(name, valid)
-    return f"{problem}; {near}{'C' if near else 'c'}hoose {_choices(sorted(valid))}"
-
-
-def _choices(names: Iterable[str]) -> str:
-    *most, last = list(names) or ["nothing: there are no names here"]
-    return f"{', '.join(most)} or {last}" if most else last
 
 
 def _seconds(nanoseconds: int) -> str:

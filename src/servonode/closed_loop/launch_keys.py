@@ -453,17 +453,66 @@ class Sections(Section, frozen=True):
     ] = {}
 
 
+class Times(Struct, frozen=True):
+    """The times of a launch file in whole ns, each a number of plant steps; no period without a controller."""
+
+    step_ns: int
+    duration_ns: int
+    period_ns: int | None
+
+    @property
+    def step(self) -> float:
+        """The plant step [s]."""
+        return self.step_ns / 1e9
+
+    @property
+    def duration(self) -> float:
+        """The duration of the run [s]."""
+        return self.duration_ns / 1e9
+
+    @property
+    def period(self) -> float:
+        """The time between two control instants [s]; 0 without a controller."""
+        return (self.period_ns or 0) / 1e9
+
+    @property
+    def steps(self) -> int:
+        """The plant steps of the whole run."""
+        return self.duration_ns // self.step_ns
+
+    @property
+    def steps_per_period(self) -> int | None:
+        """The plant steps between two control instants."""
+        return None if self.period_ns is None else self.period_ns // self.step_ns
+
+
 class LaunchFile(Sections, frozen=True, kw_only=True):
-    """A launch file that fits together, with its times in whole ns; no period without controller."""
+    """A launch file that fits together, with its times in whole ns."""
 
     path: Path
     file: str  # as the user named it
     name: str
-    step_ns: int
-    duration_ns: int
-    steps: int  # in the whole run
-    period_ns: int | None
-    steps_per_period: int | None
+    times: Times
+
+    @property
+    def step_ns(self) -> int:
+        return self.times.step_ns
+
+    @property
+    def duration_ns(self) -> int:
+        return self.times.duration_ns
+
+    @property
+    def steps(self) -> int:
+        return self.times.steps
+
+    @property
+    def period_ns(self) -> int | None:
+        return self.times.period_ns
+
+    @property
+    def steps_per_period(self) -> int | None:
+        return self.times.steps_per_period
 
     @property
     def times_of_steps(self) -> tuple[int, ...]:

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 
 from servonode.bus.link import check_address
-from servonode.closed_loop.launch_file import LaunchError
-from servonode.closed_loop.launch_keys import Goal, LaunchFile, OnLoss
+from servonode.closed_loop.goals import Target
+from servonode.closed_loop.launch_error import KeyRefused
+from servonode.closed_loop.launch_keys import Goal, OnLoss
 from servonode.controllers.engine.follow_filter import FilterDesign
 from servonode.mechanics.description import ProgramDescription
 
@@ -41,25 +42,25 @@ class LiveGoal:
         return then[self.on_loss]
 
 
-def live_goals(launch: LaunchFile, description: ProgramDescription) -> tuple[LiveGoal, ...]:
-    """The goals that come over a topic, in the order of the program's targets.
+def live_goals(target: Target, description: ProgramDescription, period: float, mode: str) -> tuple[LiveGoal, ...]:
+    """The goals that come over a topic, in the order of the program's targets; period [s]: of the control.
 
     Raises:
-        LaunchError: the keys do not fit together, or the run is not in real time.
+        KeyRefused: the keys do not fit together, or the run is not in real time.
     """
     found = []
     for i, name in enumerate(description.targets):
-        goal = launch.target[name]
+        goal = target[name]
         if isinstance(goal, Goal) and goal.topic is not None:
-            found.append(_live(launch, name, goal, description.target_order, i))
+            found.append(_live(name, goal, description.target_order, i, period, mode))
     return tuple(found)
 
 
-def _live(launch: LaunchFile, name: str, goal: Goal, order: int, i: int) -> LiveGoal:
-    def error(key: str, text: str) -> LaunchError:
-        return LaunchError(launch.file, f"target.{name}", key, text)
+def _live(name: str, goal: Goal, order: int, i: int, period: float, mode: str) -> LiveGoal:
+    def error(key: str, text: str) -> KeyRefused:
+        return KeyRefused(f"target.{name}", key, text)
 
-    if launch.run.mode != "realtime":
+    if mode != "realtime":
         raise error(
             "topic", 'is followed in real time only; set run.mode = "realtime", or give points or an expression'
         )
@@ -70,7 +71,7 @@ def _live(launch: LaunchFile, name: str, goal: Goal, order: int, i: int) -> Live
     if goal.bandwidth is None:
         text = "missing; give the bandwidth of the filter in rad/s, well above that of the goal's motion"
         raise error("bandwidth", text)
-    most = 2 / ((launch.period_ns or 1) / 1e9)
+    most = 2 / period
     if goal.bandwidth > most:
         text = f"{goal.bandwidth:g} rad/s lets the steps between two control instants through; give at most {most:g}, "
         raise error("bandwidth", f"{text}or a shorter controller.period")

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from servonode.closed_loop.launch_file import LaunchError, with_step, worded
-from servonode.closed_loop.launch_keys import AUTO, LaunchFile
+from servonode.closed_loop.launch_error import KeyRefused, stated_in
+from servonode.closed_loop.launch_file import with_step
+from servonode.closed_loop.launch_keys import AUTO, LaunchFile, Plant
 from servonode.closed_loop.machine_section import initial_states, parameters_at, with_given
 from servonode.mechanics.description import packed
 from servonode.mechanics.machine import Machine
@@ -17,28 +18,32 @@ from servonode.plants.prepare import Preparation, Prepared, Wanted
 _log = logging.getLogger(__name__)
 
 
-def preparation_of(launch: LaunchFile, source: MachineSource) -> Preparation | None:
+def preparation_of(plant: Plant, source: MachineSource) -> Preparation | None:
     """What the machine finds out itself, if anything.
 
     Raises:
-        LaunchError: "auto" where the machine chooses nothing.
+        KeyRefused: "auto" where the machine chooses nothing.
     """
-    with worded(launch.file, "plant", "machine"):
+    with stated_in("plant", "machine"):
         preparation = source.preparation()
-    _check_auto(launch, source, preparation)
+    _check_auto(plant, source, preparation)
     return preparation
 
 
-def prepared(launch: LaunchFile, source: MachineSource, preparation: Preparation, machine: Machine) -> LaunchFile:
+def completed(
+    launch: LaunchFile, source: MachineSource, preparation: Preparation | None, machine: Machine
+) -> LaunchFile:
     """The launch file with numbers where the machine, of any parameters, chooses them.
 
     Raises:
-        LaunchError: an unknown name in [plant.initial], or what the machine refuses.
+        KeyRefused: an unknown name in [plant.initial], or what the machine refuses.
     """
+    if preparation is None:
+        return launch
     plant = launch.plant
     given = {name: value for name, value in plant.parameters.items() if value != AUTO}
-    machine = with_given(launch, source, machine, "plant.parameters", given)
-    initial_states(launch, machine, preparation.start)
+    machine = with_given(source, machine, "plant.parameters", given, launch.times.duration)
+    initial_states(plant.initial, machine, preparation.start)
     wanted = Wanted(
         settings=source.settings,
         parameters=parameters_at(machine, source, 0.0),
@@ -48,10 +53,13 @@ def prepared(launch: LaunchFile, source: MachineSource, preparation: Preparation
         initial={name: value for name, value in plant.initial.items() if not isinstance(value, bool)},
         step=None if plant.step == AUTO else float(plant.step),
         integrator=plant.integrator,
-        duration=launch.duration_ns / 1e9,
+        duration=launch.times.duration,
     )
-    found = _asked(launch, source, preparation, wanted)
-    _check(launch, machine, preparation, wanted, found)
+    found = _prepared(plant.machine, source, preparation, wanted)
+    if complaint := _complaint(machine, preparation, wanted, found):
+        raise KeyRefused(
+            "plant", "machine", f"the preparation of {plant.machine} gave {complaint}; correct its function"
+        )
     for note in found.notes:
         _log.warning("%s", note)
     numbers = machine.state(found.initial)[: machine.n_state].tolist()
@@ -62,20 +70,11 @@ def prepared(launch: LaunchFile, source: MachineSource, preparation: Preparation
     return launch if found.step is None else with_step(launch, found.step)
 
 
-def _check(launch: LaunchFile, machine: Machine, preparation: Preparation, wanted: Wanted, found: Prepared) -> None:
-    """What a preparation gives must be states and parameters of the machine, finite, and all that was left to it.
-
-    Raises:
-        LaunchError: it is not.
-    """
-    complaint = _complaint(machine, preparation, wanted, found)
-    if complaint:
-        text = f"the preparation of {launch.plant.machine} gave {complaint}; correct its function"
-        raise LaunchError(launch.file, "plant", "machine", text)
-
-
 def _complaint(machine: Machine, preparation: Preparation, wanted: Wanted, found: Prepared) -> str:
-    """What is wrong with what a preparation gives, empty where nothing is."""
+    """What is wrong with what a preparation gives, empty where nothing is.
+
+    It must give states and parameters of the machine, finite, and all that was left to it.
+    """
     description = machine.description
     known = {"initial": description.state_names, "parameters": [each.name for each in description.parameters]}
     for word, names in known.items():
@@ -93,23 +92,23 @@ def _complaint(machine: Machine, preparation: Preparation, wanted: Wanted, found
     return "notes that are one text instead of a tuple of texts" if isinstance(notes, str) else ""
 
 
-def _asked(launch: LaunchFile, source: MachineSource, preparation: Preparation, wanted: Wanted) -> Prepared:
-    """What the machine's function answers."""
-    with worded(launch.file, "plant", "machine"):
+def _prepared(machine: str, source: MachineSource, preparation: Preparation, wanted: Wanted) -> Prepared:
+    """What the machine's function gives."""
+    with stated_in("plant", "machine"):
         found = source.definition.run(lambda: preparation.prepare(wanted))
     if not isinstance(found, Prepared):
-        text = f"the preparation of {launch.plant.machine} gave {found!r}; let it return Prepared(...)"
-        raise LaunchError(launch.file, "plant", "machine", text)
+        text = f"the preparation of {machine} gave {found!r}; let it return Prepared(...)"
+        raise KeyRefused("plant", "machine", text)
     return found
 
 
-def _check_auto(launch: LaunchFile, source: MachineSource, preparation: Preparation | None) -> None:
+def _check_auto(plant: Plant, source: MachineSource, preparation: Preparation | None) -> None:
     """Refuse "auto" where the machine chooses nothing."""
-    plant, auto = launch.plant, preparation.auto if preparation else ()
+    auto = preparation.auto if preparation else ()
     name = source.definition.reference
     if plant.step == AUTO and not (preparation and preparation.settles_step):
-        raise LaunchError(launch.file, "plant", "step", f"{name} does not choose its step; give a number of seconds")
+        raise KeyRefused("plant", "step", f"{name} does not choose its step; give a number of seconds")
     wrong = [each for each, value in plant.parameters.items() if value == AUTO and each not in auto]
     if wrong:
         remedy = f'give a number; "auto" is for {", ".join(auto)}' if auto else "give a number"
-        raise LaunchError(launch.file, "plant.parameters", wrong[0], f"{name} does not choose it; {remedy}")
+        raise KeyRefused("plant.parameters", wrong[0], f"{name} does not choose it; {remedy}")

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import NODEFAULT, Struct, inspect
 from msgspec.structs import FieldInfo, fields
 
-from servonode.closed_loop.driver_checks import PASSED_OVER
+from servonode.closed_loop.connection import PASSED_OVER
 from servonode.closed_loop.launch_keys import (
     Actuator,
     Controller,

@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from servonode.closed_loop.launch_file import LaunchError, per_name
-from servonode.closed_loop.launch_keys import AUTO, LaunchFile
+from servonode.closed_loop.launch_error import KeyRefused, per_name
+from servonode.closed_loop.launch_keys import AUTO, Plant, Run, Safety, Supervision, Times
 from servonode.closed_loop.watches import command_timeout, lateness_limit, long_watches
+from servonode.mechanics.description import MachineDescription
 from servonode.mechanics.machine import Machine
 from servonode.plants.drivers.installed import find_driver
 from servonode.plants.effects import ActuatorEffects
@@ -45,14 +46,14 @@ class SafetySettings:
         limits = self.known_readings if own else self.stated_readings
         return Plausible(limits, self.least) if limits.any else None
 
-    def check_limits(self, launch: LaunchFile) -> None:
+    def check_limits(self) -> None:
         """Refuse an external plant without limits.
 
         Raises:
-            LaunchError: an input lacks one.
+            KeyRefused: an input lacks one.
         """
         if self.unlimited:
-            raise LaunchError(launch.file, "plant.safety", "limit", self.unlimited_text)
+            raise KeyRefused("plant.safety", "limit", self.unlimited_text)
 
     @property
     def unlimited_text(self) -> str:
@@ -63,85 +64,88 @@ class SafetySettings:
         return f"{text} = true"
 
 
-def safety_settings(launch: LaunchFile, machine: Machine, drives: ActuatorEffects) -> SafetySettings:
+def safety_settings(
+    plant: Plant, run: Run, supervision: Supervision, times: Times, machine: Machine, drives: ActuatorEffects
+) -> SafetySettings:
     """The settings of a launch file.
 
     Raises:
-        LaunchError: a name that the machine does not have, or a timeout that watches nothing.
+        KeyRefused: a name that the machine does not have, or a timeout that watches nothing.
     """
-    safety, limits, timeout = launch.plant.safety, _limits(launch, machine, drives), command_timeout(launch)
-    without = _without_limit(launch, machine, limits)
+    safety, described = plant.safety, machine.description
+    limits, timeout = _limits(safety, described, drives), command_timeout(safety, run.speed, times.period_ns)
+    driver = find_driver(plant.driver)
+    at_first = not driver.simulated and run.mode == "realtime"
+    without = _without_limit(described, limits) if driver.outside else ()
     unsafe = [f"no limit on {', '.join(without)}"] if without else []
-    unsafe += long_watches(launch, timeout)
+    unsafe += long_watches(plant, run, times.period_ns is not None, timeout)
     return SafetySettings(
         limits=limits,
-        soft_start=_soft_start(launch, machine, limits),
+        soft_start=_soft_start(safety, described, limits, times.period_ns, at_first),
         command_timeout=timeout,
-        lateness_limit=lateness_limit(launch, timeout),
-        on_fault=_on_fault(launch),
-        brake_steps=max(1, BRAKE_HELD_NS // launch.step_ns),
-        safe_steps=_safe_steps(launch, machine),
+        lateness_limit=lateness_limit(plant, timeout),
+        on_fault=_on_fault(safety, supervision),
+        brake_steps=max(1, BRAKE_HELD_NS // times.step_ns),
+        safe_steps=_safe_steps(safety, described, times.step_ns),
         unlimited=() if safety.unsafe else without,
         unsafe=(tuple(unsafe) or ("plant.safety.unsafe is set",)) if safety.unsafe else (),
-        stated_readings=_readings(launch, machine, own=False),
-        known_readings=_readings(launch, machine, own=True),
-        least=(launch.period_ns or launch.step_ns) / 1e9,
+        stated_readings=_readings(safety, described, own=False),
+        known_readings=_readings(safety, described, own=True),
+        least=(times.period_ns or times.step_ns) / 1e9,
     )
 
 
-def _limits(launch: LaunchFile, machine: Machine, drives: ActuatorEffects) -> Limits:
+def _limits(safety: Safety, machine: MachineDescription, drives: ActuatorEffects) -> Limits:
     """What the safety filter lets through: at most what the drives can."""
-    safety, names = launch.plant.safety, machine.description.input_names
-    allowed = per_name(launch.file, "plant.safety", "limit", safety.limit, names, np.inf)
+    names = machine.input_names
+    allowed = per_name("plant.safety", "limit", safety.limit, names, np.inf)
     return Limits(
         value=tuple(map(min, allowed, drives.limit)),
-        rate=per_name(launch.file, "plant.safety", "rate_limit", safety.rate_limit, names, np.inf),
+        rate=per_name("plant.safety", "rate_limit", safety.rate_limit, names, np.inf),
         power=np.inf if safety.power_limit is None else safety.power_limit,
     )
 
 
-def _without_limit(launch: LaunchFile, machine: Machine, limits: Limits) -> tuple[str, ...]:
-    """The inputs without a finite limit, of an external plant."""
-    if not find_driver(launch.plant.driver).outside:
-        return ()
-    names = machine.description.input_names
-    return tuple(name for name, most in zip(names, limits.value, strict=True) if not np.isfinite(most))
+def _without_limit(machine: MachineDescription, limits: Limits) -> tuple[str, ...]:
+    """The inputs without a finite limit."""
+    return tuple(name for name, most in zip(machine.input_names, limits.value, strict=True) if not np.isfinite(most))
 
 
-def _soft_start(launch: LaunchFile, machine: Machine, usual: Limits) -> SoftStart:
+def _soft_start(
+    safety: Safety, machine: MachineDescription, usual: Limits, period_ns: int | None, at_first: bool
+) -> SoftStart:
     """What keeps a machine from lurching after an arming; a simulation begins at its own initial state."""
-    safety, period_ns = launch.plant.safety, launch.period_ns
-    names = machine.description.input_names
-    stated = per_name(launch.file, "plant.safety", "arming_limit", safety.arming_limit, names, np.inf)
+    names = machine.input_names
+    stated = per_name("plant.safety", "arming_limit", safety.arming_limit, names, np.inf)
     limits = Limits(tuple(map(min, stated, usual.value)), usual.rate, usual.power)
     return SoftStart(
         ramp=round(safety.ramp * 1e9 / period_ns) if period_ns else 0,
         periods=round(safety.arming_time * 1e9 / period_ns) if period_ns and limits != usual else 0,
         limits=limits,
-        at_first=not find_driver(launch.plant.driver).simulated and launch.run.mode == "realtime",
+        at_first=at_first,
     )
 
 
-def _on_fault(launch: LaunchFile) -> str:
+def _on_fault(safety: Safety, policies: Supervision) -> str:
     """What follows a fault; where nodes are restarted the run waits."""
-    chosen, policies = launch.plant.safety.on_fault, launch.supervision
+    chosen = safety.on_fault
     again = {policies.plant, policies.controller, policies.target} != {"never"}
     return chosen if chosen != AUTO else "wait" if again else "stop"
 
 
-def _safe_steps(launch: LaunchFile, machine: Machine) -> int:
-    wanted = launch.plant.safety.safe_time
-    seconds = (BRAKING if machine.description.has_safe_action else 0.0) if wanted is None else wanted
-    return round(seconds * 1e9 / launch.step_ns)
+def _safe_steps(safety: Safety, machine: MachineDescription, step_ns: int) -> int:
+    wanted = safety.safe_time
+    seconds = (BRAKING if machine.has_safe_action else 0.0) if wanted is None else wanted
+    return round(seconds * 1e9 / step_ns)
 
 
-def _readings(launch: LaunchFile, machine: Machine, own: bool) -> StateLimits:
+def _readings(safety: Safety, machine: MachineDescription, own: bool) -> StateLimits:
     """What a plausible reading keeps; `own`: the machine's limits where the launch file defines none."""
-    safety, described, names = launch.plant.safety, machine.description.state, machine.description.state_names
+    described, names = machine.state, machine.state_names
 
     def limits(key: str, stated: Any, of_machine: list[float | None]) -> tuple[float, ...]:
         known = [most if own and most is not None else np.inf for most in of_machine]
-        given = per_name(launch.file, "plant.safety", key, stated, names, np.nan)
+        given = per_name("plant.safety", key, stated, names, np.nan)
         return tuple(most if np.isnan(more) else more for most, more in zip(known, given, strict=True))
 
     value = limits("state_limit", safety.state_limit, [each.limit for each in described])

@@ -1,15 +1,13 @@
 """The initial condition on the program: states that a launch file leaves open are chosen so that residuals vanish."""
 
-from collections.abc import Callable, Collection
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from servonode.closed_loop.controller_section import Control, ProgramRefused
-from servonode.closed_loop.launch_file import LaunchError, worded
-from servonode.closed_loop.launch_keys import LaunchFile
+from servonode.closed_loop.launch_error import KeyRefused, ProgramUnfit, stated_in
 from servonode.closed_loop.machine_section import initial_states
 from servonode.controllers import ServoLaw
 from servonode.errors import StatementError
@@ -22,41 +20,43 @@ class NoStart(StatementError):
     """No initial condition on the program was found; the text says how near it came."""
 
 
-def wants_program_start(launch: LaunchFile) -> bool:
-    """Whether the launch file leaves states open, to be chosen so that residuals vanish.
+def wants_program_start(initial: Mapping[str, Any]) -> bool:
+    """Whether [plant.initial] leaves states open, to be chosen so that residuals vanish.
 
     Raises:
-        LaunchError: on_program is neither true nor false.
+        KeyRefused: on_program is neither true nor false.
     """
-    wanted = launch.plant.initial.get("on_program", False)
+    wanted = initial.get("on_program", False)
     if not isinstance(wanted, bool):
-        raise LaunchError(launch.file, "plant.initial", "on_program", f"{wanted!r} is not true or false; give one")
+        raise KeyRefused("plant.initial", "on_program", f"{wanted!r} is not true or false; give one")
     return wanted
 
 
-def program_start(launch: LaunchFile, control: Control, x: Array) -> tuple[Control, Array]:
-    """The control with what its program computes from the initial state x, and that state, on the program if wanted.
+def law_at_start(
+    law: ServoLaw, goal: Callable[[ServoLaw], Array], stated: Collection[str], initial: Mapping[str, Any], x: Array
+) -> tuple[ServoLaw, Array]:
+    """The law with what its program computes from the initial state x, and that state, on the program if wanted.
+
+    goal: y at t = 0 of a law. stated: the settings of the program. initial: [plant.initial].
 
     Raises:
-        LaunchError: a parameter of the program is out of its bounds; ProgramRefused: there is no such state.
+        KeyRefused: a parameter of the program is out of its bounds; ProgramUnfit: there is no such state.
     """
-    with worded(launch.file, "controller.settings"):
-        control.law.check_parameters(control.given)  # before anything is computed with them
-    law = control.law.started(0.0, x, control.goal(0.0), control.given)
-    control = replace(control, law=law)
-    if not wants_program_start(launch):
-        return control, x
-    given = list(initial_states(launch, law.machine))
-    if law.description.extension:
-        with worded(launch.file, "plant.initial", "on_program", ProgramRefused):
-            x, own = start_extended(law, x, control.goal(0.0), given)
-        return replace(control, law=law.with_start_states(0.0, x, control.goal(0.0), own)), x
-    for _ in range(2):  # the program's own initial states depend on the machine's
-        with worded(launch.file, "plant.initial", "on_program", ProgramRefused):
-            x = start_on_program(law, x, control.goal(0.0), given)
-        law = law.with_own_states(0.0, x, control.goal(0.0))
-        control = replace(control, law=law)
-    return control, x
+    given = frozenset(stated) & {each.name for each in law.description.parameters}
+    with stated_in("controller.settings"):
+        law.check_parameters(given)  # before anything is computed with them
+    law = law.started(0.0, x, goal(law), given)
+    if not wants_program_start(initial):
+        return law, x
+    fixed = list(initial_states(initial, law.machine))
+    with stated_in("plant.initial", "on_program", ProgramUnfit):
+        if law.description.extension:
+            x, own = start_extended(law, x, goal(law), fixed)
+            return law.with_start_states(0.0, x, goal(law), own), x
+        for _ in range(2):  # the program's own initial states depend on the machine's
+            x = start_on_program(law, x, goal(law), fixed)
+            law = law.with_own_states(0.0, x, goal(law))
+    return law, x
 
 
 def start_on_program(law: ServoLaw, start: Array, goal: Array, given: Collection[str]) -> Array:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from servonode.closed_loop.launch_keys import LaunchFile
+from servonode.closed_loop.controller_section import Control
 from servonode.controllers import ServoLaw
 from servonode.controllers.engine import realize
 from servonode.controllers.engine.layout import NOT_FINITE, SINGULAR
@@ -42,36 +42,24 @@ class Examination:
         self.findings.append(Finding(level, subject, text))
 
 
-def total_delay(launch: LaunchFile) -> float:
-    """The delay from sample to action in control periods: the command's, the drives' and the sensors'."""
-    controller, plant = launch.controller, launch.plant
-    if controller is None or launch.period_ns is None:
-        return 0.0
-    drive = plant.actuator.delay
-    slowest = max(drive.values(), default=0.0) if isinstance(drive, dict) else (drive or 0.0)
-    commanded = 0 if controller.predictor else controller.delay
-    return commanded + (slowest + plant.sensor.delay) / (launch.period_ns / 1e9)
-
-
-def examine(launch: LaunchFile, law: ServoLaw, gains: Gains, start: Array, goal: Array) -> Examination:
+def examine(control: Control, start: Array) -> Examination:
     """Stability of the residuals, margins of the sampled law, rank and condition of W near the initial state."""
-    found = Examination()
+    found, law, goal = Examination(), control.law, control.goal(0.0)
     if law.description.explicit:
         how = "the state is fed back" if law.description.feeds_back else "nothing is fed back"
         found.add("good", "program", f"gives its inputs directly: {how}, residuals are only monitored")
         return found
-    _gains(found, law, gains)
-    _sampling(found, launch, law, gains)
-    _rank(found, launch, law, start, goal)
-    _conditions(found, launch, law, start, goal)
+    _gains(found, law, control.gains)
+    _sampling(found, control)
+    _rank(found, control, start, goal)
+    _conditions(found, control, start, goal)
     return found
 
 
-def _conditions(found: Examination, launch: LaunchFile, law: ServoLaw, start: Array, goal: Array) -> None:
+def _conditions(found: Examination, control: Control, start: Array, goal: Array) -> None:
     """The program's own requirements and warnings, at the initial state."""
-    assert launch.period_ns is not None
-    late = (0.5 + total_delay(launch)) * launch.period_ns / 1e9
-    refused, warned = law.violated(0.0, start, goal, late)
+    late = (0.5 + control.delay) * (control.times.period_ns or 0) / 1e9
+    refused, warned = control.law.violated(0.0, start, goal, late)
     for text in refused:
         found.add("refuse", "program", text)
     for text in warned:
@@ -99,10 +87,9 @@ def _gains(found: Examination, law: ServoLaw, gains: Gains) -> None:
         found.add("good", "gains", f"{text}{certificate.decay_rate:.3g} 1/s)")
 
 
-def _sampling(found: Examination, launch: LaunchFile, law: ServoLaw, gains: Gains) -> None:
+def _sampling(found: Examination, control: Control) -> None:
     """Margins against the limits of the law under zero-order hold at this period and delay."""
-    assert launch.period_ns is not None
-    period, delay = launch.period_ns / 1e9, total_delay(launch)
+    law, gains, period, delay = control.law, control.gains, control.times.period, control.delay
     found.numbers |= {"delay": delay, "margins": {}}
     coupled = bool(
         np.any(gains.K0 - np.diag(np.diag(gains.K0))) or gains.KI.any() or np.any(gains.K1 - np.diag(np.diag(gains.K1)))
@@ -159,9 +146,9 @@ def _where(law: ServoLaw, found: realize.Realisability) -> str:
     return f" (stated in {', '.join(places)})" if places and not found.realisable else ""
 
 
-def _rank(found: Examination, launch: LaunchFile, law: ServoLaw, start: Array, goal: Array) -> None:
+def _rank(found: Examination, control: Control, start: Array, goal: Array) -> None:
     """Rank and condition of W at random admissible states around the initial one."""
-    rng = np.random.default_rng(0)
+    rng, law = np.random.default_rng(0), control.law
     machine = law.machine
     states = realize.random_states(machine.description, start, rng, STATES, SPREAD)
     holonomic = bool(machine.description.held)
@@ -180,7 +167,7 @@ def _rank(found: Examination, launch: LaunchFile, law: ServoLaw, start: Array, g
         worst = dict(zip(survey.states, map(float, survey.worst.state), strict=False))
         found.numbers |= {"rank": survey.lowest_rank, "worst_condition": survey.worst.condition, "worst_state": worst}
     hint = ""
-    if launch.controller and launch.controller.damping and survey.highest_rank < law.n_s == machine.n_inputs:
+    if control.stated.damping and survey.highest_rank < law.n_s == machine.n_inputs:
         hint = "; with controller.damping no integrators are looked for that may help: leave it out"
     text = judged.text + hint + (f"; {judged.remedy}" if judged.remedy else "") + _where(law, judged)
     somewhere = judged.case == "singular" and (survey.crossing is not None or survey.highest_rank > survey.lowest_rank)

@@ -1,7 +1,6 @@
 """Launch files from others: refuse what would run code that they name."""
 
-from servonode.closed_loop.launch_file import LaunchError
-from servonode.closed_loop.launch_keys import LaunchFile
+from servonode.closed_loop.launch_error import KeyRefused
 from servonode.controllers import PROGRAMS
 from servonode.definitions.references import names_code
 from servonode.plants import PLANTS
@@ -16,19 +15,15 @@ def named_code(machine: str, program: str | None) -> str | None:
     return next((each for each in references if each not in SHIPPED and names_code(each)), None)
 
 
-def refuse_code(launch: LaunchFile) -> None:
-    """Refuse a launch file that names Python code: a file or a module, instead of a machine or program known by name.
+def refuse_code(machine: str, program: str | None) -> None:
+    """Refuse Python code, a file or a module, instead of a machine or program known by name.
 
     Known are those that come with servonode and those that installed packages have registered.
 
     Raises:
-        LaunchError: it names code.
+        KeyRefused: one of them names code.
     """
-    program = launch.controller.program if launch.controller else None
-    for section, key, reference in (("plant", "machine", launch.plant.machine), ("controller", "program", program)):
+    for section, key, reference in (("plant", "machine", machine), ("controller", "program", program)):
         if reference is not None and named_code(reference, None):
-            text = (
-                f"{reference!r} is Python code, which --no-code (code=False) refuses; read the code and "
-                f"run it without --no-code, or "
-            )
-            raise LaunchError(launch.file, section, key, f"{text}name one of `servonode list {key}s`")
+            text = f"{reference!r} is Python code, which --no-code (code=False) refuses; read the code and run it "
+            raise KeyRefused(section, key, f"{text}without --no-code, or name one of `servonode list {key}s`")

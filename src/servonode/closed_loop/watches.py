@@ -1,7 +1,7 @@
 """The timeouts after which a lost command, machine or node is noticed, and those that plant.safety.unsafe allows."""
 
-from servonode.closed_loop.launch_file import LaunchError
-from servonode.closed_loop.launch_keys import LaunchFile
+from servonode.closed_loop.launch_error import KeyRefused
+from servonode.closed_loop.launch_keys import Plant, Run, Safety
 from servonode.plants.drivers.installed import find_driver
 
 LATENESS = 1.0  # s (wall clock) by which a simulated plant may be late
@@ -9,67 +9,62 @@ LONGEST_ANSWER = 60.0  # s (wall clock) for a first answer, or one in lockstep, 
 LONGEST_TIMEOUT = 10.0  # s (wall clock); a longer command timeout watches nothing, and must be called unsafe
 
 
-def check_watches(launch: LaunchFile) -> None:
+def check_watches(plant: Plant, run: Run) -> None:
     """Refuse times beyond which nobody would notice that an external plant, or the plant itself, is lost.
 
     Raises:
-        LaunchError: there is such a time, without plant.safety.unsafe.
+        KeyRefused: there is such a time, without plant.safety.unsafe.
     """
-    plant, speed = launch.plant, launch.run.speed
     if find_driver(plant.driver).simulated or plant.safety.unsafe:
         return
     watches = (
         ("plant.device", "timeout", plant.device.timeout, LONGEST_TIMEOUT),
         ("plant.safety", "lateness_limit", plant.safety.lateness_limit, LONGEST_TIMEOUT),
-        ("plant.safety", "frozen_time", plant.safety.frozen_time, LONGEST_TIMEOUT * speed),
-        ("run", "lockstep_timeout", launch.run.lockstep_timeout, LONGEST_ANSWER),
+        ("plant.safety", "frozen_time", plant.safety.frozen_time, LONGEST_TIMEOUT * run.speed),
+        ("run", "lockstep_timeout", run.lockstep_timeout, LONGEST_ANSWER),
     )
     for section, key, value, longest in watches:
         if value is not None and value > longest:
-            raise _unwatched(launch, section, key, value, longest)
+            raise _unwatched(section, key, value, longest)
     if not plant.safety.faults:
         text = "false disables the detection of tilt, fall and lost contact on a real machine; leave it out, "
-        raise LaunchError(launch.file, "plant.safety", "faults", f"{text}or set plant.safety.unsafe = true")
+        raise KeyRefused("plant.safety", "faults", f"{text}or set plant.safety.unsafe = true")
 
 
-def command_timeout(launch: LaunchFile) -> float | None:
+def command_timeout(safety: Safety, speed: float, period_ns: int | None) -> float | None:
     """W [s, wall clock]: max(3 periods, the floor) unless stated [plant s]; None without a controller, or if unsafe.
 
     Raises:
-        LaunchError: a timeout that watches nothing, without plant.safety.unsafe.
+        KeyRefused: a timeout that watches nothing, without plant.safety.unsafe.
     """
-    if launch.period_ns is None:
+    if period_ns is None:
         return None
-    safety, speed = launch.plant.safety, launch.run.speed
     stated = safety.command_timeout
     if stated is not None:
         if not (0 < stated / speed <= LONGEST_TIMEOUT or safety.unsafe):
-            raise _unwatched(launch, "plant.safety", "command_timeout", stated, LONGEST_TIMEOUT * speed)
-        if 0 < stated < launch.period_ns / 1e9:
-            text = (
-                f"{stated:g} s is shorter than a control period of {launch.period_ns / 1e9:g} s: no command could be "
-            )
-            raise LaunchError(launch.file, "plant.safety", "command_timeout", f"{text}in time; give more")
+            raise _unwatched("plant.safety", "command_timeout", stated, LONGEST_TIMEOUT * speed)
+        if 0 < stated < period_ns / 1e9:
+            text = f"{stated:g} s is shorter than a control period of {period_ns / 1e9:g} s: no command could be "
+            raise KeyRefused("plant.safety", "command_timeout", f"{text}in time; give more")
         return stated / speed or None
     if safety.command_timeout_floor > LONGEST_TIMEOUT and not safety.unsafe:
-        raise _unwatched(launch, "plant.safety", "command_timeout_floor", safety.command_timeout_floor)
-    return max(3 * launch.period_ns / 1e9 / speed, safety.command_timeout_floor)
+        raise _unwatched("plant.safety", "command_timeout_floor", safety.command_timeout_floor)
+    return max(3 * period_ns / 1e9 / speed, safety.command_timeout_floor)
 
 
-def lateness_limit(launch: LaunchFile, timeout: float | None) -> float:
+def lateness_limit(plant: Plant, timeout: float | None) -> float:
     """The plant's own lateness that is a fault [s, wall clock]; `timeout` is that of commands."""
-    stated = launch.plant.safety.lateness_limit
+    stated = plant.safety.lateness_limit
     if stated is not None:
         return stated
-    return LATENESS if find_driver(launch.plant.driver).simulated or timeout is None else timeout
+    return LATENESS if find_driver(plant.driver).simulated or timeout is None else timeout
 
 
-def long_watches(launch: LaunchFile, timeout: float | None) -> list[str]:
+def long_watches(plant: Plant, run: Run, controlled: bool, timeout: float | None) -> list[str]:
     """The watches that are off or longer than they may be without plant.safety.unsafe, each in a few words."""
-    plant, run = launch.plant, launch.run
     safety, real = plant.safety, not find_driver(plant.driver).simulated
     found = []
-    if launch.controller is not None and timeout is None:
+    if controlled and timeout is None:
         found.append("no command watchdog")
     elif timeout is not None and timeout > LONGEST_TIMEOUT:
         found.append(f"command timeout {timeout:g} s")
@@ -83,8 +78,6 @@ def long_watches(launch: LaunchFile, timeout: float | None) -> list[str]:
     return found
 
 
-def _unwatched(
-    launch: LaunchFile, section: str, key: str, value: float, longest: float = LONGEST_TIMEOUT
-) -> LaunchError:
+def _unwatched(section: str, key: str, value: float, longest: float = LONGEST_TIMEOUT) -> KeyRefused:
     text = f"{value:g} s would leave the machine without a watchdog; give more than 0 and at most {longest:g} s, "
-    return LaunchError(launch.file, section, key, f"{text}or set plant.safety.unsafe = true")
+    return KeyRefused(section, key, f"{text}or set plant.safety.unsafe = true")

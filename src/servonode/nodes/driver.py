@@ -3,7 +3,6 @@
 import numpy as np
 
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.closed_loop.driver_checks import check_traffic, driver_addresses, stated
 from servonode.nodes.node import Clock
 from servonode.plants.drivers.driver import DriverContext
 from servonode.plants.drivers.simulated_device import Workings
@@ -31,10 +30,10 @@ def driven_plant(closed_loop: ClosedLoop, clock: Clock) -> Plant:
             launch.plant.integrator, closed_loop.actuator, closed_loop.sensor, launch.run.seed, closed_loop.suite
         ),
         plausible=closed_loop.safety.plausible(own=True),
-        stated=stated(launch),
-        addresses=driver_addresses(launch, machine.description.name),
+        stated=closed_loop.connection.stated,
+        addresses=closed_loop.connection.addresses(machine.description.name),
         clock=clock,
-        state_every=check_traffic(launch, machine, closed_loop.device_law.n_goal if closed_loop.device_law else 0),
+        state_every=closed_loop.check_traffic(),
         transport=closed_loop.driver.transport,
     )
     return closed_loop.driver.open(context)

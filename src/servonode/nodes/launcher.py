@@ -10,7 +10,6 @@ from servonode.bus import Bus, BusError, RunFolder, Status, devices_folder, run_
 from servonode.bus.interfaces import SubscriberFace
 from servonode.bus.topology import LAUNCHER, PLANT, TARGET, launcher_subscribes, nodes_of
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.closed_loop.driver_checks import check_free, check_traffic, driver_addresses, remarks
 from servonode.closed_loop.launch_file import table_of
 from servonode.nodes.collect import Outcome, collect
 from servonode.nodes.node_main import run_node
@@ -78,13 +77,12 @@ class Launcher:
     def _run(self) -> None:
         """Run within the folder of the run, which is gone when this returns, and collect the results."""
         begin = time.monotonic_ns()
-        launch, machine = self.closed_loop.launch, self.closed_loop.machine.description.name
-        addresses = driver_addresses(launch, machine)
+        connection, machine = self.closed_loop.connection, self.closed_loop.machine
+        addresses = connection.addresses(machine.description.name)
         with _held(self.name) as folder, devices_folder(addresses, bound=addresses[-1] if addresses else ""):
-            check_free(launch, machine)
-            law = self.closed_loop.device_law
-            check_traffic(launch, self.closed_loop.machine, law.n_goal if law else 0)
-            for text in remarks(launch, self.closed_loop.machine, self.closed_loop.start):
+            connection.check_free(machine.description.name)
+            self.closed_loop.check_traffic()
+            for text in connection.remarks(machine, self.closed_loop.start):
                 say(text)
             self._supervise(folder)
             wall_s = (time.monotonic_ns() - begin) / 1e9

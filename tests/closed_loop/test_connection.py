@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import servonode
 from servonode.cli.main import main
-from servonode.closed_loop.driver_checks import check_driver, driver_addresses, remarks
+from servonode.closed_loop.connection import connection_of
 from servonode.closed_loop.launch_file import LaunchError, read_launch
 from servonode.plants.drivers import DRIVERS
 
@@ -30,16 +30,16 @@ def runtime(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_without_addresses_they_are_the_private_ones_of_the_machines_name() -> None:
     launch = read_launch(EXTERNAL)
-    assert driver_addresses(launch, NAME) == (
+    assert connection_of(launch).addresses(NAME) == (
         "ipc:///tmp/sn/devices/diff_drive_trailer.state",
         "ipc:///tmp/sn/devices/diff_drive_trailer.applied",
     )
-    assert driver_addresses(read_launch("trailer_pursuit"), NAME) == ()
+    assert connection_of(read_launch("trailer_pursuit")).addresses(NAME) == ()
 
 
 def test_one_may_be_given_and_the_other_not() -> None:
     launch = read_launch(EXTERNAL, ["plant.device.state=tcp://127.0.0.1:9873"])
-    assert driver_addresses(launch, NAME) == (
+    assert connection_of(launch).addresses(NAME) == (
         "tcp://127.0.0.1:9873",
         "ipc:///tmp/sn/devices/diff_drive_trailer.applied",
     )
@@ -64,7 +64,7 @@ def test_one_may_be_given_and_the_other_not() -> None:
 )
 def test_addresses_that_cannot_be_are_refused_with_their_key(name: str, options: list[str], says: str) -> None:
     with pytest.raises(LaunchError, match=says) as caught:
-        driver_addresses(read_launch(EXTERNAL, options), name)
+        connection_of(read_launch(EXTERNAL, options)).addresses(name)
     assert "\n" not in str(caught.value)
 
 
@@ -96,14 +96,14 @@ def test_addresses_that_cannot_be_are_refused_with_their_key(name: str, options:
 )
 def test_what_the_driver_would_not_read_is_refused(launch: str, setting: str, says: str) -> None:
     with pytest.raises(LaunchError, match=says) as caught:
-        check_driver(read_launch(launch, [setting]))
+        connection_of(read_launch(launch, [setting])).check()
     assert "\n" not in str(caught.value)
     own = "loopback" if "link" in setting else "simulated"
-    check_driver(read_launch("trailer_pursuit", [setting, f"plant.driver={own}"]))
+    connection_of(read_launch("trailer_pursuit", [setting, f"plant.driver={own}"])).check()
 
 
 def test_the_limit_of_a_machines_drives_may_be_stated_outside_too() -> None:
-    check_driver(read_launch(EXTERNAL, ["plant.actuator.limit=0.4"]))
+    connection_of(read_launch(EXTERNAL, ["plant.actuator.limit=0.4"])).check()
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_who_else_can_reach_an_address_is_said_and_part_of_the_check() -> None:
     assert "any user of this computer can connect to tcp://127.0.0.1:9873; there are no keys yet" in found[0].text
     assert report.verdict == "yes"
     simulated = servonode.load("trailer_pursuit").closed_loop
-    assert remarks(simulated.launch, simulated.machine, simulated.start) == []
+    assert simulated.connection.remarks(simulated.machine, simulated.start) == []
 
 
 @pytest.mark.parametrize("speed", [0.5, 2.0])

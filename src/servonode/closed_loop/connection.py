@@ -1,0 +1,161 @@
+"""The connection to a machine: a launch file's driver, and what the file states for it."""
+
+import errno
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+from msgspec.structs import asdict, fields
+
+from servonode.bus.run_folder import BusError
+from servonode.closed_loop.launch_error import KeyRefused, stated_in, worded
+from servonode.closed_loop.launch_keys import LaunchFile, Plant, Run, Times
+from servonode.mechanics.machine import Machine
+from servonode.plants.drivers import DRIVERS
+from servonode.plants.drivers.driver import Array, Driver, Stated
+from servonode.plants.drivers.installed import find_driver, origins
+from servonode.plants.drivers.own_settings import own_settings
+
+if TYPE_CHECKING:
+    from servonode.plants.drivers.line_traffic import Traffic
+
+CONNECT_S = 1.0
+PASSED_OVER = "device"  # where a machine is met, which the rehearsal of its launch file does not need
+
+
+@dataclass(frozen=True)
+class Connection:
+    """How a launch file's driver reaches the machine. What it refuses is a LaunchError of that file."""
+
+    file: str
+    plant: Plant
+    run: Run
+    times: Times
+
+    @property
+    def driver(self) -> Driver:
+        return find_driver(self.plant.driver)
+
+    @property
+    def stated(self) -> Stated:
+        """What the launch file specifies for its driver.
+
+        Raises:
+            LaunchError: the driver cannot take its own keys.
+        """
+        run, device = self.run, self.plant.device
+        link, mujoco, times = asdict(self.plant.link), asdict(self.plant.mujoco), self.times
+        with worded(self.file), stated_in("plant", "driver"):
+            own = own_settings(self.driver, device.settings)
+        return Stated(run.mode == "lockstep", run.speed, asdict(device), link, times.step, times.period, mujoco, own)
+
+    def check(self) -> None:
+        """Refuse what the launch file specifies and its driver would pass over, and what the driver cannot take.
+
+        Raises:
+            LaunchError: such as link faults without a loopback, imperfections or disturbances of a machine that has
+                its own, an address that is not on this computer, a speed that hardware does not have.
+        """
+        with worded(self.file), stated_in("plant", "driver"):
+            for table, key, text in self._unread():
+                if table != PASSED_OVER:
+                    raise KeyRefused(f"plant.{table}", key, f"{text}; change that, or leave it out")
+            self.driver.check(self.stated)
+
+    def _unread(self) -> Iterator[tuple[str, str, str]]:
+        """Table and key of [plant] for each that is given and that only other drivers read, with a sentence."""
+        own = self.driver
+        for table in dict.fromkeys(each.partition(".")[0] for driver in DRIVERS.values() for each in driver.reads):
+            for key in _stated_keys(getattr(self.plant, table)):
+                others = [f'"{each.name}"' for each in DRIVERS.values() if each.uses(table, key)]
+                if others and not own.uses(table, key):
+                    yield table, key, f'is for driver = {" or ".join(others)}, and [plant] has driver = "{own.name}"'
+        if self.plant.device.settings and own.settings is None:
+            yield "device", "settings", f'is for a driver with keys of its own, and [plant] has driver = "{own.name}"'
+
+    def addresses(self, machine: str) -> tuple[str, ...]:
+        """The addresses at which an external plant of this name publishes its states and receives inputs; else none.
+
+        Raises:
+            LaunchError: an address is absent and the machine's name gives none that can be used, or both are the same.
+        """
+        with worded(self.file), stated_in("plant", "driver"):
+            return self.driver.addresses(self.stated, machine)
+
+    def remarks(self, machine: Machine, start: Array) -> list[str]:
+        """A sentence for each address that others can reach, each limit of the driver, each key that is not used."""
+        from servonode.bus import exposure
+
+        found = [text for address in self.addresses(machine.description.name) if (text := exposure(address))]
+        found += self.driver.remarks(self.stated, machine, start)
+        return found + [f"plant.{table}.{key} is not used: it {text}" for table, key, text in self._unread()]
+
+    def traffic(self, machine: Machine, n_goal: int, n_sensors: int) -> "Traffic | None":
+        """The traffic of a run with a machine that speaks packets; None: it does not, or time stands still for it.
+
+        n_goal: entries of the goal for a law in the machine's firmware; 0: it has none. n_sensors: those in use.
+        """
+        if self.driver.traffic is None or self.run.mode == "lockstep":
+            return None
+        return self.driver.traffic(self.stated, machine, n_goal, n_sensors)
+
+    def check_free(self, machine: str) -> None:
+        """Refuse to start where the machine cannot be reached: a serial port is missing, or another process serves the
+        address at which servonode is to publish.
+
+        Raises:
+            LaunchError, BusError: that is so.
+        """
+        with worded(self.file), stated_in("plant", "driver"):
+            self.driver.ready(self.stated)
+        ours = self.addresses(machine)[-1:]
+        if ours and _is_taken(ours[0]):
+            text = f"{self.file} [plant.device] applied: {ours[0]} is in use by another process, such as another run"
+            raise BusError(f"{text}; stop that process, or give this run other addresses")
+
+
+def connection_of(launch: LaunchFile) -> Connection:
+    """The connection of a launch file to its machine."""
+    return Connection(launch.file, launch.plant, launch.run, launch.times)
+
+
+def _stated_keys(table: Struct | dict[str, object]) -> list[str]:
+    """The keys of a table that are not at their defaults."""
+    if isinstance(table, dict):
+        return list(table)
+    return [field.name for field in fields(table) if getattr(table, field.name) != field.default]
+
+
+def known_drivers() -> dict[str, dict[str, str]]:
+    """All drivers by name: `summary` and `origin`, or `error` and `origin` where an installed package is broken."""
+    return {
+        name: {
+            "summary" if isinstance(each, Driver) else "error": str(getattr(each, "summary", each)),
+            "origin": origin,
+        }
+        for name, (origin, each) in origins().items()
+    }
+
+
+def _is_taken(address: str) -> bool:
+    """Whether somebody listens at an address, which is a good one; nothing else is disturbed by asking."""
+    if address.startswith("ipc://"):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            probe.settimeout(CONNECT_S)
+            try:
+                probe.connect(address.removeprefix("ipc://"))
+            except OSError:  # what a dead process left may be taken; of anything else the plant node speaks
+                return False
+            return True
+    host = urlsplit(address).hostname or ""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as ZeroMQ does; what has ended does not count
+        try:
+            probe.bind((host, urlsplit(address).port or 0))
+        except OSError as error:
+            return error.errno == errno.EADDRINUSE
+    return False
