@@ -21,7 +21,7 @@ import zmq
 
 import servonode
 from tests.helpers.external_c import SANITIZED, external_c
-from tests.helpers.runs import START_S, eventually, private_runs
+from tests.helpers.runs import START_S, Runs, eventually
 
 LAUNCH = "trailer_pursuit_external"
 MODES = ("realtime", "lockstep")
@@ -36,18 +36,16 @@ def folder() -> Iterator[Path]:
     shutil.rmtree(made, ignore_errors=True)
 
 
-def test_a_run_in_lockstep_has_the_bits_of_the_simulation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with private_runs(tmp_path) as runs:
-        monkeypatch.delenv("SERVONODE_RUNTIME_DIR", raising=False)
-        robot = subprocess.Popen([external_c()])
-        try:
-            run = runs.start(LAUNCH, "run.mode=lockstep", "run.duration=10", "plant.publish_every=1", words=["--arm"])
-            run.ends_with(0, START_S)
-            columns = run.columns
-        finally:
-            robot.terminate()
-            assert robot.wait(10) == 0
-        assert runs.left_files() == []
+def test_a_run_in_lockstep_has_the_bits_of_the_simulation(runs: Runs) -> None:
+    robot = subprocess.Popen([external_c()])
+    try:
+        run = runs.start(LAUNCH, "run.mode=lockstep", "run.duration=10", "plant.publish_every=1", words=["--arm"])
+        run.ends_with(0, START_S)
+        columns = run.columns
+    finally:
+        robot.terminate()
+        assert robot.wait(10) == 0
+    assert runs.left_files() == []
     expected = servonode.simulate(LAUNCH, run__mode="lockstep", run__duration=10.0)
     assert expected.fault is None
     rows, ours = np.isin(expected.t, columns["t"]), np.isin(columns["t"], expected.t)
@@ -103,7 +101,7 @@ def test_where_it_cannot_begin_it_says_why_in_one_line(folder: Path) -> None:
     assert "tcp://nowhere" in ends_at_once(folder, "tcp://nowhere:x", f"ipc://{folder}/applied")
 
 
-def test_a_second_one_does_not_take_the_socket_away_but_what_a_killed_one_left_is_taken(folder: Path) -> None:
+def test_socket_of_a_running_example_is_kept_of_a_killed_one_taken(folder: Path) -> None:
     words = [external_c(), f"ipc://{folder}/state", f"ipc://{folder}/applied"]
     robot = subprocess.Popen(words)
     assert eventually((folder / "state").exists)

@@ -27,7 +27,7 @@ from servonode.plants.drivers.terms import terms_of
 from servonode.plants.effects import ActuatorEffects, SensorEffects
 from servonode.plants.simulated import SimulatedPlant
 from tests.helpers.external_c import external_c
-from tests.helpers.runs import START_S, eventually, private_runs
+from tests.helpers.runs import START_S, eventually
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "external_plant.py"
 STEP_NS = 10**6
@@ -165,7 +165,7 @@ def test_the_example_is_short_and_needs_none_of_our_code():
     assert found <= {"math", "os", "sys", "tempfile", "time", "contextlib", "pathlib", "msgpack", "zmq"}
 
 
-def test_in_lockstep_it_moves_as_our_own_plant_one_run_after_the_other(trailer):
+def test_example_in_lockstep_moves_as_the_simulated_plant(trailer):
     rough = trailer.with_parameters({"c_w": 0.01, "d1": -0.1, "b": 0.8, "m_k": 0.5})
     with rigged(trailer, PYTHON) as rig:
         for run, machine in enumerate((trailer, rough)):
@@ -175,7 +175,7 @@ def test_in_lockstep_it_moves_as_our_own_plant_one_run_after_the_other(trailer):
             plant.close()
 
 
-def test_in_lockstep_the_one_in_c_has_the_bits_of_our_own_plant_one_run_after_the_other(trailer):
+def test_example_in_c_has_the_bits_of_the_simulated_plant(trailer):
     with rigged(trailer, [external_c()]) as rig:
         for run, steps in enumerate((1, 10)):
             plant = connect(rig.plant(), run + 1)
@@ -184,7 +184,7 @@ def test_in_lockstep_the_one_in_c_has_the_bits_of_our_own_plant_one_run_after_th
             plant.close()
 
 
-def test_the_one_in_c_takes_no_other_parameters_than_those_it_was_built_with(trailer):
+def test_example_in_c_refuses_other_parameters(trailer):
     with rigged(trailer, [external_c()]) as rig:
         plant = rig.plant(trailer.with_parameters({"m1": 4.5, "b": 0.8}))
         plant.connect(77, 0)
@@ -192,7 +192,7 @@ def test_the_one_in_c_takes_no_other_parameters_than_those_it_was_built_with(tra
         assert "parameter m1 is 4.5, but this program was built with 4" in plant.link_fault()[1]
 
 
-def test_it_answers_an_input_that_is_repeated_with_the_same_state(rig, trailer):
+def test_example_answers_a_repeated_input_with_the_same_state(rig, trailer):
     plant, reference = connect(rig.plant()), simulated(trailer)
     link, order = plant._link, None
     for i in range(50):
@@ -207,7 +207,7 @@ def test_it_answers_an_input_that_is_repeated_with_the_same_state(rig, trailer):
     assert np.abs(plant.x[:-1] - reference.x[:-1]).max() < 1e-12
 
 
-def test_a_run_that_begins_later_in_the_same_process_goes_on_from_its_state(rig):
+def test_example_begins_a_later_run_from_its_state(rig):
     plant = connect(rig.plant())
     plant.write(U)
     plant.advance(100)
@@ -217,7 +217,7 @@ def test_a_run_that_begins_later_in_the_same_process_goes_on_from_its_state(rig)
     assert plant.x[:-1].tolist() == before
 
 
-def test_it_refuses_a_run_of_another_machine(rig, trailer):
+def test_example_refuses_another_machine(rig, trailer):
     plant = rig.plant()
     object.__setattr__(plant.terms, "machine", "hoop_on_profile")
     plant.connect(77, 0)
@@ -227,7 +227,7 @@ def test_it_refuses_a_run_of_another_machine(rig, trailer):
     assert "this is diff_drive_trailer" in text
 
 
-def test_in_real_time_it_runs_by_itself_and_takes_inputs(rig):
+def test_example_in_real_time_takes_inputs(rig):
     plant = connect(rig.plant(lockstep=False))
     first = plant.x.copy()
     assert follow(plant, 0.5, U) is None
@@ -249,7 +249,7 @@ def acting(plant: DevicePlant) -> dict[str, float]:
     return found
 
 
-def test_its_own_timeout_makes_it_safe_when_servonode_falls_silent(rig):
+def test_example_is_safe_after_its_own_timeout(rig):
     plant = connect(rig.plant(lockstep=False))
     follow(plant, 5, U, until=lambda: acting(plant) == {"U1": 0.02, "U2": 0.03})
     deadline = time.monotonic() + 5
@@ -258,7 +258,7 @@ def test_its_own_timeout_makes_it_safe_when_servonode_falls_silent(rig):
     follow(plant, 5, U, until=lambda: acting(plant) == {"U1": 0.02, "U2": 0.03})  # a fresh one acts again
 
 
-def test_after_the_end_of_a_run_it_is_safe_and_waits_for_the_next(rig):
+def test_example_is_safe_after_the_end_of_a_run(rig):
     plant = connect(rig.plant(lockstep=False))
     follow(plant, 0.1, U)
     plant.close()
@@ -268,7 +268,7 @@ def test_after_the_end_of_a_run_it_is_safe_and_waits_for_the_next(rig):
 
 
 @pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGSTOP])
-def test_killed_or_frozen_it_is_a_stale_state(rig, blow):
+def test_example_killed_or_frozen_is_a_stale_state(rig, blow):
     plant = connect(rig.plant(lockstep=False))
     assert follow(plant, 0.1, U) is None
     rig.process.send_signal(blow)
@@ -280,7 +280,7 @@ def test_killed_or_frozen_it_is_a_stale_state(rig, blow):
         follow(plant, 5, U, until=lambda: plant.link_fault() is None)
 
 
-def test_restarted_it_has_no_part_in_the_run_until_it_is_asked_again(rig):
+def test_restarted_example_waits_until_it_is_asked_again(rig):
     plant = connect(rig.plant(lockstep=False))
     assert follow(plant, 0.1, U) is None
     rig.restart()
@@ -291,7 +291,7 @@ def test_restarted_it_has_no_part_in_the_run_until_it_is_asked_again(rig):
     assert not plant.counts
 
 
-def test_a_machine_that_sent_too_large_a_message_is_disconnected_and_then_received_again(rig):
+def test_link_recovers_after_a_too_large_message(rig):
     rig.process.kill()
     rig.process.wait()
     plant = rig.plant(lockstep=False)
@@ -316,7 +316,7 @@ def test_a_machine_that_sent_too_large_a_message_is_disconnected_and_then_receiv
         out.close(linger=0)
 
 
-def test_ctrl_c_ends_it_in_good_order(rig):
+def test_example_ends_in_good_order_on_ctrl_c(rig):
     plant = connect(rig.plant(lockstep=False))
     follow(plant, 0.05, U)
     rig.process.send_signal(signal.SIGINT)
@@ -384,7 +384,7 @@ def acts(torque: float):
     return lambda topic, message: topic == b"state" and message["input"] == {"U1": torque, "U2": torque}
 
 
-def test_a_stranger_who_binds_the_port_first_gets_no_further_than_its_own_limits_and_timeout(stranger):
+def test_example_keeps_its_limits_and_timeout_under_a_stranger(stranger):
     """Before: 50 N m for 1e9 s."""
     stranger.begin(timeout=1e9, limits={"U1": 1e9})
     assert stranger.receives(acts(2.0), lambda: stranger.apply(50.0))
@@ -430,7 +430,7 @@ def test_a_setup_with_unusable_numbers_is_answered_with_a_fault(stranger, change
     stranger.begin()  # it is still there for a good one
 
 
-def test_what_is_no_setup_at_all_does_not_end_it(stranger):
+def test_example_survives_what_is_no_setup(stranger):
     for odd in ({"limits": [1.0]}, {"start": {}}, {"parameters": {"b": 0.0}}, {"k": "a"}, {"step": "a"}, {"inputs": 1}):
         stranger.setup(**odd)
     stranger.out.send_multipart([b"setup", msgpack.packb([1, 2])])
@@ -438,7 +438,7 @@ def test_what_is_no_setup_at_all_does_not_end_it(stranger):
     stranger.begin()
 
 
-def test_the_host_that_began_a_run_keeps_it_until_it_falls_silent_or_ends_it(rig, stranger):
+def test_example_serves_one_host_until_it_is_silent_or_ends(rig, stranger):
     stranger.begin(timeout=0.4)
     assert stranger.receives(acts(0.5), lambda: stranger.apply(0.5))
 
@@ -464,7 +464,7 @@ def test_a_new_run_of_the_same_host_is_taken_at_once(rig):
     assert follow(plant, 0.1, U) is None
 
 
-def test_told_so_it_takes_other_speeds(trailer, program):
+def test_example_takes_other_speeds_with_any_speed(trailer, program):
     with rigged(trailer, program, "--any-speed") as rig:
         plant = connect(rig.plant(lockstep=False, speed=2.0))
         assert plant.link_fault() is None
@@ -473,41 +473,35 @@ def test_told_so_it_takes_other_speeds(trailer, program):
 # where it is met
 
 
-def test_without_addresses_a_run_meets_it_in_the_private_folder_and_nothing_is_left(tmp_path, monkeypatch, program):
-    with private_runs(tmp_path) as runs:
-        monkeypatch.delenv("SERVONODE_RUNTIME_DIR", raising=False)
-        robot = subprocess.Popen(program)
-        try:
-            assert eventually(lambda: "servonode/devices/diff_drive_trailer.state" in runs.left_files())
-            run = runs.start("trailer_pursuit_external", "run.duration=0.5", FORGIVING, words=["--arm"])
-            run.ends_with(0, START_S)
-            assert "no keys" not in run.stderr
-            assert runs.left_files() == ["servonode", "servonode/devices", "servonode/devices/diff_drive_trailer.state"]
-        finally:
-            robot.send_signal(signal.SIGINT)
-            assert robot.wait(10) == 0
-        assert runs.left_files() == []
+def test_example_is_met_in_the_private_folder_by_default(runs, program):
+    robot = subprocess.Popen(program)
+    try:
+        assert eventually(lambda: "servonode/devices/diff_drive_trailer.state" in runs.left_files())
+        run = runs.start("trailer_pursuit_external", "run.duration=0.5", FORGIVING, words=["--arm"])
+        run.ends_with(0, START_S)
+        assert "no keys" not in run.stderr
+        assert runs.left_files() == ["servonode", "servonode/devices", "servonode/devices/diff_drive_trailer.state"]
+    finally:
+        robot.send_signal(signal.SIGINT)
+        assert robot.wait(10) == 0
+    assert runs.left_files() == []
 
 
-def test_a_plant_that_is_killed_leaves_no_socket_in_the_private_folder(tmp_path, monkeypatch):
-    with private_runs(tmp_path) as runs:
-        monkeypatch.delenv("SERVONODE_RUNTIME_DIR", raising=False)
-        run = runs.start("trailer_pursuit_external")
-        run.wait_open()
-        assert "servonode/devices/diff_drive_trailer.applied" in runs.left_files()
-        run.kill(PLANT)
-        run.ends_with(1)
-        assert runs.left_files() == []
+def test_killed_plant_leaves_no_socket(runs):
+    run = runs.start("trailer_pursuit_external")
+    run.wait_open()
+    assert "servonode/devices/diff_drive_trailer.applied" in runs.left_files()
+    run.kill(PLANT)
+    run.ends_with(1)
+    assert runs.left_files() == []
 
 
-def test_tcp_is_warned_about_in_one_line(tmp_path, monkeypatch):
-    with private_runs(tmp_path) as runs:
-        monkeypatch.delenv("SERVONODE_RUNTIME_DIR", raising=False)
-        run = runs.start("trailer_pursuit_external", "plant.device.state=tcp://127.0.0.1:9", "plant.device.wait=0.1")
-        run.ends_with(1, START_S)
-        warned = [line for line in run.stderr.splitlines() if "there are no keys yet" in line]
-        assert len(warned) == 1
-        assert "any user of this computer can connect to tcp://127.0.0.1:9" in warned[0]
+def test_tcp_is_warned_about_in_one_line(runs):
+    run = runs.start("trailer_pursuit_external", "plant.device.state=tcp://127.0.0.1:9", "plant.device.wait=0.1")
+    run.ends_with(1, START_S)
+    warned = [line for line in run.stderr.splitlines() if "there are no keys yet" in line]
+    assert len(warned) == 1
+    assert "any user of this computer can connect to tcp://127.0.0.1:9" in warned[0]
 
 
 RICH = """
@@ -525,19 +519,17 @@ Rich(*external_plant.private_addresses()).serve()
 """
 
 
-def test_what_else_it_measures_is_in_status_json_and_table(tmp_path, monkeypatch):
-    with private_runs(tmp_path) as runs:
-        monkeypatch.delenv("SERVONODE_RUNTIME_DIR", raising=False)
-        robot = subprocess.Popen([sys.executable, "-c", RICH.format(folder=str(EXAMPLE.parent))])
-        try:
-            run = runs.start("trailer_pursuit_external", FORGIVING, words=["--arm"])
-            run.wait_open()
-            assert eventually(lambda: run.ask("status")["lifecycle"] == "active", START_S)
-            assert run.ask("status")["values"]["extra_battery"] == 24.5
-            assert "battery 24.5" in status_text(status(run.name))
-            run.stop()
-            assert run.printed["extra"] == {"battery": 24.5}
-            assert re.search(r"the machine's own +battery 24\.5\n", run.stderr)
-        finally:
-            robot.kill()
-            robot.wait()
+def test_extra_readings_are_in_status_json_and_table(runs):
+    robot = subprocess.Popen([sys.executable, "-c", RICH.format(folder=str(EXAMPLE.parent))])
+    try:
+        run = runs.start("trailer_pursuit_external", FORGIVING, words=["--arm"])
+        run.wait_open()
+        assert eventually(lambda: run.ask("status")["lifecycle"] == "active", START_S)
+        assert run.ask("status")["values"]["extra_battery"] == 24.5
+        assert "battery 24.5" in status_text(status(run.name))
+        run.stop()
+        assert run.printed["extra"] == {"battery": 24.5}
+        assert re.search(r"the machine's own +battery 24\.5\n", run.stderr)
+    finally:
+        robot.kill()
+        robot.wait()

@@ -88,7 +88,7 @@ def test_a_page_with_two_terminals_is_followed(tmp_path: Path) -> None:
         ("\nmkfifo pipe", "\nmkfifo pipe; false"),
     ],
 )
-def test_what_a_page_has_wrong_is_found(tmp_path: Path, right: str, wrong: str) -> None:
+def test_followed_finds_what_a_page_has_wrong(tmp_path: Path, right: str, wrong: str) -> None:
     assert right in PAGE
     assert len(followed(tmp_path, PAGE.replace(right, wrong))) == 1
 
@@ -119,7 +119,7 @@ def test_commands_are_lines_but_for_heredocs_and_backslashes() -> None:
         ("  missed   1 deadlines", "  missed   1 deadlines, 3 overruns", False, False),
     ],
 )
-def test_what_depends_on_the_computer_may_differ(printed: str, actual: str, rough: bool, live: bool) -> None:
+def test_followed_lets_timings_differ(printed: str, actual: str, rough: bool, live: bool) -> None:
     assert agree(printed, actual, rough, live)
 
 

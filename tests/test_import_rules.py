@@ -113,7 +113,7 @@ def circles(imports: dict[str, set[str]]) -> list[str]:
     return sorted(left)
 
 
-def test_no_module_imports_itself_through_others_and_none_inside_functions() -> None:
+def test_imports_have_no_circle() -> None:
     assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"c"}, "e": set()}) == ["a", "b", "c", "d"]
     assert circles({module: modules_imported(module) for module in MODULES}) == []
     assert not [each for each in MODULES if "servonode.cli.main" in modules_imported(each)]  # which loads verbs by name
@@ -123,7 +123,7 @@ def test_what_every_room_may_import_imports_nothing_of_the_package() -> None:
     assert not any(modules_imported(module) for module in EVERYBODYS)
 
 
-def test_what_a_kernel_is_made_by_stands_in_the_folders_that_its_cache_key_digests() -> None:
+def test_cache_key_digests_all_that_makes_a_kernel() -> None:
     digested = ("servonode.kernels", "servonode.mechanics", "servonode.controllers.engine")
     makers = [module for module in MODULES if module.startswith(digested)]
     assert "servonode.controllers.engine.program" in makers
@@ -152,7 +152,7 @@ def test_the_table_would_notice_a_forbidden_import() -> None:
     assert set(imported(ast.parse(lazily))) == {"servonode.nodes.node", "servonode.bus.codec"}
 
 
-def test_every_folder_of_the_package_is_a_room_and_the_links_at_the_top_lead_to_four() -> None:
+def test_every_folder_is_a_room_and_four_links_lead_to_rooms() -> None:
     assert {each.parent.name for each in PACKAGE.glob("*/__init__.py")} == set(ROOMS)
     links = {each.name: each.resolve() for each in ROOT.iterdir() if each.is_symlink()}
     assert links == {room: PACKAGE / room for room in ("controllers", "launch", "nodes", "plants")}

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 CHANGES = (ROOT / "CHANGELOG.md").read_text("utf-8")
 
 
-def test_the_changelog_has_the_version_with_its_date_and_is_in_order() -> None:
+def test_changelog_has_the_version_and_is_in_order() -> None:
     headings = re.findall(r"^## (.*)$", CHANGES, re.M)
     assert headings[0] == "[Unreleased]"
     released = [re.fullmatch(r"\[(\d+)\.(\d+)\.(\d+)\] - (\d{4}-\d\d-\d\d)", each) for each in headings[1:]]

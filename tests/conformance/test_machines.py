@@ -56,7 +56,7 @@ def test_the_defaults_are_valid_and_the_default_start_is_no_fault(case: MachineC
 
 
 @every_machine
-def test_state_derivatives_and_outputs_have_their_shapes_and_are_finite(case: MachineCase) -> None:
+def test_state_rates_and_outputs_have_shapes_and_are_finite(case: MachineCase) -> None:
     for at in situations(case):
         description = at.machine.description
         assert at.x.shape == (len(description.state) + 1,)
@@ -93,7 +93,7 @@ def test_the_energy_changes_by_the_power_of_inputs_and_losses(case: MachineCase)
 
 
 @every_machine
-def test_the_mass_matrix_is_symmetric_positive_definite_and_maps_unit_inputs(case: MachineCase) -> None:
+def test_mass_matrix_is_positive_definite_and_maps_unit_inputs(case: MachineCase) -> None:
     # M_r of the kinetic energy, B_r of the power: neither knows the equations of motion that are tested here
     for at in situations(case):
         M, B = mass_matrix(at.machine, at.t, at.x), input_map(at.machine, at.t, at.x)

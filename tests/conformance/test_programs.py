@@ -88,7 +88,7 @@ def test_the_compiled_residuals_are_the_stated_ones(case: ProgramCase) -> None:
 
 
 @every_program
-def test_the_rate_of_a_finite_residual_is_its_derivative_along_the_motion(case: ProgramCase) -> None:
+def test_residual_rate_is_the_derivative_along_the_motion(case: ProgramCase) -> None:
     for at in filter(served, case.loaded.moments):
         found = at.along(rates(at, at.u), at.residuals)
         terms = at.terms
@@ -112,7 +112,7 @@ def test_the_jacobian_is_the_derivative_by_the_velocities(case: ProgramCase) -> 
 
 
 @every_program
-def test_the_top_derivative_is_J_times_the_accelerations_and_the_drift(case: ProgramCase) -> None:
+def test_top_derivative_is_J_times_acceleration_plus_drift(case: ProgramCase) -> None:
     for at in filter(served, case.loaded.moments):
         terms, v_dot = at.terms, accelerations(at.machine, rates(at, at.u))
         made = terms["J"] * v_dot
@@ -180,7 +180,7 @@ def test_a_law_without_residuals_feedback_states_its_inputs(case: ProgramCase) -
 
 
 @every_program
-def test_a_limit_scales_its_vector_to_its_bound_and_keeps_the_direction(case: ProgramCase) -> None:
+def test_limit_scales_its_vector_and_keeps_the_direction(case: ProgramCase) -> None:
     for at in case.loaded.moments:
         for i, limit in enumerate(at.expressions.program.limits):
             if limit.kind == "expressions":
@@ -294,7 +294,7 @@ def named(case: ProgramCase) -> set[str]:
 
 
 @every_entry
-def test_every_quantity_of_the_program_has_a_description_and_a_unit(entry: ProgramEntry) -> None:
+def test_program_quantities_have_description_and_unit(entry: ProgramEntry) -> None:
     case = cases_of(entry)[0]
     description = case.loaded.law.description
     own = (*description.residuals, *description.parameters, *description.signals, *description.states)

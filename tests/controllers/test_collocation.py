@@ -35,7 +35,7 @@ def test_a_jump_inside_an_interval_costs_no_accuracy(tolerance: float) -> None:
     assert np.max(np.abs(found.z[:, 0] - exact(found.t))) < tolerance
 
 
-def test_the_polynomials_have_the_values_and_rates_of_the_solution_between_the_nodes() -> None:
+def test_collocation_polynomials_between_the_nodes() -> None:
     found = solved(1e-10)
     h = np.diff(found.t)
     middle = found.t[:-1] + 0.4 * h

@@ -57,7 +57,7 @@ def table(curve: Curve, order: int, times: Any) -> Any:
 
 
 @pytest.mark.parametrize("degree", [5, 7])
-def test_a_spline_at_rest_at_its_ends_is_the_exact_solution_of_its_equations(degree: int) -> None:
+def test_spline_at_rest_is_the_exact_solution(degree: int) -> None:
     times = [0.625, 1.25, 2.0, 3.375]
     found = table(spline(TIMES, VALUES, degree, rest=True), 4, times)
     for row, t in zip(found, times, strict=True):
@@ -78,7 +78,7 @@ def test_a_spline_with_free_ends_is_that_of_scipy() -> None:
     assert np.abs(found[:, 4] - np.sin(times)).max() < 0.05
 
 
-def test_a_curve_that_stops_is_the_least_degree_that_rests_at_each_point() -> None:
+def test_stopping_curve_rests_at_each_point() -> None:
     m, times = 4, np.array([0.75, 1.0, 2.5])
     found = table(stopping(TIMES, VALUES, rest_degree(m)), m, times)
     for row, t in zip(found, times, strict=True):
@@ -107,7 +107,7 @@ def test_a_curve_rests_before_and_after_its_points() -> None:
 
 
 @pytest.mark.parametrize("order", range(9))
-def test_the_degree_that_a_law_needs_gives_that_many_continuous_derivatives(order: int) -> None:
+def test_curve_degree_gives_the_continuous_derivatives_needed(order: int) -> None:
     passing = spline(TIMES, VALUES, smooth_degree(order), rest=True)
     assert passing.derivatives >= order
     assert passing.degree % 2 == 1

@@ -35,7 +35,7 @@ def test_no_time_changes_nothing() -> None:
     np.testing.assert_array_equal(chain.output(), before)
 
 
-def test_it_follows_late_by_its_delay_and_the_rest_falls_with_the_square_of_its_bandwidth() -> None:
+def test_follow_filter_delay_and_error_over_bandwidth() -> None:
     late = []
     for w in (40.0, 80.0, 160.0):
         design, step = FilterDesign(4, w), 1e-4

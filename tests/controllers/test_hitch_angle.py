@@ -7,23 +7,17 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from servonode.controllers import ServoLaw, load_law, programs_of
+from servonode.controllers import ServoLaw, programs_of
 from servonode.controllers.engine.layout import Answer
 from servonode.mechanics.machine import Machine
-from servonode.plants import machine_key, model_factory
+from tests.helpers.small_machines import packaged_law
 
 RATE, SPEED_RATE = 2.5, 1.5
 
 
 def law_of(program: str, machine: Machine, **options: str) -> ServoLaw:
-    chosen = {
-        name: choices[0] for name, choices in programs_of("diff_drive_trailer")[program].options.items()
-    } | options
-
-    def build() -> Any:
-        return model_factory("diff_drive_trailer")()
-
-    law = load_law(program, machine, machine_key("diff_drive_trailer", {}), build, chosen, {})
+    first = {name: choices[0] for name, choices in programs_of("diff_drive_trailer")[program].options.items()}
+    law = packaged_law(program, machine, **{**first, **options})
     rates = {each.name: SPEED_RATE for each in law.description.residuals}
     law.stabilise(rates | {"phi": RATE} if "phi" in rates else rates)
     return law
@@ -111,7 +105,7 @@ def test_the_speed_completion_is_the_torque_map_of_the_sheet(cases: Any) -> None
         same(answer, hand.torques(x, alpha_V, -coast - wanted(hand, x, g)))
 
 
-def test_hitch_and_yaw_rate_cannot_be_served_when_the_trailer_is_straight(trailer: Machine) -> None:
+def test_hitch_and_yaw_rate_is_singular_for_a_straight_trailer(trailer: Machine) -> None:
     law = law_of("hitch_angle", trailer, completion="yaw_rate")
     y = np.zeros(law.goal_layout.size)
     assert law.evaluate(0.0, trailer.state({"phi": 0.3, "V": 0.4}), y).status == 0
@@ -159,12 +153,8 @@ def test_the_residual_of_the_path_is_the_sheet_s(
         assert answer.residuals[1] == pytest.approx(x[3] - np.arctan(F), abs=1e-13)  # some twenty roundings
 
 
-def test_where_the_goal_is_singular_damped_least_squares_keep_the_inputs_finite(trailer: Machine) -> None:
-    def build() -> Any:
-        return model_factory("diff_drive_trailer")()
-
-    key, options = machine_key("diff_drive_trailer", {}), {"completion": "yaw_rate"}
-    law = load_law("hitch_angle", trailer, key, build, options, {}, damping=1e-3)
+def test_damping_keeps_inputs_finite_where_the_goal_is_singular(trailer: Machine) -> None:
+    law = packaged_law("hitch_angle", trailer, 1e-3, completion="yaw_rate")
     law.stabilise({"phi": RATE, "yaw_rate": SPEED_RATE})
     straight, y = trailer.state({"V": 0.4}), np.zeros(law.goal_layout.size)
     y[0] = 0.1  # a hitch angle is wanted that the yaw rate forbids
@@ -178,11 +168,7 @@ def test_where_the_goal_is_singular_damped_least_squares_keep_the_inputs_finite(
 
 
 def test_damping_leaves_a_regular_law_to_the_bit(trailer: Machine) -> None:
-    def build() -> Any:
-        return model_factory("diff_drive_trailer")()
-
-    key, options = machine_key("diff_drive_trailer", {}), {"completion": "yaw_rate"}
-    plain, damped = (load_law("hitch_angle", trailer, key, build, options, {}, d) for d in (0.0, 1e-3))
+    plain, damped = (packaged_law("hitch_angle", trailer, damping, completion="yaw_rate") for damping in (0.0, 1e-3))
     x = trailer.state({"V": 0.4, "phi": 0.5})
     inputs = []
     for law in (plain, damped):

@@ -69,7 +69,7 @@ def test_a_derivative_below_the_last_must_not_jump(motor: bool, spring: str, ord
         law(joint(spring, motor), "q")
 
 
-def test_the_drift_of_a_goal_on_a_large_machine_is_the_rate_of_its_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_drift_on_a_large_machine_is_the_rate_of_the_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     """By central differences of f and f' along q' at fixed velocities."""
     monkeypatch.setattr(trig_reduce, "LARGEST", 0)
     servo = law(carts(), "y")

@@ -32,7 +32,7 @@ def test_the_parts_of_a_goal_lie_one_behind_the_other(integral: bool) -> None:
     assert goal.size == (12 if integral else 10)
 
 
-def test_the_parts_of_an_answer_and_of_a_record_lie_one_behind_the_other() -> None:
+def test_layout_of_answer_and_record() -> None:
     answer, record = AnswerLayout.of(described(False), 3), RecordLayout.of(described(False))
     assert (answer.inputs, answer.residuals, answer.rates) == (slice(0, 3), slice(3, 5), slice(5, 7))
     assert (answer.condition, answer.scales, answer.recorded) == (slice(7, 8), slice(8, 9), slice(3, 9))

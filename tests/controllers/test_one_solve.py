@@ -1,20 +1,14 @@
 """Reactions and torques in one solve, on the full form, against the two steps on the minimal form."""
 
-from typing import Any
-
 import numpy as np
 from numpy.testing import assert_allclose
 
-from servonode.controllers import load_law
 from servonode.mechanics.machine import Machine
-from servonode.plants import machine_key, model_factory
+from tests.helpers.small_machines import packaged_law
 
 
 def test_one_solve_for_reactions_and_torques_agrees_with_the_law(trailer: Machine, rng: np.random.Generator) -> None:
-    def build() -> Any:
-        return model_factory("diff_drive_trailer")()
-
-    law = load_law("rates", trailer, machine_key("diff_drive_trailer", {}), build, {}, {})
+    law = packaged_law("rates", trailer)
     law.stabilise({"speed": 2.0, "yaw_rate": 1.5})
     b, l, r = 1.0, 0.2, 0.075  # noqa: E741
     for _ in range(20):

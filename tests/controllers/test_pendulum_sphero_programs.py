@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from servonode.controllers import ServoLaw, find_program, load_law, programs_of
+from servonode.controllers import ServoLaw, find_program, programs_of
 from servonode.mechanics import ModelError
-from servonode.plants import load_machine, machine_key, model_factory
+from servonode.plants import load_machine
 from tests.helpers import sphero_sheet
+from tests.helpers.small_machines import packaged_law
 
 Array = Any
 RATE, SPIN_RATE, TILT_RATE, OUTER_RATE = 2.7, 1.3, 6.0, 1.4
@@ -38,12 +39,7 @@ def compiled(name: str, rule: str) -> ServoLaw:
     program, _, speed = name.partition("_")
     options = {"rule": rule} if rule else {}
     options |= {"speed": {"speed": "program"}.get(speed, speed)} if speed else {}
-
-    def build() -> Any:
-        return model_factory("pendulum_sphero")()
-
-    machine = load_machine("pendulum_sphero", {}, {})
-    return load_law(program, machine, machine_key("pendulum_sphero", {}), build, options, {})
+    return packaged_law(program, load_machine("pendulum_sphero", {}, {}), **options)
 
 
 def law_of(name: str, rule: str = "min_norm", machine: dict[str, float] | None = None, **given: float) -> ServoLaw:
@@ -143,7 +139,7 @@ def test_so_it_is_where_the_torque_is_limited(hand: Any, rng: np.random.Generato
     assert min(scale[-1] for scale in scales) < 0.9
 
 
-def test_a_free_bilimovich_bounds_the_acceleration_across_its_heading(rng: np.random.Generator, hand: Any) -> None:
+def test_free_bilimovich_bounds_the_acceleration_across(rng: np.random.Generator, hand: Any) -> None:
     for _ in range(8):
         law = law_of("bilimovich_free", "min_norm", kappa=0.0, a_lim=0.3, Q_max=1e9)
         x, g_B = law.machine.state(hand.random_state(rng)), rng.normal(size=3)
@@ -195,7 +191,7 @@ def test_the_printed_torque_of_a_tilt(agree_in_print: Any) -> None:
     agree_in_print(answer.inputs, "-0.4470038658, -0.3327967726, -0.001801159648")
 
 
-def test_at_rest_a_cascade_that_wants_no_acceleration_wants_no_torque() -> None:
+def test_cascade_at_rest_on_its_goal_needs_no_torque() -> None:
     law = law_of("cascade", "", rho0=2.0)
     still = np.zeros((2, 3))
     still[0, 0] = 2.0
@@ -258,7 +254,7 @@ def test_the_default_robot_is_neither_refused_nor_warned_of(name: str, rule: str
 
 
 @pytest.mark.parametrize(("name", "rule"), DAMPED)
-def test_a_pendulum_that_runs_away_is_refused_and_offered_the_cascade(name: str, rule: str, hand: Any) -> None:
+def test_runaway_pendulum_is_refused_and_offered_the_cascade(name: str, rule: str, hand: Any) -> None:
     refusals, _ = violated(default_law(name, rule, hand.POINT))
     assert any("runs away" in each and 'program = "cascade"' in each for each in refusals)
     numbers = "i + l**2*m = 0.024 kg m^2, must be at least 21*R*l*m/20 = 0.0315: this pendulum runs away"
@@ -331,7 +327,7 @@ def test_a_hold_that_excites_the_pendulum_is_warned_of(agree_in_print: Any) -> N
     assert violated(default_law("pursuit"), 1.5 * 0.02)[1] == []  # 20 ms and one late sample
 
 
-def test_a_limit_that_lets_a_step_throw_the_pendulum_up_is_warned_of() -> None:
+def test_limit_that_throws_the_pendulum_up_is_warned_of() -> None:
     for a_lim, warned in ((1.0281, False), (1.0282, True)):
         warnings = violated(default_law("pursuit", a_lim=a_lim))[1]
         assert any("past 75 degrees" in each for each in warnings) == warned
@@ -379,7 +375,7 @@ def test_guards_stop_where_a_program_ends() -> None:
         assert tilt.evaluate(0.0, x, goals(tilt, near)).status == status
 
 
-def test_a_bilimovich_program_with_a_free_speed_has_no_rule_to_choose() -> None:
+def test_free_bilimovich_has_no_rule_to_choose() -> None:
     with pytest.raises(ModelError, match="leave rule out"):
         compiled("bilimovich_free", "spin")
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from servonode.controllers import ServoLaw, load_law, programs_of
+from servonode.controllers import ServoLaw, programs_of
 from servonode.controllers.engine.signals import Signals, load_signals
 from servonode.mechanics.machine import Machine, ParameterError
-from servonode.plants import machine_key, model_factory
+from tests.helpers.small_machines import packaged_law
 
 VARIANTS = programs_of("diff_drive_trailer")["pursuit"].options["variant"]
 STABLE = {"speed": 2.0, "heading": 2.0}
@@ -21,11 +21,7 @@ HERE_THERE = {"x": "2 + 0.3*t", "y": "0"}
 
 
 def pursuit(machine: Machine, variant: str = "finite", **parameters: float) -> ServoLaw:
-    def build() -> Any:
-        return model_factory("diff_drive_trailer")()
-
-    key = machine_key("diff_drive_trailer", {})
-    law = load_law("pursuit", machine, key, build, {"variant": variant}, parameters)
+    law = packaged_law("pursuit", machine, parameters=parameters, variant=variant)
     law.given = parameters
     return law
 
@@ -236,7 +232,7 @@ def test_the_differential_law_leaves_a_heading_error(
         ("differential", 0.0, "0.1, 0.1"),
     ],
 )
-def test_laws_that_only_watch_derivatives_keep_the_printed_heading_error(
+def test_derivative_laws_keep_the_printed_heading_error(
     trailer: Machine,
     sheet: ModuleType,
     straight: Motion,

@@ -7,18 +7,15 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from servonode.controllers import ServoLaw, load_law
+from servonode.controllers import ServoLaw
 from servonode.controllers.engine.layout import Answer
 from servonode.controllers.engine.signals import ExpressionError, load_signals
 from servonode.mechanics.machine import Machine
-from servonode.plants import machine_key, model_factory
+from tests.helpers.small_machines import packaged_law
 
 
 def law_of(name: str, machine: Machine, **rates: float) -> ServoLaw:
-    def build() -> Any:
-        return model_factory("diff_drive_trailer")()
-
-    law = load_law(name, machine, machine_key("diff_drive_trailer", {}), build, {}, {})
+    law = packaged_law(name, machine)
     law = law.started(0.0, machine.state({}), np.zeros(law.goal_layout.size), {})
     law.stabilise(rates)
     return law
@@ -86,7 +83,7 @@ def test_open_loop_gives_the_stated_inputs(trailer: Machine, sheet: ModuleType, 
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_an_input_that_is_not_finite_is_reported_with_what_to_check(trailer: Machine, bad: float) -> None:
+def test_input_that_is_not_finite_is_reported(trailer: Machine, bad: float) -> None:
     law = law_of("open_loop", trailer)
     answer = law.evaluate(0.0, trailer.state({}), np.array([0.0, bad]))
     assert answer.status == -2
@@ -105,7 +102,7 @@ def test_signals_have_their_value_and_derivatives() -> None:
     assert_allclose(out, [*expected, 3.0, 0.0, 0.0], rtol=0, atol=1e-15)  # a few roundings
 
 
-def test_a_target_without_the_needed_derivative_is_refused_with_the_mend() -> None:
+def test_target_without_the_needed_derivative_is_refused() -> None:
     with pytest.raises(ExpressionError) as caught:
         load_signals({"x": "2 + abs(sin(t))", "y": "0"}, 2)
     assert "x: abs has no derivative at 0 and the program needs 2" in str(caught.value)

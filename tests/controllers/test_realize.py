@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sympy import cos, sin
 
-from servonode.controllers import Program, ServoLaw, load_law, residual, signal, target
+from servonode.controllers import Program, ServoLaw, residual, signal, target
 from servonode.controllers.engine.realize import (
     Realisability,
     Survey,
@@ -25,7 +25,7 @@ from servonode.controllers.engine.realize import (
 )
 from servonode.mechanics import Model
 from servonode.mechanics.machine import Machine
-from servonode.plants import machine_key, model_factory
+from servonode.plants import model_factory
 
 HERE = Path(__file__)
 
@@ -60,18 +60,14 @@ def pole_angle(machine: Model) -> Program:
 def laws(trailer: Machine, small: ModuleType) -> Callable[[str], ServoLaw]:
     """'hitch_angle opposed', 'look_ahead', 'axle_centre', ..."""
 
-    def build() -> Model:
-        return model_factory("diff_drive_trailer")()
-
     def law(name: str) -> ServoLaw:
         program, _, option = name.partition(" ")
         if program in ("hitch_angle", "look_ahead"):
-            options = {"completion": option} if option else {}
-            result = load_law(program, trailer, machine_key("diff_drive_trailer", {}), build, options, {})
+            result = small.packaged_law(program, trailer, **({"completion": option} if option else {}))
         elif program == "pole_angle":
             result = small.law(program, small.cart_pole, pole_angle, small.machine(small.cart_pole), HERE)
         else:
-            result = small.law(program, build, globals()[program], trailer, HERE)
+            result = small.law(program, model_factory("diff_drive_trailer"), globals()[program], trailer, HERE)
         return result.started(0.0, result.machine.state({}), np.zeros(result.goal_layout.size), {})
 
     return law
@@ -107,7 +103,7 @@ def test_projector_and_null_space_give_the_same_response(trailer: Machine, sampl
         )
 
 
-def test_a_machine_without_passive_constraints_responds_with_its_inverse_mass(small: ModuleType, rng: Any) -> None:
+def test_response_without_passive_constraints_is_the_inverse_mass(small: ModuleType, rng: Any) -> None:
     cart = small.machine(small.cart_pole)
     m = cart.matrices(0.0, rng.normal(size=5))
     for way in (response_by_projector, response_by_null_space):
@@ -137,7 +133,7 @@ def kinematics(machine: Machine, x: Any) -> Any:
     return np.array(result).T
 
 
-def test_the_response_in_rates_is_that_in_velocities_through_the_kinematics(trailer: Machine, samples: Any) -> None:
+def test_response_in_rates_is_that_in_velocities(trailer: Machine, samples: Any) -> None:
     for x in samples:
         m = trailer.matrices(0.0, x)
         expected = kinematics(trailer, x) @ response(trailer, 0.0, x)
@@ -187,7 +183,7 @@ def test_units_of_a_residual_do_not_change_the_condition(laws: Any) -> None:
     assert found.condition == pytest.approx(expected.condition, rel=1e-12)
 
 
-def test_the_axle_centre_is_reached_through_an_integrator_while_the_robot_moves(laws: Any) -> None:
+def test_axle_centre_is_reached_through_an_integrator(laws: Any) -> None:
     law = laws("axle_centre")
     assert law.description.relative_degrees == (3, 3)
     assert law.description.extension.steps == (
@@ -200,7 +196,7 @@ def test_the_axle_centre_is_reached_through_an_integrator_while_the_robot_moves(
 
 
 @pytest.mark.parametrize("name", ["hitch_angle yaw_rate", "equal_torques"])
-def test_hitch_with_yaw_rate_or_equal_torques_is_singular_only_when_straight(laws: Any, name: str) -> None:
+def test_hitch_with_yaw_rate_is_singular_only_when_straight(laws: Any, name: str) -> None:
     found = surveyed(laws(name))
     assert worst_phi(found) < 1e-6
     assert (found.highest_rank, found.lowest_rank) == (2, 1)
@@ -235,7 +231,7 @@ def test_the_least_norm_completes_the_hitch(laws: Any) -> None:
     assert "completed by the least norm" in found.text
 
 
-def test_one_residual_for_two_motors_is_incomplete_and_the_remedies_are_named(laws: Any) -> None:
+def test_one_residual_for_two_motors_is_incomplete(laws: Any) -> None:
     found = realisability(surveyed(laws("hitch_angle least_norm")), 1, 2)
     assert (found.realisable, found.case) == (False, "incomplete")
     assert "1 servo-constraint (phi) for 2 inputs (U1, U2): 1 combination of the inputs left open" in found.text
@@ -251,7 +247,7 @@ def test_three_residuals_for_two_motors_are_too_many(laws: Any) -> None:
     assert found.remedy == "leave out 1 of them"
 
 
-def test_a_row_that_the_passive_constraints_fix_is_named_and_left_out(laws: Any) -> None:
+def test_residual_row_of_a_passive_constraint_is_named(laws: Any) -> None:
     law = laws("passive_row")
     assert surveyed(law).reach[0] == 0.0
     found = judged(law)

@@ -62,7 +62,7 @@ def test_an_exponent_is_part_of_the_code() -> None:
     assert third.table(t)[0, 0] == pytest.approx(2**0.25)
 
 
-def test_where_an_image_cannot_be_made_each_text_has_code_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_image_each_text_has_its_own_code(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build.elf, "fits", lambda _: False)
     text = "def f(x: f64) -> f64:\n    return 2.5*x + 1.5\n"
     code, contents = build.built_for_numbers(text, {}.__getitem__, lambda _, make: make())
@@ -74,7 +74,7 @@ VARYING = {"plant__parameters": {"m1": "1.2 + {}*sin(2*t)"}}
 
 
 @pytest.mark.parametrize("changes", [DISTURBED, pytest.param(VARYING, marks=pytest.mark.slow)])
-def test_other_numbers_in_what_is_changed_in_a_machine_compile_nothing(
+def test_other_numbers_in_a_changed_machine_compile_nothing(
     changes: dict[str, dict[str, str]], uncompiled: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def run(number: float) -> Any:

@@ -119,8 +119,8 @@ def marks(name: str) -> Any:
 
 
 FOLLOWED_ELSEWHERE = {
-    "own_laws": "tests/test_pages_on_laws.py",
-    "stable_inversion": "tests/test_pages_on_laws.py",
+    "own_laws": "tests/test_pages_computed.py",
+    "stable_inversion": "tests/test_pages_computed.py",
 }
 LIVE = ("page", "window", "drivers")  # tests of their own below
 

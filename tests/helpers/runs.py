@@ -40,7 +40,7 @@ from servonode.bus.topology import CONTROLLER, PLANT, nodes_of
 from servonode.operator.find_runs import find_run
 
 NODES = nodes_of(controlled=True)
-MANY = int(os.environ.get("SERVONODE_KILLS", "40"))  # kills of one kind in a slow test
+MANY = int(os.environ.get("SERVONODE_KILLS", "12"))  # kills of one kind in a slow test
 START_S = 60.0  # from nothing to the first state, on a machine that is busy and has no cache
 END_S = 30.0
 SOON_S = 10.0  # what comes within a period or a restart, on a machine that is busy

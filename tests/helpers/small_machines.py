@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from sympy import cos, sin
 
+from servonode.controllers import load_law
 from servonode.controllers.engine.law import ServoLaw
 from servonode.controllers.engine.law_source import describe_program, law_source
 from servonode.controllers.engine.program import Program
@@ -16,6 +17,7 @@ from servonode.mechanics import Model, constraint, coordinate, input_, output, p
 from servonode.mechanics.derive import derive
 from servonode.mechanics.description import ProgramDescription
 from servonode.mechanics.machine import Machine, load_machine
+from servonode.plants import machine_key, model_factory
 
 
 def bead() -> Model:
@@ -122,6 +124,14 @@ def plate() -> Model:
 def machine(build: Callable[[], Model], parameters: Mapping[str, float] = {}, *definitions: Path) -> Machine:
     """The compiled machine of one of the functions above, or of one that stands in `definitions`."""
     return load_machine(_key("machine", build.__name__, *definitions), build, parameters)
+
+
+def packaged_law(
+    program: str, on: Machine, damping: float = 0.0, parameters: Mapping[str, float] = {}, **options: str
+) -> ServoLaw:
+    """The law of a packaged program on a packaged machine whose settings are the default ones."""
+    name = on.description.name
+    return load_law(program, on, machine_key(name, {}), model_factory(name), options, parameters, damping)
 
 
 def law(

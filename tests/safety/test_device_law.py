@@ -22,7 +22,7 @@ class WithLaw(Serial):
 TestDeviceLaw = pytest.mark.slow(safety_suite(WithLaw()))
 
 
-def test_firmware_whose_law_acts_brakes_by_itself_when_all_of_servonode_is_killed(runs: Runs) -> None:
+def test_firmware_with_law_brakes_when_servonode_is_killed(runs: Runs) -> None:
     driver = WithLaw()
     stage = Stage(driver, runs)
     run = stage.start(WAITS, "plant.initial.V=0.5")  # about as fast as it pursues

@@ -222,7 +222,7 @@ def listening(address: str) -> Iterator[list[Applied]]:
         thread.join(SOON_S)
 
 
-def test_promise_17_false_states_of_a_machine_are_refused_and_counted(runs: Runs) -> None:
+def test_promise_17_false_states_are_refused_and_counted(runs: Runs) -> None:
     driver = Relayed()
     stage = Stage(driver, runs)
     run = stage.start(WAITS)
@@ -253,7 +253,7 @@ def stays_active(run: Process) -> bool:
     return bool(run.ask("status")["lifecycle"] == "active")
 
 
-def test_promises_20_and_21_readings_that_cannot_be_believed_are_faults_by_their_names(runs: Runs) -> None:
+def test_promises_20_and_21_implausible_readings_are_named_faults(runs: Runs) -> None:
     driver = Relayed()
     stage = Stage(driver, runs)
     run = stage.start(WAITS, "plant.safety.state_rate_limit={psi = 100}")
@@ -275,7 +275,7 @@ def test_promises_20_and_21_readings_that_cannot_be_believed_are_faults_by_their
     stage.close()
 
 
-def test_promise_20_a_machine_at_half_rate_is_counted_and_its_age_is_told(runs: Runs) -> None:
+def test_promise_20_slow_states_are_counted_with_their_age(runs: Runs) -> None:
     driver = Relayed()
     stage = Stage(driver, runs)
     run = stage.start(WAITS, "plant.publish_every=10", words=("--every", "10"))
@@ -307,7 +307,7 @@ def test_promise_20_a_machine_at_half_rate_is_counted_and_its_age_is_told(runs: 
     stage.close()
 
 
-def test_promise_18_a_machine_outside_without_limits_is_not_started(runs: Runs) -> None:
+def test_promise_18_external_plant_without_limits_is_not_started(runs: Runs) -> None:
     run = runs.start("trailer_pursuit", 'plant.driver="external"', "run.speed=1", words=("--arm",))
     run.popen.wait(START_S)
     assert run.popen.returncode == 2
@@ -317,7 +317,7 @@ def test_promise_18_a_machine_outside_without_limits_is_not_started(runs: Runs) 
 
 @pytest.mark.parametrize("gap_s", [0.02, *(pytest.param(gap, marks=pytest.mark.slow) for gap in (0.0, 0.3))])
 @pytest.mark.parametrize("numbers", [("INT",) * 6, *(pytest.param(n, marks=pytest.mark.slow) for n in SOME)])
-def test_promise_24_a_machine_is_told_zero_and_the_end_however_often_the_operator_presses(
+def test_promise_24_machine_gets_zero_and_final_after_any_signals(
     runs: Runs, numbers: tuple[str, ...], gap_s: float
 ) -> None:
     stage = Stage(External(), runs)

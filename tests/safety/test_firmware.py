@@ -21,7 +21,7 @@ def assert_zero_since(watch: Watch, fault: str, begun: int) -> None:
 
 
 @pytest.mark.parametrize("kind", DRIVERS)
-def test_firmware_that_dies_is_a_named_fault_and_is_taken_again_after_a_reset(kind: type[Udp], runs: Runs) -> None:
+def test_firmware_killed_is_a_fault_and_taken_after_a_reset(kind: type[Udp], runs: Runs) -> None:
     driver = kind()
     stage = Stage(driver, runs)
     run = stage.start(WAITS)
@@ -50,7 +50,7 @@ def test_firmware_that_dies_is_a_named_fault_and_is_taken_again_after_a_reset(ki
 
 
 @pytest.mark.parametrize("kind", DRIVERS)
-def test_firmware_that_hangs_is_stale_and_its_own_brake_acts_when_it_goes_on(kind: type[Udp], runs: Runs) -> None:
+def test_firmware_frozen_is_stale_and_taken_after_a_reset(kind: type[Udp], runs: Runs) -> None:
     driver = kind()
     stage = Stage(driver, runs)
     run = stage.start(WAITS)
@@ -68,7 +68,7 @@ def test_firmware_that_hangs_is_stale_and_its_own_brake_acts_when_it_goes_on(kin
 
 
 @pytest.mark.parametrize("kind", DRIVERS)
-def test_the_firmware_brakes_by_itself_when_all_of_servonode_is_killed(kind: type[Udp], runs: Runs) -> None:
+def test_firmware_brakes_when_servonode_is_killed(kind: type[Udp], runs: Runs) -> None:
     driver = kind()
     stage = Stage(driver, runs)
     run = stage.start(WAITS, "plant.initial.V=0.5")  # about as fast as it pursues
@@ -85,7 +85,7 @@ def test_the_firmware_brakes_by_itself_when_all_of_servonode_is_killed(kind: typ
 
 
 @pytest.mark.parametrize("kind", DRIVERS)
-def test_corrupted_bytes_are_refused_on_both_sides_and_cost_no_more_than_packets(kind: type[Udp], runs: Runs) -> None:
+def test_firmware_corrupted_bytes_are_refused_on_both_sides(kind: type[Udp], runs: Runs) -> None:
     driver = kind()
     driver.words = ("--corrupt", "0.02")
     stage = Stage(driver, runs)

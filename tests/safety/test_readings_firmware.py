@@ -12,7 +12,7 @@ from tests.safety.suite import PERIOD, TIMEOUT, WAITS, Stage, assert_within
 from tests.safety.test_firmware import assert_zero_since
 
 
-def test_a_board_that_hangs_goes_on_after_a_reset_and_one_that_starts_anew_does_not(runs: Runs) -> None:
+def test_readings_board_resumes_after_a_hang_not_after_a_restart(runs: Runs) -> None:
     driver = Sensing()
     stage = Stage(driver, runs)
     run = stage.start(WAITS, "plant.safety.repeats=4")

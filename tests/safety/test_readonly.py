@@ -111,7 +111,7 @@ def test_nothing_reaches_the_machine_whoever_dies(victim: str, runs: Runs) -> No
     assert_only_asked_to_take_part(sent)
 
 
-def test_the_status_says_what_arming_would_send_and_the_record_that_nothing_acted(runs: Runs, tmp_path: Path) -> None:
+def test_readonly_status_says_what_arming_would_send(runs: Runs, tmp_path: Path) -> None:
     bag = tmp_path / "run.mcap"
     words = ("--record", str(bag))
     with observed(runs, "run.duration=3", "plant.initial.V=0.5", "plant.initial.Omega=0.2", words=words) as (

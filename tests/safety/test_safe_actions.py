@@ -160,7 +160,7 @@ def slowed(machine: Machine, x: Array, name: str, steps: int) -> float:
     return float(x[entry] / start)
 
 
-def test_the_trailer_robot_slows_down_as_two_braked_wheels_on_its_mass_and_inertia_say() -> None:
+def test_safe_action_slows_the_trailer_by_its_mass_and_inertia() -> None:
     machine = loaded("diff_drive_trailer").with_parameters({"d1": 0.0})
     p = machine.parameters
     mass = p["m1"] + p["m2"] + 2 * p["m_k"] + 2 * p["Iky"] / p["r"] ** 2
@@ -184,7 +184,7 @@ def test_the_sphero_loses_its_spin_against_the_hanging_pendulum() -> None:
 
 
 @pytest.mark.parametrize("input_set", ["relative", "total"])
-def test_the_snowboard_loses_its_yaw_under_an_upright_body_on_the_flat(input_set: str) -> None:
+def test_safe_action_stops_the_snowboards_yaw(input_set: str) -> None:
     machine = loaded("snowboarder", input_set=input_set).with_parameters({"alpha": 0.0})
     expected = (1 - machine.parameters["k_n"] / machine.parameters["J0"] * H) ** 500
     assert_allclose(slowed(machine, machine.state({"v": 0.0, "omega": 1.0}), "omega", 500), expected, rtol=1e-12)
