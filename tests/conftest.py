@@ -1,6 +1,5 @@
 """Fixtures of all rooms. Helper modules live in tests/helpers and reach the tests as fixtures."""
 
-import importlib.util
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -67,16 +66,6 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     return True
 
 
-def _helper(name: str) -> ModuleType:
-    """A module of tests/helpers, loaded by its file (test folders are no packages)."""
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).parent / "helpers" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture
 def rng() -> np.random.Generator:
     """Random numbers that are the same in every run."""
@@ -92,13 +81,17 @@ def trailer() -> Machine:
 @pytest.fixture(scope="session")
 def sheet() -> ModuleType:
     """The robot with trailer once more, written by hand from its model sheet."""
-    return _helper("trailer_sheet")
+    from tests.helpers import trailer_sheet
+
+    return trailer_sheet
 
 
 @pytest.fixture(scope="session")
 def small() -> ModuleType:
     """Small textbook machines and a way to compile them."""
-    return _helper("small_machines")
+    from tests.helpers import small_machines  # sympy, for those who ask
+
+    return small_machines
 
 
 @pytest.fixture(scope="session")
