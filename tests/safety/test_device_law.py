@@ -66,7 +66,7 @@ def tampered(tmp_path: Path) -> Path:
     return tmp_path / "robot"
 
 
-@pytest.mark.parametrize("mode", ["lockstep", "realtime"])
+@pytest.mark.parametrize("mode", [pytest.param("lockstep", marks=pytest.mark.slow), "realtime"])
 def test_other_gains_in_the_firmware_are_the_fault_device_law(mode: str, tampered: Path, runs: Runs) -> None:
     port = free_udp_port()
     words = (

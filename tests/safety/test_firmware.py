@@ -12,6 +12,7 @@ from tests.helpers.runs import Runs, Watch, eventually, signalled
 from tests.safety.suite import PERIOD, TIMEOUT, WAITS, Stage, assert_within
 
 DRIVERS = [Serial, Udp]
+SLOW_UDP = [Serial, pytest.param(Udp, marks=pytest.mark.slow)]  # where only the wire is another one
 
 
 def assert_zero_since(watch: Watch, fault: str, begun: int) -> None:
@@ -49,7 +50,7 @@ def test_firmware_killed_is_a_fault_and_taken_after_a_reset(kind: type[Udp], run
     stage.close()
 
 
-@pytest.mark.parametrize("kind", DRIVERS)
+@pytest.mark.parametrize("kind", SLOW_UDP)
 def test_firmware_frozen_is_stale_and_taken_after_a_reset(kind: type[Udp], runs: Runs) -> None:
     driver = kind()
     stage = Stage(driver, runs)
@@ -67,7 +68,7 @@ def test_firmware_frozen_is_stale_and_taken_after_a_reset(kind: type[Udp], runs:
     stage.close()
 
 
-@pytest.mark.parametrize("kind", DRIVERS)
+@pytest.mark.parametrize("kind", SLOW_UDP)
 def test_firmware_brakes_when_servonode_is_killed(kind: type[Udp], runs: Runs) -> None:
     driver = kind()
     stage = Stage(driver, runs)
@@ -84,7 +85,7 @@ def test_firmware_brakes_when_servonode_is_killed(kind: type[Udp], runs: Runs) -
     stage.close()
 
 
-@pytest.mark.parametrize("kind", DRIVERS)
+@pytest.mark.parametrize("kind", SLOW_UDP)
 def test_firmware_corrupted_bytes_are_refused_on_both_sides(kind: type[Udp], runs: Runs) -> None:
     driver = kind()
     driver.words = ("--corrupt", "0.02")

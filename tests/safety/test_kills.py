@@ -36,6 +36,7 @@ TIMEOUT, PERIOD = 0.1, 0.01  # s of wall time: W and T
 LOCKSTEP_TIMEOUT = 0.5  # s
 HOST_S = 0.005  # s by which this computer wakes its processes too late in ordinary times
 MOST_STALLED = 0.1  # share of the samples that a stall of the host may spoil
+NUMBERS = [signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=pytest.mark.slow)]
 KILLS = [3, pytest.param(MANY, marks=pytest.mark.slow)]
 MACHINES = ("trailer_pursuit", "sphero_pursuit", "snowboarder_slalom")
 SETTINGS = (
@@ -111,7 +112,7 @@ def react(run: Process, watch: Watch, host: HostWatch, number: int, rng: random.
 
 
 @pytest.mark.parametrize("count", KILLS)
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=lambda number: number.name)
+@pytest.mark.parametrize("number", NUMBERS, ids=lambda number: number.name)
 def test_kills_plant_is_safe_within_timeout_and_period(runs: Runs, number: int, count: int) -> None:
     rng, reactions = random.Random(), Reactions()
     settings = ("run.duration=600", 'supervision.controller="on-failure"')
@@ -200,7 +201,9 @@ def outside() -> Iterator[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("count", ANY)
-@pytest.mark.parametrize("machine", [simulated, outside], ids=lambda machine: machine.__name__)
+@pytest.mark.parametrize(
+    "machine", [simulated, pytest.param(outside, marks=pytest.mark.slow)], ids=lambda machine: machine.__name__
+)
 def test_any_node_may_be_killed_or_frozen_at_any_moment(
     runs: Runs, machine: Callable[[], AbstractContextManager[tuple[str, ...]]], count: int
 ) -> None:

@@ -64,6 +64,7 @@ def started(driver: OnLine, runs: Runs, folder: Path) -> tuple[Stage, Any, Truth
     return stage, stage.start(WAITS, "run.duration=3600"), Truth(truth)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver", [LINES[1]], ids=[IDS[1]], indirect=True)
 def test_estop_over_a_slow_line_brakes_and_adds_no_traffic(driver: OnLine, runs: Runs, tmp_path: Path) -> None:
     stage, run, truth = started(driver, runs, tmp_path)

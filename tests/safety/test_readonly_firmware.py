@@ -129,8 +129,15 @@ def assert_only_observed(tap: Tap) -> None:
     assert {value for _, data in tap.came for value in packets.read_state(data, STATES, INPUTS).inputs} == {0.0}
 
 
-@pytest.mark.parametrize("driver", ["udp", "serial"])
-@pytest.mark.parametrize("ended_by", ["time", PLANT, CONTROLLER])
+@pytest.mark.parametrize(
+    ("driver", "ended_by"),
+    [
+        ("serial", "time"),
+        ("udp", PLANT),
+        *(pytest.param(*each, marks=pytest.mark.slow) for each in (("udp", "time"), ("serial", PLANT))),
+        *(pytest.param(driver, CONTROLLER, marks=pytest.mark.slow) for driver in ("udp", "serial")),
+    ],
+)
 def test_firmware_is_sent_no_input_and_none_acts(driver: str, ended_by: str, runs: Runs, tmp_path: Path) -> None:
     with TAPS[driver](tmp_path) as tap:
         given = (*COMMON, "plant.safety.limit=1.0", *tap.settings, *MOVING, "run.duration=2", WAITS, PATIENT)
