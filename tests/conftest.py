@@ -1,5 +1,6 @@
 """Fixtures of all rooms. Helper modules live in tests/helpers and reach the tests as fixtures."""
 
+import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from _pytest.runner import runtestprotocol
+from hypothesis import HealthCheck, settings
 from scipy.integrate import solve_ivp
 
 from servonode.mechanics.machine import Machine
@@ -29,6 +31,12 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+# examples of each property: the same in every run; SERVONODE_EXAMPLES=1500 for more
+settings.register_profile(
+    "servonode", max_examples=int(os.environ.get("SERVONODE_EXAMPLES", "100")), deadline=None, derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)  # fmt: skip
+settings.load_profile("servonode")
 Array = Any
 ATTEMPTS = 3
 KEPT_WAITING_S = 0.03  # from where on a failure may be the host's: what tests of real time allow it

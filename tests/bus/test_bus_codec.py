@@ -5,7 +5,7 @@ import time
 
 import msgpack
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from servonode.bus import (
@@ -107,7 +107,6 @@ names = st.text(max_size=8)
 
 
 @given(t=finite, values=st.dictionaries(names, finite | st.lists(finite, max_size=5), max_size=6))
-@settings(max_examples=150, deadline=None, derandomize=True)
 def test_every_finite_float_survives_to_the_bit(t, values):
     sent = State(**{**HEADER, "t": t}, state=values, input={}, control=False)
     got = decode(b"state", encode(sent))
@@ -260,13 +259,11 @@ def decoded_or_refused(topic: bytes, payload: bytes) -> None:
 
 
 @given(any_topic, st.binary(max_size=300))
-@settings(max_examples=300, deadline=None, derandomize=True)
 def test_random_bytes_give_message_errors_only(topic, payload):
     decoded_or_refused(topic, payload)
 
 
 @given(st.sampled_from(sorted(SAMPLES)), st.randoms(use_true_random=False), st.integers(1, 5))
-@settings(max_examples=400, deadline=None, derandomize=True)
 def test_damaged_messages_give_message_errors_only(topic, random_, n_edits):
     decoded_or_refused(topic.encode(), damaged(encode(SAMPLES[topic]), random_, n_edits))
 
@@ -280,7 +277,6 @@ def damaged(payload: bytes, random_: random.Random, n_edits: int) -> bytes:
 
 
 @given(st.sampled_from(sorted(SAMPLES)), st.data())
-@settings(max_examples=300, deadline=None, derandomize=True)
 def test_messages_with_a_wrong_value_give_message_errors_only(topic, data):
     content = msgpack.unpackb(encode(SAMPLES[topic]))
     key = data.draw(st.sampled_from(sorted(content)))
@@ -288,7 +284,6 @@ def test_messages_with_a_wrong_value_give_message_errors_only(topic, data):
 
 
 @given(st.binary(max_size=200) | junk.map(msgpack.packb) | junk.map(lambda v: msgpack.packb({"a": v})))
-@settings(max_examples=300, deadline=None, derandomize=True)
 def test_requests_of_any_bytes_give_maps_or_message_errors(payload):
     try:
         content = decode_map(payload)

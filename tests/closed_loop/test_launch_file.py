@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from servonode.closed_loop import launch_file, launch_keys
@@ -153,9 +153,6 @@ def test_times_divide_as_decimals_not_as_doubles(file: Path, step: float, period
 
 
 @given(step_ns=st.integers(1, 10**9), steps=st.integers(1, 10**6))
-@settings(
-    max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, derandomize=True
-)
 def test_every_whole_number_of_steps_is_accepted_exactly(file: Path, step_ns: int, steps: int) -> None:
     step, duration = (f"{ns // 10**9}.{ns % 10**9:09d}" for ns in (step_ns, step_ns * steps))
     launch = read_launch(file, [f"plant.step={step}", f"run.duration={duration}", f"controller.period={step}"])
@@ -521,12 +518,8 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=5,
 )
-fuzz = settings(
-    max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
 
 
-@fuzz
 @given(st.lists(st.one_of(st.text(), st.builds("{}={}".format, st.sampled_from(KEYS), st.text())), max_size=3))
 @example(["run.speed='\ud800'"])
 @example(["target.\ud800=1", "target.x='''\n'''"])
@@ -537,7 +530,6 @@ def test_random_overrides_give_a_launch_file_or_a_launch_error(file: Path, overr
         assert str(error).isprintable()  # noqa: PT017 -- either outcome is right
 
 
-@fuzz
 @given(st.sampled_from(KEYS), VALUES)
 def test_random_values_give_a_launch_file_or_a_launch_error(file: Path, key: str, value: object) -> None:
     table: dict[str, Any] = tomllib.loads(FULL)
@@ -554,7 +546,6 @@ def test_random_values_give_a_launch_file_or_a_launch_error(file: Path, key: str
         assert "nan" not in repr(launch.plant.initial)
 
 
-@fuzz
 @given(st.binary() | st.text().map(lambda text: text.encode("utf-8", "surrogatepass")))
 def test_random_files_give_a_launch_error(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "fuzz.toml"

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from servonode.mechanics.expression import FUNCTIONS, Expression, ExpressionError, parse
@@ -87,7 +87,6 @@ def test_random_expressions_agree_with_python(seed: int) -> None:
         assert compiled(**values) == pytest.approx(expected, rel=1e-9, abs=1e-9)  # cancellation
 
 
-@settings(deadline=None, derandomize=True)
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_a_double_survives_the_way_through_sympy_and_its_code_printer(value: float) -> None:
     import sympy
@@ -362,7 +361,6 @@ WORDS += [
 ]
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
 @given(st.one_of(st.text(), st.lists(st.sampled_from(WORDS), max_size=30).map("".join), st.floats(), st.integers()))
 @example("1if t else 2")
 @example("0or t")

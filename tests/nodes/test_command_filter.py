@@ -8,7 +8,7 @@ from typing import Any
 import msgpack
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from servonode.bus import Command, MessageError, State, decode, encode
@@ -24,7 +24,6 @@ ANY_FLOAT = st.floats(allow_nan=True, allow_infinity=True)
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 MODERATE = st.floats(-1e3, 1e3)
 LIMITS = st.floats(min_value=0.0, allow_nan=False, allow_infinity=True)
-often = settings(max_examples=500, deadline=None, derandomize=True)
 
 
 def command(**changes: Any) -> Command:
@@ -91,7 +90,6 @@ def test_of_several_reasons_the_first_is_named() -> None:
     answered=st.integers(-1, 20),
     outstanding=st.dictionaries(st.integers(0, 20), st.integers(0, 1000)),
 )
-@settings(max_examples=1000, deadline=None, derandomize=True)
 def test_exactly_the_finite_answers_to_open_states_of_this_run_pass(
     run: int, re: int, values: dict[str, float], answered: int, outstanding: dict[int, int]
 ) -> None:
@@ -149,7 +147,6 @@ def test_each_answer_acts_once_and_only_in_its_run() -> None:
     answered=st.integers(-1, 100),
     ahead=st.sets(st.integers(1, 50), max_size=8),
 )
-@often
 def test_no_header_but_an_open_state_of_this_run_gets_through(
     run: int, re: int, answered: int, ahead: set[int]
 ) -> None:
@@ -256,7 +253,6 @@ anything = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(sorted(GOOD)), anything, min_size=1, max_size=3))
-@often
 def test_whatever_the_values_only_finite_inputs_of_the_right_names_act(changes: dict[str, Any]) -> None:
     payload = changed(**changes)
     if reason_of(payload) is not None:
@@ -273,7 +269,6 @@ def test_whatever_the_values_only_finite_inputs_of_the_right_names_act(changes: 
 
 
 @given(st.lists(st.tuples(ANY_FLOAT, LIMITS), max_size=6))
-@settings(max_examples=1000, deadline=None, derandomize=True)
 def test_what_passes_the_limits_is_finite_and_inside_them(pairs: list[tuple[float, float]]) -> None:
     values, limits = [value for value, _ in pairs], [limit for _, limit in pairs]
     if not all(map(math.isfinite, values)):
@@ -401,7 +396,6 @@ bound = LIMITS | st.floats(0.0, 1e3)
 
 
 @given(value=st.tuples(bound, bound), rate=st.tuples(bound, bound), power=bound, sequence=steps)
-@settings(max_examples=1500, deadline=None, derandomize=True)
 def test_no_sequence_of_inputs_brings_one_past_a_limit(
     value: tuple[float, float],
     rate: tuple[float, float],
@@ -426,7 +420,6 @@ def test_no_sequence_of_inputs_brings_one_past_a_limit(
 @given(
     asked=st.tuples(MODERATE, MODERATE), rates=st.tuples(MODERATE, MODERATE), power=st.floats(0.0, 1e3)
 )  # moderate, so that the power is told to a few digits
-@often
 def test_power_takes_no_more_than_it_must(asked: tuple[float, float], rates: tuple[float, float], power: float) -> None:
     applied, reasons = limited(asked, (0.0, 0.0), 0.0, Limits(FREE, FREE, power), NAMES, lambda: rates)
     wanted = asked[0] * rates[0] + asked[1] * rates[1]
