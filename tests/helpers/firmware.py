@@ -17,6 +17,7 @@ from typing import Self
 import pytest
 
 from servonode.bus.topology import CONTROLLER, TARGET
+from tests.helpers.host import as_hardware
 from tests.helpers.line import Line
 from tests.helpers.ports import free_port
 from tests.safety.suite import Beside, Driver
@@ -62,6 +63,7 @@ class Firmware:
     def restart(self) -> None:
         """Start it, and wait until it serves."""
         self.popen = subprocess.Popen(self._command, stdout=subprocess.PIPE, text=True)
+        as_hardware(self.popen.pid)
         assert self.popen.stdout is not None
         if not self.popen.stdout.readline().startswith("serving"):
             self.kill()

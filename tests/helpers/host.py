@@ -1,8 +1,10 @@
 """How late this computer runs a process that wants to run: what a reaction may cost beyond servonode's own time."""
 
+import os
 import threading
 import time
 from collections import deque
+from contextlib import suppress
 from functools import cache
 from typing import Self
 
@@ -51,3 +53,9 @@ def watch_host() -> None:
 def host_s(begin: int, end: int) -> float:
     """The longest time [s] for which this computer kept a ready process waiting between two times [monotonic ns]."""
     return _host().worst(begin, end)
+
+
+def as_hardware(pid: int) -> None:
+    """Let a process that stands for hardware, which is never busy, run before all others, where this user may do so."""
+    with suppress(PermissionError):
+        os.sched_setscheduler(pid, os.SCHED_FIFO, os.sched_param(1))

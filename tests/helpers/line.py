@@ -16,6 +16,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
+if __name__ != "__main__":
+    from tests.helpers.host import as_hardware
+
 BITS = 10  # of a byte, with its start and stop bit
 LONGEST_S = 0.001  # between two looks at bytes on their way
 IDLE_S = 1.0
@@ -27,6 +30,7 @@ class Line:
     def __init__(self, board: Path, port: Path, baud: float, room: int = 64) -> None:
         command = [sys.executable, "-IS", __file__, *map(str, (board, port, baud, room))]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        as_hardware(self._process.pid)
         self.plug()
 
     def plug(self) -> None:
@@ -151,7 +155,8 @@ class Wire:
         """Carry out a word of `Line` and answer it; False at the end of input."""
         if word in ("plug", "pull"):
             getattr(self, word)()
-        print(*self.passed(), flush=True)
+        if word:
+            print(*self.passed(), flush=True)
         return bool(word)
 
 

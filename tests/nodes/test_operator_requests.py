@@ -761,3 +761,6 @@ def test_what_moves_a_machine_is_no_near_word() -> None:
     for word in ("param", "set", "amr", "rest", "dsarm"):
         assert not re.search(r"\b(arm|reset|disarm)\b", line(servo(word), 2).partition("; see")[0].partition("'; ")[2])
     assert "did you mean estop?" in line(servo("estp"), 2)
+    assert line(servo("run", "trailer_pursuit", "--amr"), 2) == (
+        "No such option '--amr'. Did you mean '--name'? see servonode run --help"
+    )

@@ -11,7 +11,7 @@ import pytest
 
 from tests.helpers.firmware import LINES, OnLine
 from tests.helpers.runs import Runs, eventually, operator
-from tests.safety.suite import WAITS, Stage, safety_suite
+from tests.safety.suite import DISTURBED_S, PLAYS, WAITS, Stage, safety_suite, undisturbed
 
 STOPS = int(os.environ.get("SERVONODE_STOPS", "4"))  # on each line, of all manners in turn
 FAST, SLOW = 0.2, 0.03  # m/s
@@ -119,6 +119,22 @@ def test_whatever_stops_the_robot_it_comes_to_rest_and_stays_there(driver: OnLin
         f"\n{driver.name}: {STOPS} stops, speed [m/s] after 2.5 s at most: {row}; bytes/s to, from the board: {rates}"
     )
     stage.close()
+
+
+@pytest.mark.parametrize(("delay_s", "plays"), [(0.0, 1), (DISTURBED_S, PLAYS)])
+def test_failure_counts_at_once_without_a_delay_of_the_computer(
+    delay_s: float, plays: int, runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played: list[Stage] = []
+
+    def fails(_: object, stage: Stage) -> None:
+        played.append(stage)
+        raise AssertionError
+
+    monkeypatch.setattr("tests.safety.suite.host_s", lambda *_: delay_s)
+    with pytest.raises(AssertionError):
+        undisturbed(fails)(None, Stage(LINES[0], runs))
+    assert len(played) == plays
 
 
 def suite_on(driver: OnLine) -> Any:

@@ -60,6 +60,9 @@ def _one_line() -> Iterator[None]:
     except ServonodeError as error:
         text, code = str(error), error.exit_code
     except click.ClickException as error:
+        if isinstance(error, click.NoSuchOption):
+            near = [each for each in error.possibilities or () if each.lstrip("-") not in UNSUGGESTED]
+            error = click.NoSuchOption(error.option_name, possibilities=near, ctx=error.ctx)
         text, code = " ".join(error.format_message().split()), error.exit_code
         if isinstance(error, click.UsageError) and error.ctx is not None:
             text = f"{text.rstrip('.')}{'' if text.endswith('?') else ';'} see {error.ctx.command_path} --help"
