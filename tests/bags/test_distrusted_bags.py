@@ -17,7 +17,7 @@ from mcap.writer import Writer
 
 from servonode.record.bag import read_bag
 from servonode.record.info import info, info_text
-from servonode.record.recover import recover
+from servonode.record.recover import recover_bag
 from servonode.record.write import BagError, new_file
 from servonode.simulation.replay import replay
 from servonode.simulation.rows_of_messages import runs_in
@@ -154,7 +154,7 @@ def test_metadata_and_launch_files_that_are_none_are_refused(tmp_path: Path, who
 )
 def test_rows_and_endings_that_are_none_are_left_out(tmp_path: Path, whole: Path, change: Change) -> None:
     bag = read_bag(changed(whole, tmp_path / "strange.mcap", change))
-    assert (not bag.pieces.lives or not bag.ending, "cannot be read" in bag.damage[0]) == (True, True)
+    assert (not bag.rows.lives or not bag.ending, "cannot be read" in bag.damage[0]) == (True, True)
     assert info_text(info(bag))
 
 
@@ -164,7 +164,7 @@ def test_a_run_in_real_time_is_not_compared_with_one_in_lockstep(whole: Path) ->
 
 def test_a_damaged_recording_that_is_made_whole_still_says_how_its_run_ended(tmp_path: Path, whole: Path) -> None:
     file = bit_flipped(whole, tmp_path / "rows.mcap", b"application/x-npz", 4000)
-    assert recover(read_bag(file), tmp_path / "made.mcap")
+    assert recover_bag(read_bag(file), tmp_path / "made.mcap")
     made = read_bag(tmp_path / "made.mcap")
     assert made.ending == read_bag(whole).ending
 

@@ -57,9 +57,9 @@ def recover(file: Path, out: Path | None) -> None:
     BAG is the .spool file of a run that was killed, or a truncated or damaged MCAP file. It is not changed.
     """
     from servonode.record.bag import read_bag
-    from servonode.record.recover import recover as recovered
+    from servonode.record.recover import recover_bag
 
-    for line in recovered(read_bag(file), out):
+    for line in recover_bag(read_bag(file), out):
         click.echo(line)
 
 

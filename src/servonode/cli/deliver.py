@@ -136,10 +136,10 @@ def bag_output(outcome: Outcome, recording: Recording, file: Path) -> Output:
         ending: dict[str, Any] = {"faults": outcome.faults, "ended": outcome.ending, "exit": outcome.exit_code}
         if run := outcome.run:
             ending |= {"stats": run.stats, "wall_s": run.wall_s}
-        found = recording.write_bag(ending)
+        messages = recording.write_bag(ending)
         if recording.ended_early():
             raise OSError(errno.ENOSPC, f"the disk was full; {file} ends there")
-        return f"{file} ({sum(found['messages'].values())} messages)"
+        return f"{file} ({messages} messages)"
 
     return Output("recording", file, make)
 

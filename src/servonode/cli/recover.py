@@ -32,7 +32,7 @@ def recover(spool: Path, out: Path | None, raw: bool) -> None:
     The data come from SPOOL, which the run wrote beside its CSV file. Damaged parts are left out and reported. SPOOL
     and existing files are not changed.
     """
-    from servonode.record.recover_rows import recovered
+    from servonode.record.recover import recover_rows
 
-    for line in recovered(spool, out, raw):
+    for line in recover_rows(spool, out, raw):
         click.echo(line)

@@ -14,10 +14,8 @@ TELEMETRY = "tcp://127.0.0.1:9872"  # where PlotJuggler looks
 
 if TYPE_CHECKING:
     from servonode.cli.deliver import Signals
-    from servonode.closed_loop.closed_loop import ClosedLoop
     from servonode.nodes.collect import Outcome
     from servonode.nodes.recording import Recording
-    from servonode.record.files import BagMaker
 
 RECOVER = {"data": "recover", "recording": "bag recover"}  # the verb that makes an output that could not be made
 
@@ -126,7 +124,7 @@ def run(
     reports = () if no_report else reports or (Path(f"{name}.png"),)
     check_writable(out)
     check_reports(reports, closed_loop)
-    bag = None if record is None else _bag(closed_loop, record, name)
+    bag = None if record is None else _bag(record, name)
     rows = every or (1 if out or bag else default_every(closed_loop))
     watchers = [window_process(name, options)] if options else []
     watchers += [page_process(name, page)] if page is not None else []
@@ -152,17 +150,18 @@ def run(
     sys.exit(code)
 
 
-def _bag(closed_loop: "ClosedLoop", given: str, name: str) -> "BagMaker":
-    """The recording of a run, and its file: the one that was given, or one of the run's name."""
+def _bag(given: str, name: str) -> Path:
+    """The file of the recording: the one that was given, or one of the run's name."""
     from servonode.cli.start_checks import bag_file
-    from servonode.record.write import bag_of
+    from servonode.record.write import check_library
 
-    return bag_of(closed_loop, bag_file(given, name))
+    check_library()
+    return bag_file(given, name)
 
 
 def _made(word: str, recording: "Recording") -> bool:
     """Whether an output is there although it failed: a recording that ended before its run."""
-    return word == "recording" and recording.bag is not None and recording.bag.file.exists()
+    return word == "recording" and recording.bag is not None and recording.bag.exists()
 
 
 def _deliver(
@@ -176,13 +175,13 @@ def _deliver(
 ) -> int:
     """Write the files of a run, print its result; its exit code."""
     from servonode.cli import deliver
-    from servonode.record.files import write_runs
+    from servonode.record.run_rows import write_runs
 
     run, outputs = outcome.run, []
     if run is not None and out is not None:
         outputs.append(deliver.csv_output(run, out, lambda: write_runs([*outcome.earlier, run], out), True))
     if recording.bag is not None:
-        outputs.append(deliver.bag_output(outcome, recording, recording.bag.file))
+        outputs.append(deliver.bag_output(outcome, recording, recording.bag))
     if run is not None:
         outputs += [deliver.report_output(run, name, file) for file in reports]
     done = deliver.make(outputs, signals)

@@ -6,7 +6,6 @@ from typing import Any, Literal
 from servonode.bus.topology import NODES, PLANT
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.recording import Recording
-from servonode.record.files import runs_of
 from servonode.record.run import Run
 
 Ending = Literal["completed", "fault", "stopped early", "broken off"]
@@ -60,7 +59,7 @@ def collect(
     outcome: Outcome, closed_loop: ClosedLoop, recording: Recording, restarts: dict[str, int], wall_s: float
 ) -> None:
     """Take what the nodes left into the outcome: their faults, and the run if there is a record."""
-    summaries = {name: store.summary for name, store in recording.stores.items()}
+    summaries = {name: memory.summary for name, memory in recording.memories.items()}
     plant = summaries[PLANT]
     # the plant comes last in the table: a failed goal or law is the cause of the fault that it found
     faults = [fault for name in NODES for fault in summaries.get(name, {}).get("faults", [])]
@@ -68,9 +67,9 @@ def collect(
     outcome.faults += _unique(fault for fault in faults if fault["text"] not in known)
     if plant and plant["k"] < closed_loop.launch.steps:
         outcome.stopped = plant.get("stopped_by") or "it ended before its time"
-    lost = {name: store.lost for name, store in recording.stores.items() if store.lost}
+    lost = {name: memory.rows.lost for name, memory in recording.memories.items() if memory.rows and memory.rows.lost}
     more = {"faults": outcome.faults, "stats": _stats(summaries) | {"restarts": restarts, "lost_rows": lost}}
-    runs = runs_of(closed_loop, recording.collect(), plant.get("wall_s", wall_s), **more)
+    runs = recording.collect().runs(closed_loop, plant.get("wall_s", wall_s), **more)
     if runs:
         *outcome.earlier, outcome.run = runs
 

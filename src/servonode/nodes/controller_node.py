@@ -17,8 +17,8 @@ from servonode.mechanics.description import unpacked
 from servonode.nodes.node import Clock, EventNode
 from servonode.nodes.observing import Observing
 from servonode.nodes.predictor import Predictor, link_periods
-from servonode.record.row_log import Recorder
-from servonode.record.store import Store
+from servonode.record.recorder import Recorder
+from servonode.record.shared_memory import Ring
 
 Array = npt.NDArray[np.float64]
 GOALS = 2048  # targets kept for states that are still to come
@@ -41,7 +41,7 @@ class ControllerNode(EventNode):
         bus: BusFace,
         listeners: Sequence[Wanted],
         clock: Clock = time.monotonic_ns,
-        store: Store | None = None,
+        ring: Ring | None = None,
         simulated: bool = False,
     ) -> None:
         super().__init__(CONTROLLER, bus, listeners, clock)
@@ -56,9 +56,7 @@ class ControllerNode(EventNode):
         self._goal_set = frozenset(self.goal_names)
         self.limit_names = [each.name for each in self.law.description.limits]
         launch = closed_loop.launch
-        self.record = Recorder(
-            closed_loop.answer_columns[1:], launch.steps // (launch.steps_per_period or 1) + 2, store
-        )
+        self.record = Recorder(closed_loop.answer_columns[1:], launch.steps // (launch.steps_per_period or 1) + 2, ring)
         self.compute_time, self.period = Durations(), Durations()
         self._x, self._layout = np.zeros(len(self.state_names)), description.layout
         part = self.law.goal_layout

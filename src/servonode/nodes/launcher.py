@@ -167,8 +167,8 @@ class Launcher:
 
         def live() -> int:
             folder.forget()
-            store, frames = self.recording.stores[name], self.recording.frames.get(name)
-            return run_node(name, self.closed_loop, folder, self.every, self.arm and not again, store, frames)
+            memory, arm = self.recording.memories[name], self.arm and not again
+            return run_node(name, self.closed_loop, folder, self.every, arm, memory)
 
         self.processes.start(name, live)
         if name == PLANT and (self._stopped or (again and self._statuses.is_stopped())):

@@ -23,8 +23,8 @@ from servonode.nodes.plant_node import PlantNode
 from servonode.nodes.realtime import RealTime
 from servonode.nodes.realtime_grants import ask
 from servonode.nodes.target_node import TargetNode
-from servonode.record.frame_store import FrameStore, RecordedPublisher
-from servonode.record.store import Store
+from servonode.record.recorder import RecordedPublisher
+from servonode.record.shared_memory import NodeMemory, Ring
 
 INHERIT_NS = 2_000_000_000  # longest time that a dead launcher's lock may outlive it
 IDLE_NS = 200_000_000  # longest sleep of a node
@@ -41,9 +41,9 @@ class NodeBus(Bus):
     read in the node's own thread.
     """
 
-    def __init__(self, folder: Path, node: str, frames: FrameStore | None = None) -> None:
-        """frames: the memory that records all that the node publishes."""
-        self._frames = frames
+    def __init__(self, folder: Path, node: str, messages: Ring | None = None) -> None:
+        """messages: the memory that records all that the node publishes."""
+        self._messages = messages
         self._signalled = self._emergency = False
         super().__init__(folder, node)
         self.started = self.stopped = False
@@ -65,7 +65,7 @@ class NodeBus(Bus):
 
     def publisher(self, expected_subscriptions: int = 0) -> PublisherFace:  # type: ignore[override]
         publisher = super().publisher(expected_subscriptions)
-        return publisher if self._frames is None else RecordedPublisher(publisher, self._frames)
+        return publisher if self._messages is None else RecordedPublisher(publisher, self._messages)
 
     def subscriber(self, wanted: Wanted) -> DirectSubscriber:
         return self.direct_subscriber(wanted)
@@ -176,12 +176,11 @@ def run_node(
     folder: RunFolder,
     every: int,
     arm: bool,
-    store: Store,
-    frames: FrameStore | None = None,
+    memory: NodeMemory,
 ) -> int:
     """Run a node in this process from the fork to its end; returns the exit code. arm: do not wait for the operator.
 
-    Its record and its summary go to `store`, all messages that it publishes to `frames`.
+    Its record and its summary go to `memory`.
     """
     if name == PLANT:
         folder.sign(name)
@@ -189,9 +188,9 @@ def run_node(
         share_core(name)  # before the bus: its I/O thread inherits the core
     grants = ask(closed_loop.launch.run, name)
     launcher = os.getppid()
-    bus = NodeBus(folder.path, name, frames)
+    bus = NodeBus(folder.path, name, memory.messages)
     with bus:
-        node, live = _build(name, closed_loop, bus, every, arm, store)
+        node, live = _build(name, closed_loop, bus, every, arm, memory.rows)
         bus.is_ready = node.outbox.ready
         bus.on_stop = lambda: _stop(node, bus.stops)
         bus.on_operator = node.asked
@@ -206,7 +205,7 @@ def run_node(
             if isinstance(node, PlantNode):
                 node.plant.close()  # in any case, so that an external plant gets zero inputs and the end of the run
         extra |= {"grants": grants.as_dict() | {"line": grants.line()}, "stopped_by": bus.stopped_by}
-        store.leave(node.summary() | extra)
+        memory.write_summary(node.summary() | extra)
     if name == PLANT:
         _inherit(folder, launcher)
     return 1 if node.faults else 0
@@ -243,16 +242,18 @@ def _alive(launcher: int) -> bool:
         return True
 
 
-def _build(name: str, closed_loop: ClosedLoop, bus: NodeBus, every: int, arm: bool, store: Store) -> tuple[Node, Life]:
+def _build(
+    name: str, closed_loop: ClosedLoop, bus: NodeBus, every: int, arm: bool, rows: Ring | None
+) -> tuple[Node, Life]:
     """The node of this name, and the function that runs it."""
     live = bool(closed_loop.live)
     listeners = subscribers(nodes_of(closed_loop.control is not None), launcher=True, live=live)
     if name == PLANT:
-        plant = PlantNode(closed_loop, bus, listeners, every, interactive=True, store=store)
+        plant = PlantNode(closed_loop, bus, listeners, every, interactive=True, ring=rows)
         return plant, lambda: _drive(plant, closed_loop, arm)
     node: EventNode
     if name == CONTROLLER:
-        node = ControllerNode(closed_loop, bus, listeners, store=store)
+        node = ControllerNode(closed_loop, bus, listeners, ring=rows)
     else:
         node = (LiveTargetNode if live else TargetNode)(closed_loop, bus, listeners)
     return node, lambda: _work(node, bus)

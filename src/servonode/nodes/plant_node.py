@@ -29,7 +29,7 @@ from servonode.nodes.state_check import StateCheck
 from servonode.nodes.state_publisher import StatePublisher
 from servonode.nodes.step_grid import StepGrid
 from servonode.plants.plant import Plant
-from servonode.record.store import Store
+from servonode.record.shared_memory import Ring
 
 Array = npt.NDArray[np.float64]
 REQUESTS_NS = 1_000_000  # how often a plant that never sleeps polls requests
@@ -51,7 +51,7 @@ class PlantNode(Node):
         every: int,
         clock: Clock = time.monotonic_ns,
         interactive: bool = False,
-        store: Store | None = None,
+        ring: Ring | None = None,
     ) -> None:
         super().__init__(
             PLANT, bus, listeners, clock, subscribes=NODES[PLANT].subscribes if closed_loop.control else {}
@@ -71,7 +71,7 @@ class PlantNode(Node):
         self.link = MachineLink(self.plant, self.guard, clock, launch.run.lockstep_timeout)
         self.goal = GoalTime(self.plant, self.guard)
         self.states = StatePublisher(closed_loop, self.plant, self.outbox, self.guard, self.goal)
-        self.record = PlantRecorder(self.plant, closed_loop.machine.description, self.goal, launch.steps, every, store)
+        self.record = PlantRecorder(self.plant, closed_loop.machine.description, self.goal, launch.steps, every, ring)
         self.pace = Pace()
         self.status = PlantStatus(self)
         self.energy = EnergyAccount(self.plant)

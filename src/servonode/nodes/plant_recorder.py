@@ -6,19 +6,19 @@ from servonode.mechanics.description import MachineDescription
 from servonode.nodes.goal_time import GoalTime
 from servonode.plants.plant import Plant
 from servonode.plants.record_layout import PlantRecordLayout
-from servonode.record.row_log import Recorder
-from servonode.record.store import Store
+from servonode.record.recorder import Recorder
+from servonode.record.shared_memory import Ring
 
 
 class PlantRecorder(Recorder):
     """Records every `every`-th step of a plant, and the last one."""
 
     def __init__(
-        self, plant: Plant, machine: MachineDescription, goal: GoalTime, steps: int, every: int, store: Store | None
+        self, plant: Plant, machine: MachineDescription, goal: GoalTime, steps: int, every: int, ring: Ring | None
     ) -> None:
         row = PlantRecordLayout.of(machine)
         columns = row.columns(machine)
-        super().__init__(columns[1:], steps // every + 2, store)
+        super().__init__(columns[1:], steps // every + 2, ring)
         self.every = every
         self._steps = steps
         self._plant, self._goal = plant, goal

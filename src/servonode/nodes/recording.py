@@ -6,23 +6,21 @@ import shutil
 import signal
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from servonode.bus.topology import CONTROLLER, PLANT, TARGET, nodes_of
+from servonode.bus.topology import CONTROLLER, PLANT, nodes_of
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.launch_file import table_of
 from servonode.nodes.node_process import Child, forked
-from servonode.record.files import SUFFIX, BagMaker, opened, runs_of, write_runs
-from servonode.record.frame_store import FrameStore
-from servonode.record.row_log import check_size
-from servonode.record.spool import KINDS, Pieces, read_spool
-from servonode.record.store import Store
-from servonode.record.writer import Files, Spooler, write
+from servonode.record.files import SUFFIX, opened
+from servonode.record.recorder import check_size
+from servonode.record.run_rows import RunRows, columns_of, write_runs
+from servonode.record.shared_memory import MESSAGES_ROOM, NodeMemory, Ring
+from servonode.record.spool import MESSAGES, ROWS, SpooledRun, read_spool
+from servonode.record.writer import Spooler, write
 
-SPARE_COLUMNS = 8  # columns for what a plant records beside step, state, work and inputs
 DRAIN_S = 5.0  # timeout of the writer for the last rows, and then for its exit
 AGAIN_NS = 1_000_000_000  # shortest time between two starts of the writer
 WRITER = "writer"
@@ -36,16 +34,12 @@ class Recording:
     """
 
     def __init__(
-        self, closed_loop: ClosedLoop, every: int, run: str, out: Path | None = None, bag: BagMaker | None = None
+        self, closed_loop: ClosedLoop, every: int, run: str, out: Path | None = None, bag: Path | None = None
     ) -> None:
         """Make room for the record. Raises RecordTooLarge where it would not fit."""
         self.closed_loop, self.every, self.run = closed_loop, every, run
-        self.out = None if out is None else out.resolve()
-        self.bag = None if bag is None else replace(bag, file=bag.file.resolve())
-        self.stores = {name: Store(room) for name, room in _rooms(closed_loop, every).items()}
-        lockstep = closed_loop.launch.run.mode == "lockstep"
-        nodes = nodes_of(closed_loop.control is not None) if bag else ()
-        self.frames = {name: FrameStore(may_wait=lockstep) for name in nodes}
+        self.out, self.bag = (None if file is None else file.resolve() for file in (out, bag))
+        self.memories = _memories(closed_loop, every, messages=bag is not None)
         self.spool: Path | None = None  # None also for a spool without a name
         self.keep = False  # whether to keep the spool, because the CSV file could not be made
         self.writer: Child | None = None
@@ -55,12 +49,13 @@ class Recording:
 
     def begin(self) -> None:
         """Create the spool and start the writer; OSError where the spool cannot be created."""
-        beside = self.bag.file if self.bag else self.out
+        beside = self.bag or self.out
         if beside is None:
             return
         descriptor, self.spool = opened(beside)
-        recorded = {name: self.stores[name] for name in KINDS if name in self.stores}
-        self._spooler = Spooler(Files(descriptor, self.spool), recorded, self.frames)
+        rings = {MESSAGES[node]: ring for node, ring in self._messages().items()}
+        rings |= {ROWS[node]: ring for node, ring in self._rows().items()}
+        self._spooler = Spooler(descriptor, self.spool, rings)
         try:
             self._spooler.begin(self._about())
         except OSError as error:
@@ -69,13 +64,25 @@ class Recording:
         self._lifeline = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._fork()
 
+    def _rows(self) -> dict[str, Ring]:
+        """The memory of rows, by node."""
+        return {node: memory.rows for node, memory in self.memories.items() if memory.rows}
+
+    def _messages(self) -> dict[str, Ring]:
+        """The memory of messages, by node."""
+        return {node: memory.messages for node, memory in self.memories.items() if memory.messages}
+
     def _about(self) -> dict[str, Any]:
         """The data with which the output files can be made from the spool."""
         launch = self.closed_loop.launch
         stored = {"table": table_of(launch), "path": str(launch.path), "file": launch.file}
-        out = None if self.out is None else str(self.out)
-        known = {"launch": stored, "every": self.every, "run": self.run, "out": out}
-        return known | (self.bag.known if self.bag else {})
+        known: dict[str, Any] = {"launch": stored, "every": self.every, "run": self.run}
+        known["columns"] = columns_of(self.closed_loop)
+        if self.bag:
+            from servonode.record.write import known_of  # with its schemas for recordings alone
+
+            known |= known_of(self.closed_loop)
+        return known
 
     def _fork(self) -> None:
         assert self._lifeline is not None
@@ -87,26 +94,27 @@ class Recording:
     def _inherit(self) -> None:
         """In the writer, after the launcher's death: make the files; the spool stays if that fails."""
         assert self._spooler is not None
-        descriptor = self._spooler.files.descriptor
         with contextlib.suppress(OSError):
             if self.out is not None:
-                write_runs(runs_of(self.closed_loop, read_spool(descriptor)), self.out)
+                write_runs(read_spool(self._spooler.descriptor).rows.runs(self.closed_loop), self.out)
             self.write_bag({"ended": "the launcher died"})
             self._remove()
 
-    def write_bag(self, ending: dict[str, Any]) -> dict[str, Any]:
-        """Make the bag from the spool, if one is wanted; returns its summary. ending: how the run ended.
+    def write_bag(self, ending: dict[str, Any]) -> int:
+        """Make the bag from the spool, if one is wanted; returns how many messages it has. ending: how the run ended.
 
         Raises OSError where it cannot be written.
         """
         if self.bag is None or self._spooler is None:
-            return {}
-        lost = {node: frames.lost for node, frames in self.frames.items() if frames.lost}
-        return self.bag.make(self._spooler.files.descriptor, self.bag.file, ending | {"lost_messages": lost})
+            return 0
+        from servonode.record.write import write_bag
+
+        lost = {node: ring.lost for node, ring in self._messages().items() if ring.lost}
+        return write_bag(self._spooler.descriptor, self.bag, ending | {"lost_messages": lost})
 
     def ended_early(self) -> bool:
         """Whether the recording of messages ended before the run, because it could not be written."""
-        return any(frames.ended for frames in self.frames.values())
+        return any(ring.ended for ring in self._messages().values())
 
     def look(self) -> str:
         """Replace the writer if it has died; returns a sentence about it, or an empty text."""
@@ -124,21 +132,20 @@ class Recording:
 
     def begin_life(self) -> None:
         """Note that the plant begins at t = 0, for the first time or after a restart."""
-        for store in self.stores.values():
-            store.begin_life()
+        for ring in self._rows().values():
+            ring.begin_life()
             if self._spooler is None:
-                store.written = store.count  # in memory only the last life is kept
+                ring.release(ring.count)  # in memory only the last life is kept
 
-    def collect(self) -> Pieces:
+    def collect(self) -> RunRows:
         """All rows, after the nodes' end: those in the spool, and those that the writer could not write."""
-        pieces = Pieces()
+        run = SpooledRun({"columns": columns_of(self.closed_loop)})
         if self._spooler is not None:
             self._drain()
-            pieces = read_spool(self._spooler.files.descriptor)
-        for node in KINDS:
-            if node in self.stores:
-                _add_rest(pieces, node, self.stores[node])
-        return pieces
+            run = read_spool(self._spooler.descriptor)
+        for node, ring in self._rows().items():
+            run.add(ROWS[node], ring.written, memoryview(ring.content(ring.written, ring.count)))
+        return run.rows
 
     def _drain(self) -> None:
         """Have the writer write the rest; kill it if it cannot, so that the rest can be taken from memory."""
@@ -159,7 +166,7 @@ class Recording:
         """Let the writer end. delivered: whether all of the record is saved; else the writer makes the files."""
         if self._spooler is None or self._lifeline is None:
             return
-        self._spooler.delivered = delivered or not any(store.count for store in self.stores.values())
+        self._spooler.delivered = delivered or not any(ring.count for ring in self._rows().values())
         for descriptor in self._lifeline:
             os.close(descriptor)
         self._lifeline = None
@@ -167,7 +174,7 @@ class Recording:
             _await_end(self.writer, DRAIN_S)
         if self._spooler.delivered and not self.keep:
             self._remove()
-        os.close(self._spooler.files.descriptor)
+        os.close(self._spooler.descriptor)
 
     def kept(self) -> Path | None:
         """Keep the spool after the run; returns its path, or None. Without a name it is copied to a temporary file."""
@@ -180,7 +187,7 @@ class Recording:
         with (
             contextlib.suppress(OSError),
             os.fdopen(number, "wb") as copy,
-            open(self._spooler.files.descriptor, "rb", closefd=False) as spool,
+            open(self._spooler.descriptor, "rb", closefd=False) as spool,
         ):
             spool.seek(0)
             shutil.copyfileobj(spool, copy)
@@ -201,29 +208,20 @@ class Recording:
         self.end(delivered=kind is None or kind is SystemExit)
 
 
-def _rooms(closed_loop: ClosedLoop, every: int) -> dict[str, int]:
-    """The bytes of each node's rows in a whole run."""
-    launch, machine = closed_loop.launch, closed_loop.machine
-    columns = 2 + machine.n_state + machine.n_inputs
-    check_size(launch.steps // every + 2, columns)
-    rooms = {PLANT: 8 * (launch.steps // every + 2) * (columns + SPARE_COLUMNS)}
-    if closed_loop.control and launch.steps_per_period:
-        answers = launch.steps // launch.steps_per_period + 2
-        rooms[CONTROLLER] = check_size(answers, len(closed_loop.answer_columns))
-        rooms[TARGET] = 0
-    return rooms
-
-
-def _add_rest(pieces: Pieces, node: str, store: Store) -> None:
-    """Add the rows that are still in memory."""
-    if store.count:
-        pieces.columns[node] = store.columns
-    first = store.written
-    while first < store.count:
-        life, following = store.life_of(first)
-        last = min(following, store.count)
-        pieces.add(node, life, first, store.rows(first, last))
-        first = last
+def _memories(closed_loop: ClosedLoop, every: int, messages: bool) -> dict[str, NodeMemory]:
+    """The memory of each node, for the rows of a whole run. messages: whether these are recorded too."""
+    launch, columns = closed_loop.launch, columns_of(closed_loop)
+    rows = {PLANT: launch.steps // every + 2, CONTROLLER: launch.steps // (launch.steps_per_period or 1) + 2}
+    for node, names in columns.items():
+        check_size(rows[node], len(names))
+    may_wait = launch.run.mode == "lockstep"
+    return {
+        node: NodeMemory(
+            Ring.of_rows(rows[node], len(columns[node])) if node in columns else None,
+            Ring(MESSAGES_ROOM, may_wait=may_wait) if messages else None,
+        )
+        for node in nodes_of(closed_loop.control is not None)
+    }
 
 
 def _has_ended(child: Child) -> bool:

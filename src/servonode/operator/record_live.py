@@ -16,8 +16,7 @@ from servonode.operator.find_runs import Found
 from servonode.operator.listener import RawListener
 from servonode.operator.raw_inbox import Raw
 from servonode.record.files import opened
-from servonode.record.frame_store import ENTRY, NUMBERS
-from servonode.record.spool import about_block, append, frames_block
+from servonode.record.spool import MESSAGES, about_block, append, block, message_entry
 from servonode.record.write import check_library, known_of, write_bag
 
 NICE = 5
@@ -48,7 +47,7 @@ def record_run(found: Found, file: Path, is_over: Callable[[], bool]) -> Listene
         try:
             _listen(listener, descriptor, is_over, made)
             ending = {"ended": "recorded by listening", "missing": dict(made.missing)}
-            made.messages = sum(write_bag(descriptor, file, ending)["messages"].values())
+            made.messages = write_bag(descriptor, file, ending)
         except OSError as error:
             kept = f"what was recorded is kept: servonode bag recover {spool}"
             made.problems.append(f"{file}: cannot be written ({error.strerror}); {kept}")
@@ -73,11 +72,11 @@ def _listen(listener: RawListener, descriptor: int, is_over: Callable[[], bool],
         entries: dict[str, list[bytes]] = {}
         for raw in batch:
             if _counts(made, newest, raw):
-                entries.setdefault(raw.node, []).append(ENTRY.pack(len(raw.payload), NUMBERS[raw.topic]) + raw.payload)
+                entries.setdefault(raw.node, []).append(message_entry(raw.topic, raw.payload))
         for node, parts in entries.items():
             content = b"".join(parts)
             try:
-                size = append(descriptor, size, frames_block(node, written[node], content))
+                size = append(descriptor, size, block(MESSAGES[node], written[node], content))
             except OSError as error:
                 made.problems.append(f"the recording has ended before the run: {error.strerror}")
                 return
@@ -105,4 +104,4 @@ def _about(registry: dict[str, Any]) -> dict[str, Any]:
     stored = registry["launch"]
     launch = launch_of_table(stored["table"], path=Path(stored["path"]), file=stored["file"])
     known = known_of(resolve(launch, strict=False))
-    return {"launch": stored, "every": 1, "run": registry["run"], "out": None} | known
+    return {"launch": stored, "every": 1, "run": registry["run"], "columns": {}} | known

@@ -11,12 +11,12 @@ from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import launch_of_table
 from servonode.record.checked import check_about, ending_of, launch_of, message_of, rows_of
 from servonode.record.events import with_events
-from servonode.record.files import SUFFIX, runs_of
-from servonode.record.frames import Recorded, read_frames
+from servonode.record.files import SUFFIX
 from servonode.record.mcap_records import Records
 from servonode.record.run import Run
+from servonode.record.run_rows import RunRows
 from servonode.record.spool import MAGIC as SPOOL_MAGIC
-from servonode.record.spool import Pieces, SpoolError
+from servonode.record.spool import Recorded, SpoolError, read_spool
 from servonode.record.write import ABOUT, ENDING, FORMAT, LAUNCH, ROWS, BagError, check_library, described
 from servonode.tables import Row, Tabular
 
@@ -33,7 +33,7 @@ class Bag(Tabular):
     file: Path
     about: dict[str, str]
     launch: dict[str, Any]
-    pieces: Pieces
+    rows: RunRows
     ending: dict[str, str] = field(default_factory=dict)
     spool: bool = False
     damage: list[str] = field(default_factory=list)
@@ -54,7 +54,7 @@ class Bag(Tabular):
     def messages(self, topics: Collection[str] = ()) -> Iterator[Recorded]:
         """All messages, or those of some topics `NODE/WORD`: the sender's monotonic clock [ns], topic, map."""
         found = (
-            with_events(read_frames(self.file).messages())
+            with_events(read_spool(self.file).messages())
             if self.spool
             else _messages(Records(self.file, self.damage), self.wall_less_mono)
         )
@@ -83,12 +83,12 @@ class Bag(Tabular):
 
         Raises BagError where none was recorded.
         """
-        if not self.pieces.lives:
+        if not self.rows.lives:
             raise BagError(f"{self.file}: holds no rows: it was recorded by listening, or the run was killed at once")
         stats = json.loads(self.ending.get("stats", "{}"))
         faults = json.loads(self.ending.get("faults", "[]"))
         wall_s = json.loads(self.ending.get("wall_s", "0.0"))
-        return runs_of(closed_loop, self.pieces, wall_s, stats=stats, faults=faults)
+        return self.rows.runs(closed_loop, wall_s, stats=stats, faults=faults)
 
 
 def read_bag(file: Path) -> Bag:
@@ -116,13 +116,14 @@ def read_bag(file: Path) -> Bag:
 
 
 def _of_spool(file: Path) -> Bag:
-    run = read_frames(file)
+    run = read_spool(file)
     if "clock" not in run.about:
         remedy = f"its CSV file is made by servonode recover {file}"
         raise SpoolError(f"{file}: contains only the rows of a run, no messages; {remedy}")
-    damage = [f"{run.pieces.damaged} bytes are damaged or cut off"] if run.pieces.damaged else []
-    damage += [f"{size} bytes of messages of the {node} are lost in between" for node, size in run.missing.items()]
-    return Bag(file, described(run.about), run.about["launch"], run.pieces, spool=True, damage=damage)
+    damage = [f"{run.damaged} bytes are damaged or cut off"] if run.damaged else []
+    missing = +run.missing_bytes
+    damage += [f"{size} bytes of messages of the {node} are lost in between" for node, size in missing.items()]
+    return Bag(file, described(run.about), run.about["launch"], run.rows, spool=True, damage=damage)
 
 
 def _of_mcap(file: Path) -> Bag:
@@ -138,13 +139,13 @@ def _of_mcap(file: Path) -> Bag:
         raise BagError(
             f"{file}: its metadata or {LAUNCH} is damaged ({error}); other MCAP tools may read it"
         ) from error
-    bag = Bag(file, known, launch, Pieces(), damage=records.damage)
+    bag = Bag(file, known, launch, RunRows(), damage=records.damage)
     try:
         bag.ending = ending_of(metadata.get(ENDING, {}))
     except ValueError as error:
         bag.damage.append(f"how it ended cannot be read ({error})")
     try:
-        bag.pieces = rows_of(attachments[ROWS]) if ROWS in attachments else bag.pieces
+        bag.rows = rows_of(attachments[ROWS]) if ROWS in attachments else bag.rows
     except ValueError as error:
         bag.damage.append(f"its rows cannot be read ({error}); they are left out")
     return bag

@@ -8,7 +8,8 @@ import msgspec
 import numpy as np
 
 from servonode.record.events import EVENTS
-from servonode.record.spool import KINDS, Pieces
+from servonode.record.run_rows import RunRows
+from servonode.record.spool import ROWS
 
 _NUMBERS = ("wall_ns", "mono_ns", "every")  # of the metadata
 _decode = msgspec.json.Decoder().decode
@@ -84,26 +85,25 @@ def message_of(topic: str, data: bytes) -> dict[str, Any]:
     return message
 
 
-def rows_of(data: bytes) -> Pieces:
+def rows_of(data: bytes) -> RunRows:
     """The rows of an attachment. Raises ValueError where they cannot be read."""
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
-            return _pieces({name: arrays[name] for name in arrays})
+            return _rows({name: arrays[name] for name in arrays})
     except Exception as error:  # zipfile, zlib and numpy have errors of many kinds
         raise ValueError(" ".join(f"{error or type(error).__name__}".split())) from error
 
 
-def _pieces(arrays: dict[str, Any]) -> Pieces:
-    pieces = Pieces()
-    pieces.columns = {node: arrays[f"{node}_columns"].tolist() for node in KINDS if f"{node}_columns" in arrays}
-    first = dict.fromkeys(pieces.columns, 0)
+def _rows(arrays: dict[str, Any]) -> RunRows:
+    found = RunRows({node: arrays[f"{node}_columns"].tolist() for node in ROWS if f"{node}_columns" in arrays})
     for life, name in sorted((int(name.rpartition("_life")[2]), name) for name in arrays if "_life" in name):
         node, rows = name.rpartition("_life")[0], arrays[name]
-        if node not in first or rows.dtype != np.float64 or rows.shape[1:] != (len(pieces.columns[node]),):
+        columns = found.columns.get(node, ())
+        if not columns or rows.dtype != np.float64 or rows.shape[1:] != (len(columns),):
             raise ValueError(f"{name} has not the shape of rows")
-        pieces.add(node, life, first[node], rows)
-        first[node] += len(rows)
-    return pieces
+        if len(rows):
+            found.add(node, life, rows)
+    return found
 
 
 def _plain(data: bytes) -> Any:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from servonode.record.frames import Recorded
+from servonode.record.spool import Recorded
 
 EVENTS = "run/events"  # their topic, which no node publishes
 _WATCHED = ("lifecycle", "fault", "safe_state")

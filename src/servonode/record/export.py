@@ -2,13 +2,13 @@
 
 import csv
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from servonode.record.bag import Bag
+from servonode.record.files import replaced_file
 from servonode.record.run import Run
 from servonode.record.write import BagError
 
@@ -20,7 +20,8 @@ def export_run(run: Run, file: Path) -> int:
     if file.suffix == ".csv":
         run.write_csv(file)
     else:
-        _whole(file, lambda draft: FORMATS[file.suffix](run.columns, run.units, draft))
+        with replaced_file(file) as draft:
+            FORMATS[file.suffix](run.columns, run.units, draft)
     return len(run.t)
 
 
@@ -37,7 +38,8 @@ def export_topic(bag: Bag, topic: str, file: Path) -> int:
         raise BagError(f"{bag.file}: holds no topic {topic!r}; choose {', '.join(topics)}")
     names = list(dict.fromkeys(name for row in rows for name in row))
     columns = {name: _column([row.get(name) for row in rows]) for name in names}
-    _whole(file, lambda draft: FORMATS[file.suffix](columns, {}, draft))
+    with replaced_file(file) as draft:
+        FORMATS[file.suffix](columns, {}, draft)
     return len(rows)
 
 
@@ -104,15 +106,3 @@ def check_format(file: Path) -> None:
         except ImportError as error:
             remedy = "pip install pyarrow, or name a .csv or .npz file"
             raise BagError(f"{file}: Parquet needs pyarrow ({error}); {remedy}") from error
-
-
-def _whole(file: Path, write: Callable[[Path], None]) -> None:
-    """Write a file whole or not at all."""
-    draft = file.with_name(f"{file.name}.part")
-    try:
-        write(draft)
-        draft.replace(file)
-    except BaseException:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
-        raise

@@ -41,10 +41,9 @@ def info(bag: Bag) -> dict[str, Any]:
         "topics": dict(sorted(counts.items())),
         "missing": {topic: n for topic, n in gaps.items() if n},
         "rows": {
-            node: len(bag.pieces.rows(node, bag.pieces.lives[-1], len(names)))
-            for node, names in bag.pieces.columns.items()
+            node: len(bag.rows.table(node, bag.rows.lives[-1], len(names))) for node, names in bag.rows.columns.items()
         }
-        if bag.pieces.lives
+        if bag.rows.lives
         else {},
         "events": events,
         "ended": json.loads(bag.ending.get("ended", '"killed"')),

@@ -1,17 +1,50 @@
-"""Recovery of a bag from the spool of a killed run, or from a truncated or damaged MCAP file."""
+"""Recovery of what a run has left: its CSV file from a spool, its bag from a spool or a damaged MCAP file."""
 
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+import numpy as np
+
+from servonode.bus.topology import PLANT
+from servonode.closed_loop.closed_loop import resolve
+from servonode.closed_loop.launch_file import launch_of_table
 from servonode.record.bag import Bag
-from servonode.record.files import SUFFIX
+from servonode.record.files import SUFFIX, new_file
 from servonode.record.mcap_records import Records
-from servonode.record.write import ENDING, BagError, new_file, write_bag
+from servonode.record.run import Run
+from servonode.record.run_rows import RunRows, lives_beside
+from servonode.record.spool import SpooledRun, SpoolError, read_spool
+from servonode.record.write import ENDING, BagError, write_bag
+
+Write = Callable[[Path], int]  # writes a file, returns its rows or messages
 
 
-def recover(bag: Bag, out: Path | None) -> list[str]:
+def recover_rows(spool: Path, out: Path | None, raw: bool) -> list[str]:
+    """Write the intact rows of a spool as CSV; returns lines about what was written and what is lost.
+
+    raw: the rows as the nodes recorded them, a file for each node, which needs no machine.
+
+    Raises:
+        SpoolError: it is not a spool, is empty, or a file exists already; LaunchError, CacheError: the closed loop
+        cannot be made again, for example if the machine's file has changed; OSError: a file cannot be written.
+    """
+    try:
+        run = read_spool(spool)
+    except OSError as error:
+        raise SpoolError(f"{spool}: cannot be read ({error.strerror}); give the .spool file that a run left") from error
+    if not run.rows.lives:
+        raise SpoolError(f"{spool}: the run had recorded nothing yet")
+    wanted = out or _without_suffix(spool)
+    files = _raw_files(run.rows, wanted) if raw else _run_files(run, wanted)
+    for file in files:
+        if file.exists():
+            raise SpoolError(_exists(file))
+    lines = [f"{file} ({write(file)} rows)" for file, write in files.items()]
+    return [*lines, *_lost(run)]
+
+
+def recover_bag(bag: Bag, out: Path | None) -> list[str]:
     """Write all that is intact as a whole bag; the file is not touched. What was written and what is lost, as lines.
 
     Raises:
@@ -19,20 +52,66 @@ def recover(bag: Bag, out: Path | None) -> list[str]:
     """
     if not bag.spool and _is_whole(bag):
         raise BagError(f"{bag.file}: is whole; there is nothing to recover")
-    file = out or _named(bag)
+    file = out or (
+        _without_suffix(bag.file) if bag.spool else bag.file.with_name(f"{bag.file.stem}.recovered{bag.file.suffix}")
+    )
     if file.exists():
-        raise BagError(f"{file} exists already; name another with --out, or remove it")
-    write: Callable[[Path], int] = _of_spool(bag) if bag.spool else _of_mcap(bag)
+        raise BagError(_exists(file))
     try:
-        written = write(file)
+        written = write_bag(bag.file, file, {"ended": "killed"}) if bag.spool else _copy_whole(bag, file)
     except OSError as error:
         raise BagError(f"{file}: cannot be written ({error.strerror}); name another with --out") from error
     return [f"{file} ({written} messages)", *(f"lost: {text}" for text in bag.damage)]
 
 
-def _named(bag: Bag) -> Path:
-    name = bag.file.name
-    return bag.file.with_name(name.removesuffix(SUFFIX) if bag.spool else f"{bag.file.stem}.recovered{bag.file.suffix}")
+def _without_suffix(spool: Path) -> Path:
+    return Path(str(spool).removesuffix(SUFFIX))
+
+
+def _exists(file: Path) -> str:
+    return f"{file} exists already; name another with --out, or remove it"
+
+
+def _run_files(run: SpooledRun, out: Path) -> dict[Path, Write]:
+    """By file: the function that writes it as the run would have written it."""
+    stored = run.about["launch"]
+    launch = launch_of_table(stored["table"], path=Path(stored["path"]), file=stored["file"])
+    runs = run.rows.runs(resolve(launch, strict=False))
+
+    def writer(each: Run) -> Write:
+        def write(file: Path) -> int:
+            each.write_csv(file)
+            return len(each.t)
+
+        return write
+
+    return dict(zip(lives_beside(out, len(runs)), map(writer, runs), strict=True))
+
+
+def _raw_files(rows: RunRows, out: Path) -> dict[Path, Write]:
+    """By file: the function that writes a node's rows, all lives of the plant in turn."""
+
+    def writer(node: str, columns: list[str]) -> Write:
+        def write(file: Path) -> int:
+            table = np.concatenate([rows.table(node, life, len(columns)) for life in rows.lives])
+            with file.open("x", encoding="utf-8") as stream:
+                stream.write(",".join(columns) + "\n")
+                for row in table.tolist():
+                    stream.write(",".join(map(repr, row)) + "\n")
+            return len(table)
+
+        return write
+
+    named = {node: out if node == PLANT else out.with_name(f"{out.stem}.{node}{out.suffix}") for node in rows.columns}
+    return {named[node]: writer(node, columns) for node, columns in rows.columns.items()}
+
+
+def _lost(run: SpooledRun) -> list[str]:
+    """Lines on what is lost: rows that are missing between others, and damaged bytes."""
+    lines = [f"{n} rows of the {node} are lost in between" for node, n in run.missing_rows.items() if n]
+    if run.damaged:
+        lines.append(f"{run.damaged} bytes are damaged or cut off, and left out")
+    return lines
 
 
 def _is_whole(bag: Bag) -> bool:
@@ -42,27 +121,15 @@ def _is_whole(bag: Bag) -> bool:
     return not bag.damage
 
 
-def _of_spool(bag: Bag) -> Callable[[Path], int]:
-    def write(file: Path) -> int:
-        made: dict[str, Any] = write_bag(bag.file, file, {"ended": "killed"})
-        return sum(made["messages"].values())
+def _copy_whole(bag: Bag, file: Path) -> int:
+    """Copy what is whole: schemas, channels, messages, attachments, metadata; how many messages."""
+    from mcap.writer import Writer
 
-    return write
-
-
-def _of_mcap(bag: Bag) -> Callable[[Path], int]:
-    """Copies what is whole: schemas, channels, messages, attachments, metadata."""
-
-    def write(file: Path) -> int:
-        from mcap.writer import Writer
-
-        with new_file(file) as stream:
-            writer = Writer(stream)
-            writer.start(library=Records(bag.file).library or "servonode")
-            n = Records(bag.file).copy_into(writer)
-            if not bag.ending:
-                writer.add_metadata(ENDING, {"ended": json.dumps("killed")})
-            writer.finish()
-        return n
-
-    return write
+    with new_file(file) as stream:
+        writer = Writer(stream)
+        writer.start(library=Records(bag.file).library or "servonode")
+        n = Records(bag.file).copy_into(writer)
+        if not bag.ending:
+            writer.add_metadata(ENDING, {"ended": json.dumps("killed")})
+        writer.finish()
+    return n

@@ -1,7 +1,6 @@
 """A finished run: columns by name, the final values, the summary that is printed and drawn."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -19,6 +18,7 @@ from servonode.mechanics import rows
 from servonode.mechanics.description import Quantity, packed
 from servonode.mechanics.machine import Machine
 from servonode.plants.record_layout import PlantRecordLayout
+from servonode.record.files import replaced_file
 from servonode.record.run_estimate import RunEstimate, estimate_of
 from servonode.tables import Row, Tabular, several, valued
 
@@ -290,15 +290,8 @@ class Run(Tabular):
         if file.exists() and not file.is_file():
             self._write_csv(file, every)  # a device, a pipe
             return
-        file = file.resolve()
-        draft = file.with_name(f"{file.name}.part")
-        try:
+        with replaced_file(file.resolve()) as draft:
             self._write_csv(draft, every)
-            draft.replace(file)
-        except BaseException:
-            with suppress(OSError):
-                draft.unlink(missing_ok=True)
-            raise
 
     def _write_csv(self, file: Path, every: int) -> None:
         columns = self.columns

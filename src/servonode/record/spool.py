@@ -1,194 +1,68 @@
 """The spool: the file into which the record is written during a run, and the reader of its intact blocks.
 
 The file consists of blocks, each a head and its content under one checksum, so that an incomplete block is detected.
-The first contains what is needed to make the CSV file; then come blocks of rows, each of one node and one life of the
-plant, and where all messages are recorded, blocks of messages, each of one node.
+The first says what was run; then come blocks of rows and of messages, each of one node, as they stood in its ring.
 """
 
+import heapq
 import json
 import mmap
 import os
 import struct
 import zlib
-from collections import defaultdict
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
-import numpy.typing as npt
 
+from servonode.bus import TOPICS
 from servonode.bus.topology import CONTROLLER, PLANT, TARGET
 from servonode.errors import ServonodeError
+from servonode.record.run_rows import RunRows
 
-Array = npt.NDArray[np.float64]
+Recorded = tuple[int, str, dict[str, Any]]  # the sender's monotonic clock [ns], NODE/WORD, the message's map
 
-FORMAT = 1
-ABOUT, NAMES = 0, 1  # kinds of blocks: about the run; names of a node's columns
-KINDS = {PLANT: 2, CONTROLLER: 3}  # rows of a node
-FRAMES = {TARGET: 4, CONTROLLER: 5, PLANT: 6}  # messages of a node
-_NODES = {kind: node for node, kind in KINDS.items()}
+FORMAT = 2
+ABOUT = 0  # kinds of blocks: about the run
+ROWS = {PLANT: 1, CONTROLLER: 2}  # rows of a node
+MESSAGES = {TARGET: 3, CONTROLLER: 4, PLANT: 5}  # messages of a node
+_ROWS_OF, _MESSAGES_OF = ({kind: node for node, kind in kinds.items()} for kinds in (ROWS, MESSAGES))
 MAGIC = b"SNrb"
-# magic, kind, columns, life of the plant, rows, number of the first row or byte, bytes
-_HEAD = struct.Struct("<4sHHIIQI")
+_HEAD = struct.Struct("<4sHQI")  # magic, kind, position of the first byte in the ring, bytes
 _SUM = struct.Struct("<I")
-BLOCK_HEAD = _HEAD.size + _SUM.size
+_BLOCK_HEAD = _HEAD.size + _SUM.size
+_ENTRY = struct.Struct("<IB")  # precedes each message: bytes of the payload, number of the topic
+_NUMBERS = {word: number for number, word in enumerate(TOPICS)}
+_decode = msgspec.msgpack.Decoder().decode
 
 
 class SpoolError(ServonodeError, ValueError):
     """A file that is not a spool, or whose beginning is lost."""
 
 
-def block(kind: int, content: bytes, columns: int = 0, life: int = 0, first: int = 0, rows: int = 0) -> bytes:
-    """A block as bytes."""
-    head = _HEAD.pack(MAGIC, kind, columns, life, rows, first, len(content))
+# writing
+
+
+def message_entry(topic: str, payload: bytes) -> bytes:
+    """A message as it stands in a ring and in a block."""
+    return _ENTRY.pack(len(payload), _NUMBERS[topic]) + payload
+
+
+def block(kind: int, first: int, content: bytes) -> bytes:
+    """A block; `first`: position of its content among all bytes of its kind."""
+    head = _HEAD.pack(MAGIC, kind, first, len(content))
     return b"".join([head, _SUM.pack(zlib.crc32(content, zlib.crc32(head))), content])
 
 
 def about_block(about: dict[str, Any]) -> bytes:
     """The first block of a spool."""
-    return block(ABOUT, json.dumps(about | {"format": FORMAT}).encode())
-
-
-def names_block(node: str, columns: list[str]) -> bytes:
-    """The block that names a node's columns."""
-    return block(NAMES, json.dumps({"node": node, "columns": columns}).encode())
-
-
-def rows_block(node: str, life: int, first: int, rows: Array) -> bytes:
-    """The block of a node's rows; `first`: number of the first row."""
-    return block(KINDS[node], rows.astype("<f8").tobytes(), rows.shape[1], life, first, len(rows))
-
-
-def frames_block(node: str, first: int, content: bytes) -> bytes:
-    """The block of a node's messages, see `frame_store`; `first`: number of the first byte."""
-    return block(FRAMES[node], content, first=first)
-
-
-@dataclass(frozen=True)
-class Block:
-    """An intact block. first: number of its first row, or of its first byte of messages."""
-
-    kind: int
-    columns: int
-    life: int
-    rows: int
-    first: int
-    content: memoryview
-
-
-@dataclass
-class Pieces:
-    """The rows of a run, by node and by life of the plant. damaged: bytes of a spool outside of intact blocks."""
-
-    about: dict[str, Any] = field(default_factory=dict)
-    columns: dict[str, list[str]] = field(default_factory=dict)
-    damaged: int = 0
-    missing: dict[str, int] = field(default_factory=lambda: defaultdict(int))  # missing rows of a node
-    _parts: dict[tuple[str, int], list[Array]] = field(default_factory=lambda: defaultdict(list))
-    _next: dict[str, int] = field(default_factory=lambda: defaultdict(int))  # number of the next row
-
-    def add(self, node: str, life: int, first: int, rows: Array) -> None:
-        """Add rows in the order of their numbers; rows that are there already are left out."""
-        known = self._next[node]
-        fresh = rows[max(known - first, 0) :]
-        if len(fresh):
-            self.missing[node] += max(first - known, 0)
-            self._parts[node, life].append(fresh)
-            self._next[node] = first + len(rows)
-
-    @property
-    def lives(self) -> list[int]:
-        """The numbers of the plant's lives that have rows."""
-        return sorted(life for node, life in self._parts if node == PLANT)
-
-    def rows(self, node: str, life: int, columns: int) -> Array:
-        """All rows of a node in one life of the plant, (rows, columns), with increasing steps."""
-        parts = self._parts.get((node, life))
-        if not parts:
-            return np.zeros((0, columns))
-        rows = np.concatenate(parts)
-        falls = np.flatnonzero(np.diff(rows[:, 0]) < 0)  # late answers of a controller to the life before come first
-        return rows[falls[-1] + 1 :] if len(falls) else rows
-
-
-def read_spool(file: Path | int) -> Pieces:
-    """The intact rows of a spool, by its path or an open descriptor; damaged bytes are counted.
-
-    Raises:
-        SpoolError: it is not a spool, or of another version, or its first block is lost; OSError: it cannot be read.
-    """
-    pieces = Pieces()
-    for each in blocks(mapped(file)):
-        if isinstance(each, Block):
-            take(pieces, each)
-        else:
-            pieces.damaged += each
-    check_about(pieces.about, file)
-    return pieces
-
-
-def check_about(about: dict[str, Any], file: Path | int) -> None:
-    """SpoolError unless a spool's first block is there, and of this version."""
-    name = file if isinstance(file, Path) else "the spool"
-    if not about:
-        raise SpoolError(f"{name}: not a spool file, or its beginning is damaged; give the .spool file that a run left")
-    if about.get("format") != FORMAT:
-        raise SpoolError(f"{name}: written by another version of servonode; use that one")
-
-
-def mapped(file: Path | int) -> memoryview:
-    """The bytes of a file, by its path or an open descriptor, mapped into memory."""
-    with open(file, "rb", closefd=not isinstance(file, int)) as stream:
-        if not os.fstat(stream.fileno()).st_size:
-            return memoryview(b"")
-        return memoryview(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ))
-
-
-def blocks(data: memoryview) -> Iterator[Block | int]:
-    """The intact blocks of a spool, in order; for damaged bytes between them their number."""
-    at = 0
-    while at < len(data):
-        found, size = _block(data[at:])
-        if found is not None:
-            yield found
-        else:  # skip to what may be the next block
-            size = _next_magic(data, at + 1) - at
-            yield size
-        at += size
-
-
-def _next_magic(data: memoryview, at: int) -> int:
-    """Where the next block may begin; else the end of the data."""
-    memory = data.obj
-    found = memory.find(MAGIC, at) if isinstance(memory, mmap.mmap) else bytes(data).find(MAGIC, at)
-    return found if found > 0 else len(data)
-
-
-def _block(data: memoryview) -> tuple[Block | None, int]:
-    """The block at the begin of these bytes, if it is intact, and its size."""
-    if len(data) < BLOCK_HEAD:
-        return None, 0
-    head, (checksum,) = data[: _HEAD.size], _SUM.unpack_from(data, _HEAD.size)
-    magic, kind, columns, life, rows, first, size = _HEAD.unpack(head)
-    content = data[BLOCK_HEAD : BLOCK_HEAD + size]
-    if magic != MAGIC or len(content) != size or zlib.crc32(content, zlib.crc32(head)) != checksum:
-        return None, 0
-    return Block(kind, columns, life, rows, first, content), BLOCK_HEAD + size
-
-
-def take(pieces: Pieces, found: Block) -> None:
-    """Add the content of a block; messages are ignored."""
-    if found.kind == ABOUT:
-        pieces.about = json.loads(bytes(found.content))
-    elif found.kind == NAMES:
-        names = json.loads(bytes(found.content))
-        pieces.columns[names["node"]] = names["columns"]
-    elif found.kind in _NODES:
-        table = np.frombuffer(bytes(found.content), dtype="<f8").reshape(found.rows, found.columns)
-        pieces.add(_NODES[found.kind], found.life, found.first, table)
+    return block(ABOUT, 0, json.dumps(about | {"format": FORMAT}).encode())
 
 
 def append(descriptor: int, at: int, data: bytes) -> int:
@@ -207,3 +81,138 @@ def append(descriptor: int, at: int, data: bytes) -> int:
             os.ftruncate(descriptor, at)
         raise
     return place
+
+
+# reading
+
+
+@dataclass
+class SpooledRun:
+    """What is intact of a run in its spool.
+
+    damaged: bytes outside of intact blocks. missing_rows, missing_bytes: rows and bytes of messages, by node, that are
+    in no block, though others follow.
+    """
+
+    about: dict[str, Any]
+    rows: RunRows = field(default_factory=RunRows)
+    damaged: int = 0
+    missing_rows: Counter[str] = field(default_factory=Counter)
+    missing_bytes: Counter[str] = field(default_factory=Counter)
+    _contents: dict[str, list[memoryview]] = field(default_factory=dict)
+    _ends: Counter[int] = field(default_factory=Counter)
+
+    def add(self, kind: int, first: int, content: memoryview) -> None:
+        """Add bytes of a ring in their order; those that a writer which died had written before are left out."""
+        end = self._ends[kind]
+        fresh = content[max(end - first, 0) :]
+        if not fresh:
+            return
+        gap, self._ends[kind] = max(first - end, 0), first + len(content)
+        if node := _ROWS_OF.get(kind):
+            self._add_rows(node, gap, fresh)
+        elif node := _MESSAGES_OF.get(kind):
+            self.missing_bytes[node] += gap
+            self._contents.setdefault(node, []).append(fresh)
+
+    def _add_rows(self, node: str, gap: int, content: memoryview) -> None:
+        columns = self.rows.columns.setdefault(node, self.about["columns"][node])
+        table = np.frombuffer(content, dtype="<f8").reshape(-1, 1 + len(columns))
+        self.missing_rows[node] += gap // (8 * table.shape[1])
+        for life in np.unique(table[:, 0]):
+            self.rows.add(node, int(life), table[table[:, 0] == life, 1:])
+
+    def messages(self) -> Iterator[Recorded]:
+        """All messages in the order of their senders' clocks, which are one on one computer."""
+        words: list[str] = self.about.get("topics", [])
+        streams = [_messages(node, words, contents) for node, contents in self._contents.items()]
+        return heapq.merge(*streams, key=itemgetter(0))
+
+
+def read_spool(file: Path | int) -> SpooledRun:
+    """What is intact of a spool, by its path or an open descriptor; damaged bytes are counted.
+
+    Raises:
+        SpoolError: it is not a spool, or of another version, or its first block is lost; OSError: it cannot be read.
+    """
+    data = _mapped(file)
+    blocks = _blocks(data)
+    run = SpooledRun(_about(next(blocks, 0), file))
+    for found in blocks:
+        if isinstance(found, _Block):
+            run.add(*found)
+        else:
+            run.damaged += found
+    return run
+
+
+def _about(first: "_Block | int", file: Path | int) -> dict[str, Any]:
+    """What the first block says. SpoolError unless it is there, and of this version."""
+    name = file if isinstance(file, Path) else "the spool"
+    if isinstance(first, int) or first.kind != ABOUT:
+        raise SpoolError(f"{name}: not a spool file, or its beginning is damaged; give the .spool file that a run left")
+    about: dict[str, Any] = json.loads(bytes(first.content))
+    if about.get("format") != FORMAT:
+        raise SpoolError(f"{name}: written by another version of servonode; use that one")
+    return about
+
+
+def _messages(node: str, words: Sequence[str], contents: Sequence[memoryview]) -> Iterator[Recorded]:
+    topics = [f"{node}/{word}" for word in words]
+    for content in contents:
+        at = 0
+        while at < len(content):
+            size, topic = _ENTRY.unpack_from(content, at)
+            begin = at + _ENTRY.size
+            at = begin + size
+            message = _decode(content[begin:at])
+            yield message["mono"], topics[topic], message
+
+
+class _Block(NamedTuple):
+    """An intact block. first: position of its content among all bytes of its kind."""
+
+    kind: int
+    first: int
+    content: memoryview
+
+
+def _mapped(file: Path | int) -> memoryview:
+    """The bytes of a file, by its path or an open descriptor, mapped into memory."""
+    with open(file, "rb", closefd=not isinstance(file, int)) as stream:
+        if not os.fstat(stream.fileno()).st_size:
+            return memoryview(b"")
+        return memoryview(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ))
+
+
+def _blocks(data: memoryview) -> Iterator[_Block | int]:
+    """The intact blocks of a spool, in order; for damaged bytes between them their number."""
+    at = 0
+    while at < len(data):
+        found = _block(data[at:])
+        if found is not None:
+            yield found
+            at += _BLOCK_HEAD + len(found.content)
+        else:
+            damaged = _next_magic(data, at + 1) - at
+            yield damaged
+            at += damaged
+
+
+def _next_magic(data: memoryview, at: int) -> int:
+    """Where the next block may begin; else the end of the data."""
+    memory = data.obj
+    found = memory.find(MAGIC, at) if isinstance(memory, mmap.mmap) else bytes(data).find(MAGIC, at)
+    return found if found > 0 else len(data)
+
+
+def _block(data: memoryview) -> _Block | None:
+    """The block at the begin of these bytes, if it is intact."""
+    if len(data) < _BLOCK_HEAD:
+        return None
+    head, (checksum,) = data[: _HEAD.size], _SUM.unpack_from(data, _HEAD.size)
+    magic, kind, first, size = _HEAD.unpack(head)
+    content = data[_BLOCK_HEAD : _BLOCK_HEAD + size]
+    if magic != MAGIC or len(content) != size or zlib.crc32(content, zlib.crc32(head)) != checksum:
+        return None
+    return _Block(kind, first, content)

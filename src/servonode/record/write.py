@@ -5,13 +5,12 @@ what the run was (metadata `servonode`), its launch file as resolved and its row
 off keeps them.
 """
 
-import errno
 import io
 import json
-import os
+import platform
+import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,13 +20,14 @@ import numpy as np
 from servonode.bus import TOPICS
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.launch_text import table_text
+from servonode.definitions.cache import loaded_digests
 from servonode.errors import ServonodeError
+from servonode.kernels.host import this_host, version_of
 from servonode.record.events import with_events
-from servonode.record.files import BagMaker, clocks
-from servonode.record.frames import SpooledRun, read_frames
-from servonode.record.provenance import provenance
+from servonode.record.files import new_file
+from servonode.record.run_rows import RunRows
 from servonode.record.schemas import schemas
-from servonode.record.spool import Pieces
+from servonode.record.spool import SpooledRun, read_spool
 from servonode.version import VERSION
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ FORMAT = 1
 CHUNK = 1 << 18  # bytes, before they are packed: what one damaged byte costs
 ABOUT, ENDING = "servonode", "servonode_ending"  # names of metadata
 LAUNCH, ROWS = "launch.json", "rows.npz"  # names of attachments
+LIBRARIES = ("numpy", "llvmlite", "pyzmq", "msgspec")
 _to_json = msgspec.json.Encoder().encode
 
 
@@ -44,15 +45,32 @@ class BagError(ServonodeError, ValueError):
     """A recording that cannot be made, read or used; the text says why."""
 
 
-def bag_of(closed_loop: ClosedLoop, file: Path) -> BagMaker:
-    """The recording of a run for its launcher. BagError where the library that writes it is not installed."""
-    check_library()
-    return BagMaker(file, known_of(closed_loop), write_bag)
-
-
 def known_of(closed_loop: ClosedLoop) -> dict[str, Any]:
     """What a spool has to say of its run, so that a bag can be made of it; the clocks are those of now."""
-    return {"topics": list(TOPICS), "clock": clocks(), "made_by": provenance(), "schemas": schemas(closed_loop)}
+    return {"topics": list(TOPICS), "clock": _clocks(), "made_by": provenance(), "schemas": schemas(closed_loop)}
+
+
+def _clocks() -> dict[str, int]:
+    """The wall clock, since 1970 in UTC, and the monotonic clock of messages, at the same time [ns]."""
+    mono_ns = time.monotonic_ns()
+    return {"wall_ns": time.time_ns(), "mono_ns": (mono_ns + time.monotonic_ns()) // 2}
+
+
+def provenance() -> dict[str, Any]:
+    """Versions of servonode and its libraries, the processor, digests of the kernels, with values that JSON can carry.
+
+    The same bits are promised where all of it is the same.
+    """
+    libc, version = platform.libc_ver()
+    return {
+        "servonode": VERSION,
+        "python": sys.version.split()[0],
+        "libraries": {name: version_of(name) for name in LIBRARIES},
+        "system": f"{platform.system()} {platform.machine()}",
+        "libm": f"{libc} {version}".strip(),
+        "processor": this_host().processor,
+        "kernels": loaded_digests(),
+    }
 
 
 def check_library() -> None:
@@ -63,8 +81,8 @@ def check_library() -> None:
         raise BagError(f'recordings need the library mcap ({error}); pip install "mcap>=1.2"') from error
 
 
-def write_bag(spool: Path | int, file: Path, ending: dict[str, Any]) -> dict[str, Any]:
-    """Make a bag of a spool, whole or not at all; how many messages it has by topic, and what is missing.
+def write_bag(spool: Path | int, file: Path, ending: dict[str, Any]) -> int:
+    """Make a bag of a spool, whole or not at all; how many messages it has.
 
     ending: how the run ended.
 
@@ -72,55 +90,15 @@ def write_bag(spool: Path | int, file: Path, ending: dict[str, Any]) -> dict[str
         SpoolError: it is no spool, or of another version; BagError: it holds no messages; OSError: the bag cannot be
         written.
     """
-    run = read_frames(spool)
+    run = read_spool(spool)
     if "schemas" not in run.about:
         raise BagError(f"{spool}: holds rows alone, no messages; give the spool of a run with --record")
-    missing = {"missing_bytes": dict(run.missing), "damaged_bytes": run.pieces.damaged}
+    missing = {"missing_bytes": dict(+run.missing_bytes), "damaged_bytes": run.damaged}
     with new_file(file) as stream:
-        counts = _write(run, stream, ending | {name: value for name, value in missing.items() if value})
-    return {"messages": counts, **missing}
+        return _write(run, stream, ending | {name: value for name, value in missing.items() if value})
 
 
-@contextmanager
-def new_file(file: Path) -> Iterator[io.BufferedWriter]:
-    """A file to write, which is there whole or not at all, and takes the place of none.
-
-    Raises OSError where it cannot be written, FileExistsError where another has been made meanwhile.
-    """
-    _remove_drafts(file)
-    draft = file.with_name(f"{file.name}.{os.getpid()}.part")  # two processes may make a file of one name
-    try:
-        with draft.open("wb") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        _place(draft, file)
-    finally:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
-
-
-def _remove_drafts(file: Path) -> None:
-    """Remove what processes that were killed have left of a file of this name."""
-    for draft in file.parent.glob(f"{escape(file.name)}.*.part"):
-        pid = draft.name.rsplit(".", 2)[1]
-        if pid.isdecimal() and not Path(f"/proc/{pid}").exists():
-            with suppress(OSError):
-                draft.unlink()
-
-
-def _place(draft: Path, file: Path) -> None:
-    try:
-        os.link(draft, file)  # unlike a renaming it never replaces
-    except FileExistsError:
-        raise
-    except OSError as error:  # no links in this file system
-        if file.exists():
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(file)) from error
-        draft.replace(file)
-
-
-def _write(run: SpooledRun, stream: io.BufferedWriter, ending: dict[str, Any]) -> dict[str, int]:
+def _write(run: SpooledRun, stream: io.BufferedWriter, ending: dict[str, Any]) -> int:
     from mcap.writer import Writer
 
     about = run.about
@@ -129,7 +107,7 @@ def _write(run: SpooledRun, stream: io.BufferedWriter, ending: dict[str, Any]) -
     writer.start(library=f"servonode {VERSION}")
     writer.add_metadata(ABOUT, described(about))
     begin = about["clock"]["wall_ns"]
-    for name, kind, data in _attachments(run.pieces):
+    for name, kind, data in _attachments(about, run.rows):
         writer.add_attachment(begin, begin, name, kind, data)
     channels = _channels(writer, about["schemas"])
     counts = dict.fromkeys(channels, 0)
@@ -139,7 +117,7 @@ def _write(run: SpooledRun, stream: io.BufferedWriter, ending: dict[str, Any]) -
         writer.add_message(channels[topic], at, _to_json(message), at, message.get("seq", counts[topic] - 1) % 2**32)
     writer.add_metadata(ENDING, {name: json.dumps(value) for name, value in ending.items()})
     writer.finish()
-    return counts
+    return sum(counts.values())
 
 
 def described(about: dict[str, Any]) -> dict[str, str]:
@@ -160,15 +138,15 @@ def described(about: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _attachments(pieces: Pieces) -> Iterator[tuple[str, str, bytes]]:
+def _attachments(about: dict[str, Any], rows: RunRows) -> Iterator[tuple[str, str, bytes]]:
     """Name, media type and content of each."""
-    launch = pieces.about["launch"]
+    launch = about["launch"]
     yield LAUNCH, "application/json", json.dumps(launch, indent=1).encode()
     yield "launch.toml", "application/toml", table_text(launch["table"]).encode()
-    if pieces.lives:
-        arrays: dict[str, Any] = {f"{node}_columns": np.array(names) for node, names in pieces.columns.items()}
-        for node, names in pieces.columns.items():
-            arrays |= {f"{node}_life{life}": pieces.rows(node, life, len(names)) for life in pieces.lives}
+    if rows.lives:
+        arrays: dict[str, Any] = {f"{node}_columns": np.array(names) for node, names in rows.columns.items()}
+        for node, names in rows.columns.items():
+            arrays |= {f"{node}_life{life}": rows.table(node, life, len(names)) for life in rows.lives}
         packed = io.BytesIO()
         np.savez_compressed(packed, **arrays)
         yield ROWS, "application/x-npz", packed.getvalue()

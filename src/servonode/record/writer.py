@@ -1,6 +1,6 @@
 """The writer: a process that writes rows and messages to the spool during the run, and outlives all nodes.
 
-No process waits for it. A few times a second it reads the shared memory of the nodes (`store.py`, `frame_store.py`). It
+No process waits for it. A few times a second it reads the shared memory of the nodes (`shared_memory.py`). It
 ends when the launcher and all nodes have ended: it holds the read end of a pipe, and they hold the write end. If the
 launcher dies before it has made the files, the writer makes them.
 """
@@ -12,38 +12,29 @@ import signal
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
-from servonode.record.frame_store import FrameStore
-from servonode.record.spool import about_block, append, frames_block, names_block, rows_block
-from servonode.record.store import Store, shared
+from servonode.record.shared_memory import Ring, shared
+from servonode.record.spool import MESSAGES, about_block, append, block
 
 FLUSH_S = 0.2
-SETTLE_S = 0.001  # after this time a row counted on another core is complete, however the processor reorders
-MOST_ROWS = 1 << 15  # rows of one block
+SETTLE_S = 0.001  # after this time an entry counted on another core is complete, however the processor reorders
 NICE = 5
 _SIZE, _DELIVERED, _FAILED = range(3)  # words of the memory that launcher and writers share
 _IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 
 
-@dataclass(frozen=True)
-class Files:
-    """The output of a record: the descriptor of the spool, and its path if it has one."""
-
-    descriptor: int
-    spool: Path | None
-
-
 class Spooler:
-    """Writes rows from the stores to the spool; its position is in shared memory, for a writer that replaces it."""
+    """Writes what the nodes' rings hold to the spool; its position is in shared memory, for a writer that replaces it.
 
-    def __init__(self, files: Files, stores: Mapping[str, Store], frames: Mapping[str, FrameStore]) -> None:
-        self.files = files
-        self.stores = stores
-        self.frames = frames
+    rings: by kind of block. file: the spool's path, if it has one.
+    """
+
+    def __init__(self, descriptor: int, file: Path | None, rings: Mapping[int, Ring]) -> None:
+        self.descriptor, self.file = descriptor, file
+        self.rings = rings
+        self._messages = [ring for kind, ring in rings.items() if kind in MESSAGES.values()]
         self._words = memoryview(shared(24)).cast("q")
-        self._named: set[str] = set()
         self._warned = False
 
     @property
@@ -71,58 +62,43 @@ class Spooler:
 
     def all_written(self) -> bool:
         """Whether every row, and every message up to the end of the recording, is in the spool."""
-        rows = all(store.written == store.count for store in self.stores.values())
-        return rows and all(frames.ended or frames.written == frames.count for frames in self.frames.values())
+        return all(ring.ended or ring.written == ring.count for ring in self.rings.values())
 
     def spool(self, warn: Callable[[str], None]) -> None:
         """Write all that has come.
 
         Rows that do not fit stay in memory until the next call. Messages are too many for that: their recording ends.
         """
-        counts = {node: store.count for node, store in self.stores.items()}
-        sizes = {node: frames.count for node, frames in self.frames.items()}
+        counts = {kind: ring.count for kind, ring in self.rings.items()}
         time.sleep(SETTLE_S)
         try:
-            for node, size in sizes.items():
-                self._spool_frames(node, size)
-            for node, count in counts.items():
-                self._spool(node, count)
+            for kind, count in counts.items():
+                self._write(kind, count)
             self._words[_FAILED] = 0
         except OSError as error:
             self._words[_FAILED] = 1
-            for frames in self.frames.values():
-                frames.end()
+            for ring in self._messages:
+                ring.end()
             if not self._warned:
                 self._warned = True
-                warn(f"{self.files.spool or 'the spool'}: cannot be written ({error.strerror}); {self._left}")
+                warn(f"{self.file or 'the spool'}: cannot be written ({error.strerror}); {self._left}")
 
     @property
     def _left(self) -> str:
         """What happens to the record where nothing can be written, in words."""
-        if self.frames:
+        if self._messages:
             return "the recording ends here; the run continues, and rows stay in memory until they can be written"
         return "the record stays in memory until it can be"
 
-    def _spool_frames(self, node: str, size: int) -> None:
-        frames = self.frames[node]
-        if (first := frames.written) < size and not frames.ended:
-            self._append(frames_block(node, first, frames.taken(first, size)))
-            frames.written = size
-
-    def _spool(self, node: str, count: int) -> None:
-        store = self.stores[node]
-        if node not in self._named and count:
-            self._append(names_block(node, store.columns))
-            self._named.add(node)
-        while (first := store.written) < count:
-            life, following = store.life_of(first)
-            last = min(count, following, first + MOST_ROWS)
-            self._append(rows_block(node, life, first, store.rows(first, last)))
-            store.free(first, last)  # before `written` lets the node use the places again
-            store.written = last
+    def _write(self, kind: int, count: int) -> None:
+        ring = self.rings[kind]
+        while (first := ring.written) < count and not ring.ended:
+            last = ring.next_end(count)
+            self._append(block(kind, first, ring.content(first, last)))
+            ring.release(last)
 
     def _append(self, data: bytes) -> None:
-        self._words[_SIZE] = append(self.files.descriptor, self.size, data)
+        self._words[_SIZE] = append(self.descriptor, self.size, data)
 
 
 def write(spooler: Spooler, lifeline: int, make_files: Callable[[], None]) -> int:
@@ -132,7 +108,7 @@ def write(spooler: Spooler, lifeline: int, make_files: Callable[[], None]) -> in
     gc.disable()  # inherited objects are the launcher's and must not be closed here
     with suppress(OSError):
         os.nice(NICE)
-    _close_all_but(lifeline, spooler.files.descriptor)
+    _close_all_but(lifeline, spooler.descriptor)
     while not _ended(lifeline):
         spooler.spool(_warn)
     spooler.spool(_warn)

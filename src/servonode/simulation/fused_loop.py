@@ -9,7 +9,7 @@ from servonode.definitions import cache
 from servonode.mechanics.kernels import Constants, Inputs, State
 from servonode.mechanics.signatures import ANY, Array, Signature, Whole, sizes_text
 from servonode.plants.record_layout import PlantRecordLayout
-from servonode.record.row_log import Recorder
+from servonode.record.recorder import Recorder
 
 
 class LoopKernel(Protocol):

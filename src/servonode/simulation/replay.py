@@ -15,8 +15,7 @@ from servonode.bus.topology import CONTROLLER, PLANT, TARGET
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.controller_node import GOALS, ControllerNode
 from servonode.record.bag import Bag
-from servonode.record.provenance import provenance
-from servonode.record.write import BagError
+from servonode.record.write import BagError, provenance
 
 Array = npt.NDArray[np.float64]
 COMMANDS, STATES, GOALS_SENT, STATUSES = "controller/command", "plant/state", "target/target", "controller/status"

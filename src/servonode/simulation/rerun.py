@@ -12,7 +12,7 @@ from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.launcher import Launcher
 from servonode.nodes.recording import Recording
 from servonode.record.bag import Bag, read_bag
-from servonode.record.write import BagError, bag_of
+from servonode.record.write import BagError
 from servonode.simulation.replay import Difference, Replay
 
 GOALS = "target/target"
@@ -38,7 +38,7 @@ def run_again(bag: Bag, closed_loop: ClosedLoop) -> Replay:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "again.mcap"
         name, every = f"{bag.about['run']}_again", int(bag.about["every"])
-        with Recording(closed_loop, every, name, bag=bag_of(closed_loop, file)) as recording:
+        with Recording(closed_loop, every, name, bag=file) as recording:
             Launcher(closed_loop, name, every, lambda _: None, recording=recording, arm=True).launch()
             recording.write_bag({})
         return _compared(bag, read_bag(file))

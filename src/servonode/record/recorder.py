@@ -1,0 +1,109 @@
+"""What a node records: its rows and its messages, without allocating memory that grows."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from servonode.bus import Message, Publisher
+from servonode.bus.codec import encode_frames
+from servonode.errors import ServonodeError
+from servonode.record.shared_memory import Ring
+from servonode.record.spool import message_entry
+
+Array = npt.NDArray[np.float64]
+LARGEST_RECORD = 2_000_000_000  # bytes
+
+
+class RecordTooLarge(ServonodeError, ValueError):
+    """The record of a run would not fit into memory."""
+
+
+def check_size(rows: int, columns: int, remedy: str = "record fewer with a larger --every") -> None:
+    """RecordTooLarge for a record of more than LARGEST_RECORD bytes."""
+    size = rows * columns * 8
+    if size > LARGEST_RECORD:
+        most = f"at most {LARGEST_RECORD / 1e9:g} GB are kept"
+        raise RecordTooLarge(f"a record of {rows} rows takes {size / 1e9:.1f} GB, {most}; {remedy}")
+
+
+class Recorder:
+    """Rows of named columns, at most `rows` of them; the first column is always the plant step `k`.
+
+    With a `ring` the rows go to memory that launcher and writer share: they outlive this process, and new rows take the
+    places of rows that have been written. Without one all rows stay in `data`.
+    """
+
+    def __init__(
+        self,
+        columns: Sequence[str],
+        rows: int,
+        ring: Ring | None = None,
+        remedy: str = "record fewer with a larger --every",
+    ) -> None:
+        self.columns = ("k", *columns)
+        self.count = 0  # rows in `data`
+        self.last = -1  # step of the newest row; -1: none yet
+        self._ring = ring
+        if ring is None:
+            check_size(rows, len(self.columns), remedy)
+            self.data = np.zeros((rows, len(self.columns)))
+        else:
+            self._entry = np.zeros(1 + len(self.columns))
+            self._row, self._bytes = self._entry[1:], self._entry.data.cast("B")
+
+    def add(self, k: int, *parts: Array) -> None:
+        """Append a row. A full record drops it; a ring counts the lost rows."""
+        ring = self._ring
+        if ring is not None:
+            row = self._row
+        elif self.count < len(self.data):
+            row = self.data[self.count]
+        else:
+            return
+        row[0] = self.last = k
+        start = 1
+        for part in parts:
+            row[start : start + len(part)] = part
+            start += len(part)
+        if ring is None:
+            self.count += 1
+        else:
+            self._entry[0] = ring.life
+            ring.add(self._bytes)
+
+    @property
+    def rows(self) -> Array:
+        """The rows written so far, (count, columns), of a record without a ring."""
+        return self.data[: self.count]
+
+
+class RecordedPublisher:
+    """A node's publisher that also keeps every message for the recording."""
+
+    def __init__(self, publisher: Publisher, ring: Ring) -> None:
+        self._publisher, self._ring = publisher, ring
+        self.subscriptions_seen = publisher.subscriptions_seen
+        self.ready, self.wait_ready = publisher.ready, publisher.wait_ready
+
+    def listened(self, topic: str) -> bool:  # noqa: ARG002
+        """True: the recording takes every topic."""
+        return True
+
+    @property
+    def joined(self) -> int:
+        """Subscriptions received since the start, ended ones counted too."""
+        return self._publisher.joined
+
+    def publish(self, topic: str, message: Message) -> None:
+        """Send to all that are subscribed now, and keep the message; never blocks in real time."""
+        word, payload = encode_frames(topic, message)
+        self._publisher.publish_frames(word, payload)
+        self._ring.add(message_entry(topic, payload))  # after sending, because others wait for the message
+
+    def publish_all(self, topic: str, messages: Iterable[Message]) -> None:
+        """Send and keep several messages of one topic at once."""
+        word, payloads = topic.encode(), [encode_frames(topic, each)[1] for each in messages]
+        self._publisher.publish_frames(word, *payloads)
+        for payload in payloads:
+            self._ring.add(message_entry(topic, payload))
