@@ -14,8 +14,8 @@ from servonode.controllers import derive_program
 from servonode.errors import ServonodeError, StatementError, did_you_mean, plain, plain_class
 from servonode.mechanics.description import Quantity
 from servonode.mechanics.machine import Machine, Matrices
-from servonode.record.run import default_every
-from servonode.result import Named, Run
+from servonode.record.run import Named, default_every
+from servonode.result import Run
 from servonode.simulation.simulate import simulate_continuous, simulate_fused, simulate_nodes
 from servonode.tables import Row, Tabular
 

@@ -12,37 +12,19 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from servonode.errors import StatementError, did_you_mean, plain
-from servonode.mechanics.description import Quantity
-from servonode.record.run import Array
-from servonode.record.run import Run as Columns
+from servonode.errors import StatementError, plain
+from servonode.record.run import Run as RecordedRun
+from servonode.record.run import is_truth
 from servonode.tables import Row, Tabular
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-PANEL = (7.0, 2.1)  # in; of each axis of a plot
-ACROSS = PANEL[0] - 0.9  # in; of such an axis beside its ticks
 FORMATS = {"png"}  # in which a notebook shows a figure
-BY_NAME = ("state", "input", "residual", "residual_max", "scale", "program_state")  # of the fields of a run
 NUMBERS = (int, float, np.integer, np.floating)
 
 
-class NoQuantity(StatementError, KeyError):
-    """A run holds no quantity of this name; the text says which it holds."""
-
-    __str__ = Exception.__str__  # a KeyError shows its text in quotation marks
-
-
-class Named(dict[str, Any]):
-    """Values by name; a name that is not there is answered with those that are."""
-
-    def __missing__(self, name: object) -> Any:
-        near = did_you_mean(name, self, most=3) if isinstance(name, str) else ""
-        raise NoQuantity(f"{name!r} is not among these; {near}choose from {', '.join(self) or 'none'}")
-
-
-class Run(Columns):
+class Run(RecordedRun):
     """A finished run or simulation: arrays with one entry for each recorded row, in SI units and radians.
 
     `t` [s] is the time of the rows; `state`, `input` and `residual` hold arrays by name, `energy` [J] is an array.
@@ -50,32 +32,9 @@ class Run(Columns):
     """
 
     @classmethod
-    def of(cls, run: Columns) -> Self:
+    def of(cls, run: RecordedRun) -> Self:
         """The same run with pictures and movies."""
-        held: dict[str, Any] = {each.name: getattr(run, each.name) for each in fields(run)}
-        held.update({name: Named(held[name]) for name in BY_NAME})
-        return cls(**held)
-
-    @property
-    def columns(self) -> dict[str, Array]:
-        """All rows by column: t, states, inputs, `residual_NAME`, `scale_LIMIT`, program states, watches, energy.
-
-        Then `goal_t` where goal time stood for a while, and `state_age` of a machine behind a link.
-        """
-        return Named(super().columns)
-
-    @property
-    def units(self) -> dict[str, str]:
-        """The unit of each column of `columns`, by its name."""
-        return Named(super().units)
-
-    def outputs(self) -> dict[str, Array]:
-        """Contact forces and other monitored values of every row, by name."""
-        return Named(super().outputs())
-
-    def targets(self) -> dict[str, Array]:
-        """Position of each target at every row, by name; not a number where it came over a topic."""
-        return Named(super().targets())
+        return cls(**{each.name: getattr(run, each.name) for each in fields(run)})
 
     @plain
     def plot(self, *quantities: str, against: str = "t") -> "Figure":
@@ -105,7 +64,7 @@ class Run(Columns):
             raise StatementError(
                 f"against={against!r} needs quantities; write for example plot('X', against={against!r})"
             )
-        figure = _panels(self, quantities, against) if quantities else _report(self)
+        figure = _quantities(self, quantities, against) if quantities else _report(self)
         _show_in_notebooks()
         return figure
 
@@ -128,43 +87,13 @@ class Run(Columns):
         True
         """
         for word, value in (("fps", fps), ("speed", speed)):
-            if value is not None and not (isinstance(value, NUMBERS) and not _is_truth(value) and 0 < value < np.inf):
+            if value is not None and not (isinstance(value, NUMBERS) and not is_truth(value) and 0 < value < np.inf):
                 raise StatementError(f"{word}={value!r} is not a positive number; give one, or leave it out")
         fps, speed = (None if value is None else float(value) for value in (fps, speed))
         if path is not None:
             return Movie(_filmed(self, Path(path), fps, speed), Path(path))
         with tempfile.TemporaryDirectory() as folder:
             return Movie(_filmed(self, Path(folder) / f"run{_usual_ending()}", fps, speed))
-
-    @plain
-    def write_csv(self, file: str | Path, every: int = 1) -> None:
-        """Write t, states, inputs, residuals and energy as CSV, every `every`-th row, all digits.
-
-        A file that stands there is replaced when the new one is complete, and not touched before.
-
-        Raises:
-            StatementError: the folder is not there, or `every` is not 1 or more; OSError: the file cannot be written.
-        """
-        path = Path(file)
-        if not path.parent.is_dir() or path.is_dir():
-            raise StatementError(f"{path}: the folder is not there, or this is one; name a file in a folder that is")
-        if not isinstance(every, int | np.integer) or _is_truth(every) or every < 1:
-            raise StatementError(f"every={every!r} is not a number of rows; give 1 or more")
-        super().write_csv(path, every)
-
-    @plain
-    def to_dataframe(self) -> Any:
-        """The columns as a pandas DataFrame with index t [s]; `.attrs["units"]` has the units.
-
-        Raises:
-            NotInstalled (an ImportError): pandas is not installed.
-
-        >>> import servonode
-        >>> frame = servonode.simulate("trailer_pursuit", run__duration=0.1, every=10).to_dataframe()
-        >>> frame.shape, frame.attrs["units"]["U1"]
-        ((11, 13), 'N m')
-        """
-        return super().to_dataframe()
 
 
 @dataclass(frozen=True, repr=False)
@@ -197,12 +126,14 @@ class Movie(Tabular):
         return path
 
 
-def _is_truth(value: Any) -> bool:
-    """Whether it is True or False, which count as 1 and 0 in Python and are no numbers here."""
-    return isinstance(value, bool | np.bool_)
+def _quantities(run: RecordedRun, groups: Sequence[str], against: str) -> "Figure":
+    from servonode.views.quantity_plot import quantity_figure
+
+    figure: Figure = quantity_figure(run, groups, against)
+    return figure
 
 
-def _report(run: Columns) -> "Figure":
+def _report(run: RecordedRun) -> "Figure":
     import matplotlib as mpl
 
     from servonode.views.report import STYLE, report_figure
@@ -214,7 +145,7 @@ def _report(run: Columns) -> "Figure":
     return figure
 
 
-def _check_views(run: Columns) -> None:
+def _check_views(run: RecordedRun) -> None:
     """Refuse views of a user's machine that cannot be drawn."""
     if not run.closed_loop.source.packaged:
         from servonode.views.view_checks import check_view
@@ -222,88 +153,7 @@ def _check_views(run: Columns) -> None:
         check_view(run.closed_loop)
 
 
-def _panels(run: Columns, groups: Sequence[str], against: str) -> "Figure":
-    """A figure with an axis for each group of quantities, over a common horizontal axis."""
-    import matplotlib as mpl
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    from servonode.views.sheet import PRINT
-    from servonode.views.titles import Head
-
-    known = _Quantities.of(run)
-    across = known.values(against)
-    named = [[name.strip() for name in group.split(",")] for group in groups]
-    for name in (name for group in named for name in group):
-        known.values(name)
-    with mpl.rc_context():
-        mpl.rcParams.update(PRINT)
-        figure = Figure(figsize=(PANEL[0], PANEL[1] * len(named) + 0.5), layout="constrained")
-        FigureCanvasAgg(figure)
-        axes = figure.subplots(len(named), 1, sharex=True, squeeze=False)[:, 0]
-        for axis, names in zip(axes, named, strict=True):
-            lines = [axis.plot(across, known.values(name), label=known.symbol(name))[0] for name in names]
-            axis.ticklabel_format(useOffset=False)
-            axis.margins(x=0)
-            symbols = [line.get_label() for line in lines] if len(lines) > 1 else []
-            Head.of(known.title(names), symbols, ACROSS).draw(axis, lines)
-        axes[-1].set_xlabel(known.title([against]))
-    return figure
-
-
-@dataclass(frozen=True)
-class _Quantities:
-    """What can be plotted of a run: its columns, outputs and targets by name, and what each of them is."""
-
-    columns: dict[str, Array]
-    known: dict[str, Quantity]
-
-    @classmethod
-    def of(cls, run: Columns) -> Self:
-        description, control = run.closed_loop.machine.description, run.closed_loop.control
-        columns = {**run.columns, **run.state, **run.outputs()}
-        columns |= {f"target_{name}": values for name, values in run.targets().items()}
-        known = {name: Quantity(name, "", run.units.get(name, "1")) for name in columns}
-        stated = [*description.state, *description.inputs, *description.outputs]
-        stated += [*control.law.description.states, *control.law.description.watches] if control else []
-        stated += [Quantity("t", "time", "s"), Quantity("energy", "energy", "J")]
-        return cls(columns, known | {each.name: each for each in stated})
-
-    def values(self, name: str) -> Array:
-        """A column. StatementError where there is none of this name."""
-        if name not in self.columns:
-            near = did_you_mean(name, self.columns, most=3)
-            raise StatementError(f"{name!r} is not a quantity of this run; {near}choose from {', '.join(self.columns)}")
-        return self.columns[name]
-
-    def title(self, names: Sequence[str]) -> str:
-        """Words, symbol and unit of a single quantity; words and units of several, which the legend names."""
-        from servonode.views.symbols import titles
-
-        return titles([self._worded(name) for name in names])[0]
-
-    def symbol(self, name: str) -> str:
-        """The symbol of a quantity; of a residual or a target it is a word and the symbol of its own name."""
-        from servonode.views.symbols import mathtext
-
-        word, own = _split(name)
-        return f"{word} {mathtext(own)}" if word else mathtext(own)
-
-    def _worded(self, name: str) -> Quantity:
-        """What a quantity is; a residual or a target is worded by its own name."""
-        from servonode.views.symbols import plain as characters
-
-        word, own = _split(name)
-        return Quantity(name, f"{word} {characters(own)}", self.known[name].unit) if word else self.known[name]
-
-
-def _split(name: str) -> tuple[str, str]:
-    """`residual_phi` -> residual, phi; `phi` -> "", phi."""
-    word, _, own = name.partition("_")
-    return (word, own) if word in ("residual", "target") and own else ("", name)
-
-
-def _filmed(run: Columns, file: Path, fps: float | None, speed: float | None) -> bytes:
+def _filmed(run: RecordedRun, file: Path, fps: float | None, speed: float | None) -> bytes:
     """The bytes of a movie that was written into a file."""
     from servonode.views.movie import plan, write_movie
 

@@ -12,7 +12,7 @@ from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import LaunchError, read_launch
 from servonode.nodes.controller_node import ControllerNode
 from servonode.nodes.target_node import TargetNode
-from servonode.record.run import run_of_rows
+from servonode.record.run_rows import run_of_rows
 from tests.helpers.stepped import WAITS, Bench, active, puck
 
 SPP = 10  # steps per period

@@ -26,7 +26,7 @@ from servonode.nodes.controller_node import ControllerNode
 from servonode.nodes.lockstep import prepare
 from servonode.nodes.plant_node import PlantNode
 from servonode.nodes.target_node import TargetNode
-from servonode.record.run import run_of_rows
+from servonode.record.run_rows import run_of_rows
 from tests.helpers.runs import MANY, START_S, Runs, Watch, eventually
 from tests.safety.test_external import ROBOT, free_ports
 

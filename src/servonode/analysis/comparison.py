@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.analysis.compared import RESIDUAL, Compared, CompareError
-from servonode.record.run import Run, plain
+from servonode.record.run import Run, json_number
 
 Array = npt.NDArray[np.float64]
 ROUNDING = 1e-9  # of a column to the largest of its unit, below which it holds only rounding errors
@@ -34,14 +34,14 @@ class Measures:
         return {
             "residual": {name: _plain(each) for name, each in self.residuals.items()},
             "effort": _plain(self.effort),
-            "work": None if self.work is None else plain(self.work),
+            "work": None if self.work is None else json_number(self.work),
             "largest_input": _plain(self.largest_input),
             "path_error": None if self.path is None else _plain(self.path),
         }
 
 
 def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: plain(each) if isinstance(each, float) else each for name, each in values.items()}
+    return {name: json_number(each) if isinstance(each, float) else each for name, each in values.items()}
 
 
 @np.errstate(over="ignore", invalid="ignore")  # of a motion that escaped

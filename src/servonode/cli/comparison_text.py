@@ -7,7 +7,7 @@ import numpy as np
 
 from servonode.analysis.compared import Compared
 from servonode.analysis.comparison import Measures, common, differences, unit_of
-from servonode.record.run import plain
+from servonode.record.run import json_number
 from servonode.views.comparison_table import Row, comparison_rows
 
 UNKNOWN = "-"
@@ -28,7 +28,7 @@ def answer(sources: Sequence[Compared], numbers: Sequence[Measures]) -> dict[str
 
 def _numbers(values: Sequence[float]) -> list[float | str | None]:
     """What JSON has of them: null if absent, a text where it is infinite."""
-    return [plain(each) for each in values]
+    return [json_number(each) for each in values]
 
 
 def _fault(source: Compared) -> dict[str, Any] | None:

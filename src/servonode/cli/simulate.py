@@ -167,7 +167,7 @@ def delivered(
     from servonode.cli import deliver
 
     def write(file: Path) -> list[Path]:
-        result.write_csv(file)
+        result.save_csv(file)
         return [file]
 
     outputs = []

@@ -18,7 +18,7 @@ Columns = Mapping[str, Any]
 def export_run(run: Run, file: Path) -> int:
     """Write the rows of a run, one column each, units in Parquet's field metadata; how many rows."""
     if file.suffix == ".csv":
-        run.write_csv(file)
+        run.save_csv(file)
     else:
         with replaced_file(file) as draft:
             FORMATS[file.suffix](run.columns, run.units, draft)

@@ -80,7 +80,7 @@ def _run_files(run: SpooledRun, out: Path) -> dict[Path, Write]:
 
     def writer(each: Run) -> Write:
         def write(file: Path) -> int:
-            each.write_csv(file)
+            each.save_csv(file)
             return len(each.t)
 
         return write

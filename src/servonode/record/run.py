@@ -1,8 +1,8 @@
 """A finished run: columns by name, the final values, the summary that is printed and drawn."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +13,32 @@ from servonode.closed_loop import run_warnings
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.goal_reached import limited_share
 from servonode.closed_loop.run_warnings import RunWarning
-from servonode.errors import NotInstalled
+from servonode.errors import NotInstalled, StatementError, did_you_mean, plain
 from servonode.mechanics import rows
-from servonode.mechanics.description import Quantity, packed
-from servonode.mechanics.machine import Machine
-from servonode.plants.record_layout import PlantRecordLayout
+from servonode.mechanics.description import packed
 from servonode.record.files import replaced_file
-from servonode.record.run_estimate import RunEstimate, estimate_of
+from servonode.record.run_estimate import RunEstimate
 from servonode.tables import Row, Tabular, several, valued
 
 Array = npt.NDArray[np.float64]
 Steps = npt.NDArray[np.int64]
 ROWS = 20_000  # rows a run keeps unless asked for more
 MOST_TOLD = 5  # warnings in a run's short table
+BY_NAME = ("state", "input", "residual", "residual_max", "scale", "program_state")  # of the fields of a run
+
+
+class NoQuantity(StatementError, KeyError):
+    """A run holds no quantity of this name; the text says which it holds."""
+
+    __str__ = Exception.__str__  # a KeyError shows its text in quotation marks
+
+
+class Named(dict[str, Any]):
+    """Values by name; a name that is not there is answered with those that are."""
+
+    def __missing__(self, name: object) -> Any:
+        near = did_you_mean(name, self, most=3) if isinstance(name, str) else ""
+        raise NoQuantity(f"{name!r} is not among these; {near}choose from {', '.join(self) or 'none'}")
 
 
 @dataclass(repr=False)
@@ -66,6 +79,8 @@ class Run(Tabular):
     def __post_init__(self) -> None:
         if not len(self.goal_t):
             self.goal_t = self.t
+        for word in BY_NAME:
+            setattr(self, word, Named(getattr(self, word)))
 
     def table(self) -> tuple[str, list[Row]]:
         """What was run, how it ended, its largest residuals, where the machine stands at the end."""
@@ -121,7 +136,7 @@ class Run(Tabular):
     def outputs(self) -> dict[str, Array]:
         """Contact forces and other monitored values of every row, by name."""
         names = [each.name for each in self.closed_loop.machine.description.outputs]
-        return {name: self._monitored[:, j] for j, name in enumerate(names)}
+        return Named({name: self._monitored[:, j] for j, name in enumerate(names)})
 
     @property
     def _kernel_states(self) -> Array:
@@ -181,17 +196,17 @@ class Run(Tabular):
         signals = self.closed_loop.targets
         table = signals.table(self.goal_t)[:, signals.positions]
         table[:, [signals.names.index(each.name) for each in self.closed_loop.live]] = np.nan
-        return {name: table[:, j] for j, name in enumerate(signals.names)}
+        return Named({name: table[:, j] for j, name in enumerate(signals.names)})
 
     def final(self) -> dict[str, Any]:
         """The object that `--json` prints: values at the final time, fault, counts."""
 
         def last(columns: Mapping[str, Array]) -> dict[str, Any]:
-            return {name: plain(column[-1]) for name, column in columns.items() if len(column)}
+            return {name: json_number(column[-1]) for name, column in columns.items() if len(column)}
 
         machine = self.closed_loop.machine
         t, u = float(self.t[-1]), np.ascontiguousarray(self.inputs[:, -1])
-        outputs = {name: plain(value) for name, value in machine.outputs(t, self._kernel_states[-1], u).items()}
+        outputs = {name: json_number(value) for name, value in machine.outputs(t, self._kernel_states[-1], u).items()}
         return {
             "t": t,
             "state": packed(machine.description.layout, list(last(self.state).values())),
@@ -200,12 +215,12 @@ class Run(Tabular):
             "output": outputs,
             "program_state": last(self.program_state),
             **({"watched": last(self.watched)} if self.watched else {}),
-            "energy": plain(self.energy[-1]),
+            "energy": json_number(self.energy[-1]),
             "fault": self.fault,
             "steps": self.steps,
             "wall_s": self.wall_s,
-            "residual_max": {name: plain(value) for name, value in self.residual_max.items()},
-            "energy_error": plain(self.energy_error),
+            "residual_max": {name: json_number(value) for name, value in self.residual_max.items()},
+            "energy_error": json_number(self.energy_error),
             "limits": self.limits,
             "warnings": [each.as_dict() for each in self.warnings],
             "limited_share": self.limited_share,
@@ -217,7 +232,7 @@ class Run(Tabular):
         if self.estimate is None:
             return {}
         found = self.estimate
-        largest = {name: plain(value) for name, value in found.residual_max.items()}
+        largest = {name: json_number(value) for name, value in found.residual_max.items()}
         known = {"true_residual_max": largest, "nees": found.nees_mean, "nis": found.nis_mean}
         return {"estimate": known | ({"rejected": found.rejected_total} if found.rejected else {})}
 
@@ -233,7 +248,7 @@ class Run(Tabular):
             quantities |= {each.name: each.unit for each in control.law.description.states}
             quantities |= {each.name: each.unit for each in control.law.description.watches}
         quantities |= self._estimate_units()
-        return {"t": "s", **quantities, "energy": "J", **dict.fromkeys(self._stamps, "s")}
+        return Named({"t": "s", **quantities, "energy": "J", **dict.fromkeys(self._stamps, "s")})
 
     def _estimate_units(self) -> dict[str, str]:
         if self.estimate is None:
@@ -260,7 +275,7 @@ class Run(Tabular):
             **self.watched,
             **(self.estimate.columns if self.estimate else {}),
         }
-        return {"t": self.t, **states, **self.input, **more, "energy": self.energy, **self._stamps}
+        return Named({"t": self.t, **states, **self.input, **more, "energy": self.energy, **self._stamps})
 
     @property
     def _stamps(self) -> dict[str, Array]:
@@ -268,11 +283,17 @@ class Run(Tabular):
         stamps = {"goal_t": self.goal_t} if np.any(self.goal_t != self.t) else {}
         return stamps | ({"state_age": self.state_age} if self.state_age is not None else {})
 
+    @plain
     def to_dataframe(self) -> Any:
         """The columns as a pandas DataFrame with index t [s]; `.attrs["units"]` has the units.
 
         Raises:
             NotInstalled (an ImportError): pandas is not installed.
+
+        >>> import servonode
+        >>> frame = servonode.simulate("trailer_pursuit", run__duration=0.1, every=10).to_dataframe()
+        >>> frame.shape, frame.attrs["units"]["U1"]
+        ((11, 13), 'N m')
         """
         try:
             import pandas as pd
@@ -282,11 +303,24 @@ class Run(Tabular):
         frame.attrs["units"] = self.units
         return frame
 
-    def write_csv(self, file: Path, every: int = 1) -> None:
-        """Write t, states, inputs, residuals and energy, every `every`-th row, all digits.
+    @plain
+    def write_csv(self, file: str | Path, every: int = 1) -> None:
+        """Write t, states, inputs, residuals and energy as CSV, every `every`-th row, all digits.
 
-        A file is written whole or not at all: one that stands there is not touched before. OSError where it cannot be.
+        A file that stands there is replaced when the new one is complete, and not touched before.
+
+        Raises:
+            StatementError: the folder is not there, or `every` is not 1 or more; OSError: the file cannot be written.
         """
+        path = Path(file)
+        if not path.parent.is_dir() or path.is_dir():
+            raise StatementError(f"{path}: the folder is not there, or this is one; name a file in a folder that is")
+        if not isinstance(every, int | np.integer) or is_truth(every) or every < 1:
+            raise StatementError(f"every={every!r} is not a number of rows; give 1 or more")
+        self.save_csv(path, every)
+
+    def save_csv(self, file: Path, every: int = 1) -> None:
+        """The same, where the arguments are known to be right."""
         if file.exists() and not file.is_file():
             self._write_csv(file, every)  # a device, a pipe
             return
@@ -309,94 +343,12 @@ def default_every(closed_loop: ClosedLoop) -> int:
     return unit * max(1, -(-periods // ROWS))
 
 
-def plain(value: float) -> float | str | None:
+def json_number(value: float) -> float | str | None:
     """A float for JSON: None where nobody knows the number, infinite ones as text, which JSON cannot carry."""
     number = float(value)
     return None if np.isnan(number) else number if np.isfinite(number) else str(number)
 
 
-def run_of_rows(closed_loop: ClosedLoop, control: str, table: Array, answers: Array, wall_s: float, **more: Any) -> Run:
-    """A Run from the plant's table of rows (see `PlantRecordLayout`) and the controller's (see `RecordLayout`).
-
-    What the controller computed stands at control instants and is repeated until the next one. NaN stands where it has
-    not answered the state of an instant, such as after a fault.
-    """
-    machine, step_s = closed_loop.machine, closed_loop.launch.step_ns / 1e9
-    part = PlantRecordLayout.of(machine.description)
-    k = table[:, part.step][:, 0].astype(np.int64)
-    t = k * closed_loop.launch.step_ns / 1e9
-    residuals, scales, states = _answered(closed_loop, answers)
-    held = partial(_held, k, answers, closed_loop.launch.steps_per_period or 1)
-    x = np.ascontiguousarray(table[:, part.x])
-    if table.shape[1] == part.size:
-        more["goal_t"] = table[:, part.goal_step][:, 0] * closed_loop.launch.step_ns / 1e9
-        if not closed_loop.driver.simulated and control != "sampled":
-            more["state_age"] = table[:, part.age][:, 0]
-    own = held(states)
-    reactions = _stabilised(machine, t, x)
-    largest = {name: float(np.max(np.abs(values), initial=0.0)) for name, values in reactions.items()}
-    more["residual_max"] = largest | more.get("residual_max", {})
-    if closed_loop.estimation is not None:
-        recorded = dict(zip(closed_loop.answer_columns, answers.T, strict=True))
-        known = held({name: recorded[name] for name in closed_loop.estimation.columns})
-        truth = None if closed_loop.device_estimate and control != "sampled" else x
-        more["estimate"] = estimate_of(closed_loop, known, more.get("goal_t", t), truth, own)
-    return Run(
-        closed_loop=closed_loop,
-        control=control,
-        t=t,
-        k=k,
-        state=dict(zip(machine.description.state_names, table[:, part.state].T, strict=True)),
-        input=dict(zip(machine.description.input_names, table[:, part.inputs].T, strict=True)),
-        residual=reactions | held(residuals),
-        scale=held(scales),
-        program_state=own,
-        limits={name: _acted(answers, scale, step_s) for name, scale in scales.items()},
-        energy=rows.energies(machine, t, x),
-        work=table[:, part.work][:, 0],
-        wall_s=wall_s,
-        steps=int(k[-1]) if len(k) else 0,
-        **more,
-    )
-
-
-def largest_residuals(closed_loop: ClosedLoop, answers: Array) -> dict[str, float]:
-    """The largest magnitude of each residual of the program over the controller's rows."""
-    residuals, *_ = _answered(closed_loop, answers)
-    return {name: float(np.max(np.abs(values), initial=0.0)) for name, values in residuals.items()}
-
-
-def _answered(closed_loop: ClosedLoop, answers: Array) -> tuple[dict[str, Array], dict[str, Array], dict[str, Array]]:
-    """The program's residuals, its limits' scales and its own states: columns of the controller's rows, by name."""
-    if closed_loop.control is None:
-        return {}, {}, {}
-    law, part = closed_loop.control.law.description, closed_loop.control.law.record_layout
-
-    def named(quantities: Sequence[Quantity], columns: slice) -> dict[str, Array]:
-        return dict(zip((each.name for each in quantities), answers[:, columns].T, strict=True))
-
-    return named(law.residuals, part.residuals), named(law.limits, part.scales), named(law.states, part.states)
-
-
-def _stabilised(machine: Machine, t: Array, xs: Array) -> dict[str, Array]:
-    """The residuals of the constraints that the machine itself holds by reactions, at each kernel state (rows, n_x)."""
-    described = machine.description
-    if not described.stabilised:
-        return {}
-    table = rows.residuals(machine, t, xs)
-    return {each.name: table[:, len(described.constraints) + i] for i, each in enumerate(described.stabilised)}
-
-
-def _acted(answers: Array, scale: Array, step_s: float) -> dict[str, float | None]:
-    """At how many control instants a limit acted, and when first [s]."""
-    acting = scale < 1.0
-    first = float(answers[int(np.argmax(acting)), 0]) * step_s if acting.any() else None
-    return {"instants": int(acting.sum()), "first": first}
-
-
-def _held(k: Steps, answers: Array, period: int, columns: Mapping[str, Array]) -> dict[str, Array]:
-    """The values of the answer at the control instant of each row, NaN without one; `period` in steps."""
-    instants = answers[:, 0]
-    index = np.searchsorted(instants, k, side="right") - 1
-    answered = k - np.append(instants, -np.inf)[index] < period
-    return {name: np.where(answered, np.append(values, np.nan)[index], np.nan) for name, values in columns.items()}
+def is_truth(value: Any) -> bool:
+    """Whether it is True or False, which count as 1 and 0 in Python and are no numbers here."""
+    return isinstance(value, bool | np.bool_)

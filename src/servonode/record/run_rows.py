@@ -1,7 +1,9 @@
 """The rows of a run, by node and by life of the plant, and the runs that are made of them, with their CSV files."""
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +12,12 @@ import numpy.typing as npt
 
 from servonode.bus.topology import CONTROLLER, PLANT
 from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.mechanics import rows
+from servonode.mechanics.description import Quantity
+from servonode.mechanics.machine import Machine
 from servonode.plants.record_layout import PlantRecordLayout
-from servonode.record.run import Run, largest_residuals, run_of_rows
+from servonode.record.run import Run, Steps
+from servonode.record.run_estimate import estimate_of
 
 Array = npt.NDArray[np.float64]
 
@@ -47,10 +53,10 @@ class RunRows:
         columns = len(self.columns.get(PLANT, ()))
         runs = []
         for life in self.lives:
-            rows, answers = self.table(PLANT, life, columns), self.table(CONTROLLER, life, recorded)
+            states, answers = self.table(PLANT, life, columns), self.table(CONTROLLER, life, recorded)
             largest = largest_residuals(closed_loop, answers)
             mode = closed_loop.launch.run.mode
-            runs.append(run_of_rows(closed_loop, mode, rows, answers, wall_s, residual_max=largest, **more))
+            runs.append(run_of_rows(closed_loop, mode, states, answers, wall_s, residual_max=largest, **more))
         return runs
 
 
@@ -63,6 +69,93 @@ def columns_of(closed_loop: ClosedLoop) -> dict[str, list[str]]:
     return columns
 
 
+def run_of_rows(closed_loop: ClosedLoop, control: str, table: Array, answers: Array, wall_s: float, **more: Any) -> Run:
+    """A Run from the plant's table of rows (see `PlantRecordLayout`) and the controller's (see `RecordLayout`).
+
+    What the controller computed stands at control instants and is repeated until the next one. NaN stands where it has
+    not answered the state of an instant, such as after a fault.
+    """
+    machine, step_s = closed_loop.machine, closed_loop.launch.step_ns / 1e9
+    part = PlantRecordLayout.of(machine.description)
+    k = table[:, part.step][:, 0].astype(np.int64)
+    t = k * closed_loop.launch.step_ns / 1e9
+    residuals, scales, states = _answered(closed_loop, answers)
+    held = partial(_held, k, answers, closed_loop.launch.steps_per_period or 1)
+    x = np.ascontiguousarray(table[:, part.x])
+    if table.shape[1] == part.size:
+        more["goal_t"] = table[:, part.goal_step][:, 0] * closed_loop.launch.step_ns / 1e9
+        if not closed_loop.driver.simulated and control != "sampled":
+            more["state_age"] = table[:, part.age][:, 0]
+    own = held(states)
+    reactions = _stabilised(machine, t, x)
+    largest = {name: float(np.max(np.abs(values), initial=0.0)) for name, values in reactions.items()}
+    more["residual_max"] = largest | more.get("residual_max", {})
+    if closed_loop.estimation is not None:
+        recorded = dict(zip(closed_loop.answer_columns, answers.T, strict=True))
+        known = held({name: recorded[name] for name in closed_loop.estimation.columns})
+        truth = None if closed_loop.device_estimate and control != "sampled" else x
+        more["estimate"] = estimate_of(closed_loop, known, more.get("goal_t", t), truth, own)
+    return Run(
+        closed_loop=closed_loop,
+        control=control,
+        t=t,
+        k=k,
+        state=dict(zip(machine.description.state_names, table[:, part.state].T, strict=True)),
+        input=dict(zip(machine.description.input_names, table[:, part.inputs].T, strict=True)),
+        residual=reactions | held(residuals),
+        scale=held(scales),
+        program_state=own,
+        limits={name: _acted(answers, scale, step_s) for name, scale in scales.items()},
+        energy=rows.energies(machine, t, x),
+        work=table[:, part.work][:, 0],
+        wall_s=wall_s,
+        steps=int(k[-1]) if len(k) else 0,
+        **more,
+    )
+
+
+def largest_residuals(closed_loop: ClosedLoop, answers: Array) -> dict[str, float]:
+    """The largest magnitude of each residual of the program over the controller's rows."""
+    residuals, *_ = _answered(closed_loop, answers)
+    return {name: float(np.max(np.abs(values), initial=0.0)) for name, values in residuals.items()}
+
+
+def _answered(closed_loop: ClosedLoop, answers: Array) -> tuple[dict[str, Array], dict[str, Array], dict[str, Array]]:
+    """The program's residuals, its limits' scales and its own states: columns of the controller's rows, by name."""
+    if closed_loop.control is None:
+        return {}, {}, {}
+    law, part = closed_loop.control.law.description, closed_loop.control.law.record_layout
+
+    def named(quantities: Sequence[Quantity], columns: slice) -> dict[str, Array]:
+        return dict(zip((each.name for each in quantities), answers[:, columns].T, strict=True))
+
+    return named(law.residuals, part.residuals), named(law.limits, part.scales), named(law.states, part.states)
+
+
+def _stabilised(machine: Machine, t: Array, xs: Array) -> dict[str, Array]:
+    """The residuals of the constraints that the machine itself holds by reactions, at each kernel state (rows, n_x)."""
+    described = machine.description
+    if not described.stabilised:
+        return {}
+    table = rows.residuals(machine, t, xs)
+    return {each.name: table[:, len(described.constraints) + i] for i, each in enumerate(described.stabilised)}
+
+
+def _acted(answers: Array, scale: Array, step_s: float) -> dict[str, float | None]:
+    """At how many control instants a limit acted, and when first [s]."""
+    acting = scale < 1.0
+    first = float(answers[int(np.argmax(acting)), 0]) * step_s if acting.any() else None
+    return {"instants": int(acting.sum()), "first": first}
+
+
+def _held(k: Steps, answers: Array, period: int, columns: Mapping[str, Array]) -> dict[str, Array]:
+    """The values of the answer at the control instant of each row, NaN without one; `period` in steps."""
+    instants = answers[:, 0]
+    index = np.searchsorted(instants, k, side="right") - 1
+    answered = k - np.append(instants, -np.inf)[index] < period
+    return {name: np.where(answered, np.append(values, np.nan)[index], np.nan) for name, values in columns.items()}
+
+
 def lives_beside(out: Path, lives: int) -> list[Path]:
     """The CSV files of this many lives of the plant: NAME.life1.csv, ..., and `out` for the last."""
     return [*(out.with_name(f"{out.stem}.life{i + 1}{out.suffix}") for i in range(lives - 1)), *[out][:lives]]
@@ -72,5 +165,5 @@ def write_runs(runs: list[Run], out: Path) -> list[Path]:
     """Write the last run as the CSV file `out`, earlier ones beside it; returns the files, `out` last."""
     files = lives_beside(out, len(runs))
     for run, file in zip(runs, files, strict=True):
-        run.write_csv(file)
+        run.save_csv(file)
     return files

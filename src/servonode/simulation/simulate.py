@@ -21,7 +21,8 @@ from servonode.nodes.plant_node import PlantNode
 from servonode.nodes.target_node import TargetNode
 from servonode.plants.record_layout import PlantRecordLayout
 from servonode.record.recorder import Recorder, check_size
-from servonode.record.run import Run, largest_residuals, run_of_rows
+from servonode.record.run import Run
+from servonode.record.run_rows import largest_residuals, run_of_rows
 from servonode.simulation.event_integration import MachineJumps, SimulationError, integrated
 from servonode.simulation.fused_loop import fused_loop
 
