@@ -10,6 +10,7 @@ import pytest
 MODULES = (
     "servonode.api",
     "servonode.loop",
+    "servonode.record.run",
     "servonode.result",
     "servonode.mechanics.functions",
     "servonode.mechanics.join",
