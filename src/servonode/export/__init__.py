@@ -6,17 +6,16 @@ Both forms show the same document, in the notation of mechanics/README.md.
 from servonode.controllers.engine.servo import Servo
 from servonode.export.blocks import Block
 from servonode.export.definitions import with_definitions
-from servonode.export.latex import LINE, latex_document
+from servonode.export.latex import LINE, latex_document, width
 from servonode.export.machine import machine_blocks
 from servonode.export.notation import MathPrinter, Notation
 from servonode.export.program import program_blocks
 from servonode.export.simplify import Abbreviations
 from servonode.export.text import text_document
-from servonode.export.width import width
 from servonode.mechanics.equations import Equations
 from servonode.mechanics.stabilize import Gains
 
-_TERM = 0.8 * LINE  # pt; a term that is wider gets an abbreviation inside
+_TERM = 0.7 * LINE  # pt; a term that is wider gets an abbreviation inside
 
 
 def show_text(equations: Equations, servo: Servo | None, gains: Gains | None) -> str:

@@ -4,17 +4,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from servonode.export.escape import escaped
-
 Expr = Any
 
 
-@dataclass(frozen=True)
-class Phrase:
-    """The same in both languages; without `latex` it is words, otherwise `latex` is mathematics."""
+class Math(str):
+    """A formula as the text shows it, `M_r v' + h_r = B_r tau`; a name is a symbol, a prime a time derivative."""
 
-    text: str
-    latex: str = ""
+    __slots__ = ()
 
 
 @dataclass(frozen=True)
@@ -27,24 +23,29 @@ class Heading:
 
 @dataclass(frozen=True)
 class Words:
-    """A paragraph; `latex` states it with its mathematics in dollars, else the text is escaped."""
+    """A paragraph, or the title of a table; some of its parts may be formulas."""
 
-    text: str
-    latex: str = ""
+    parts: tuple[str, ...]
+
+    def __init__(self, *parts: str) -> None:
+        object.__setattr__(self, "parts", parts)
 
 
 @dataclass(frozen=True)
 class Formula:
     """General statements, each on a line of its own."""
 
-    statements: tuple[Phrase, ...]
+    statements: tuple[Math, ...]
+
+    def __init__(self, *statements: str) -> None:
+        object.__setattr__(self, "statements", tuple(map(Math, statements)))
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A row of a table of symbols."""
+    """A row of a table of symbols; a symbol is an expression, a formula or a name in words."""
 
-    symbol: Phrase | Expr
+    symbol: str | Expr
     meaning: str
     unit: str
     value: Expr | None = None
@@ -54,7 +55,7 @@ class Entry:
 class Table:
     """Symbols with meaning and unit; `value` heads the fourth column, empty if there is no such column."""
 
-    title: Phrase
+    title: Words
     entries: tuple[Entry, ...]
     value: str = ""
 
@@ -63,7 +64,7 @@ class Table:
 class Line:
     """`left relation right`; a `tail` continues, as in `(1): x - y > 0`."""
 
-    left: Phrase | Expr
+    left: str | Expr
     right: Expr
     relation: str = "="
     tail: tuple[str, Expr] | None = None
@@ -80,16 +81,14 @@ class Lines:
 class Matrix:
     """A named matrix; of a `symmetric` one the lower triangle is shown; a `vector` has one index."""
 
-    name: Phrase
+    name: str
     entries: Expr
     symmetric: bool = False
     vector: bool = False
 
     def shown(self) -> list[tuple[int, int]]:
         """The places of the entries that are not 0, of a symmetric matrix those on and below the diagonal."""
-        rows, columns = self.entries.shape
-        places = ((i, k) for i in range(rows) for k in range(columns) if k <= i or not self.symmetric)
-        return [(i, k) for i, k in places if self.entries[i, k] != 0]
+        return [place for place in self._places() if self.entries[place] != 0]
 
     @property
     def is_of_numbers(self) -> bool:
@@ -99,29 +98,43 @@ class Matrix:
     @property
     def omits_zeros(self) -> bool:
         """Whether there are entries that are 0, which are not shown."""
+        return len(self.shown()) < len(self._places())
+
+    def lines(self) -> tuple[Line, ...]:
+        """One equation for each shown entry."""
+        return tuple(
+            Line(Math(f"{self.name}[{i + 1}]" if self.vector else f"{self.name}[{i + 1},{k + 1}]"), self.entries[i, k])
+            for i, k in self.shown()
+        )
+
+    def _places(self) -> list[tuple[int, int]]:
         rows, columns = self.entries.shape
-        return bool(len(self.shown()) < (rows * (rows + 1) // 2 if self.symmetric else rows * columns))
+        return [(i, k) for i in range(rows) for k in range(columns) if k <= i or not self.symmetric]
 
 
 Block = Heading | Words | Formula | Table | Lines | Matrix
 
 
-def named(name: str) -> Phrase:
-    """A name that is not a symbol, such as that of a constraint, for the left side of a Line."""
-    return Phrase(name, rf"\text{{{escaped(name)}}}")
-
-
-def symbol_table(text: str, latex: str, symbols: Iterable[Any], value: str = "") -> Table:
-    """A table of symbols that carry their quantity; `value` heads the column of defaults."""
-    entries = (
+def symbol_table(title: Words, symbols: Iterable[Any], value: str = "") -> list[Block]:
+    """A table of symbols that carry their quantity, nothing if there are none; `value` heads the column of defaults."""
+    entries = tuple(
         Entry(each, each.quantity.description, each.quantity.unit, each.quantity.default if value else None)
         for each in symbols
     )
-    return Table(Phrase(text, latex), tuple(entries), value)
+    return [Table(title, entries, value)] if entries else []
+
+
+def stated(lines: Iterable[Line], opening: str = "") -> list[Block]:
+    """The lines after `opening`; nothing if there are none."""
+    block = Lines(tuple(lines))
+    return [*([Words(opening)] if opening else []), block] if block.lines else []
+
+
+def equations(definitions: Mapping[Any, Expr] | Iterable[tuple[Any, Expr]], opening: str = "") -> list[Block]:
+    """An equation for each name and its value, after `opening`; nothing if there are none."""
+    return stated((Line(name, value) for name, value in dict(definitions).items()), opening)
 
 
 def abbreviations(definitions: Mapping[Expr, Expr]) -> list[Block]:
     """The definitions of abbreviations, nothing if none exists."""
-    if not definitions:
-        return []
-    return [Words("Abbreviations:"), Lines(tuple(Line(name, value) for name, value in definitions.items()))]
+    return equations(definitions, "Abbreviations:")

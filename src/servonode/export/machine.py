@@ -12,16 +12,15 @@ from servonode.export.blocks import (
     Heading,
     Line,
     Lines,
+    Math,
     Matrix,
-    Phrase,
     Table,
     Words,
     abbreviations,
-    named,
+    equations,
+    stated,
     symbol_table,
 )
-from servonode.export.notation import latex_name
-from servonode.export.reactions import reaction_blocks
 from servonode.export.simplify import Abbreviations, contracted
 from servonode.mechanics.differentiate import diff
 from servonode.mechanics.equations import Equations
@@ -30,92 +29,72 @@ from servonode.mechanics.model_checks import reduced
 from servonode.mechanics.symbols import Velocity
 
 Expr = Any
+_ZERO = ("=", sympy.Integer(0))
 
 
-def machine_blocks(equations: Equations, short: Abbreviations) -> list[Block]:
+def machine_blocks(derived: Equations, short: Abbreviations) -> list[Block]:
     """The symbols, the kinematics, both forms of the equations of motion, the energies and powers."""
     blocks = [
-        *_symbols(equations),
-        *_kinematics(equations),
-        *_minimal(equations, short),
-        *reaction_blocks(equations, short),
+        *_symbols(derived.model),
+        *_kinematics(derived),
+        *_minimal(derived, short),
+        *_reactions(derived.model, short),
+        *_jumps(derived.model, short),
     ]
-    if equations.model.constraints:
-        blocks += [*_constraints(equations), *_full(equations, short)]
-    return [*blocks, *_energy(equations), *_sensors(equations)]
+    if derived.model.constraints:
+        blocks += [*_constraints(derived), *_full(derived, short)]
+    return [*blocks, *_energy(derived), *_sensors(derived)]
 
 
-def _symbols(equations: Equations) -> list[Block]:
-    model = equations.model
+def _symbols(model: Model) -> list[Block]:
     return [
         Heading(f"Machine {model.name}: {model.description}", major=True),
-        symbol_table("Coordinates q", "Coordinates $q$", model.coordinates),
-        symbol_table("Velocities v", "Velocities $v$", model.own_motions),
-        *(
-            [symbol_table("First-order states, also of v", "First-order states, also of $v$", model.first_order)]
-            if model.first_order
-            else []
-        ),
-        symbol_table("Inputs tau", r"Inputs $\tau$", model.inputs),
-        *([symbol_table("Reactions N", "Reactions $N$", model.reactions)] if model.reactions else []),
-        symbol_table("Parameters", "Parameters", model.parameters, "default"),
+        *symbol_table(Words("Coordinates ", Math("q")), model.coordinates),
+        *symbol_table(Words("Velocities ", Math("v")), model.own_motions),
+        *symbol_table(Words("First-order states, also of ", Math("v")), model.first_order),
+        *symbol_table(Words("Inputs ", Math("tau")), model.inputs),
+        *symbol_table(Words("Reactions ", Math("N")), model.reactions),
+        *symbol_table(Words("Parameters"), model.parameters, "default"),
     ]
 
 
-def _kinematics(equations: Equations) -> list[Block]:
-    own = {v.of for v in equations.model.own_motions}
-    lines = tuple(Line(q.rate, equations.rates[q]) for q in equations.model.coordinates if q not in own)
-    named = [Words("The other velocities are the rates of their coordinates.")] if own - {None} and lines else []
+def _kinematics(derived: Equations) -> list[Block]:
+    model = derived.model
+    own = {v.of for v in model.own_motions}
+    rates = equations({q.rate: derived.rates[q] for q in model.coordinates if q not in own})
+    others = [Words("The other velocities are the rates of their coordinates.")] if own - {None} and rates else []
+    kept = (Line(name, sympy.sympify(each), ":", _ZERO) for name, each in model.identities.items())
     return [
         Heading("Kinematics"),
-        Formula((Phrase("q' = G v + g0", r"\dot{q} = G v + g_0"),)),
-        *([Lines(lines)] if lines else [Words("The velocities are the rates of the coordinates.")]),
-        *named,
-        *_identities(equations),
+        Formula("q' = G v + g0"),
+        *(rates or [Words("The velocities are the rates of the coordinates.")]),
+        *others,
+        *stated(kept, "Kept by these kinematics, and restored by each step:"),
     ]
 
 
-def _identities(equations: Equations) -> list[Block]:
-    zero = ("=", sympy.Integer(0))
-    lines = tuple(Line(named(name), sympy.sympify(each), ":", zero)
-                  for name, each in equations.model.identities.items())  # fmt: skip
-    return [Words("Kept by these kinematics, and restored by each step:"), Lines(lines)] if lines else []
-
-
-def _minimal(equations: Equations, short: Abbreviations) -> list[Block]:
+def _minimal(derived: Equations, short: Abbreviations) -> list[Block]:
+    model = derived.model
     parts = [
-        Matrix(Phrase("M_r", "M_r"), equations.M_r, symmetric=True),
-        Matrix(Phrase("h_r", "h_r"), equations.h_r, vector=True),
-        Matrix(Phrase("B_r", "B_r"), equations.B_r),
-        *([Matrix(Phrase("N_r", "N_r"), equations.N_r)] if equations.model.reactions else []),
+        Matrix("M_r", derived.M_r, symmetric=True),
+        Matrix("h_r", derived.h_r, vector=True),
+        Matrix("B_r", derived.B_r),
+        *([Matrix("N_r", derived.N_r)] if model.reactions else []),
     ]
-    v, tau = equations.model.velocities, equations.model.inputs
-    dropped = ", after the forces of the passive constraints have dropped out" if equations.model.constraints else ""
-    motion = Phrase("M_r v' + h_r = B_r tau", r"M_r \dot{v} + h_r = B_r \tau")
-    if equations.model.reactions:
-        motion = Phrase(f"{motion.text} + N_r N", f"{motion.latex} + N_r N")
+    dropped = ", after the forces of the passive constraints have dropped out" if model.constraints else ""
+    order = _vector("v", model.velocities), ", ", _vector("tau", model.inputs)
     return [
         Heading("Minimal form"),
-        Formula((motion,)),
-        Words(
-            f"with v = ({_names(v)}), tau = ({_names(tau)}) and M_r symmetric{dropped}:",
-            rf"with $v = ({_latex_names(v)})$, $\tau = ({_latex_names(tau)})$ and $M_r$ symmetric{dropped}:",
-        ),
+        Formula("M_r v' + h_r = B_r tau" + (" + N_r N" if model.reactions else "")),
+        Words("with ", *order, " and ", Math("M_r"), f" symmetric{dropped}:"),
         *_matrices(parts, short),
     ]
 
 
-def _names(symbols: Iterable[Any]) -> str:
-    """As the text writes them; a velocity that is a coordinate's own rate has a prime."""
-    return ", ".join(f"{each.of.name}'" if _is_rate(each) else each.name for each in symbols)
-
-
-def _latex_names(symbols: Iterable[Any]) -> str:
-    return ", ".join(latex_name(each.of.name, 1) if _is_rate(each) else latex_name(each.name) for each in symbols)
-
-
-def _is_rate(symbol: Any) -> bool:
-    return isinstance(symbol, Velocity) and symbol.of is not None
+def _vector(name: str, symbols: Iterable[Any]) -> Math:
+    """`v = (V, phi')`; a velocity that is a coordinate's own rate has a prime."""
+    entries = (f"{each.of.name}'" if isinstance(each, Velocity) and each.of else each.name for each in symbols)
+    return Math(f"{name} = ({', '.join(entries)})")
 
 
 def _matrices(parts: list[Matrix], short: Abbreviations) -> list[Block]:
@@ -133,112 +112,112 @@ def _matrices(parts: list[Matrix], short: Abbreviations) -> list[Block]:
     return [*abbreviations(definitions), *blocks]
 
 
-def _constraints(equations: Equations) -> list[Block]:
-    model = equations.model
-    rates = sympy.Matrix([q.rate for q in model.coordinates])
-    constants = set(model.parameters)
-    A = equations.A.applyfunc(lambda entry: contracted(entry, constants))
-    lines = [
-        Line(each.multiplier, row, ":", ("=", right))
-        for each, row, right in zip(model.constraints, A * rates, equations.b, strict=True)
+def _reactions(model: Model, short: Abbreviations) -> list[Block]:
+    """The residuals that reactions hold at zero, and the rows that determine the reactions."""
+    held = model.stabilised
+    if not held:
+        return []
+    definitions, shown = short.applied([*(each.residual for each in held), *(each.row for each in held)])
+    names = [each.quantity.name for each in held]
+    residuals = (Line(name, each, ":") for name, each in zip(names, shown, strict=False))
+    rows = (Line(name, each, ":", _ZERO) for name, each in zip(names, shown[len(names) :], strict=True))
+    return [
+        Heading("Constraints held by reactions"),
+        *abbreviations(definitions),
+        *stated(residuals, "Residuals, which are zero where the constraints hold:"),
+        *stated(rows, "The reactions are determined at every evaluation by"),
     ]
-    multipliers = (Entry(each.multiplier, each.quantity.description, each.quantity.unit) for each in model.constraints)
+
+
+def _jumps(model: Model, short: Abbreviations) -> list[Block]:
+    blocks: list[Block] = []
+    for each in model.jumps:
+        sign = ">" if each.strict else ">="
+        definitions, (margin, *values) = short.applied([each.margin, *each.changes.values()])
+        blocks += [
+            *abbreviations(definitions),
+            Words(f"Where this is {sign} 0 at the end of a step, states are set (before_x is x at its beginning):"),
+            Lines((Line(each.description, margin, ":"),)),
+            *equations(zip(each.changes, values, strict=True)),
+        ]
+    return [Heading("Jumps"), *blocks] if blocks else []
+
+
+def _constraints(derived: Equations) -> list[Block]:
+    constraints = derived.model.constraints
+    A = _contracted(derived.A, derived.model)
+    rates = sympy.Matrix([q.rate for q in derived.model.coordinates])
+    rows = zip(constraints, A * rates, derived.b, strict=True)
+    finite = (Line(each.multiplier, each.finite, ":", _ZERO) for each in constraints if each.finite is not None)
     return [
         Heading("Passive constraints"),
-        Formula((Phrase("A q' = b", r"A \dot{q} = b"),)),
-        Table(Phrase("Multipliers Lambda", r"Multipliers $\Lambda$"), tuple(multipliers)),
-        Words("Each multiplier with its row:"),
-        Lines(tuple(lines)),
-        *_finite(equations),
+        Formula("A q' = b"),
+        Table(
+            Words("Multipliers ", Math("Lambda")),
+            tuple(Entry(each.multiplier, each.quantity.description, each.quantity.unit) for each in constraints),
+        ),
+        *stated(
+            (Line(each.multiplier, row, ":", ("=", right)) for each, row, right in rows),
+            "Each multiplier with its row:",
+        ),
+        *stated(finite, "Rows that are derivatives of constraints on coordinates:"),
     ]
 
 
-def _finite(equations: Equations) -> list[Block]:
-    """The constraints on coordinates, of which the rows are derivatives."""
-    zero = ("=", sympy.Integer(0))
-    stated = [(each.multiplier, each.finite) for each in equations.model.constraints if each.finite is not None]
-    lines = tuple(Line(multiplier, finite, ":", zero) for multiplier, finite in stated)
-    return [Words("Rows that are derivatives of constraints on coordinates:"), Lines(lines)] if lines else []
+def _contracted(matrix: Expr, model: Model) -> Expr:
+    constants = set(model.parameters)
+    return matrix.applyfunc(lambda entry: contracted(entry, constants))
 
 
-def _full(equations: Equations, short: Abbreviations) -> list[Block]:
-    constants = set(equations.model.parameters)
-    M, h, gamma = (
-        each.applyfunc(lambda entry: contracted(entry, constants))
-        for each in (equations.M, equations.h, equations.gamma)
-    )
+def _full(derived: Equations, short: Abbreviations) -> list[Block]:
+    model = derived.model
     parts = [
-        Matrix(Phrase("M", "M"), M, symmetric=True),
-        Matrix(Phrase("h", "h"), h, vector=True),
-        Matrix(Phrase("B", "B"), equations.B),
-        Matrix(Phrase("gamma", r"\gamma"), gamma, vector=True),
+        Matrix("M", _contracted(derived.M, model), symmetric=True),
+        Matrix("h", _contracted(derived.h, model), vector=True),
+        Matrix("B", derived.B),
+        Matrix("gamma", _contracted(derived.gamma, model), vector=True),
     ]
-    q = equations.model.coordinates
     return [
         Heading("Full form with multipliers"),
-        Formula(
-            (
-                Phrase(
-                    "M q'' + h = B tau + A^T Lambda,  A q'' = gamma",
-                    r"M \ddot{q} + h = B \tau + A^{T} \Lambda, \qquad A \ddot{q} = \gamma",
-                ),
-            )
-        ),
-        Words(f"with q = ({_names(q)}) and M symmetric:", f"with $q = ({_latex_names(q)})$ and $M$ symmetric:"),
+        Formula("M q'' + h = B tau + A^T Lambda,  A q'' = gamma"),
+        Words("with ", _vector("q", model.coordinates), " and ", Math("M"), " symmetric:"),
         *_matrices(parts, short),
     ]
 
 
-def _energy(equations: Equations) -> list[Block]:
-    model = equations.model
-    supplied = reduced(
-        sympy.Add(*(u * sympy.sympify(on) for u, on in model.inputs.items())).xreplace(model.rates), model
-    )
+def _energy(derived: Equations) -> list[Block]:
+    model = derived.model
+    power = sympy.Add(*(u * sympy.sympify(on) for u, on in model.inputs.items()))
+    supplied = reduced(power.xreplace(model.rates), model)
     lost = sympy.Add(*(each * diff(model.dissipation, each) for each in model.motions)).xreplace(model.rates)
-    other = reduced(equations.power - supplied + lost, model)
-    stated = sympy.Add(model.kinetic, *(each.kinetic for each in model.bodies)).xreplace(model.rates)
-    plain = reduced(stated - equations.kinetic, model) == 0
-    lines = [
-        Line(Phrase("T", "T"), equations.kinetic),
-        Line(Phrase("U", "U"), equations.potential),
-        Line(Phrase("P", "P"), supplied),
-        Line(Phrase("D", "D"), reduced(lost, model)),
-    ]
-    work = Phrase("w' = P - D", r"\dot{w} = P - D")
-    if other != 0:
-        lines.append(Line(Phrase("E", "E"), other))
-        work = Phrase("w' = P - D + E", r"\dot{w} = P - D + E")
+    other = reduced(derived.power - supplied + lost, model)
+    kinetic = sympy.Add(model.kinetic, *(each.kinetic for each in model.bodies)).xreplace(model.rates)
+    plain = reduced(kinetic - derived.kinetic, model) == 0
+    energies = {"T": derived.kinetic, "U": derived.potential}
+    powers = {"P": supplied, "D": reduced(lost, model)} | ({"E": other} if other != 0 else {})
+    others = ("reactions, " if model.reactions else "") + ("known forces, " if model.forces else "")
+    rest = ("; power ", Math("E"), f" of {others}moving constraints, disturbances and explicit time")
     return [
         Heading("Energy and power"),
-        _meaning_of_powers("" if plain else " (generalized, T2 - T0)", other != 0, _others(model)),
-        Lines(tuple(lines)),
-        Formula((work, Phrase("T + U = T_0 + U_0 + w", "T + U = T_0 + U_0 + w"))),
+        Words(
+            *("Kinetic energy ", *(() if plain else ("(generalized, ", Math("T2 - T0"), ") ")), Math("T")),
+            *(", potential energy ", Math("U"), "; power ", Math("P"), " of the inputs, ", Math("D"), " of the losses"),
+            *(rest if other != 0 else ()),
+            *("; work ", Math("w"), ":"),
+        ),
+        *equations({Math(name): value for name, value in (energies | powers).items()}),
+        Formula("w' = P - D" + (" + E" if other != 0 else ""), "T + U = T_0 + U_0 + w"),
     ]
 
 
-def _sensors(equations: Equations) -> list[Block]:
+def _sensors(derived: Equations) -> list[Block]:
     """What can be measured of the machine."""
-    sensors = equations.model.sensors
+    sensors = derived.model.sensors
     if not sensors:
         return []
-    entries = (Entry(named(each.quantity.name), each.quantity.description, each.quantity.unit) for each in sensors)
+    quantities = [each.quantity for each in sensors]
     return [
         Heading("Sensors"),
-        Table(Phrase("Sensors", "Sensors"), tuple(entries)),
-        Lines(
-            tuple(Line(named(each.quantity.name), each.expression.xreplace(equations.model.rates)) for each in sensors)
-        ),
+        Table(Words("Sensors"), tuple(Entry(each.name, each.description, each.unit) for each in quantities)),
+        *equations({each.quantity.name: each.expression.xreplace(derived.model.rates) for each in sensors}),
     ]
-
-
-def _others(model: Model) -> str:
-    return ("reactions, " if model.reactions else "") + ("known forces, " if model.forces else "")
-
-
-def _meaning_of_powers(kind: str, other: bool, others: str) -> Words:
-    rest = f"; power {{}} of {others}moving constraints, disturbances and explicit time" if other else ""
-    energies, powers = f"Kinetic energy{kind} {{}}, potential energy {{}}", "power {} of the inputs, {} of the losses"
-    text = f"{energies}; {powers}{rest}; work {{}}:"
-    letters = ["T", "U", "P", "D", *(["E"] if other else []), "w"]
-    latex_kind = text.replace("T2 - T0", "$T_2 - T_0$").replace("{}", "${}$")
-    return Words(text.format(*letters), latex_kind.format(*letters))

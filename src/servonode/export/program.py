@@ -1,10 +1,11 @@
 """The servo-constraints of a program and the law that realises them, as blocks."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import sympy
 
-from servonode.controllers.engine.program import Program
+from servonode.controllers.engine.program import Limit, Program
 from servonode.controllers.engine.servo import Servo
 from servonode.export.blocks import (
     Block,
@@ -13,90 +14,87 @@ from servonode.export.blocks import (
     Heading,
     Line,
     Lines,
+    Math,
     Matrix,
-    Phrase,
     Table,
     Words,
     abbreviations,
+    equations,
+    stated,
     symbol_table,
 )
-from servonode.export.extension import extension_blocks
-from servonode.export.program_parts import conditions_blocks, damping_blocks, limits_blocks, states_blocks
+from servonode.export.extension import derivative, extension_blocks
 from servonode.export.simplify import LONG, Abbreviations, input_matrix, neat
 from servonode.mechanics.stabilize import Gains
+from servonode.mechanics.symbols import Condition
 
 Expr = Any
-_PRIMES = ("", "'", "''")
-_DOTTED = ("f", r"\dot{f}", r"\ddot{f}")
 
 
 def program_blocks(servo: Servo, gains: Gains | None, short: Abbreviations) -> list[Block]:
     """The goal, the demand, the inputs that realise it, and the guards."""
     program = servo.program
     blocks: list[Block] = [Heading(f"Program {program.name}: {program.description}", major=True)]
-    blocks += [*_program_tables(program), *states_blocks(servo, short)]
+    blocks += [*_program_tables(program), *_states(servo, short)]
     if program.inputs:
         blocks += [*_watched(servo, short), *_stated_inputs(servo, short)]
     elif servo.extension:
         blocks += [*_watched(servo, short), *extension_blocks(servo, servo.extension, gains)]
     else:
         goal, W = _goal(servo, short)
-        damping = damping_blocks(servo, short)
-        blocks += [*goal, *_demand(servo, gains), *damping, *_solve(servo, gains), *W]
+        blocks += [*goal, *_demand(servo, gains), *_damping(servo, short), *_solve(servo, gains), *W]
     at_start = [*program.requirements, *program.warnings]
     return [
         *blocks,
-        *limits_blocks(servo),
-        *conditions_blocks(servo, short, "Guards", "The law stops where one of these does not hold:", program.guards),
-        *conditions_blocks(servo, short, "At the start", "What is looked at before anything moves:", at_start),
+        *_limits(program),
+        *_conditions(servo, short, "Guards", "The law stops where one of these does not hold:", program.guards),
+        *_conditions(servo, short, "At the start", "What is looked at before anything moves:", at_start),
     ]
 
 
 def _program_tables(program: Program) -> list[Block]:
-    tables: list[Block] = []
-    if program.targets:
-        tables.append(symbol_table("Targets", "Targets", program.targets))
-    if program.signals:
-        tables.append(symbol_table("Functions of time", "Functions of time", program.signals))
-    if program.parameters:
-        tables.append(
-            symbol_table("Parameters of the program", "Parameters of the program", program.parameters, "default")
-        )
-    if program.start:
-        lines = tuple(Line(parameter, sympy.sympify(value)) for parameter, value in program.start.items())
-        tables += [Words("Parameters without a default take these initial values:"), Lines(lines)]
-    return tables
+    return [
+        *symbol_table(Words("Targets"), program.targets),
+        *symbol_table(Words("Functions of time"), program.signals),
+        *symbol_table(Words("Parameters of the program"), program.parameters, "default"),
+        *equations(
+            {parameter: sympy.sympify(value) for parameter, value in program.start.items()},
+            "Parameters without a default take these initial values:",
+        ),
+    ]
 
 
-def _meanings(servo: Servo) -> Table:
-    residuals = enumerate(zip(servo.program.residuals, servo.relative_degrees, strict=True))
-    entries = (
-        Entry(_residual(i, 0), f"{each.quantity.name}: {each.quantity.description}", each.quantity.unit, r)
-        for i, (each, r) in residuals
-    )
-    title = Phrase(
-        "Residuals f of relative degree r, the goal is f = 0",
-        "Residuals $f$ of relative degree $r$, the goal is $f = 0$",
-    )
-    return Table(title, tuple(entries), "r")
-
-
-def _residual(i: int, order: int) -> Phrase:
-    return Phrase(f"f{i + 1}{_PRIMES[order]}", f"{_DOTTED[order]}_{{{i + 1}}}")
+def _states(servo: Servo, short: Abbreviations) -> list[Block]:
+    """The program's own states with their initial values and rates."""
+    states = list(servo.program.states)
+    definitions, entries = short.applied([*(each.start for each in states), *servo.state_rates])
+    names = [f"{each.name}(0)" for each in states] + [f"{each.name}'" for each in states]
+    return [
+        *symbol_table(Words("States of the program"), states),
+        *abbreviations(definitions),
+        *equations(zip(map(Math, names), entries, strict=True)),
+    ]
 
 
 def _watched(servo: Servo, short: Abbreviations) -> list[Block]:
     """The residuals themselves, of a program whose law is shown otherwise."""
-    if not servo.f:
-        return []
-    definitions, f = _stated(servo, short)
-    lines = tuple(Line(_residual(i, 0), each) for i, each in enumerate(f))
-    return [Heading("Residuals"), _meanings(servo), *abbreviations(definitions), Lines(lines)]
+    return [Heading("Residuals"), *_residuals(servo, short)] if servo.f else []
 
 
-def _stated(servo: Servo, short: Abbreviations) -> tuple[dict[Expr, Expr], list[Expr]]:
-    """The residuals as the program states them, unless that is long."""
-    return short.applied([each if len(str(each)) <= LONG else neat(each) for each in servo.f])
+def _residuals(servo: Servo, short: Abbreviations) -> list[Block]:
+    """The residuals with their meanings, as the program states them unless that is long."""
+    program = servo.program
+    definitions, f = short.applied([each if len(str(each)) <= LONG else neat(each) for each in servo.f])
+    entries = (
+        Entry(derivative(i, 0), f"{each.quantity.name}: {each.quantity.description}", each.quantity.unit, r)
+        for i, (each, r) in enumerate(zip(program.residuals, servo.relative_degrees, strict=True))
+    )
+    title = Words("Residuals ", Math("f"), " of relative degree ", Math("r"), ", the goal is ", Math("f = 0"))
+    return [
+        Table(title, tuple(entries), "r"),
+        *abbreviations(definitions),
+        *equations({derivative(i, 0): each for i, each in enumerate(f)}),
+    ]
 
 
 def _goal(servo: Servo, short: Abbreviations) -> tuple[list[Block], list[Block]]:
@@ -105,31 +103,27 @@ def _goal(servo: Servo, short: Abbreviations) -> tuple[list[Block], list[Block]]
     finite = [i for i, r in enumerate(servo.relative_degrees) if r == 2]
     J = servo.J.applyfunc(neat)
     W = input_matrix(servo.equations, J)
-    terms, f = _stated(servo, short)
+    residuals = _residuals(servo, short)
     derived = [*(neat(servo.f_dot[i]) for i in finite), *J, *map(neat, servo.delta), *(W or ())]
     definitions, entries = short.applied(derived)
     following = iter(entries)
     f_dot, J_short, delta = ([next(following) for _ in range(k)] for k in (len(finite), n * n_v, n))
     goal: list[Block] = [
         Heading("Servo-constraints"),
-        _meanings(servo),
-        *abbreviations(terms),
-        Lines(tuple(Line(_residual(i, 0), each) for i, each in enumerate(f))),
+        *residuals,
         Words("Along the motion:"),
-        Formula((_derivatives(servo),)),
+        Formula(f"{_derivatives(servo)} = J v' + delta"),
         *abbreviations(definitions),
-        *([Lines(tuple(Line(_residual(i, 1), each) for i, each in zip(finite, f_dot, strict=True)))] if finite else []),
-        Matrix(Phrase("J", "J"), sympy.Matrix(n, n_v, J_short)),
-        Matrix(Phrase("delta", r"\delta"), sympy.Matrix(delta), vector=True),
+        *equations({derivative(i, 1): each for i, each in zip(finite, f_dot, strict=True)}),
+        Matrix("J", sympy.Matrix(n, n_v, J_short)),
+        Matrix("delta", sympy.Matrix(delta), vector=True),
     ]
-    return goal, [Matrix(Phrase("W", "W"), sympy.Matrix(*W.shape, list(following)))] if W else []
+    return goal, [Matrix("W", sympy.Matrix(*W.shape, list(following)))] if W else []
 
 
-def _derivatives(servo: Servo) -> Phrase:
+def _derivatives(servo: Servo) -> str:
     """The vector of the derivatives in which the accelerations appear."""
-    names = [_residual(i, r) for i, r in enumerate(servo.relative_degrees)]
-    text, latex = (", ".join(each) for each in zip(*((name.text, name.latex) for name in names), strict=True))
-    return Phrase(f"({text}) = J v' + delta", rf"({latex})^{{T}} = J \dot{{v}} + \delta")
+    return f"({', '.join(derivative(i, r) for i, r in enumerate(servo.relative_degrees))})"
 
 
 def _stated_inputs(servo: Servo, short: Abbreviations) -> list[Block]:
@@ -141,33 +135,27 @@ def _stated_inputs(servo: Servo, short: Abbreviations) -> list[Block]:
         Heading("Inputs"),
         Words(f"The program states the inputs themselves.{watched}"),
         *abbreviations(definitions),
-        Lines(tuple(Line(u, each) for u, each in zip(program.inputs, formulas, strict=True))),
+        *equations(zip(program.inputs, formulas, strict=True)),
     ]
 
 
-def _feedback(servo: Servo, gains: Gains | None) -> Phrase:
+def _feedback(servo: Servo, gains: Gains | None) -> str:
     """What the law feeds back, and the damping."""
-    text, latex = "-K1 f' - K0 f", r"-K_1 \dot{f} - K_0 f"
-    if gains is not None and gains.KI.any():
-        text, latex = f"{text} - KI int f dt", latex + r" - K_I \textstyle\int f\,dt"
-    return Phrase(f"{text} - d", f"{latex} - d") if any(servo.damping) else Phrase(text, latex)
+    integral = " - KI int f dt" if gains is not None and gains.KI.any() else ""
+    return f"-K1 f' - K0 f{integral}" + (" - d" if any(servo.damping) else "")
 
 
 def _demand(servo: Servo, gains: Gains | None) -> list[Block]:
     """The stable equation that is asked of the residuals, with numbers where the gains are known."""
-    derivatives, feedback = _derivatives(servo), _feedback(servo, gains)
-    text, latex = derivatives.text.partition(" = ")[0], derivatives.latex.partition(" = ")[0]
-    blocks: list[Block] = [
+    shown = [("K0", gains.K0), ("K1", gains.K1), ("KI", gains.KI)] if gains else []
+    return [
         Heading("Stabilised demand"),
-        Formula((Phrase(f"{text} = {feedback.text}", f"{latex} = {feedback.latex}"),)),
-    ]
-    if gains is None:
-        return blocks
-    shown = [("K0", "K_0", gains.K0), ("K1", "K_1", gains.K1), ("KI", "K_I", gains.KI)]
-    return blocks + [
-        Matrix(Phrase(text, latex), sympy.Matrix(values).applyfunc(_number))
-        for text, latex, values in shown
-        if values.any() or text == "K0"
+        Formula(f"{_derivatives(servo)} = {_feedback(servo, gains)}"),
+        *(
+            Matrix(name, sympy.Matrix(values).applyfunc(_number))
+            for name, values in shown
+            if values.any() or name == "K0"
+        ),
     ]
 
 
@@ -175,30 +163,76 @@ def _number(value: Expr) -> Expr:
     return sympy.Integer(int(value)) if value == int(value) else sympy.Float(value)
 
 
+def _damping(servo: Servo, short: Abbreviations) -> list[Block]:
+    """The damping d that is subtracted from the demand, where there is any."""
+    if not any(servo.damping):
+        return []
+    definitions, entries = short.applied([sympy.sympify(each) for each in servo.damping])
+    return [
+        Words("The residuals give way by d, which damps what they leave free:"),
+        *abbreviations(definitions),
+        *equations({Math(f"d{i}"): each for i, each in enumerate(entries, 1) if each != 0}),
+    ]
+
+
 def _solve(servo: Servo, gains: Gains | None) -> list[Block]:
     """The linear system that the inputs solve, and how it is completed."""
-    program, feedback = servo.program, _feedback(servo, gains)
-    system = Phrase("W tau = z", r"W \tau = z")
+    program, fewer = servo.program, "There are fewer residuals than inputs; "
+    system, completion = "W tau = z", ""
     if program.least_norm:
-        system = Phrase("tau = W^T (W W^T)^-1 z", r"\tau = W^{T} (W W^{T})^{-1} z")
+        system = "tau = W^T (W W^T)^-1 z"
+        completion = "these are the smallest inputs that serve them."
     if program.ideal:
-        system = Phrase("B_r tau = J^T (J M_r^-1 J^T)^-1 z", r"B_r \tau = J^{T} (J M_r^{-1} J^{T})^{-1} z")
-    right_side = Phrase(
-        f"z = {feedback.text} - delta + J M_r^-1 h_r",
-        rf"z = {feedback.latex} - \delta + J M_r^{{-1}} h_r",
-    )
-    blocks: list[Block] = [
+        system = "B_r tau = J^T (J M_r^-1 J^T)^-1 z"
+        completion = "these act along the residuals' gradients, as contact forces would."
+    relations = (Line(sympy.sympify(each), sympy.Integer(0)) for each in program.relations)
+    return [
         Heading("Inputs"),
-        Formula((system, right_side, Phrase("W = J M_r^-1 B_r", r"W = J M_r^{-1} B_r"))),
+        Formula(system, f"z = {_feedback(servo, gains)} - delta + J M_r^-1 h_r", "W = J M_r^-1 B_r"),
+        *([Words(fewer + completion)] if completion else []),
+        *stated(relations, f"{fewer}the inputs also satisfy"),
     ]
-    if program.least_norm:
-        blocks.append(Words("There are fewer residuals than inputs; these are the smallest inputs that serve them."))
-    if program.ideal:
-        text = (
-            "There are fewer residuals than inputs; these act along the residuals' gradients, as contact forces would."
-        )
-        blocks.append(Words(text))
-    if program.relations:
-        relations = tuple(Line(sympy.sympify(each), sympy.Integer(0)) for each in program.relations)
-        blocks += [Words("There are fewer residuals than inputs; the inputs also satisfy"), Lines(relations)]
-    return blocks
+
+
+def _limits(program: Program) -> list[Block]:
+    """The limits, in words and with their bounds."""
+    limits = [each for kind in ("expressions", "demand", "inputs") for each in program.limits if each.kind == kind]
+    if not limits:
+        return []
+    return [
+        Heading("Limits"),
+        Words("Each vector is scaled down to its bound, its direction is kept; in this order:"),
+        *(Words(f"{each.quantity.name}: {each.quantity.description}, {_limited(each)}.") for each in limits),
+        Lines(tuple(Line(each.quantity.name, each.at_most, "<=") for each in limits)),
+    ]
+
+
+def _limited(limit: Limit) -> str:
+    if limit.kind == "demand":
+        return f"what is demanded of J v' for {', '.join(each.quantity.name for each in limit.of)}"
+    if limit.kind == "inputs":
+        return f"the inputs {', '.join(each.name for each in limit.of)}"
+    return "where the program states it"
+
+
+def _conditions(
+    servo: Servo, short: Abbreviations, title: str, opening: str, conditions: Sequence[Condition]
+) -> list[Block]:
+    """Conditions, numbered, and the meaning of their violation."""
+    if not conditions:
+        return []
+    rates = servo.equations.model.rates
+    definitions, margins = short.applied([each.margin.xreplace(rates) for each in conditions])
+    signs = [">" if each.requirement.strict else ">=" for each in conditions]
+    marks = [f"({i})" for i in range(1, len(conditions) + 1)]
+    lines = (
+        Line(mark, margin, ":", (sign, sympy.Integer(0)))
+        for mark, margin, sign in zip(marks, margins, signs, strict=True)
+    )
+    return [
+        Heading(title),
+        Words(opening),
+        *abbreviations(definitions),
+        Lines(tuple(lines)),
+        *(Words(f"Where {mark} fails: {each.requirement.text}.") for mark, each in zip(marks, conditions, strict=True)),
+    ]

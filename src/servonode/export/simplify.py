@@ -1,6 +1,5 @@
 """Derived expressions made readable without a change of value: angle sums, signs, abbreviations for long sums."""
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
@@ -14,6 +13,7 @@ from servonode.mechanics.trig_reduce import is_large, trig_reduce
 Expr = Any
 LONG = 160  # characters of sympy's own text, beyond which repeated sums get a name
 FACTORED = 1000  # characters up to which the search for factors is a matter of milliseconds
+_ANGLE_FUNCTIONS = (sympy.sin, sympy.cos, sympy.tan)
 LONGEST_W = 400  # characters of an entry of W that is still written out
 
 
@@ -91,92 +91,65 @@ class Abbreviations:
         """`taken`: names that are in use; `too_wide`: whether a term runs off the line."""
         self._free = (name for name in (f"s{i}" for i in range(1, 10**6)) if name not in taken)
         self._too_wide = too_wide
-        self._known: dict[Expr, Expr] = {}  # the sums of earlier names
+        self._names: dict[Expr, Expr] = {}  # by sums in terms of earlier names, in the order of definition
 
     def applied(self, expressions: list[Expr]) -> tuple[dict[Expr, Expr], list[Expr]]:
         """New definitions, each in terms of earlier ones, and the expressions in terms of all."""
-        found: dict[Expr, Expr] = {}
-        expressions = [_renamed(each, self._known) for each in expressions]
-        if any(_length(each) > LONG for each in expressions):
-            found, expressions = _repeated(expressions)
-        found, expressions = self._narrowed(found, expressions)
-        names = {dummy: sympy.Symbol(next(self._free), real=True) for dummy in found}
-        definitions = {names[dummy]: value.xreplace(names) for dummy, value in found.items()}
-        self._known |= {value: name for name, value in definitions.items()}
-        return definitions, [each.xreplace(names) for each in expressions]
+        earlier = len(self._names)
+        if any(_length(self._renamed(each)) > LONG for each in expressions):
+            for each in sorted(_repeated_sums(expressions), key=lambda each: (_length(each), str(each))):
+                self._name(self._renamed(each))
+        shown = [self._narrowed(self._renamed(each)) for each in expressions]
+        return {name: value for value, name in [*self._names.items()][earlier:]}, shown
 
-    def _narrowed(self, found: dict[Expr, Expr], expressions: list[Expr]) -> tuple[dict[Expr, Expr], list[Expr]]:
+    def _name(self, total: Expr) -> Expr:
+        value = self._narrowed(total)
+        if value.is_Add and value not in self._names:
+            self._names[value] = sympy.Symbol(next(self._free), real=True)
+        return self._names.get(value, value)
+
+    def _narrowed(self, expression: Expr) -> Expr:
         """The same with a name for the longest sum inside each term that is too wide."""
-        definitions: dict[Expr, Expr] = {}
-        for dummy, value in found.items():
-            definitions[dummy] = self._narrow(value, definitions)
-        expressions = [self._narrow(each, definitions) for each in expressions]
-        return _in_order(definitions), expressions
+        while True:
+            wide = next((term for term in sympy.Add.make_args(expression) if self._too_wide(term)), None)
+            inner = [] if wide is None else [each for each in _sums(wide) if each != wide]
+            if not inner:
+                return expression
+            longest = max(inner, key=_length)
+            expression = expression.xreplace({longest: self._name(longest)})
 
-    def _narrow(self, expression: Expr, definitions: dict[Expr, Expr]) -> Expr:
-        wide = next((term for term in sympy.Add.make_args(expression) if self._too_wide(term)), None)
-        inner = [] if wide is None else [each for each in _sums(wide) if each != wide]
-        if not inner:
+    def _renamed(self, expression: Expr) -> Expr:
+        """Every named sum replaced by its name, from the inside out."""
+        if not expression.args:
             return expression
-        longest = max(inner, key=_length)
-        known = {value: dummy for dummy, value in definitions.items()}
-        if longest not in known:
-            dummy = sympy.Dummy(real=True)
-            definitions[dummy] = longest
-            definitions[dummy] = self._narrow(longest, definitions)
-            known[longest] = dummy
-        return self._narrow(expression.xreplace({longest: known[longest]}), definitions)
+        inner = expression.func(*map(self._renamed, expression.args))
+        return self._names.get(inner, inner)
 
 
 def _sums(expression: Expr) -> Iterator[Expr]:
     """Every sum in an expression that is worth a name; the angle of a sine is not."""
     if expression.is_Add:
         yield expression
-    if not isinstance(expression, (sympy.sin, sympy.cos, sympy.tan)):
+    if not isinstance(expression, _ANGLE_FUNCTIONS):
         for argument in expression.args:
             yield from _sums(argument)
 
 
-def _repeated(expressions: list[Expr]) -> tuple[dict[Expr, Expr], list[Expr]]:
-    """Names for the sums that occur twice or more, innermost first, in all expressions together."""
-    counts = Counter(each for expression in expressions for each in _sums(expression) if each not in expressions)
-    often = sorted((each for each, n in counts.items() if n > 1), key=lambda each: (_length(each), str(each)))
-    definitions: dict[Expr, Expr] = {}
-    for each in often:
-        names = {value: dummy for dummy, value in definitions.items()}
-        definitions[sympy.Dummy(real=True)] = _renamed(each, names)
-    names = {value: dummy for dummy, value in definitions.items()}
-    return _used_twice(definitions, [_renamed(each, names) for each in expressions])
+def _repeated_sums(expressions: list[Expr]) -> set[Expr]:
+    """The sums that occur twice or more in all expressions together, other than inside another such sum."""
+    met: set[Expr] = set(expressions)
+    repeated: set[Expr] = set()
 
+    def visit(expression: Expr) -> None:
+        if expression.is_Add and expression in met:
+            repeated.add(expression)
+            return
+        met.add(expression)
+        if not isinstance(expression, _ANGLE_FUNCTIONS):
+            for argument in expression.args:
+                visit(argument)
 
-def _renamed(expression: Expr, names: dict[Expr, Expr]) -> Expr:
-    """Every named sum replaced by its name, from the inside out."""
-    if not expression.args:
-        return expression
-    inner = expression.func(*(_renamed(argument, names) for argument in expression.args))
-    return names.get(inner, inner)
-
-
-def _used_twice(definitions: dict[Expr, Expr], expressions: list[Expr]) -> tuple[dict[Expr, Expr], list[Expr]]:
-    """Without the names that, after all others are in place, occur only once."""
-    for dummy in reversed(definitions):
-        value = definitions[dummy]
-        uses = sum(each.count(dummy) for each in (*definitions.values(), *expressions))
-        if uses < 2:
-            definitions = {name: each.xreplace({dummy: value}) for name, each in definitions.items() if name != dummy}
-            expressions = [each.xreplace({dummy: value}) for each in expressions]
-    return definitions, expressions
-
-
-def _in_order(definitions: dict[Expr, Expr]) -> dict[Expr, Expr]:
-    """Definitions sorted so that each speaks of earlier ones only."""
-    ordered: dict[Expr, Expr] = {}
-
-    def place(dummy: Expr) -> None:
-        for needed in sorted(definitions[dummy].free_symbols & definitions.keys() - ordered.keys(), key=str):
-            place(needed)
-        ordered.setdefault(dummy, definitions[dummy])
-
-    for dummy in definitions:
-        place(dummy)
-    return ordered
+    for expression in expressions:
+        for argument in expression.args:
+            visit(argument)
+    return repeated - set(expressions)
