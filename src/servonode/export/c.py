@@ -6,11 +6,10 @@ import textwrap
 from servonode.controllers import ServoLaw
 from servonode.controllers.engine.kernels import LawKernel
 from servonode.definitions.cache import text_of
-from servonode.export.c_arrays import argument, array
 from servonode.export.c_controller import Function, around, struct
 from servonode.export.c_export import Exported
 from servonode.export.c_head import block_comment, goal, head, law_example, step_example
-from servonode.export.c_public import PublicFunction
+from servonode.export.c_parts import PublicFunction, argument, array
 from servonode.kernels.c99 import WIDTH, c_number, function_names
 from servonode.kernels.ir import Module
 from servonode.kernels.language import parse

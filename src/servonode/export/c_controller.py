@@ -15,8 +15,8 @@ from servonode.controllers.engine.kernels import SignalsKernel
 from servonode.controllers.engine.signals import Signals
 from servonode.definitions.cache import text_of
 from servonode.export import c_templates as text
-from servonode.export.c_arrays import argument, array
 from servonode.export.c_export import Exported
+from servonode.export.c_parts import argument, array
 from servonode.kernels.c99 import WIDTH, Translation, c_number, function_names, translate
 from servonode.kernels.language import parse
 from servonode.mechanics.kernels import MachineKernel

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from servonode.controllers import ServoLaw
 from servonode.export.c_export import Exported
-from servonode.export.c_public import PublicFunction
+from servonode.export.c_parts import PublicFunction
 from servonode.kernels.c99 import WIDTH, c_number, comment
 from servonode.mechanics.description import Quantity, derivative_name, derivatives
 from servonode.mechanics.integrate import METHODS

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 from servonode.closed_loop.estimation import Sensing
 from servonode.definitions.cache import text_of
-from servonode.export.c_arrays import argument, array
 from servonode.export.c_head import block_comment
-from servonode.export.c_public import PublicFunction
+from servonode.export.c_parts import PublicFunction, argument, array
 from servonode.kernels.c99 import c_number
 from servonode.kernels.language import parse
 from servonode.mechanics.observer_kernels import ObserverKernel

@@ -1,13 +1,40 @@
-"""The functions of a C file that a microcontroller calls: those of the kernels, with what the file itself holds."""
+"""The parts of a C file: constant arrays, and the functions of kernels with what the file itself holds."""
 
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from servonode.kernels.c99 import Translation, translate
+import numpy as np
+import numpy.typing as npt
+
+from servonode.kernels.c99 import WIDTH, Translation, c_number, translate
 from servonode.kernels.ir import Module
 from servonode.mechanics.signatures import Argument, Signature
 
+Array = npt.NDArray[np.float64]
+NO_ARRAY = "0"  # the null pointer, for an array without elements
 _C_TYPES = {"f64": "double", "i64": "int", "bool": "int", "": "void"}
+
+
+def argument(name: str, values: Array) -> str:
+    """C text of an array as an argument."""
+    return name if values.size else NO_ARRAY
+
+
+def array(name: str, words: str, tables: Mapping[str, Array]) -> list[str]:
+    """A constant array of all the tables, each under its heading; nothing where there are no entries."""
+    size = sum(table.size for table in tables.values())
+    lines = []
+    for heading, table in tables.items():
+        lines += [f"    /* {heading} */"] if heading else []
+        rows = [table] if table.ndim == 1 else table
+        for row in rows:
+            numbers = ", ".join(map(c_number, row.tolist()))
+            lines += textwrap.wrap(f"{numbers},", WIDTH - 4, initial_indent="    ", subsequent_indent="    ")
+    text = "\n".join(
+        [f"/* {words[0].upper()}{words[1:]}. */", f"static const double {name}[{size}] = {{", *lines, "};"]
+    )
+    return [text] if size else []
 
 
 @dataclass(frozen=True)
