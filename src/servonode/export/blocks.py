@@ -116,7 +116,7 @@ Block = Heading | Words | Formula | Table | Lines | Matrix
 
 
 def symbol_table(title: Words, symbols: Iterable[Any], value: str = "") -> list[Block]:
-    """A table of symbols that carry their quantity, nothing if there are none; `value` heads the column of defaults."""
+    """A table of symbols that carry their quantity, nothing without symbols; `value` heads the column of defaults."""
     entries = tuple(
         Entry(each, each.quantity.description, each.quantity.unit, each.quantity.default if value else None)
         for each in symbols
@@ -125,13 +125,13 @@ def symbol_table(title: Words, symbols: Iterable[Any], value: str = "") -> list[
 
 
 def stated(lines: Iterable[Line], opening: str = "") -> list[Block]:
-    """The lines after `opening`; nothing if there are none."""
+    """The lines after `opening`; nothing without them."""
     block = Lines(tuple(lines))
     return [*([Words(opening)] if opening else []), block] if block.lines else []
 
 
 def equations(definitions: Mapping[Any, Expr] | Iterable[tuple[Any, Expr]], opening: str = "") -> list[Block]:
-    """An equation for each name and its value, after `opening`; nothing if there are none."""
+    """An equation for each name and its value, after `opening`; nothing without them."""
     return stated((Line(name, value) for name, value in dict(definitions).items()), opening)
 
 
