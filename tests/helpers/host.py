@@ -9,34 +9,44 @@ from functools import cache
 from typing import Self
 
 KEPT = 100_000  # naps that are remembered
+NAP_NS = 500_000  # for each processor
 
 
 class HostWatch:
-    """Sees when this computer does not run a process that wants to run: a thread that naps for a millisecond."""
+    """Sees when this computer does not run a process that wants to run: a thread on each processor that takes naps.
+
+    A virtual machine may lose one processor alone.
+    """
 
     def __init__(self) -> None:
+        processors = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [0]
+        self._nap_ns = NAP_NS * len(processors)
         self._late: deque[tuple[int, int]] = deque(maxlen=KEPT)  # when it woke [monotonic ns], and how late [ns]
         self._ends = threading.Event()
-        self._thread = threading.Thread(target=self._nap, daemon=True)
+        self._threads = [threading.Thread(target=self._nap, args=(each,), daemon=True) for each in processors]
 
-    def _nap(self) -> None:
-        due = time.monotonic_ns() + 10**6
+    def _nap(self, processor: int) -> None:
+        if hasattr(os, "sched_setaffinity"):
+            os.sched_setaffinity(0, {processor})  # of this thread
+        due = time.monotonic_ns() + self._nap_ns
         while not self._ends.wait(max(due - time.monotonic_ns(), 0) / 1e9):
             now = time.monotonic_ns()
             self._late.append((now, now - due))
-            due = now + 10**6
+            due = now + self._nap_ns
 
     def worst(self, begin: int, end: int) -> float:
         """The largest lateness [s] between two times [monotonic ns]."""
         return max((late for at, late in list(self._late) if begin <= at <= end), default=0) / 1e9
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        for each in self._threads:
+            each.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._ends.set()
-        self._thread.join()
+        for each in self._threads:
+            each.join()
 
 
 @cache
@@ -56,6 +66,6 @@ def host_s(begin: int, end: int) -> float:
 
 
 def as_hardware(pid: int) -> None:
-    """Let a process that stands for hardware, which is never busy, run before all others, where this user may do so."""
+    """Let a process that stands for hardware, which never waits, run before all others, where this user may do so."""
     with suppress(PermissionError):
-        os.sched_setscheduler(pid, os.SCHED_FIFO, os.sched_param(1))
+        os.sched_setscheduler(pid, os.SCHED_FIFO, os.sched_param(90))

@@ -71,7 +71,7 @@ class Direction:
         self.source = source
         self.passed = 0
         self._sink, self._room, self._byte_s = sink, room, BITS / baud
-        self._look_s = min(room / 4 * self._byte_s, LONGEST_S)
+        self._look_s = min(room / 2 * self._byte_s, LONGEST_S)
         self._waiting: deque[int] = deque()
         self._free = 0.0  # when the byte before the first waiting one has passed
 

@@ -162,11 +162,13 @@ class Stage:
         return states
 
     def _is_armed(self, run: Process) -> bool:
-        """Whether the plant is active; a plant that waits for the operator is armed."""
+        """Whether the plant is active; a plant that waits for the operator is armed, after a fault again."""
         assert run.popen.poll() is None, run.stderr
         with suppress(TimeoutError):
             stands = run.ask("status")
-            if stands["lifecycle"] == "inactive" and not stands["values"]["armed"]:
+            if stands["lifecycle"] == "fault":
+                run.ask("reset")
+            elif stands["lifecycle"] == "inactive" and not stands["values"]["armed"]:
                 run.ask("arm")
             return bool(stands["lifecycle"] == "active")
         return False
@@ -219,16 +221,16 @@ def undisturbed(test: Callable[..., None]) -> Callable[..., None]:
     """The test of a stage; where it fails while this computer kept a ready process waiting, it is played again."""
 
     @wraps(test)
-    def played(self: Any, stage: Stage, **fixtures: Any) -> None:
+    def played(*of: Any, stage: Stage, **fixtures: Any) -> None:
         for _ in range(PLAYS - 1):
             begun = time.monotonic_ns()
             try:
-                return test(self, stage, **fixtures)
+                return test(*of, stage=stage, **fixtures)
             except (AssertionError, TimeoutError):
                 if host_s(begun, time.monotonic_ns()) < DISTURBED_S:
                     raise
                 stage.close()
-        return test(self, stage, **fixtures)
+        return test(*of, stage=stage, **fixtures)
 
     return played
 

@@ -3,6 +3,7 @@
 import os
 import random
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -56,18 +57,25 @@ def moves(run: Any, truth: Truth) -> bool:
     return abs(truth.speed()) > FAST
 
 
-def started(driver: OnLine, runs: Runs, folder: Path) -> tuple[Stage, Any, Truth]:
-    """An armed run over the line, and the truth of its robot."""
-    truth = folder / "truth.csv"
-    driver.words = ("--truth", str(truth))
+@pytest.fixture
+def truth(driver: OnLine, tmp_path: Path) -> Truth:
+    """That of the robot of the next run over the line."""
+    driver.words = ("--truth", str(tmp_path / "truth.csv"))
+    return Truth(tmp_path / "truth.csv")
+
+
+@pytest.fixture
+def stage(driver: OnLine, runs: Runs) -> Iterator[Stage]:
     stage = Stage(driver, runs)
-    return stage, stage.start(WAITS, "run.duration=3600"), Truth(truth)
+    yield stage
+    stage.close()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("driver", [LINES[1]], ids=[IDS[1]], indirect=True)
-def test_estop_over_a_slow_line_brakes_and_adds_no_traffic(driver: OnLine, runs: Runs, tmp_path: Path) -> None:
-    stage, run, truth = started(driver, runs, tmp_path)
+@undisturbed
+def test_estop_over_a_slow_line_brakes_and_adds_no_traffic(driver: OnLine, stage: Stage, truth: Truth) -> None:
+    run = stage.start(WAITS, "run.duration=3600")
     assert eventually(lambda: moves(run, truth), 60.0), run.ask("status")
     operator("estop", run.name)
     time.sleep(0.5)
@@ -82,13 +90,12 @@ def test_estop_over_a_slow_line_brakes_and_adds_no_traffic(driver: OnLine, runs:
     assert rates[1] <= 90 * 100 * 1.1  # one frame of the state
     run.ask("reset_estop")
     assert eventually(lambda: moves(run, truth), 60.0), run.ask("status")
-    stage.close()
 
 
 @pytest.mark.slow
-def test_whatever_stops_the_robot_it_comes_to_rest_and_stays_there(driver: OnLine, runs: Runs, tmp_path: Path) -> None:
+def test_whatever_stops_the_robot_it_comes_to_rest_and_stays_there(driver: OnLine, stage: Stage, truth: Truth) -> None:
     """SERVONODE_STOPS=75 pytest -m slow tests/safety/test_lines.py -k rest -s: 300 stops in all, and their table."""
-    stage, run, truth = started(driver, runs, tmp_path)
+    run = stage.start(WAITS, "run.duration=3600")
     choice, largest = random.Random(STOPS), dict.fromkeys(MANNERS, 0.0)
     begun, before = time.monotonic(), np.array(driver.line.traffic())
     for number in range(STOPS):
@@ -118,7 +125,6 @@ def test_whatever_stops_the_robot_it_comes_to_rest_and_stays_there(driver: OnLin
     print(
         f"\n{driver.name}: {STOPS} stops, speed [m/s] after 2.5 s at most: {row}; bytes/s to, from the board: {rates}"
     )
-    stage.close()
 
 
 @pytest.mark.parametrize(("delay_s", "plays"), [(0.0, 1), (DISTURBED_S, PLAYS)])
@@ -133,7 +139,7 @@ def test_failure_counts_at_once_without_a_delay_of_the_computer(
 
     monkeypatch.setattr("tests.safety.suite.host_s", lambda *_: delay_s)
     with pytest.raises(AssertionError):
-        undisturbed(fails)(None, Stage(LINES[0], runs))
+        undisturbed(fails)(None, stage=Stage(LINES[0], runs))
     assert len(played) == plays
 
 
