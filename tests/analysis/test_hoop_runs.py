@@ -380,6 +380,7 @@ def test_hoop_rolls_is_where_the_exact_motion_is() -> None:
     assert set(run.residual) == {"contact", "energy", "slip", "tangency"}
 
 
+@pytest.mark.slow  # ten million steps
 def test_hoop_source_is_the_source_s_run_in_a_bounded_table() -> None:
     run = simulated("hoop_source")
     assert run.steps == 10_100_000
@@ -411,6 +412,7 @@ def test_hoop_drift_leaves_the_profile() -> None:
     assert run.residual_max["contact"] == pytest.approx(0.99, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_hoop_energy_row_has_small_residuals_and_a_wrong_path() -> None:
     run, good = simulated("hoop_energy_row"), simulated("hoop_rolls", run__duration=101.0)
     exact = Reduced(standard, DEFAULT)

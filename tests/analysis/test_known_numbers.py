@@ -68,22 +68,6 @@ def test_from_a_wrong_start_the_residuals_decay_as_stated() -> None:
     assert_allclose(heading, (1 + (slope + 2) * run.t) * np.exp(-2 * run.t), rtol=0, atol=1e-11)
 
 
-@pytest.mark.parametrize(
-    ("variant", "printed"),
-    [("literal", (0.629, 1.121)), ("plain", (0.5, 1.3)), ("differential", (0.11, 0.11)), ("finite", (0.0, 0.0))],
-)
-def test_a_wrong_start_is_forgotten_only_by_the_finite_constraint(variant: str, printed: tuple[float, float]) -> None:
-    # sheet 3.2, first row of the table: target (2 + 0.3 t, 0), e = 0.1 rad and Omega = 0.02 rad/s at the start
-    options: dict[str, Any] = {
-        "target__x": "2 + 0.3*t",
-        "target__y": "0",
-        "plant__initial": {"psi": 0.1, "Omega": 0.02},
-    }
-    run = exact("trailer_pursuit", 60.0, controller__settings__variant=variant, every=1000, **options)
-    errors = run.state["psi"] - np.arctan2(-run.state["Y"], 2 + 0.3 * run.t - run.state["X"])
-    assert_allclose(errors[[20, 60]], printed, rtol=0, atol=0.6e-3)
-
-
 def test_all_variants_give_the_same_figure_from_an_exact_start() -> None:
     options: dict[str, Any] = {"every": 100, "rtol": 1e-13, "atol": 1e-13}
     runs = [exact("trailer_pursuit", 125.664, controller__settings__variant=each, **options) for each in VARIANTS]

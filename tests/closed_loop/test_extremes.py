@@ -196,7 +196,6 @@ def refused(*words: str) -> str:
     return line
 
 
-@pytest.mark.parametrize("verb", ["check", "simulate", "run"])
 @pytest.mark.parametrize(
     ("setting", "problem", "remedy"),
     [
@@ -206,17 +205,6 @@ def refused(*words: str) -> str:
             "longer",
         ),
         ("run.duration=1e9", "1000000000 s are 1e+12 plant steps of 0.001 s", "give at most 10000000, or a longer"),
-        ("run.duration=1e300", "1e+300 is not a number > 0 and <= 9e+09", "give the plant time"),
-        (
-            "run.speed=1e300",
-            "1e+300 is not a number >= 1e-06 and <= 1e+06",
-            "give plant seconds per second of wall-clock time",
-        ),
-        (
-            "run.speed=5e-324",
-            "5e-324 is not a number >= 1e-06 and <= 1e+06",
-            "give plant seconds per second of wall-clock time",
-        ),
         ("plant.actuator.delay=1e300", "is not a number >= 0 and <= 9e+09", "give the dead time"),
         ("plant.sensor.delay=9e9", "9e+11 periods from sample to action are too many", "at most 100"),
         (
@@ -232,8 +220,9 @@ def refused(*words: str) -> str:
         ),
     ],
 )
-def test_what_would_never_end_is_refused_with_the_range(verb: str, setting: str, problem: str, remedy: str) -> None:
-    line = refused(verb, "trailer_pursuit", "--set", setting)
+def test_what_would_never_end_is_refused_with_the_range(setting: str, problem: str, remedy: str) -> None:
+    lines = {refused(verb, "trailer_pursuit", "--set", setting) for verb in ("check", "simulate", "run")}
+    (line,) = lines
     assert line.startswith("servonode: trailer_pursuit ")
     assert problem in line
     assert remedy in line

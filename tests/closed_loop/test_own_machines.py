@@ -11,14 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
 from numpy.testing import assert_allclose
 
 import servonode
-from servonode.cli.main import main
 from servonode.closed_loop.launch_file import LaunchError
 from servonode.plants import MachineSource, find_machine
 from servonode.record.run import Run
+from tests.helpers.refusals import command as servo
 
 Write = Callable[..., Path]
 
@@ -100,13 +99,6 @@ def write(tmp_path: Path) -> Write:
         return place / "slide.toml"
 
     return write
-
-
-def servo(*words: str) -> Result:
-    result = CliRunner().invoke(main, words)
-    if not isinstance(result.exception, SystemExit | None):
-        raise result.exception
-    return result
 
 
 def refusal(file: Path, **overrides: Any) -> str:

@@ -60,18 +60,6 @@ def test_a_machine_without_inputs_is_derived() -> None:
     )
 
 
-def test_a_kinetic_energy_that_is_not_quadratic_is_refused_by_its_rates() -> None:
-    text = refusal(kinetic=KINETIC + y.rate**4)
-    assert "kinetic energy is not quadratic in the rates y_dot" in text
-
-
-def test_kinematics_that_break_a_constraint_are_refused_with_what_is_left_over() -> None:
-    line = constraint("N1", "force of the line", x.rate - 2 * y.rate)
-    text = refusal(kinematics={x: v, y: v}, velocities=(v,), constraints=(line,))
-    assert "do not satisfy the constraint N1 (left over: -1)" in text
-    assert "correct the row or the kinematics" in text
-
-
 def test_kinematics_that_forget_a_given_motion_are_refused() -> None:
     belt = constraint("N1", "force of the belt", x.rate - sympy.cos(time))
     text = refusal(kinematics={x: sympy.Integer(0), y: w}, velocities=(w,), constraints=(belt,))
@@ -110,21 +98,11 @@ def test_wrong_kinematics_of_which_no_proof_is_known_are_refused_with_a_value() 
         derive(two_trailers(lambda a, b, c: v / sympy.cos(b - a) * sympy.tan(c - b + sympy.Rational(1, 10**9))))
 
 
-def test_a_constraint_stated_twice_is_refused() -> None:
-    rows = tuple(constraint(name, "force of the line", x.rate - y.rate) for name in ("N1", "N2"))
-    text = refusal(kinematics={x: v, y: v}, velocities=(v,), constraints=rows)
-    assert "the constraints N1, N2 are redundant; leave out what others imply (N2)" in text
-
-
 def test_a_constraint_stated_twice_is_refused_even_if_the_count_is_right() -> None:
     rows = tuple(constraint(name, "force of the wall", x.rate) for name in ("N1", "N2"))
     still = sympy.Integer(0)
     text = refusal(kinematics={x: still, y: w, z: still}, velocities=(w,), constraints=rows)
     assert "redundant" in text
-
-
-def test_an_unknown_symbol_in_an_energy_is_refused() -> None:
-    assert "k" in refusal(potential=sympy.Symbol("k", real=True) * x**2 / 2)
 
 
 @pytest.mark.parametrize("make", [lambda n: constraint(n, "", x.rate), lambda n: output(n, "", x)])
@@ -137,34 +115,6 @@ def test_a_missing_constraint_is_refused() -> None:
     line = constraint("N1", "force of the line", x.rate - y.rate)
     text = refusal(kinematics={x: v, y: v, z: v}, velocities=(v,), constraints=(line,))
     assert "3 coordinates less 1 constraints leave 2 velocities, but 1 are given" in text
-
-
-def test_a_constraint_on_coordinates_is_refused_with_the_mend() -> None:
-    text = refusal(constraints=(constraint("N1", "force", x.rate**2 - y.rate),))
-    assert "constraint N1: the row must be linear in the rates" in text
-    assert "it is differentiated for you" in text
-
-
-def test_kinematics_must_be_linear_in_the_velocities() -> None:
-    assert "the rate of y must be linear in the velocities" in refusal(kinematics={x: v, y: v * w})
-
-
-def test_a_name_used_twice_is_refused() -> None:
-    text = refusal(parameters=(m, parameter("F", "factor", default=1.0)))
-    assert "machine particle: the name 'F' is used twice (first: test_model.py line" in text
-
-
-def test_an_output_may_not_take_the_name_of_a_state() -> None:
-    assert "the name 'v' is used twice" in refusal(outputs=(output("v", "speed", v),))
-
-
-def test_a_parameter_without_default_is_refused_with_the_mend() -> None:
-    text = refusal(parameters=(m, parameter("k", "stiffness", "N/m")))
-    assert "parameter 'k' has no default; give it one with default=" in text
-
-
-def test_an_order_must_list_every_state() -> None:
-    assert "order must list each coordinate and velocity once" in refusal(order=(x, y, v))
 
 
 @pytest.mark.parametrize("name", ["", "2x", "m 1", "m-1", "φ", "t", "x_dot", "x_ddot"])

@@ -45,23 +45,6 @@ def test_derived_kinetic_energy_is_that_written_by_hand(samples: Any) -> None:
         assert machine.energy(0.0, x) == pytest.approx(sheet.kinetic(x), rel=1e-13)  # a few roundings
 
 
-def test_full_form_accelerates_as_the_minimal_form(samples: Any) -> None:
-    for machine, sheet, x, u in samples:
-        V_dot, Omega_dot = machine.derivatives(0.0, x, u)[4:6]
-        psi, phi, V, Omega = x[2:6]
-        phi_dot, b = sheet.phi_dot(x), sheet.p["b"]
-        wheels = (V_dot + np.array([-1, 1]) * sheet.p["l"] * Omega_dot) / sheet.p["r"]
-        expected = [
-            V_dot * np.cos(psi) - V * Omega * np.sin(psi),
-            V_dot * np.sin(psi) + V * Omega * np.cos(psi),
-            Omega_dot,
-            -(V_dot * np.sin(phi) + V * phi_dot * np.cos(phi)) / b - Omega_dot,
-            *wheels,
-        ]
-        # elimination of ten unknowns; the matrix has a condition of about 1e4
-        close(machine.full(0.0, x, u)[0], expected, 1e-11)
-
-
 def test_multipliers_are_the_contact_forces_of_the_sheet(samples: Any) -> None:
     for machine, sheet, x, u in samples:
         close(machine.full(0.0, x, u)[1], sheet.multipliers(x, u), 1e-11)  # as above
@@ -79,11 +62,6 @@ def test_outputs_show_the_trailer_axle_and_wheel_rates(samples: Any) -> None:
         expected = [x[0] - b * np.cos(heading), x[1] - b * np.sin(heading), x[4] * np.cos(x[3])]
         close([outputs[name] for name in ("X2", "Y2", "V2")], expected, 1e-14)
         close([outputs["theta1_dot"], outputs["theta2_dot"]], sheet.wheel_rates(x), 1e-14)
-
-
-def test_the_minimal_form_keeps_the_passive_constraints(samples: Any) -> None:
-    for machine, _, x, _ in samples:
-        assert_allclose(machine.constraint_residual(0.0, x), 0.0, atol=1e-12)
 
 
 def test_rates_of_the_printed_state(trailer: Machine, agree_in_print: Callable[..., None]) -> None:
@@ -119,14 +97,6 @@ def test_the_mirrored_machine_moves_as_the_mirror_image(samples: Any) -> None:
         expected = mirror * machine.derivatives(0.0, x, u)
         expected[[6, 7]] = expected[[7, 6]]
         close(machine.derivatives(0.0, mirrored, u[::-1].copy()), expected, 1e-14)  # the order of sums changes
-
-
-def test_without_friction_time_runs_backward_as_forward(samples: Any) -> None:
-    reverse = np.array([1, 1, 1, 1, -1, -1, 1, 1, 1])
-    for machine, _, x, u in samples:
-        machine = machine.with_parameters({"c_w": 0.0})
-        expected = -reverse * machine.derivatives(0.0, x, u)
-        close(machine.derivatives(0.0, reverse * x, u), expected, 1e-14)
 
 
 def warns(machine: Machine, x: Any, u: Any, text: str) -> bool:

@@ -219,15 +219,6 @@ def test_derived_rates_and_floor_force_are_those_of_two_bodies(samples: Samples)
         close([outputs[f"N_{axis}"] for axis in "xyz"], floor, 1e-11)
 
 
-def test_the_floor_force_is_that_of_the_accelerations(samples: Samples) -> None:
-    for machine, by_hand, x, Q in samples:
-        rates, outputs, p = by_hand.explicit(x, Q), machine.outputs(0.0, x, Q), by_hand.p
-        v_dot = p["R"] * np.array([rates[OMEGA_Y], -rates[OMEGA][0], 0])
-        swing = np.cross(rates[PENDULUM], x[N]) + np.cross(x[PENDULUM], by_hand.n_dot(x))
-        floor = p["M"] * v_dot + p["m"] * (v_dot + p["l"] * swing) + (p["M"] + p["m"]) * p["g"] * E_Z
-        close([outputs[f"N_{axis}"] for axis in "xyz"], floor, 1e-11)
-
-
 def test_energy_and_power_are_those_written_by_hand(samples: Samples) -> None:
     for machine, by_hand, x, Q in samples:
         assert machine.energy(0.0, x) == pytest.approx(by_hand.energy(x), rel=1e-12, abs=1e-13)
@@ -351,15 +342,6 @@ def test_energy_stays_for_minutes(sphero: Machine) -> None:
     assert sphero.energy(760.0, x) == pytest.approx(before, abs=5e-10)  # about 1e-12 J in the first 5 s
 
 
-def test_energy_grows_by_the_work_of_torques_and_friction(samples: Samples, flow: Flow) -> None:
-    for machine, _, x0, Q in samples[:6]:
-        machine = machine.with_parameters({"c_j": 0.02, "c_r": 0.01})
-        x = flow(machine, x0, TIMES[:4], lambda t, _, Q=Q: 0.2 * Q * np.array([np.sin(t), np.cos(2 * t), 1]))
-        grown = np.array([machine.energy(0.0, each) for each in x.T]) - machine.energy(0.0, x0)
-        assert_allclose(grown, x[WORK], rtol=0, atol=1e-10)
-        assert np.abs(x[WORK]).max() > 1e-2
-
-
 # the brake
 
 
@@ -468,12 +450,6 @@ def test_turned_about_the_vertical_the_machine_moves_as_turned(samples: Samples)
         torque = np.array([c * Q[0] - s * Q[1], s * Q[0] + c * Q[1], Q[2]])
         rates = machine.derivatives(0.0, turned(x, angle), torque)
         close(rates, turned(machine.derivatives(0.0, x, Q), angle), 1e-12)
-
-
-def test_a_turned_start_leads_to_the_turned_end(sphero: Machine, flow: Flow) -> None:
-    x0, angle = printed_start(sphero), 0.9
-    end = flow(sphero, x0, 3.0, REST)[:, -1]
-    assert_allclose(flow(sphero, turned(x0, angle), 3.0, REST)[:, -1], turned(end, angle), rtol=0, atol=1e-10)
 
 
 def test_without_joint_friction_the_shell_s_vertical_spin_moves_nothing_else(samples: Samples) -> None:
