@@ -23,8 +23,6 @@ INTERNAL = {
     "Unreachable",
     "_NotRegular",
     "KernelError",
-    "ObjectError",
-    "Unusable",
 }
 BEFORE = {  # what users may catch an error by, beside the base
     "LaunchError": ValueError,

@@ -11,7 +11,6 @@ from servonode.definitions import cache, keys
 from servonode.kernels import build, llvm
 from servonode.kernels.ir import F64, Number
 from servonode.kernels.language import parse
-from servonode.kernels.native import Kernel
 
 TEXT = "{a}*sin({b}*t) - sin(0.3*t)/{c} + exp(-t**2/{a})*(1 + t**2)**0.3 - tanh({c}*t - 1)**3 + wrap({b}*t) + 2"
 
@@ -25,10 +24,10 @@ def uncompiled(monkeypatch: pytest.MonkeyPatch) -> Any:
     """From here on LLVM must not be asked for code."""
 
     def forbid() -> None:
-        def refuse(*_: object) -> build.Made:
+        def refuse(*_: object) -> bytes:
             raise AssertionError("something is compiled")
 
-        monkeypatch.setattr(build, "_object", refuse)
+        monkeypatch.setattr(build, "object_code", refuse)
 
     return forbid
 
@@ -62,13 +61,6 @@ def test_an_exponent_is_part_of_the_code() -> None:
     assert third.table(t)[0, 0] == pytest.approx(2**0.25)
 
 
-def test_without_an_image_each_text_has_its_own_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build.elf, "fits", lambda _: False)
-    text = "def f(x: f64) -> f64:\n    return 2.5*x + 1.5\n"
-    code, contents = build.built_for_numbers(text, {}.__getitem__, lambda _, make: make())
-    assert Kernel("f", text, code, contents).f(2.0) == 6.5  # type: ignore[attr-defined]
-
-
 DISTURBED = {"plant__disturbance": {"psi": "{}*sin(2.1*t) - 0.003*Omega", "U1": "{}"}}
 VARYING = {"plant__parameters": {"m1": "1.2 + {}*sin(2*t)"}}
 
@@ -83,10 +75,11 @@ def test_other_numbers_in_a_changed_machine_compile_nothing(
         }
         return servonode.simulate("trailer_pursuit", run__duration=1.0, **stated).columns
 
+    versions = keys.versions_digest()
     run(0.0213)
     with monkeypatch.context() as patched:  # each with code of its own, as if no number were a launch file's
         patched.setattr(build, "built_for_numbers", lambda text, text_of, _: build.built(text, text_of))
-        patched.setattr(keys, "versions_digest", lambda: "code of its own")
+        patched.setattr(keys, "versions_digest", lambda: f"{versions} with code of its own")
         patched.setattr(cache, "_loaded", {})
         wanted = run(0.0341)
     uncompiled()

@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from servonode.kernels import elf
 from servonode.kernels.build import built
-from servonode.kernels.elf import ObjectError, image_of
 from servonode.kernels.native import Kernel
 
 TEXT = """\
@@ -31,15 +29,9 @@ def waves(x: f64) -> f64:
 """
 
 
-@pytest.fixture(scope="module", params=["image", "object code"])
-def kernel(request: Any) -> Any:
-    """The kernel as an image, and as llvmlite loads it on other processors and systems."""
-    with pytest.MonkeyPatch.context() as patched:
-        if request.param != "image":
-            patched.setattr(elf, "fits", lambda _: False)
-        code, contents = built(TEXT, {}.__getitem__)
-    assert bool(contents.offsets) == (request.param == "image")
-    return Kernel("test", TEXT, code, contents)
+@pytest.fixture(scope="module")
+def kernel() -> Any:
+    return Kernel("test", TEXT, *built(TEXT, {}.__getitem__))
 
 
 def good() -> list[Any]:
@@ -119,8 +111,3 @@ def test_an_array_from_a_pickle_is_one_of_floats_too(kernel: Any) -> None:
     assert given[5].dtype is not np.dtype(np.float64)  # or the test could not fail
     assert kernel.f(*given) == 6.5
     assert given[5][1, 1] == 6.5
-
-
-def test_what_is_no_object_code_is_refused() -> None:
-    with pytest.raises(ObjectError, match="not an ELF object"):
-        image_of(b"\x7fELF\x02\x02" + bytes(64))

@@ -7,14 +7,17 @@ import hashlib
 import re
 from collections.abc import Callable
 from time import monotonic
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from servonode.definitions.keys import code_digest, key_of, versions_digest
 from servonode.definitions.progress import doing, done, progress_of
 from servonode.definitions.store import CacheError, cache_root, reported, stored
-from servonode.kernels.contents import Contents, Target
-from servonode.kernels.native import Kernel
+from servonode.kernels.contents import Contents
+
+if TYPE_CHECKING:
+    from servonode.kernels.native import Kernel
 
 __all__ = [
     "CacheError",
@@ -28,14 +31,14 @@ __all__ = [
     "text_of",
     "versions_digest",
 ]
-_loaded: dict[str, tuple[Kernel, bytes]] = {}  # with their descriptions, by name
+_loaded: dict[str, tuple["Kernel", bytes]] = {}  # with their descriptions, by name
 _with_numbers: set[str] = set()  # names of those whose text holds numbers of a launch file
 _TAKEN = re.compile(r"^from (kernel_\w+) import", re.MULTILINE)
 
 Build = Callable[[], tuple[str, bytes]]
 
 
-class Compiled(msgspec.Struct, frozen=True):
+class Compiled(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A kernel as it is kept: its text, what its maker says about it, its machine code."""
 
     text: str
@@ -44,14 +47,7 @@ class Compiled(msgspec.Struct, frozen=True):
     contents: Contents
 
 
-class _SharedCode(msgspec.Struct, frozen=True):
-    """Object code that several kernels share, and what it is for."""
-
-    code: bytes
-    target: Target
-
-
-def load(key: str, build: Build, what: str = "", numbers: bool = False) -> tuple[Kernel, bytes]:
+def load(key: str, build: Build, what: str = "", numbers: bool = False) -> tuple["Kernel", bytes]:
     """The compiled kernel and the description of a key, from the cache or built by `build`; once per process.
 
     `build` returns the text (see `kernels.language`) and the description. What takes longer than a second to make is
@@ -65,6 +61,8 @@ def load(key: str, build: Build, what: str = "", numbers: bool = False) -> tuple
     """
     name = f"kernel_{key}"
     if name not in _loaded:
+        from servonode.kernels.native import Kernel  # with llvmlite, which takes 50 ms: commands without kernels do not
+
         found = stored(key, Compiled, lambda: _compiled(build, what or "a kernel of the loop", numbers))
         _loaded[name] = Kernel(name, found.text, found.code, found.contents), found.description
         if numbers or _takes_numbers(found.text):
@@ -90,10 +88,9 @@ def kept_text(key: str, make: Callable[[], str]) -> str:
     return stored(key, str, make)
 
 
-def _kept_code(ir: str, make: Callable[[], tuple[bytes, Target]]) -> tuple[bytes, Target]:
-    """Object code of LLVM IR that several kernels share, and what it is for, from the cache or made."""
-    found = stored(key_of("code", ir), _SharedCode, lambda: _SharedCode(*make()))
-    return found.code, found.target
+def _kept_code(ir: str, make: Callable[[], bytes]) -> bytes:
+    """Object code of LLVM IR that several kernels share, from the cache or made."""
+    return stored(key_of("code", ir), bytes, make)
 
 
 def text_of(name: str) -> str:

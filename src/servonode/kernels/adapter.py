@@ -9,8 +9,6 @@ number of lengths, three lengths (-1: any).
 The kernel runs without the interpreter's lock.
 """
 
-import re
-
 ADAPTER_TEXT = """\
 declare double @PyFloat_AsDouble(ptr)
 declare i64 @PyLong_AsLongLong(ptr)
@@ -185,4 +183,3 @@ failed:
   ret ptr null
 }
 """
-PYTHON_FUNCTIONS = re.findall(r"^declare .*@(\w+)\(", ADAPTER_TEXT, re.MULTILINE)

@@ -1,73 +1,49 @@
 """From the text of a kernel to machine code. Not imported where the code is in the cache."""
 
 import re
-import struct
 from collections.abc import Callable
-from dataclasses import replace
 
-from servonode.kernels import elf, ir
-from servonode.kernels.adapter import ADAPTER_TEXT, PYTHON_FUNCTIONS
-from servonode.kernels.contents import NUMBERS, Argument, Contents, Entry, Target
+from servonode.kernels import ir
+from servonode.kernels.adapter import ADAPTER_TEXT
+from servonode.kernels.compile import object_code
+from servonode.kernels.contents import Argument, Contents, Entry
 from servonode.kernels.ir import Array, Scalar, Signature, Type
 from servonode.kernels.language import parse
 from servonode.kernels.llvm import llvm_text
 
 TextOf = Callable[[str], str]
-Made = tuple[bytes, Target]
-Keeps = Callable[[str, Callable[[], Made]], Made]
+Keeps = Callable[[str, Callable[[], bytes]], bytes]
+_KEY = re.compile(r"kernel_[0-9a-f]{32}")
 
 
 def built(text: str, text_of: TextOf) -> tuple[bytes, Contents]:
-    """Machine code of a kernel, and its contents; `text_of` gives the text of a kernel from which it imports functions.
+    """Object code of a kernel, and its contents; `text_of` gives the text of a kernel from which it imports functions.
 
     Raises:
         KernelError: the text is outside of the kernel language.
     """
     module = parse(text, text_of)
-    code, target = _object(llvm_text(module) + ADAPTER_TEXT)
-    if elf.fits(code):
-        return _of_image(module, elf.image_of(code), target)
-    outside = dict.fromkeys([*PYTHON_FUNCTIONS, *ir.LIBM], 0)
-    return code, Contents(target, _entries(module), module.constants, {}, outside)
+    return object_code(llvm_text(module) + ADAPTER_TEXT), Contents(_entries(module), module.constants)
 
 
 def built_for_numbers(text: str, text_of: TextOf, kept: Keeps) -> tuple[bytes, Contents]:
     """As `built`, from code that is compiled once for all texts that differ only in their numbers.
 
-    kept: gives object code for LLVM IR, with its target, from the cache or from the function it is given.
+    kept: gives object code for LLVM IR, from the cache or from the function it is given.
 
     Raises:
         KernelError: the text is outside of the kernel language.
     """
     module, numbers = parse(text, text_of), list[float]()
     text_for_all = _without_keys(llvm_text(module, numbers)) + ADAPTER_TEXT
-    code, target = kept(text_for_all, lambda: _object(text_for_all))
-    if not elf.fits(code):
-        return built(text, text_of)
-    image = elf.image_of(code)
-    filled, at = bytearray(image.code), image.arrays.get(NUMBERS, 0)
-    filled[at : at + 8 * len(numbers)] = struct.pack(f"<{len(numbers)}d", *numbers)
-    return _of_image(module, replace(image, code=bytes(filled)), target)
-
-
-def _object(text: str) -> Made:
-    """The object code of LLVM IR, and its target. LLVM is loaded here, because cached code does not need it."""
-    from servonode.kernels.compile import host_target, object_code
-
-    return object_code(text), host_target()
+    code = kept(text_for_all, lambda: object_code(text_for_all))
+    return code, Contents(_entries(module), module.constants, tuple(numbers))
 
 
 def _without_keys(text: str) -> str:
     """LLVM IR in which counters replace the keys of other kernels, because a key depends on the numbers in a text."""
     keys = {key: f"kernel_{i}" for i, key in enumerate(dict.fromkeys(_KEY.findall(text)))}
     return _KEY.sub(lambda found: keys[found[0]], text)
-
-
-_KEY = re.compile(r"kernel_[0-9a-f]{32}")
-
-
-def _of_image(module: ir.Module, image: elf.Image, target: Target) -> tuple[bytes, Contents]:
-    return image.code, Contents(target, _entries(module), module.constants, image.functions, image.outside)
 
 
 def _entries(module: ir.Module) -> tuple[Entry, ...]:

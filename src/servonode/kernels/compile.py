@@ -5,27 +5,22 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from servonode.kernels.contents import Target
-from servonode.kernels.host import this_host
-
 OPTIMISATION = 2
 
 
 @functools.cache
-def host_target() -> Target:
-    """The target of object code: this computer's processor with all its features."""
-    return Target(llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(), this_host())
-
-
-@functools.cache
 def _machine() -> Any:
-    made_for = host_target()
+    """The target of object code: this computer's processor with all its features."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     llvm.initialize_native_asmparser()
     target = llvm.Target.from_default_triple()
     return target.create_target_machine(
-        cpu=made_for.processor, features=made_for.features, opt=OPTIMISATION, reloc="pic", codemodel="small"
+        cpu=llvm.get_host_cpu_name(),
+        features=llvm.get_host_cpu_features().flatten(),
+        opt=OPTIMISATION,
+        reloc="pic",
+        codemodel="small",
     )
 
 

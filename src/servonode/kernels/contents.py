@@ -2,8 +2,6 @@
 
 import msgspec
 
-from servonode.kernels.host import Host
-
 ENTRY, ADAPTER = "entry.", "adapter"  # symbols that Python calls: entry.NAME, through the adapter
 NUMBERS = "numbers.in.text"  # the symbol of the array that holds the numbers of a text
 
@@ -29,34 +27,15 @@ class Entry(msgspec.Struct, frozen=True):
         return f"{self.name}({given})" + (f" -> {self.result}" if self.result else "")
 
 
-class Target(msgspec.Struct, frozen=True):
-    """The target of the code: a processor and its features, as LLVM names them, on a host."""
-
-    processor: str
-    features: str
-    host: Host
-
-
-class Contents(msgspec.Struct, frozen=True):
+class Contents(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The description of machine code.
 
-    target: that of the code; nothing else may run it.
-    offsets: where its functions are in an image, by their symbols. Empty for object code, which llvmlite links.
-    outside: the functions that it calls, and the offset in an image at which each address belongs.
+    numbers: what the array NUMBERS is to be filled with, for code that reads the numbers of its text from there.
     """
 
-    target: Target
     entries: tuple[Entry, ...]
     constants: dict[str, int]
-    offsets: dict[str, int]
-    outside: dict[str, int]
-
-    @classmethod
-    def of(cls, data: bytes) -> "Contents":
-        return msgspec.json.decode(data, type=cls)
-
-    def as_json(self) -> bytes:
-        return msgspec.json.encode(self)
+    numbers: tuple[float, ...] = ()
 
 
 def type_text(argument: Argument) -> str:

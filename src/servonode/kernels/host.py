@@ -22,14 +22,6 @@ class Host(msgspec.Struct, frozen=True):
     python: str
     llvmlite: str
 
-    def difference(self, other: "Host") -> str | None:
-        """What differs on another host, in words; None: nothing."""
-        if self.processor != other.processor:
-            return "another processor"
-        if self.python != other.python:
-            return f"Python {self.python.split()[0]}"
-        return f"llvmlite {self.llvmlite}" if self.llvmlite != other.llvmlite else None
-
 
 @functools.cache
 def this_host() -> Host:

@@ -311,7 +311,6 @@ ONE_ARGUMENT = frozenset(
         "tanh",
     ]
 )
-LIBM = sorted((ONE_ARGUMENT - {"isfinite"}) | {"atan2", "pow", "exp2"})
 MATH = dict.fromkeys(sorted(ONE_ARGUMENT), 1) | {"atan2": 2}
 
 

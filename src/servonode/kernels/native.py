@@ -1,21 +1,20 @@
 """Machine code in memory, and its functions as functions of Python.
 
-Code is mapped, the addresses that it needs from outside are filled in, and it is made executable and read-only. Each of
-its functions becomes a built-in function of Python that takes numbers and numpy arrays, checks them against the stated
-types and shapes, and runs without the interpreter's lock.
+llvmlite loads object code and links it to the functions of Python and of the C library that it calls. Each of its own
+becomes a built-in function of Python that takes numbers and numpy arrays, checks them against the stated types and
+shapes, and runs without the interpreter's lock.
 """
 
 import contextlib
 import ctypes
 import functools
-import mmap
-import sys
 from collections.abc import Callable
 from typing import Any
 
+import llvmlite.binding as llvm
 import numpy as np
 
-from servonode.kernels.contents import ADAPTER, ENTRY, Argument, Contents, Entry, type_text
+from servonode.kernels.contents import ADAPTER, ENTRY, NUMBERS, Argument, Contents, Entry, type_text
 
 _CONTIGUOUS, _ALIGNED, _WRITEABLE = 0x1, 0x100, 0x400  # numpy's flags of an array
 _FASTCALL = 0x80  # calling convention in a PyMethodDef
@@ -34,14 +33,10 @@ class _Method(ctypes.Structure):
     )  # fmt: skip
 
 
-_libc = ctypes.CDLL(None, use_errno=True)
-_libc.mmap.restype = ctypes.c_void_p
-_libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long)
-_libc.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 _new_function = ctypes.pythonapi.PyCFunction_NewEx
 _new_function.restype = ctypes.py_object
 _new_function.argtypes = (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
-_kept: list[Any] = []  # objects whose addresses machine code holds
+_kept: list[Any] = []  # engines, which own code, and objects whose addresses code holds
 
 
 class Kernel:
@@ -50,56 +45,36 @@ class Kernel:
     def __init__(self, name: str, text: str, code: bytes, contents: Contents) -> None:
         _check_arrays()
         self.__name__, self.text = name, text
-        address_of = _linked(code, contents)
-        adapter = address_of(ADAPTER)
+        engine = _loaded(code)
+        _kept.append(engine)
+        if contents.numbers:
+            filled = (ctypes.c_double * len(contents.numbers))(*contents.numbers)
+            ctypes.memmove(engine.get_global_value_address(NUMBERS), filled, ctypes.sizeof(filled))
+        adapter = engine.get_function_address(ADAPTER)
         for size, value in contents.constants.items():
             setattr(self, size, value)
         for each in contents.entries:
-            setattr(self, each.name, _function(adapter, address_of(ENTRY + each.name), each))
+            setattr(self, each.name, _function(adapter, engine.get_function_address(ENTRY + each.name), each))
+
+
+def _loaded(code: bytes) -> Any:
+    """The engine of object code, which gives the addresses of its symbols."""
+    _prepare_linking()
+    module = llvm.parse_assembly("")
+    module.triple = llvm.get_process_triple()
+    engine = llvm.create_mcjit_compiler(module, llvm.Target.from_default_triple().create_target_machine())
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    return engine
 
 
 @functools.cache
-def _libraries() -> list[Any]:
-    """The libraries that are searched for outside functions; without libm.so.6 its functions are in the C library."""
-    with contextlib.suppress(OSError):
-        return [ctypes.CDLL("libm.so.6"), _libc, ctypes.pythonapi]
-    return [_libc, ctypes.pythonapi]
-
-
-@functools.cache
-def _address(name: str) -> int:
-    """The address of a function of the C library or of Python.
-
-    Raises:
-        AttributeError: no such name.
-    """
-    library = next((each for each in _libraries() if hasattr(each, name)), ctypes.pythonapi)
-    return ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
-
-
-def _linked(code: bytes, contents: Contents) -> Callable[[str], int]:
-    """Load the code; returns a function that gives the address of each of its functions by symbol."""
-    if not contents.offsets:
-        from servonode.kernels.foreign import loaded
-
-        return loaded(code, contents.outside, _address)
-    base = _mapped(code, contents)
-    return lambda symbol: base + contents.offsets[symbol]
-
-
-def _mapped(code: bytes, contents: Contents) -> int:
-    """Map the code as executable for the life of the process; returns its address."""
-    size = -(-len(code) // mmap.PAGESIZE) * mmap.PAGESIZE
-    filled = bytearray(code)
-    for name, offset in contents.outside.items():
-        filled[offset : offset + 8] = _address(name).to_bytes(8, sys.byteorder)
-    place = _libc.mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
-    if place in (None, ctypes.c_void_p(-1).value):
-        raise OSError(ctypes.get_errno(), "no memory for a kernel")
-    ctypes.memmove(place, bytes(filled), len(filled))
-    if _libc.mprotect(place, size, mmap.PROT_READ | mmap.PROT_EXEC):
-        raise OSError(ctypes.get_errno(), "this system does not let memory be made executable")
-    return int(place)
+def _prepare_linking() -> None:
+    """Tell LLVM of this processor, and of libm; all other functions that kernels call are in the process anyway."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    with contextlib.suppress(RuntimeError):  # elsewhere its functions are in the C library
+        llvm.load_library_permanently("libm.so.6")
 
 
 @functools.cache

@@ -7,9 +7,9 @@ a third of the time of the first run.
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from servonode.definitions import cache
-from servonode.kernels.native import Kernel
 from servonode.mechanics import radau
 from servonode.mechanics.kernels import StepsKernel, WatchKernel
 from servonode.mechanics.signatures import Signature
@@ -51,7 +51,7 @@ METHODS = INTEGRATORS | {RADAU.name: RADAU}  # all that a launch file may name
 
 
 @functools.cache
-def steps_of(kernel: str, n: int, n_inputs: int, projects: bool, jumps: bool, integrator: str) -> Kernel:
+def steps_of(kernel: str, n: int, n_inputs: int, projects: bool, jumps: bool, integrator: str) -> StepsKernel:
     """The compiled `step` and `advance` of an integrator for the machine in the module `kernel`.
 
     n states without the work; with `projects` each step ends on what the machine holds, with `jumps` on its jumps.
@@ -60,14 +60,14 @@ def steps_of(kernel: str, n: int, n_inputs: int, projects: bool, jumps: bool, in
         CacheError: the kernel cache cannot be read or written.
     """
     source = steps_source(kernel, n, n_inputs, projects, jumps, METHODS[integrator])
-    return cache.load(cache.key_of("steps", source), lambda: (source, b"{}"))[0]
+    return cast(StepsKernel, cache.load(cache.key_of("steps", source), lambda: (source, b"{}"))[0])
 
 
 @functools.cache
-def watch_of(kernel: str, steps: str) -> Kernel:
+def watch_of(kernel: str, steps: str) -> WatchKernel:
     """The compiled `watch` of the machine in the module `kernel`, which states faults, with the steps of a module."""
     source = _WATCH.format(kernel=kernel, steps=steps, definition=Signature.of(WatchKernel, "watch").definition())
-    return cache.load(cache.key_of("watch", source), lambda: (source, b"{}"))[0]
+    return cast(WatchKernel, cache.load(cache.key_of("watch", source), lambda: (source, b"{}"))[0])
 
 
 _WATCH = '''\

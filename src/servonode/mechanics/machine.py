@@ -13,7 +13,7 @@ from servonode.errors import StatementError
 from servonode.mechanics.derivation import derivation
 from servonode.mechanics.description import MachineDescription, values_by_name
 from servonode.mechanics.integrate import steps_of, watch_of
-from servonode.mechanics.kernels import Advance, MachineKernel, Step, StepsKernel, Watch, WatchKernel
+from servonode.mechanics.kernels import Advance, MachineKernel, Step, StepsKernel, Watch
 from servonode.mechanics.signatures import Signature
 from servonode.tables import Row, Tabular, named, several, valued
 
@@ -165,8 +165,7 @@ class Machine(Tabular):
             CacheError: the kernel cache cannot be read or written.
         """
         d = self.description
-        module = steps_of(self.kernel.__name__, len(d.state), len(d.inputs), bool(d.held), d.jumps, integrator)
-        return cast(StepsKernel, module)
+        return steps_of(self.kernel.__name__, len(d.state), len(d.inputs), bool(d.held), d.jumps, integrator)
 
     def stepper(self, integrator: str) -> Step:
         """The compiled step of an integrator."""
@@ -178,7 +177,7 @@ class Machine(Tabular):
 
     def watcher(self, integrator: str) -> Watch:
         """The compiled steps of an integrator up to the first fault."""
-        return cast(WatchKernel, watch_of(self.kernel.__name__, self.steps(integrator).__name__)).watch
+        return watch_of(self.kernel.__name__, self.steps(integrator).__name__).watch
 
     def derivatives(self, t: float, x: Array, u: Array) -> Array:
         """x' (n_x,): the state's rates, and the power of inputs and losses [W]."""

@@ -19,7 +19,6 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.definitions import cache
-from servonode.kernels.native import Kernel
 from servonode.mechanics.derivation import derivation
 from servonode.mechanics.machine import Machine
 from servonode.mechanics.observer_kernels import ObserverKernel, PropagationKernel
@@ -101,12 +100,12 @@ def add_noise(h: f64, S: f64[n_state], V: f64[n_tau], B: f64[n_state, n_tau], P:
 
 
 @functools.cache
-def _propagation(observer: str, steps: str, sizes: tuple[tuple[str, int], ...]) -> Kernel:
+def _propagation(observer: str, steps: str, sizes: tuple[tuple[str, int], ...]) -> PropagationKernel:
     predict, transition = (Signature.of(PropagationKernel, name).definition() for name in ("predict", "transition"))
     source = _PROPAGATION.format(
         observer=observer, steps=steps, sizes=sizes_text(dict(sizes)), predict=predict, transition=transition
     )
-    return cache.load(cache.key_of("propagation", source), lambda: (source, b"{}"))[0]
+    return cast(PropagationKernel, cache.load(cache.key_of("propagation", source), lambda: (source, b"{}"))[0])
 
 
 class Observer:
@@ -122,7 +121,7 @@ class Observer:
         sizes = machine.sizes | {"n_z": self.n_z, "n_own": len(self._c)}
         steps = machine.steps(integrator).__name__
         used = tuple((name, sizes[name]) for name in ("n_x", "n_state", "n_tau", "n_constants", "n_own"))
-        self._moves = cast(PropagationKernel, _propagation(kernel.__name__, steps, used))
+        self._moves = _propagation(kernel.__name__, steps, used)
         self._square, self._end, self._work = (np.zeros((n, n)) for _ in range(3))
         self._by_input = np.zeros((n, n_tau))
         self._normals = np.zeros((len(machine.description.held), n))
