@@ -3,6 +3,7 @@
 import ast
 import importlib
 import inspect
+import re
 
 import pytest
 
@@ -10,6 +11,7 @@ from servonode import ServonodeError
 from servonode.errors import did_you_mean
 from tests.test_import_rules import MODULES, loaded_by, parsed
 
+NAMED = re.compile(r"(Error|Exception|Interrupt|Refused|NotFound)$")  # bases of exceptions
 # what never leaves the package, or is an answer and no text: with these nothing is told to a user
 INTERNAL = {
     "BrokenOff",
@@ -50,12 +52,13 @@ FAULTS = {
 
 
 def errors() -> dict[str, type[BaseException]]:
-    """Every exception that a source defines, by name."""
-    found = {}
+    """Every exception that a source defines, by name; modules without one are not imported."""
+    found: dict[str, type[BaseException]] = {}
     for module, file in MODULES.items():
-        names = [node.name for node in ast.walk(parsed(file)) if isinstance(node, ast.ClassDef)]
-        classes = [getattr(importlib.import_module(module), name, None) for name in names]
-        found |= {each.__name__: each for each in classes if inspect.isclass(each) and issubclass(each, BaseException)}
+        classes = [node for node in ast.walk(parsed(file)) if isinstance(node, ast.ClassDef)]
+        names = [node.name for node in classes if any(NAMED.search(ast.unparse(base)) for base in node.bases)]
+        found |= {name: getattr(importlib.import_module(module), name) for name in names}
+    assert all(inspect.isclass(each) and issubclass(each, BaseException) for each in found.values())
     return found
 
 

@@ -39,17 +39,17 @@ def folder() -> Iterator[Path]:
 def test_a_run_in_lockstep_has_the_bits_of_the_simulation(runs: Runs) -> None:
     robot = subprocess.Popen([external_c()])
     try:
-        run = runs.start(LAUNCH, "run.mode=lockstep", "run.duration=10", "plant.publish_every=1", words=["--arm"])
+        run = runs.start(LAUNCH, "run.mode=lockstep", "run.duration=3", "plant.publish_every=1", words=["--arm"])
         run.ends_with(0, START_S)
         columns = run.columns
     finally:
         robot.terminate()
         assert robot.wait(10) == 0
     assert runs.left_files() == []
-    expected = servonode.simulate(LAUNCH, run__mode="lockstep", run__duration=10.0)
+    expected = servonode.simulate(LAUNCH, run__mode="lockstep", run__duration=3.0)
     assert expected.fault is None
     rows, ours = np.isin(expected.t, columns["t"]), np.isin(columns["t"], expected.t)
-    assert rows.sum() > 900
+    assert rows.sum() > 270
     for name, theirs in (expected.state | expected.input).items():
         np.testing.assert_array_equal(columns[name][ours], theirs[rows], name)
 

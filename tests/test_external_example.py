@@ -78,7 +78,7 @@ class Rig:
 PYTHON = [sys.executable, str(EXAMPLE)]
 
 
-@pytest.fixture(params=["python", "c"])
+@pytest.fixture(params=["python", pytest.param("c", marks=pytest.mark.slow)])
 def program(request) -> list[str]:
     """How an example is started."""
     return PYTHON if request.param == "python" else [external_c()]

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 import servonode
 
 NOTEBOOKS = {path.stem: path for path in sorted((Path(__file__).parents[1] / "docs" / "notebooks").glob("*.py"))}
-SLOW = ("arm",)  # a run in real time
+SLOW = ("arm", "rolling")  # a run in real time; many runs
 EACH = [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in NOTEBOOKS]
 
 
@@ -103,6 +103,7 @@ class TestSleigh:
         assert [len(axis.lines) for axis in sleigh["figure"].axes] == [1, 2, 1]
 
 
+@pytest.mark.slow  # many runs
 class TestRolling:
     def test_the_bracket_is_sideways_and_independent(self, rolling: dict[str, Any]) -> None:
         psi = rolling["psi"]

@@ -28,6 +28,12 @@ CASES += [("bilimovich_free", "min_norm"), ("tilt", ""), ("cascade", "")]
 DAMPED = [case for case in CASES if case[1]]
 
 
+def fast_and_slow(cases: list[tuple[str, str]]) -> list[Any]:
+    """Each program with one rule is fast, the pursuit with both."""
+    slow = [case for case in cases if case[1] == "spin" and case[0] != "pursuit"]
+    return [pytest.param(*case, marks=pytest.mark.slow if case in slow else ()) for case in cases]
+
+
 @pytest.fixture(scope="module")
 def hand() -> ModuleType:
     """The laws by hand."""
@@ -116,24 +122,24 @@ def compare(hand: Any, name: str, rule: str, rng: np.random.Generator, **given: 
     return scales
 
 
-@pytest.mark.parametrize(("name", "rule"), CASES)
+@pytest.mark.parametrize(("name", "rule"), fast_and_slow(CASES))
 def test_the_torque_is_that_by_hand(hand: Any, rng: np.random.Generator, name: str, rule: str) -> None:
     scales = compare(hand, name, rule, rng, kappa=0.0, **NO_LIMIT)
     assert name == "cascade" or all(each == 1.0 for scale in scales for each in scale)
 
 
-@pytest.mark.parametrize(("name", "rule"), DAMPED)
+@pytest.mark.parametrize(("name", "rule"), fast_and_slow(DAMPED))
 def test_so_it_is_with_internal_damping(hand: Any, rng: np.random.Generator, name: str, rule: str) -> None:
     compare(hand, name, rule, rng, kappa=0.07, **NO_LIMIT)
 
 
-@pytest.mark.parametrize(("name", "rule"), [case for case in DAMPED if case[0] != "bilimovich_free"])
+@pytest.mark.parametrize(("name", "rule"), fast_and_slow([each for each in DAMPED if each[0] != "bilimovich_free"]))
 def test_so_it_is_where_the_acceleration_is_limited(hand: Any, rng: np.random.Generator, name: str, rule: str) -> None:
     scales = compare(hand, name, rule, rng, kappa=0.07, a_lim=0.8, Q_max=1e9)
     assert min(scale[0] for scale in scales) < 0.9
 
 
-@pytest.mark.parametrize(("name", "rule"), CASES)
+@pytest.mark.parametrize(("name", "rule"), fast_and_slow(CASES))
 def test_so_it_is_where_the_torque_is_limited(hand: Any, rng: np.random.Generator, name: str, rule: str) -> None:
     scales = compare(hand, name, rule, rng, kappa=0.07, a_lim=1e9, Q_max=0.2)
     assert min(scale[-1] for scale in scales) < 0.9
@@ -248,12 +254,12 @@ def test_the_default_settings_are_those_of_the_page(agree_in_print: Any) -> None
     assert [each.default for each in compiled("cascade", "").description.residuals] == [10.0, 10.0]
 
 
-@pytest.mark.parametrize(("name", "rule"), CASES)
+@pytest.mark.parametrize(("name", "rule"), fast_and_slow(CASES))
 def test_the_default_robot_is_neither_refused_nor_warned_of(name: str, rule: str) -> None:
     assert violated(default_law(name, rule)) == ([], [])
 
 
-@pytest.mark.parametrize(("name", "rule"), DAMPED)
+@pytest.mark.parametrize(("name", "rule"), fast_and_slow(DAMPED))
 def test_runaway_pendulum_is_refused_and_offered_the_cascade(name: str, rule: str, hand: Any) -> None:
     refusals, _ = violated(default_law(name, rule, hand.POINT))
     assert any("runs away" in each and 'program = "cascade"' in each for each in refusals)

@@ -65,7 +65,8 @@ DISTURBED = {"plant__disturbance": {"psi": "{}*sin(2.1*t) - 0.003*Omega", "U1": 
 VARYING = {"plant__parameters": {"m1": "1.2 + {}*sin(2*t)"}}
 
 
-@pytest.mark.parametrize("changes", [DISTURBED, pytest.param(VARYING, marks=pytest.mark.slow)])
+@pytest.mark.slow  # kernels are compiled for single numbers
+@pytest.mark.parametrize("changes", [DISTURBED, VARYING])
 def test_other_numbers_in_a_changed_machine_compile_nothing(
     changes: dict[str, dict[str, str]], uncompiled: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -79,7 +79,7 @@ def laws() -> list[Any]:
     for gravity, input_set in (("full", "relative"), ("paper", "total"), ("full", "total"), ("paper", "relative")):
         for name, path in CASES:
             for actuation in ("physical", "ideal"):
-                usual = (gravity, input_set, path) == ("full", "relative", "sine")
+                usual = (gravity, input_set, path, actuation) == ("full", "relative", "sine", "physical")
                 marks = () if usual else (pytest.mark.slow,)
                 found.append(pytest.param(gravity, input_set, name, path, actuation, marks=marks))
     return found
