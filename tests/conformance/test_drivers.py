@@ -8,11 +8,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.helpers.external_c import external_c
 from tests.helpers.extras import MUJOCO, NO_MUJOCO
-from tests.helpers.firmware import built
+from tests.helpers.firmware import LINES, OnLine, built
 
 ROOT = Path(__file__).parents[2]
 TASK = "trailer_reverse"
@@ -35,6 +36,7 @@ WITHIN = 1.3  # other processors and libraries round in other ways, and backing 
 EXACT = 1e-9  # m, rad: what the law leaves of the speed without any error is rounding alone
 RESOLUTION = 2.0**-23  # relative, of the numbers in packets
 FAR = 8.0  # m, more than the robot drives
+ON_LINE_S = 1.0  # of plant time, on lines whose bytes take their time
 
 
 def documented(page: str, row: str) -> list[float]:
@@ -97,3 +99,15 @@ def test_a_trailer_is_reversed_onto_a_line_as_well_as_documented(
         assert robot == trailer == 0.0
     else:
         assert robot > RESOLUTION * FAR
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("line", LINES, ids=lambda line: line.name.replace(" ", "_"))
+def test_run_over_a_line_has_the_bits_of_one_without_baud_rate(line: OnLine, drivers: ModuleType) -> None:
+    with drivers.ways()["firmware, serial"] as met:
+        expected = drivers.driven(TASK, met, ON_LINE_S)
+    with line.machine() as beside:
+        found = drivers.driven(TASK, drivers.Met((*line.settings, *beside.settings, drivers.LIMIT)), ON_LINE_S)
+    assert found.keys() == expected.keys()
+    for name, values in expected.items():
+        np.testing.assert_array_equal(found[name], values, name)
