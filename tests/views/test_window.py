@@ -212,7 +212,9 @@ def test_a_fault_has_the_words_that_the_bus_or_the_machine_has_for_it(loop: Loop
         )
     )
     feed.take(talk.status(0, "fault", "tilt"))
-    assert feed.fault_text == f"tilt: {sphero.machine.fault(0.0, np.append(x, 0.0))}"
+    violated = sphero.machine.fault(0.0, np.append(x, 0.0))
+    assert violated is not None
+    assert feed.fault_text == f"tilt: {violated.text}"
 
 
 # what is shown

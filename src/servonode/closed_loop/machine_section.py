@@ -148,7 +148,7 @@ def possible_initial_state(machine: Machine, start: Array, faults: bool) -> Arra
     machine.keep_assembly(start)
     fault = machine.fault(0.0, start) if faults else None
     if fault:
-        text = f"the initial state violates a fault condition: {fault}; choose another one, or set "
+        text = f"the initial state violates a fault condition: {fault.text}; choose another one, or set "
         raise KeyRefused("plant.initial", None, f"{text}plant.safety.faults = false")
     rates = machine.derivatives(0.0, start, np.zeros(machine.n_inputs))
     if np.isfinite(rates).all():

@@ -99,14 +99,14 @@ def faults_let_pass(closed_loop: ClosedLoop, k: Steps, xs: Array, us: Array) -> 
     last, instants = np.zeros(machine.n_state + 1), k.tolist()
     for i, (row, u) in enumerate(zip(xs, us, strict=True)):
         x = row.copy()
-        text = machine.fault(instants[i] * step_ns / 1e9, x)
-        if text:
-            return [RunWarning("machine", text, instants[i] * step_ns / 1e9)]
+        violated = machine.fault(instants[i] * step_ns / 1e9, x)
+        if violated:
+            return [RunWarning("machine", violated.text, instants[i] * step_ns / 1e9)]
         steps = instants[i + 1] - instants[i] if watch and i + 1 < len(instants) else 0
         made = watch(instants[i], steps, step_ns, x, last, u, machine.c) if watch and steps else 0
         if made:
-            t, text = located(machine, integrator, step_ns, instants[i] + made - 1, last, u)
-            return [RunWarning("machine", text, t)]
+            t, violated = located(machine, integrator, step_ns, instants[i] + made - 1, last, u)
+            return [RunWarning("machine", violated.text if violated else "", t)]
     return []
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from servonode.definitions import cache
 from servonode.errors import StatementError
 from servonode.mechanics.derivation import derivation
-from servonode.mechanics.description import MachineDescription, values_by_name
+from servonode.mechanics.description import MachineDescription, Requirement, values_by_name
 from servonode.mechanics.integrate import steps_of, watch_of
 from servonode.mechanics.kernels import Advance, MachineKernel, Step, StepsKernel, Watch
 from servonode.mechanics.signatures import Signature
@@ -105,16 +105,12 @@ class Machine(Tabular):
         if hasattr(self.kernel, "assembly"):
             self.kernel.assembly(0.0, x, self.c)
 
-    def fault(self, t: float, x: Array) -> str | None:
-        """The text of the first fault condition that this state violates, or None."""
+    def fault(self, t: float, x: Array) -> Requirement | None:
+        """The first fault condition that this state violates, with its name and text, or None."""
         if not self.description.faults:
             return None
         found: int = self.kernel.faults(t, x, self.c)
-        return self.description.faults[found - 1].text if found else None
-
-    def fault_name(self, text: str) -> str:
-        """What the fault of this text is called."""
-        return next((each.name for each in self.description.faults if each.text == text), "machine")
+        return self.description.faults[found - 1] if found else None
 
     def safe_input(self, t: float, x: Array) -> Array:
         """The inputs of the safe action at this state (n_tau,): the machine's own, else zero."""

@@ -38,10 +38,10 @@ class StateCheck:
             found.append(("diverged", f"the state is no longer finite: {self._why()}", plant.t))
         if found or in_fault or not self._has_conditions:
             return found
-        t, text = plant.t, machine.fault(plant.t, plant.x)
+        t, violated = plant.t, machine.fault(plant.t, plant.x)
         if before is not None:
-            t, text = located(machine, self._integrator, plant.step_ns, plant.k - 1, before, plant.output)
-        return [(machine.fault_name(text), text, t)] if text else []
+            t, violated = located(machine, self._integrator, plant.step_ns, plant.k - 1, before, plant.output)
+        return [(violated.name, violated.text, t)] if violated else []
 
     def _why(self) -> str:
         machine, step = self._machine, self._plant.step_ns / 1e9

@@ -108,8 +108,9 @@ class ContinuousLoop:
 
     def dead_point(self, t: float, x: Array) -> str | None:
         """The machine's dead point, at this state or passed before it, as a text; beyond it nothing is known."""
-        text = self.machine.fault(t, x[: self.n_x]) if self.closed_loop.launch.plant.safety.faults else None
-        return text if text and self.machine.fault_name(text) == "dead_point" else None
+        judged = self.closed_loop.launch.plant.safety.faults
+        violated = self.machine.fault(t, x[: self.n_x]) if judged else None
+        return violated.text if violated and violated.name == "dead_point" else None
 
     def refusal(self, t: float, x: Array) -> str | None:
         """Why the law or the machine's motion stops at this state, or None."""

@@ -207,7 +207,8 @@ def _fault_near(closed_loop: ClosedLoop, t: float, x: Array) -> str:
     """The text of the fault on whose border a state lies."""
     machine = closed_loop.machine
     ahead = x + 1e-6 * machine.derivatives(t, x, np.zeros(machine.n_inputs))
-    return machine.fault(t, x) or machine.fault(t, ahead) or " or ".join(e.text for e in machine.description.faults)
+    violated = machine.fault(t, x) or machine.fault(t, ahead)
+    return violated.text if violated else " or ".join(each.text for each in machine.description.faults)
 
 
 def _closed_loop_input(

@@ -94,7 +94,8 @@ class Scene:
         if self.beyond is None:
             return ""
         machine = self.run.closed_loop.machine
-        return machine.fault_name(machine.fault(float(self.run.t[-1]), kernel_state(self.run, -1)) or "")
+        violated = machine.fault(float(self.run.t[-1]), kernel_state(self.run, -1))
+        return violated.name if violated else ""
 
     def instant(self, i: int) -> Instant:
         """The machine at row i."""

@@ -94,7 +94,8 @@ class Feed:
         """The fault by name, and in words where these are known."""
         words = self._fault_text
         if self.fault in {each.name for each in self._machine.description.faults}:
-            words = self._machine.fault(self.t, self._x) or words
+            violated = self._machine.fault(self.t, self._x)
+            words = violated.text if violated else words
         return f"{self.fault}: {words}" if words and self.fault else self.fault or words
 
     def take(self, message: Message) -> None:
