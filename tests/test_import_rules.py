@@ -26,7 +26,7 @@ MAY_IMPORT = {  # of each room, beside itself and these
     "mechanics": {"kernels", "definitions"},
     "bus": set(),
     "plants": {"definitions", "mechanics"},
-    "plants/drivers": {"plants", "mechanics", "bus"},
+    "plants/drivers": {"plants", "mechanics", "bus", "estimators"},
     "controllers": {"definitions", "mechanics"},
     "estimators": {"definitions", "mechanics"},
     "closed_loop": RESOLVED,

@@ -94,8 +94,8 @@ def errors(observer: Observer, *words: Any) -> Any:
     found, sums = [], np.zeros(2)
     for ours, truth in followed(observer, *words):
         found.append(consistency(ours.x[: observer.n], ours.P, truth))
-        told = ours.tell()
-        sums += told.nis, told.taken
+        stats = ours.take_stats()
+        sums += stats.nis, stats.taken
     return np.array(found), sums
 
 

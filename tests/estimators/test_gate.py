@@ -91,7 +91,7 @@ def test_a_filter_converges_from_a_wrong_start_behind_the_gate(observer: Observe
         assert np.mean(nees[100:]) < 3 * n
         *_, (ours, _) = followed(observer, stated, seed, 150, gated(observer, mean=wrong, deviation=deviation))
         assert sum(ours.counts.values()) < 0.01 * 150 * len(USED)
-        assert not ours.shut_out
+        assert not ours.persistent_rejection
 
 
 def at_one_instant(observer: Observer, order: tuple[str, ...], limit: float) -> Estimator:
@@ -113,7 +113,7 @@ def test_a_reading_is_judged_by_the_variance_of_its_own_innovation(cart_observer
     assert beyond.counts == {"rejected_tachometer": 1}
     assert beyond.rejections.on_end["tachometer"].distance == pytest.approx(speed, abs=1e-6)
     assert list(beyond.surprises) == ["ruler", "accelerometer"]
-    assert beyond.tell().taken == 2
+    assert beyond.take_stats().taken == 2
     assert not within.counts
     alone = at_one_instant(cart_observer, ("ruler", "accelerometer"), 100.0)
     assert_allclose(beyond.x, alone.x, rtol=0, atol=1e-15)
@@ -142,7 +142,7 @@ def shifted(observer: Observer) -> Iterator[tuple[int, Estimator, Any]]:
 def test_a_sensor_that_is_rejected_for_too_long_is_named_until_it_fits_again(observer: Observer) -> None:
     said = {}
     for j, ours, truth in shifted(observer):
-        said[j] = ours.shut_out
+        said[j] = ours.persistent_rejection
         assert np.all(np.abs(ours.x[: observer.n] - truth) < 5 * ours.deviations + 1e-9)
     assert [j for j, text in said.items() if text] == list(range(30 + PATIENCE // 10, 80))
     assert said[50].startswith("the gate has rejected the last 21 readings of encoder_left, for 0.21 s, the newest ")
@@ -155,9 +155,9 @@ def test_few_rejections_of_a_slow_sensor_are_no_reason_however_long_they_take(ca
     ours = Estimator(stated, ExtendedKalmanFilter(cart_observer, stated))
     for number in range(1, LEAST + 2):
         ours.advance(500 * number, np.zeros(1), {"ruler": [500.0 * number, 50.0]})
-        assert bool(ours.shut_out) == (number >= LEAST)
+        assert bool(ours.persistent_rejection) == (number >= LEAST)
     ours.begin(0)
-    assert not ours.shut_out
+    assert not ours.persistent_rejection
 
 
 # a run

@@ -175,7 +175,7 @@ def test_a_linear_filter_is_filterpys(cart_observer: Observer, rng: np.random.Ge
         assert_allclose(ours.x[:2], theirs.x.ravel(), rtol=0, atol=1e-10)
         assert_allclose(ours.P, theirs.P, rtol=0, atol=1e-10)
         y = theirs.y.ravel()
-        assert ours.tell().nis == pytest.approx(float(y @ np.linalg.solve(theirs.S, y)), abs=1e-10)
+        assert ours.take_stats().nis == pytest.approx(float(y @ np.linalg.solve(theirs.S, y)), abs=1e-10)
 
 
 def readings_of(observer: Observer, rng: np.random.Generator, instants: int) -> list[dict[str, list[float]]]:
@@ -239,15 +239,15 @@ def test_an_estimate_that_diverges_stays_as_it_was_and_goes_on_from_there(k: int
     for j in range(11):
         assert ours.advance(10 * j, u, {"gyroscope": [10.0 * j, 0.01 * j]})
     x, P = ours.x.copy(), ours.P.copy()
-    ours.tell()
+    ours.take_stats()
     assert not ours.advance(110, u, {"encoder_left": [float(k), 1e200], "gyroscope": [110.0, 0.1]})
     assert ours.k == 110
     assert ours.x.tobytes() == x.tobytes()
     assert ours.P.tobytes() == P.tobytes()
-    told = ours.tell()
-    assert told.innovations == {"encoder_left": pytest.approx(1e200)}
-    assert told.taken == 1
-    assert np.isfinite(told.nis)
+    stats = ours.take_stats()
+    assert stats.innovations == {"encoder_left": pytest.approx(1e200)}
+    assert stats.taken == 1
+    assert np.isfinite(stats.nis)
     assert ours.advance(120, u, {"encoder_left": [105.0, 0.0], "gyroscope": [120.0, 0.1]})
     assert ours.counts == {"late_readings": 1}
     assert ours.deviations == pytest.approx(np.sqrt(np.diag(P)), rel=0.1)
@@ -263,16 +263,16 @@ def test_an_angle_that_is_read_from_minus_pi_to_pi_is_followed_over_the_seam(gat
     observer = load_observer(load_machine(key, wheel, {}), key, wheel, "rk4")
     more = {"gate": Gate((gate,) * 2, (200,) * 2)} if gate else {}
     stated = settings(observer, mean=np.array([0.3, 2.5, 0.0]), state_noise=np.array([0.0, 0.2]), **more)
-    ours, rng, worth = Estimator(stated, ExtendedKalmanFilter(observer, stated)), np.random.default_rng(1), []
+    ours, rng, quality = Estimator(stated, ExtendedKalmanFilter(observer, stated)), np.random.default_rng(1), []
     for k in range(0, 8400, 10):
         readings = {"compass": [k, wrapped(3e-3 * k + rng.normal(0, 0.02))]}
         if k >= 50:
             readings["late"] = [k - 50, wrapped(3e-3 * (k - 50) + rng.normal(0, 0.05))]
         assert ours.advance(k, np.zeros(1), readings)
-        told = ours.tell()
-        worth.append((told.nis, told.taken))
+        stats = ours.take_stats()
+        quality.append((stats.nis, stats.taken))
         assert k < 100 or abs(ours.x[0] - 3e-3 * k) < 5 * ours.deviations[0]
     assert ours.x[1] == pytest.approx(3.0, abs=0.2)
-    assert not ours.shut_out
-    nis, taken = np.sum(worth[100:], axis=0)
+    assert not ours.persistent_rejection
+    nis, taken = np.sum(quality[100:], axis=0)
     assert nis / taken == pytest.approx(1.0, abs=0.1)

@@ -130,9 +130,9 @@ def test_a_plant_that_estimates_gives_the_very_bits_of_a_controller_that_does(ga
         assert np.array_equal(reading.state, estimator.x[:-1])
         assert reading.estimate is not None
         assert list(reading.estimate.std.values()) == estimator.deviations.tolist()
-        told = estimator.tell()
-        assert (reading.estimate.innovation, reading.estimate.consistency["nis"]) == (told.innovations, told.nis)
-        assert (reading.estimate.rejected, reading.estimate.consistency["readings"]) == (told.rejected, told.taken)
+        stats = estimator.take_stats()
+        assert (reading.estimate.innovation, reading.estimate.consistency["nis"]) == (stats.innovations, stats.nis)
+        assert (reading.estimate.rejected, reading.estimate.consistency["readings"]) == (stats.rejected, stats.taken)
         u = rng.uniform(-0.1, 0.3, 2)
         for each in (plant, own):
             each.write(u)
@@ -235,10 +235,10 @@ def test_a_late_reading_that_makes_the_filter_diverge_is_a_fault_and_the_estimat
     name, text = after(plant, board, 1, wrong)
     assert (name, text[:36]) == ("estimate", "the estimate is no longer finite: th")
     assert np.array_equal(plant._readings.estimated.mean, before[:-1])  # type: ignore[union-attr]
-    worth = plant.read().estimate
-    assert worth is not None
-    assert list(worth.std.values()) == deviations
-    assert np.isfinite([*worth.innovation.values(), *worth.consistency.values()]).all()
+    quality = plant.read().estimate
+    assert quality is not None
+    assert list(quality.std.values()) == deviations
+    assert np.isfinite([*quality.innovation.values(), *quality.consistency.values()]).all()
     plant.connect(4243, board.k)
     board.says()
     assert plant.connected()
@@ -359,10 +359,10 @@ def test_an_outlier_is_rejected_counted_and_moves_nothing() -> None:
     assert after(plant, board, 3, wrong) == ("", "")
     assert plant.counts == {"rejected_encoder_left": 3}
     assert plant.x == pytest.approx(before, abs=1e-3, nan_ok=True)
-    worth = plant.read().estimate
-    assert worth is not None
-    assert worth.rejected == {"encoder_left": 3.0}
-    assert worth.innovation["encoder_left"] == pytest.approx(0.5, abs=0.01)
+    quality = plant.read().estimate
+    assert quality is not None
+    assert quality.rejected == {"encoder_left": 3.0}
+    assert quality.innovation["encoder_left"] == pytest.approx(0.5, abs=0.01)
     assert after(plant, board, 20) == ("", "")
     assert plant.counts == {"rejected_encoder_left": 3}
 

@@ -22,8 +22,8 @@ Array = npt.NDArray[np.float64]
 LARGEST = float(np.finfo(float).max)  # a message carries finite numbers alone
 
 
-class Told(NamedTuple):
-    """What is told of readings: the innovation of the last of each sensor, the NIS of all that were used, how many.
+class InnovationStats(NamedTuple):
+    """Statistics of readings: the last innovation of each sensor, the NIS of all that were used, and their number.
 
     rejected: how many the gate rejected, by sensor.
     """
@@ -51,20 +51,19 @@ class Estimator:
     """Mean and covariance of a machine's state, from its inputs and readings.
 
     x (n_x,), P (n, n): the newest. came: the sensors of whose readings the last `advance` took one, used or rejected.
-    counts: `late_readings`, older than what is kept, and `early_readings`, of a step
-    that has not come yet, `rejected_SENSOR`, beyond the gate. A reading counts as rejected or not when it comes.
+    surprises: of the readings that came last and were used, by sensor: the squares of `ExtendedKalmanFilter.correct`.
+    counts: `late_readings`, older than what is kept, and `early_readings`, of a step that has not come yet,
+    `rejected_SENSOR`, beyond the gate. A reading counts as rejected or not when it comes.
     """
 
     def __init__(self, settings: EstimatorSettings, kalman: ExtendedKalmanFilter) -> None:
         self.settings = settings
         self.counts: Counter[str] = Counter()
         self.came: frozenset[str] = frozenset()
-        self.surprises: dict[
-            str, float
-        ] = {}  # of the readings that came last and were used, by sensor: squares, see `ExtendedKalmanFilter.correct`
+        self.surprises: dict[str, float] = {}
         self.rejections = Rejections(settings)
-        self._innovations: dict[str, float] = {}  # of the readings that have not been told yet
-        self._nis, self._taken = 0.0, 0  # of these, the late ones too
+        self._innovations: dict[str, float] = {}  # of the readings since `take_stats`
+        self._nis, self._taken = 0.0, 0  # of the same readings, late ones included
         self._rejected: Counter[str] = Counter()
         self._filter = kalman
         self._number = {settings.sensors[i].name: i for i in settings.used}
@@ -97,10 +96,10 @@ class Estimator:
         self._restart(k, self.settings.mean, np.diag(self.settings.deviation**2))
         self.surprises = {}
         self.rejections.begin(k)
-        self.tell()
+        self.take_stats()
 
-    def go_on(self, k: int, spread: Array) -> None:
-        """Mean and covariance of now are those of plant step k, wider by what may have happened unseen.
+    def resume(self, k: int, spread: Array) -> None:
+        """Go on at plant step k with the present mean, and the covariance widened by what may have happened unseen.
 
         spread (m, n): independent ways in which the state may have moved, each to a standard deviation. The past is
         forgotten.
@@ -114,16 +113,16 @@ class Estimator:
         return self.rejections.on_end
 
     @property
-    def shut_out(self) -> str:
+    def persistent_rejection(self) -> str:
         """Why the estimate is not to be trusted, as the gate rejects a sensor for too long; empty: it is."""
-        return self.rejections.shut_out(self.k)
+        return self.rejections.persistent(self.k)
 
-    def tell(self) -> Told:
-        """What the readings were worth that came since this was asked last."""
+    def take_stats(self) -> InnovationStats:
+        """The statistics of the readings that came since the last call."""
         rejected = {name: float(n) for name, n in self._rejected.items()}
-        told = Told(self._innovations, min(self._nis, LARGEST), self._taken, rejected)
+        stats = InnovationStats(self._innovations, min(self._nis, LARGEST), self._taken, rejected)
         self._innovations, self._nis, self._taken, self._rejected = {}, 0.0, 0, Counter()
-        return told
+        return stats
 
     def advance(self, k: int, u: Array, readings: Mapping[str, Sequence[float]]) -> bool:
         """Go on to step k, up to which the inputs u acted, with readings NAME -> (step, value, step, value, ...).
@@ -203,7 +202,7 @@ class Estimator:
         return finite
 
     def _report(self, came: list[tuple[Instant, int]]) -> None:
-        """Keep what is to be told of the readings that came last."""
+        """Add the readings that came last to the statistics."""
         sensors = self.settings.sensors
         came = [(instant, i) for instant, i in came if not isnan(instant.squares[i])]  # those that the filter came to
         self._innovations |= {sensors[i].name: float(instant.missed[i]) for instant, i in came}

@@ -1,10 +1,10 @@
-"""The readings that the gate rejects: how many of each sensor, and whether one is shut out for good."""
+"""The readings that the gate rejects: how many of each sensor, and whether it rejects one persistently."""
 
 from typing import NamedTuple
 
 from servonode.estimators.settings import EstimatorSettings
 
-LEAST = 5  # readings that must be rejected on end before a sensor counts as shut out: fewer may be chance
+LEAST = 5  # readings that must be rejected on end before a sensor counts as rejected persistently: fewer may be chance
 
 
 class Streak(NamedTuple):
@@ -48,7 +48,7 @@ class Rejections:
         since = before.since if before else self._used.get(name, self._begun)
         self.on_end[name] = Streak(since, before.number + 1 if before else 1, square**0.5)
 
-    def shut_out(self, k: int) -> str:
+    def persistent(self, k: int) -> str:
         """Why the estimate is not to be trusted at step k, as the gate rejects a sensor for too long; empty: it is."""
         settings, gate = self._settings, self._settings.gate
         if gate is None or not self.on_end:

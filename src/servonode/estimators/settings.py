@@ -1,4 +1,4 @@
-"""What an estimator is told: where it begins, how uncertain it is, what its sensors and its model are worth."""
+"""The settings of an estimator: its start and its uncertainty, the errors of its sensors and of its model."""
 
 from dataclasses import dataclass
 from math import isfinite

@@ -10,7 +10,9 @@ Array = npt.NDArray[float64]
 HALVINGS = 60  # of a step: beyond the last bit of its fraction
 
 
-def located(machine: Machine, integrator: str, step_ns: int, k: int, x: Array, u: Array) -> tuple[float, Requirement | None]:
+def located(
+    machine: Machine, integrator: str, step_ns: int, k: int, x: Array, u: Array
+) -> tuple[float, Requirement | None]:
     """Time [s] of the fault that the step from state x at step k ends with, the input u held, and its condition.
 
     Within the step the motion is that of a shorter step of the same integrator.

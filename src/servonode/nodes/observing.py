@@ -98,7 +98,7 @@ class Observing:
             return NOT_FINITE
         if self._awaits:
             return f"no reading of {self._names} has come yet; check that the machine's state messages contain them"
-        return self.estimator.shut_out
+        return self.estimator.persistent_rejection
 
     def mean(self, state: State) -> Array:
         """The estimate at a state (n,): the plant node's, where it has made one, else our own.
@@ -112,15 +112,15 @@ class Observing:
         """Publish the estimate at a state; what is recorded of it, in the order of `Estimation.columns`."""
         mean, nees, dimensions = self.mean(state), 0.0, 0
         if state.std is UNSET:
-            told = self.estimator.tell()
-            self._deviations[:], innovations, nis, taken, rejected = self.estimator.deviations, *told
+            stats = self.estimator.take_stats()
+            self._deviations[:], innovations, nis, taken, rejected = self.estimator.deviations, *stats
             if self._knows_truth:
                 nees, dimensions = consistency(mean, self.estimator.P, self._stated(state))
         else:
             self._deviations[:] = [state.std.get(name, np.nan) for name in self._columns]
             innovations = {} if state.innovation is UNSET else state.innovation
-            worth = {} if state.consistency is UNSET else state.consistency
-            nis, taken = worth.get("nis", 0.0), round(worth.get("readings", 0.0))
+            quality = {} if state.consistency is UNSET else state.consistency
+            nis, taken = quality.get("nis", 0.0), round(quality.get("readings", 0.0))
             rejected = {} if state.rejected is UNSET else state.rejected
         self._consistency[:] = nis, taken, nees, dimensions
         self._rejected += [rejected.get(name, 0.0) for name in self._gated]

@@ -42,7 +42,7 @@ class StatePublisher:
         message = self._outbox.send(
             State, reading.k, reading.t, state=values, input=self._guard.output.by_name, control=control,
             final=reading.k == self._steps, goal_k=self._goal.k, age=reading.age,
-            latency=self._plant.latency, readings=reading.readings or UNSET, **_worth(reading.estimate),
+            latency=self._plant.latency, readings=reading.readings or UNSET, **_estimate_fields(reading.estimate),
         )  # fmt: skip
         if instant is None:
             return
@@ -70,6 +70,6 @@ class StatePublisher:
             self._guard.counts["resent_states"] += 1
 
 
-def _worth(estimate: EstimateOf | None) -> dict[str, Any]:
-    """The fields of a state that say what it is worth, where it is estimated."""
+def _estimate_fields(estimate: EstimateOf | None) -> dict[str, Any]:
+    """The fields of a state message that an estimated state adds."""
     return {} if estimate is None else asdict(estimate) | {"rejected": estimate.rejected or UNSET}

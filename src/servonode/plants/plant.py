@@ -25,7 +25,7 @@ class Info:
 
 
 class EstimateOf(msgspec.Struct, frozen=True):
-    """What an estimated state is worth, with what its readings were since the one before.
+    """Quality of an estimated state, and of its readings since the one before.
 
     std: standard deviation by entry of the state. innovation: by sensor, the last reading less its prediction.
     consistency: `nis`, the squared innovations of all `readings` in units of their predicted covariance. rejected: by
@@ -43,7 +43,7 @@ class Reading(msgspec.Struct, frozen=True):
 
     step: the machine's own number of it, which stands still where nothing new has come. age: how long before t it was
     measured [s of plant time]. readings: of the machine's sensors, those that were not read before, by name: step,
-    value, step, value, ...; None where nobody reads them. estimate: what the state is worth, where it is estimated.
+    value, step, value, ...; None where nobody reads them. estimate: its quality, where it is estimated.
     """
 
     k: int

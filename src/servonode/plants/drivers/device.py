@@ -187,8 +187,8 @@ class DevicePlant:
 
     def read(self) -> Reading:
         """The newest state, at our own step, with its age."""
-        readings, worth = self._readings.give(self.k), self._readings.worth()
-        return Reading(self.k, self.t, self.x[:-1], self._readings.step, self.age, readings, worth)
+        readings, quality = self._readings.give(self.k), self._readings.quality()
+        return Reading(self.k, self.t, self.x[:-1], self._readings.step, self.age, readings, quality)
 
     @property
     def age(self) -> float:
@@ -298,8 +298,8 @@ class DevicePlant:
     def no_answer_reason(self) -> str:
         """Why the handshake may not have been answered, for people."""
         listens, hint = self._link.listened(), self._link.hint
-        if self._readings.estimated and self._readings.estimated.why_not:
-            text = self._readings.estimated.why_not
+        if self._readings.estimated and self._readings.estimated.unknown_reason:
+            text = self._readings.estimated.unknown_reason
         elif hint:
             text = f"no machine answers: {hint}"
         elif self._other:

@@ -8,13 +8,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import UNSET
 
 from servonode.bus import State
+from servonode.estimators.estimator import Estimator
 from servonode.plants.drivers.frozen_sensors import Foresight, FrozenSensors
 from servonode.plants.plant import EstimateOf
 
@@ -24,63 +24,6 @@ Fault = tuple[str, str]  # name and text
 SURPRISE = 8.0**2  # squared innovation of a reading over its variance, above which it does not fit
 LEAST_MESSAGES = 4  # messages that must come without a reading before a sensor counts as lost
 RESTARTED = "refused_restarted"  # name of a count: messages of a machine that has restarted
-
-
-class Told(Protocol):
-    """What is told of readings: the innovation of the last of each sensor, the NIS of all that were used, how many.
-
-    rejected: how many the gate rejected, by sensor.
-    """
-
-    @property
-    def innovations(self) -> dict[str, float]: ...
-    @property
-    def nis(self) -> float: ...
-    @property
-    def taken(self) -> int: ...
-    @property
-    def rejected(self) -> dict[str, float]: ...
-
-
-class Rejected(Protocol):
-    """Readings of a sensor that a gate rejected on end.
-
-    distance: of the newest from its prediction, in standard deviations. is_lasting: they are too many to be chance.
-    """
-
-    @property
-    def distance(self) -> float: ...
-    @property
-    def is_lasting(self) -> bool: ...
-
-
-class Filtering(Protocol):
-    """An estimator of a machine's state, as in `servonode.estimators`: mean x (n_x,), standard deviations (n,).
-
-    came: the sensors of whose readings the last `advance` took one; it takes none that is older than what it keeps of
-    the past. surprises: of the readings that came last and were used, by sensor: the square of the innovation in units
-    of its variance. rejected: of the sensors whose newest reading the gate rejected. shut_out: why the estimate is not
-    to be trusted, as the gate rejects a sensor for too long; empty: it is. counts: of readings, by what became of them.
-    """
-
-    came: frozenset[str]
-    surprises: dict[str, float]
-    counts: Counter[str]
-
-    @property
-    def k(self) -> int: ...
-    @property
-    def x(self) -> Array: ...
-    @property
-    def deviations(self) -> Array: ...
-    @property
-    def rejected(self) -> Mapping[str, Rejected]: ...
-    @property
-    def shut_out(self) -> str: ...
-    def begin(self, k: int) -> None: ...
-    def go_on(self, k: int, spread: Array) -> None: ...
-    def advance(self, k: int, u: Array, readings: Mapping[str, Sequence[float]]) -> bool: ...
-    def tell(self) -> Told: ...
 
 
 @dataclass(frozen=True)
@@ -94,7 +37,7 @@ class EstimateTerms:
     in s seconds.
     """
 
-    estimator: Callable[[], Filtering]
+    estimator: Callable[[], Estimator]
     inputs: tuple[str, ...]
     columns: tuple[str, ...]
     sensors: tuple[str, ...]
@@ -109,11 +52,11 @@ class EstimateTerms:
 class Estimated:
     """The estimate of one machine, from its messages, over all handshakes.
 
-    why_not: why the state is not known, for people; empty: it is.
+    unknown_reason: why the state is unknown; empty if it is known.
     """
 
     def __init__(self, terms: EstimateTerms, awaits: bool) -> None:
-        self.why_not = ""
+        self.unknown_reason = ""
         self._misplaced = ""  # why the estimate was wrong from the begin; empty: the first readings fitted
         self._terms, self._awaits = terms, awaits  # whether every sensor must have been read before anything is known
         self._filter = terms.estimator()
@@ -129,14 +72,14 @@ class Estimated:
 
     def forget(self, k: int) -> None:
         """A handshake begins at our step k: the sensors must be read again before the state is known."""
-        self._k, self._fresh, self.why_not = k, True, ""
+        self._k, self._fresh, self.unknown_reason = k, True, ""
         self._frozen.forget()
 
     def misfit(self, state: State) -> str:
         """The reason to count if a message cannot be used; empty: it can. Call it before `take`."""
         terms = self._terms
         if self._src not in (0, state.src):
-            self.why_not = (
+            self.unknown_reason = (
                 "the machine has restarted, so its sensors may count from zero and its position is unknown; put "
                 "it at the [estimator] initial state and start the run again"
             )
@@ -166,7 +109,7 @@ class Estimated:
                 self._fits[name] = state.k
         frozen = self._frozen.complaint(state.k, self._filter.x, self._u, readings)
         fault = self._unsure() or self._lost() or self._unfitting(state.k) or frozen if finite else self._not_finite()
-        self.why_not = self._misplaced or (fault[1] if fault else self._awaited())
+        self.unknown_reason = self._misplaced or (fault[1] if fault else self._awaited())
         return fault
 
     def _first_misfit(self) -> str:
@@ -206,9 +149,9 @@ class Estimated:
 
     def give(self) -> EstimateOf:
         """The standard deviations of the estimate, and a summary of the readings since the last call."""
-        deviations, told = self._filter.deviations.tolist(), self._filter.tell()
+        deviations, stats = self._filter.deviations.tolist(), self._filter.take_stats()
         std = dict(zip(self._terms.columns, deviations, strict=True))
-        return EstimateOf(std, told.innovations, {"nis": told.nis, "readings": float(told.taken)}, told.rejected)
+        return EstimateOf(std, stats.innovations, {"nis": stats.nis, "readings": float(stats.taken)}, stats.rejected)
 
     @property
     def counts(self) -> Counter[str]:
@@ -222,7 +165,7 @@ class Estimated:
         else:
             known = self._filter.k
             seconds = (self._terms.misfit + max(state.k - known, 0)) * self._terms.step
-            self._filter.go_on(min(known, state.k), self._terms.unseen(self._filter.x, self._u, seconds))
+            self._filter.resume(min(known, state.k), self._terms.unseen(self._filter.x, self._u, seconds))
         self._src, self._fresh = state.src, False
         self._silent, self._fits = (dict.fromkeys(self._terms.silence, each) for each in (0, state.k))
         self._unread, self._late = set(self._terms.silence), set()
@@ -273,4 +216,5 @@ class Estimated:
                     " check that it is this machine's, its sign, its unit and [estimator] initial; else raise its noise"
                 )
                 return "sensor_misfit", f"{text} or process_noise"
-        return ("sensor_misfit", self._filter.shut_out) if self._filter.shut_out else None
+        reason = self._filter.persistent_rejection
+        return ("sensor_misfit", reason) if reason else None

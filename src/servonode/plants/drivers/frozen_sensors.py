@@ -50,7 +50,7 @@ class FrozenSensors:
     def complaint(self, k: int, x: Array, u: Array, readings: Mapping[str, Sequence[float]]) -> tuple[str, str] | None:
         """Name and text of the fault, or None; the estimate is x (n_x,) at step k, up to which the inputs u acted."""
         seen = self._foresight
-        if self._begin < 0 or k < self._k or not self._go_on(k, u):
+        if self._begin < 0 or k < self._k or not self._continue(k, u):
             self._open(k, x)
         self._k = k
         for name in seen.numbers:
@@ -74,7 +74,7 @@ class FrozenSensors:
         text += "inputs should have changed them; check the sensors and what they measure, or raise "
         return "frozen_state", f"{text}plant.safety.frozen_time"
 
-    def _go_on(self, k: int, u: Array) -> bool:
+    def _continue(self, k: int, u: Array) -> bool:
         """Integrate both motions up to step k; returns whether they are finite."""
         n, advance = k - self._k, self._foresight.advance
         self._no_input = np.zeros_like(u)

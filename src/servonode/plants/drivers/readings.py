@@ -50,7 +50,7 @@ class Readings:
     @property
     def known(self) -> bool:
         """Whether the machine has sent its state, or enough readings to estimate it."""
-        return self.newest is not None and not (self.estimated and self.estimated.why_not)
+        return self.newest is not None and not (self.estimated and self.estimated.unknown_reason)
 
     def forget(self, k: int, now: int) -> None:
         """Begin a handshake at our step k, now: no state is known, and the machine is trusted again."""
@@ -74,7 +74,7 @@ class Readings:
         values, reason = self._measured(state) if self.estimated is None else self._estimate(state, now, self.estimated)
         if reason:
             return reason
-        guessed = self.estimated is not None and bool(self.estimated.why_not)  # it may still jump
+        guessed = self.estimated is not None and bool(self.estimated.unknown_reason)  # it may still jump
         if fresh and self.distrust is None and self._plausible is not None and not guessed:
             self.distrust = self._plausible.complaint(state.k * self._step_ns / 1e9, values)
         if self.distrust is not None:
@@ -112,7 +112,7 @@ class Readings:
         k, begun = self._begun
         return self._age is not None and (state.k - k) * self._step_ns > ((now - begun) * LEAD + LEAD_NS) * self._speed
 
-    def worth(self) -> EstimateOf | None:
+    def quality(self) -> EstimateOf | None:
         """Standard deviations of the estimate, and a summary of new readings; None: the machine sends its state."""
         return self.estimated.give() if self.estimated is not None else None
 
