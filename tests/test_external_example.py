@@ -15,18 +15,20 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import msgpack
+import msgspec
 import numpy as np
 import pytest
 import zmq
 
 from servonode.bus import ExternalLink
 from servonode.bus.topology import PLANT
+from servonode.mechanics.machine import Machine
 from servonode.operator.operator_requests import status, status_text
 from servonode.plants.drivers.device import DevicePlant
-from servonode.plants.drivers.terms import terms_of
 from servonode.plants.effects import ActuatorEffects, SensorEffects
 from servonode.plants.simulated import SimulatedPlant
 from tests.helpers.external_c import external_c
+from tests.helpers.plants import context
 from tests.helpers.runs import START_S, eventually
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "external_plant.py"
@@ -58,11 +60,9 @@ class Rig:
     def plant(self, machine=None, **changes) -> DevicePlant:
         machine = machine or self.machine
         stated = {
-            "lockstep": True, "step_ns": STEP_NS, "period": 0.01, "speed": 1.0, "timeout": 0.1,
-            "state_timeout": STATE_TIMEOUT, **changes,
+            "lockstep": True, "state_timeout": STATE_TIMEOUT, **changes,
         }  # fmt: skip
-        terms = terms_of(machine, machine.state(START), np.array([np.inf, np.inf]), **stated)
-        made = DevicePlant(machine, ExternalLink(*self.addresses), terms)
+        made = DevicePlant(context(machine, machine.state(START), **stated), ExternalLink(*self.addresses))
         made.open()
         self.plants.append(made)
         return made
@@ -106,13 +106,15 @@ def wait(plant: DevicePlant, done, seconds: float = 20.0, most: float = 20.0) ->
     end = time.monotonic_ns() + round(seconds * SECOND)
     while not done():
         now = time.monotonic_ns()
-        assert now < end, plant.no_answer_reason()
-        select.select(plant.fds, (), (), min(max(min(end, plant.due() or end) - now, 0) / SECOND, most))
+        assert now < end, plant.connection.no_answer_reason()
+        select.select(
+            plant.connection.fds, (), (), min(max(min(end, plant.connection.due() or end) - now, 0) / SECOND, most)
+        )
 
 
 def connect(plant: DevicePlant, run: int = 77, k: int = 0) -> DevicePlant:
-    plant.connect(run, k)
-    wait(plant, plant.connected)
+    plant.begin(run, k)
+    wait(plant, plant.connection.connected)
     return plant
 
 
@@ -126,7 +128,7 @@ def follow(plant: DevicePlant, seconds: float, write=None, until=None) -> tuple[
         plant.advance(1)
         if until is not None and until():
             return None
-        if trouble := plant.link_fault():
+        if trouble := plant.connection.fault():
             return trouble
     assert until is None, "it did not come to that"
     return None
@@ -147,7 +149,7 @@ def largest_difference(plant: DevicePlant, reference: SimulatedPlant, instants: 
         for each in (plant, reference):
             each.write(u)
             each.advance(steps)
-        wait(plant, plant.arrived)
+        wait(plant, plant.connection.arrived)
         assert plant.k == reference.k
         found = max(found, float(np.abs(plant.x[:-1] - reference.x[:-1]).max()))
     return found
@@ -187,9 +189,9 @@ def test_example_in_c_has_the_bits_of_the_simulated_plant(trailer):
 def test_example_in_c_refuses_other_parameters(trailer):
     with rigged(trailer, [external_c()]) as rig:
         plant = rig.plant(trailer.with_parameters({"m1": 4.5, "b": 0.8}))
-        plant.connect(77, 0)
-        wait(plant, lambda: plant.connected() or plant.link_fault())
-        assert "parameter m1 is 4.5, but this program was built with 4" in plant.link_fault()[1]
+        plant.begin(77, 0)
+        wait(plant, lambda: plant.connection.connected() or plant.connection.fault())
+        assert "parameter m1 is 4.5, but this program was built with 4" in plant.connection.fault()[1]
 
 
 def test_example_answers_a_repeated_input_with_the_same_state(rig, trailer):
@@ -203,7 +205,7 @@ def test_example_answers_a_repeated_input_with_the_same_state(rig, trailer):
             link.send("applied", order)  # late, from the instant before
         order = plant._inputs.order
         link.send("applied", order)
-        wait(plant, plant.arrived)
+        wait(plant, plant.connection.arrived)
     assert np.abs(plant.x[:-1] - reference.x[:-1]).max() < 1e-12
 
 
@@ -211,30 +213,30 @@ def test_example_begins_a_later_run_from_its_state(rig):
     plant = connect(rig.plant())
     plant.write(U)
     plant.advance(100)
-    wait(plant, plant.arrived)
+    wait(plant, plant.connection.arrived)
     before = plant.x[:-1].tolist()
     connect(plant, run=78, k=100)
     assert plant.x[:-1].tolist() == before
 
 
 def test_example_refuses_another_machine(rig, trailer):
-    plant = rig.plant()
-    object.__setattr__(plant.terms, "machine", "hoop_on_profile")
-    plant.connect(77, 0)
-    wait(plant, lambda: plant.connected() or plant.link_fault())
-    name, text = plant.link_fault()
+    other = msgspec.structs.replace(trailer.description, name="hoop_on_profile")
+    plant = rig.plant(Machine(other, trailer.kernel, trailer.parameters))
+    plant.begin(77, 0)
+    wait(plant, lambda: plant.connection.connected() or plant.connection.fault())
+    name, text = plant.connection.fault()
     assert name == "device"
     assert "this is diff_drive_trailer" in text
 
 
-def test_example_in_real_time_takes_inputs(rig):
+def test_example_in_real_time_takes_inputs(rig, trailer):
     plant = connect(rig.plant(lockstep=False))
     first = plant.x.copy()
     assert follow(plant, 0.5, U) is None
     assert plant._readings.newest.seq > 20  # it has kept publishing
     assert plant.x[0] > first[0]
     assert not plant.counts
-    free = simulated(plant.machine)
+    free = simulated(trailer)
     free.advance(500)
     assert plant.x[4] > free.x[4]  # the torques drive it
 
@@ -277,7 +279,7 @@ def test_example_killed_or_frozen_is_a_stale_state(rig, blow):
     assert re.match(r"no good state of the machine for 1|the newest state is 1", text)  # whichever is noticed first
     if blow == signal.SIGSTOP:
         rig.process.send_signal(signal.SIGCONT)
-        follow(plant, 5, U, until=lambda: plant.link_fault() is None)
+        follow(plant, 5, U, until=lambda: plant.connection.fault() is None)
 
 
 def test_restarted_example_waits_until_it_is_asked_again(rig):
@@ -305,14 +307,14 @@ def test_link_recovers_after_a_too_large_message(rig):
             message = {**header, "run": plant._handshake.run, "seq": next(numbers), "state": values}
             out.send_multipart([b"state", msgpack.packb(message)])
 
-        plant.connect(77, 0)
-        wait(plant, lambda: speak() or plant.connected(), most=0.05)
+        plant.begin(77, 0)
+        wait(plant, lambda: speak() or plant.connection.connected(), most=0.05)
         out.send_multipart([b"state", b"x" * 70000])
-        wait(plant, lambda: plant.arrived() and plant.counts["refused_length"])
-        wait(plant, lambda: speak(0.25) or (plant.arrived() and plant.x[0] == 0.25), most=0.05)
-        plant.connect(78, 100)
-        wait(plant, lambda: speak() or plant.connected(), most=0.05)
-        assert plant.link_fault() is None
+        wait(plant, lambda: plant.connection.arrived() and plant.counts["refused_length"])
+        wait(plant, lambda: speak(0.25) or (plant.connection.arrived() and plant.x[0] == 0.25), most=0.05)
+        plant.begin(78, 100)
+        wait(plant, lambda: speak() or plant.connection.connected(), most=0.05)
+        assert plant.connection.fault() is None
         out.close(linger=0)
 
 
@@ -459,15 +461,15 @@ def test_example_serves_one_host_until_it_is_silent_or_ends(rig, stranger):
 def test_a_new_run_of_the_same_host_is_taken_at_once(rig):
     plant = connect(rig.plant(lockstep=False, timeout=0.4))
     assert follow(plant, 0.1, U) is None
-    plant.connect(78, 100)
-    wait(plant, plant.connected, 2.0)
+    plant.begin(78, 100)
+    wait(plant, plant.connection.connected, 2.0)
     assert follow(plant, 0.1, U) is None
 
 
 def test_example_takes_other_speeds_with_any_speed(trailer, program):
     with rigged(trailer, program, "--any-speed") as rig:
         plant = connect(rig.plant(lockstep=False, speed=2.0))
-        assert plant.link_fault() is None
+        assert plant.connection.fault() is None
 
 
 # where it is met

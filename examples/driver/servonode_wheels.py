@@ -113,7 +113,7 @@ def _open(context: DriverContext) -> Plant:
     if context.machine.description.input_names != WHEELS:
         raise BusError(f"driver wheels moves {', '.join(WHEELS)}; use the machine diff_drive_trailer")
     link = WheelsLink(keys.host, keys.port)
-    return DevicePlant(context.machine, link, context.terms, context.clock, context.plausible)
+    return DevicePlant(context, link)
 
 
 DRIVER = Driver(

@@ -16,11 +16,8 @@ class Still:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._plant, name)
 
-    def advance(self, steps: int) -> None:
+    def advance(self, steps: int, watched: bool = False) -> None:  # noqa: ARG002
         self._plant.k += steps
-
-    def advance_watched(self, steps: int) -> None:
-        self.advance(steps)
 
 
 def _open(context: DriverContext) -> Plant:

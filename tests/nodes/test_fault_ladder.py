@@ -112,12 +112,12 @@ def test_a_machine_without_safe_action_gets_zero_input(name: str, limp: ClosedLo
 def test_the_safe_action_follows_the_state_and_takes_energy_out(plain: ClosedLoop) -> None:
     bench = active(plain)
     bench.node.fault("estop", "it happened")
-    energies = [bench.node.plant.energy()]
+    energies = [bench.node.energy.present()]
     for _ in range(50):
         expected = bench.brake()
         bench.advance(1)
         assert bench.written[-1] == expected  # of the state at the beginning of the step
-        energies.append(bench.node.plant.energy())
+        energies.append(bench.node.energy.present())
     assert all(after < before for before, after in pairwise(energies))
 
 
@@ -322,7 +322,7 @@ def test_a_machine_that_started_at_rest_and_is_at_rest_again_stays_under_its_saf
     chosen = ("run.duration=30", "plant.safety.safe_time=100", "plant.initial.x_dot=0", "plant.initial.y_dot=0")
     bench = driven(puck(folder, *chosen, "plant.publish_every=10", mode="lockstep"), (50, says("estop")))
     assert [each.name for each in bench.node.faults] == ["estop"]
-    assert bench.node.plant.energy() < 1e-20
+    assert bench.node.energy.present() < 1e-20
     assert bench.node.plant.k == bench.node.grid.steps
 
 

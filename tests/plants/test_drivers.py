@@ -6,35 +6,34 @@ Time is a number in these tests, so they neither sleep nor depend on how busy th
 import math
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 from msgspec import structs
+from msgspec.structs import asdict
 
 from servonode.bus import Applied, ExternalLink, Message, Setup, State, Status, decode
 from servonode.bus.codec import encode_frames
 from servonode.bus.interfaces import BOUND, Intake
 from servonode.bus.link import MACHINE_TOPICS
 from servonode.mechanics.machine import Machine
+from servonode.nodes.energy_account import EnergyAccount
 from servonode.plants import load_machine
 from servonode.plants.drivers import DRIVERS
 from servonode.plants.drivers.device import DevicePlant
-from servonode.plants.drivers.driver import DriverContext, Stated
+from servonode.plants.drivers.driver import DriverContext
 from servonode.plants.drivers.impairments import both_ways
 from servonode.plants.drivers.link_keys import Impairments
 from servonode.plants.drivers.loopback_link import LoopbackLink
-from servonode.plants.drivers.simulated_device import Workings
-from servonode.plants.drivers.terms import Terms, terms_of
-from servonode.plants.effects import ActuatorEffects, SensorEffects
 from servonode.plants.plausible import Plausible, StateLimits
 from servonode.plants.simulated import SimulatedPlant
+from tests.helpers.plants import context, exact_sensor, free_drives
 
 MS = 10**6  # ns
 STEP_NS = MS
 U = np.array([0.02, 0.03])
-FREE = ActuatorEffects((np.inf,) * 2, (np.inf,) * 2, *((0.0,) * 2,) * 4)
-SEES_ALL = SensorEffects(*((0.0,) * 8,) * 3, delay=0.0, drop=0.0)
-WORKINGS = Workings("rk4", FREE, SEES_ALL)
+FREE, SEES_ALL = free_drives(2), exact_sensor(8)
 
 
 class Clock:
@@ -106,13 +105,9 @@ def state(**changes) -> State:
     return State(**{**GOOD, **changes})
 
 
-def terms(machine: Machine, **changes) -> Terms:
+def terms(machine: Machine, **changes) -> DriverContext:
     start = machine.state({"V": 0.4, "phi": 0.3, "Omega": 0.1})
-    made = terms_of(
-        machine, start, np.array([0.5, np.inf]), lockstep=False, step_ns=STEP_NS, period=0.01, speed=1.0,
-        timeout=0.03, state_timeout=0.05,
-    )  # fmt: skip
-    return replace(made, **changes)
+    return context(machine, start, (0.5, np.inf), **{"timeout": 0.03, "state_timeout": 0.05} | changes)
 
 
 class Rig:
@@ -120,13 +115,13 @@ class Rig:
 
     def __init__(self, machine: Machine, **changes) -> None:
         self.clock, self.wire = Clock(), Wire()
-        self.plant = DevicePlant(machine, self.wire, terms(machine, **changes), self.clock)
+        self.plant = DevicePlant(terms(machine, clock=self.clock, **changes), self.wire)
         self.info = self.plant.open()
 
     def connect(self, **changes) -> "Rig":
-        self.plant.connect(77, changes.get("k", 0))
+        self.plant.begin(77, changes.get("k", 0))
         self.wire.says("state", state(**changes))
-        assert self.plant.connected()
+        assert self.plant.connection.connected()
         return self
 
     def pass_ms(self, ms: int) -> None:
@@ -158,8 +153,8 @@ def test_opening_tells_what_is_known_of_the_machine_and_sends_nothing(rig):
 
 
 def test_the_setup_says_all_that_a_machine_must_know(rig, trailer):
-    rig.plant.connect(77, 3000)
-    assert not rig.plant.connected()
+    rig.plant.begin(77, 3000)
+    assert not rig.plant.connection.connected()
     setup = rig.wire.newest(Setup)
     assert isinstance(setup, Setup)
     assert (setup.run, setup.k, setup.t, setup.node) == (77, 3000, 3.0, "plant")
@@ -171,56 +166,56 @@ def test_the_setup_says_all_that_a_machine_must_know(rig, trailer):
 
 
 def test_the_setup_is_sent_again_each_100_ms_until_a_state_of_this_run_comes(rig):
-    rig.plant.connect(77, 0)
-    assert rig.plant.due() == rig.clock.now + 100 * MS
+    rig.plant.begin(77, 0)
+    assert rig.plant.connection.due() == rig.clock.now + 100 * MS
     for tenth in range(5):
         assert rig.wire.count(Setup) == tenth + 1
         rig.clock.sleep(99)
-        assert not rig.plant.connected()
+        assert not rig.plant.connection.connected()
         assert rig.wire.count(Setup) == tenth + 1
         rig.clock.sleep(1)
-        assert not rig.plant.connected()
+        assert not rig.plant.connection.connected()
     assert len({each.seq for each in rig.wire.sent}) == 6
     rig.wire.says("state", state())
-    assert rig.plant.connected()
+    assert rig.plant.connection.connected()
     assert rig.plant.x[:-1].tolist() == list(STATE.values())
     assert math.isnan(rig.plant.x[-1])
-    assert rig.plant.due() is None
+    assert rig.plant.connection.due() is None
     rig.clock.sleep(1000)
-    assert rig.plant.connected()
+    assert rig.plant.connection.connected()
     assert rig.wire.count(Setup) == 6
 
 
 def test_a_handshake_that_takes_long_renews_the_link(rig):
-    rig.plant.connect(77, 0)
+    rig.plant.begin(77, 0)
     for _ in range(20):
         rig.clock.sleep(100)
-        assert not rig.plant.connected()
+        assert not rig.plant.connection.connected()
     assert rig.wire.life == ["open", "renew", "renew"]
-    assert rig.plant.no_answer_reason() == "no machine is connected; start it with the same two addresses"
+    assert rig.plant.connection.no_answer_reason() == "no machine is connected; start it with the same two addresses"
 
 
 def test_only_a_state_of_this_run_and_of_this_machine_is_an_answer(rig):
-    rig.plant.connect(77, 0)
+    rig.plant.begin(77, 0)
     rig.wire.says("state", state(run=78))
     rig.wire.says("state", state(state={"X": 1.0}))
-    assert not rig.plant.connected()
+    assert not rig.plant.connection.connected()
     assert rig.plant.counts == {"refused_run": 1, "refused_shape": 1}
-    assert rig.plant.no_answer_reason().endswith("(2 messages refused: run 1, shape 1)")
+    assert rig.plant.connection.no_answer_reason().endswith("(2 messages refused: run 1, shape 1)")
 
 
 def test_a_machine_that_cannot_take_part_says_so_and_that_is_a_fault(rig):
-    rig.plant.connect(77, 0)
+    rig.plant.begin(77, 0)
     report = {"lifecycle": "fault", "fault": "my inputs are L, R", "counts": {}, "values": {}}
     header = {name: GOOD[name] for name in ("t", "seq", "k", "mono", "node", "src")}
     rig.wire.says("status", Status(**header, run=76, **report))
-    assert not rig.plant.connected()
-    assert rig.plant.link_fault() is None
+    assert not rig.plant.connection.connected()
+    assert rig.plant.connection.fault() is None
     rig.wire.says("status", Status(**header, run=77, **report))
-    assert not rig.plant.connected()
-    assert rig.plant.link_fault() == ("device", "the machine reports: my inputs are L, R")
+    assert not rig.plant.connection.connected()
+    assert rig.plant.connection.fault() == ("device", "the machine reports: my inputs are L, R")
     rig.connect()
-    assert rig.plant.link_fault() is None
+    assert rig.plant.connection.fault() is None
 
 
 def test_what_else_the_machine_measures_is_kept_as_it_said_last(rig):
@@ -246,20 +241,20 @@ def test_what_else_the_machine_measures_is_kept_as_it_said_last(rig):
     ids=["spaces", "escapes", "long", "nan", "many"],
 )
 def test_more_than_a_few_numbers_with_plain_names_refuses_the_state(rig, extra, reason):
-    rig.plant.connect(77, 0)
+    rig.plant.begin(77, 0)
     rig.wire.says("state", state(extra=extra))
-    assert not rig.plant.connected()
+    assert not rig.plant.connection.connected()
     assert rig.plant.counts == {f"refused_{reason}": 1}
 
 
 def test_a_new_run_forgets_the_states_of_the_one_before(rig):
     rig.connect()
-    rig.plant.connect(78, 500)
+    rig.plant.begin(78, 500)
     rig.wire.says("state", state(seq=1))  # sent before the machine knew of this run: nothing to count
-    assert not rig.plant.connected()
+    assert not rig.plant.connection.connected()
     assert not rig.plant.counts
     rig.wire.says("state", state(run=78, seq=0, k=500, src=10, state={**STATE, "X": 3.0}))
-    assert rig.plant.connected()
+    assert rig.plant.connection.connected()
     assert (rig.plant.k, rig.plant.t, rig.plant.x[0]) == (500, 0.5, 3.0)
     rig.wire.says("state", state(seq=2))  # now it is
     rig.pass_ms(1)
@@ -289,7 +284,7 @@ def test_the_newest_state_is_read_under_our_own_stamp(rig):
     rig.pass_ms(5)
     reading = rig.plant.read()
     assert (reading.k, reading.t, reading.state[0]) == (5, 0.005, 1.6)
-    assert rig.plant.arrived()
+    assert rig.plant.connection.arrived()
     assert rig.plant.finite
     assert not rig.plant.drops()
 
@@ -299,15 +294,15 @@ def test_a_plant_that_waits_to_be_armed_keeps_up_with_the_machine(rig):
     for i in range(100):
         rig.clock.sleep(10)
         rig.wire.says("state", state(seq=i + 1, k=10 * (i + 1), state={**STATE, "X": float(i)}))
-        assert rig.plant.arrived()
+        assert rig.plant.connection.arrived()
         assert rig.plant.x[0] == i
     assert rig.plant.k == 0
-    assert rig.plant.link_fault() is None
+    assert rig.plant.connection.fault() is None
 
 
 def test_the_energy_is_that_of_the_measured_state(rig, trailer):
     rig.connect()
-    assert rig.plant.energy() == trailer.energy(0.0, np.array([*STATE.values(), 0.0])) > 0
+    assert EnergyAccount(rig.plant, trailer).present() == trailer.energy(0.0, np.array([*STATE.values(), 0.0])) > 0
 
 
 @pytest.mark.parametrize(
@@ -334,7 +329,7 @@ def test_a_state_that_cannot_be_is_refused_by_reason_and_soon_missed(rig, change
     for i in range(51):
         rig.wire.says("state", state(**{"seq": i + 1, "state": {**STATE, "X": 9.0}, **changes}))
         rig.pass_ms(1)
-        fault = rig.plant.link_fault()
+        fault = rig.plant.connection.fault()
         assert (fault is None) == (i < 50)
     assert rig.plant.x[:-1].tolist() == before[:-1]
     assert rig.plant.counts == {reason: 51}
@@ -352,28 +347,28 @@ def test_bytes_that_are_no_message_are_refused_by_reason_too(rig, rng):
     counts = rig.plant.counts
     assert counts["refused_topic"] == 60
     assert sum(counts.values()) == 120
-    assert rig.plant.link_fault()[0] == "stale_state"
+    assert rig.plant.connection.fault()[0] == "stale_state"
 
 
 def test_the_fault_is_gone_with_the_next_good_state_and_counts_from_there(rig):
     rig.connect()
     rig.wire.says("state", state(run=5))
     rig.pass_ms(60)
-    assert "(1 messages refused: run 1)" in rig.plant.link_fault()[1]
+    assert "(1 messages refused: run 1)" in rig.plant.connection.fault()[1]
     rig.wire.says("state", state(seq=1, k=60))
-    assert rig.plant.link_fault() is None  # what waits is looked at before anything is judged
+    assert rig.plant.connection.fault() is None  # what waits is looked at before anything is judged
     rig.pass_ms(60)
-    assert "refused" not in rig.plant.link_fault()[1]
+    assert "refused" not in rig.plant.connection.fault()[1]
 
 
 def test_a_stall_of_our_own_begins_the_wait_afresh(rig):
     rig.connect()
     rig.plant.write(U)
     rig.clock.sleep(500)
-    rig.plant.restart_timeouts(rig.clock.now)
-    assert rig.plant.link_fault() is None
+    rig.plant.connection.restart_timeouts(rig.clock.now)
+    assert rig.plant.connection.fault() is None
     rig.pass_ms(51)
-    assert rig.plant.link_fault()[0] == "stale_state"
+    assert rig.plant.connection.fault()[0] == "stale_state"
 
 
 def test_inputs_that_the_machine_does_not_take_are_a_fault_though_its_states_come(rig):
@@ -382,13 +377,13 @@ def test_inputs_that_the_machine_does_not_take_are_a_fault_though_its_states_com
         rig.plant.write(U)
         rig.wire.says("state", state(seq=i + 1, k=i + 1, applied_seq=min(i, 100)))
         rig.pass_ms(1)
-        fault = rig.plant.link_fault()
+        fault = rig.plant.connection.fault()
         assert (fault is None) == (i < 151)  # number 101 was sent at 101 ms, and now it is i + 1
     assert fault[0] == "stale_applied"
     assert "has taken no input sent in the last 99 ms" in fault[1]
     rig.wire.says("state", state(seq=300, k=201, applied_seq=199))
     rig.pass_ms(1)
-    assert rig.plant.link_fault() is None
+    assert rig.plant.connection.fault() is None
 
 
 def test_a_machine_whose_answers_are_late_but_steady_is_no_fault(rig):
@@ -397,7 +392,7 @@ def test_a_machine_whose_answers_are_late_but_steady_is_no_fault(rig):
         rig.plant.write(U)
         rig.wire.says("state", state(seq=i + 1, k=i + 1, applied_seq=max(i - 40, -1)))
         rig.pass_ms(1)
-        assert rig.plant.link_fault() is None
+        assert rig.plant.connection.fault() is None
 
 
 # how old a reading is, by the machine's own step stamps
@@ -427,12 +422,12 @@ def test_a_reading_that_has_waited_on_the_way_is_old_when_it_comes(rig):
     rig.wire.says("state", late[0])  # measured when step 60 was due, which is 40 ms ago
     rig.pass_ms(1)
     assert rig.plant.read().age == pytest.approx(0.040, abs=0.001)  # the drift that is allowed for
-    assert rig.plant.link_fault() is None
+    assert rig.plant.connection.fault() is None
     for each in late[1:3]:
         rig.pass_ms(6)  # each 6 ms one step of 1 ms: the queue grows
         rig.wire.says("state", each)
     rig.pass_ms(1)
-    name, text = rig.plant.link_fault()
+    name, text = rig.plant.connection.fault()
     assert name == "stale_state"
     assert "ms old by the machine's own step stamps, although states come" in text
 
@@ -454,7 +449,7 @@ def test_the_same_step_once_more_is_no_fresh_reading(rig):
     for i in range(51):
         rig.wire.says("state", state(seq=i + 1, k=0))
         rig.pass_ms(1)
-    assert rig.plant.link_fault()[0] == "stale_state"
+    assert rig.plant.connection.fault()[0] == "stale_state"
 
 
 @pytest.mark.parametrize(("drift", "fault"), [(-0.02, None), (0.0, None), (0.009, None), (0.05, "stale_state")])
@@ -465,7 +460,7 @@ def test_a_clock_that_drifts_slowly_is_followed(rig, drift, fault):
         echo = newest.seq if isinstance(newest, Applied) else -1
         rig.wire.says("state", state(seq=i, k=int(i * (1 - drift)), applied_seq=echo))
         rig.pass_ms(1)
-    found = rig.plant.link_fault()
+    found = rig.plant.connection.fault()
     assert (found and found[0]) == fault
 
 
@@ -481,9 +476,9 @@ def test_a_machine_that_floods_is_told_from_a_queue_after_a_stall(rig):
         for j in range(100):
             rig.wire.says("state", state(seq=3000 + 100 * i + j, k=2001 + i))
         rig.pass_ms(1)
-    assert rig.plant.link_fault()[0] == "flooding"
+    assert rig.plant.connection.fault()[0] == "flooding"
     rig.connect(run=77, seq=90_000, k=0)
-    assert rig.plant.link_fault() is None
+    assert rig.plant.connection.fault() is None
 
 
 # which readings are believed
@@ -494,10 +489,8 @@ def judged(trailer, **limits):
         key: tuple(limits.get(key, {}).get(name, np.inf) for name in STATE) for key in ("value", "rate")
     }  # fmt: skip
     rig = Rig(trailer)
-    rig.plant = DevicePlant(
-        trailer, rig.wire, terms(trailer, frozen_time=0.1), rig.clock,
-        Plausible(StateLimits(tuple(STATE), **made), 0.01),
-    )  # fmt: skip
+    plausible = Plausible(StateLimits(tuple(STATE), **made), 0.01)
+    rig.plant = DevicePlant(terms(trailer, frozen_time=0.1, clock=rig.clock, plausible=plausible), rig.wire)
     rig.plant.open()
     return rig.connect()
 
@@ -507,17 +500,17 @@ def test_a_reading_beyond_its_limit_is_a_fault_and_not_taken(trailer, value):
     rig = judged(trailer, value={"V": 1.0})
     rig.wire.says("state", state(seq=1, k=1, state={**STATE, "V": 1.0}))
     rig.pass_ms(1)
-    assert rig.plant.link_fault() is None
+    assert rig.plant.connection.fault() is None
     rig.wire.says("state", state(seq=2, k=2, state={**STATE, "V": value}))
     rig.wire.says("state", state(seq=3, k=3, state={**STATE, "V": 0.5}))  # a good one does not make up for it
     rig.pass_ms(1)
-    name, text = rig.plant.link_fault()
+    name, text = rig.plant.connection.fault()
     assert name == "implausible_state"
     assert f"V = {value:g} is beyond 1" in text
     assert rig.plant.x[4] == 1.0
     assert rig.plant.counts == {"refused_implausible": 2}
     rig.connect(seq=4, k=3)
-    assert rig.plant.link_fault() is None
+    assert rig.plant.connection.fault() is None
 
 
 def test_a_reading_that_jumps_is_a_fault_unless_time_has_passed(trailer):
@@ -528,7 +521,7 @@ def test_a_reading_that_jumps_is_a_fault_unless_time_has_passed(trailer):
         assert rig.plant.distrust is None
     rig.wire.says("state", state(seq=103, k=103, state={**STATE, "psi": 9.0 - 2 * math.pi}))
     rig.pass_ms(1)
-    name, text = rig.plant.link_fault()
+    name, text = rig.plant.connection.fault()
     assert name == "implausible_state"
     assert "psi jumped from 9 to 2.7" in text
     assert "is an angle wrapped?" in text
@@ -536,10 +529,10 @@ def test_a_reading_that_jumps_is_a_fault_unless_time_has_passed(trailer):
 
 def test_an_absurd_first_reading_is_a_fault_of_the_handshake(trailer):
     rig = judged(trailer, value={"V": 1.0})
-    rig.plant.connect(78, 0)
+    rig.plant.begin(78, 0)
     rig.wire.says("state", state(run=78, state={**STATE, "V": 5.0}))
-    assert not rig.plant.connected()
-    assert rig.plant.link_fault()[0] == "implausible_state"
+    assert not rig.plant.connection.connected()
+    assert rig.plant.connection.fault()[0] == "implausible_state"
 
 
 @pytest.mark.parametrize(("push", "moves"), [(U, False), (0 * U, False), (U, True)])
@@ -622,10 +615,10 @@ def test_in_lockstep_the_input_goes_with_the_steps_it_is_for(lockstep):
     lockstep.plant.advance(10)
     sent = lockstep.wire.newest(Applied)
     assert (sent.input, sent.k, sent.until) == ({"U1": 0.02, "U2": 0.03}, 0, 10)
-    assert not lockstep.plant.arrived()
+    assert not lockstep.plant.connection.arrived()
     assert lockstep.plant.k == 0
     lockstep.wire.says("state", state(seq=1, k=10, applied_seq=0, state={**STATE, "X": 1.1}))
-    assert lockstep.plant.arrived()
+    assert lockstep.plant.connection.arrived()
     assert (lockstep.plant.k, lockstep.plant.x[0]) == (10, 1.1)
 
 
@@ -634,14 +627,14 @@ def test_in_lockstep_what_is_not_answered_is_sent_again_as_the_same_message(lock
     lockstep.plant.write(U)
     lockstep.plant.advance(10)
     for _ in range(3):
-        assert lockstep.plant.due() == lockstep.clock.now + 100 * MS
+        assert lockstep.plant.connection.due() == lockstep.clock.now + 100 * MS
         lockstep.clock.sleep(100)
-        assert not lockstep.plant.arrived()
+        assert not lockstep.plant.connection.arrived()
     sent = [each for each in lockstep.wire.sent if isinstance(each, Applied)]
     assert len(sent) == 4
     assert len(set(map(repr, sent))) == 1
     assert lockstep.plant.counts == {"resent": 3}
-    assert lockstep.plant.link_fault() is None  # how long to wait is the plant node's to say
+    assert lockstep.plant.connection.fault() is None  # how long to wait is the plant node's to say
 
 
 def test_in_lockstep_only_the_state_of_the_step_asked_for_is_the_answer(lockstep):
@@ -650,11 +643,11 @@ def test_in_lockstep_only_the_state_of_the_step_asked_for_is_the_answer(lockstep
     lockstep.wire.says("state", state(seq=1, k=0, state={**STATE, "X": 7.0}))  # once more the state before
     lockstep.wire.says("state", state(seq=2, k=9))
     lockstep.wire.says("state", state(seq=3, k=11))
-    assert not lockstep.plant.arrived()
+    assert not lockstep.plant.connection.arrived()
     assert lockstep.plant.x[0] == 1.0
     assert lockstep.plant.counts == {"refused_step": 2}
     lockstep.wire.says("state", state(seq=4, k=10))
-    assert lockstep.plant.arrived()
+    assert lockstep.plant.connection.arrived()
 
 
 # the loopback machine
@@ -663,28 +656,30 @@ def test_in_lockstep_only_the_state_of_the_step_asked_for_is_the_answer(lockstep
 class Loop:
     """A loopback plant on a clock of its own."""
 
-    def __init__(self, machine, impairments=None, workings=WORKINGS, seed=3, **changes) -> None:
+    def __init__(self, machine, impairments=None, effects=(FREE, SEES_ALL), noise_seed=0, seed=3, **changes) -> None:
         self.clock = Clock()
-        link = LoopbackLink(machine, workings, impairments or Impairments(), seed, self.clock)
-        self.plant = DevicePlant(machine, link, terms(machine, **changes), self.clock)
+        given = {"link": asdict(impairments or Impairments()), "seed": seed, "clock": self.clock}
+        context = terms(machine, simulated_machine=partial(moved, effects=effects, seed=noise_seed), **given | changes)
+        link = LoopbackLink(context)
+        self.plant = DevicePlant(context, link)
         self.device = link.device
         self.plant.open()
 
     def connect(self, run=77, k=0) -> "Loop":
-        self.plant.connect(run, k)
-        self.wait(self.plant.connected)
+        self.plant.begin(run, k)
+        self.wait(self.plant.connection.connected)
         return self
 
     def wait(self, done) -> None:
         """Let time pass from event to event."""
         begin = self.clock.now
         while not done():
-            assert self.clock.now < begin + 20000 * MS, self.plant.no_answer_reason()
-            self.clock.now = max(self.plant.due(), self.clock.now)
+            assert self.clock.now < begin + 20000 * MS, self.plant.connection.no_answer_reason()
+            self.clock.now = max(self.plant.connection.due(), self.clock.now)
 
     def go(self, steps=10) -> None:
         self.plant.advance(steps)
-        self.wait(self.plant.arrived)
+        self.wait(self.plant.connection.arrived)
 
     def pass_ms(self, ms: int, write=None) -> tuple[str, str] | None:
         """Real time passes, up to the first fault, which is returned."""
@@ -693,16 +688,17 @@ class Loop:
             self.plant.advance(1)
             if write is not None:
                 self.plant.write(write)
-            if fault := self.plant.link_fault():
+            if fault := self.plant.connection.fault():
                 return fault
         return None
 
 
-def simulated(machine, workings=WORKINGS) -> SimulatedPlant:
-    start = machine.state({"V": 0.4, "phi": 0.3, "Omega": 0.1})
-    return SimulatedPlant(
-        machine, start, STEP_NS, workings.integrator, workings.actuator, workings.sensor, workings.seed
-    )
+def moved(machine, start, step_ns, effects=(FREE, SEES_ALL), seed=0) -> SimulatedPlant:
+    return SimulatedPlant(machine, start, step_ns, "rk4", *effects, seed)
+
+
+def simulated(machine, actuator=FREE) -> SimulatedPlant:
+    return moved(machine, machine.state({"V": 0.4, "phi": 0.3, "Omega": 0.1}), STEP_NS, (actuator, SEES_ALL))
 
 
 HARD = Impairments(delay=0.002, jitter=0.01, loss=0.1, duplicate=0.2, reorder=0.1)
@@ -712,8 +708,8 @@ SLOW_DRIVES = replace(FREE, limit=(0.025,) * 2, lag=(0.02,) * 2, delay=(0.003,) 
 @pytest.mark.parametrize("impairments", [Impairments(), HARD], ids=["ideal", "hard"])
 @pytest.mark.parametrize("actuator", [FREE, SLOW_DRIVES], ids=["free", "slow"])
 def test_in_lockstep_a_loopback_moves_as_the_simulated_plant_bit_for_bit(trailer, impairments, actuator):
-    workings = replace(WORKINGS, actuator=actuator)
-    loop, reference = Loop(trailer, impairments, workings, lockstep=True).connect(), simulated(trailer, workings)
+    loop = Loop(trailer, impairments, (actuator, SEES_ALL), lockstep=True).connect()
+    reference = simulated(trailer, actuator)
     for i in range(100):
         u = U * math.sin(0.1 * i)
         for plant in (loop.plant, reference):
@@ -742,7 +738,9 @@ def test_a_hard_link_in_lockstep_repeats_exactly_from_its_seed(trailer):
 
 def test_parameters_and_start_come_with_the_setup(trailer):
     heavy = trailer.with_parameters({"m1": 40.0, "I1": 7.0})
-    loop = Loop(trailer, lockstep=True, parameters=dict(heavy.parameters)).connect()
+    loop = Loop(trailer, lockstep=True)
+    loop.plant._handshake.context = replace(loop.plant._context, machine=heavy)
+    loop.connect()
     reference = simulated(heavy)
     loop.plant.write(U)
     reference.write(U)
@@ -776,11 +774,12 @@ def test_a_run_that_begins_later_finds_the_machine_where_it_was(trailer):
 )
 def test_a_machine_that_does_not_fit_refuses_to_take_part(trailer, changes, says):
     loop = Loop(trailer)
-    loop.plant._handshake.terms = replace(loop.plant.terms, **changes)
-    loop.plant.connect(77, 0)
+    link, send = loop.plant._link, loop.plant._link.send
+    link.send = lambda topic, message: send(topic, structs.replace(message, **changes))
+    loop.plant.begin(77, 0)
     loop.clock.sleep(1)
-    assert not loop.plant.connected()
-    name, text = loop.plant.link_fault()
+    assert not loop.plant.connection.connected()
+    name, text = loop.plant.connection.fault()
     assert name == "device"
     assert says in text
 
@@ -789,8 +788,8 @@ def test_a_motion_that_escapes_is_reported_by_the_machine(trailer):
     loop = Loop(trailer, lockstep=True).connect()
     loop.plant.write(np.array([1e300, -1e300]))
     loop.plant.advance(1000)
-    assert not loop.plant.arrived()
-    assert loop.plant.link_fault() == ("device", "the machine reports: its state is no longer finite")
+    assert not loop.plant.connection.arrived()
+    assert loop.plant.connection.fault() == ("device", "the machine reports: its state is no longer finite")
 
 
 @pytest.mark.parametrize("speed", [0.5, 1.0, 6.0])
@@ -807,7 +806,7 @@ def test_in_real_time_the_machine_runs_on_its_own_clock(trailer, speed):
 
 def test_a_loopback_publishes_each_step_but_at_most_each_ms_and_each_period_at_least(trailer):
     for speed, period, every in ((1.0, 0.01, 1), (6.0, 0.01, 6), (100.0, 0.01, 10), (0.1, 0.01, 1), (100.0, 0.0, 100)):
-        loop = Loop(trailer, speed=speed, period=period).connect()
+        loop = Loop(trailer, speed=speed, period_s=period).connect()
         assert loop.device._going.every == every
 
 
@@ -831,7 +830,7 @@ def test_a_cut_towards_the_machine_is_stale_applied_and_heals(trailer):
     assert loop.clock.now - loop.plant._link._to.origin == pytest.approx(151 * MS, abs=2 * MS)
     for _ in range(200):
         loop.pass_ms(1, U)
-    assert loop.plant.link_fault() is None
+    assert loop.plant.connection.fault() is None
     assert loop.device.plant.output.tolist() == U.tolist()
 
 
@@ -915,8 +914,8 @@ def test_after_a_long_stall_no_more_states_wait_than_a_queue_holds(trailer):
 
 def test_sensor_and_drives_of_the_launch_file_act_in_the_machine(trailer):
     sensor = replace(SEES_ALL, noise=(0.01,) * 8, drop=0.2)
-    loop = Loop(trailer, workings=Workings("rk4", SLOW_DRIVES, sensor, seed=5), lockstep=True).connect()
-    exact = simulated(trailer, replace(WORKINGS, actuator=SLOW_DRIVES))
+    loop = Loop(trailer, effects=(SLOW_DRIVES, sensor), noise_seed=5, lockstep=True).connect()
+    exact = simulated(trailer, SLOW_DRIVES)
     errors = []
     for _ in range(100):
         for plant in (loop.plant, exact):
@@ -992,39 +991,25 @@ def test_a_full_queue_takes_no_more():
 
 @pytest.mark.parametrize(("name", "kind"), [("loopback", LoopbackLink), ("external", ExternalLink)])
 def test_a_driver_makes_a_plant_behind_its_link_that_opens_nothing_yet(trailer, name, kind):
-    context = DriverContext(
-        trailer, SimulatedPlant, terms(trailer), WORKINGS, None, Stated(False, 1.0, {}, {}),
-        ("tcp://127.0.0.1:1", "tcp://127.0.0.1:2"), Clock(),
-    )  # fmt: skip
-    plant = DRIVERS[name].open(context)
+    plant = DRIVERS[name].open(terms(trailer, addresses=("tcp://127.0.0.1:1", "tcp://127.0.0.1:2")))
     assert isinstance(plant, DevicePlant)
     assert isinstance(plant._link, kind)
-    assert plant.fds == ()
+    assert plant.connection.fds == ()
     plant.close()
 
 
 def test_a_machine_with_vectors_in_its_state_travels_too():
     sphero = load_machine("pendulum_sphero", {}, {})
     start = sphero.state({})
-    made = terms_of(
-        sphero, start, np.full(sphero.n_inputs, np.inf), lockstep=True, step_ns=STEP_NS, period=0.01, speed=1.0,
-        timeout=0.03, state_timeout=0.05,
-    )  # fmt: skip
-    n, m = sphero.n_state, sphero.n_inputs
-    workings = Workings(
-        "rk4",
-        ActuatorEffects((np.inf,) * m, (np.inf,) * m, *((0.0,) * m,) * 4),
-        SensorEffects(*((0.0,) * n,) * 3, delay=0.0, drop=0.0),
-    )
-    clock = Clock()
-    plant = DevicePlant(sphero, LoopbackLink(sphero, workings, Impairments(), 0, clock), made, clock)
+    made, m = context(sphero, start, lockstep=True, clock=Clock()), sphero.n_inputs
+    plant = DevicePlant(made, LoopbackLink(made))
     plant.open()
-    plant.connect(1, 0)
-    assert plant.connected()
+    plant.begin(1, 0)
+    assert plant.connection.connected()
     plant.write(np.full(m, 0.01))
     plant.advance(100)
-    assert plant.arrived()
-    reference = SimulatedPlant(sphero, start, STEP_NS, "rk4", workings.actuator, workings.sensor, 0)
+    assert plant.connection.arrived()
+    reference = made.simulation()
     reference.write(np.full(m, 0.01))
     reference.advance(100)
     assert plant.x[:-1].tolist() == reference.x[:-1].tolist()

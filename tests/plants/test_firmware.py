@@ -28,12 +28,13 @@ from servonode.nodes.driver import driven_plant
 from servonode.plants.drivers import cobs, packets, serial_transport
 from servonode.plants.drivers.device import DevicePlant
 from servonode.plants.drivers.frozen import Frozen
+from servonode.plants.drivers.handshake import setup_terms
 from servonode.plants.drivers.packet_link import RESOLUTION, PacketLink
 from servonode.plants.drivers.safe_map import safe_map, safe_remarks
 from servonode.plants.drivers.serial_transport import SerialTransport, port_problem
-from servonode.plants.drivers.terms import terms_of
 from servonode.plants.drivers.udp_transport import UdpTransport
 from tests.helpers.firmware import Firmware, built, free_udp_port
+from tests.helpers.plants import context
 
 LAUNCH = "trailer_pursuit_udp"
 WAIT_S = 10.0
@@ -62,7 +63,7 @@ def until(plant: DevicePlant, holds: Callable[[], bool]) -> None:
     """Wait, within bounds, until this holds."""
     limit = time.monotonic() + WAIT_S
     while not holds():
-        assert time.monotonic() < limit, plant.no_answer_reason()
+        assert time.monotonic() < limit, plant.connection.no_answer_reason()
         time.sleep(0.0005)
 
 
@@ -77,8 +78,8 @@ def test_in_lockstep_the_robot_moves_as_ours_to_rounding(kind: str, tmp_path: Pa
         assert isinstance(plant, DevicePlant)
         plant.open()
         try:
-            plant.connect(4242, 0)
-            until(plant, plant.connected)
+            plant.begin(4242, 0)
+            until(plant, plant.connection.connected)
             largest, rng = np.abs(own.x[:-1]), np.random.default_rng(1)
             for _ in range(200):
                 inputs = rng.uniform(-0.1, 0.3, 2)
@@ -86,12 +87,12 @@ def test_in_lockstep_the_robot_moves_as_ours_to_rounding(kind: str, tmp_path: Pa
                 plant.write(inputs)
                 plant.advance(10)
                 own.advance(10)
-                until(plant, plant.arrived)
+                until(plant, plant.connection.arrived)
                 largest = np.maximum(largest, np.abs(own.x[:-1]))
                 assert plant.k == own.k
                 assert np.all(np.abs(plant.x[:-1] - own.x[:-1]) <= 2.0**-24 * largest + 1e-30)
             assert largest[0] > 0.1
-            assert plant.link_fault() is None
+            assert plant.connection.fault() is None
         finally:
             plant.close()
 
@@ -130,14 +131,8 @@ class Host:
         self.link.close()
 
     def setup(self, **changes: Any) -> None:
-        terms = terms_of(
-            self.loop.machine, self.loop.start, np.array([0.4, 0.4]), lockstep=False, step_ns=10**6, period=0.01,
-            speed=1.0, timeout=0.1, state_timeout=0.1,
-        )  # fmt: skip
-        values: dict[str, Any] = {
+        values = setup_terms(context(self.loop.machine, self.loop.start, (0.4, 0.4))) | {
             "t": 0.0, "seq": 0, "run": self.run, "k": 0, "mono": 0, "node": "plant", "src": self.run + 1,
-            "machine": terms.machine, "mode": "realtime", "step": 1e-3, "period": 0.01, "speed": 1.0, "timeout": 0.1,
-            "inputs": ["U1", "U2"], "limits": dict(terms.limits), "parameters": {}, "start": dict(terms.start),
         }  # fmt: skip
         self.link.send("setup", Setup(**(values | changes)))
 
@@ -248,12 +243,10 @@ def test_firmware_of_another_packet_version_is_a_fault_that_names_both(closed_lo
             return [changed + packets.crc_hqx(changed, 0xFFFF).to_bytes(2, "little")]
 
     link = PacketLink(Newer("127.0.0.1", free_udp_port()), closed_loop.machine, closed_loop.start)
-    terms = terms_of(closed_loop.machine, closed_loop.start, np.array([1.0, 1.0]), lockstep=False, step_ns=10**6,
-                     period=0.01, speed=1.0, timeout=0.1, state_timeout=0.1)  # fmt: skip
-    plant = DevicePlant(closed_loop.machine, link, terms)
-    plant.connect(4242, 0)
-    assert not plant.connected()
-    fault = plant.link_fault()
+    plant = DevicePlant(context(closed_loop.machine, closed_loop.start, (1.0, 1.0)), link)
+    plant.begin(4242, 0)
+    assert not plant.connection.connected()
+    fault = plant.connection.fault()
     assert fault is not None
     assert fault[0] == "device"
     assert "it speaks packets of version 2, and servonode of version 1; flash firmware" in fault[1]
@@ -307,14 +300,13 @@ def test_inputs_that_32_bits_cannot_hold_are_a_fault_and_are_not_sent(closed_loo
 
 
 def test_readings_that_32_bits_cannot_tell_apart_are_not_frozen(closed_loop: ClosedLoop) -> None:
-    terms = terms_of(closed_loop.machine, closed_loop.start, np.array([1.0, 1.0]), lockstep=False, step_ns=10**6,
-                     period=0.01, speed=1.0, timeout=0.1, state_timeout=0.1, frozen_time=0.5)  # fmt: skip
+    terms = context(closed_loop.machine, closed_loop.start, (1.0, 1.0), frozen_time=0.5)
     x = closed_loop.start.copy()
     x[0], x[4] = 2.0, 1e-8  # it moves by 5e-9 m, where 32 bits tell 2.4e-7 m
     state = State(t=1.0, seq=1, run=1, k=1000, mono=0, node="", src=1, state={}, input={}, control=False)
     inputs = np.array([1e-12, 1e-12])
     for resolution, frozen in ((0.0, True), (RESOLUTION, False)):
-        judge = Frozen(closed_loop.machine, replace(terms, resolution=resolution))
+        judge = Frozen(replace(terms, resolution=resolution))
         complaint = judge.complaint(state, x[:-1].tolist(), 0, x, inputs, 0)
         assert (complaint is not None) == frozen
 

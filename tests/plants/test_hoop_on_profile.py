@@ -744,7 +744,9 @@ def test_a_profile_too_curved_for_the_hoop_is_a_fault() -> None:
     assert machine.fault(0.0, x) is None
     wide = machine.with_parameters({"r": 0.35})
     y = Reduced(standard, wide.parameters).state((0.62, 0.0, 0.0))
-    assert wide.fault(0.0, state(y)) == "the profile is too curved for the hoop here (d <= 0)"
+    violated = wide.fault(0.0, state(y))
+    assert violated is not None
+    assert violated.text == "the profile is too curved for the hoop here (d <= 0)"
 
 
 def test_the_reactions_do_no_work_but_what_the_energy_row_gives_back(rng: np.random.Generator) -> None:

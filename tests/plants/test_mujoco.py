@@ -13,7 +13,7 @@ import servonode
 from servonode.closed_loop.launch_file import LaunchError
 from servonode.mechanics.machine import Machine
 from servonode.plants import packaged_machine
-from servonode.plants.drivers.driver import MotionContext, Stated
+from servonode.plants.drivers.driver import DriverContext, Stated
 from servonode.plants.drivers.mujoco import DRIVER, PhysicalMotion
 from servonode.plants.drivers.mujoco_keys import Contact
 from servonode.plants.physics.diff_drive_trailer import slip
@@ -39,7 +39,7 @@ def moved(name: str, initial: dict[str, float], parameters: Any = None, **keys: 
     start = machine.state(initial)
     stated = Stated(True, 1.0, {}, {}, mujoco=asdict(Contact(**keys)))
     assert DRIVER.motion is not None
-    motion = DRIVER.motion(MotionContext(machine, source, start, STEP_NS, stated))
+    motion = DRIVER.motion(DriverContext(machine, stated, start, STEP_NS, simulation=source.build, source=source))
     assert isinstance(motion, PhysicalMotion)
     return machine, motion, start.copy()
 

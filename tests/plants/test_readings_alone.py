@@ -2,7 +2,6 @@
 
 import math
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,9 +15,9 @@ from servonode.mechanics.description import packed
 from servonode.nodes.driver import driven_plant
 from servonode.plants.drivers.device import DevicePlant
 from servonode.plants.drivers.packet_link import RESOLUTION, PacketLink
-from servonode.plants.drivers.terms import terms_of
 from tests.helpers.extras import MUJOCO, NO_MUJOCO
 from tests.helpers.firmware import ESTIMATED
+from tests.helpers.plants import context
 
 SENSORS = ("encoder_left", "encoder_right", "gyroscope")
 STEPS = 10  # of the machine from message to message
@@ -84,13 +83,12 @@ class Board:
 def plant_on(board: Board) -> DevicePlant:
     """The plant of a machine on this link, in real time; its handshake has begun."""
     loop = board.loop
-    terms = terms_of(
-        loop.machine, loop.start, np.array(loop.safety.limits.value), lockstep=False, step_ns=MS, period=0.01,
-        speed=1.0, timeout=0.1, state_timeout=0.1, estimate=loop.device_estimate,
+    terms = context(
+        loop.machine, loop.start, loop.safety.limits.value, estimate=loop.device_estimate, resolution=RESOLUTION,
+        clock=lambda: board.now, plausible=loop.safety.plausible(own=True),
     )  # fmt: skip
-    terms = replace(terms, resolution=RESOLUTION)
-    plant = DevicePlant(loop.machine, board, terms, lambda: board.now, loop.safety.plausible(own=True))
-    plant.connect(4242, 0)
+    plant = DevicePlant(terms, board)
+    plant.begin(4242, 0)
     return plant
 
 
@@ -98,7 +96,7 @@ def believed(board: Board) -> DevicePlant:
     """The same after its first good message."""
     plant = plant_on(board)
     board.says()
-    assert plant.connected()
+    assert plant.connection.connected()
     return plant
 
 
@@ -109,7 +107,7 @@ def after(plant: DevicePlant, board: Board, messages: int, readings: Any = None,
         plant.advance(STEPS)
         if plant.distrust is not None:
             return plant.distrust
-    return plant.link_fault() or ("", "")
+    return plant.connection.fault() or ("", "")
 
 
 @pytest.mark.parametrize("gate", [(), ("estimator.gate=2.5",)], ids=["no gate", "gate"])
@@ -121,8 +119,8 @@ def test_a_plant_that_estimates_gives_the_very_bits_of_a_controller_that_does(ga
     estimator = loop.estimation.estimator()  # type: ignore[union-attr]
     assert isinstance(plant, DevicePlant)
     plant.open()
-    plant.connect(4242, 0)
-    assert plant.connected()
+    plant.begin(4242, 0)
+    assert plant.connection.connected()
     rng, u = np.random.default_rng(3), np.zeros(2)
     for k in range(0, 1000, 10):
         reading = plant.read()
@@ -137,7 +135,7 @@ def test_a_plant_that_estimates_gives_the_very_bits_of_a_controller_that_does(ga
         for each in (plant, own):
             each.write(u)
             each.advance(10)
-        while not plant.arrived():
+        while not plant.connection.arrived():
             pass
     assert estimator.counts["late_readings"] == 0
     assert bool(estimator.counts) == bool(gate)
@@ -149,10 +147,10 @@ def test_a_machine_is_not_known_before_each_of_its_sensors_has_been_read(loop: C
     board = Board(loop)
     plant = plant_on(board)
     board.says(lambda: board.readings("encoder_left", "gyroscope"))
-    assert not plant.connected()
-    assert plant.no_answer_reason() == "no reading of encoder_right has come yet"
+    assert not plant.connection.connected()
+    assert plant.connection.no_answer_reason() == "no reading of encoder_right has come yet"
     board.says(lambda: board.readings("encoder_right"))
-    assert plant.connected()
+    assert plant.connection.connected()
     assert plant.read().state == pytest.approx(loop.start[:-1], abs=0.01)
 
 
@@ -160,9 +158,9 @@ def test_an_estimate_that_knows_too_little_is_not_armed_and_later_a_fault() -> N
     loose = Board(resolved("estimator.std_limit={X = 0.0005}"))
     plant = plant_on(loose)
     loose.says()
-    assert not plant.connected()
+    assert not plant.connection.connected()
     assert "X is known to 0.001 alone (standard deviation), beyond its [estimator] std_limit of 0.0005" in (
-        plant.no_answer_reason()
+        plant.connection.no_answer_reason()
     )
 
 
@@ -214,8 +212,8 @@ def test_a_machine_whose_sensor_has_given_old_readings_alone_is_not_known(loop: 
     for k in range(70):
         old = {"gyroscope": [board.k - 490.0, 0.0]} if k >= 60 else {}
         board.says(board.readings("encoder_left", "encoder_right") | old)
-        assert not plant.connected()
-    assert "every reading of gyroscope for " in plant.no_answer_reason()
+        assert not plant.connection.connected()
+    assert "every reading of gyroscope for " in plant.connection.no_answer_reason()
 
 
 def test_a_stall_of_the_machine_is_no_silence_of_a_sensor(loop: ClosedLoop) -> None:
@@ -239,9 +237,9 @@ def test_a_late_reading_that_makes_the_filter_diverge_is_a_fault_and_the_estimat
     assert quality is not None
     assert list(quality.std.values()) == deviations
     assert np.isfinite([*quality.innovation.values(), *quality.consistency.values()]).all()
-    plant.connect(4243, board.k)
+    plant.begin(4243, board.k)
     board.says()
-    assert plant.connected()
+    assert plant.connection.connected()
     assert after(plant, board, 20) == ("", "")
     assert plant.x == pytest.approx(before, abs=0.01, nan_ok=True)
 
@@ -384,8 +382,8 @@ def test_counters_that_stand_elsewhere_are_never_known_behind_a_gate_either(off:
     plant = plant_on(board)
     for _ in range(1100):
         board.says(lambda: board.readings("gyroscope") | {name: [float(board.k), off] for name in SENSORS[:2]})
-        assert not plant.connected()
-    assert plant.no_answer_reason().startswith("the first reading of encoder_left is ")
+        assert not plant.connection.connected()
+    assert plant.connection.no_answer_reason().startswith("the first reading of encoder_left is ")
 
 
 def test_a_first_reading_that_is_an_outlier_refuses_no_machine_behind_a_gate() -> None:
@@ -394,17 +392,17 @@ def test_a_first_reading_that_is_an_outlier_refuses_no_machine_behind_a_gate() -
     board.says(lambda: board.readings() | {"encoder_left": [float(board.k), 40.0]})
     for _ in range(400):
         board.says()
-        if plant.connected():
+        if plant.connection.connected():
             break
-    assert plant.connected(), plant.no_answer_reason()
+    assert plant.connection.connected(), plant.connection.no_answer_reason()
 
 
 def test_a_robot_whose_counters_stand_elsewhere_than_the_file_says_is_refused(loop: ClosedLoop) -> None:
     board = Board(loop)
     plant = plant_on(board)
     board.says(lambda: board.readings("gyroscope") | {name: [float(board.k), 40.0] for name in SENSORS[:2]})
-    assert not plant.connected()
-    assert "the first reading of encoder_left" in plant.no_answer_reason()
+    assert not plant.connection.connected()
+    assert "the first reading of encoder_left" in plant.connection.no_answer_reason()
 
 
 def test_after_a_reset_the_estimate_goes_on_where_the_machine_has_been_moving_unseen(loop: ClosedLoop) -> None:
@@ -414,9 +412,9 @@ def test_after_a_reset_the_estimate_goes_on_where_the_machine_has_been_moving_un
     assert after(plant, board, 50) == ("", "")
     board.k += 2000  # two seconds in which nothing came
     board.now += 2000 * MS
-    plant.connect(4243, board.k)
+    plant.begin(4243, board.k)
     board.says()
-    assert plant.connected()
+    assert plant.connection.connected()
     assert after(plant, board, 30) == ("", "")
     assert plant.x[6] == pytest.approx(0.0, abs=0.01)
 
@@ -428,13 +426,13 @@ def test_what_is_found_by_the_first_readings_after_a_reset_is_no_jump() -> None:
     theta = board.readings("encoder_left")["encoder_left"][1]
     board.k += 3000  # three seconds in which nothing came: it has stopped at once
     board.now += 3000 * MS
-    plant.connect(4243, board.k)
+    plant.begin(4243, board.k)
     stopped = lambda: board.readings("gyroscope") | {each: [float(board.k), theta] for each in SENSORS[:2]}  # noqa: E731
     board.says({})
-    assert not plant.connected()
+    assert not plant.connection.connected()
     far = plant.x[0]
     assert after(plant, board, 10, stopped) == ("", "")
-    assert plant.connected()
+    assert plant.connection.connected()
     assert far - plant.x[0] > 1.0
     assert plant.x[4] == pytest.approx(0.0, abs=0.01)
 
@@ -442,11 +440,11 @@ def test_what_is_found_by_the_first_readings_after_a_reset_is_no_jump() -> None:
 def test_a_machine_that_has_started_anew_is_not_known(loop: ClosedLoop) -> None:
     board = Board(loop)
     plant = believed(board)
-    plant.connect(4243, board.k)
+    plant.begin(4243, board.k)
     board.src = 8
     board.says()
-    assert not plant.connected()
-    assert "the machine has restarted, so its sensors may count from zero" in plant.no_answer_reason()
+    assert not plant.connection.connected()
+    assert "the machine has restarted, so its sensors may count from zero" in plant.connection.no_answer_reason()
 
 
 def test_a_machine_whose_own_limits_are_smaller_is_told_of_while_it_clamps(loop: ClosedLoop) -> None:
@@ -521,14 +519,14 @@ def test_a_machine_that_does_the_other_is_named(loop: ClosedLoop) -> None:
     board = Board(loop)
     plant = plant_on(board)
     board.says(state=packed(loop.machine.description.layout, loop.start[:-1].tolist()))
-    assert not plant.connected()
-    assert plant.no_answer_reason().startswith("the machine sends its state; leave plant.device.sends out")
+    assert not plant.connection.connected()
+    assert plant.connection.no_answer_reason().startswith("the machine sends its state; leave plant.device.sends out")
     own = resolve(read_launch("trailer_pursuit"), strict=False)
     board = Board(own)
     plant = plant_on(board)
     board.says()
-    assert not plant.connected()
-    assert plant.no_answer_reason().startswith("the machine sends no state; give plant.device.sends")
+    assert not plant.connection.connected()
+    assert plant.connection.no_answer_reason().startswith("the machine sends no state; give plant.device.sends")
 
 
 def test_firmware_that_knows_no_state_is_sent_no_brake_of_states(loop: ClosedLoop) -> None:

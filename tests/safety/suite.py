@@ -153,11 +153,13 @@ class Stage:
     def machine_alone(self, k: int) -> dict[str, float]:
         """The state of a machine that no run drives any more, as another host reads it from step k > 0 on."""
         launch = read_launch(self.driver.launch, [*COMMON, *self.driver.settings, *self.beside.settings])
-        plant = driven_plant(resolve(launch, strict=False), time.monotonic_ns)
+        loop = resolve(launch, strict=False)
+        plant = driven_plant(loop, time.monotonic_ns)
+        assert plant.connection is not None
         plant.open()
-        plant.connect(4242, k)
-        assert eventually(plant.connected), plant.no_answer_reason()
-        states = dict(zip(plant.machine.description.state_names, plant.read().state, strict=True))  # type: ignore[attr-defined]
+        plant.begin(4242, k)
+        assert eventually(plant.connection.connected), plant.connection.no_answer_reason()
+        states = dict(zip(loop.machine.description.state_names, plant.read().state, strict=True))
         plant.close()
         return states
 

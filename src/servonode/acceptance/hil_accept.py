@@ -22,9 +22,9 @@ from servonode.acceptance.protocol_wires import LinkWire, NobodyThere, Wire
 from servonode.bus import State
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.plants.drivers import DRIVERS
-from servonode.plants.drivers.driver import DriverError
-from servonode.plants.drivers.packet_link import PacketLink, Transport, machine_start
-from servonode.plants.drivers.terms import Clock
+from servonode.plants.drivers.driver import Clock, DriverError
+from servonode.plants.drivers.packet_link import PacketLink
+from servonode.plants.drivers.transport import Transport
 
 MARGIN_S = 0.05  # beyond the timeout, for this computer and the wire
 LONGEST_S = 2.0  # that firmware may wait for an input, whatever a host asks for
@@ -83,9 +83,9 @@ def accept_over(
     link = PacketLink(transport, closed_loop.machine, closed_loop.start, law=law, sensors=sensors, state_every=every)
     report = AcceptReport(closed_loop.machine.description.name, transport.place)
     with Host(closed_loop, wire_of(link), clock) as host:
-        limits = {name: min(MOST, host.terms.limits.get(name, MOST)) for name in host.names}
-        host.terms = replace(host.terms, limits=limits)
-        link.safe = visible_safe_map(link.safe, machine_start(closed_loop.machine, host.terms))
+        limits = {name: min(MOST, host.context.limits.get(name, MOST)) for name in host.names}
+        host.context = replace(host.context, limits=limits)
+        link.safe = visible_safe_map(link.safe, host.context.start[: closed_loop.machine.n_state])
         goal = closed_loop.goal(0.0)[: law.n_goal].tolist() if law else None
         FirmwareCheck(host, report, plan, link, transport, goal).go()
     return report
@@ -159,7 +159,7 @@ class FirmwareCheck(Check):
 
     def fall_silent(self) -> None:
         """Inputs stop coming: within the timeout the safe action must act, as the states themselves say."""
-        host, timeout, before = self.host, self.host.terms.timeout, len(self.report.findings)
+        host, timeout, before = self.host, self.host.context.timeout, len(self.report.findings)
         if not self.acts(TINY):
             return self.miss("timeout", NOT_REPORTED, self.report.undecided)
         silent = host.sent[-1][1]
@@ -201,7 +201,7 @@ class FirmwareCheck(Check):
         host = self.host
         if not self.acts(TINY):
             return self.miss("safe action", NOT_REPORTED, self.report.undecided)
-        patience = host.terms.timeout + MARGIN_S + self.plan.settle
+        patience = host.context.timeout + MARGIN_S + self.plan.settle
         if not host.listen(patience, lambda: acts_itself(host.samples[-1].state)):
             return None  # `fall_silent` judges the timeout and the flag
         if not self.new_run():
@@ -228,7 +228,7 @@ class FirmwareCheck(Check):
         counted = _refused(host.samples[-1].state)
         for _ in range(TIMES):
             self.transport.send(make(host, self.link, value))
-            host.listen(min(2 * host.period, host.terms.timeout / 3))  # nothing good comes that would hide it
+            host.listen(min(2 * host.period, host.context.timeout / 3))  # nothing good comes that would hide it
             host.apply(0.0)
         goes_on = self.acts(0.0)
         later = [each.state for each in host.samples if each.state.applied_seq >= zero]

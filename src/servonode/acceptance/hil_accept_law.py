@@ -8,7 +8,7 @@ from servonode.acceptance.hil_accept_safe import MOST
 from servonode.acceptance.protocol_check import TINY
 from servonode.acceptance.protocol_host import Host
 from servonode.plants.drivers.applied_inputs import AppliedNearGoal
-from servonode.plants.drivers.law_watch import CLIPPED, LAW
+from servonode.plants.drivers.link_watch import CLIPPED, LAW
 from servonode.plants.drivers.packet_link import PacketLink
 
 NEAR = 1e-3  # relative excess by rounding

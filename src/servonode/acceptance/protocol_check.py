@@ -168,7 +168,7 @@ class Check:
 
     def __init__(self, host: Host, report: Found, plan: Plan, where: str) -> None:
         self.host, self.report, self.plan, self.where = host, report, plan, where
-        self.step = host.terms.step_ns / 1e9
+        self.step = host.context.step_ns / 1e9
         self.final = -1  # number of the first message that ended a run
         self.missed: list[tuple[list[Finding], Finding]] = []  # in this part: what it is if this computer was in time
 
@@ -292,7 +292,7 @@ class Check:
 
     def fall_silent(self) -> None:
         """Stop sending inputs: after the timeout they must not act any more."""
-        host, settle, timeout = self.host, self.plan.settle, self.host.terms.timeout
+        host, settle, timeout = self.host, self.plan.settle, self.host.context.timeout
         if not self.acts(TINY, settle + timeout):
             return self.miss("timeout", NOT_REPORTED, self.report.notes)
         last, silent = host.sent[-1]
@@ -383,7 +383,7 @@ class Check:
         host, description = self.host, self.host.machine.description
         quantities = dict(zip(description.state_names, description.state, strict=True))
         angles = [name for name in description.coordinates if quantities[name].unit == "rad"]
-        start = {name: value for name, value in host.terms.start.items() if isinstance(value, float)}
+        start = {name: value for name, value in host.context.start_values.items() if isinstance(value, float)}
         angles = [name for name in angles if name in start]
         if not angles or host.sensors:
             return None
@@ -392,7 +392,7 @@ class Check:
         run = host.run
         if not host.listen(
             self.plan.wait, lambda: bool(host.samples),
-            lambda: host.setup(run, host.src, start={**host.terms.start, **beyond}),
+            lambda: host.setup(run, host.src, start={**host.context.start_values, **beyond}),
         ):  # fmt: skip
             return self.miss("again", "a new run of the same src does not begin; accept each new run of the host")
         first = host.samples[0].state.state

@@ -3,6 +3,7 @@
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -14,12 +15,11 @@ from servonode.acceptance.protocol_wires import Misfit, Wire
 from servonode.bus import Applied, Message, Setup, State, Status
 from servonode.bus.messages import EXACT
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.plants.drivers.terms import Clock, Terms, terms_of
+from servonode.plants.drivers.driver import Clock, DriverContext, finite_limits
+from servonode.plants.drivers.handshake import NODE, RESEND_NS, setup_terms
 
 Array = npt.NDArray[np.float64]
 
-NODE = "plant"  # name of the host in its messages
-RESEND_S = 0.1  # an unanswered setup is sent again
 NUDGE = 0.1  # SI; the velocity at which a simulation starts, so that its signs can be seen
 PERIOD_S = 0.01  # where there is no controller
 STALL_S = 0.02  # by which this process may wake up late; beyond it this computer had something else to do
@@ -40,9 +40,11 @@ class Host:
         self.machine = closed_loop.machine
         self.names = closed_loop.machine.description.input_names
         self.period = (launch.period_ns or round(PERIOD_S * 1e9)) / 1e9
-        self.terms = terms_of(
-            closed_loop.machine, nudged(closed_loop), np.array(closed_loop.safety.limits.value), lockstep=False,
-            step_ns=launch.step_ns, period=self.period, speed=1.0, timeout=watch, state_timeout=watch,
+        clock_of_run = replace(closed_loop.connection.stated, lockstep=False, speed=1.0, period_s=self.period)
+        self.context = DriverContext(
+            closed_loop.machine, clock_of_run, nudged(closed_loop), launch.step_ns, closed_loop.plant,
+            timeout=watch, state_timeout=watch,
+            limits=finite_limits(closed_loop.machine, closed_loop.safety.limits.value),
         )  # fmt: skip
         estimate = closed_loop.device_estimate
         self.sensors: Sequence[str] = estimate.sensors if estimate else ()  # sensors of a machine that sends readings
@@ -81,7 +83,7 @@ class Host:
     def gap_s(self, since: int) -> float:
         """The longest time without a state since this time [ns]: by the machine's steps; at the end by the clock."""
         came = [each for each in self.samples if each.at > since]
-        steps = max((b.state.k - a.state.k for a, b in pairwise(came)), default=0) * self.terms.step_ns / 1e9
+        steps = max((b.state.k - a.state.k for a, b in pairwise(came)), default=0) * self.context.step_ns / 1e9
         last = max(came[-1].at if came else since, since)
         return max(steps, (self.clock() - last) / 1e9)
 
@@ -92,12 +94,7 @@ class Host:
 
     def setup(self, run: int, src: int, **changes: Any) -> None:
         """Ask for a run."""
-        terms: Terms = self.terms
-        values: dict[str, Any] = {
-            "machine": terms.machine, "mode": "realtime", "step": terms.step_ns / 1e9, "period": terms.period,
-            "speed": terms.speed, "timeout": terms.timeout, "inputs": list(self.names), "limits": dict(terms.limits),
-            "parameters": dict(terms.parameters), "start": dict(terms.start), "k": self.k,
-        } | changes  # fmt: skip
+        values = setup_terms(self.context) | {"k": self.k} | changes
         self._wire.send("setup", Setup(**self._header(run, src), **values))
 
     def apply(self, value: float, final: bool = False) -> None:
@@ -120,7 +117,7 @@ class Host:
 
     def _header(self, run: int, src: int) -> dict[str, Any]:
         self._seq += 1
-        t = self.k * self.terms.step_ns / 1e9
+        t = self.k * self.context.step_ns / 1e9
         return {"t": t, "seq": self._seq, "run": run, "mono": self.clock(), "node": NODE, "src": src}
 
     def listen(
@@ -128,7 +125,7 @@ class Host:
         seconds: float,
         until: Callable[[], bool] = lambda: False,
         each: Callable[[], None] | None = None,
-        every: float = RESEND_S,
+        every: float = RESEND_NS / 1e9,
     ) -> bool:
         """Take what comes for this long [s, wall clock], doing `each` every so often; whether `until` came to hold.
 

@@ -53,9 +53,8 @@ from servonode.mechanics.derivation import derived_once
 from servonode.mechanics.description import Quantity
 from servonode.mechanics.machine import Machine
 from servonode.plants import MachineSource
-from servonode.plants.drivers.driver import Driver, MotionContext
+from servonode.plants.drivers.driver import Driver, DriverContext, LawTerms
 from servonode.plants.drivers.estimated import EstimateTerms
-from servonode.plants.drivers.terms import LawTerms
 from servonode.plants.effects import ActuatorEffects, SensorEffects
 from servonode.plants.prepare import Preparation
 from servonode.plants.sensors import SensorSuite
@@ -192,7 +191,8 @@ class ClosedLoop(Tabular):
         launch, motion = self.launch, self.driver.motion
         if motion is None:
             return None
-        context = MotionContext(self.machine, self.source, self.start, launch.step_ns, self.connection.stated)
+        stated = self.connection.stated
+        context = DriverContext(self.machine, stated, self.start, launch.step_ns, self.plant, source=self.source)
         with worded(launch.file), stated_in("plant", "driver"):
             return motion(context)
 

@@ -15,9 +15,8 @@ from servonode.closed_loop.launch_error import KeyRefused, stated_in, worded
 from servonode.closed_loop.launch_keys import LaunchFile, Plant, Run, Times
 from servonode.mechanics.machine import Machine
 from servonode.plants.drivers import DRIVERS
-from servonode.plants.drivers.driver import Array, Driver, Stated
+from servonode.plants.drivers.driver import Array, Driver, Stated, own_settings
 from servonode.plants.drivers.installed import find_driver, origins
-from servonode.plants.drivers.own_settings import own_settings
 
 if TYPE_CHECKING:
     from servonode.plants.drivers.line_traffic import Traffic

@@ -8,9 +8,9 @@ from servonode.closed_loop.launch_error import KeyRefused
 from servonode.closed_loop.launch_keys import Plant
 from servonode.controllers import ServoLaw
 from servonode.mechanics.description import ProgramDescription, Quantity, derivative_name, derivatives
+from servonode.plants.drivers.driver import LawTerms
 from servonode.plants.drivers.installed import find_driver
 from servonode.plants.drivers.packets import LARGEST, MOST_GOAL, law_schema_of
-from servonode.plants.drivers.terms import LawTerms
 
 SECTION, KEY = "plant.device", "law"
 

@@ -10,14 +10,15 @@ class MachineLink:
 
     def __init__(self, plant: Plant, guard: Guard, clock: Clock, timeout_s: float) -> None:
         self.lost = False
-        self._plant, self._guard, self._clock = plant, guard, clock
+        self._plant, self._connection = plant, plant.connection
+        self._guard, self._clock = guard, clock
         self._timeout_s = timeout_s
         self._connecting = 0  # time until which the machine may answer the handshake; 0: no handshake is in progress
 
     def connect(self) -> None:
         """Begin a new handshake, with the timeout of a first answer."""
         self.lost = False
-        self._plant.connect(start_id(), self._plant.k)
+        self._plant.begin(start_id(), self._plant.k)
         self._connecting = self.deadline()
 
     def deadline(self) -> int:
@@ -26,20 +27,21 @@ class MachineLink:
 
     def fault(self, now: int | None = None) -> tuple[str, str] | None:
         """Name and text of a fault of the machine or its link, or None; judged at `now` [monotonic ns] if given."""
-        found = self._plant.link_fault(now)
+        connection = self._connection
+        found = connection.fault(now) if connection else None
         if not self._connecting or found is not None:
             return found
-        if self._plant.connected():
+        if connection is None or connection.connected():
             self._connecting = 0
             self._guard.trust_state()
         elif self._clock() > self._connecting:
             self._connecting = 0
-            return "stale_state", f"the machine does not answer the handshake: {self._plant.no_answer_reason()}"
+            return "stale_state", f"the machine does not answer the handshake: {connection.no_answer_reason()}"
         return None
 
     def step_fault(self, deadline: int) -> tuple[str, str] | None:
         """As `fault`, for a machine in lockstep that must reach its next step before the deadline [ns]."""
-        now, found = self._clock(), self._plant.link_fault()
+        now, found = self._clock(), self._connection.fault() if self._connection else None
         if found is None and now >= deadline:
             text = (
                 f"no state from the machine after step {self._plant.k} within {self._timeout_s:g} s; "

@@ -74,7 +74,7 @@ class PlantNode(Node):
         self.record = PlantRecorder(self.plant, closed_loop.machine.description, self.goal, launch.steps, every, ring)
         self.pace = Pace()
         self.status = PlantStatus(self)
-        self.energy = EnergyAccount(self.plant)
+        self.energy = EnergyAccount(self.plant, closed_loop.machine)
         self.interactive = interactive
         self.stops = 0  # how often it was asked to stop; a second time skips the safe action
         self._check = StateCheck(closed_loop, self.plant)
@@ -89,7 +89,7 @@ class PlantNode(Node):
     @property
     def machine_obstacle(self) -> str | None:
         """Why the machine behind the link must not be armed, a sentence with the remedy; None: it may be."""
-        return getattr(self.plant, "obstacle", "") or None
+        return (self.plant.connection.obstacle if self.plant.connection else "") or None
 
     # states and commands
 
@@ -132,10 +132,10 @@ class PlantNode(Node):
             if due is not None:
                 until = min(until, due)
             if self._check.locates and not self.guard.failed:
-                before = plant.advance_watched(until - at)
+                before = plant.advance(until - at, watched=True)
             else:
                 plant.advance(min(self._brake_steps, until - at) if output.braking else until - at)
-            if not plant.arrived() and not self._machine_arrives():
+            if not self._machine_arrives():
                 break
             if until - at == CHUNK:
                 self.poll_requests()
@@ -152,15 +152,18 @@ class PlantNode(Node):
 
     def _machine_arrives(self) -> bool:
         """Wait for a machine in lockstep; False if it does not reach its step, a fault, or the run is to stop."""
+        connection = self.plant.connection
+        if connection is None or connection.arrived():
+            return True
         deadline = self.link.deadline()
-        while not self.plant.arrived():
+        while not connection.arrived():
             if self.stop or self.link.lost:
                 return False
             found = self.link.step_fault(deadline)
             if found is not None:
                 self.fault(*found)
                 return False
-            self.bus.wait(min(deadline, self.plant.due() or deadline), self.plant.fds)
+            self.bus.wait(min(deadline, connection.due() or deadline), connection.fds)
         return True
 
     def poll_requests(self) -> None:
@@ -206,16 +209,16 @@ class PlantNode(Node):
             return None
         if self.must_end():
             return f"fault {self.guard.ladder.latched[0].name} ends the run; restart it"
-        accepted = word == "reset_origin" and not self.closed_loop.readonly and hasattr(self.plant, "accept_origin")
-        if accepted:
-            cast(Any, self.plant).accept_origin()
+        origin = self.plant.connection if word == "reset_origin" and not self.closed_loop.readonly else None
+        if origin is not None:
+            origin.accept_origin()
             if not self.guard.failed:
                 return None
         refused = self.guard.reset(estop=word == "reset_estop")
         if refused is None:
             self.link.connect()
-            if accepted:  # the machine that answers now
-                cast(Any, self.plant).accept_origin()
+            if origin is not None:  # the machine that answers now
+                origin.accept_origin()
         return refused
 
     def arm(self) -> str | None:
@@ -226,12 +229,13 @@ class PlantNode(Node):
         # time stands still, and the controller is asked for nothing
         lockstep = self.closed_loop.launch.run.mode == "lockstep"
         recent = round(timeout * 1e9) if begun and timeout and not lockstep else None
-        connected = self.plant.connected()
+        connection = self.plant.connection
+        connected = connection is None or connection.connected()
         found = self.link.fault() if connected else None  # notes also that the machine's state is known again
         if self.guard.failed:
             return self.guard.ladder.obstacle()
-        if not connected:
-            return f"the machine has not answered yet: {self.plant.no_answer_reason()}"
+        if connection is not None and not connected:
+            return f"the machine has not answered yet: {connection.no_answer_reason()}"
         if found is not None:
             return f"the machine is not well: {found[1]}"
         refused = self.machine_obstacle or self.pace.obstacle() or self.guard.arm(recent)

@@ -91,12 +91,18 @@ class PlantStatus:
         """The measurements of the whole run."""
         plant = self._node.plant
         return {
-            **({"link_latency_s": plant.latency} if plant.latency else {}),
+            **({"link_latency_s": self._latency} if self._latency else {}),
             "round_trip_s": self._node.guard.answers.round_trip.percentiles(),
             "times": {f"{name}_s": each.percentiles() for name, each in self._times().items() if each.count},
             **({"readonly": True} if self._node.guard.preview is not None else {}),
             **({"extra": dict(plant.extra)} if plant.extra else {}),
         }
+
+    @property
+    def _latency(self) -> float:
+        """How long an input takes until it acts [s of plant time]; 0: not measured."""
+        connection = self._node.plant.connection
+        return connection.latency if connection else 0.0
 
     def _times(self) -> dict[str, Durations]:
         guard = self._node.guard
@@ -111,8 +117,8 @@ class PlantStatus:
         """The measured times, by flat names, and other values that the machine measures."""
         flat = {name: value for key, each in self._times().items() for name, value in each.flat(key).items()}
         extra = {f"{EXTRA}{name}": value for name, value in self._node.plant.extra.items()}
-        if self._node.plant.latency:
-            extra["link_latency"] = self._node.plant.latency
+        if self._latency:
+            extra["link_latency"] = self._latency
         return {"round_trip": self._node.guard.answers.round_trip.recent(), **flat} | self._node.pace.values() | extra
 
     def _fresh_values(self) -> dict[str, float]:

@@ -55,18 +55,76 @@ class Reading(msgspec.Struct, frozen=True):
     estimate: EstimateOf | None = None
 
 
+class Connection(Protocol):
+    """The connection to a machine that is not simulated in this process; no call blocks."""
+
+    @property
+    def fds(self) -> tuple[int, ...]:
+        """File descriptors that become readable when something may have come from the machine."""
+
+    @property
+    def latency(self) -> float:
+        """How long an input takes from its writing until it acts, as measured [s of plant time]; 0: not measured.
+
+        Beyond the age of a state, which is to be foreseen by both together.
+        """
+
+    @property
+    def obstacle(self) -> str:
+        """Why the plant must not be armed, with the remedy: the machine has started anew; empty: it may be."""
+
+    def accept_origin(self) -> None:
+        """Take the positions of a machine that has started anew as they are."""
+
+    def connected(self) -> bool:
+        """Whether the machine has answered the handshake of `Plant.begin`; asks again where that is due."""
+
+    def no_answer_reason(self) -> str:
+        """Why the handshake may not have been answered, for people."""
+
+    def due(self) -> int | None:
+        """The monotonic time [ns] at which to look again though no descriptor became readable, if any."""
+
+    def arrived(self) -> bool:
+        """Whether the machine has come to where `Plant.advance` sent it."""
+
+    def fault(self, now: int | None = None) -> tuple[str, str] | None:
+        """Name and text of a fault of the machine or its link, or None; judged at `now` [monotonic ns] if given."""
+
+    def restart_timeouts(self, now: int) -> None:
+        """This process was stalled until now [monotonic ns]: what is awaited is awaited afresh."""
+
+
 class Plant(Protocol):
     """A machine that takes inputs and shows its state. The plant node's filter stands in front of `write`.
 
     `x` is the newest kernel state: the states and, as its last entry, the work [J] of inputs and losses (nan where it
-    is not known); `output` the inputs that act; `finite` whether `x` is.
+    is not known); `finite` whether it is. `connection` leads to a machine outside; None: it is simulated here.
     """
 
     simulated: bool
     step_ns: int
-    k: int
     x: Array
     finite: bool
+
+    @property
+    def connection(self) -> Connection | None: ...
+
+    @property
+    def k(self) -> int:
+        """Plant step."""
+
+    @property
+    def t(self) -> float:
+        """Plant time [s]: k * step_ns / 1e9."""
+
+    @property
+    def age(self) -> float:
+        """How old `x` is [s of plant time]."""
+
+    @property
+    def output(self) -> Array:
+        """The inputs that act, as far as is known."""
 
     @property
     def distrust(self) -> tuple[str, str] | None:
@@ -80,43 +138,11 @@ class Plant(Protocol):
     def counts(self) -> Counter[str]:
         """Messages of a machine that were refused, by reason."""
 
-    @property
-    def t(self) -> float:
-        """Plant time [s]: k * step_ns / 1e9."""
-
-    @property
-    def output(self) -> Array:
-        """The inputs that act, as far as is known."""
-
-    @property
-    def age(self) -> float:
-        """How old `x` is [s of plant time]."""
-
-    @property
-    def latency(self) -> float:
-        """How long an input takes from its writing until it acts, as measured [s of plant time]; 0: not measured.
-
-        Beyond `age`: a state is to be foreseen by both together.
-        """
-
-    @property
-    def fds(self) -> tuple[int, ...]:
-        """File descriptors that become readable when something may have come from the machine."""
-
     def open(self) -> Info:
         """Make the plant ready; nothing moves yet. Raises what tells why it cannot be."""
 
-    def connect(self, run: int, k: int) -> None:
-        """Begin the handshake for the run of this id, at plant step k."""
-
-    def connected(self) -> bool:
-        """Whether the machine has answered the handshake; never blocks, asks again where that is due."""
-
-    def due(self) -> int | None:
-        """The monotonic time [ns] at which to look again though no descriptor became readable, if any."""
-
-    def no_answer_reason(self) -> str:
-        """Why the handshake may not have been answered, for people."""
+    def begin(self, run: int, k: int) -> None:
+        """Begin the run of this id at plant step k: readings are judged afresh, and a machine outside is asked."""
 
     def read(self) -> Reading:
         """The newest measurement."""
@@ -127,23 +153,11 @@ class Plant(Protocol):
     def write(self, applied: Array) -> None:
         """Hold these inputs until the next write. They have passed the safety filter."""
 
-    def advance(self, steps: int) -> None:
-        """Let plant time pass: integrate, or ask the machine to, or take what it has sent."""
+    def advance(self, steps: int, watched: bool = False) -> Array | None:
+        """Let plant time pass: integrate, or ask the machine to, or take what it has sent.
 
-    def advance_watched(self, steps: int) -> Array | None:
-        """As `advance`, to the first step that ends in a fault at most: the state before that step, else None."""
-
-    def arrived(self) -> bool:
-        """Whether the machine has come to where `advance` sent it; never blocks."""
-
-    def link_fault(self, now: int | None = None) -> tuple[str, str] | None:
-        """Name and text of a fault of the machine or its link, or None; judged at `now` [monotonic ns] if given."""
-
-    def restart_timeouts(self, now: int) -> None:
-        """This process was stalled until now [monotonic ns]: what is awaited is awaited afresh."""
-
-    def energy(self) -> float:
-        """Kinetic plus potential energy [J]."""
+        watched: to the first step at most that ends in a fault; returns the state before that step, else None.
+        """
 
     def safe(self) -> None:
         """Zero input, at once; a machine's own safe action comes through `write`."""

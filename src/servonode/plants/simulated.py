@@ -56,9 +56,8 @@ class SimulatedPlant:
     """
 
     simulated = True
+    connection = None
     age = 0.0
-    latency = 0.0
-    fds: tuple[int, ...] = ()
 
     def __init__(
         self,
@@ -109,29 +108,11 @@ class SimulatedPlant:
         limits = self.actuator.effects.limit
         return Info(description.name, description.state_names, description.input_names, self._h, limits, True)
 
-    def connect(self, run: int, k: int) -> None:  # noqa: ARG002
-        """A simulation is always there; its readings are judged afresh."""
+    def begin(self, run: int, k: int) -> None:  # noqa: ARG002
+        """Judge readings afresh."""
         self.distrust = None
         if self._plausible is not None:
             self._plausible.forget()
-
-    def connected(self) -> bool:
-        return True
-
-    def due(self) -> int | None:
-        return None
-
-    def no_answer_reason(self) -> str:
-        return ""
-
-    def arrived(self) -> bool:
-        return True
-
-    def link_fault(self, now: int | None = None) -> tuple[str, str] | None:  # noqa: ARG002
-        return None
-
-    def restart_timeouts(self, now: int) -> None:
-        """Nothing is awaited."""
 
     def drops(self) -> bool:
         return self.sensor.drops()
@@ -159,15 +140,21 @@ class SimulatedPlant:
     def write(self, applied: Array) -> None:
         self.actuator.write(applied)
 
-    def advance(self, steps: int) -> None:
-        """Integrate `steps` steps under the held input."""
+    def advance(self, steps: int, watched: bool = False) -> Array | None:
+        """Integrate `steps` steps under the held input.
+
+        watched: to the first whose state is a fault; returns the state before that step, else None.
+        """
+        if watched:
+            return self._advance_watched(steps)
         if self._suite is not None:
             self._advance_sensed(steps, self._suite)
-            return
-        self._move(steps)
+        else:
+            self._move(steps)
+        return None
 
     def _advance_sensed(self, steps: int, suite: SensorSuite) -> None:
-        """As `advance`, with a stop at each step at which a sensor reads."""
+        """Integrate with a stop at each step at which a sensor reads."""
         last = self.k + steps
         while self.k < last:
             self._move(max(min(last, suite.next) - self.k, 1))
@@ -184,8 +171,7 @@ class SimulatedPlant:
             self.k += 1
             self._late.append(self.x.copy())
 
-    def advance_watched(self, steps: int) -> Array | None:
-        """Integrate `steps` steps, or to the first whose state is a fault: the state before that step, else None."""
+    def _advance_watched(self, steps: int) -> Array | None:
         last = np.empty_like(self.x)
         if not self._stepwise and self._suite is None:
             made = self._motion.watch(self.k, steps, self.x, last, self.actuator.output)
@@ -198,10 +184,6 @@ class SimulatedPlant:
             if self.machine.fault(self.t, self.x):
                 return last
         return None
-
-    def energy(self) -> float:
-        """Kinetic plus potential energy of the true state [J]."""
-        return self.machine.energy(self.t, self.x)
 
     def safe(self) -> None:
         self.write(np.zeros(self.machine.n_inputs))

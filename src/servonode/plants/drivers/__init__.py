@@ -1,7 +1,16 @@
 """Drivers: the ways in which the plant node reaches a machine, one file each and its name in the table."""
 
-from servonode.plants.drivers import external, loopback, mujoco, serial, simulated, udp
+from servonode.plants.drivers import external, loopback, mujoco, serial, udp
 from servonode.plants.drivers.driver import Driver
 
-_MODULES = (simulated, loopback, mujoco, external, serial, udp)
-DRIVERS: dict[str, Driver] = {each.DRIVER.name: each.DRIVER for each in _MODULES}
+SIMULATED = Driver(
+    name="simulated",
+    summary="a simulation",
+    reads=("actuator", "sensor", "disturbance"),
+    open=lambda context: context.simulation(),
+    simulated=True,
+    readonly=True,
+)
+DRIVERS: dict[str, Driver] = {
+    each.name: each for each in (SIMULATED, loopback.DRIVER, mujoco.DRIVER, external.DRIVER, serial.DRIVER, udp.DRIVER)
+}

@@ -9,7 +9,6 @@ from msgspec import UNSET
 from servonode.bus import Applied, Link, State
 from servonode.plants.drivers.handshake import NODE, RESEND_NS, Handshake
 from servonode.plants.drivers.latency import Latency
-from servonode.plants.drivers.terms import Clock
 
 Array = npt.NDArray[np.float64]
 
@@ -37,18 +36,19 @@ class AppliedInputs:
     In lockstep an `order` has the machine advance to a step; a repeated order is the same message.
     """
 
-    def __init__(self, link: Link, handshake: Handshake, clock: Clock) -> None:
-        self.values = np.zeros(len(handshake.inputs))  # one array, reused
+    def __init__(self, link: Link, handshake: Handshake) -> None:
+        context = handshake.context
+        self._names = context.machine.description.input_names
+        self.values = np.zeros(len(self._names))  # one array, reused
         self.goal: list[float] | None = None  # for the machine's own law, as `AppliedNearGoal` has it
         self.brakes = False  # whether the machine is to take its own safe action in place of what is held
         self.acting_since = -1  # the machine's step since which the held inputs are not all zero; -1: they are zero
         self.seq = -1  # number of the newest message sent
         self.sent_ns = 0  # when that was sent
-        terms = handshake.terms
-        self.latency = None if terms.lockstep else Latency(terms.step_ns / terms.speed)
+        self.latency = None if context.lockstep else Latency(context.step_ns / context.speed)
         self.order: Applied | None = None  # until the machine has reached its step
         self.due_ns: int | None = None  # when to send the order again
-        self._link, self._handshake, self._clock = link, handshake, clock
+        self._link, self._handshake, self._clock = link, handshake, context.clock
         self._state_seq = -1  # number of the newest state that was taken
         self._untaken: deque[tuple[int, int]] = deque()  # number of a message, and when it was sent
 
@@ -78,17 +78,17 @@ class AppliedInputs:
 
         Every input for the machine is sent here (`repeat_order` repeats one); a run that only observes sends none.
         """
-        if self._handshake.terms.readonly:
+        if self._handshake.context.readonly:
             return
         handshake, now = self._handshake, self._clock()
         self.seq, self.sent_ns = self.seq + 1, now
-        values = dict(zip(handshake.inputs, self.values.tolist(), strict=True))
+        values = dict(zip(self._names, self.values.tolist(), strict=True))
         kind: type[Applied] = AppliedSafeAction if self.brakes and not final else Applied
         more = {}
         if self.goal is not None:
             kind, more = AppliedNearGoal, {"goal": self.goal}
         message = kind(
-            t=k * handshake.terms.step_ns / 1e9, seq=self.seq, run=handshake.run, k=k, mono=now, node=NODE,
+            t=k * handshake.context.step_ns / 1e9, seq=self.seq, run=handshake.run, k=k, mono=now, node=NODE,
             src=handshake.src, input=values, desired=values, re=-1, reasons=[], repeats=0, until=until,
             state_seq=self._state_seq, final=final, **more,
         )  # fmt: skip
@@ -125,7 +125,7 @@ class AppliedInputs:
         brakes = self.brakes or (state.extra is not UNSET and bool(state.extra.get("machine_safe")))
         if self.goal is not None or brakes or state.applied_seq != self.seq or self.seq < 0:
             return False
-        asked = zip(self._handshake.inputs, self.values.tolist(), strict=True)
+        asked = zip(self._names, self.values.tolist(), strict=True)
         return any(abs(state.input.get(name, value)) < (1.0 - SHARE) * abs(value) for name, value in asked)
 
     def untaken_ns(self, measured_ns: int, since_ns: int) -> int:

@@ -1,14 +1,19 @@
 """The definition of a driver: how the plant node reaches a machine; an entry of the table `DRIVERS`."""
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
+from msgspec.structs import fields
 
-from servonode.errors import StatementError
+from servonode.errors import StatementError, did_you_mean
+from servonode.mechanics.description import packed
 from servonode.mechanics.machine import Machine
 from servonode.plants import MachineSource
 from servonode.plants.plant import Plant
@@ -16,12 +21,13 @@ from servonode.plants.plausible import Plausible
 from servonode.plants.simulated import Motion, SimulatedPlant
 
 if TYPE_CHECKING:  # the bus is loaded by the driver that needs it
+    from servonode.plants.drivers.estimated import EstimateTerms
     from servonode.plants.drivers.line_traffic import Traffic
-    from servonode.plants.drivers.packet_link import Transport
-    from servonode.plants.drivers.simulated_device import Workings
-    from servonode.plants.drivers.terms import Clock, Terms
+    from servonode.plants.drivers.transport import Transport
 
 Array = npt.NDArray[np.float64]
+Clock = Callable[[], int]  # monotonic ns
+SETTINGS = "plant.device.settings"
 
 
 class DriverError(StatementError):
@@ -47,35 +53,68 @@ class Stated:
 
 
 @dataclass(frozen=True)
-class MotionContext:
-    """The arguments with which a driver moves a simulated machine by other means than its equations."""
+class LawTerms:
+    """The terms on which the law in a machine's firmware acts."""
 
-    machine: Machine
-    source: MachineSource
-    start: npt.NDArray[np.float64]  # kernel state at step 0
-    step_ns: int
-    stated: Stated
+    schema: int
+    n_goal: int  # entries of its goal
+    tolerance: tuple[float, ...]  # largest difference from the inputs that are sent, each in its unit
 
 
 @dataclass(frozen=True)
 class DriverContext:
-    """The arguments with which a driver opens a plant for a run."""
+    """The arguments with which a driver opens a plant for a run, or moves a simulated machine (`Driver.motion`).
+
+    simulation: makes the simulated plant of the launch file at its initial state. simulated_machine: makes the machine
+    that is simulated behind a link, with these parameters, kernel state at step 0 and plant step [ns].
+    """
 
     machine: Machine
-    simulation: Callable[[], SimulatedPlant]  # makes one of the machine at its initial state
-    terms: "Terms"  # for a machine behind a link
-    workings: "Workings"  # for a machine that is simulated behind a link
-    plausible: Plausible | None  # judges the readings of a machine that is not in this process
     stated: Stated
-    addresses: tuple[str, ...]
-    clock: "Clock"
+    start: Array  # kernel state at step 0
+    step_ns: int  # plant step
+    simulation: Callable[[], SimulatedPlant]
+    simulated_machine: Callable[[Machine, Array, int], SimulatedPlant] | None = None
+    source: MachineSource | None = None
+    # the terms on which a machine behind a link takes part
+    timeout: float = 0.0  # s (wall clock) without an input after which the machine takes its safe action
+    state_timeout: float = 0.0  # s (wall clock) without a state after which the machine counts as lost
+    limits: Mapping[str, float] = field(default_factory=dict)  # largest magnitude of an input that has one
+    frozen_time: float = float("inf")  # s of plant time for which readings may stay the same while inputs act
+    brake_time: float = float("inf")  # s of plant time for which inputs of the safe action may be held
+    resolution: float = 0.0  # relative; readings that differ by less may be equal
+    readonly: bool = False  # the run only observes: nothing that commands the machine may be sent, not even zero
+    law: LawTerms | None = None  # None: no law of the machine's own acts
+    estimate: "EstimateTerms | None" = None  # for a machine that sends only readings; None: it sends its state
+    plausible: Plausible | None = None  # judges the readings of a machine that is not in this process
+    addresses: tuple[str, ...] = ()
     state_every: int = 0  # plant steps between two states of a machine behind packets; 0: it chooses
-    transport: "Callable[[Stated], Transport] | None" = None  # carries the packets; None: the machine speaks none
+    seed: int = 0
+    clock: Clock = time.monotonic_ns
 
     @property
-    def readonly(self) -> bool:
-        """Whether the run only observes: nothing that commands the machine may be sent to it, not even zero."""
-        return self.terms.readonly
+    def lockstep(self) -> bool:
+        """Whether time stands still between two inputs."""
+        return self.stated.lockstep
+
+    @property
+    def speed(self) -> float:
+        """Plant seconds per second of wall-clock time."""
+        return self.stated.speed
+
+    @property
+    def start_values(self) -> dict[str, float | list[float]]:
+        """The state at step 0, by name."""
+        return packed(self.machine.description.layout, self.start[: self.machine.n_state].tolist())
+
+
+def finite_limits(machine: Machine, limits: Sequence[float], readonly: bool = False) -> dict[str, float]:
+    """The limits of the inputs that have one; all zero if readonly, so that nobody can move a machine that keeps them.
+
+    limits: largest magnitude of each input, inf where there is none.
+    """
+    by_name = zip(machine.description.input_names, limits, strict=True)
+    return {name: 0.0 if readonly else float(limit) for name, limit in by_name if readonly or isfinite(limit)}
 
 
 @dataclass(frozen=True)
@@ -115,7 +154,7 @@ class Driver:
     readonly: bool = False
     check: Callable[[Stated], None] = lambda _: None
     addresses: Callable[[Stated, str], tuple[str, ...]] = lambda *_: ()
-    motion: Callable[[MotionContext], Motion] | None = None
+    motion: Callable[[DriverContext], Motion] | None = None
     ready: Callable[[Stated], None] = lambda _: None
     remarks: Callable[[Stated, Machine, Array], list[str]] = lambda *_: []
     transport: "Callable[[Stated], Transport] | None" = None
@@ -133,3 +172,32 @@ def check_pace(stated: Stated) -> None:
     if not stated.lockstep and stated.speed != 1 and not stated.device["any_speed"]:
         text = f"{stated.speed:g} is not possible for hardware, which runs at speed 1; give 1, or for a simulator "
         raise DriverError("run", "speed", f"{text}set plant.device.any_speed = true")
+
+
+def own_settings(driver: Driver, table: Mapping[str, Any]) -> msgspec.Struct | None:
+    """The driver's settings in a launch file, with defaults; None for a driver without keys of its own.
+
+    Raises:
+        DriverError: an unknown key, one that is missing, a value that is not of its type or out of its bounds.
+    """
+    if driver.settings is None:
+        return None
+    known = {each.name: each for each in fields(driver.settings)}
+    for name in table:
+        if name not in known:
+            near = did_you_mean(name, known)
+            raise DriverError(SETTINGS, name, f"unknown key of driver {driver.name}; {near}choose {', '.join(known)}")
+    values = {}
+    for name, known_key in known.items():
+        if name not in table:
+            if known_key.required:
+                raise DriverError(SETTINGS, name, f"missing; driver {driver.name} needs it")
+            continue
+        try:
+            values[name] = msgspec.convert(table[name], known_key.type)
+        except msgspec.ValidationError as error:
+            what = str(error)[:1].lower() + str(error)[1:]
+            raise DriverError(
+                SETTINGS, name, f"{table[name]!r} cannot be taken by driver {driver.name}: {what}"
+            ) from None
+    return driver.settings(**values)

@@ -49,7 +49,7 @@ def _open(context: DriverContext) -> Plant:
 
     make_devices_folder(context.addresses)  # another run that has just ended may have removed it
     link = ExternalLink(*context.addresses)
-    return DevicePlant(context.machine, link, context.terms, context.clock, context.plausible)
+    return DevicePlant(context, link)
 
 
 DRIVER = Driver(

@@ -6,8 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.bus import State
-from servonode.mechanics.machine import Machine
-from servonode.plants.drivers.terms import Terms
+from servonode.plants.drivers.driver import DriverContext
 
 Array = npt.NDArray[np.float64]
 
@@ -17,9 +16,9 @@ STILL = 1e-9  # a smaller relative change counts as no change
 class Frozen:
     """Judges, reading by reading, whether a machine's readings are frozen."""
 
-    def __init__(self, machine: Machine, terms: Terms) -> None:
-        self._machine, self._time, self._step_ns = machine, terms.frozen_time, terms.step_ns
-        self._still = max(STILL, terms.resolution)
+    def __init__(self, context: DriverContext) -> None:
+        self._machine, self._time, self._step_ns = context.machine, context.frozen_time, context.step_ns
+        self._still = max(STILL, context.resolution)
         self._since = -1  # the machine's step since which its readings are the same; -1: they are not
 
     def forget(self) -> None:

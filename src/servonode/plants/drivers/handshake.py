@@ -1,11 +1,11 @@
 """The handshake: a machine is asked to take part in a run until it has answered."""
 
 import secrets
-from collections.abc import Sequence
+from typing import Any
 
 from servonode.bus import Link, Setup
 from servonode.bus.messages import EXACT
-from servonode.plants.drivers.terms import Terms
+from servonode.plants.drivers.driver import DriverContext
 
 RESEND_NS = 100_000_000  # what is not answered is sent again after this long
 RENEW = 10  # setups without an answer after which the link is connected again
@@ -13,10 +13,10 @@ NODE = "plant"
 
 
 class Handshake:
-    """Asks a machine to take part in a run, on these terms and with these inputs, until `finish` is called."""
+    """Asks a machine to take part in a run, on the terms of this context, until `finish` is called."""
 
-    def __init__(self, link: Link, terms: Terms, inputs: Sequence[str]) -> None:
-        self.terms, self.inputs = terms, inputs
+    def __init__(self, link: Link, context: DriverContext) -> None:
+        self.context = context
         self.src = secrets.randbelow(EXACT - 1) + 1  # start id of this process, by which the machine knows it
         self.run = 0  # id of the run for which the machine is asked; 0: none yet
         self.done = False  # whether it has answered
@@ -50,12 +50,25 @@ class Handshake:
         return not self.done and run == self._run_before
 
     def _ask(self, k: int, now: int) -> None:
-        terms = self.terms
         self._seq += 1
         self._link.send("setup", Setup(
-            t=k * terms.step_ns / 1e9, seq=self._seq, run=self.run, k=k, mono=now, node=NODE, src=self.src,
-            machine=terms.machine, mode="lockstep" if terms.lockstep else "realtime", step=terms.step_ns / 1e9,
-            period=terms.period, speed=terms.speed, timeout=terms.timeout, inputs=list(self.inputs),
-            limits=dict(terms.limits), parameters=dict(terms.parameters), start=dict(terms.start),
+            t=k * self.context.step_ns / 1e9, seq=self._seq, run=self.run, k=k, mono=now, node=NODE, src=self.src,
+            **setup_terms(self.context),
         ))  # fmt: skip
         self.due_ns = now + RESEND_NS
+
+
+def setup_terms(context: DriverContext) -> dict[str, Any]:
+    """The fields of a setup message that state the terms of a run."""
+    return {
+        "machine": context.machine.description.name,
+        "mode": "lockstep" if context.lockstep else "realtime",
+        "step": context.step_ns / 1e9,
+        "period": context.stated.period_s,
+        "speed": context.speed,
+        "timeout": context.timeout,
+        "inputs": list(context.machine.description.input_names),
+        "limits": dict(context.limits),
+        "parameters": dict(context.machine.parameters),
+        "start": context.start_values,
+    }

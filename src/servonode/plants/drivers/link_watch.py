@@ -1,13 +1,18 @@
-"""The faults of a machine or its link: overdue states or answers, too many messages, faults of the machine."""
+"""The faults of a machine or its link: overdue states or answers, too many messages, a law of its own."""
 
 from collections import Counter
 from collections.abc import Mapping
 
-from servonode.bus import Link
+from msgspec import UNSET
+
+from servonode.bus import Link, State
 from servonode.plants.drivers.applied_inputs import CLAMPED, AppliedInputs
+from servonode.plants.drivers.driver import DriverContext
 from servonode.plants.drivers.readings import Readings
 
 Fault = tuple[str, str]  # name and text
+# flags beside the state: the machine's law acts; its inputs are clipped
+LAW, CLIPPED = ("machine_law", "machine_law_clipped")
 NO_REFUSAL = ("resent", CLAMPED)  # counts that do not mean refused messages
 
 MESSAGES_PER_MS, BACKLOG = 10, 3000  # a flood is more than so many messages, and so many more at once
@@ -103,3 +108,37 @@ def listed(counts: Counter[str]) -> str:
     if not refused:
         return ""
     return f" ({sum(refused.values())} messages refused: {', '.join(f'{name} {n}' for name, n in refused.items())})"
+
+
+class LawWatch:
+    """Watches the law in a machine's firmware: its inputs may differ from the controller's only for a short time.
+
+    Measures, in the machine's own steps, for how long it has reported that its law exceeds the tolerance."""
+
+    def __init__(self, context: DriverContext) -> None:
+        self._since: int | None = None  # the machine's step of the first such state in a row
+        self._step = context.step_ns / 1e9
+        self._most = context.state_timeout * (1.0 if context.lockstep else context.speed)
+
+    def forget(self) -> None:
+        """Forget the reports: a handshake begins."""
+        self._since = None
+
+    def take(self, state: State) -> tuple[str, str] | None:
+        """Name and text of a fault, after a good state; None: no fault."""
+        if state.extra is UNSET or not state.extra.get(CLIPPED):
+            self._since = None
+            return None
+        if self._since is None:
+            self._since = state.k
+        seconds = (state.k - self._since) * self._step
+        if seconds <= self._most:
+            return None
+        what = "asks for inputs beyond plant.device.law_tolerance of the controller's" if state.extra.get(LAW) else (
+            "gives no inputs although the controller does"
+        )  # fmt: skip
+        text = (
+            f"for {seconds:.3g} s the law in the firmware {what}: it may have other gains, parameters or another goal, "
+        )
+        remedy = "or a sensor is wrong; build the firmware from this launch file, check its sensors"
+        return "device_law", f"{text}{remedy}, or raise law_tolerance"

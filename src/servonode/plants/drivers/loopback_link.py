@@ -1,17 +1,15 @@
 """A link to a simulated machine in this process, behind impairments; it carries the same bytes as a wire."""
 
-import time
 from collections import Counter
 
 from servonode.bus import Message
 from servonode.bus.codec import encode_frames
 from servonode.bus.interfaces import BOUND, Intake
 from servonode.bus.link import MACHINE_TOPICS
-from servonode.mechanics.machine import Machine
+from servonode.plants.drivers.driver import DriverContext
 from servonode.plants.drivers.impairments import Frames, both_ways
 from servonode.plants.drivers.link_keys import Impairments
-from servonode.plants.drivers.simulated_device import SimulatedDevice, Workings
-from servonode.plants.drivers.terms import Clock
+from servonode.plants.drivers.simulated_device import SimulatedDevice
 
 
 class LoopbackLink:
@@ -23,19 +21,14 @@ class LoopbackLink:
     fds: tuple[int, ...] = ()
     lost = hint = ""
 
-    def __init__(
-        self,
-        machine: Machine,
-        workings: Workings,
-        impairments: Impairments,
-        seed: int,
-        clock: Clock = time.monotonic_ns,
-    ) -> None:
+    def __init__(self, context: DriverContext) -> None:
+        assert context.simulated_machine is not None
         self._intake = Intake({"machine": MACHINE_TOPICS})
         self.counts: Counter[str] = self._intake.counts
-        self._clock = clock
-        self._to, self._back = both_ways(impairments, seed)
-        self.device = SimulatedDevice(machine, workings, self._from_machine)
+        self._clock = context.clock
+        self._to, self._back = both_ways(Impairments(**context.stated.link), context.seed)
+        sends_state = context.estimate is None
+        self.device = SimulatedDevice(context.machine, context.simulated_machine, self._from_machine, sends_state)
 
     def open(self) -> None:
         """Nothing to open."""

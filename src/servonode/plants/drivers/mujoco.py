@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from servonode.mechanics.machine import Machine
 from servonode.plants import PLANTS, packaged_machine
-from servonode.plants.drivers.driver import Driver, DriverError, MotionContext, Stated
+from servonode.plants.drivers.driver import Driver, DriverContext, DriverError, Stated
 from servonode.plants.physical_model import Floor, PhysicalModel
 from servonode.plants.simulated import Motion
 
@@ -92,18 +92,20 @@ class PhysicalMotion:
         return self._physics.extra(self._joints, self._parameters)
 
 
-def _motion(context: MotionContext) -> Motion:
+def _motion(context: DriverContext) -> Motion:
     """MuJoCo with the machine's physical model, settled on the floor.
 
     Raises:
         DriverError: the machine has no physical model, or one that MuJoCo cannot take with these numbers.
     """
-    physics = context.source.physics()
+    source = context.source
+    assert source is not None  # a simulation has one
+    physics = source.physics()
     if physics is None:
         have = ", ".join(name for name in PLANTS if packaged_machine(name).physics() is not None)
         text = f'"mujoco" needs a physical model, and {context.machine.description.name} has none: state it as '
         raise DriverError("plant", "driver", f"{text}PHYSICS beside its function, or take one that has it ({have})")
-    varying = next(iter(context.source.changes.varying), None)
+    varying = next(iter(source.changes.varying), None)
     if varying is not None:
         text = 'is a function of t, and bodies keep theirs; give a number, or driver = "simulated"'
         raise DriverError("plant.parameters", varying, text)
@@ -122,7 +124,7 @@ def _ignore(text: str) -> None:
     """Do nothing: MuJoCo counts its warnings, and `advance` makes the motion non-finite, a fault of the run."""
 
 
-def _mjcf(physics: PhysicalModel, context: MotionContext) -> str:
+def _mjcf(physics: PhysicalModel, context: DriverContext) -> str:
     """The MJCF text of the whole simulation."""
     stated, parameters = context.stated.mujoco, context.machine.parameters
     step = context.step_ns / 1e9 / stated["substeps"]

@@ -5,7 +5,7 @@ import time
 from binascii import crc32
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -15,49 +15,15 @@ from servonode.mechanics.description import MachineDescription, packed, unpacked
 from servonode.mechanics.machine import Machine
 from servonode.plants.drivers import packets
 from servonode.plants.drivers.applied_inputs import AppliedNearGoal, AppliedSafeAction
-from servonode.plants.drivers.law_watch import CLIPPED, LAW
+from servonode.plants.drivers.driver import Clock, LawTerms
+from servonode.plants.drivers.link_watch import CLIPPED, LAW
 from servonode.plants.drivers.safe_map import Array, sent_safe_map
-from servonode.plants.drivers.terms import Clock, LawTerms, Terms
+from servonode.plants.drivers.transport import Transport
 
 NODE = "firmware"
 RESOLUTION = 2.0**-22  # relative; readings of 32 bits that differ by less may be equal
 RUNS = 4  # newest runs whose late packets are recognized
 LONGEST_NS = 2**63 - 1
-
-
-class Transport(Protocol):
-    """Carries packets unchanged; no call blocks."""
-
-    counts: Counter[str]  # received data that is not a packet, by reason
-    lost: str  # why nothing can come at present, with the remedy; empty: something can
-    came: int  # bytes received so far
-    place: str  # where the machine is, for people
-
-    @property
-    def fds(self) -> tuple[int, ...]:
-        """Readable when something may have come."""
-
-    @property
-    def hint(self) -> str:
-        """A possible reason why the machine does not answer, as far as the transport shows; empty: not known."""
-
-    def open(self) -> None:
-        """Open it. Raises BusError where it cannot be opened."""
-
-    def send(self, packet: bytes) -> None:
-        """Send a packet; it is lost if nobody reads."""
-
-    def receive(self, bound: int) -> list[bytes]:
-        """The packets that have come, at most so many; what waits for a free line is sent."""
-
-    def due(self) -> int | None:
-        """When the line is free for what waits [monotonic ns]; None: nothing waits."""
-
-    def reopen(self) -> None:
-        """Try to open it again where it is lost."""
-
-    def close(self) -> None:
-        """Free everything; a second call does nothing."""
 
 
 class PacketLink:
@@ -261,11 +227,6 @@ class PacketLink:
                 t=0.0, seq=0, run=self._run, k=0, mono=self._clock(), node=NODE, src=1, lifecycle=Lifecycle.FAULT,
                 fault=text, counts={}, values={},
             )))  # fmt: skip
-
-
-def machine_start(machine: Machine, terms: Terms) -> Array:
-    """The state at step 0 as numbers (n_state,)."""
-    return np.array(unpacked(machine.description.layout, terms.start))
 
 
 def _schemas(description: MachineDescription, readings: bool) -> tuple[int, int]:

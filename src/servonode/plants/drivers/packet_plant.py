@@ -1,19 +1,21 @@
-"""A microcontroller as a plant: `DevicePlant` over packets."""
+"""The plants of drivers whose machine speaks the packets of docs/reference/firmware.md."""
 
 from dataclasses import replace
 
-from servonode.plants.drivers.device import DevicePlant
 from servonode.plants.drivers.driver import DriverContext
-from servonode.plants.drivers.packet_link import RESOLUTION, PacketLink, machine_start
+from servonode.plants.drivers.transport import Transport
+from servonode.plants.plant import Plant
+
+KEYS = tuple(f"device.{key}" for key in ("wait", "timeout", "any_speed", "sends", "state_rate", "law", "law_tolerance"))
 
 
-def packet_plant(context: DriverContext) -> DevicePlant:
-    """The plant of a run; nothing is opened yet."""
-    assert context.transport is not None
-    transport, machine = context.transport(context.stated), context.machine
-    terms = replace(context.terms, resolution=RESOLUTION)
-    sensors = terms.estimate.sensors if terms.estimate else ()
+def packet_plant(context: DriverContext, transport: Transport) -> Plant:
+    """The plant of a run over this transport; nothing is opened yet."""
+    from servonode.plants.drivers.device import DevicePlant  # imported here, because not every run needs packets
+    from servonode.plants.drivers.packet_link import RESOLUTION, PacketLink
+
+    sensors = context.estimate.sensors if context.estimate else ()
     link = PacketLink(
-        transport, machine, machine_start(machine, terms), context.clock, terms.law, sensors, context.state_every
+        transport, context.machine, context.start, context.clock, context.law, sensors, context.state_every
     )
-    return DevicePlant(machine, link, terms, context.clock, context.plausible)
+    return DevicePlant(replace(context, resolution=RESOLUTION), link)

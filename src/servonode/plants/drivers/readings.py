@@ -9,14 +9,12 @@ from msgspec import UNSET
 from servonode.bus import State
 from servonode.bus.messages import MAX_ITEMS
 from servonode.mechanics.description import unpacked
-from servonode.mechanics.machine import Machine
 from servonode.plants.drivers.applied_inputs import AppliedInputs
+from servonode.plants.drivers.driver import DriverContext
 from servonode.plants.drivers.estimated import Estimated
 from servonode.plants.drivers.frozen import Frozen
 from servonode.plants.drivers.reading_age import ReadingAge
-from servonode.plants.drivers.terms import Terms
 from servonode.plants.plant import EstimateOf
-from servonode.plants.plausible import Plausible
 
 Array = npt.NDArray[np.float64]
 KEPT = MAX_ITEMS  # numbers kept of a sensor, two for each reading, until they are asked for: what a message carries
@@ -26,11 +24,10 @@ LEAD_NS, LEAD = 1e9, 1.1  # by how much a machine's clock may be ahead of ours, 
 class Readings:
     """The newest good state of a machine, as numbers, and when it was measured by our clock.
 
-    `plausible` judges its values; one that is not plausible is not taken, and `distrust` says why until the next
-    handshake.
+    One that is not plausible is not taken, and `distrust` says why until the next handshake.
     """
 
-    def __init__(self, machine: Machine, terms: Terms, plausible: Plausible | None) -> None:
+    def __init__(self, context: DriverContext) -> None:
         self.newest: State | None = None  # of this handshake
         self.step = -1  # the machine's own number of its newest state
         self.values: list[float] = []  # of that state
@@ -39,13 +36,13 @@ class Readings:
         self.distrust: tuple[str, str] | None = None
         self.answered = False  # whether the handshake is complete: from then on an unknown state is a fault
         self._sensors: dict[str, deque[float]] = {}  # readings that came and were not asked for yet
-        self._layout = machine.description.layout
-        self.estimated = None if terms.estimate is None else Estimated(terms.estimate, awaits=not terms.lockstep)
+        self._layout = context.machine.description.layout
+        self.estimated = None if context.estimate is None else Estimated(context.estimate, awaits=not context.lockstep)
         self.names = frozenset(() if self.estimated else (name for name, _ in self._layout))  # in a message
-        self._step_ns, self._speed = terms.step_ns, terms.speed
+        self._step_ns, self._speed = context.step_ns, context.speed
         self._begun = 0, 0  # our step and time at which the handshake began
-        self._age = None if terms.lockstep else ReadingAge(terms.step_ns / terms.speed)
-        self._plausible, self._frozen = plausible, Frozen(machine, terms)
+        self._age = None if context.lockstep else ReadingAge(context.step_ns / context.speed)
+        self._plausible, self._frozen = context.plausible, Frozen(context)
 
     @property
     def known(self) -> bool:

@@ -3,12 +3,13 @@
 from typing import TYPE_CHECKING
 
 from servonode.mechanics.machine import Machine
-from servonode.plants.drivers.driver import Array, Driver, DriverError, Stated, check_pace
-from servonode.plants.drivers.packet_driver import KEYS, open_packet_plant
+from servonode.plants.drivers.driver import Array, Driver, DriverContext, DriverError, Stated, check_pace
+from servonode.plants.drivers.packet_plant import KEYS, packet_plant
 
 if TYPE_CHECKING:  # imported when a port is opened
     from servonode.plants.drivers.line_traffic import Traffic
-    from servonode.plants.drivers.packet_link import Transport
+    from servonode.plants.drivers.transport import Transport
+    from servonode.plants.plant import Plant
 
 SECTION = "plant.device"
 
@@ -41,6 +42,10 @@ def _transport(stated: Stated) -> "Transport":
     return SerialTransport(device["port"], device["baud"])
 
 
+def _open(context: DriverContext) -> "Plant":
+    return packet_plant(context, _transport(context.stated))
+
+
 def _traffic(stated: Stated, machine: Machine, n_goal: int, n_sensors: int) -> "Traffic":
     from servonode.plants.drivers.line_traffic import traffic_of
 
@@ -51,7 +56,7 @@ DRIVER = Driver(
     name="serial",
     summary="a microcontroller on a serial port",
     reads=("actuator.limit", "device.port", "device.baud", *KEYS),
-    open=open_packet_plant,
+    open=_open,
     readonly=True,
     outside=True,
     check=_check,

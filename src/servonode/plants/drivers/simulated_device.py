@@ -15,9 +15,7 @@ from servonode.bus.interfaces import HWM
 from servonode.bus.messages import MAX_TEXT
 from servonode.mechanics.description import MachineDescription, packed, unpacked
 from servonode.mechanics.machine import Machine, ParameterError
-from servonode.plants.effects import ActuatorEffects, SensorEffects
 from servonode.plants.plant import Reading
-from servonode.plants.sensors import SensorSuite
 from servonode.plants.simulated import SimulatedPlant
 
 Array = npt.NDArray[np.float64]
@@ -26,18 +24,6 @@ NODE = "machine"
 SRC = 1  # its start id: this machine never restarts
 FASTEST_NS = 1_000_000  # least wall-clock time between two published states, if a control period is not shorter
 LEAP = 1_000_000  # steps that one input in lockstep may ask for
-
-
-@dataclass(frozen=True)
-class Workings:
-    """The parts of the simulated machine."""
-
-    integrator: str
-    actuator: ActuatorEffects
-    sensor: SensorEffects
-    seed: int = 0  # of the noise of its sensors
-    suite: Callable[[], SensorSuite | None] = lambda: None  # makes its sensors; None if nothing reads them
-    sends_state: bool = True  # else only the readings of its sensors
 
 
 @dataclass(frozen=True)
@@ -123,12 +109,19 @@ class DeviceMessages:
 class SimulatedDevice:
     """The machine behind a loopback link. All times are arguments, so that it repeats exactly.
 
-    `send(time [ns], frames)` sends what it publishes.
+    simulation: makes the plant with these parameters, initial state and step. `send(time [ns], frames)` sends what it
+    publishes: its state, or with sends_state=False only the readings of its sensors.
     """
 
-    def __init__(self, machine: Machine, workings: Workings, send: Callable[[int, Frames], None]) -> None:
-        self._own, self._workings = machine, workings
-        self._out = DeviceMessages(machine.description, send, workings.sends_state)
+    def __init__(
+        self,
+        machine: Machine,
+        simulation: Callable[[Machine, Array, int], SimulatedPlant],
+        send: Callable[[int, Frames], None],
+        sends_state: bool = True,
+    ) -> None:
+        self._own, self._simulation = machine, simulation
+        self._out = DeviceMessages(machine.description, send, sends_state)
         self.plant: SimulatedPlant | None = None  # None before the first run
         self.counts: Counter[str] = Counter()  # refused messages by reason
         self._run = 0  # the newest run that was asked for
@@ -191,11 +184,7 @@ class SimulatedDevice:
         except (ParameterError, KeyError, ValueError) as error:
             return f"{type(error).__name__}: {error}"
         if setup.k == 0 or self.plant is None:
-            w = self._workings
-            step_ns = round(setup.step * 1e9)
-            self.plant = SimulatedPlant(
-                machine, start, step_ns, w.integrator, w.actuator, w.sensor, w.seed, suite=w.suite()
-            )
+            self.plant = self._simulation(machine, start, round(setup.step * 1e9))
         self.plant.k = setup.k
         self.plant.safe()
         return ""

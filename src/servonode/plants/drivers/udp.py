@@ -4,12 +4,13 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import TYPE_CHECKING
 
 from servonode.mechanics.machine import Machine
-from servonode.plants.drivers.driver import Array, Driver, DriverError, Stated, check_pace
-from servonode.plants.drivers.packet_driver import KEYS, open_packet_plant
+from servonode.plants.drivers.driver import Array, Driver, DriverContext, DriverError, Stated, check_pace
+from servonode.plants.drivers.packet_plant import KEYS, packet_plant
 
 if TYPE_CHECKING:  # imported when a socket is opened
     from servonode.plants.drivers.line_traffic import Traffic
-    from servonode.plants.drivers.packet_link import Transport
+    from servonode.plants.drivers.transport import Transport
+    from servonode.plants.plant import Plant
 
 SECTION = "plant.device"
 
@@ -67,6 +68,10 @@ def _transport(stated: Stated) -> "Transport":
     return UdpTransport(*place)
 
 
+def _open(context: DriverContext) -> "Plant":
+    return packet_plant(context, _transport(context.stated))
+
+
 def _traffic(stated: Stated, machine: Machine, n_goal: int, n_sensors: int) -> "Traffic":
     from servonode.plants.drivers.line_traffic import traffic_of
 
@@ -77,7 +82,7 @@ DRIVER = Driver(
     name="udp",
     summary="a microcontroller on a network",
     reads=("actuator.limit", "device.address", "device.open_network", *KEYS),
-    open=open_packet_plant,
+    open=_open,
     readonly=True,
     outside=True,
     check=_check,
