@@ -14,7 +14,7 @@ from servonode.definitions import cache
 from servonode.mechanics.discrete import integrator_limit
 from servonode.mechanics.machine import Machine
 from servonode.plants import load_machine
-from servonode.plants.hoop.motion import Hoop, Rates, Walk, largest_second_changes
+from servonode.plants.hoop.motion import Hoop, ProfileTraversal, Rates, largest_second_changes
 from servonode.plants.hoop.profile import read_profile
 from servonode.plants.hoop.start import ADVISABLE, UNSTABLE
 from tests.helpers import hoop_sheet
@@ -510,7 +510,7 @@ def test_the_second_changes_of_the_default_run_are_the_printed_ones(agree_in_pri
     profile, body = read_profile(standard.text), Hoop(*DEFAULT.values())
     start = profile.at(1.0, profile.height(1.0, 0.0))
     energy = body.energy(body.start(start, 0.0))
-    reach = Walk(profile, body, start, energy).reach(0.0, 10.0)
+    reach = ProfileTraversal(profile, body, start, energy).reach(0.0, 10.0)
     agree_in_print(largest_second_changes(profile, body, reach), "21.8, 427.0, 175.6, 81.9")
     assert [reach.points.q[0], reach.points.q[-1]] == pytest.approx([-0.9998182314963, 1.0], abs=1e-13)
     assert reach.period == pytest.approx(ROUND_TRIP, rel=1e-4)
@@ -525,7 +525,7 @@ def test_no_gravity_makes_the_slip_the_largest_residual() -> None:
     def changes(g: float) -> Array:
         profile, body = read_profile(standard.text), Hoop(1.0, 0.01, 1.0, g)
         start = profile.at(1.0, profile.height(1.0, 0.0))
-        reach = Walk(profile, body, start, body.energy(body.start(start, 0.0))).reach(0.0, 100.0)
+        reach = ProfileTraversal(profile, body, start, body.energy(body.start(start, 0.0))).reach(0.0, 100.0)
         return largest_second_changes(profile, body, reach)[1:]
 
     now, powers = changes(9.81), np.array([2.0, 1.5, 1.0])

@@ -33,7 +33,7 @@ class TooCurved(ValueError):
         self.x, self.radius = x, radius
 
 
-class Ends(ValueError):
+class ProfileEnd(ValueError):
     """The profile ends or stands vertical at x."""
 
     def __init__(self, x: float, z: float | None = None) -> None:
@@ -148,7 +148,7 @@ class Rates:
 
 
 @dataclass(frozen=True)
-class Leg:
+class Segment:
     """The profile points outward from the start in one direction, and the time to the last one [s].
 
     turns: whether the hoop turns there; else the time is over before, or contact lost.
@@ -161,7 +161,7 @@ class Leg:
 
 
 @dataclass(frozen=True)
-class Reach:
+class ReachableRange:
     """Where the energy and the run's duration let the hoop get: the profile there from left to right, and s^2.
 
     closed: whether it turns on both sides. period: the time for there and back [s], or that of the run.
@@ -181,33 +181,35 @@ class Reach:
         return None if falls and len(heights) > 1 else float(heights[i])
 
 
-class Walk:
+class ProfileTraversal:
     """Goes along a profile from a start point with a certain energy.
 
-    Raises (its methods): TooCurved, Ends.
+    Raises (its methods): TooCurved, ProfileEnd.
     """
 
     def __init__(self, profile: Profile, hoop: Hoop, start: Ground, energy: float) -> None:
         self.profile, self.hoop, self.start, self.energy = profile, hoop, start, energy
 
-    def reach(self, s: float, duration: float) -> Reach:
+    def reach(self, s: float, duration: float) -> ReachableRange:
         """Where it gets from the start with the speed s there in this time."""
         downhill = -np.sign(float(self.start.slope))
         ahead = float(np.sign(s) or downhill)
         if ahead == 0.0:  # at rest where nothing pulls, perhaps on a top: either way
-            legs = {side: self.leg(side, duration) for side in (-1.0, 1.0)}
+            segments = {side: self.segment(side, duration) for side in (-1.0, 1.0)}
         else:
-            first = self.leg(ahead, duration)
+            first = self.segment(ahead, duration)
             left = duration - 2 * first.time if first.turns else 0.0
-            legs = {ahead: first, -ahead: self.leg(-ahead, left)}
-        left_leg, right_leg = legs[-1.0], legs[1.0]
-        points, square = self._sampled(left_leg, right_leg)
+            segments = {ahead: first, -ahead: self.segment(-ahead, left)}
+        left_segment, right_segment = segments[-1.0], segments[1.0]
+        points, square = self._sampled(left_segment, right_segment)
         self._check_curvature(points)
-        closed = left_leg.turns and right_leg.turns
-        period = 2 * (left_leg.time + right_leg.time)
-        return Reach(points, square, closed, period if closed else duration, (left_leg.turns, right_leg.turns))
+        closed = left_segment.turns and right_segment.turns
+        period = 2 * (left_segment.time + right_segment.time)
+        return ReachableRange(
+            points, square, closed, period if closed else duration, (left_segment.turns, right_segment.turns)
+        )
 
-    def leg(self, ahead: float, limit: float) -> Leg:
+    def segment(self, ahead: float, limit: float) -> Segment:
         """Outward in the direction +1 or -1 for at most the time `limit` [s], and as long as it keeps contact."""
         parts, time, spacing, chunks = [self.start_points()], 0.0, self.hoop.r / PER_RADIUS, 0
         while limit > 0 and chunks * CHUNK < MOST:
@@ -221,7 +223,7 @@ class Walk:
             late = min(int(np.searchsorted(taken, limit - time)), self._leaves(inside))
             if late < len(taken):
                 parts.append(_cut(inside, late + 1))
-                return self._leg(parts, limit, False)
+                return self._segment(parts, limit, False)
             time += float(taken[-1]) if len(taken) else 0.0
             parts.append(inside)
             if beyond < CHUNK:  # the hoop gets to the last of them: only now it matters what comes after
@@ -230,28 +232,28 @@ class Walk:
                 return self._ended(parts, before, q, beyond < len(square), time, limit)
             if chunks % COARSER == 0:
                 spacing *= 2
-        return self._leg(parts, limit, False)
+        return self._segment(parts, limit, False)
 
     def _ended(
         self, parts: list[Ground], last: Ground, q: float, energy_ends: bool, time: float, limit: float
-    ) -> Leg:  # fmt: skip
-        """The leg whose last point was reached at a time [s], and that ends somewhere between this point and q.
+    ) -> Segment:  # fmt: skip
+        """The segment whose last point was reached at a time [s], and that ends somewhere between this point and q.
 
         Raises:
-            Ends: the profile does, and neither time nor contact before.
+            ProfileEnd: the profile does, and neither time nor contact before.
         """
         high = q if energy_ends else self._last_place(last, q)
         if not energy_ends and self._square(self.next(last, high)) >= 0:
             end = _row(self.next(last, high))
             if time + self._shortest(_joined(_row(last), end)) >= limit or self._leaves(end) == 0:
-                return self._leg(parts, limit, False)
+                return self._segment(parts, limit, False)
             place = self.profile.vertical(high, float(end.p[0])) if self.profile.implicit else None
-            raise Ends(*(place or (high, None)))
+            raise ProfileEnd(*(place or (high, None)))
         turn = self._turning_point(last, high)
         time += float(self._times(_joined(_row(last), turn))[0])
         if time >= limit:
-            return self._leg([*parts, turn], limit, False)
-        return self._leg([*parts, turn], time, True)
+            return self._segment([*parts, turn], limit, False)
+        return self._segment([*parts, turn], time, True)
 
     def _leaves(self, points: Ground) -> int:
         """The first of the points at which the profile would have to pull; their number if none exists."""
@@ -319,14 +321,14 @@ class Walk:
         path = float(np.hypot(*np.diff([x, z])[:, 0]))
         return path / float(s.max()) if path > 0 and s.max() > 0 else 0.0
 
-    def _leg(self, parts: list[Ground], time: float, turns: bool) -> Leg:
+    def _segment(self, parts: list[Ground], time: float, turns: bool) -> Segment:
         points = parts[0]
         for each in parts[1:]:
             points = _joined(points, each)
-        return Leg(points, np.maximum(np.asarray(self.hoop.speed_squared(points, self.energy)), 0.0), time, turns)
+        return Segment(points, np.maximum(np.asarray(self.hoop.speed_squared(points, self.energy)), 0.0), time, turns)
 
-    def _sampled(self, left: Leg, right: Leg) -> tuple[Ground, Array]:
-        """Both legs as one row of points, at least SAMPLES of them."""
+    def _sampled(self, left: Segment, right: Segment) -> tuple[Ground, Array]:
+        """Both segments as one row of points, at least SAMPLES of them."""
         points = _joined(Ground(*(each[::-1] for each in _entries(left.points))), _cut(right.points, None, 1))
         q, once = np.unique(points.q, return_index=True)
         points = Ground(*(each[once] for each in _entries(points)))
@@ -383,7 +385,7 @@ def _stands(points: Ground) -> Any:
         return np.isfinite(points.p) & np.isfinite(points.bend) & (np.abs(points.slope) < STEEP)
 
 
-def largest_second_changes(profile: Profile, hoop: Hoop, reach: Reach) -> Array:
+def largest_second_changes(profile: Profile, hoop: Hoop, reach: ReachableRange) -> Array:
     """S_i = max |X'^T f_i'' X'| of the four residuals over the motion (4,); what a step leaves of them is as large."""
     points, s = reach.points, np.sqrt(reach.square)
     W, curvature, r = points.W, points.curvature, hoop.r

@@ -8,7 +8,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from servonode.plants.hoop.motion import STATES, Ends, Hoop, Rates, Reach, TooCurved, Walk, largest_second_changes
+from servonode.plants.hoop.motion import (
+    STATES,
+    Hoop,
+    ProfileEnd,
+    ProfileTraversal,
+    Rates,
+    ReachableRange,
+    TooCurved,
+    largest_second_changes,
+)
 from servonode.plants.hoop.profile import Ground, Profile, ProfileError, read_profile
 from servonode.plants.prepare import Preparation, Prepared, Unprepared, Wanted
 
@@ -180,13 +189,13 @@ def _contact_of(profile: Profile, hoop: Hoop, state: Mapping[str, float]) -> Gro
     return profile.at(q, z)
 
 
-def _reach(profile: Profile, hoop: Hoop, start: Start, duration: float) -> Reach:
+def _reach(profile: Profile, hoop: Hoop, start: Start, duration: float) -> ReachableRange:
     try:
-        return Walk(profile, hoop, start.contact, start.highest).reach(start.s, duration)
+        return ProfileTraversal(profile, hoop, start.contact, start.highest).reach(start.s, duration)
     except TooCurved as place:
         text = f"too narrow a valley at x = {place.x:.4g}: its radius is {place.radius:.4g} m, the hoop's {hoop.r:g} m"
         raise Unprepared("plant.settings", "profile", f"{text}; make r smaller or the profile flatter") from place
-    except Ends as place:
+    except ProfileEnd as place:
         where = f"x = {place.x:.6g}" + ("" if place.z is None else f", z = {place.z:.6g}")
         text = f"the profile ends or is vertical at {where}, and the hoop gets there"
         raise Unprepared(
@@ -216,7 +225,7 @@ def _energy_note(wanted: Wanted, hoop: Hoop, start: Start, rate: float) -> tuple
     )
 
 
-def _epsilon(hoop: Hoop, reach: Reach, energy: float, floor: float) -> float:
+def _epsilon(hoop: Hoop, reach: ReachableRange, energy: float, floor: float) -> float:
     """The width of turning points [rad/s]: a small part of the largest theta_dot, rounded to one digit."""
     lowest = reach.lowest(hoop.r)
     if lowest is None:
@@ -230,7 +239,7 @@ def _one_digit(value: float) -> float:
 
 
 def _rate_and_step(
-    wanted: Wanted, profile: Profile, hoop: Hoop, start: Start, reach: Reach, epsilon: float
+    wanted: Wanted, profile: Profile, hoop: Hoop, start: Start, reach: ReachableRange, epsilon: float
 ) -> tuple[float, float]:  # fmt: skip
     """lambda [1/s] and the step [s], each the given one or found."""
     rate, step, floor = _given(wanted, "lambda"), wanted.step, float(wanted.parameters["floor"])
