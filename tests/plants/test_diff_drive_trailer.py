@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
 
-from servonode.mechanics.machine import Machine, ParameterError
+from servonode.mechanics.machine import Machine
 from servonode.plants import load_machine
+from tests.helpers.machines import close, warns
 
 HITCH, TRAILER_SLIPS, WHEELS_SLIP = (
     "hitch angle beyond pi/2",
@@ -28,11 +28,6 @@ def samples(trailer: Machine, sheet: ModuleType, rng: np.random.Generator) -> li
     machines = [trailer.with_parameters(sheet.random_parameters(rng, friction=i % 2 > 0)) for i in range(40)]
     machines[:2] = [trailer, trailer.with_parameters({"c_w": 0.02})]
     return [(m, sheet.Trailer(m.parameters), sheet.random_state(rng), rng.normal(size=2)) for m in machines]
-
-
-def close(got: Any, want: Any, relative: float) -> None:
-    """Entries agree relative to the largest of them: sums of such entries cancel."""
-    assert_allclose(got, want, rtol=0, atol=relative * np.abs(want).max())
 
 
 def test_derived_rates_are_those_written_by_hand(samples: Any) -> None:
@@ -99,10 +94,6 @@ def test_the_mirrored_machine_moves_as_the_mirror_image(samples: Any) -> None:
         close(machine.derivatives(0.0, mirrored, u[::-1].copy()), expected, 1e-14)  # the order of sums changes
 
 
-def warns(machine: Machine, x: Any, u: Any, text: str) -> bool:
-    return any(text in warning for warning in machine.warnings(0.0, x, np.array(u)))
-
-
 def test_a_quiet_state_raises_no_warning(trailer: Machine) -> None:
     assert trailer.warnings(0.0, at(trailer, phi=1.5, V=0.1), np.zeros(2)) == []
 
@@ -133,45 +124,8 @@ def test_a_fast_turn_slips_sideways(trailer: Machine) -> None:
     assert warns(trailer, at(trailer, V=4.0, Omega=3.0), [0.0, 0.0], WHEELS_SLIP)
 
 
-def refusal(**parameters: float) -> ParameterError:
-    with pytest.raises(ParameterError) as caught:
-        load_machine("diff_drive_trailer", parameters, {})
-    return caught.value
-
-
-def test_too_little_platform_inertia_is_refused_with_the_remedy() -> None:
-    error = refusal(I1=0.3)
-    assert error.name == "I1"
-    assert str(error).startswith("I1 = 0.3 kg m^2, must be at least d1**2*m1 = 0.36: no inertia is left")
-    assert "raise I1" in str(error)
-
-
-def test_an_offset_too_large_for_the_inertia_is_refused_under_its_name() -> None:
-    assert refusal(d1=0.5).name == "d1"
-
-
 def test_an_inertia_exactly_at_its_limit_is_accepted() -> None:
     assert load_machine("diff_drive_trailer", {"d1": 0.5, "I1": 1.0}, {}).parameters["I1"] == 1.0
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "text"),
-    [
-        ("m1", 0.0, "0 kg must be greater than 0 (platform mass without driven wheels)"),
-        ("b", -1.5, "-1.5 m must be greater than 0 (hinge to trailer axle)"),
-        ("c_w", -0.25, "-0.25 N m s/rad must be at least 0 (viscous friction at a driven wheel)"),
-        ("d1", np.nan, "nan is not a finite number"),
-        ("r", np.inf, "inf is not a finite number"),
-    ],
-)
-def test_a_parameter_out_of_bounds_is_refused_with_value_and_bound(name: str, value: float, text: str) -> None:
-    error = refusal(**{name: value})
-    assert error.name == name
-    assert text in str(error)
-
-
-def test_no_friction_is_accepted() -> None:
-    assert load_machine("diff_drive_trailer", {"c_w": 0.0}, {}).parameters["c_w"] == 0.0
 
 
 def test_other_parameters_leave_the_first_machine_alone(trailer: Machine) -> None:

@@ -19,6 +19,7 @@ from servonode.plants.hoop.profile import read_profile
 from servonode.plants.hoop.start import ADVISABLE, UNSTABLE
 from tests.helpers import hoop_sheet
 from tests.helpers.hoop_sheet import DEFAULT, Curve, Explicit, Reduced, standard
+from tests.helpers.machines import fault_text
 
 Print = Callable[[Any, str], None]
 Array = Any
@@ -734,9 +735,7 @@ def test_contact_is_lost_where_the_exact_motion_says() -> None:
     before, _ = driven(machine, x, 1e-4 * int(root / 1e-4), 1e-4, profile=curve.text)
     after, _ = driven(machine, x, 1e-4 * (int(root / 1e-4) + 1), 1e-4, profile=curve.text)
     assert machine.fault(0.0, before) is None
-    violated = machine.fault(0.0, after)
-    assert violated is not None
-    assert violated.text == "contact lost: the profile would have to pull (n < 0)"
+    assert fault_text(machine, after) == "contact lost: the profile would have to pull (n < 0)"
 
 
 def test_a_profile_too_curved_for_the_hoop_is_a_fault() -> None:
@@ -744,9 +743,7 @@ def test_a_profile_too_curved_for_the_hoop_is_a_fault() -> None:
     assert machine.fault(0.0, x) is None
     wide = machine.with_parameters({"r": 0.35})
     y = Reduced(standard, wide.parameters).state((0.62, 0.0, 0.0))
-    violated = wide.fault(0.0, state(y))
-    assert violated is not None
-    assert violated.text == "the profile is too curved for the hoop here (d <= 0)"
+    assert fault_text(wide, state(y)) == "the profile is too curved for the hoop here (d <= 0)"
 
 
 def test_the_reactions_do_no_work_but_what_the_energy_row_gives_back(rng: np.random.Generator) -> None:
