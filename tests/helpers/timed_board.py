@@ -12,6 +12,7 @@ from servonode.bus import Message
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.plants.drivers import packets
 from servonode.plants.drivers.packets import APPLIED, FAULT, FINAL, NONE, READINGS, SAFE, SETUP, STATE, Head
+from tests.helpers import machine_packets
 
 MS = 1_000_000  # ns
 WIRE_NS = MS // 5  # from one side to the other
@@ -107,10 +108,10 @@ class Board:
         try:
             head, payload = packets.decode(data)
             if head.type == SETUP:
-                return self._begin(at, head, packets.read_setup(payload, head.flags))
+                return self._begin(at, head, machine_packets.read_setup(payload, head.flags))
             if head.type != APPLIED:
                 return False
-            return self._apply(at, head, packets.read_applied(payload, len(self._u), head.flags)[1])
+            return self._apply(at, head, machine_packets.read_applied(payload, len(self._u), head.flags)[1])
         except packets.PacketError:
             return False
 
@@ -120,7 +121,7 @@ class Board:
             return False
         if setup.timeout <= 0:
             self._running = False
-            self._send(at, packets.encode(self._head(FAULT, head.run), packets.fault_payload(4, 0)))
+            self._send(at, packets.encode(self._head(FAULT, head.run), machine_packets.fault_payload(4, 0)))
             return True
         if head.run != self._run:
             own = min(setup.timeout, LONGEST_NS)
@@ -176,10 +177,10 @@ class Board:
     def _publish(self, at: int) -> None:
         if self._sensors:
             readings = tuple(packets.SensorReading(i, 0, 0.0) for i in range(self._sensors))
-            payload = packets.readings_payload(packets.ReadingsContent(self._refused, self._u, readings))
+            payload = machine_packets.readings_payload(packets.ReadingsContent(self._refused, self._u, readings))
             return self._send(at, packets.encode(self._head(READINGS, self._run), payload))
         content = packets.StateContent(self._refused, tuple(self._x), self._u)
-        return self._send(at, packets.encode(self._head(STATE, self._run), packets.state_payload(content)))
+        return self._send(at, packets.encode(self._head(STATE, self._run), machine_packets.state_payload(content)))
 
     def _head(self, kind: int, run: int) -> Head:
         self._seq += 1

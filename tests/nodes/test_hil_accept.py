@@ -20,6 +20,7 @@ from servonode.closed_loop.launch_file import read_launch
 from servonode.plants.drivers import packets
 from servonode.plants.drivers.packets import APPLIED, FINAL, LAW, NONE, SAFE, SETUP, STATE, Head
 from servonode.plants.drivers.udp_transport import UdpTransport
+from tests.helpers import machine_packets
 from tests.helpers.firmware import ESTIMATED, Firmware, free_udp_port
 
 LAUNCH = "trailer_pursuit_udp"
@@ -73,7 +74,7 @@ class Flawed(UdpTransport):
         except packets.PacketError:
             return super().send(data)
         if head.type == SETUP:
-            if self.flaw == "takes any setup" and packets.read_setup(payload).timeout < 0:
+            if self.flaw == "takes any setup" and machine_packets.read_setup(payload).timeout < 0:
                 data = sealed(data[:56] + struct.pack("<q", 10**8) + data[64:])
             self.setup = data
         elif head.type == APPLIED:
@@ -84,7 +85,7 @@ class Flawed(UdpTransport):
             if self.flaw == "goes on after the end" and head.flags & FINAL:
                 return None
             with suppress(packets.PacketError):
-                self.asked = packets.read_applied(payload, 2)[1]
+                self.asked = machine_packets.read_applied(payload, 2)[1]
         return super().send(data)
 
     def receive(self, bound: int) -> list[bytes]:
@@ -96,7 +97,9 @@ class Flawed(UdpTransport):
             return packets.encode(head, payload)
         content = packets.read_state(payload, 8, 2)
         safe = bool(head.flags & SAFE)
-        absurd = bool(self.setup) and packets.read_setup(packets.decode(self.setup)[1]).timeout == ABSURD_S * 1e9
+        absurd = (
+            bool(self.setup) and machine_packets.read_setup(packets.decode(self.setup)[1]).timeout == ABSURD_S * 1e9
+        )
         if (self.flaw == "never times out" and safe) or (self.flaw == "believes any timeout" and safe and absurd):
             content = content._replace(inputs=self.asked)
         if self.flaw == "coasts after the timeout" and safe:
@@ -108,7 +111,7 @@ class Flawed(UdpTransport):
             content = content._replace(inputs=(0.0, 0.0))
         if released or self.flaw == "does not say that it brakes":
             head = head._replace(flags=head.flags & ~SAFE)
-        return packets.encode(head, packets.state_payload(content))
+        return packets.encode(head, machine_packets.state_payload(content))
 
 
 @pytest.fixture(scope="module")

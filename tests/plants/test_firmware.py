@@ -33,6 +33,7 @@ from servonode.plants.drivers.packet_link import RESOLUTION, PacketLink
 from servonode.plants.drivers.safe_map import safe_map, safe_remarks
 from servonode.plants.drivers.serial_transport import SerialTransport, port_problem
 from servonode.plants.drivers.udp_transport import UdpTransport
+from tests.helpers import machine_packets
 from tests.helpers.firmware import Firmware, built, free_udp_port
 from tests.helpers.plants import context
 
@@ -238,7 +239,7 @@ def test_a_run_that_the_robot_cannot_take_part_in_is_refused_by_reason(
 def test_firmware_of_another_packet_version_is_a_fault_that_names_both(closed_loop: ClosedLoop) -> None:
     class Newer(UdpTransport):
         def receive(self, bound: int) -> list[bytes]:  # noqa: ARG002
-            good = packets.encode(packets.Head(packets.FAULT, 1, 1, 0, 0, 0), packets.fault_payload(1, 1))
+            good = packets.encode(packets.Head(packets.FAULT, 1, 1, 0, 0, 0), machine_packets.fault_payload(1, 1))
             changed = good[:2] + b"\x02" + good[3:-2]
             return [changed + packets.crc_hqx(changed, 0xFFFF).to_bytes(2, "little")]
 

@@ -22,6 +22,7 @@ from servonode.plants.drivers.packets import (
     SetupContent,
     StateContent,
 )
+from tests.helpers import machine_packets
 from tests.helpers.firmware import SOURCES, built
 
 VECTORS = SOURCES / "test" / "vectors.txt"
@@ -58,7 +59,7 @@ def check_vector(kind: str, fields: dict[str, str], data: bytes) -> None:
         law = OwnLaw(int(fields["law_schema"]), floats(fields["tolerance"])) if "law_schema" in fields else None
         content = SetupContent(*times, float(fields["speed"]), limits, rows, start, law)
         wanted, made = head_of(packets.SETUP, fields), packets.setup_payload(content)
-        read = packets.read_setup(payload, head.flags)
+        read = machine_packets.read_setup(payload, head.flags)
         assert read[:5] == content[:5]
         assert packets.setup_payload(read) == made
     elif kind == "applied":
@@ -66,25 +67,25 @@ def check_vector(kind: str, fields: dict[str, str], data: bytes) -> None:
         entries = floats(fields.get("goal", ""))
         goal = Goal(int(fields["goal_at"]), int(fields["goal_step"]), tuple(entries)) if "goal" in fields else None
         wanted, made = head_of(packets.APPLIED, fields), packets.applied_payload(int(fields["until"]), inputs, goal)
-        found = packets.read_applied(payload, len(inputs), head.flags, len(entries))
+        found = machine_packets.read_applied(payload, len(inputs), head.flags, len(entries))
         assert found == (int(fields["until"]), tuple(inputs), goal)
     elif kind == "state":
         states, inputs = ([each.item() for each in np.array(floats(fields[word]), np.float32)]
                           for word in ("states", "inputs"))  # fmt: skip
         content_of_state = StateContent(int(fields["refused"]), tuple(states), tuple(inputs))
-        wanted, made = head_of(packets.STATE, fields), packets.state_payload(content_of_state)
+        wanted, made = head_of(packets.STATE, fields), machine_packets.state_payload(content_of_state)
         assert packets.read_state(payload, len(states), len(inputs)) == content_of_state
     elif kind == "readings":
         inputs, values = (tuple(np.array(floats(fields[word]), np.float32).tolist()) for word in ("inputs", "values"))
         numbers = ([int(each) for each in floats(fields[word])] for word in ("sensors", "ago"))
         readings = tuple(map(SensorReading, *numbers, values))
         content_of_readings = ReadingsContent(int(fields["refused"]), inputs, readings)
-        wanted, made = head_of(packets.READINGS, fields), packets.readings_payload(content_of_readings)
+        wanted, made = head_of(packets.READINGS, fields), machine_packets.readings_payload(content_of_readings)
         assert packets.read_readings(payload, head.step, len(inputs), 65536) == content_of_readings
     else:
         assert kind == "fault"
         said = int(fields["code"]), int(fields["detail"])
-        wanted, made = head_of(packets.FAULT, fields), packets.fault_payload(*said)
+        wanted, made = head_of(packets.FAULT, fields), machine_packets.fault_payload(*said)
         assert packets.read_fault(payload) == said
     assert (head, payload) == (wanted, made)
     assert packets.encode(wanted, made) == data
@@ -94,11 +95,11 @@ def read(data: bytes) -> None:
     """Read a packet as far as it goes, with one input."""
     head, payload = packets.decode(data)
     if head.type == packets.SETUP:
-        packets.read_setup(payload, head.flags)
+        machine_packets.read_setup(payload, head.flags)
     elif head.type == packets.READINGS:
         packets.read_readings(payload, head.step, 1, 8)
     else:
-        packets.read_applied(payload, 1, head.flags, 2)
+        machine_packets.read_applied(payload, 1, head.flags, 2)
 
 
 @pytest.mark.parametrize("line", LINES, ids=lambda line: line[0].split(" ")[0])
@@ -151,7 +152,7 @@ def test_a_state_comes_back_as_it_was(
 ) -> None:
     head = Head(packets.STATE, run, source, seq, reply, step, flags)
     content = StateContent(refused, tuple(x), tuple(u))
-    found, payload = packets.decode(packets.encode(head, packets.state_payload(content)))
+    found, payload = packets.decode(packets.encode(head, machine_packets.state_payload(content)))
     assert found == head
     assert packets.read_state(payload, len(x), len(u)) == content
 
@@ -165,7 +166,7 @@ def test_readings_come_back_as_they_were_and_none_is_older_than_the_run(
 ) -> None:
     head = Head(packets.READINGS, run, 1, 0, 0, step)
     content = ReadingsContent(refused, tuple(u), tuple(map(SensorReading._make, readings)))
-    found, payload = packets.decode(packets.encode(head, packets.readings_payload(content)))
+    found, payload = packets.decode(packets.encode(head, machine_packets.readings_payload(content)))
     assert found == head
     if any(ago > step for _, ago, _ in readings):
         with pytest.raises(PacketError, match="limits"):

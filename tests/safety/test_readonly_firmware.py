@@ -17,6 +17,7 @@ import pytest
 from servonode.bus.topology import CONTROLLER, PLANT
 from servonode.plants.drivers import cobs, packets
 from servonode.plants.drivers.packets import SETUP, STATE, Head, PacketError
+from tests.helpers import machine_packets
 from tests.helpers.firmware import Firmware, free_udp_port
 from tests.helpers.runs import SOON_S, START_S, Runs, eventually
 from tests.safety.suite import COMMON, WAITS
@@ -123,7 +124,7 @@ TAPS = {"udp": udp_tap, "serial": serial_tap}
 def assert_only_observed(tap: Tap) -> None:
     """Setups with limits of zero alone went out; no state has taken an input, and zero acts in all of them."""
     assert {head.type for head, _ in tap.sent} == {SETUP}
-    assert {limit for _, payload in tap.sent for limit in packets.read_setup(payload).limits} == {0.0}
+    assert {limit for _, payload in tap.sent for limit in machine_packets.read_setup(payload).limits} == {0.0}
     assert {head.type for head, _ in tap.came} == {STATE}
     assert {(head.reply, head.flags) for head, _ in tap.came} == {(packets.NONE, 0)}
     assert {value for _, data in tap.came for value in packets.read_state(data, STATES, INPUTS).inputs} == {0.0}
