@@ -50,6 +50,8 @@ class Instant:
 class Estimator:
     """Mean and covariance of a machine's state, from its inputs and readings.
 
+    It keeps the past, the estimate and the statistics together, since a late reading changes all three.
+
     x (n_x,), P (n, n): the newest. came: the sensors of whose readings the last `advance` took one, used or rejected.
     surprises: of the readings that came last and were used, by sensor: the squares of `ExtendedKalmanFilter.correct`.
     counts: `late_readings`, older than what is kept, and `early_readings`, of a step that has not come yet,

@@ -22,8 +22,8 @@ FRESH_NS = 1_000_000  # shortest time between two looks for messages in real tim
 class DeviceConnection:
     """Exchanges messages with a machine, and judges whether it answers. Nothing here waits.
 
-    k: plant step; in lockstep that of the newest state. x: the newest kernel state. It has the four parts of the
-    exchange, each with its own decisions: the `Handshake`, the `AppliedInputs`, the `Readings`, the `LinkWatch`.
+    k: plant step; in lockstep that of the newest state. x: the newest kernel state. It has the methods of a
+    `Connection`, and the four parts of the exchange, each with its own decisions: the `Handshake`, the `AppliedInputs`, the `Readings`, the `LinkWatch`.
     """
 
     def __init__(self, context: DriverContext, link: Link) -> None:

@@ -65,7 +65,7 @@ class LawTerms:
 class DriverContext:
     """The arguments with which a driver opens a plant for a run, or moves a simulated machine (`Driver.motion`).
 
-    simulation: makes the simulated plant of the launch file at its initial state. simulated_machine: makes the machine
+    It is large because it is the only one: no driver needs all of it. simulation: makes the simulated plant of the launch file at its initial state. simulated_machine: makes the machine
     that is simulated behind a link, with these parameters, kernel state at step 0 and plant step [ns].
     """
 
@@ -119,7 +119,7 @@ def finite_limits(machine: Machine, limits: Sequence[float], readonly: bool = Fa
 
 @dataclass(frozen=True)
 class Driver:
-    """One way in which the plant node reaches a machine.
+    """One way in which the plant node reaches a machine: all that the rest of servonode knows of it.
 
     summary: the way in a few words, for the reference page. reads: the tables and keys of [plant] that it reads beside
     those of every driver; those of other drivers are refused. open: makes the plant; what it opens belongs to the

@@ -29,6 +29,8 @@ LONGEST_NS = 2**63 - 1
 class PacketLink:
     """A `Link` over packets. A packet's ids have 32 bits and stand for the longer ids of the messages.
 
+    It has the methods of a `Link`, and those that translate each kind of message.
+
     sensors: the names of those whose readings the machine sends in place of its state, in its order; none: its state.
     state_every: plant steps between two states that the machine sends; 0: it chooses.
     """

@@ -184,6 +184,8 @@ class ReachableRange:
 class ProfileTraversal:
     """Goes along a profile from a start point with a certain energy.
 
+    It has a method for each question on the way: where it ends, turns, loses contact, and how long it takes.
+
     Raises (its methods): TooCurved, ProfileEnd.
     """
 
