@@ -106,15 +106,13 @@ def wait(plant: DevicePlant, done, seconds: float = 20.0, most: float = 20.0) ->
     end = time.monotonic_ns() + round(seconds * SECOND)
     while not done():
         now = time.monotonic_ns()
-        assert now < end, plant.connection.no_answer_reason()
-        select.select(
-            plant.connection.fds, (), (), min(max(min(end, plant.connection.due() or end) - now, 0) / SECOND, most)
-        )
+        assert now < end, plant.remote.no_answer_reason()
+        select.select(plant.remote.fds, (), (), min(max(min(end, plant.remote.due() or end) - now, 0) / SECOND, most))
 
 
 def connect(plant: DevicePlant, run: int = 77, k: int = 0) -> DevicePlant:
     plant.begin(run, k)
-    wait(plant, plant.connection.connected)
+    wait(plant, plant.remote.connected)
     return plant
 
 
@@ -128,7 +126,7 @@ def follow(plant: DevicePlant, seconds: float, write=None, until=None) -> tuple[
         plant.advance(1)
         if until is not None and until():
             return None
-        if trouble := plant.connection.fault():
+        if trouble := plant.remote.fault():
             return trouble
     assert until is None, "it did not come to that"
     return None
@@ -149,7 +147,7 @@ def largest_difference(plant: DevicePlant, reference: SimulatedPlant, instants: 
         for each in (plant, reference):
             each.write(u)
             each.advance(steps)
-        wait(plant, plant.connection.arrived)
+        wait(plant, plant.remote.arrived)
         assert plant.k == reference.k
         found = max(found, float(np.abs(plant.x[:-1] - reference.x[:-1]).max()))
     return found
@@ -190,8 +188,8 @@ def test_example_in_c_refuses_other_parameters(trailer):
     with rigged(trailer, [external_c()]) as rig:
         plant = rig.plant(trailer.with_parameters({"m1": 4.5, "b": 0.8}))
         plant.begin(77, 0)
-        wait(plant, lambda: plant.connection.connected() or plant.connection.fault())
-        assert "parameter m1 is 4.5, but this program was built with 4" in plant.connection.fault()[1]
+        wait(plant, lambda: plant.remote.connected() or plant.remote.fault())
+        assert "parameter m1 is 4.5, but this program was built with 4" in plant.remote.fault()[1]
 
 
 def test_example_answers_a_repeated_input_with_the_same_state(rig, trailer):
@@ -205,7 +203,7 @@ def test_example_answers_a_repeated_input_with_the_same_state(rig, trailer):
             link.send("applied", order)  # late, from the instant before
         order = plant._inputs.order
         link.send("applied", order)
-        wait(plant, plant.connection.arrived)
+        wait(plant, plant.remote.arrived)
     assert np.abs(plant.x[:-1] - reference.x[:-1]).max() < 1e-12
 
 
@@ -213,7 +211,7 @@ def test_example_begins_a_later_run_from_its_state(rig):
     plant = connect(rig.plant())
     plant.write(U)
     plant.advance(100)
-    wait(plant, plant.connection.arrived)
+    wait(plant, plant.remote.arrived)
     before = plant.x[:-1].tolist()
     connect(plant, run=78, k=100)
     assert plant.x[:-1].tolist() == before
@@ -223,8 +221,8 @@ def test_example_refuses_another_machine(rig, trailer):
     other = msgspec.structs.replace(trailer.description, name="hoop_on_profile")
     plant = rig.plant(Machine(other, trailer.kernel, trailer.parameters))
     plant.begin(77, 0)
-    wait(plant, lambda: plant.connection.connected() or plant.connection.fault())
-    name, text = plant.connection.fault()
+    wait(plant, lambda: plant.remote.connected() or plant.remote.fault())
+    name, text = plant.remote.fault()
     assert name == "device"
     assert "this is diff_drive_trailer" in text
 
@@ -279,7 +277,7 @@ def test_example_killed_or_frozen_is_a_stale_state(rig, blow):
     assert re.match(r"no good state of the machine for 1|the newest state is 1", text)  # whichever is noticed first
     if blow == signal.SIGSTOP:
         rig.process.send_signal(signal.SIGCONT)
-        follow(plant, 5, U, until=lambda: plant.connection.fault() is None)
+        follow(plant, 5, U, until=lambda: plant.remote.fault() is None)
 
 
 def test_restarted_example_waits_until_it_is_asked_again(rig):
@@ -308,13 +306,13 @@ def test_link_recovers_after_a_too_large_message(rig):
             out.send_multipart([b"state", msgpack.packb(message)])
 
         plant.begin(77, 0)
-        wait(plant, lambda: speak() or plant.connection.connected(), most=0.05)
+        wait(plant, lambda: speak() or plant.remote.connected(), most=0.05)
         out.send_multipart([b"state", b"x" * 70000])
-        wait(plant, lambda: plant.connection.arrived() and plant.counts["refused_length"])
-        wait(plant, lambda: speak(0.25) or (plant.connection.arrived() and plant.x[0] == 0.25), most=0.05)
+        wait(plant, lambda: plant.remote.arrived() and plant.counts["refused_length"])
+        wait(plant, lambda: speak(0.25) or (plant.remote.arrived() and plant.x[0] == 0.25), most=0.05)
         plant.begin(78, 100)
-        wait(plant, lambda: speak() or plant.connection.connected(), most=0.05)
-        assert plant.connection.fault() is None
+        wait(plant, lambda: speak() or plant.remote.connected(), most=0.05)
+        assert plant.remote.fault() is None
         out.close(linger=0)
 
 
@@ -462,14 +460,14 @@ def test_a_new_run_of_the_same_host_is_taken_at_once(rig):
     plant = connect(rig.plant(lockstep=False, timeout=0.4))
     assert follow(plant, 0.1, U) is None
     plant.begin(78, 100)
-    wait(plant, plant.connection.connected, 2.0)
+    wait(plant, plant.remote.connected, 2.0)
     assert follow(plant, 0.1, U) is None
 
 
 def test_example_takes_other_speeds_with_any_speed(trailer, program):
     with rigged(trailer, program, "--any-speed") as rig:
         plant = connect(rig.plant(lockstep=False, speed=2.0))
-        assert plant.connection.fault() is None
+        assert plant.remote.fault() is None
 
 
 # where it is met

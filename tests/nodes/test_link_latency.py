@@ -80,7 +80,7 @@ def driven(folder: Path, *settings: str) -> Driven:
 @pytest.mark.parametrize("delay_ms", [0.0, 3.0, 20.0])
 def test_the_latency_is_the_time_of_both_ways(delay_ms: float, folder: Path) -> None:
     run = driven(folder, f"plant.link.delay={delay_ms / 1e3}")
-    found = run.node.plant.connection.latency
+    found = run.node.plant.remote.latency
     assert abs(found - 2 * delay_ms / 1e3) <= 0.001, "to a step of the machine"
     assert run.states[-1].latency == found
     assert run.node.status.standing()["values"].get("link_latency", 0.0) == found
@@ -89,7 +89,7 @@ def test_the_latency_is_the_time_of_both_ways(delay_ms: float, folder: Path) -> 
 
 def test_jitter_and_loss_change_it_little(folder: Path) -> None:
     run = driven(folder, "plant.link.delay=0.005", "plant.link.jitter=0.004", "plant.link.loss=0.05")
-    assert 0.010 <= run.node.plant.connection.latency <= 0.018
+    assert 0.010 <= run.node.plant.remote.latency <= 0.018
 
 
 @pytest.mark.parametrize(("delay_ms", "better"), [(20, 8), (30, 200)])

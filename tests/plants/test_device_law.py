@@ -26,7 +26,7 @@ def until(plant: DevicePlant, holds: Callable[[], bool]) -> None:
     """Wait, within bounds, until this holds."""
     limit = time.monotonic() + WAIT_S
     while not holds():
-        assert time.monotonic() < limit, plant.connection.no_answer_reason()
+        assert time.monotonic() < limit, plant.remote.no_answer_reason()
         time.sleep(0.0005)
 
 
@@ -46,7 +46,7 @@ def connected(port: int, *settings: str) -> tuple[ClosedLoop, DevicePlant]:
     assert isinstance(plant, DevicePlant)
     plant.open()
     plant.begin(4242, 0)
-    until(plant, lambda: plant.connection.connected() or plant.connection.fault() is not None)
+    until(plant, lambda: plant.remote.connected() or plant.remote.fault() is not None)
     return loop, plant
 
 
@@ -73,11 +73,11 @@ def test_in_lockstep_the_firmware_acts_by_its_own_law_to_rounding_and_not_by_the
             plant.follow(u + 0.01, [float(k), float(k), *goal])  # within the tolerance of 0.04 N m
             for part in (3, 7):  # the second order of a period decides nothing
                 plant.advance(part)
-                until(plant, plant.connection.arrived)
+                until(plant, plant.remote.arrived)
                 worst = max(worst, float(np.abs(acting(plant) - u).max()))
             largest = max(largest, float(np.abs(u).max()))
             assert (plant.extra["machine_law"], plant.extra["machine_law_clipped"]) == (1.0, 0.0)
-        assert plant.connection.fault() is None
+        assert plant.remote.fault() is None
     finally:
         plant.close()
     assert largest > 0.02
@@ -97,7 +97,7 @@ def test_between_two_goals_the_firmware_goes_on_by_their_derivatives(port: int) 
                 moved[i + 1] += goal[i + 2] * dt
             u = loop.control.law.evaluate(plant.t, plant.x[:-1].copy(), moved).inputs.copy()
             plant.advance(10)
-            until(plant, plant.connection.arrived)
+            until(plant, plant.remote.arrived)
             np.testing.assert_allclose(acting(plant), u, atol=4e-6)
     finally:
         plant.close()
@@ -113,12 +113,12 @@ def test_what_the_law_asks_for_acts_no_farther_from_the_controller_than_the_tole
             u, goal = asked(loop, plant)
             plant.follow(u + np.array([0.1, -0.1]), [float(k), float(k), *goal])
             plant.advance(10)
-            until(plant, plant.connection.arrived)
+            until(plant, plant.remote.arrived)
             np.testing.assert_allclose(acting(plant), u + np.array([0.06, -0.06]), atol=4e-6)
             clipped += 1
-            if plant.connection.fault() is not None:
+            if plant.remote.fault() is not None:
                 break
-        fault = plant.connection.fault()
+        fault = plant.remote.fault()
     finally:
         plant.close()
     assert fault is not None
@@ -133,16 +133,16 @@ def test_without_a_goal_the_law_does_not_act_and_the_inputs_do(port: int) -> Non
         u, goal = asked(loop, plant)
         plant.follow(u, [0.0, 0.0, *goal])
         plant.advance(10)
-        until(plant, plant.connection.arrived)
+        until(plant, plant.remote.arrived)
         assert plant.extra["machine_law"] == 1.0
         plant.write(np.array([0.03125, -0.0625]))
         plant.advance(10)
-        until(plant, plant.connection.arrived)
+        until(plant, plant.remote.arrived)
         assert acting(plant).tolist() == [0.03125, -0.0625]
         assert plant.extra["machine_law"] == 0.0
         plant.follow(np.array([0.5, 0.5]), [20.0, 20.0, *goal])  # beyond the limits of 0.4 N m
         plant.advance(10)
-        until(plant, plant.connection.arrived)
+        until(plant, plant.remote.arrived)
         assert np.abs(acting(plant)).max() <= np.float32(0.4)
     finally:
         plant.close()
@@ -155,11 +155,11 @@ def test_a_law_without_an_answer_lets_the_controllers_inputs_act_which_is_a_faul
             goal = [plant.x[0], 0.0, 0.0, plant.x[1], 0.0, 0.0]  # inside the radius in which its bearing is not defined
             plant.follow(np.array([0.03125, 0.0625]), [float(k), float(k), *goal])
             plant.advance(10)
-            until(plant, plant.connection.arrived)
+            until(plant, plant.remote.arrived)
             assert acting(plant).tolist() == [0.03125, 0.0625]
-            if plant.connection.fault() is not None:
+            if plant.remote.fault() is not None:
                 break
-        fault = plant.connection.fault()
+        fault = plant.remote.fault()
     finally:
         plant.close()
     assert fault is not None
@@ -178,7 +178,7 @@ def test_firmware_with_another_law_or_none_is_refused_at_the_handshake(own: bool
     port = free_udp_port()
     with Firmware("robot", "--udp", str(port), *([] if own else ["--no-law"])):
         loop, plant = connected(port, "controller.settings.a=1.5")
-        fault = plant.connection.fault()
+        fault = plant.remote.fault()
         plant.close()
     assert loop.control is not None
     assert fault is not None
@@ -216,15 +216,15 @@ def test_a_whole_run_by_the_law_in_the_firmware_is_ours_within_rounding_of_32_bi
     with Firmware(str(tmp_path / "mine"), "--udp", str(port)):
         plant.open()
         plant.begin(4242, 0)
-        until(plant, plant.connection.connected)
+        until(plant, plant.remote.connected)
         for k in range(0, loop.launch.steps, 10):
             u, goal = asked(loop, plant)
             states.append(plant.x[:-1].copy())
             plant.follow(u, [float(k), float(k), *goal])
             plant.advance(10)
-            until(plant, plant.connection.arrived)
+            until(plant, plant.remote.arrived)
             inputs.append(acting(plant))
-        assert plant.connection.fault() is None
+        assert plant.remote.fault() is None
         assert plant.extra["machine_law"] == 1.0
         plant.close()
     names = loop.machine.description
@@ -302,10 +302,10 @@ def late_in_lockstep(port: int, by_firmware: bool, late: int) -> np.ndarray:
             else:
                 plant.write(u)
             plant.advance(10)
-            until(plant, plant.connection.arrived)
+            until(plant, plant.remote.arrived)
             states.append(plant.x[:-1].copy())
             found.append(residuals_of(loop, plant.t, states[-1]))
-        assert plant.connection.fault() is None
+        assert plant.remote.fault() is None
     finally:
         plant.close()
     return rms(found)
@@ -328,7 +328,7 @@ def late_in_real_time(port: Path, by_firmware: bool, seconds: float) -> np.ndarr
     assert isinstance(plant, DevicePlant)
     plant.open()
     plant.begin(4242 + by_firmware, 0)
-    until(plant, plant.connection.connected)
+    until(plant, plant.remote.connected)
     found: list[np.ndarray] = []
     try:
         while (k := plant.read().step) < seconds * 1000:
@@ -342,7 +342,7 @@ def late_in_real_time(port: Path, by_firmware: bool, seconds: float) -> np.ndarr
                 found.append(residuals_of(loop, k * 1e-3, x))
             time.sleep(0.01)
             plant.advance(10)
-            assert plant.connection.fault() is None
+            assert plant.remote.fault() is None
         assert plant.extra["machine_law"] == by_firmware
     finally:
         plant.close()

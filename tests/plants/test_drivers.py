@@ -121,7 +121,7 @@ class Rig:
     def connect(self, **changes) -> "Rig":
         self.plant.begin(77, changes.get("k", 0))
         self.wire.says("state", state(**changes))
-        assert self.plant.connection.connected()
+        assert self.plant.remote.connected()
         return self
 
     def pass_ms(self, ms: int) -> None:
@@ -154,7 +154,7 @@ def test_opening_tells_what_is_known_of_the_machine_and_sends_nothing(rig):
 
 def test_the_setup_says_all_that_a_machine_must_know(rig, trailer):
     rig.plant.begin(77, 3000)
-    assert not rig.plant.connection.connected()
+    assert not rig.plant.remote.connected()
     setup = rig.wire.newest(Setup)
     assert isinstance(setup, Setup)
     assert (setup.run, setup.k, setup.t, setup.node) == (77, 3000, 3.0, "plant")
@@ -167,22 +167,22 @@ def test_the_setup_says_all_that_a_machine_must_know(rig, trailer):
 
 def test_the_setup_is_sent_again_each_100_ms_until_a_state_of_this_run_comes(rig):
     rig.plant.begin(77, 0)
-    assert rig.plant.connection.due() == rig.clock.now + 100 * MS
+    assert rig.plant.remote.due() == rig.clock.now + 100 * MS
     for tenth in range(5):
         assert rig.wire.count(Setup) == tenth + 1
         rig.clock.sleep(99)
-        assert not rig.plant.connection.connected()
+        assert not rig.plant.remote.connected()
         assert rig.wire.count(Setup) == tenth + 1
         rig.clock.sleep(1)
-        assert not rig.plant.connection.connected()
+        assert not rig.plant.remote.connected()
     assert len({each.seq for each in rig.wire.sent}) == 6
     rig.wire.says("state", state())
-    assert rig.plant.connection.connected()
+    assert rig.plant.remote.connected()
     assert rig.plant.x[:-1].tolist() == list(STATE.values())
     assert math.isnan(rig.plant.x[-1])
-    assert rig.plant.connection.due() is None
+    assert rig.plant.remote.due() is None
     rig.clock.sleep(1000)
-    assert rig.plant.connection.connected()
+    assert rig.plant.remote.connected()
     assert rig.wire.count(Setup) == 6
 
 
@@ -190,18 +190,18 @@ def test_a_handshake_that_takes_long_renews_the_link(rig):
     rig.plant.begin(77, 0)
     for _ in range(20):
         rig.clock.sleep(100)
-        assert not rig.plant.connection.connected()
+        assert not rig.plant.remote.connected()
     assert rig.wire.life == ["open", "renew", "renew"]
-    assert rig.plant.connection.no_answer_reason() == "no machine is connected; start it with the same two addresses"
+    assert rig.plant.remote.no_answer_reason() == "no machine is connected; start it with the same two addresses"
 
 
 def test_only_a_state_of_this_run_and_of_this_machine_is_an_answer(rig):
     rig.plant.begin(77, 0)
     rig.wire.says("state", state(run=78))
     rig.wire.says("state", state(state={"X": 1.0}))
-    assert not rig.plant.connection.connected()
+    assert not rig.plant.remote.connected()
     assert rig.plant.counts == {"refused_run": 1, "refused_shape": 1}
-    assert rig.plant.connection.no_answer_reason().endswith("(2 messages refused: run 1, shape 1)")
+    assert rig.plant.remote.no_answer_reason().endswith("(2 messages refused: run 1, shape 1)")
 
 
 def test_a_machine_that_cannot_take_part_says_so_and_that_is_a_fault(rig):
@@ -209,13 +209,13 @@ def test_a_machine_that_cannot_take_part_says_so_and_that_is_a_fault(rig):
     report = {"lifecycle": "fault", "fault": "my inputs are L, R", "counts": {}, "values": {}}
     header = {name: GOOD[name] for name in ("t", "seq", "k", "mono", "node", "src")}
     rig.wire.says("status", Status(**header, run=76, **report))
-    assert not rig.plant.connection.connected()
-    assert rig.plant.connection.fault() is None
+    assert not rig.plant.remote.connected()
+    assert rig.plant.remote.fault() is None
     rig.wire.says("status", Status(**header, run=77, **report))
-    assert not rig.plant.connection.connected()
-    assert rig.plant.connection.fault() == ("device", "the machine reports: my inputs are L, R")
+    assert not rig.plant.remote.connected()
+    assert rig.plant.remote.fault() == ("device", "the machine reports: my inputs are L, R")
     rig.connect()
-    assert rig.plant.connection.fault() is None
+    assert rig.plant.remote.fault() is None
 
 
 def test_what_else_the_machine_measures_is_kept_as_it_said_last(rig):
@@ -243,7 +243,7 @@ def test_what_else_the_machine_measures_is_kept_as_it_said_last(rig):
 def test_more_than_a_few_numbers_with_plain_names_refuses_the_state(rig, extra, reason):
     rig.plant.begin(77, 0)
     rig.wire.says("state", state(extra=extra))
-    assert not rig.plant.connection.connected()
+    assert not rig.plant.remote.connected()
     assert rig.plant.counts == {f"refused_{reason}": 1}
 
 
@@ -251,10 +251,10 @@ def test_a_new_run_forgets_the_states_of_the_one_before(rig):
     rig.connect()
     rig.plant.begin(78, 500)
     rig.wire.says("state", state(seq=1))  # sent before the machine knew of this run: nothing to count
-    assert not rig.plant.connection.connected()
+    assert not rig.plant.remote.connected()
     assert not rig.plant.counts
     rig.wire.says("state", state(run=78, seq=0, k=500, src=10, state={**STATE, "X": 3.0}))
-    assert rig.plant.connection.connected()
+    assert rig.plant.remote.connected()
     assert (rig.plant.k, rig.plant.t, rig.plant.x[0]) == (500, 0.5, 3.0)
     rig.wire.says("state", state(seq=2))  # now it is
     rig.pass_ms(1)
@@ -284,7 +284,7 @@ def test_the_newest_state_is_read_under_our_own_stamp(rig):
     rig.pass_ms(5)
     reading = rig.plant.read()
     assert (reading.k, reading.t, reading.state[0]) == (5, 0.005, 1.6)
-    assert rig.plant.connection.arrived()
+    assert rig.plant.remote.arrived()
     assert rig.plant.finite
     assert not rig.plant.drops()
 
@@ -294,10 +294,10 @@ def test_a_plant_that_waits_to_be_armed_keeps_up_with_the_machine(rig):
     for i in range(100):
         rig.clock.sleep(10)
         rig.wire.says("state", state(seq=i + 1, k=10 * (i + 1), state={**STATE, "X": float(i)}))
-        assert rig.plant.connection.arrived()
+        assert rig.plant.remote.arrived()
         assert rig.plant.x[0] == i
     assert rig.plant.k == 0
-    assert rig.plant.connection.fault() is None
+    assert rig.plant.remote.fault() is None
 
 
 def test_the_energy_is_that_of_the_measured_state(rig, trailer):
@@ -329,7 +329,7 @@ def test_a_state_that_cannot_be_is_refused_by_reason_and_soon_missed(rig, change
     for i in range(51):
         rig.wire.says("state", state(**{"seq": i + 1, "state": {**STATE, "X": 9.0}, **changes}))
         rig.pass_ms(1)
-        fault = rig.plant.connection.fault()
+        fault = rig.plant.remote.fault()
         assert (fault is None) == (i < 50)
     assert rig.plant.x[:-1].tolist() == before[:-1]
     assert rig.plant.counts == {reason: 51}
@@ -347,28 +347,28 @@ def test_bytes_that_are_no_message_are_refused_by_reason_too(rig, rng):
     counts = rig.plant.counts
     assert counts["refused_topic"] == 60
     assert sum(counts.values()) == 120
-    assert rig.plant.connection.fault()[0] == "stale_state"
+    assert rig.plant.remote.fault()[0] == "stale_state"
 
 
 def test_the_fault_is_gone_with_the_next_good_state_and_counts_from_there(rig):
     rig.connect()
     rig.wire.says("state", state(run=5))
     rig.pass_ms(60)
-    assert "(1 messages refused: run 1)" in rig.plant.connection.fault()[1]
+    assert "(1 messages refused: run 1)" in rig.plant.remote.fault()[1]
     rig.wire.says("state", state(seq=1, k=60))
-    assert rig.plant.connection.fault() is None  # what waits is looked at before anything is judged
+    assert rig.plant.remote.fault() is None  # what waits is looked at before anything is judged
     rig.pass_ms(60)
-    assert "refused" not in rig.plant.connection.fault()[1]
+    assert "refused" not in rig.plant.remote.fault()[1]
 
 
 def test_a_stall_of_our_own_begins_the_wait_afresh(rig):
     rig.connect()
     rig.plant.write(U)
     rig.clock.sleep(500)
-    rig.plant.connection.restart_timeouts(rig.clock.now)
-    assert rig.plant.connection.fault() is None
+    rig.plant.remote.restart_timeouts(rig.clock.now)
+    assert rig.plant.remote.fault() is None
     rig.pass_ms(51)
-    assert rig.plant.connection.fault()[0] == "stale_state"
+    assert rig.plant.remote.fault()[0] == "stale_state"
 
 
 def test_inputs_that_the_machine_does_not_take_are_a_fault_though_its_states_come(rig):
@@ -377,13 +377,13 @@ def test_inputs_that_the_machine_does_not_take_are_a_fault_though_its_states_com
         rig.plant.write(U)
         rig.wire.says("state", state(seq=i + 1, k=i + 1, applied_seq=min(i, 100)))
         rig.pass_ms(1)
-        fault = rig.plant.connection.fault()
+        fault = rig.plant.remote.fault()
         assert (fault is None) == (i < 151)  # number 101 was sent at 101 ms, and now it is i + 1
     assert fault[0] == "stale_applied"
     assert "has taken no input sent in the last 99 ms" in fault[1]
     rig.wire.says("state", state(seq=300, k=201, applied_seq=199))
     rig.pass_ms(1)
-    assert rig.plant.connection.fault() is None
+    assert rig.plant.remote.fault() is None
 
 
 def test_a_machine_whose_answers_are_late_but_steady_is_no_fault(rig):
@@ -392,7 +392,7 @@ def test_a_machine_whose_answers_are_late_but_steady_is_no_fault(rig):
         rig.plant.write(U)
         rig.wire.says("state", state(seq=i + 1, k=i + 1, applied_seq=max(i - 40, -1)))
         rig.pass_ms(1)
-        assert rig.plant.connection.fault() is None
+        assert rig.plant.remote.fault() is None
 
 
 # how old a reading is, by the machine's own step stamps
@@ -422,12 +422,12 @@ def test_a_reading_that_has_waited_on_the_way_is_old_when_it_comes(rig):
     rig.wire.says("state", late[0])  # measured when step 60 was due, which is 40 ms ago
     rig.pass_ms(1)
     assert rig.plant.read().age == pytest.approx(0.040, abs=0.001)  # the drift that is allowed for
-    assert rig.plant.connection.fault() is None
+    assert rig.plant.remote.fault() is None
     for each in late[1:3]:
         rig.pass_ms(6)  # each 6 ms one step of 1 ms: the queue grows
         rig.wire.says("state", each)
     rig.pass_ms(1)
-    name, text = rig.plant.connection.fault()
+    name, text = rig.plant.remote.fault()
     assert name == "stale_state"
     assert "ms old by the machine's own step stamps, although states come" in text
 
@@ -449,7 +449,7 @@ def test_the_same_step_once_more_is_no_fresh_reading(rig):
     for i in range(51):
         rig.wire.says("state", state(seq=i + 1, k=0))
         rig.pass_ms(1)
-    assert rig.plant.connection.fault()[0] == "stale_state"
+    assert rig.plant.remote.fault()[0] == "stale_state"
 
 
 @pytest.mark.parametrize(("drift", "fault"), [(-0.02, None), (0.0, None), (0.009, None), (0.05, "stale_state")])
@@ -460,7 +460,7 @@ def test_a_clock_that_drifts_slowly_is_followed(rig, drift, fault):
         echo = newest.seq if isinstance(newest, Applied) else -1
         rig.wire.says("state", state(seq=i, k=int(i * (1 - drift)), applied_seq=echo))
         rig.pass_ms(1)
-    found = rig.plant.connection.fault()
+    found = rig.plant.remote.fault()
     assert (found and found[0]) == fault
 
 
@@ -476,9 +476,9 @@ def test_a_machine_that_floods_is_told_from_a_queue_after_a_stall(rig):
         for j in range(100):
             rig.wire.says("state", state(seq=3000 + 100 * i + j, k=2001 + i))
         rig.pass_ms(1)
-    assert rig.plant.connection.fault()[0] == "flooding"
+    assert rig.plant.remote.fault()[0] == "flooding"
     rig.connect(run=77, seq=90_000, k=0)
-    assert rig.plant.connection.fault() is None
+    assert rig.plant.remote.fault() is None
 
 
 # which readings are believed
@@ -500,17 +500,17 @@ def test_a_reading_beyond_its_limit_is_a_fault_and_not_taken(trailer, value):
     rig = judged(trailer, value={"V": 1.0})
     rig.wire.says("state", state(seq=1, k=1, state={**STATE, "V": 1.0}))
     rig.pass_ms(1)
-    assert rig.plant.connection.fault() is None
+    assert rig.plant.remote.fault() is None
     rig.wire.says("state", state(seq=2, k=2, state={**STATE, "V": value}))
     rig.wire.says("state", state(seq=3, k=3, state={**STATE, "V": 0.5}))  # a good one does not make up for it
     rig.pass_ms(1)
-    name, text = rig.plant.connection.fault()
+    name, text = rig.plant.remote.fault()
     assert name == "implausible_state"
     assert f"V = {value:g} is beyond 1" in text
     assert rig.plant.x[4] == 1.0
     assert rig.plant.counts == {"refused_implausible": 2}
     rig.connect(seq=4, k=3)
-    assert rig.plant.connection.fault() is None
+    assert rig.plant.remote.fault() is None
 
 
 def test_a_reading_that_jumps_is_a_fault_unless_time_has_passed(trailer):
@@ -521,7 +521,7 @@ def test_a_reading_that_jumps_is_a_fault_unless_time_has_passed(trailer):
         assert rig.plant.distrust is None
     rig.wire.says("state", state(seq=103, k=103, state={**STATE, "psi": 9.0 - 2 * math.pi}))
     rig.pass_ms(1)
-    name, text = rig.plant.connection.fault()
+    name, text = rig.plant.remote.fault()
     assert name == "implausible_state"
     assert "psi jumped from 9 to 2.7" in text
     assert "is an angle wrapped?" in text
@@ -531,8 +531,8 @@ def test_an_absurd_first_reading_is_a_fault_of_the_handshake(trailer):
     rig = judged(trailer, value={"V": 1.0})
     rig.plant.begin(78, 0)
     rig.wire.says("state", state(run=78, state={**STATE, "V": 5.0}))
-    assert not rig.plant.connection.connected()
-    assert rig.plant.connection.fault()[0] == "implausible_state"
+    assert not rig.plant.remote.connected()
+    assert rig.plant.remote.fault()[0] == "implausible_state"
 
 
 @pytest.mark.parametrize(("push", "moves"), [(U, False), (0 * U, False), (U, True)])
@@ -615,10 +615,10 @@ def test_in_lockstep_the_input_goes_with_the_steps_it_is_for(lockstep):
     lockstep.plant.advance(10)
     sent = lockstep.wire.newest(Applied)
     assert (sent.input, sent.k, sent.until) == ({"U1": 0.02, "U2": 0.03}, 0, 10)
-    assert not lockstep.plant.connection.arrived()
+    assert not lockstep.plant.remote.arrived()
     assert lockstep.plant.k == 0
     lockstep.wire.says("state", state(seq=1, k=10, applied_seq=0, state={**STATE, "X": 1.1}))
-    assert lockstep.plant.connection.arrived()
+    assert lockstep.plant.remote.arrived()
     assert (lockstep.plant.k, lockstep.plant.x[0]) == (10, 1.1)
 
 
@@ -627,14 +627,14 @@ def test_in_lockstep_what_is_not_answered_is_sent_again_as_the_same_message(lock
     lockstep.plant.write(U)
     lockstep.plant.advance(10)
     for _ in range(3):
-        assert lockstep.plant.connection.due() == lockstep.clock.now + 100 * MS
+        assert lockstep.plant.remote.due() == lockstep.clock.now + 100 * MS
         lockstep.clock.sleep(100)
-        assert not lockstep.plant.connection.arrived()
+        assert not lockstep.plant.remote.arrived()
     sent = [each for each in lockstep.wire.sent if isinstance(each, Applied)]
     assert len(sent) == 4
     assert len(set(map(repr, sent))) == 1
     assert lockstep.plant.counts == {"resent": 3}
-    assert lockstep.plant.connection.fault() is None  # how long to wait is the plant node's to say
+    assert lockstep.plant.remote.fault() is None  # how long to wait is the plant node's to say
 
 
 def test_in_lockstep_only_the_state_of_the_step_asked_for_is_the_answer(lockstep):
@@ -643,11 +643,11 @@ def test_in_lockstep_only_the_state_of_the_step_asked_for_is_the_answer(lockstep
     lockstep.wire.says("state", state(seq=1, k=0, state={**STATE, "X": 7.0}))  # once more the state before
     lockstep.wire.says("state", state(seq=2, k=9))
     lockstep.wire.says("state", state(seq=3, k=11))
-    assert not lockstep.plant.connection.arrived()
+    assert not lockstep.plant.remote.arrived()
     assert lockstep.plant.x[0] == 1.0
     assert lockstep.plant.counts == {"refused_step": 2}
     lockstep.wire.says("state", state(seq=4, k=10))
-    assert lockstep.plant.connection.arrived()
+    assert lockstep.plant.remote.arrived()
 
 
 # the loopback machine
@@ -667,19 +667,19 @@ class Loop:
 
     def connect(self, run=77, k=0) -> "Loop":
         self.plant.begin(run, k)
-        self.wait(self.plant.connection.connected)
+        self.wait(self.plant.remote.connected)
         return self
 
     def wait(self, done) -> None:
         """Let time pass from event to event."""
         begin = self.clock.now
         while not done():
-            assert self.clock.now < begin + 20000 * MS, self.plant.connection.no_answer_reason()
-            self.clock.now = max(self.plant.connection.due(), self.clock.now)
+            assert self.clock.now < begin + 20000 * MS, self.plant.remote.no_answer_reason()
+            self.clock.now = max(self.plant.remote.due(), self.clock.now)
 
     def go(self, steps=10) -> None:
         self.plant.advance(steps)
-        self.wait(self.plant.connection.arrived)
+        self.wait(self.plant.remote.arrived)
 
     def pass_ms(self, ms: int, write=None) -> tuple[str, str] | None:
         """Real time passes, up to the first fault, which is returned."""
@@ -688,7 +688,7 @@ class Loop:
             self.plant.advance(1)
             if write is not None:
                 self.plant.write(write)
-            if fault := self.plant.connection.fault():
+            if fault := self.plant.remote.fault():
                 return fault
         return None
 
@@ -778,8 +778,8 @@ def test_a_machine_that_does_not_fit_refuses_to_take_part(trailer, changes, says
     link.send = lambda topic, message: send(topic, structs.replace(message, **changes))
     loop.plant.begin(77, 0)
     loop.clock.sleep(1)
-    assert not loop.plant.connection.connected()
-    name, text = loop.plant.connection.fault()
+    assert not loop.plant.remote.connected()
+    name, text = loop.plant.remote.fault()
     assert name == "device"
     assert says in text
 
@@ -788,8 +788,8 @@ def test_a_motion_that_escapes_is_reported_by_the_machine(trailer):
     loop = Loop(trailer, lockstep=True).connect()
     loop.plant.write(np.array([1e300, -1e300]))
     loop.plant.advance(1000)
-    assert not loop.plant.connection.arrived()
-    assert loop.plant.connection.fault() == ("device", "the machine reports: its state is no longer finite")
+    assert not loop.plant.remote.arrived()
+    assert loop.plant.remote.fault() == ("device", "the machine reports: its state is no longer finite")
 
 
 @pytest.mark.parametrize("speed", [0.5, 1.0, 6.0])
@@ -830,7 +830,7 @@ def test_a_cut_towards_the_machine_is_stale_applied_and_heals(trailer):
     assert loop.clock.now - loop.plant._link._to.origin == pytest.approx(151 * MS, abs=2 * MS)
     for _ in range(200):
         loop.pass_ms(1, U)
-    assert loop.plant.connection.fault() is None
+    assert loop.plant.remote.fault() is None
     assert loop.device.plant.output.tolist() == U.tolist()
 
 
@@ -994,7 +994,7 @@ def test_a_driver_makes_a_plant_behind_its_link_that_opens_nothing_yet(trailer, 
     plant = DRIVERS[name].open(terms(trailer, addresses=("tcp://127.0.0.1:1", "tcp://127.0.0.1:2")))
     assert isinstance(plant, DevicePlant)
     assert isinstance(plant._link, kind)
-    assert plant.connection.fds == ()
+    assert plant.remote.fds == ()
     plant.close()
 
 
@@ -1005,10 +1005,10 @@ def test_a_machine_with_vectors_in_its_state_travels_too():
     plant = DevicePlant(made, LoopbackLink(made))
     plant.open()
     plant.begin(1, 0)
-    assert plant.connection.connected()
+    assert plant.remote.connected()
     plant.write(np.full(m, 0.01))
     plant.advance(100)
-    assert plant.connection.arrived()
+    assert plant.remote.arrived()
     reference = made.simulation()
     reference.write(np.full(m, 0.01))
     reference.advance(100)

@@ -64,7 +64,7 @@ def until(plant: DevicePlant, holds: Callable[[], bool]) -> None:
     """Wait, within bounds, until this holds."""
     limit = time.monotonic() + WAIT_S
     while not holds():
-        assert time.monotonic() < limit, plant.connection.no_answer_reason()
+        assert time.monotonic() < limit, plant.remote.no_answer_reason()
         time.sleep(0.0005)
 
 
@@ -80,7 +80,7 @@ def test_in_lockstep_the_robot_moves_as_ours_to_rounding(kind: str, tmp_path: Pa
         plant.open()
         try:
             plant.begin(4242, 0)
-            until(plant, plant.connection.connected)
+            until(plant, plant.remote.connected)
             largest, rng = np.abs(own.x[:-1]), np.random.default_rng(1)
             for _ in range(200):
                 inputs = rng.uniform(-0.1, 0.3, 2)
@@ -88,12 +88,12 @@ def test_in_lockstep_the_robot_moves_as_ours_to_rounding(kind: str, tmp_path: Pa
                 plant.write(inputs)
                 plant.advance(10)
                 own.advance(10)
-                until(plant, plant.connection.arrived)
+                until(plant, plant.remote.arrived)
                 largest = np.maximum(largest, np.abs(own.x[:-1]))
                 assert plant.k == own.k
                 assert np.all(np.abs(plant.x[:-1] - own.x[:-1]) <= 2.0**-24 * largest + 1e-30)
             assert largest[0] > 0.1
-            assert plant.connection.fault() is None
+            assert plant.remote.fault() is None
         finally:
             plant.close()
 
@@ -246,8 +246,8 @@ def test_firmware_of_another_packet_version_is_a_fault_that_names_both(closed_lo
     link = PacketLink(Newer("127.0.0.1", free_udp_port()), closed_loop.machine, closed_loop.start)
     plant = DevicePlant(context(closed_loop.machine, closed_loop.start, (1.0, 1.0)), link)
     plant.begin(4242, 0)
-    assert not plant.connection.connected()
-    fault = plant.connection.fault()
+    assert not plant.remote.connected()
+    fault = plant.remote.fault()
     assert fault is not None
     assert fault[0] == "device"
     assert "it speaks packets of version 2, and servonode of version 1; flash firmware" in fault[1]

@@ -96,7 +96,7 @@ def believed(board: Board) -> DevicePlant:
     """The same after its first good message."""
     plant = plant_on(board)
     board.says()
-    assert plant.connection.connected()
+    assert plant.remote.connected()
     return plant
 
 
@@ -107,7 +107,7 @@ def after(plant: DevicePlant, board: Board, messages: int, readings: Any = None,
         plant.advance(STEPS)
         if plant.distrust is not None:
             return plant.distrust
-    return plant.connection.fault() or ("", "")
+    return plant.remote.fault() or ("", "")
 
 
 @pytest.mark.parametrize("gate", [(), ("estimator.gate=2.5",)], ids=["no gate", "gate"])
@@ -120,7 +120,7 @@ def test_a_plant_that_estimates_gives_the_very_bits_of_a_controller_that_does(ga
     assert isinstance(plant, DevicePlant)
     plant.open()
     plant.begin(4242, 0)
-    assert plant.connection.connected()
+    assert plant.remote.connected()
     rng, u = np.random.default_rng(3), np.zeros(2)
     for k in range(0, 1000, 10):
         reading = plant.read()
@@ -135,7 +135,7 @@ def test_a_plant_that_estimates_gives_the_very_bits_of_a_controller_that_does(ga
         for each in (plant, own):
             each.write(u)
             each.advance(10)
-        while not plant.connection.arrived():
+        while not plant.remote.arrived():
             pass
     assert estimator.counts["late_readings"] == 0
     assert bool(estimator.counts) == bool(gate)
@@ -147,10 +147,10 @@ def test_a_machine_is_not_known_before_each_of_its_sensors_has_been_read(loop: C
     board = Board(loop)
     plant = plant_on(board)
     board.says(lambda: board.readings("encoder_left", "gyroscope"))
-    assert not plant.connection.connected()
-    assert plant.connection.no_answer_reason() == "no reading of encoder_right has come yet"
+    assert not plant.remote.connected()
+    assert plant.remote.no_answer_reason() == "no reading of encoder_right has come yet"
     board.says(lambda: board.readings("encoder_right"))
-    assert plant.connection.connected()
+    assert plant.remote.connected()
     assert plant.read().state == pytest.approx(loop.start[:-1], abs=0.01)
 
 
@@ -158,9 +158,9 @@ def test_an_estimate_that_knows_too_little_is_not_armed_and_later_a_fault() -> N
     loose = Board(resolved("estimator.std_limit={X = 0.0005}"))
     plant = plant_on(loose)
     loose.says()
-    assert not plant.connection.connected()
+    assert not plant.remote.connected()
     assert "X is known to 0.001 alone (standard deviation), beyond its [estimator] std_limit of 0.0005" in (
-        plant.connection.no_answer_reason()
+        plant.remote.no_answer_reason()
     )
 
 
@@ -212,8 +212,8 @@ def test_a_machine_whose_sensor_has_given_old_readings_alone_is_not_known(loop: 
     for k in range(70):
         old = {"gyroscope": [board.k - 490.0, 0.0]} if k >= 60 else {}
         board.says(board.readings("encoder_left", "encoder_right") | old)
-        assert not plant.connection.connected()
-    assert "every reading of gyroscope for " in plant.connection.no_answer_reason()
+        assert not plant.remote.connected()
+    assert "every reading of gyroscope for " in plant.remote.no_answer_reason()
 
 
 def test_a_stall_of_the_machine_is_no_silence_of_a_sensor(loop: ClosedLoop) -> None:
@@ -239,7 +239,7 @@ def test_a_late_reading_that_makes_the_filter_diverge_is_a_fault_and_the_estimat
     assert np.isfinite([*quality.innovation.values(), *quality.consistency.values()]).all()
     plant.begin(4243, board.k)
     board.says()
-    assert plant.connection.connected()
+    assert plant.remote.connected()
     assert after(plant, board, 20) == ("", "")
     assert plant.x == pytest.approx(before, abs=0.01, nan_ok=True)
 
@@ -382,8 +382,8 @@ def test_counters_that_stand_elsewhere_are_never_known_behind_a_gate_either(off:
     plant = plant_on(board)
     for _ in range(1100):
         board.says(lambda: board.readings("gyroscope") | {name: [float(board.k), off] for name in SENSORS[:2]})
-        assert not plant.connection.connected()
-    assert plant.connection.no_answer_reason().startswith("the first reading of encoder_left is ")
+        assert not plant.remote.connected()
+    assert plant.remote.no_answer_reason().startswith("the first reading of encoder_left is ")
 
 
 def test_a_first_reading_that_is_an_outlier_refuses_no_machine_behind_a_gate() -> None:
@@ -392,17 +392,17 @@ def test_a_first_reading_that_is_an_outlier_refuses_no_machine_behind_a_gate() -
     board.says(lambda: board.readings() | {"encoder_left": [float(board.k), 40.0]})
     for _ in range(400):
         board.says()
-        if plant.connection.connected():
+        if plant.remote.connected():
             break
-    assert plant.connection.connected(), plant.connection.no_answer_reason()
+    assert plant.remote.connected(), plant.remote.no_answer_reason()
 
 
 def test_a_robot_whose_counters_stand_elsewhere_than_the_file_says_is_refused(loop: ClosedLoop) -> None:
     board = Board(loop)
     plant = plant_on(board)
     board.says(lambda: board.readings("gyroscope") | {name: [float(board.k), 40.0] for name in SENSORS[:2]})
-    assert not plant.connection.connected()
-    assert "the first reading of encoder_left" in plant.connection.no_answer_reason()
+    assert not plant.remote.connected()
+    assert "the first reading of encoder_left" in plant.remote.no_answer_reason()
 
 
 def test_after_a_reset_the_estimate_goes_on_where_the_machine_has_been_moving_unseen(loop: ClosedLoop) -> None:
@@ -414,7 +414,7 @@ def test_after_a_reset_the_estimate_goes_on_where_the_machine_has_been_moving_un
     board.now += 2000 * MS
     plant.begin(4243, board.k)
     board.says()
-    assert plant.connection.connected()
+    assert plant.remote.connected()
     assert after(plant, board, 30) == ("", "")
     assert plant.x[6] == pytest.approx(0.0, abs=0.01)
 
@@ -429,10 +429,10 @@ def test_what_is_found_by_the_first_readings_after_a_reset_is_no_jump() -> None:
     plant.begin(4243, board.k)
     stopped = lambda: board.readings("gyroscope") | {each: [float(board.k), theta] for each in SENSORS[:2]}  # noqa: E731
     board.says({})
-    assert not plant.connection.connected()
+    assert not plant.remote.connected()
     far = plant.x[0]
     assert after(plant, board, 10, stopped) == ("", "")
-    assert plant.connection.connected()
+    assert plant.remote.connected()
     assert far - plant.x[0] > 1.0
     assert plant.x[4] == pytest.approx(0.0, abs=0.01)
 
@@ -443,8 +443,8 @@ def test_a_machine_that_has_started_anew_is_not_known(loop: ClosedLoop) -> None:
     plant.begin(4243, board.k)
     board.src = 8
     board.says()
-    assert not plant.connection.connected()
-    assert "the machine has restarted, so its sensors may count from zero" in plant.connection.no_answer_reason()
+    assert not plant.remote.connected()
+    assert "the machine has restarted, so its sensors may count from zero" in plant.remote.no_answer_reason()
 
 
 def test_a_machine_whose_own_limits_are_smaller_is_told_of_while_it_clamps(loop: ClosedLoop) -> None:
@@ -519,14 +519,14 @@ def test_a_machine_that_does_the_other_is_named(loop: ClosedLoop) -> None:
     board = Board(loop)
     plant = plant_on(board)
     board.says(state=packed(loop.machine.description.layout, loop.start[:-1].tolist()))
-    assert not plant.connection.connected()
-    assert plant.connection.no_answer_reason().startswith("the machine sends its state; leave plant.device.sends out")
+    assert not plant.remote.connected()
+    assert plant.remote.no_answer_reason().startswith("the machine sends its state; leave plant.device.sends out")
     own = resolve(read_launch("trailer_pursuit"), strict=False)
     board = Board(own)
     plant = plant_on(board)
     board.says()
-    assert not plant.connection.connected()
-    assert plant.connection.no_answer_reason().startswith("the machine sends no state; give plant.device.sends")
+    assert not plant.remote.connected()
+    assert plant.remote.no_answer_reason().startswith("the machine sends no state; give plant.device.sends")
 
 
 def test_firmware_that_knows_no_state_is_sent_no_brake_of_states(loop: ClosedLoop) -> None:

@@ -155,10 +155,10 @@ class Stage:
         launch = read_launch(self.driver.launch, [*COMMON, *self.driver.settings, *self.beside.settings])
         loop = resolve(launch, strict=False)
         plant = driven_plant(loop, time.monotonic_ns)
-        assert plant.connection is not None
+        assert plant.remote is not None
         plant.open()
         plant.begin(4242, k)
-        assert eventually(plant.connection.connected), plant.connection.no_answer_reason()
+        assert eventually(plant.remote.connected), plant.remote.no_answer_reason()
         states = dict(zip(loop.machine.description.state_names, plant.read().state, strict=True))
         plant.close()
         return states

@@ -85,18 +85,18 @@ def prepare(node: PlantNode, arm: bool, timeout_s: float) -> bool:
     Returns False if the machine does not answer within `timeout_s` [s, wall clock], a fault, or the run is to stop.
     """
     node.poll_requests()  # an emergency stop that came while the node was built is latched from the first state on
-    connection = node.plant.connection
+    remote = node.plant.remote
     node.plant.begin(node.outbox.run, node.plant.k)
     limit = node.clock() + round(timeout_s * 1e9)
-    while connection is not None and not connection.connected():
-        found = connection.fault()
+    while remote is not None and not remote.connected():
+        found = remote.fault()
         if node.clock() > limit and found is None:
-            found = ("device", f"no machine answered within {timeout_s:g} s: {connection.no_answer_reason()}")
+            found = ("device", f"no machine answered within {timeout_s:g} s: {remote.no_answer_reason()}")
         if found is not None:
             node.guard.latch(Fault(*found, 0.0, PLANT))
         if node.stop or node.must_end():
             return False
-        node.bus.wait(connection.due() or node.clock() + RESEND_NS, connection.fds)
+        node.bus.wait(remote.due() or node.clock() + RESEND_NS, remote.fds)
         node.status.if_due()
     node.guard.trust_state()
     if not node.guard.failed:  # an emergency stop may have come first, and waits for its reset
@@ -104,8 +104,8 @@ def prepare(node: PlantNode, arm: bool, timeout_s: float) -> bool:
         if arm:
             node.arm()
     while not node.stop and not node.must_end() and not node.guard.time_passes:
-        if connection is not None:
-            connection.arrived()  # takes what the machine sends meanwhile
+        if remote is not None:
+            remote.arrived()  # takes what the machine sends meanwhile
         found = node.link.fault()
         if found is not None:
             node.fault(*found)

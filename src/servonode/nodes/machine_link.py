@@ -10,7 +10,7 @@ class MachineLink:
 
     def __init__(self, plant: Plant, guard: Guard, clock: Clock, timeout_s: float) -> None:
         self.lost = False
-        self._plant, self._connection = plant, plant.connection
+        self._plant, self._remote = plant, plant.remote
         self._guard, self._clock = guard, clock
         self._timeout_s = timeout_s
         self._connecting = 0  # time until which the machine may answer the handshake; 0: no handshake is in progress
@@ -27,21 +27,21 @@ class MachineLink:
 
     def fault(self, now: int | None = None) -> tuple[str, str] | None:
         """Name and text of a fault of the machine or its link, or None; judged at `now` [monotonic ns] if given."""
-        connection = self._connection
-        found = connection.fault(now) if connection else None
+        remote = self._remote
+        found = remote.fault(now) if remote else None
         if not self._connecting or found is not None:
             return found
-        if connection is None or connection.connected():
+        if remote is None or remote.connected():
             self._connecting = 0
             self._guard.trust_state()
         elif self._clock() > self._connecting:
             self._connecting = 0
-            return "stale_state", f"the machine does not answer the handshake: {connection.no_answer_reason()}"
+            return "stale_state", f"the machine does not answer the handshake: {remote.no_answer_reason()}"
         return None
 
     def step_fault(self, deadline: int) -> tuple[str, str] | None:
         """As `fault`, for a machine in lockstep that must reach its next step before the deadline [ns]."""
-        now, found = self._clock(), self._connection.fault() if self._connection else None
+        now, found = self._clock(), self._remote.fault() if self._remote else None
         if found is None and now >= deadline:
             text = (
                 f"no state from the machine after step {self._plant.k} within {self._timeout_s:g} s; "

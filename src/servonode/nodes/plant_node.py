@@ -89,7 +89,7 @@ class PlantNode(Node):
     @property
     def machine_obstacle(self) -> str | None:
         """Why the machine behind the link must not be armed, a sentence with the remedy; None: it may be."""
-        return (self.plant.connection.obstacle if self.plant.connection else "") or None
+        return (self.plant.remote.obstacle if self.plant.remote else "") or None
 
     # states and commands
 
@@ -152,18 +152,18 @@ class PlantNode(Node):
 
     def _machine_arrives(self) -> bool:
         """Wait for a machine in lockstep; False if it does not reach its step, a fault, or the run is to stop."""
-        connection = self.plant.connection
-        if connection is None or connection.arrived():
+        remote = self.plant.remote
+        if remote is None or remote.arrived():
             return True
         deadline = self.link.deadline()
-        while not connection.arrived():
+        while not remote.arrived():
             if self.stop or self.link.lost:
                 return False
             found = self.link.step_fault(deadline)
             if found is not None:
                 self.fault(*found)
                 return False
-            self.bus.wait(min(deadline, connection.due() or deadline), connection.fds)
+            self.bus.wait(min(deadline, remote.due() or deadline), remote.fds)
         return True
 
     def poll_requests(self) -> None:
@@ -209,7 +209,7 @@ class PlantNode(Node):
             return None
         if self.must_end():
             return f"fault {self.guard.ladder.latched[0].name} ends the run; restart it"
-        origin = self.plant.connection if word == "reset_origin" and not self.closed_loop.readonly else None
+        origin = self.plant.remote if word == "reset_origin" and not self.closed_loop.readonly else None
         if origin is not None:
             origin.accept_origin()
             if not self.guard.failed:
@@ -229,13 +229,13 @@ class PlantNode(Node):
         # time stands still, and the controller is asked for nothing
         lockstep = self.closed_loop.launch.run.mode == "lockstep"
         recent = round(timeout * 1e9) if begun and timeout and not lockstep else None
-        connection = self.plant.connection
-        connected = connection is None or connection.connected()
+        remote = self.plant.remote
+        connected = remote is None or remote.connected()
         found = self.link.fault() if connected else None  # notes also that the machine's state is known again
         if self.guard.failed:
             return self.guard.ladder.obstacle()
-        if connection is not None and not connected:
-            return f"the machine has not answered yet: {connection.no_answer_reason()}"
+        if remote is not None and not connected:
+            return f"the machine has not answered yet: {remote.no_answer_reason()}"
         if found is not None:
             return f"the machine is not well: {found[1]}"
         refused = self.machine_obstacle or self.pace.obstacle() or self.guard.arm(recent)

@@ -101,8 +101,8 @@ class PlantStatus:
     @property
     def _latency(self) -> float:
         """How long an input takes until it acts [s of plant time]; 0: not measured."""
-        connection = self._node.plant.connection
-        return connection.latency if connection else 0.0
+        remote = self._node.plant.remote
+        return remote.latency if remote else 0.0
 
     def _times(self) -> dict[str, Durations]:
         guard = self._node.guard

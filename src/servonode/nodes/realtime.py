@@ -60,8 +60,8 @@ class RealTime(Pace):
         """Run from the first state to the last, or to the first fault that ends the run."""
         node = self.node
         node.status.publish()
-        if node.plant.connection is not None:
-            node.plant.connection.arrived()  # takes the machine's newest state: that of the arming is old
+        if node.plant.remote is not None:
+            node.plant.remote.arrived()  # takes the machine's newest state: that of the arming is old
         node.publish_state()
         if self.guard.answers.are_due() and not await_answer(node, self._first_timeout_s) and node.must_end():
             come_to_rest(node)
@@ -180,8 +180,8 @@ class RealTime(Pace):
         now = node.clock()
         late.misses += event < node.grid.steps and now >= self.times.due(node.grid.next_event(node.plant.k))
         if late.count(now - deadline, self.times.step_ns):
-            if node.plant.connection is not None:
-                node.plant.connection.restart_timeouts(now)
+            if node.plant.remote is not None:
+                node.plant.remote.restart_timeouts(now)
             self.watchdog.begin_afresh(now)
         if self.guard.lifecycle.accepts_commands and (found := late.fault()) is not None:
             node.fault(*found)

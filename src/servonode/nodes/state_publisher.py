@@ -32,14 +32,14 @@ class StatePublisher:
         self._step = launch.step_ns / 1e9
         self._external = not plant.simulated
         self._machine_step = -1  # own step of an external machine in the newest control state
-        self._connection = plant.connection
+        self._remote = plant.remote
         self._outbox, self._guard, self._goal = outbox, guard, goal
 
     def publish(self, reading: Reading, instant: int | None) -> None:
         """Publish a reading; an answer is expected where `instant` is given, the number of its control instant."""
         control = instant is not None
         values = packed(self._layout, reading.state.tolist())
-        latency = self._connection.latency if self._connection else 0.0
+        latency = self._remote.latency if self._remote else 0.0
         message = self._outbox.send(
             State, reading.k, reading.t, state=values, input=self._guard.output.by_name, control=control,
             final=reading.k == self._steps, goal_k=self._goal.k, age=reading.age,

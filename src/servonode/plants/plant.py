@@ -55,8 +55,8 @@ class Reading(msgspec.Struct, frozen=True):
     estimate: EstimateOf | None = None
 
 
-class Connection(Protocol):
-    """The connection to a machine that is not simulated in this process; no call blocks."""
+class Remote(Protocol):
+    """A machine that is not simulated in this process, as far as its link shows it; no call blocks."""
 
     @property
     def fds(self) -> tuple[int, ...]:
@@ -99,7 +99,7 @@ class Plant(Protocol):
     """A machine that takes inputs and shows its state. The plant node's filter stands in front of `write`.
 
     `x` is the newest kernel state: the states and, as its last entry, the work [J] of inputs and losses (nan where it
-    is not known); `finite` whether it is. `connection` leads to a machine outside; None: it is simulated here.
+    is not known); `finite` whether it is. `remote` is a machine outside; None: it is simulated here.
     """
 
     simulated: bool
@@ -108,7 +108,7 @@ class Plant(Protocol):
     finite: bool
 
     @property
-    def connection(self) -> Connection | None: ...
+    def remote(self) -> Remote | None: ...
 
     @property
     def k(self) -> int:

@@ -56,7 +56,7 @@ class SimulatedPlant:
     """
 
     simulated = True
-    connection = None
+    remote = None
     age = 0.0
 
     def __init__(

@@ -1,7 +1,7 @@
 """A machine behind a link as a plant.
 
 The machine may be another process or, behind an unreliable link, a simulation in this one; docs/reference/protocol.md
-says what it must do. Nothing here waits: the plant node sleeps until one of the connection's `fds` is readable, or
+says what it must do. Nothing here waits: the plant node sleeps until one of the remote's `fds` is readable, or
 until it is `due`.
 """
 
@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.bus import Link
-from servonode.plants.drivers.device_connection import DeviceConnection
 from servonode.plants.drivers.driver import DriverContext
+from servonode.plants.drivers.remote_device import RemoteDevice
 from servonode.plants.plant import Info, Reading
 
 Array = npt.NDArray[np.float64]
@@ -32,11 +32,11 @@ class DevicePlant:
 
     def __init__(self, context: DriverContext, link: Link) -> None:
         self.step_ns = context.step_ns
-        self.connection = DeviceConnection(context, link)
-        self.x = self.connection.x
+        self.remote = RemoteDevice(context, link)
+        self.x = self.remote.x
         self._context, self._link = context, link
-        self._inputs, self._readings = self.connection.inputs, self.connection.readings
-        self._handshake, self._watch = self.connection.handshake, self.connection.watch
+        self._inputs, self._readings = self.remote.inputs, self.remote.readings
+        self._handshake, self._watch = self.remote.handshake, self.remote.watch
         self._closed = False
         self._own_brake: bool | None = getattr(link, "brakes", None)  # None: messages, which are no burden to a line
         period = context.stated.period_s or context.timeout / 3
@@ -47,7 +47,7 @@ class DevicePlant:
     @property
     def k(self) -> int:
         """Plant step."""
-        return self.connection.k
+        return self.remote.k
 
     @property
     def t(self) -> float:
@@ -71,12 +71,12 @@ class DevicePlant:
     @property
     def extra(self) -> Mapping[str, float]:
         """What else the machine measures, by its last message, and whether it clamps inputs that it echoes exactly."""
-        return self.connection.extra
+        return self.remote.extra
 
     @property
     def age(self) -> float:
         """The age of the newest state [s of plant time]; 0 in lockstep, where time stands still."""
-        return self.connection.age
+        return self.remote.age
 
     def open(self) -> Info:
         """Open the link; nothing moves. Raises BusError where it cannot be opened."""
@@ -88,7 +88,7 @@ class DevicePlant:
 
     def begin(self, run: int, k: int) -> None:
         """Begin the handshake for the run of this id at plant step k; forget what was known of the machine."""
-        self.connection.begin(run, k)
+        self.remote.begin(run, k)
 
     def read(self) -> Reading:
         """The newest state, at our own step, with its age."""
@@ -139,8 +139,8 @@ class DevicePlant:
             self._inputs.send(self.k, until=self.k + steps)
             return None
         now = self._context.clock()
-        self.connection.receive(now)
-        self.connection.k += steps
+        self.remote.receive(now)
+        self.remote.k += steps
         if self._handshake.done and (now - self._inputs.sent_ns) * 1e-9 > self._context.timeout / 3:
             # repeated, so that the machine times out only where this process or the link fails
             self._inputs.send(self.k)

@@ -65,8 +65,9 @@ class LawTerms:
 class DriverContext:
     """The arguments with which a driver opens a plant for a run, or moves a simulated machine (`Driver.motion`).
 
-    It is large because it is the only one: no driver needs all of it. simulation: makes the simulated plant of the launch file at its initial state. simulated_machine: makes the machine
-    that is simulated behind a link, with these parameters, kernel state at step 0 and plant step [ns].
+    It is large because it is the only one: no driver needs all of it. simulation: makes the simulated plant of the
+    launch file at its initial state. simulated_machine: makes the machine that is simulated behind a link, with these
+    parameters, kernel state at step 0 and plant step [ns].
     """
 
     machine: Machine

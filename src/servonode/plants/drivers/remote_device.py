@@ -1,4 +1,4 @@
-"""The connection to a machine behind a link: its handshake, its messages, and what is wrong with it."""
+"""A machine behind a link: its handshake, its messages, and what is wrong with it."""
 
 from collections.abc import Mapping
 
@@ -19,11 +19,12 @@ SENDS_READINGS = 'the machine sends no state; give plant.device.sends = "reading
 FRESH_NS = 1_000_000  # shortest time between two looks for messages in real time
 
 
-class DeviceConnection:
+class RemoteDevice:
     """Exchanges messages with a machine, and judges whether it answers. Nothing here waits.
 
-    k: plant step; in lockstep that of the newest state. x: the newest kernel state. It has the methods of a
-    `Connection`, and the four parts of the exchange, each with its own decisions: the `Handshake`, the `AppliedInputs`, the `Readings`, the `LinkWatch`.
+    k: plant step; in lockstep that of the newest state. x: the newest kernel state. It has the methods of
+    `Remote`, and the four parts of the exchange, each with its own decisions: the `Handshake`, the `AppliedInputs`,
+    the `Readings`, the `LinkWatch`.
     """
 
     def __init__(self, context: DriverContext, link: Link) -> None:
