@@ -99,7 +99,7 @@ class Plant(Protocol):
     """A machine that takes inputs and shows its state. The plant node's filter stands in front of `write`.
 
     `x` is the newest kernel state: the states and, as its last entry, the work [J] of inputs and losses (nan where it
-    is not known); `finite` whether it is. `remote` is a machine outside; None: it is simulated here.
+    is not known); `finite` whether it is. `remote` is a machine behind a link; None: it is simulated here.
     """
 
     simulated: bool
@@ -142,7 +142,7 @@ class Plant(Protocol):
         """Make the plant ready; nothing moves yet. Raises what tells why it cannot be."""
 
     def begin(self, run: int, k: int) -> None:
-        """Begin the run of this id at plant step k: readings are judged afresh, and a machine outside is asked."""
+        """Begin the run of this id at plant step k: readings are judged afresh, and a remote machine is asked."""
 
     def read(self) -> Reading:
         """The newest measurement."""

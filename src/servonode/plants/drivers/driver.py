@@ -112,7 +112,7 @@ class DriverContext:
 def finite_limits(machine: Machine, limits: Sequence[float], readonly: bool = False) -> dict[str, float]:
     """The limits of the inputs that have one; all zero if readonly, so that nobody can move a machine that keeps them.
 
-    limits: largest magnitude of each input, inf where there is none.
+    limits: largest magnitude of each input; inf: no limit.
     """
     by_name = zip(machine.description.input_names, limits, strict=True)
     return {name: 0.0 if readonly else float(limit) for name, limit in by_name if readonly or isfinite(limit)}
