@@ -1,4 +1,4 @@
-"""Fault checks of a plant's new state."""
+"""Checks of a plant's state: its faults, and the energy balance of a simulation."""
 
 import numpy as np
 import numpy.typing as npt
@@ -9,6 +9,8 @@ from servonode.mechanics.stiffness import stiffness
 from servonode.plants.plant import Plant
 
 Array = npt.NDArray[np.float64]
+LEAST_ENERGY = 1e-6  # J; smaller energies are rounding errors
+STRAY = 0.1  # largest error of the balance, as a share of the energy, of a motion that counts as valid
 
 
 class StateCheck:
@@ -55,3 +57,32 @@ class StateCheck:
             else ""
         )
         return f"the machine's motion escaped{dead}"
+
+
+class EnergyAccount:
+    """Compares the energy of a plant with the work on it [J]; nan for a device, which never strays.
+
+    So a simulation shows motions that its model does not describe, as after a fall.
+    """
+
+    def __init__(self, plant: Plant) -> None:
+        self._plant = plant
+        self._first = plant.energy()
+        self._missing = self._scale = 0.0  # values at `begin`
+
+    def missing(self) -> float:
+        """The energy [J] gained beyond the initial energy and the work: errors of the integrator."""
+        return self._plant.energy() - self._first - float(self._plant.x[-1])
+
+    def begin(self) -> None:
+        """Start judging now; at rest a machine has no energy to compare with."""
+        self._missing, self._scale = self.missing(), self._present_scale()
+
+    def strays(self) -> bool:
+        """Whether the balance has changed since `begin` by more than the errors of an integrator."""
+        error = abs(self.missing() - self._missing)
+        return error > STRAY * max(self._present_scale(), self._scale, LEAST_ENERGY)
+
+    def _present_scale(self) -> float:
+        """The energy to which an error is compared [J]."""
+        return abs(self._plant.energy()) + abs(self._first) + abs(float(self._plant.x[-1]))
