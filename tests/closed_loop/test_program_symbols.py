@@ -11,10 +11,9 @@ from numpy.testing import assert_allclose
 import servonode
 from servonode.bus import Command, MemoryBus, Switchboard
 from servonode.closed_loop.launch_file import LaunchError
-from servonode.nodes.lockstep import prepare
+from servonode.nodes.lockstep import come_to_rest, prepare
 from servonode.nodes.node import Outbox
 from servonode.nodes.plant_node import PlantNode
-from servonode.nodes.safe_action import come_to_rest
 from servonode.record.run import Run
 from servonode.simulation import fused_loop as fused
 from servonode.simulation.simulate import SimulationError, simulate_nodes

@@ -17,8 +17,6 @@ from numpy.testing import assert_allclose
 from scipy.linalg import expm
 
 import servonode
-from servonode.bus import MemoryBus, Switchboard
-from servonode.bus.topology import CONTROLLER
 from servonode.cli.main import main
 from servonode.closed_loop.launch_file import LaunchError
 from servonode.controllers import Program, residual, target
@@ -30,7 +28,8 @@ from servonode.controllers.engine.servo import derive_servo
 from servonode.definitions import progress
 from servonode.mechanics import Model, body, coordinate, first_order, input_, vector, velocity
 from servonode.mechanics.derive import derive
-from servonode.nodes.controller_node import ControllerNode
+from servonode.nodes.answerer import Answerer
+from servonode.nodes.received_goals import ReceivedGoals
 from servonode.record.run import Run
 from tests.mechanics.test_independent import four_bar
 
@@ -342,11 +341,10 @@ def test_singular_set_may_be_crossed_while_goal_time_stands(tmp_path: Path) -> N
         "plant": {"machine": f"{tmp_path}/crank.py:model"},
         "controller": {"residuals": {"angle": "q - 1.2 - t"}},
     }
-    node = ControllerNode(servonode.load(file).closed_loop, MemoryBus(Switchboard(), CONTROLLER), [])
-    answer = node.law.answer()
+    answerer = Answerer(servonode.load(file).closed_loop, ReceivedGoals((), 1))
 
     def status(k: int, q: float) -> int:
-        return node._compute(answer, k, np.array([q, 1.0, 0.0]), follow=True)
+        return answerer.follow(k, np.array([q, 1.0, 0.0]))
 
     turned_by_hand = [(0, 1.2), (5, 1.56), (5, 1.58), (5, 1.57), (5, 1.58), (10, 1.58)]
     assert [status(*each) for each in turned_by_hand] == [GOOD] * len(turned_by_hand)

@@ -291,8 +291,8 @@ class Bench:
     def rearm(self) -> None:
         """From a latched fault to active again."""
         self.answer(0.0)  # a controller that answers
-        assert "done" in self.node.asked("reset_estop")
-        assert self.node.asked("arm") == {"done": True, "lifecycle": "arming"}
+        assert "done" in self.node.handle_request("reset_estop")
+        assert self.node.handle_request("arm") == {"done": True, "lifecycle": "arming"}
         assert self.period(0.0)
         assert self.guard.lifecycle == "active"
 
@@ -309,7 +309,7 @@ class Bench:
 
     @property
     def safe_state(self) -> str:
-        return str(self.node.status.standing()["safe_state"])
+        return str(self.node.status.describe()["safe_state"])
 
     def brake(self) -> tuple[float, ...]:
         """The safe action at the present state, within the limits of value."""

@@ -10,6 +10,7 @@ import pytest
 
 import servonode
 from servonode.bus.topology import CONTROLLER
+from servonode.nodes.answerer import Answerer
 from servonode.nodes.controller_node import ControllerNode
 from tests.helpers.runs import RESTARTED, START_S, Runs, eventually
 
@@ -54,8 +55,7 @@ class Restarted(ControllerNode):
     def _respond(self, state: Any, k: int) -> None:
         if state.t >= self.restart_s and not self.again:
             self.again = True
-            self._y[:] = 0.0
-            self._clear_memory()
+            self.answerer = Answerer(self.closed_loop, self.goals)
         super()._respond(state, k)
 
 

@@ -87,7 +87,7 @@ def test_what_each_fault_lets_reach_the_machine(name: str, plain: ClosedLoop) ->
     assert (applied.reasons, applied.desired, applied.re) == ([f"fault:{name}"], {}, -1)
     assert tuple(applied.input.values()) == expected
     assert (status.lifecycle, status.fault, status.safe_state) == ("fault", name, safe_state.name.lower())
-    assert bench.node.status.standing()["text"] == "it happened"
+    assert bench.node.status.describe()["text"] == "it happened"
     assert bench.node.must_end() == (safe_state == SafeState.STOP)
     count = len(bench.written)
     bench.period(1.0)
@@ -145,7 +145,7 @@ def test_the_most_severe_acts_whatever_came_first(first: str, then: str, plain: 
     assert bench.written[-1] == ((0.0, 0.0) if worst > SafeState.DAMP else bench.brake())
     assert bench.safe_state == worst.name.lower()
     assert [each.name for each in bench.node.faults] == [first, then]
-    assert bench.node.status.standing()["fault"] == first  # the reason of all
+    assert bench.node.status.describe()["fault"] == first  # the reason of all
     bench.advance(5)
     assert bench.written[-1] == (0.0, 0.0)
 
@@ -158,7 +158,7 @@ def test_a_fault_stays_until_its_reset_and_is_remembered_after_it(plain: ClosedL
         assert bench.written[-1] != (1.0, 0.0)
         assert (bench.guard.lifecycle, bench.safe_state) == ("fault", "damp")
     bench.rearm()
-    assert (bench.safe_state, bench.node.status.standing()["fault"]) == ("nominal", "")
+    assert (bench.safe_state, bench.node.status.describe()["fault"]) == ("nominal", "")
     assert [each.name for each in bench.node.faults] == ["law"]
     bench.node.fault("law", "it happened again")
     assert [each.text for each in bench.node.faults] == ["it happened", "it happened again"]
@@ -167,7 +167,7 @@ def test_a_fault_stays_until_its_reset_and_is_remembered_after_it(plain: ClosedL
 def test_after_the_reset_the_safe_action_goes_on(plain: ClosedLoop) -> None:
     bench = active(plain)
     bench.node.fault("estop", "it happened")
-    bench.node.asked("reset_estop")
+    bench.node.handle_request("reset_estop")
     for _ in range(5):
         expected = bench.brake()
         bench.advance(1)
@@ -274,7 +274,7 @@ def test_a_state_that_is_not_finite_ends_the_run_whatever_waits(plain: ClosedLoo
     bench.advance(1)
     assert [each.name for each in bench.node.faults] == ["diverged"]
     assert (bench.safe_state, bench.written[-1], bench.node.must_end()) == ("stop", (0.0, 0.0), True)
-    assert list(bench.node.asked("reset")) == ["refused"]
+    assert list(bench.node.handle_request("reset")) == ["refused"]
 
 
 def driven(closed_loop: ClosedLoop, *happenings: tuple[int, Any], latency_ns: int = MS) -> Bench:
@@ -289,7 +289,7 @@ def driven(closed_loop: ClosedLoop, *happenings: tuple[int, Any], latency_ns: in
 
 
 def says(word: str) -> Any:
-    return lambda bench: bench.node.asked(word)
+    return lambda bench: bench.node.handle_request(word)
 
 
 @pytest.mark.parametrize(("safe_time", "steps"), [("0", 0), ("0.037", 37), ("0.5", 500), (None, 5000)])

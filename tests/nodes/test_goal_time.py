@@ -33,16 +33,16 @@ def test_goal_time_stands_while_no_command_acts_and_goes_on_with_the_first(word:
     bench = active(plain)
     bench.period(0.1)
     bench.advance(3)
-    bench.node.asked(word)
+    bench.node.handle_request(word)
     bench.advance(7)
     stood = bench.node.goal.k
     assert stood == 20
     for _ in range(30):
         bench.period(0.1)
     if word == "estop":
-        bench.node.asked("reset_estop")
+        bench.node.handle_request("reset_estop")
     assert {state.goal_k for state in bench.states if state.k >= 30} == {stood}
-    assert bench.node.asked("arm") == {"done": True, "lifecycle": "arming"}
+    assert bench.node.handle_request("arm") == {"done": True, "lifecycle": "arming"}
     goals = []
     for _ in range(4):
         assert bench.period(0.1)
@@ -64,10 +64,10 @@ def test_goal_time_stands_while_the_safe_action_acts_for_want_of_commands(folder
 
 def test_the_record_says_where_goal_time_stood(plain: ClosedLoop) -> None:
     bench = active(plain)
-    bench.node.asked("disarm")
+    bench.node.handle_request("disarm")
     for _ in range(3):
         bench.period(0.0)
-    bench.node.asked("arm")
+    bench.node.handle_request("arm")
     bench.period(0.0)
     bench.period(0.0)
     run = run_of_rows(plain, "realtime", bench.node.record.rows, np.zeros((0, 20)), 1.0)
@@ -117,7 +117,7 @@ def test_targets_signals_and_time_in_residuals_are_those_of_goal_time(aimed: Clo
             target.work()
             controller.work()
         assert [each.re for topic, each in received.receive() if topic == "command"] == [seq]
-        return controller.record.rows[-1, controller.law.record_layout.residuals].copy()
+        return controller.record.rows[-1, controller.answerer.law.record_layout.residuals].copy()
 
     stood = answered(0, 5000, 3000)
     np.testing.assert_allclose(stood, [-9.0, -0.6 - 0.1 * np.sin(3.0)], rtol=1e-12)
@@ -148,9 +148,9 @@ def test_the_inputs_grow_with_the_square_of_the_time_after_each_arming_during_th
     bench = active(puck(folder, WAITS, "plant.safety.ramp=0.1"))
     assert bench.period(4.0)
     assert bench.acting == (4.0, 0.0)  # a simulation that begins at its initial state does not lurch
-    bench.node.asked("disarm")
+    bench.node.handle_request("disarm")
     bench.period(0.0)
-    bench.node.asked("arm")
+    bench.node.handle_request("arm")
     found = []
     for _ in range(12):
         assert bench.period(4.0, -2.0)
@@ -166,18 +166,18 @@ def test_the_inputs_grow_with_the_square_of_the_time_after_each_arming_during_th
 
 def test_a_ramp_of_zero_is_none(folder: Path) -> None:
     bench = active(puck(folder, WAITS, "plant.safety.ramp=0"))
-    bench.node.asked("disarm")
+    bench.node.handle_request("disarm")
     bench.period(0.0)
-    bench.node.asked("arm")
+    bench.node.handle_request("arm")
     assert bench.period(4.0)
     assert bench.acting == (4.0, 0.0)
 
 
 def test_limits_hold_on_the_ramp(folder: Path) -> None:
     bench = active(puck(folder, WAITS, "plant.safety.ramp=0.05", "plant.safety.limit=1.0"))
-    bench.node.asked("disarm")
+    bench.node.handle_request("disarm")
     bench.period(0.0)
-    bench.node.asked("arm")
+    bench.node.handle_request("arm")
     found = []
     for _ in range(6):
         bench.period(10.0)
@@ -190,19 +190,19 @@ def test_a_limit_of_its_own_holds_for_a_while_after_an_arming_but_not_for_the_br
     bench = active(puck(folder, WAITS, "plant.safety.ramp=0", *settings))
     assert bench.period(4.0)
     assert bench.acting == (4.0, 0.0)
-    bench.node.asked("disarm")
+    bench.node.handle_request("disarm")
     bench.period(0.0)
-    bench.node.asked("arm")
+    bench.node.handle_request("arm")
     found = []
     for _ in range(7):
         bench.period(4.0, 3.0)
         found.append(bench.acting)
     assert found == [(0.5, 3.0)] * 5 + [(4.0, 3.0)] * 2
     assert bench.counts["limit:F"] == 5
-    bench.node.asked("disarm")
-    bench.node.asked("arm")
+    bench.node.handle_request("disarm")
+    bench.node.handle_request("arm")
     bench.period(0.0)
-    bench.node.asked("estop")
+    bench.node.handle_request("estop")
     assert bench.acting == bench.brake()
     assert abs(bench.acting[0]) > 0.5
 

@@ -142,11 +142,11 @@ def test_an_answer_in_the_name_of_another_controller_is_refused_until_the_run_is
     bench = active(plain)
     assert not bench.period(0.4, src=SRC + 1)
     assert bench.counts["refused_src"] == 1
-    bench.node.asked("estop")
+    bench.node.handle_request("estop")
     assert not bench.period(0.4, src=SRC + 1)
     assert bench.counts["refused_src"] == 1  # unarmed, any controller counts as one that answers
-    assert "done" in bench.node.asked("reset_estop")
-    assert "done" in bench.node.asked("arm")
+    assert "done" in bench.node.handle_request("reset_estop")
+    assert "done" in bench.node.handle_request("arm")
     assert bench.period(0.4, src=SRC + 1)
     assert not bench.period(0.5)
     assert bench.counts["refused_src"] == 2
@@ -173,20 +173,20 @@ def test_the_rate_starts_from_zero_after_zero_input(folder: Path) -> None:
     for _ in range(10):
         bench.period(1.0)
     assert bench.written[-1] == pytest.approx((1.0, 0.0))
-    assert "done" in bench.node.asked("disarm")
+    assert "done" in bench.node.handle_request("disarm")
     assert bench.written[-1] == (0.0, 0.0)
-    assert "done" in bench.node.asked("arm")
+    assert "done" in bench.node.handle_request("arm")
     assert bench.period(1.0)
     assert bench.written[-1] == pytest.approx((0.1, 0.0), abs=1e-12)
 
 
 def test_the_rate_starts_from_the_brake_after_the_brake(folder: Path) -> None:
     bench = active(puck(folder, WAITS, RATE))
-    bench.node.asked("disarm")
+    bench.node.handle_request("disarm")
     bench.advance(17)
     assert bench.written[-1][0] < -1.3
     bench.advance(3)
-    assert "done" in bench.node.asked("arm")
+    assert "done" in bench.node.handle_request("arm")
     bench.ask()
     last = bench.written[-1]
     assert bench.give(bench.command(None, 1.0, 1.0))
@@ -260,75 +260,75 @@ def refused(answer: dict[str, Any]) -> str:
 
 def test_arming_is_refused_with_its_reason_in_each_state(plain: ClosedLoop) -> None:
     bench = Bench(plain)
-    assert refused(bench.node.asked("arm")) == "the machine has not answered yet; wait until it does"
+    assert refused(bench.node.handle_request("arm")) == "the machine has not answered yet; wait until it does"
     bench.prepare()
-    assert refused(bench.node.asked("arm")) == "the plant is already armed"
+    assert refused(bench.node.handle_request("arm")) == "the plant is already armed"
     bench.period(0.0)
-    assert refused(bench.node.asked("arm")) == "the plant is already armed"
-    bench.node.asked("estop")
+    assert refused(bench.node.handle_request("arm")) == "the plant is already armed"
+    bench.node.handle_request("estop")
     latched = "fault estop is latched; reset it first (servonode reset --estop)"
-    assert refused(bench.node.asked("arm")) == latched
-    bench.node.asked("reset_estop")
+    assert refused(bench.node.handle_request("arm")) == latched
+    bench.node.handle_request("reset_estop")
     bench.node.fault("law", "it happened")
-    assert refused(bench.node.asked("arm")) == "fault law is latched; reset it first (servonode reset)"
-    bench.node.asked("estop")
+    assert refused(bench.node.handle_request("arm")) == "fault law is latched; reset it first (servonode reset)"
+    bench.node.handle_request("estop")
     both = "faults law, estop are latched; reset them first (servonode reset --estop)"
-    assert refused(bench.node.asked("arm")) == both
-    bench.node.asked("reset_estop")
+    assert refused(bench.node.handle_request("arm")) == both
+    bench.node.handle_request("reset_estop")
     bench.clock.now += 31 * MS
     refusal = "no controller answers the states; start it, or look at servonode status"
-    assert refused(bench.node.asked("arm")) == refusal
+    assert refused(bench.node.handle_request("arm")) == refusal
     bench.answer(0.0)
     bench.clock.now += 30 * MS  # the command timeout, to the moment
-    assert bench.node.asked("arm") == {"done": True, "lifecycle": "arming"}
+    assert bench.node.handle_request("arm") == {"done": True, "lifecycle": "arming"}
 
 
 def test_disarm_and_reset_are_refused_with_their_reason(plain: ClosedLoop) -> None:
     bench = Bench(plain)
-    assert refused(bench.node.asked("disarm")) == "the plant is unconfigured, not armed"
+    assert refused(bench.node.handle_request("disarm")) == "the plant is unconfigured, not armed"
     bench.activate()
-    assert refused(bench.node.asked("reset")) == "no fault is latched: the plant is active"
-    assert bench.node.asked("disarm") == {"done": True, "lifecycle": "inactive"}
-    assert refused(bench.node.asked("disarm")) == "the plant is inactive, not armed"
-    assert refused(bench.node.asked("reset")) == "no fault is latched: the plant is inactive"
-    bench.node.asked("estop")
-    assert refused(bench.node.asked("disarm")) == "the plant is fault, not armed"
-    assert bench.node.asked("reset_estop") == {"done": True, "lifecycle": "inactive"}
+    assert refused(bench.node.handle_request("reset")) == "no fault is latched: the plant is active"
+    assert bench.node.handle_request("disarm") == {"done": True, "lifecycle": "inactive"}
+    assert refused(bench.node.handle_request("disarm")) == "the plant is inactive, not armed"
+    assert refused(bench.node.handle_request("reset")) == "no fault is latched: the plant is inactive"
+    bench.node.handle_request("estop")
+    assert refused(bench.node.handle_request("disarm")) == "the plant is fault, not armed"
+    assert bench.node.handle_request("reset_estop") == {"done": True, "lifecycle": "inactive"}
     bench.node.fault("device", "it happened")
     for word in ("reset", "reset_estop"):
-        assert refused(bench.node.asked(word)) == "fault device ends the run; restart it"
+        assert refused(bench.node.handle_request(word)) == "fault device ends the run; restart it"
 
 
 def test_a_reset_leaves_an_emergency_stop_latched_until_it_is_released_itself(plain: ClosedLoop) -> None:
     bench = active(plain)
     stays = "the emergency stop stays latched; clear it with servonode reset --estop"
     bench.node.fault("stale_state", "it happened")
-    bench.node.asked("estop")
+    bench.node.handle_request("estop")
     assert (bench.safe_state, bench.written[-1]) == ("zero", (0.0, 0.0))
-    standing = bench.node.status.standing()
+    standing = bench.node.status.describe()
     assert (standing["fault"], standing["text"]) == ("stale_state", "it happened")
     assert [(each["name"], each["text"], each["t"]) for each in standing["faults"]] == [
         ("stale_state", "it happened", bench.node.plant.t),
         ("estop", "emergency stop by the operator", bench.node.plant.t),
     ]
-    assert bench.node.asked("reset") == {"done": True, "lifecycle": "fault", "note": stays}
+    assert bench.node.handle_request("reset") == {"done": True, "lifecycle": "fault", "note": stays}
     for _ in range(3):
-        assert refused(bench.node.asked("reset")) == stays
-        assert "estop is latched" in refused(bench.node.asked("arm"))
-        assert [each["name"] for each in bench.node.status.standing()["faults"]] == ["estop"]
+        assert refused(bench.node.handle_request("reset")) == stays
+        assert "estop is latched" in refused(bench.node.handle_request("arm"))
+        assert [each["name"] for each in bench.node.status.describe()["faults"]] == ["estop"]
         assert not bench.period(0.4)
     assert (bench.guard.lifecycle, bench.safe_state, bench.statuses[-1].values["estop"]) == ("fault", "damp", 1.0)
-    assert bench.node.asked("reset_estop") == {"done": True, "lifecycle": "inactive"}
-    assert (bench.node.status.standing()["faults"], bench.statuses[-1].values["estop"]) == ([], 0.0)
+    assert bench.node.handle_request("reset_estop") == {"done": True, "lifecycle": "inactive"}
+    assert (bench.node.status.describe()["faults"], bench.statuses[-1].values["estop"]) == ([], 0.0)
     assert (0.4, 0.0) not in bench.written
-    assert "done" in bench.node.asked("arm")
+    assert "done" in bench.node.handle_request("arm")
 
 
 def test_the_release_of_an_emergency_stop_is_a_reset_of_all_else(plain: ClosedLoop) -> None:
     bench = active(plain)
     bench.node.fault("law", "it happened")
-    assert bench.node.asked("reset_estop") == {"done": True, "lifecycle": "inactive"}
-    assert refused(bench.node.asked("reset_estop")) == "no fault is latched: the plant is inactive"
+    assert bench.node.handle_request("reset_estop") == {"done": True, "lifecycle": "inactive"}
+    assert refused(bench.node.handle_request("reset_estop")) == "no fault is latched: the plant is inactive"
 
 
 def test_a_machine_whose_state_is_known_again_brakes_also_while_it_is_armed(plain: ClosedLoop) -> None:
@@ -354,10 +354,10 @@ def test_each_arming_begins_a_run_id_and_nothing_of_the_one_before_acts(plain: C
     runs = [bench.node.outbox.run]
     for word in ("disarm", "estop") * 3:
         old = bench.command(bench.ask(), 77.0)
-        bench.node.asked(word)
+        bench.node.handle_request(word)
         if word == "estop":
-            bench.node.asked("reset_estop")
-        assert "done" in bench.node.asked("arm")
+            bench.node.handle_request("reset_estop")
+        assert "done" in bench.node.handle_request("arm")
         runs.append(bench.node.outbox.run)
         assert not bench.give(old)
         assert not bench.guard.answers.are_due()  # a state of the run before is nobody's debt
@@ -370,7 +370,7 @@ def test_each_arming_begins_a_run_id_and_nothing_of_the_one_before_acts(plain: C
 def test_disarmed_the_safe_action_acts_and_commands_are_counted(plain: ClosedLoop) -> None:
     bench = active(plain)
     bench.period(0.4)
-    bench.node.asked("disarm")
+    bench.node.handle_request("disarm")
     assert bench.written[-1] == bench.brake()
     assert bench.applied[-1].reasons == ["disarmed"]
     for _ in range(4):
@@ -385,7 +385,7 @@ def test_what_waits_for_its_instant_is_gone_after_a_stop(word: str, folder: Path
     bench = active(puck(folder, WAITS, "controller.delay=2"))
     bench.period(0.5)
     bench.period(0.6)
-    bench.node.asked(word)
+    bench.node.handle_request(word)
     bench.advance(50)
     assert not {(0.5, 0.0), (0.6, 0.0)} & set(bench.written)
 
@@ -393,17 +393,17 @@ def test_what_waits_for_its_instant_is_gone_after_a_stop(word: str, folder: Path
 def test_disarming_while_armed_but_not_yet_active(plain: ClosedLoop) -> None:
     bench = Bench(plain)
     bench.prepare()
-    assert "done" in bench.node.asked("disarm")
+    assert "done" in bench.node.handle_request("disarm")
     assert not bench.period(0.4)
-    assert "done" in bench.node.asked("arm")
+    assert "done" in bench.node.handle_request("arm")
     assert bench.period(0.4)
 
 
 def test_two_stops_are_one_fault_and_one_reset_lets_go_of_both(plain: ClosedLoop) -> None:
     bench = active(plain)
-    assert bench.node.asked("estop") == {"done": True, "lifecycle": "fault"}
+    assert bench.node.handle_request("estop") == {"done": True, "lifecycle": "fault"}
     statuses = len(bench.statuses)
-    assert bench.node.asked("estop") == {"done": True, "lifecycle": "fault"}
+    assert bench.node.handle_request("estop") == {"done": True, "lifecycle": "fault"}
     assert len(bench.statuses) > statuses
     assert [each.name for each in bench.node.faults] == ["estop"]
     bench.rearm()
@@ -411,11 +411,11 @@ def test_two_stops_are_one_fault_and_one_reset_lets_go_of_both(plain: ClosedLoop
 
 def test_a_stop_before_the_gate_waits_for_its_reset_and_does_not_arm_by_itself(plain: ClosedLoop) -> None:
     bench = Bench(plain)
-    assert bench.node.asked("estop") == {"done": True, "lifecycle": "fault"}
+    assert bench.node.handle_request("estop") == {"done": True, "lifecycle": "fault"}
     begin, seen = bench.clock.now, []
 
     def looked(word: str) -> Callable[[], None]:
-        return lambda: seen.append((bench.guard.lifecycle, bench.node.asked(word)))
+        return lambda: seen.append((bench.guard.lifecycle, bench.node.handle_request(word)))
 
     for at, word in ((1000, "arm"), (2000, "reset_estop"), (3000, "status"), (4000, "arm")):
         bench.bus.plan(begin + at * MS, looked(word))
@@ -431,11 +431,11 @@ def test_a_plant_without_controller_is_active_at_once_and_again_after_a_stop(fol
     assert bench.prepare()
     assert (bench.guard.lifecycle, bench.written, bench.safely) == ("active", [(0.0, 0.0)], 0)
     bench.advance(5)
-    bench.node.asked("estop")
+    bench.node.handle_request("estop")
     bench.advance(5)
     assert bench.written[-1] != (0.0, 0.0)
-    bench.node.asked("reset_estop")
-    assert bench.node.asked("arm") == {"done": True, "lifecycle": "active"}
+    bench.node.handle_request("reset_estop")
+    assert bench.node.handle_request("arm") == {"done": True, "lifecycle": "active"}
     count = len(bench.written)
     bench.advance(50)
     assert (bench.written[-1], len(bench.written)) == ((0.0, 0.0), count)  # the safe action acts no more
@@ -483,17 +483,17 @@ def test_a_machine_that_is_lost_gets_zero_until_it_has_answered_again(way: str, 
     assert (found.name, bench.safe_state, bench.written[-1]) == (name, "zero", (0.0, 0.0))
     if way == "both":
         assert found.t == pytest.approx(0.1 + 0.03, abs=0.002)  # cut, and the command timeout
-    assert "done" in bench.node.asked("reset")
+    assert "done" in bench.node.handle_request("reset")
     assert bench.safe_state == "nominal"
     count = len(bench.written)
     watched(bench, 100)
     assert set(bench.written[count:]) <= {(0.0, 0.0)}  # its state is of long ago: no brake from that
-    assert refused(bench.node.asked("arm")).startswith("the machine has not answered yet: ")
+    assert refused(bench.node.handle_request("arm")).startswith("the machine has not answered yet: ")
     watched(bench, 400)
     assert not bench.guard.output.state_unknown
     assert bench.written[-1] != (0.0, 0.0)  # it has answered: its own safe action
     assert bench.written[-1] == pytest.approx(bench.brake(), abs=0.01)
-    assert "done" in bench.node.asked("arm")
+    assert "done" in bench.node.handle_request("arm")
     watched(bench, 11)
     assert bench.guard.lifecycle == "active"
 
@@ -503,7 +503,7 @@ def test_a_machine_lost_before_it_was_armed_is_a_fault_and_arming_is_refused(fol
     asked: list[dict[str, Any]] = []
     begin = bench.clock.now
     for at in (150, 160):  # the watch looks each 100 ms while nothing happens
-        bench.bus.plan(begin + at * MS, lambda: asked.append(bench.node.asked("arm")))
+        bench.bus.plan(begin + at * MS, lambda: asked.append(bench.node.handle_request("arm")))
     bench.bus.plan(begin + 350 * MS, lambda: setattr(bench.node, "stop", True))
     assert not bench.prepare(arm=False)
     assert all("not well: no good state" in refused(each) or "is latched" in refused(each) for each in asked)
@@ -521,7 +521,7 @@ def test_a_stop_before_a_machine_has_answered_is_zero_input_and_then_its_own_saf
     bench = slow(folder)
     begin, brakes = bench.clock.now, []
     bench.on_write = lambda values: brakes.append((bench.clock.now - begin, values, bench.brake()))
-    bench.bus.plan(begin + 100 * MS, lambda: bench.node.asked("estop"))
+    bench.bus.plan(begin + 100 * MS, lambda: bench.node.handle_request("estop"))
     bench.bus.plan(begin + 3000 * MS, lambda: setattr(bench.node, "stop", True))
     bench.prepare()
     assert (bench.guard.lifecycle, bench.safe_state) == ("fault", "damp")
@@ -538,7 +538,7 @@ def test_a_run_is_not_armed_before_the_machine_has_answered_whatever_was_asked(f
     begin = bench.clock.now
     answers: list[dict[str, Any]] = []
     for at, word in ((100, "estop"), (150, "reset_estop"), (160, "arm"), (170, "arm")):
-        bench.bus.plan(begin + at * MS, lambda word=word: answers.append(bench.node.asked(word)))  # type: ignore[misc]
+        bench.bus.plan(begin + at * MS, lambda word=word: answers.append(bench.node.handle_request(word)))  # type: ignore[misc]
     bench.bus.plan(begin + 2000 * MS, lambda: setattr(bench.node, "stop", True))
     assert not bench.prepare(arm=False)
     assert [each["later"] for each in answers[2:]] == [True] * 2  # without an operator
@@ -590,7 +590,7 @@ class AnySequence(RuleBasedStateMachine):
     @initialize(arm=st.sampled_from([True, True, True, False]), stopped=st.sampled_from([False, False, False, True]))
     def begin(self, arm: bool, stopped: bool) -> None:
         if stopped:
-            self.bench.node.asked("estop")
+            self.bench.node.handle_request("estop")
         self.bench.bus.plan(self.bench.clock.now + 1000 * MS, lambda: setattr(self.bench.node, "stop", True))
         self.bench.prepare(arm)
         self.bench.node.stop = False
@@ -621,9 +621,9 @@ class AnySequence(RuleBasedStateMachine):
         self.advance(10)
         self.good(0.0, 0.0)
         if guard.failed:
-            assert "done" in node.asked("reset_estop")
+            assert "done" in node.handle_request("reset_estop")
         if guard.lifecycle == "inactive":
-            assert "done" in node.asked("arm"), node.asked("arm")
+            assert "done" in node.handle_request("arm"), node.handle_request("arm")
         self.advance(10)
         self.good(0.1, 0.1)
         assert guard.lifecycle == "active"
@@ -670,7 +670,7 @@ class AnySequence(RuleBasedStateMachine):
         node, guard = self.bench.node, self.bench.guard
         run, lifecycle, failed = node.outbox.run, guard.lifecycle, guard.failed
         stopped = any(fault.name == "estop" for fault in guard.ladder.latched)
-        answer = node.asked(word)
+        answer = node.handle_request(word)
         assert len(answer) >= 1
         if "refused" in answer:
             assert (guard.lifecycle, guard.failed, node.outbox.run) == (lifecycle, failed, run)
@@ -711,7 +711,7 @@ class AnySequence(RuleBasedStateMachine):
         assert np.isfinite(guard.output.applied).all()
         assert guard.output.by_name == dict(zip(guard.limiter.names, guard.output.applied.tolist(), strict=True))
         assert guard.output.due is None or guard.lifecycle == "active"
-        standing = node.status.standing()
+        standing = node.status.describe()
         assert (standing["lifecycle"], standing["safe_state"]) == (
             guard.lifecycle.published,
             guard.safe_state.name.lower(),

@@ -83,7 +83,7 @@ def test_the_latency_is_the_time_of_both_ways(delay_ms: float, folder: Path) -> 
     found = run.node.plant.remote.latency
     assert abs(found - 2 * delay_ms / 1e3) <= 0.001, "to a step of the machine"
     assert run.states[-1].latency == found
-    assert run.node.status.standing()["values"].get("link_latency", 0.0) == found
+    assert run.node.status.describe()["values"].get("link_latency", 0.0) == found
     assert run.node.summary().get("link_latency_s", 0.0) == found
 
 

@@ -158,20 +158,20 @@ def test_a_lost_goal_is_named_and_held_or_goes_back_to_its_start_until_samples_c
     lossy = Bench(resolve(read_launch(file, [f"target.goal.on_loss={on_loss}"])), poses)
     lossy.state(0)
     lossy.sample(0.6)
-    assert lossy.node.standing()["text"] == ""
+    assert lossy.node.describe()["text"] == ""
     for k in (10, 1000, 2000):
         lossy.now += 10**9
         lossy.node.work()
         (goal,) = lossy.state(k)
     assert goal.target["goal"] == pytest.approx(kept, abs=1e-6)
-    stands = lossy.node.standing()
+    stands = lossy.node.describe()
     assert (stands["lifecycle"], stands["counts"]["lost_goal"]) == ("active", 1)
     assert stands["text"].startswith("no sample of goal has come from ipc://")
     assert stands["text"].endswith(said)
     lossy.sample(0.8)
     (goal,) = lossy.state(3000)
     assert goal.target["goal"] == pytest.approx(0.8, abs=1e-6)
-    assert lossy.node.standing()["text"] == ""
+    assert lossy.node.describe()["text"] == ""
     for each in lossy.node.followed:
         each.samples.close()
 

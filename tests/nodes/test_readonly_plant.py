@@ -41,7 +41,7 @@ def test_what_arming_would_send_stays_the_same_while_nothing_moves(run: Driven) 
     assert len(told) > 5
     assert len(sent) == 1
     (values,) = sent
-    assert dict(zip("FG", values, strict=True)) == run.node.status.standing()["would_send"]
+    assert dict(zip("FG", values, strict=True)) == run.node.status.describe()["would_send"]
     assert values == pytest.approx((2.0**2 * 2.0 * (0.3 - 0.1), 0.0)), "lambda^2 m (0.3 - x), in N"
     assert all(each["readonly"] == 1.0 and each["armed"] == 0.0 for each in told)
     assert {state.goal_k for state in run.states} == {0}
@@ -50,7 +50,7 @@ def test_what_arming_would_send_stays_the_same_while_nothing_moves(run: Driven) 
 def test_an_armed_machine_is_sent_just_that(folder: Path, run: Driven) -> None:
     armed = Driven(puck(folder, "run.duration=0.02", *LOOPBACK, *PLACE, INTEGRAL, "plant.safety.ramp=0"))
     first = next(each for each in armed.applied if each.re >= 0)
-    assert first.input == run.node.status.standing()["would_send"]
+    assert first.input == run.node.status.describe()["would_send"]
 
 
 def test_without_an_answer_nothing_is_told(folder: Path) -> None:
@@ -58,14 +58,14 @@ def test_without_an_answer_nothing_is_told(folder: Path) -> None:
     bench.prepare()
     bench.give(bench.command(bench.ask(), 0.3, 0.2))
     bench.give(bench.command(bench.ask(), 0.3, 0.2))
-    assert bench.node.status.standing()["would_send"].keys() == {"F", "G"}
+    assert bench.node.status.describe()["would_send"].keys() == {"F", "G"}
     bench.clock.now += 1000 * MS
-    assert bench.node.status.standing()["would_send"] == {}
+    assert bench.node.status.describe()["would_send"] == {}
 
 
 def test_a_law_that_failed_would_send_nothing(folder: Path) -> None:
     bench = Bench(observing(puck(folder, *LOOPBACK, *PLACE)))
     bench.prepare()
     bench.give(bench.command(bench.ask(), 0.3, fault="singular"))
-    assert bench.node.status.standing()["would_send"] == {}
+    assert bench.node.status.describe()["would_send"] == {}
     assert not bench.node.faults

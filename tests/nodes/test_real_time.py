@@ -83,7 +83,7 @@ def silent(bench: Bench) -> None:
 
 
 def says(word: str) -> Happening:
-    return lambda bench: bench.node.asked(word)
+    return lambda bench: bench.node.handle_request(word)
 
 
 # the grid
@@ -429,7 +429,7 @@ def test_arming_is_refused_until_the_plant_has_caught_up(folder: Path) -> None:
     def latch(fault: Fault) -> None:
         counted(fault)
         if not answers:  # still far behind
-            answers.extend(paced.node.asked(word) for word in ("reset", "arm"))
+            answers.extend(paced.node.handle_request(word) for word in ("reset", "arm"))
 
     paced.guard.latch = latch  # type: ignore[method-assign]
     paced.at(900, says("arm")).run()
@@ -461,7 +461,7 @@ def happens(paced: Paced, what: str | float) -> None:
     elif what in ("silent", "answers"):
         paced.latency_ns = None if what == "silent" else MS
     else:
-        paced.node.asked(str(what))
+        paced.node.handle_request(str(what))
 
 
 @pytest.fixture(scope="module")

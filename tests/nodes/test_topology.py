@@ -60,8 +60,8 @@ def test_a_publisher_waits_for_those_that_will_hear_it(
 
 
 def test_the_door_takes_the_words_of_all_nodes() -> None:
-    assert set(OPERATOR) == {word for entry in NODES.values() for word in entry.words}
-    assert all("status" in entry.words for entry in NODES.values())
+    assert set(OPERATOR) == {word for entry in NODES.values() for word in entry.verbs}
+    assert all("status" in entry.verbs for entry in NODES.values())
 
 
 def test_a_topic_is_named_alone_or_with_its_node() -> None:

@@ -16,7 +16,8 @@ from tests.helpers.null_driver import DRIVER
 DRIVERS[DRIVER.name] = DRIVER
 """
 COMMAND = "from servonode.cli.main import main; main()"
-REFERENCE = "import runpy; runpy.run_module('servonode.closed_loop.reference', run_name='__main__')"
+PAGE = "import runpy; runpy.run_path('docs/_extensions/launch_reference.py', run_name='__main__')"
+SCHEMA = "from servonode.closed_loop.schema import launch_schema; print(launch_schema())"
 SHORT = ("run.duration=0.2", "run.speed=1", "plant.driver=null")
 
 
@@ -51,14 +52,14 @@ def test_what_it_does_not_read_is_refused() -> None:
 
 
 def test_the_reference_page_and_the_schema_know_it() -> None:
-    page = done(REFERENCE).stdout
+    page = done(PAGE).stdout
     assert "| `null` | a plant that stands still |" in page
     summaries = "a microcontroller on a serial port, a microcontroller on a network, a plant that stands still"
     assert (
         f"another process, {summaries}; one of `external`, `loopback`, `mujoco`, `null`, `serial`, `simulated`, `udp` |"
         in page
     )
-    schema = json.loads(done(REFERENCE, "schema").stdout)
+    schema = json.loads(done(SCHEMA).stdout)
     launch = {"run": {"duration": 1.0}, "plant": {"machine": "a", "driver": "null"}}
     assert json_validator(schema).is_valid(launch)
     assert not json_validator(schema).is_valid({**launch, "plant": {"machine": "a", "driver": "nul"}})

@@ -92,10 +92,10 @@ def paused(*settings: str) -> dict[str, Any]:
     rng = random.Random(1)
     go_on(rng.uniform(4.0, 8.0))
     for _ in range(PAUSES):
-        assert plant.asked("disarm").get("done")
+        assert plant.handle_request("disarm").get("done")
         go_on(rng.uniform(0.1, 5.0))
         plant.status.publish()
-        assert plant.asked("arm").get("done")
+        assert plant.handle_request("arm").get("done")
         go_on(rng.uniform(4.0, 8.0))
     assert plant.guard.lifecycle == "active"
     return run_of_rows(closed_loop, "sampled", plant.record.rows, controller.record.rows, 1.0).columns

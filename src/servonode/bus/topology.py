@@ -21,7 +21,7 @@ class NodeEntry:
 
     publishes: tuple[str, ...]  # topics
     subscribes: "Wanted"
-    words: tuple[str, ...]  # requests of an operator that it handles
+    verbs: tuple[str, ...]  # requests of an operator that it handles
     end_codes: tuple[int, ...] = ()  # exit codes with which it may end by itself
     orphaned: Signals = SIGKILL  # signal that it receives when the launcher dies
 
@@ -32,17 +32,17 @@ NODES: dict[str, NodeEntry] = {
     TARGET: NodeEntry(
         publishes=("target", "status"),
         subscribes={PLANT: ("status",)},
-        words=("status",),
+        verbs=("status",),
     ),
     CONTROLLER: NodeEntry(
         publishes=("command", "report", "estimate", "status"),
         subscribes={PLANT: ("state",), TARGET: ("target",)},
-        words=("status",),
+        verbs=("status",),
     ),
     PLANT: NodeEntry(
         publishes=("state", "applied", "status"),
         subscribes={CONTROLLER: ("command",)},
-        words=("arm", "disarm", "estop", "reset", "reset_estop", "reset_origin", "status"),
+        verbs=("arm", "disarm", "estop", "reset", "reset_estop", "reset_origin", "status"),
         end_codes=(0, 1),  # the run is over; 1 after a fault
         orphaned=SIGTERM,  # it must stop its machine; the others can be killed
     ),

@@ -90,7 +90,7 @@ def copy(kind: str, folder: Path) -> Path:
 def _contents(kind: str, name: str) -> Iterator[tuple[str, str]]:
     """Suffix and text of each file."""
     if kind == SCHEMA:
-        from servonode.closed_loop.reference import launch_schema
+        from servonode.closed_loop.schema import launch_schema
 
         yield ".json", launch_schema(installed=True)
         return

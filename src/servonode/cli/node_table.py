@@ -37,7 +37,7 @@ def node_info(run: str | None, node: str) -> dict[str, Any]:
         "error": answer.get("error", ""),
         "publishes": {f"{node}/{topic}": TOPICS[topic].__name__ for topic in entry.publishes},
         "subscribes": {name: TOPICS[name.partition("/")[2]].__name__ for name in topics_in},
-        "requests": list(entry.words),
+        "requests": list(entry.verbs),
     }
 
 

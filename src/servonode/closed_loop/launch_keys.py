@@ -1,6 +1,6 @@
 """The keys of a launch file as frozen structs: each with its default, bounds, unit and description.
 
-`msgspec.inspect.type_info` of these structs is the reference of the keys (`reference.py` prints it).
+`msgspec.inspect.type_info` of these structs is the reference of the keys: page and schema are made of it.
 """
 
 from pathlib import Path

@@ -38,7 +38,7 @@ SAFE_STATES = {
 }
 MACHINE = SafeState.DAMP  # safe state of the machine's own fault conditions, such as fallen or tilt
 ESTOP = "estop"  # has a latch of its own, which only reset --estop clears
-STAYS = "the emergency stop stays latched; clear it with servonode reset --estop"
+ESTOP_STAYS_LATCHED = "the emergency stop stays latched; clear it with servonode reset --estop"
 # faults that end the run in any case
 FINAL = frozenset(name for name, safe_state in SAFE_STATES.items() if safe_state == SafeState.STOP)
 

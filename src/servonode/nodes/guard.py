@@ -12,7 +12,7 @@ from msgspec import UNSET
 from servonode.bus import Applied, Command, Lifecycle
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.answers import Answers, AskedState
-from servonode.nodes.fault_ladder import ESTOP, STAYS, Ladder, SafeState
+from servonode.nodes.fault_ladder import ESTOP, ESTOP_STAYS_LATCHED, Ladder, SafeState
 from servonode.nodes.input_limiter import InputLimiter
 from servonode.nodes.node import Clock, Fault, Outbox, start_id
 from servonode.nodes.plant_output import PlantOutput
@@ -242,7 +242,7 @@ class Guard:
         if not self.failed:
             return f"no fault is latched: the plant is {self.lifecycle.published}"
         if not estop and {fault.name for fault in self.ladder.latched} == {ESTOP}:
-            return STAYS
+            return ESTOP_STAYS_LATCHED
         self.ladder.reset(estop)
         self.lifecycle = Lifecycle.FAULT if self.failed else Lifecycle.INACTIVE
         self.safe(f"fault:{ESTOP}" if self.failed else "inactive")

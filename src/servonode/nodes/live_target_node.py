@@ -17,9 +17,9 @@ from servonode.bus.topology import LIVE_TARGET, TARGET
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.live_goals import LiveGoal
 from servonode.controllers.engine.follow_filter import FollowFilter
-from servonode.nodes.controller_node import goal_step
 from servonode.nodes.node import Clock, EventNode
 from servonode.nodes.predictor import link_periods
+from servonode.nodes.received_goals import goal_step
 from servonode.plants.drivers.link_watch import listed
 
 POLL_S = 0.02  # how often samples are read while no state comes
@@ -134,9 +134,9 @@ class LiveTargetNode(EventNode):
                 elif self.failed is None:
                     self._end(self._k, each.text)
 
-    def standing(self) -> dict[str, Any]:
-        stands = super().standing()
-        return stands | {"text": stands["text"] or "; ".join(each.text for each in self.followed if each.lost)}
+    def describe(self) -> dict[str, Any]:
+        status = super().describe()
+        return status | {"text": status["text"] or "; ".join(each.text for each in self.followed if each.lost)}
 
     def _end(self, k: int, text: str) -> None:
         self.fail("target", f"{text}; check its publisher, or give the goal another way", self.t)

@@ -1,10 +1,11 @@
 """The plant's loop in lockstep, from answer to answer, and its preparation for a run in lockstep or in real time."""
 
+from collections.abc import Callable
+
 from servonode.bus import Lifecycle
 from servonode.bus.topology import PLANT
 from servonode.nodes.node import Fault
 from servonode.nodes.plant_node import PlantNode
-from servonode.nodes.safe_action import come_to_rest
 
 RESEND_NS = 100_000_000  # an unanswered state is published again after this long
 BRAKE_NS = 10_000_000  # how often an unarmed plant computes its safe action again
@@ -115,3 +116,24 @@ def prepare(node: PlantNode, arm: bool, timeout_s: float) -> bool:
         node.status.if_due()
         node.bus.wait(node.clock() + (BRAKE_NS if node.guard.output.braking else RESEND_NS))
     return not node.stop and not node.must_end()
+
+
+def come_to_rest(node: PlantNode, wait: Callable[[int], None] | None = None, most: int | None = None) -> None:
+    """Advance the plant under the safe action for its time, at most `most` steps, or to the end of the run.
+
+    wait: sleeps until the time of a step, in real time. No answer is expected meanwhile.
+    """
+    steps = node.closed_loop.safety.safe_steps
+    last = min(node.grid.steps, node.plant.k + (steps if most is None else min(steps, most)))
+    node.status.publish()
+    node.energy.begin()
+    while node.plant.k < last and node.plant.finite and not node.link.lost and not node.energy.strays():
+        k = min(node.grid.next_event(node.plant.k), last)
+        if wait is not None:
+            wait(k)
+        if node.stop:
+            break
+        node.advance_to(k)
+        node.publish_state(asks=False)
+        node.status.if_due()
+        node.poll_requests()

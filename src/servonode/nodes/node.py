@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec.structs import replace
+
 from servonode.bus import TOPICS, BusFace, Lifecycle, Message, PublisherFace, Status, Wanted, subscriptions_expected
 from servonode.bus.messages import EXACT
 from servonode.bus.topology import NODES, PLANT
@@ -58,30 +60,31 @@ class Outbox:
         """Whether the topic has a subscriber, also one that subscribed to a prefix of its name."""
         return self._publisher.listened(topic)
 
-    def send(self, kind: type[Message], k: int, t: float, *, seq: int | None = None, **values: Any) -> Message:
-        """Publish one message; with `seq` an earlier one once more, under its number."""
+    def send(self, kind: type[Message], k: int, t: float, **values: Any) -> Message:
+        """Publish one message."""
         topic = _TOPIC_OF[kind]
-        message = self._stamped(topic, kind, k, t, seq, values)
+        message = self._stamped(topic, kind, k, t, values)
         self._publisher.publish(topic, message)
         return message
+
+    def resend(self, message: Message) -> None:
+        """Publish an earlier message once more, under its number."""
+        self._publisher.publish(_TOPIC_OF[type(message)], replace(message, run=self.run, mono=self.clock()))
 
     def send_all(self, kind: type[Message], several: Iterable[tuple[int, float, dict[str, Any]]]) -> None:
         """Publish messages at once, each given as (k, t, values)."""
         topic = _TOPIC_OF[kind]
-        self._publisher.publish_all(topic, [self._stamped(topic, kind, k, t, None, values) for k, t, values in several])
+        self._publisher.publish_all(topic, [self._stamped(topic, kind, k, t, values) for k, t, values in several])
 
-    def _stamped(
-        self, topic: str, kind: type[Message], k: int, t: float, seq: int | None, values: dict[str, Any]
-    ) -> Message:
-        if seq is None:
-            seq = self._seq[topic] = self._seq[topic] + 1
+    def _stamped(self, topic: str, kind: type[Message], k: int, t: float, values: dict[str, Any]) -> Message:
+        seq = self._seq[topic] = self._seq[topic] + 1
         return kind(t=t, seq=seq, run=self.run, k=k, mono=self.clock(), node=self.node, src=self.src, **values)
 
 
 class Node:
     """The base of all nodes: inbox, outbox, counters, faults, answers to the operator, a summary of the run.
 
-    stop: whether the node is to end. Subclasses define `standing`, the state of the node.
+    stop: whether the node is to end. Subclasses define `describe`, the state of the node.
     """
 
     def __init__(
@@ -95,15 +98,15 @@ class Node:
         self.faults: list[Fault] = []  # of the whole run
         self.stop = False
 
-    def standing(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """The state of the node, in words and numbers."""
         raise NotImplementedError
 
-    def asked(self, word: str) -> dict[str, Any]:
+    def handle_request(self, verb: str) -> dict[str, Any]:
         """The answer to an operator's request: the status, or a refusal of what this node cannot do."""
-        if word not in NODES[self.name].words:
-            return {"refused": f"the {self.name} does not handle {word}; send it to the {PLANT}"}
-        return self.standing()
+        if verb not in NODES[self.name].verbs:
+            return {"refused": f"the {self.name} does not handle {verb}; send it to the {PLANT}"}
+        return self.describe()
 
     def all_counts(self) -> dict[str, int]:
         """The node's counters, and by reason the messages that the inbox refused."""
@@ -145,10 +148,10 @@ class EventNode(Node):
         """The measured times, by flat names."""
         return {}
 
-    def standing(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         fault, text = (self.failed.name, self.failed.text) if self.failed else ("", "")
-        stands = {"node": self.name, "lifecycle": self.lifecycle, "fault": fault, "text": text, "t": self.t}
-        return stands | {"counts": dict(self.counts), "values": self.values()}
+        status = {"node": self.name, "lifecycle": self.lifecycle, "fault": fault, "text": text, "t": self.t}
+        return status | {"counts": dict(self.counts), "values": self.values()}
 
     def status_is_due(self) -> bool:
         """Whether a status is to be published now; the next one is due a period later."""

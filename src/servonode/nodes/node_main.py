@@ -31,7 +31,7 @@ IDLE_NS = 200_000_000  # longest sleep of a node
 URGENT = ("estop", "stop")
 REQUESTS_AT_ONCE, REQUESTS_KEPT = 4, 64
 ANSWERING_NS = 200_000  # time for requests in one go; the others must wait
-OPERATOR = sorted({word for entry in NODES.values() for word in entry.words})
+OPERATOR = sorted({word for entry in NODES.values() for word in entry.verbs})
 
 
 class NodeBus(Bus):
@@ -193,7 +193,7 @@ def run_node(
         node, live = _build(name, closed_loop, bus, every, arm, memory.rows)
         bus.is_ready = node.outbox.ready
         bus.on_stop = lambda: _stop(node, bus.stops)
-        bus.on_operator = node.asked
+        bus.on_operator = node.handle_request
         # no collection before it, which would write to every object and copy the launcher's memory (0.2 s or more)
         gc.freeze()  # objects that exist now are never scanned again: they live to the end
         gc.disable()  # messages hold no cycles; a collection would come in the middle of a tick

@@ -15,19 +15,16 @@ from servonode.bus import BusFace, Command, Lifecycle, Wanted
 from servonode.bus.topology import NODES, PLANT
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.driver import driven_plant
-from servonode.nodes.energy_account import EnergyAccount
-from servonode.nodes.fault_ladder import STAYS, Ladder
-from servonode.nodes.goal_time import GoalTime
+from servonode.nodes.fault_ladder import ESTOP_STAYS_LATCHED, Ladder
 from servonode.nodes.guard import Guard
 from servonode.nodes.machine_link import MachineLink
 from servonode.nodes.node import Clock, Fault, Node
-from servonode.nodes.pace import Pace
 from servonode.nodes.plant_recorder import PlantRecorder
 from servonode.nodes.plant_status import PlantStatus
+from servonode.nodes.plant_time import GoalTime, Pace, StepGrid
 from servonode.nodes.readonly import REFUSED, Observed
-from servonode.nodes.state_check import StateCheck
+from servonode.nodes.state_check import EnergyAccount, StateCheck
 from servonode.nodes.state_publisher import StatePublisher
-from servonode.nodes.step_grid import StepGrid
 from servonode.plants.plant import Plant
 from servonode.record.shared_memory import Ring
 
@@ -182,39 +179,39 @@ class PlantNode(Node):
         if len(self.faults) > known and self.interactive:
             self.status.publish()
 
-    def standing(self) -> dict[str, Any]:
-        return self.status.standing()
+    def describe(self) -> dict[str, Any]:
+        return self.status.describe()
 
-    def asked(self, word: str) -> dict[str, Any]:
+    def handle_request(self, verb: str) -> dict[str, Any]:
         """Carry out an operator's request, such as arm or reset_origin, or return the status."""
-        if word == "status" or word not in NODES[PLANT].words:
-            return super().asked(word)
-        refused = self._carry_out(word)
+        if verb == "status" or verb not in NODES[PLANT].verbs:
+            return super().handle_request(verb)
+        refused = self._carry_out(verb)
         if refused is not None:
-            return {"refused": refused} | ({"later": self._may_be_armed_later()} if word == "arm" else {})
+            return {"refused": refused} | ({"later": self._may_be_armed_later()} if verb == "arm" else {})
         self.status.publish()
-        note = {"note": STAYS} if word == "reset" and self.guard.failed else {}
+        note = {"note": ESTOP_STAYS_LATCHED} if verb == "reset" and self.guard.failed else {}
         return {"done": True, "lifecycle": self.guard.lifecycle, **note}
 
-    def _carry_out(self, word: str) -> str | None:
+    def _carry_out(self, verb: str) -> str | None:
         """Carry out a request; returns a sentence why not, or None."""
-        if word == "arm":
+        if verb == "arm":
             return self.arm()
-        if word == "disarm":
+        if verb == "disarm":
             return self.guard.disarm()
-        if word == "estop":
+        if verb == "estop":
             if not self._advancing:
                 self.pace.catch_up()
             self.fault("estop", "emergency stop by the operator")
             return None
         if self.must_end():
             return f"fault {self.guard.ladder.latched[0].name} ends the run; restart it"
-        origin = self.plant.remote if word == "reset_origin" and not self.closed_loop.readonly else None
+        origin = self.plant.remote if verb == "reset_origin" and not self.closed_loop.readonly else None
         if origin is not None:
             origin.accept_origin()
             if not self.guard.failed:
                 return None
-        refused = self.guard.reset(estop=word == "reset_estop")
+        refused = self.guard.reset(estop=verb == "reset_estop")
         if refused is None:
             self.link.connect()
             if origin is not None:  # the machine that answers now

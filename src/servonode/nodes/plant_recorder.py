@@ -3,7 +3,7 @@
 import numpy as np
 
 from servonode.mechanics.description import MachineDescription
-from servonode.nodes.goal_time import GoalTime
+from servonode.nodes.plant_time import GoalTime
 from servonode.plants.plant import Plant
 from servonode.plants.record_layout import PlantRecordLayout
 from servonode.record.recorder import Recorder

@@ -7,10 +7,9 @@ from servonode.bus.durations import EXTRA, Durations
 from servonode.bus.topology import PLANT
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.fault_ladder import ESTOP
-from servonode.nodes.goal_time import GoalTime
 from servonode.nodes.guard import Guard
 from servonode.nodes.node import STATUS_PERIOD_NS, Outbox
-from servonode.nodes.pace import Pace
+from servonode.nodes.plant_time import GoalTime, Pace
 from servonode.nodes.readonly import WOULD_SEND
 from servonode.nodes.state_publisher import StatePublisher
 from servonode.plants.plant import Plant
@@ -69,7 +68,7 @@ class PlantStatus:
         if self._node.outbox.clock() >= self._due or passed >= STATUS_INSTANTS:
             self.publish()
 
-    def standing(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """The state of the plant, in words and numbers: the answer to the operator."""
         guard, plant = self._node.guard, self._node.plant
         latched = guard.ladder.latched

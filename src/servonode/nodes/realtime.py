@@ -9,10 +9,9 @@ from typing import Any
 
 from servonode.nodes.fault_ladder import SafeState
 from servonode.nodes.lateness import Lateness
-from servonode.nodes.lockstep import await_answer
-from servonode.nodes.pace import Pace
+from servonode.nodes.lockstep import await_answer, come_to_rest
 from servonode.nodes.plant_node import PlantNode
-from servonode.nodes.safe_action import come_to_rest
+from servonode.nodes.plant_time import Pace
 from servonode.nodes.watchdog import CommandWatchdog
 
 NAP_NS = 50_000_000  # the longest sleep without a look at `stop`

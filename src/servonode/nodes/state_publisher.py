@@ -10,9 +10,9 @@ from servonode.bus.durations import Durations
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.mechanics.description import packed
 from servonode.nodes.answers import AskedState
-from servonode.nodes.goal_time import GoalTime
 from servonode.nodes.guard import Guard
 from servonode.nodes.node import Outbox
+from servonode.nodes.plant_time import GoalTime
 from servonode.plants.plant import EstimateOf, Plant, Reading
 
 
@@ -61,16 +61,11 @@ class StatePublisher:
 
     def publish_again(self) -> None:
         """Publish the newest control state again, as the same message: in lockstep a lost one would stop the run."""
-        state = self._asked
-        if state is not None:
-            self._outbox.send(
-                State, state.k, state.t, seq=state.seq, state=state.state, input=state.input, control=True,
-                final=state.final, goal_k=state.goal_k, age=state.age, latency=state.latency, readings=state.readings,
-                std=state.std, innovation=state.innovation, consistency=state.consistency, rejected=state.rejected,
-            )  # fmt: skip
+        if self._asked is not None:
+            self._outbox.resend(self._asked)
             self._guard.counts["resent_states"] += 1
 
 
 def _estimate_fields(estimate: EstimateOf | None) -> dict[str, Any]:
-    """The fields of a state message that an estimated state adds."""
+    """The fields of a state that hold the quality of its estimate."""
     return {} if estimate is None else asdict(estimate) | {"rejected": estimate.rejected or UNSET}

@@ -13,7 +13,8 @@ import numpy.typing as npt
 from servonode.bus import Command, MemoryBus, Message, MessageError, State, Status, Switchboard, Target, decode
 from servonode.bus.topology import CONTROLLER, PLANT, TARGET
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.nodes.controller_node import GOALS, ControllerNode
+from servonode.nodes.controller_node import ControllerNode
+from servonode.nodes.received_goals import MOST_GOALS
 from servonode.record.bag import Bag
 from servonode.record.write import BagError, provenance
 
@@ -172,7 +173,7 @@ class _Player:
     def goal(self, goal: Target) -> None:
         """Feed a goal."""
         self._goals[goal.run, goal.seq] = goal
-        if len(self._goals) > GOALS:
+        if len(self._goals) > MOST_GOALS:
             del self._goals[next(iter(self._goals))]
         self._feed(goal)
 

@@ -1,6 +1,7 @@
 """The reference page and the schema of the launch file are the ones that the code makes."""
 
 import json
+import runpy
 import tomllib
 from importlib.resources import files
 from pathlib import Path
@@ -9,10 +10,11 @@ from typing import Any
 import pytest
 from msgspec.structs import fields
 
-from servonode.closed_loop.reference import SECTIONS, keys_of_launch_files, launch_reference, launch_schema
+from servonode.closed_loop.schema import SECTIONS, keys_of_launch_files, launch_schema
 from tests.helpers.extras import json_validator
 
-DOCS = Path(__file__).parents[2] / "docs" / "reference"
+DOCS = Path(__file__).parents[2] / "docs"
+MADE_PAGE = runpy.run_path(str(DOCS / "_extensions" / "launch_reference.py"))["launch_reference"]()
 LAUNCH_FILES = sorted(
     (Path(str(file)) for room in ("launch", "cli.templates") for file in files(f"servonode.{room}").iterdir()),
     key=str,
@@ -30,8 +32,8 @@ def schema() -> Any:
 
 
 def test_the_reference_page_is_up_to_date() -> None:
-    page = (DOCS / "launch_files.md").read_text()
-    assert page == launch_reference(), "run: python -m servonode.closed_loop.reference > docs/reference/launch_files.md"
+    page = (DOCS / "reference" / "launch_files.md").read_text()
+    assert page == MADE_PAGE, "run: python docs/_extensions/launch_reference.py > docs/reference/launch_files.md"
 
 
 @pytest.mark.parametrize(
@@ -39,7 +41,7 @@ def test_the_reference_page_is_up_to_date() -> None:
 )
 def test_every_key_is_on_the_page(section: str, key: str) -> None:
     """In the table of its section; a table in a table has a text of its own."""
-    page = launch_reference()
+    page = MADE_PAGE
     table = page.partition(f"\n## [{section}]\n")[2].partition("\n## ")[0]
     texts = (f"[{section}.{key}]", f"[{section}.{key}.NAME]", f"## {section}.{key}\n")
     assert f"\n| `{key}` |" in table or any(text in page for text in texts)
@@ -51,10 +53,8 @@ def test_keys_that_are_tables_elsewhere_are_completed() -> None:
 
 
 def test_the_schema_is_up_to_date() -> None:
-    stored = (DOCS / "launch_file.schema.json").read_text()
-    assert stored == launch_schema(), (
-        "run: python -m servonode.closed_loop.reference schema > docs/reference/launch_file.schema.json"
-    )
+    stored = (DOCS / "reference" / "launch_file.schema.json").read_text()
+    assert stored == launch_schema(), "write launch_schema() to docs/reference/launch_file.schema.json"
 
 
 @pytest.mark.parametrize("file", LAUNCH_FILES, ids=lambda file: file.stem)

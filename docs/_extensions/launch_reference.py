@@ -1,38 +1,17 @@
-"""The reference page and the JSON Schema of the launch file, made from the structs that read it.
+"""The reference page of the launch file, made from the structs that read it.
 
-`python -m servonode.closed_loop.reference` prints the page, with `schema` behind it the schema.
+`python docs/_extensions/launch_reference.py` prints the page.
 """
 
-import json
-import sys
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-from msgspec import NODEFAULT, Struct, inspect
-from msgspec.structs import FieldInfo, fields
+from msgspec import NODEFAULT, inspect
 
 from servonode.closed_loop.connection import PASSED_OVER
-from servonode.closed_loop.launch_keys import (
-    Actuator,
-    Controller,
-    Device,
-    Estimator,
-    Goal,
-    Inversion,
-    Plant,
-    Run,
-    Safety,
-    Sections,
-    Sensor,
-    SensorErrors,
-    Supervision,
-)
+from servonode.closed_loop.schema import SECTIONS, keys_of
 from servonode.plants.drivers import DRIVERS
 from servonode.plants.drivers.driver import Driver
-from servonode.plants.drivers.installed import driver_names
-from servonode.plants.drivers.link_keys import Impairments
-from servonode.plants.drivers.mujoco_keys import Contact
 
 HEAD = """\
 # The launch file
@@ -119,22 +98,6 @@ without default, such as `rho0` of `pursuit`, is computed from the initial state
 Each name that the program needs gets an expression of t, or a table: a goal through points, through samples in a CSV
 file, or over a topic, see [goals.md](goals.md). A goal must have as many derivatives as the law uses, at most 8.
 """
-SECTIONS: tuple[tuple[str, type[Struct]], ...] = (
-    ("run", Run),
-    ("plant", Plant),
-    ("plant.actuator", Actuator),
-    ("plant.sensor", Sensor),
-    ("plant.sensors.NAME", SensorErrors),
-    ("plant.safety", Safety),
-    ("plant.device", Device),
-    ("plant.link", Impairments),
-    ("plant.mujoco", Contact),
-    ("supervision", Supervision),
-    ("controller", Controller),
-    ("controller.inversion", Inversion),
-    ("estimator", Estimator),
-    ("target.NAME", Goal),
-)
 COLUMNS = "| key | default | unit | what it is |\n|---|---|---|---|\n"
 DRIVER_HEAD = f"""
 ## plant.driver
@@ -147,12 +110,6 @@ with their own keys in `[plant.{PASSED_OVER}.settings]`: `servonode list drivers
 | driver | connection between plant node and machine | keys that this driver reads |
 |---|---|---|
 """
-_TABLES = {  # keys that are tables, each with a text of its own on the page: section -> keys
-    "plant": {"parameters", "settings", "disturbance", "initial"}
-    | {"actuator", "sensor", "sensors", "safety", "device", "link", "mujoco"},
-    "plant.device": {"settings"},
-    "controller": {"residuals", "parameters", "gains", "settings", "inversion"},
-}
 
 
 def launch_reference() -> str:
@@ -161,29 +118,9 @@ def launch_reference() -> str:
     for name, struct in SECTIONS:
         heading = (struct.__doc__ or "").partition(":")[2].strip()
         parts.append(f"\n## [{name}]\n\n{heading[:1].upper()}{heading[1:]}\n\n{COLUMNS}")
-        parts += [_row(field) for field in _keys(name, struct)]
-    assert {field.name for field in fields(Sections)} == {
-        "run", "plant", "controller", "estimator", "supervision", "target",
-    }  # fmt: skip
+        parts += [_row(field) for field in keys_of(name, struct)]
     parts += [DRIVER_HEAD, *map(_driver_row, DRIVERS.values())]
     return "".join([*parts, TAIL])
-
-
-def keys_of_launch_files() -> dict[str, str]:
-    """Every key that has a name of its own, dotted as in `--set`, with what it is."""
-    return {
-        f"{section}.{field.name}": str(
-            (getattr(inspect.type_info(field.type), "extra_json_schema", None) or {}).get("description", "")
-        )
-        for section, struct in SECTIONS
-        for field in _keys(section, struct)
-        if "NAME" not in section
-    }
-
-
-def _keys(section: str, struct: type[Struct]) -> list[FieldInfo]:
-    """The keys of a section that are no tables with a text of their own."""
-    return [field for field in fields(struct) if field.name not in _TABLES.get(section, ())]
 
 
 def _driver_row(driver: Driver) -> str:
@@ -214,39 +151,5 @@ def _choices(kind: Any, schema: Mapping[str, Any]) -> str:
     return f"; one of {', '.join(f'`{each}`' for each in values)}" if values else ""
 
 
-def launch_schema(installed: bool = False) -> str:
-    """The JSON Schema of a launch file, for editors; what TOML cannot say (null) is left out.
-
-    installed: the drivers of packages that are installed here belong to it too.
-    """
-    schema = msgspec.json.schema(Sections)
-    definitions = schema["$defs"]
-    if installed:
-        definitions["Plant"]["properties"]["driver"]["enum"] = driver_names()
-    for struct in (each for _, each in SECTIONS):
-        for field in fields(struct):
-            unit = (getattr(inspect.type_info(field.type), "extra", None) or {}).get("unit")
-            if unit:
-                stated = definitions[struct.__name__]["properties"][field.name]
-                stated["description"] = f"{stated['description']} [{unit}]"
-    definitions["Controller"]["oneOf"] = [{"required": ["program"]}, {"required": ["residuals"]}]
-    heading = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "servonode launch file"}
-    return json.dumps(heading | _without_null(schema), indent=1) + "\n"
-
-
-def _without_null(part: Any) -> Any:
-    if isinstance(part, list):
-        return [_without_null(each) for each in part if each != {"type": "null"}]
-    if not isinstance(part, dict):
-        return part
-    kept = {key: _without_null(value) for key, value in part.items() if not _is_no_default(key, value)}
-    return kept | kept.pop("anyOf")[0] if len(kept.get("anyOf", ())) == 1 else kept
-
-
-def _is_no_default(key: str, value: Any) -> bool:
-    """Defaults that say nothing: null, and those of whole sections."""
-    return key == "default" and (value is None or isinstance(value, dict))
-
-
 if __name__ == "__main__":
-    print(launch_schema() if sys.argv[1:] == ["schema"] else launch_reference(), end="")  # noqa: T201
+    print(launch_reference(), end="")  # noqa: T201

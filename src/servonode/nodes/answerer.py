@@ -1,0 +1,109 @@
+"""The servo law of a run, evaluated at one state after the other."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from servonode.bus import State
+from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.controllers import ServoLaw
+from servonode.controllers.engine.layout import Answer
+from servonode.nodes.predictor import Predictor, link_periods
+from servonode.nodes.received_goals import ReceivedGoals
+
+Array = npt.NDArray[np.float64]
+
+
+class GoalVector:
+    """The vector y of a law, with its parts as views."""
+
+    def __init__(self, law: ServoLaw) -> None:
+        part = law.goal_layout
+        self.y = np.zeros(part.size)
+        self.targets, self.signals = self.y[part.targets], self.y[part.signals]
+        self.states, self.integrals = self.y[part.states], self.y[part.integrals]
+
+
+@dataclass
+class Progress:
+    """What the next evaluation needs of the one before."""
+
+    memory: Array  # of the program's own states
+    t: float | None = None  # goal time [s] that these have followed to; None: they have not begun
+    determinant: tuple[int, float] = (-1, 0.0)  # step of the goal and det W there, whose sign is compared; 0: none
+    residuals_k: int = -1  # step of the goal whose residuals are still to be integrated; -1: none
+
+
+class Answerer:
+    """Answers states by the law: with the goals received, the program's own states, integrals, and a prediction.
+
+    measured: the law's answer to the newest state itself. goal: y of the newest evaluation.
+    """
+
+    def __init__(self, closed_loop: ClosedLoop, goals: ReceivedGoals) -> None:
+        control = closed_loop.control
+        assert control is not None
+        self.law = control.law
+        self.measured = self.law.answer()
+        self._foreseen = self.law.answer()  # answer to the state predicted from it
+        self.goal = GoalVector(self.law)
+        self._goals, self._signals = goals, control.signals
+        self._progress = Progress(self.law.memory())
+        self._step_ns, self._period = control.times.step_ns, control.times.period
+        late = control.stated.delay > 0 or link_periods(closed_loop) > 0
+        self._predictor = Predictor(closed_loop) if control.stated.predictor and late else None
+
+    def reset(self) -> None:
+        """The program's own states and integrals begin again, and no sign of det W is compared with an earlier one."""
+        self._progress = Progress(self.law.memory())
+        self.goal.integrals[:] = 0.0
+
+    def ahead(self, state: State) -> int:
+        """Number of steps from a state to the instant for which the law is evaluated."""
+        return self._predictor.ahead(state) if self._predictor else 0
+
+    def answer(self, state: State, k: int, x: Array) -> Answer:
+        """The law's answer at step k of the goal, to x or to the state predicted from it; updates the integrals."""
+        answer, progress = self.measured, self._progress
+        if len(self.goal.integrals) and progress.residuals_k not in (-1, k):  # not while goal time stands still
+            self.goal.integrals += self._period * answer.residuals
+        progress.residuals_k = -1
+        if self.follow(k, x):
+            return answer
+        progress.residuals_k = k
+        if self._predictor:
+            if ahead := self._predictor.ahead(state):
+                answer = self._foreseen
+                self._take_goal(k + ahead)
+                self.law.compute(self._time(k + ahead), self._predictor.predict(state, x), self.goal.y, answer)
+            if not answer.status:
+                self._predictor.sent(state.k, answer.inputs)
+        return answer
+
+    def follow(self, k: int, x: Array) -> int:
+        """Evaluate the law at x and step k of the goal, to which its own states go on; returns its status."""
+        t, progress = self._time(k), self._progress
+        self._take_goal(k)
+        if len(self.goal.states):
+            passed = 0.0 if progress.t is None else t - progress.t
+            if k > 0 and passed == 0.0:  # the first state after a restart, or no command acts
+                self.law.fit_integrators(t, x, self.goal.y, progress.memory)
+            self.law.follow(t, x, self.goal.y, passed, progress.memory)
+            progress.t = t
+        self.law.compute(t, x, self.goal.y, self.measured)
+        compared_k, before = progress.determinant
+        if compared_k == k:  # goal time stands still: no command acts, and the machine may be anywhere
+            before = 0.0
+        progress.determinant = k, self.measured.compare(before)
+        return self.measured.status
+
+    def _time(self, k: int) -> float:
+        return k * self._step_ns / 1e9
+
+    def _take_goal(self, k: int) -> None:
+        """Set targets and signals to those of step k."""
+        if self._goals.names:
+            self.goal.targets[:] = self._goals.values(k)
+        if len(self.goal.signals):
+            self._signals.evaluate(self._time(k), self.goal.signals)
