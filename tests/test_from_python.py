@@ -251,7 +251,7 @@ def test_chosen_quantities_are_drawn_each_in_an_axis(run: servonode.Run) -> None
     assert figure.axes[-1].get_xlabel() == "time $t$ [s]"
 
 
-def test_the_names_of_several_curves_stand_above_their_axis_and_cover_none(run: servonode.Run) -> None:
+def test_legends_stand_above_their_axis_and_cover_none(run: servonode.Run) -> None:
     figure = run.plot("phi", "U1,U2", "residual_speed,residual_heading,V,Omega,theta1_dot")
     figure.draw_without_rendering()
     alone, *several = figure.axes
@@ -288,7 +288,7 @@ def test_a_view_that_cannot_be_drawn_is_one_error_of_the_machine() -> None:
     assert drawn(run.plot("theta")) == [[r"$\theta$"]]
 
 
-def test_a_figure_is_none_of_pyplots_and_leaves_its_settings_alone(run: servonode.Run) -> None:
+def test_figures_leave_pyplot_and_its_settings_alone(run: servonode.Run) -> None:
     script = """
         import servonode
         run = servonode.simulate("trailer_pursuit", run__duration=0.2)
@@ -304,7 +304,7 @@ def test_a_figure_is_none_of_pyplots_and_leaves_its_settings_alone(run: servonod
     assert done.stderr == ""
 
 
-def test_a_notebook_shows_a_figure_although_pyplot_was_never_loaded() -> None:
+def test_notebook_shows_a_figure_without_pyplot() -> None:
     pytest.importorskip("IPython")
     script = """
         from IPython.core.interactiveshell import InteractiveShell
@@ -421,7 +421,7 @@ def test_a_run_on_processes_has_the_bits_of_the_simulation(run: servonode.Run) -
         assert np.array_equal(values, done.state[name]), name
 
 
-def test_a_run_that_is_broken_off_stops_its_nodes_and_is_a_keyboard_interrupt() -> None:
+def test_interrupted_run_stops_its_nodes() -> None:
     call = "servonode.run('trailer_pursuit', name='broken_off', run__duration=300.0, run__speed=1.0)"
     command = [sys.executable, "-c", f"import servonode\n{call}"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
@@ -616,7 +616,7 @@ def test_enough_mistakes_are_tried() -> None:
 
 
 @pytest.mark.parametrize(("call", "words"), CALLS, ids=[call for call, _ in CALLS])
-def test_a_mistake_is_one_error_that_ends_with_value_place_and_remedy(
+def test_mistake_is_one_error_with_value_place_and_remedy(
     answers: dict[str, str], call: str, words: Sequence[str]
 ) -> None:
     answer = answers[call]
@@ -632,7 +632,7 @@ def test_a_mistake_is_one_error_that_ends_with_value_place_and_remedy(
         assert word in last, answer
 
 
-def test_a_mistake_in_a_script_ends_it_with_one_traceback_to_its_line(tmp_path: Path) -> None:
+def test_mistake_in_a_script_is_one_traceback(tmp_path: Path) -> None:
     script = tmp_path / "mine.py"
     script.write_text("import servonode\n\nservonode.simulate('trailer_pursuit', run__duratoin=3)\n")
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120)

@@ -188,7 +188,7 @@ def test_an_error_of_a_mapping_names_section_and_key() -> None:
         servonode.load({"run": {"duration": 1.0}, "plant": {"machine": pendulum, "parameters": {"mass": 1.0}}})
 
 
-def test_a_model_with_an_unknown_symbol_names_the_line_of_this_file() -> None:
+def test_unknown_symbol_names_the_line_of_the_model() -> None:
     def model() -> Model:
         theta = coordinate("theta", "angle", "rad")
         energy = theta.rate**2 * symbols("k")
@@ -255,7 +255,7 @@ def same(a: Run, b: Run) -> None:
 
 
 @pytest.mark.parametrize("way", ["sampled", "continuous"])
-def test_a_simulation_with_other_numbers_is_that_of_a_launch_file_with_them(way: Any) -> None:
+def test_other_numbers_give_the_run_of_a_launch_file_with_them(way: Any) -> None:
     trailer = servonode.load("trailer_pursuit", run__duration=2.0)
     before = trailer.simulate(way)
     given: dict[str, Any] = {
@@ -267,7 +267,7 @@ def test_a_simulation_with_other_numbers_is_that_of_a_launch_file_with_them(way:
     same(trailer.simulate(way), before)
 
 
-def test_a_machine_that_prepares_its_start_does_so_for_other_numbers_too() -> None:
+def test_start_is_prepared_for_other_numbers_too() -> None:
     hoop = servonode.load("hoop_rolls", run__duration=0.2)
     changed = servonode.simulate("hoop_rolls", run__duration=0.2, plant__initial__s=0.3, plant__parameters__kappa=0.5)
     same(hoop.simulate(initial={"s": 0.3}, parameters={"kappa": 0.5}), changed)
@@ -299,6 +299,6 @@ def test_another_simulation_neither_derives_nor_surveys(monkeypatch: pytest.Monk
         ({"targets": {"x": 1.0}}, r"\[target\] x: unknown name"),
     ],
 )
-def test_other_numbers_that_do_not_fit_are_refused_as_in_a_launch_file(loop: Loop, given: Any, text: str) -> None:
+def test_other_numbers_that_do_not_fit_are_refused(loop: Loop, given: Any, text: str) -> None:
     with pytest.raises(LaunchError, match=text):
         loop.simulate(**given)

@@ -260,7 +260,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-def test_where_nobody_answers_the_signal_goes_to_the_process_that_is_named_with_its_start(got: list[int]) -> None:
+def test_estop_signals_only_a_process_named_with_its_start(got: list[int]) -> None:
     with run_folder("sphero") as folder:
         folder.register(["plant"])
         assert line(servo("estop"), 1).endswith("; its process is unknown")
@@ -283,7 +283,7 @@ def test_where_nobody_answers_the_signal_goes_to_the_process_that_is_named_with_
 
 
 @pytest.mark.usefixtures("impatient")
-def test_every_process_has_its_signal_before_anything_is_asked_or_waited_for(
+def test_estop_signals_every_process_before_it_asks(
     got: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
@@ -342,7 +342,7 @@ def test_a_stop_that_was_signalled_and_confirmed_says_both(going: Callable[..., 
     assert got == [signal.SIGUSR1] * 2
 
 
-def test_a_name_that_is_wrong_does_not_keep_the_others_from_stopping(going: Callable[..., Node]) -> None:
+def test_estop_with_a_wrong_name_stops_the_others(going: Callable[..., Node]) -> None:
     node = going("left")
     result = servo("estop", "rihgt", "left")
     assert (result.exit_code, result.stdout) == (2, f"left: stopped (fault), {ASKED}\n")
@@ -402,7 +402,7 @@ def test_a_run_is_found_wherever_it_was_started(
     assert node.asked == ["arm", "disarm", "reset", "estop", "estop", "estop"]
 
 
-def test_of_two_runs_with_one_name_both_are_stopped_and_nothing_else_is_guessed(
+def test_estop_stops_both_runs_of_one_name(
     elsewhere: Path, going: Callable[..., Node], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SERVONODE_RUNTIME_DIR", str(elsewhere))
@@ -427,7 +427,7 @@ def test_of_two_runs_with_one_name_both_are_stopped_and_nothing_else_is_guessed(
     assert [node.asked for node in nodes] == [["estop"] * 3, ["arm", *["estop"] * 3]]
 
 
-def test_a_folder_that_is_open_to_others_or_anothers_is_not_believed(
+def test_folder_of_others_is_not_believed(
     elsewhere: Path, got: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SERVONODE_RUNTIME_DIR", str(elsewhere))
@@ -450,7 +450,7 @@ def test_a_folder_that_is_open_to_others_or_anothers_is_not_believed(
         assert got == []
 
 
-def test_a_new_run_is_refused_in_a_folder_that_was_asked_for_but_is_not_private(
+def test_run_is_refused_in_a_folder_that_is_not_private(
     elsewhere: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for value, problem in (
@@ -693,7 +693,7 @@ def test_arming_waits_for_a_run_and_for_its_machine(going: Callable[..., Node]) 
     assert (result.exit_code, result.stdout) == (0, "late: arming\n")
 
 
-def test_what_is_not_yet_and_what_is_never_end_with_other_exit_codes(going: Callable[..., Node]) -> None:
+def test_arm_wait_tells_not_yet_from_never(going: Callable[..., Node]) -> None:
     going("waits", refuses(later=True))
     going("never", refuses(later=False))
     assert line(servo("arm", "waits", "--wait", "0.2"), 1) == "it cannot be armed now"
@@ -701,7 +701,7 @@ def test_what_is_not_yet_and_what_is_never_end_with_other_exit_codes(going: Call
     assert line(servo("arm", "never"), 1) == "it cannot be armed now"
 
 
-def test_a_run_that_ends_is_not_replaced_by_the_next_one_of_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arm_wait_never_takes_the_next_run_of_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
     def found(registries: list[dict[str, Any] | None]) -> Callable[..., Found]:
         def find(_: str | None) -> Found:
             registry = registries.pop(0)
@@ -749,7 +749,7 @@ def has_namespaces() -> bool:
 
 
 @pytest.mark.skipif(not has_namespaces(), reason="namespaces of processes are not available (unshare)")
-def test_an_emergency_stop_reaches_a_run_whose_folder_this_environment_does_not_know() -> None:
+def test_estop_reaches_a_run_in_an_unknown_folder() -> None:
     with tempfile.TemporaryDirectory() as folder:
         command = [*NAMESPACE, "sh", "-c", ELSEWHERE, "sh", folder, sys.executable]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

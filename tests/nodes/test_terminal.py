@@ -63,7 +63,7 @@ def test_bytes_are_refused_as_a_text_stream_refuses_them() -> None:
     assert taken(read) == b"a line\n"
 
 
-def test_a_reader_that_takes_nothing_costs_no_time_and_the_oldest_lines() -> None:
+def test_silent_reader_costs_no_time_and_the_oldest_lines() -> None:
     read, lines = pipe()
     begin = time.monotonic()
     for i in range(20_000):
@@ -153,7 +153,7 @@ def test_outputs_fail_each_on_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_breaks_off_what_may_be_and_leaves_out_what_follows(tmp_path: Path, number: int) -> None:
+def test_signal_breaks_off_one_output_and_skips_the_rest(tmp_path: Path, number: int) -> None:
     def interrupted() -> str:
         os.kill(os.getpid(), number)
         return "made"
