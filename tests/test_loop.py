@@ -114,7 +114,6 @@ def test_a_loop_says_what_it_is(loop: Loop) -> None:
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda loop: loop.derivatives(0.0, {"phi": 1.0}), "'phi' is not a state; choose theta, theta_dot"),
         (lambda loop: loop.derivatives(0.0, {}, {"U": 1.0}), "'U' is not an input; choose N"),
         (lambda loop: loop.derivatives("now"), "t = 'now' is not a number"),
         (lambda loop: loop.derivatives(0.0, {"theta": None}), "the state theta = None is not a number"),
@@ -122,9 +121,7 @@ def test_a_loop_says_what_it_is(loop: Loop) -> None:
             lambda loop: loop.derivatives(0.0, [1.0, 2.0]),
             r"state=\[1.0, 2.0\] is not a mapping; .* state={'theta': 1.0}",
         ),
-        (lambda loop: loop.simulate(control="exact"), "control='exact' is unknown; choose sampled or continuous"),
         (lambda loop: loop.simulate(control="sampeld"), r"did you mean sampled\? choose"),
-        (lambda loop: loop.simulate(every=0), "every = 0 is not a number of plant steps"),
         (lambda loop: loop.simulate(every=2.5), "every = 2.5 is not a number of plant steps"),
         (
             lambda loop: loop.simulate(control="continuous", rtol=-1),
@@ -209,12 +206,6 @@ def test_columns_have_units_and_make_a_frame(loop: Loop) -> None:
     assert frame.index.name == "t"
     assert frame.attrs["units"]["N"] == "N m"
     assert np.array_equal(frame["residual_angle"], run.residual["angle"], equal_nan=True)
-
-
-def test_without_pandas_the_columns_are_named_as_the_way(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "pandas", None)
-    with pytest.raises(ImportError, match=r"pip install pandas, or use run\.columns"):
-        loop.simulate(every=500).to_dataframe()
 
 
 def test_decimal_numbers_cancel_as_fractions_do() -> None:

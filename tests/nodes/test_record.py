@@ -193,9 +193,7 @@ def test_promise_25_full_disk_ends_the_recording_alone(runs: Runs, going: Going)
     assert 1.0 < run.columns["t"][-1] < 6.0
 
 
-def test_record_of_a_removed_folder_is_saved_elsewhere(
-    runs: Runs, going: Going, tmp_path: Path
-) -> None:
+def test_record_of_a_removed_folder_is_saved_elsewhere(runs: Runs, going: Going, tmp_path: Path) -> None:
     folder = tmp_path / "goes"
     folder.mkdir()
     run = runs.start(LAUNCH, *COMMON, "run.duration=3", words=("--out", str(folder / "a.csv")))
