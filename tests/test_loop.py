@@ -114,7 +114,6 @@ def test_a_loop_says_what_it_is(loop: Loop) -> None:
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda loop: loop.derivatives(0.0, {"phi": 1.0}), "'phi' is not a state; choose theta, theta_dot"),
         (lambda loop: loop.derivatives(0.0, {}, {"U": 1.0}), "'U' is not an input; choose N"),
         (lambda loop: loop.derivatives("now"), "t = 'now' is not a number"),
         (lambda loop: loop.derivatives(0.0, {"theta": None}), "the state theta = None is not a number"),
@@ -122,9 +121,7 @@ def test_a_loop_says_what_it_is(loop: Loop) -> None:
             lambda loop: loop.derivatives(0.0, [1.0, 2.0]),
             r"state=\[1.0, 2.0\] is not a mapping; .* state={'theta': 1.0}",
         ),
-        (lambda loop: loop.simulate(control="exact"), "control='exact' is unknown; choose sampled or continuous"),
         (lambda loop: loop.simulate(control="sampeld"), r"did you mean sampled\? choose"),
-        (lambda loop: loop.simulate(every=0), "every = 0 is not a number of plant steps"),
         (lambda loop: loop.simulate(every=2.5), "every = 2.5 is not a number of plant steps"),
         (
             lambda loop: loop.simulate(control="continuous", rtol=-1),
@@ -188,7 +185,7 @@ def test_an_error_of_a_mapping_names_section_and_key() -> None:
         servonode.load({"run": {"duration": 1.0}, "plant": {"machine": pendulum, "parameters": {"mass": 1.0}}})
 
 
-def test_a_model_with_an_unknown_symbol_names_the_line_of_this_file() -> None:
+def test_unknown_symbol_names_the_line_of_the_model() -> None:
     def model() -> Model:
         theta = coordinate("theta", "angle", "rad")
         energy = theta.rate**2 * symbols("k")
@@ -209,12 +206,6 @@ def test_columns_have_units_and_make_a_frame(loop: Loop) -> None:
     assert frame.index.name == "t"
     assert frame.attrs["units"]["N"] == "N m"
     assert np.array_equal(frame["residual_angle"], run.residual["angle"], equal_nan=True)
-
-
-def test_without_pandas_the_columns_are_named_as_the_way(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "pandas", None)
-    with pytest.raises(ImportError, match=r"pip install pandas, or use run\.columns"):
-        loop.simulate(every=500).to_dataframe()
 
 
 def test_decimal_numbers_cancel_as_fractions_do() -> None:
@@ -255,7 +246,7 @@ def same(a: Run, b: Run) -> None:
 
 
 @pytest.mark.parametrize("way", ["sampled", "continuous"])
-def test_a_simulation_with_other_numbers_is_that_of_a_launch_file_with_them(way: Any) -> None:
+def test_other_numbers_give_the_run_of_a_launch_file_with_them(way: Any) -> None:
     trailer = servonode.load("trailer_pursuit", run__duration=2.0)
     before = trailer.simulate(way)
     given: dict[str, Any] = {
@@ -267,7 +258,7 @@ def test_a_simulation_with_other_numbers_is_that_of_a_launch_file_with_them(way:
     same(trailer.simulate(way), before)
 
 
-def test_a_machine_that_prepares_its_start_does_so_for_other_numbers_too() -> None:
+def test_start_is_prepared_for_other_numbers_too() -> None:
     hoop = servonode.load("hoop_rolls", run__duration=0.2)
     changed = servonode.simulate("hoop_rolls", run__duration=0.2, plant__initial__s=0.3, plant__parameters__kappa=0.5)
     same(hoop.simulate(initial={"s": 0.3}, parameters={"kappa": 0.5}), changed)
@@ -299,6 +290,6 @@ def test_another_simulation_neither_derives_nor_surveys(monkeypatch: pytest.Monk
         ({"targets": {"x": 1.0}}, r"\[target\] x: unknown name"),
     ],
 )
-def test_other_numbers_that_do_not_fit_are_refused_as_in_a_launch_file(loop: Loop, given: Any, text: str) -> None:
+def test_other_numbers_that_do_not_fit_are_refused(loop: Loop, given: Any, text: str) -> None:
     with pytest.raises(LaunchError, match=text):
         loop.simulate(**given)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from servonode.arguments import check_choice, check_every, check_mapping, check_tolerances, number, time_of
 from servonode.closed_loop.closed_loop import ClosedLoop, varied
 from servonode.closed_loop.controller_section import Control
 from servonode.controllers import derive_program
@@ -16,7 +17,8 @@ from servonode.mechanics.description import Quantity
 from servonode.mechanics.machine import Machine, Matrices
 from servonode.record.run import Named, default_every
 from servonode.result import Run
-from servonode.simulation.simulate import simulate_continuous, simulate_fused, simulate_nodes
+from servonode.simulation.simulate import simulate_fused, simulate_nodes
+from servonode.simulation.simulate_continuous import simulate_continuous
 from servonode.tables import Row, Tabular
 
 if TYPE_CHECKING:
@@ -24,9 +26,6 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[np.float64]
 Values = Mapping[str, float]
-
-
-RTOL, ATOL = (1e-14, 0.1), (1e-300, 0.1)  # the tolerances that the adaptive integrator can work with
 
 
 class RunFailed(ServonodeError, RuntimeError):
@@ -102,7 +101,7 @@ class Loop(Tabular):
         >>> rates["X"], rates["Y"]
         (0.5, 0.0)
         """
-        return self._by_name(self.machine.derivatives(_time(t), self._state(state), self._inputs(inputs)))
+        return self._by_name(self.machine.derivatives(time_of(t), self._state(state), self._inputs(inputs)))
 
     @plain
     def matrices(self, t: float, state: Values = {}) -> Matrices:  # noqa: B006
@@ -120,7 +119,7 @@ class Loop(Tabular):
         ((6, 6), (4, 6))
         """
         try:
-            return self.machine.matrices(_time(t), self._state(state))
+            return self.machine.matrices(time_of(t), self._state(state))
         except ServonodeError:
             raise
         except ValueError as error:
@@ -134,7 +133,7 @@ class Loop(Tabular):
         >>> list(servonode.load("trailer_pursuit").outputs(0.0, {"V": 0.5}))[:3]
         ['Lambda1', 'Lambda2', 'Lambda3']
         """
-        return self.machine.outputs(_time(t), self._state(state), self._inputs(inputs))
+        return self.machine.outputs(time_of(t), self._state(state), self._inputs(inputs))
 
     @plain
     def law(self, t: float, state: Values = {}) -> dict[str, float]:  # noqa: B006
@@ -150,7 +149,7 @@ class Loop(Tabular):
         ['U1', 'U2']
         """
         control = self._controlled()
-        answer = control.law.evaluate(t, *self._seen(_time(t), state))
+        answer = control.law.evaluate(t, *self._seen(time_of(t), state))
         if answer.status:
             raise StatementError(control.law.explain(answer))
         return dict(zip(self.machine.description.input_names, map(float, answer.inputs), strict=True))
@@ -165,7 +164,7 @@ class Loop(Tabular):
         ['heading', 'speed']
         """
         control = self._controlled()
-        answer = control.law.evaluate(t, *self._seen(_time(t), state))
+        answer = control.law.evaluate(t, *self._seen(time_of(t), state))
         names = [each.name for each in control.law.description.residuals]
         return dict(zip(names, map(float, answer.residuals), strict=True))
 
@@ -187,7 +186,7 @@ class Loop(Tabular):
         if control.law.description.explicit:
             name = control.law.description.name
             raise StatementError(f"program {name} states its inputs itself; it has no W, look at law(t, state)")
-        return control.law.terms(t, *self._seen(_time(t), state))
+        return control.law.terms(t, *self._seen(time_of(t), state))
 
     @plain
     def equations(self) -> Any:
@@ -241,14 +240,9 @@ class Loop(Tabular):
         >>> [float(run.state["phi"][0]) for run in runs]
         [0.0, 0.2]
         """
-        choices_of = (("control", control, ("sampled", "continuous")), ("loop", loop, ("fused", "nodes")))
-        for name, word, choices in choices_of:
-            if word not in choices:
-                near = did_you_mean(str(word), choices)
-                raise StatementError(f"{name}={word!r} is unknown; {near}choose {' or '.join(choices)}")
-        for name, value, (least, most) in (("rtol", rtol, RTOL), ("atol", atol, ATOL)):
-            if not least <= number(name, value) <= most:
-                raise StatementError(f"{name}={value!r} is not a tolerance; give a number from {least:g} to {most:g}")
+        check_choice("control", control, ("sampled", "continuous"))
+        check_choice("loop", loop, ("fused", "nodes"))
+        check_tolerances(rtol, atol)
         for name, given in (("initial", initial), ("parameters", parameters), ("targets", targets)):
             check_mapping(name, given)
         check_every(every)
@@ -273,9 +267,7 @@ class Loop(Tabular):
         Raises:
             StatementError: `form` is not one of the choices.
         """
-        if form not in (choices := ("text", "latex", "c")):
-            near = did_you_mean(str(form), choices)
-            raise StatementError(f"form={form!r} is unknown; {near}choose text, latex or c")
+        check_choice("form", form, ("text", "latex", "c"))
         closed_loop, control = self.closed_loop, self.closed_loop.control
         if form == "c":
             from servonode.export.c import c_file
@@ -334,33 +326,6 @@ class Loop(Tabular):
             article = "an" if word == "input" else "a"
             raise StatementError(f"{unknown[0]!r} is not {article} {word}; {near}choose {', '.join(names) or 'none'}")
         return [(names.index(name), number(f"the {word} {name}", value)) for name, value in given.items()]
-
-
-def _time(t: float) -> float:
-    found = number("t", t)
-    if not np.isfinite(found):
-        raise StatementError(f"t = {found} is not a time; give one in s")
-    return found
-
-
-def number(word: str, value: Any) -> float:
-    """The value as a float. StatementError where it is not a number."""
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise StatementError(f"{word} = {value!r} is not a number; give one, in SI units and radians") from None
-
-
-def check_mapping(word: str, given: Any, name: str = "NAME") -> None:
-    """StatementError unless it holds values by name."""
-    if not isinstance(given, Mapping):
-        raise StatementError(f"{word}={given!r} is not a mapping; give values by name: {word}={{{name!r}: 1.0}}")
-
-
-def check_every(every: Any) -> None:
-    """StatementError unless it is None or a number of plant steps for each recorded row."""
-    if every is not None and (not isinstance(every, int | np.integer) or isinstance(every, bool) or every < 1):
-        raise StatementError(f"every = {every!r} is not a number of plant steps; give a whole number of 1 or more")
 
 
 def run_on_processes(closed_loop: ClosedLoop, name: str | None, every: int | None, arm: bool | None) -> Run:

@@ -15,6 +15,7 @@ from servonode.mechanics.integrate import INTEGRATORS
 from servonode.nodes.controller_node import ControllerNode
 from servonode.record.run import Run
 from servonode.simulation import simulate as modes
+from servonode.simulation.event_integration import SimulationError
 
 PURSUIT: dict[str, Any] = {"run__duration": 4.0}
 RATES = """
@@ -254,7 +255,7 @@ def test_a_law_that_fails_stops_the_robot_with_its_brake(loop: Any) -> None:
 
 
 def test_a_law_that_fails_is_an_error_of_the_continuous_mode() -> None:
-    with pytest.raises(modes.SimulationError, match=r"at t = 2\.1\d* s the target is inside the guard radius"):
+    with pytest.raises(SimulationError, match=r"at t = 2\.1\d* s the target is inside the guard radius"):
         simulate("trailer_pursuit", control="continuous", **INTO_THE_ROBOT)
 
 

@@ -13,7 +13,7 @@ from servonode.api import simulate
 from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_file import read_launch
 from servonode.simulation import continuous_loop
-from servonode.simulation.simulate import SimulationError
+from servonode.simulation.event_integration import SimulationError
 
 Judge = Callable[..., ZeroDynamics]
 OPPOSED = {"program": "hitch_angle", "completion": "opposed"}

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from mcap.reader import make_reader
+from mcap.records import Attachment, Channel, Message, Metadata, Schema
+from mcap.stream_reader import StreamReader
 from mcap.writer import Writer
 
 from servonode.cli.main import main
@@ -29,6 +31,7 @@ from tests.helpers.extras import json_validator, oracle
 from tests.helpers.runs import START_S, Runs, operator, private_runs
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+Change = Callable[[str, bytes], bytes | None]  # name of an attachment, a metadata or a topic, content; None: left out
 QUIET = ("plant.safety.command_timeout_floor=5", "plant.safety.lateness_limit=10")  # a busy host is not tested
 
 
@@ -61,6 +64,37 @@ def messages(file: Path) -> list[tuple[str, Any, Any]]:
         return [(channel.topic, schema, message) for schema, channel, message in make_reader(stream).iter_messages()]
 
 
+def changed(whole: Path, file: Path, change: Change) -> Path:
+    """The recording written again, with other content of the same kind."""
+    schemas: dict[int, int] = {}
+    channels: dict[int, tuple[int, str]] = {}
+    with whole.open("rb") as source, file.open("wb") as stream:
+        writer = Writer(stream)
+        writer.start()
+        for record in StreamReader(source).records:
+            if isinstance(record, Schema) and record.id not in schemas:
+                schemas[record.id] = writer.register_schema(record.name, record.encoding, record.data)
+            elif isinstance(record, Channel) and record.id not in channels:
+                number = writer.register_channel(record.topic, "json", schemas[record.schema_id])
+                channels[record.id] = number, record.topic
+            elif isinstance(record, Message):
+                number, topic = channels[record.channel_id]
+                if (data := change(topic, record.data)) is not None:
+                    writer.add_message(number, record.log_time, data, record.publish_time, record.sequence)
+            elif isinstance(record, Attachment) and (data := change(record.name, record.data)) is not None:
+                writer.add_attachment(0, 0, record.name, record.media_type, data)
+            elif isinstance(record, Metadata):
+                text = change(record.name, json.dumps(record.metadata).encode())
+                writer.add_metadata(record.name, json.loads(text or b"{}"))
+        writer.finish()
+    return file
+
+
+def only(name: str, content: Callable[[bytes], bytes | None]) -> Change:
+    """Change what has this name alone."""
+    return lambda each, data: content(data) if each == name else data
+
+
 def servo(*words: str) -> "subprocess.CompletedProcess[str]":
     """The command line in this process, for what starts no other."""
     result = CliRunner().invoke(main, words)
@@ -79,7 +113,7 @@ def refused(*words: str) -> str:
 # what the library alone reads
 
 
-def test_a_stranger_reads_schemas_that_hold_times_that_are_right_and_nothing_is_missing(
+def test_schemas_times_and_numbers_hold_for_every_mcap_reader(
     realtime: tuple[Path, int, int],
 ) -> None:
     file, began, ended = realtime
@@ -102,7 +136,7 @@ def test_a_stranger_reads_schemas_that_hold_times_that_are_right_and_nothing_is_
     assert {"plant/state", "plant/applied", "controller/command", "controller/report", "target/target"} < numbers.keys()
 
 
-def test_times_in_a_recording_are_in_order_and_as_far_apart_as_the_plants(realtime: tuple[Path, int, int]) -> None:
+def test_log_times_are_in_order_and_paced_as_the_run(realtime: tuple[Path, int, int]) -> None:
     states = [m for topic, _, m in messages(realtime[0]) if topic == "plant/state"]
     log = np.array([each.log_time for each in states])
     t = np.array([json.loads(each.data)["t"] for each in states])
@@ -208,14 +242,18 @@ def test_the_controller_computes_every_command_anew_bit_by_bit(
     assert found["compared"] == 401 if kind == "lockstep" else found["compared"] > 50
 
 
-def test_a_recorded_lockstep_run_run_again_gives_the_identical_recording(lockstep: Path) -> None:
+def test_again_refuses_a_recording_in_real_time(realtime: tuple[Path, int, int]) -> None:
+    assert "recorded in real time, where no two runs are equal" in refused("replay", str(realtime[0]), "--again")
+
+
+def test_again_gives_the_identical_recording(lockstep: Path) -> None:
     result = operator("replay", str(lockstep), "--again", "--json")
     found = json.loads(result.stdout)
     assert (result.returncode, found["differing"]) == (0, 0), result.stdout
     assert found["compared"] > 3 * 401
 
 
-def test_a_gain_changed_by_its_last_bit_is_found_at_the_step_where_the_law_first_shows_it(lockstep: Path) -> None:
+def test_replay_finds_the_first_step_of_a_gain_changed_by_one_bit(lockstep: Path) -> None:
     bag = read_bag(lockstep)
     control = bag.closed_loop().control
     assert control is not None
@@ -245,32 +283,14 @@ def laws_at_control_instants(bag: Any, changed: Any) -> Iterator[tuple[int, list
         yield k, list(command["input"].values()), law.evaluate(t, x, y).inputs.tolist()
 
 
-def altered(file: Path, out: Path, at: int, name: str) -> None:
-    """A copy in which one input of the command at a step has another last bit."""
-    with file.open("rb") as stream, out.open("wb") as copy:
-        reader, writer = make_reader(stream), Writer(copy)
-        writer.start(library=reader.get_header().library)
-        for each in reader.iter_metadata():
-            writer.add_metadata(each.name, each.metadata)
-        for part in reader.iter_attachments():
-            writer.add_attachment(part.create_time, part.log_time, part.name, part.media_type, part.data)
-        channels: dict[int, int] = {}
-        for schema, channel, message in reader.iter_messages():
-            if channel.id not in channels:
-                number = writer.register_schema(schema.name, schema.encoding, schema.data)
-                channels[channel.id] = writer.register_channel(channel.topic, channel.message_encoding, number)
-            content = json.loads(message.data)
-            if channel.topic == "controller/command" and content["k"] == at:
-                content["input"][name] = math.nextafter(content["input"][name], math.inf)
-            data = json.dumps(content).encode()
-            writer.add_message(channels[channel.id], message.log_time, data, message.publish_time, message.sequence)
-        writer.finish()
-
-
 def test_one_bit_of_one_command_is_found_and_named(lockstep: Path, tmp_path: Path) -> None:
-    file = tmp_path / "altered.mcap"
-    altered(lockstep, file, at=1230, name="U2")
-    bag = read_bag(file)
+    def altered(data: bytes) -> bytes:
+        content = json.loads(data)
+        if content["k"] == 1230:
+            content["input"]["U2"] = math.nextafter(content["input"]["U2"], math.inf)
+        return json.dumps(content).encode()
+
+    bag = read_bag(changed(lockstep, tmp_path / "altered.mcap", only("controller/command", altered)))
     found = replay(bag, bag.closed_loop())
     assert (found.compared, found.differing_messages, dict(found.differing)) == (401, 1, {"input.U2": 1})
     first = found.first["input.U2"]
@@ -280,7 +300,7 @@ def test_one_bit_of_one_command_is_found_and_named(lockstep: Path, tmp_path: Pat
 # bags that are cut off, damaged, foreign
 
 
-def test_a_bag_cut_anywhere_keeps_what_was_before_and_is_made_whole(lockstep: Path, tmp_path: Path) -> None:
+def test_recovery_of_a_cut_bag_keeps_all_before_the_cut(lockstep: Path, tmp_path: Path) -> None:
     whole, size = messages(lockstep), lockstep.stat().st_size
     with lockstep.open("rb") as stream:
         summary = make_reader(stream).get_summary()
@@ -350,19 +370,6 @@ def test_what_is_no_recording_is_refused_in_one_line(lockstep: Path, tmp_path: P
     there.write_text("mine")
     assert refused("bag", "export", str(lockstep), str(there)).startswith(f"{there} exists already; name another file")
     assert there.read_text() == "mine"
-    assert "recorded in real time" in refused_again(lockstep, tmp_path)
-
-
-def refused_again(lockstep: Path, folder: Path) -> str:
-    """The refusal to run a run in real time again."""
-    bag = read_bag(lockstep)
-    bag.about["mode"] = "realtime"
-    from servonode.record.write import BagError
-    from servonode.simulation.rerun import run_again
-
-    with pytest.raises(BagError) as error:
-        run_again(bag, bag.closed_loop())
-    return str(error.value)
 
 
 def test_recordings_do_not_overwrite(runs: Runs, tmp_path: Path) -> None:
@@ -372,17 +379,8 @@ def test_recordings_do_not_overwrite(runs: Runs, tmp_path: Path) -> None:
     assert line.startswith(f"--record {there}: the file exists already; name another file, or remove it")
     line = refused("run", "trailer_pursuit", "--record", str(tmp_path / "a.csv"))
     assert "a recording is an MCAP file; name it FILE.mcap" in line
+    words = ["run", "trailer_pursuit_lockstep", "--set", "run.duration=0.2", "--no-report", "--record", "--name", "r"]
     for number in (1, 2):
-        words = (
-            "run",
-            "trailer_pursuit_lockstep",
-            "--set",
-            "run.duration=0.2",
-            "--no-report",
-            "--record",
-            "--name",
-            "r",
-        )
         assert operator(*words, cwd=tmp_path).returncode == 0
         assert sorted(each.name for each in tmp_path.glob("r*.mcap")) == ["r.2.mcap", "r.mcap"][-number:]
 
@@ -453,7 +451,7 @@ def test_when_all_is_killed_the_spool_is_read_and_made_a_bag(runs: Runs) -> None
 
 
 @pytest.mark.slow
-def test_twenty_random_deaths_cost_at_most_six_tenths_of_a_second(runs: Runs, rng: np.random.Generator) -> None:
+def test_random_deaths_cost_at_most_six_tenths_of_a_second(runs: Runs, rng: np.random.Generator) -> None:
     costs = []
     for _ in range(20):
         spool, killed = killed_after(runs, float(rng.uniform(0.3, 2.0)))
@@ -495,12 +493,8 @@ def test_a_full_disk_ends_the_recording_and_not_the_run(runs: Runs, tmp_path: Pa
             words=("--record", str(small / "a.mcap")),
         )  # fmt: skip
         assert run.popen.wait(START_S) == 1
-        assert (run.printed["t"], run.printed["ended"], run.printed["faults"], run.printed["exit"]) == (
-            9.0,
-            "completed",
-            [],
-            1,
-        )
+        ended = tuple(run.printed[word] for word in ("t", "ended", "faults", "exit"))
+        assert ended == (9.0, "completed", [], 1)
         spool = small / "a.mcap.spool"
         assert f"[writer] {spool}: cannot be written (No space left on device); the recording ends here" in run.stderr
         remedy = f"what was recorded is kept: servonode bag recover {spool}"
@@ -515,7 +509,7 @@ def test_a_full_disk_ends_the_recording_and_not_the_run(runs: Runs, tmp_path: Pa
 # docs
 
 
-def test_the_script_of_the_docs_plots_a_recording_without_servonode(lockstep: Path, tmp_path: Path) -> None:
+def test_script_of_the_docs_needs_no_servonode(lockstep: Path, tmp_path: Path) -> None:
     text = (Path(__file__).parents[2] / "docs" / "how_to" / "recordings.md").read_text()
     script = text.partition("```python\n")[2].partition("```")[0]
     assert "servonode" not in script

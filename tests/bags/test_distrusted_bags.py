@@ -11,9 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 from mcap.reader import make_reader
-from mcap.records import Attachment, Channel, Message, Metadata, Schema
-from mcap.stream_reader import StreamReader
-from mcap.writer import Writer
 
 from servonode.record.bag import read_bag
 from servonode.record.info import info, info_text
@@ -21,46 +18,14 @@ from servonode.record.recover import recover_bag
 from servonode.record.write import BagError, new_file
 from servonode.simulation.replay import replay
 from servonode.simulation.rows_of_messages import runs_in
-from tests.bags.test_bags import operator, recorded, refused
+from tests.bags.test_bags import Change, changed, only, operator, recorded, refused
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-Change = Callable[[str, bytes], bytes | None]  # name of an attachment, a metadata or a topic, content; None: left out
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return recorded(tmp_path_factory.mktemp("whole"), "trailer_pursuit_lockstep", "run.duration=0.5")
-
-
-def changed(whole: Path, file: Path, change: Change) -> Path:
-    """The recording written again, with other content of the same kind."""
-    schemas: dict[int, int] = {}
-    channels: dict[int, tuple[int, str]] = {}
-    with whole.open("rb") as source, file.open("wb") as stream:
-        writer = Writer(stream)
-        writer.start()
-        for record in StreamReader(source).records:
-            if isinstance(record, Schema) and record.id not in schemas:
-                schemas[record.id] = writer.register_schema(record.name, record.encoding, record.data)
-            elif isinstance(record, Channel) and record.id not in channels:
-                number = writer.register_channel(record.topic, "json", schemas[record.schema_id])
-                channels[record.id] = number, record.topic
-            elif isinstance(record, Message):
-                number, topic = channels[record.channel_id]
-                if (data := change(topic, record.data)) is not None:
-                    writer.add_message(number, record.log_time, data, record.publish_time, record.sequence)
-            elif isinstance(record, Attachment) and (data := change(record.name, record.data)) is not None:
-                writer.add_attachment(0, 0, record.name, record.media_type, data)
-            elif isinstance(record, Metadata):
-                text = change(record.name, json.dumps(record.metadata).encode())
-                writer.add_metadata(record.name, json.loads(text or b"{}"))
-        writer.finish()
-    return file
-
-
-def only(name: str, content: Callable[[bytes], bytes | None]) -> Change:
-    """Change what has this name alone."""
-    return lambda each, data: content(data) if each == name else data
 
 
 def with_values(**values: Any) -> Callable[[bytes], bytes]:
@@ -105,7 +70,7 @@ def test_a_launch_file_with_one_other_bit_is_not_believed(tmp_path: Path, whole:
     assert "the attachment launch.json is damaged" in refused("replay", str(file))
 
 
-def test_rows_with_one_other_bit_are_left_out_and_made_of_messages(tmp_path: Path, whole: Path) -> None:
+def test_damaged_rows_are_made_of_messages(tmp_path: Path, whole: Path) -> None:
     file = bit_flipped(whole, tmp_path / "rows.mcap", b"application/x-npz", 4000)
     told = operator("bag", "info", str(file))
     assert (told.returncode, "Rows:        none" in told.stdout) == (0, True)
@@ -118,7 +83,7 @@ def test_rows_with_one_other_bit_are_left_out_and_made_of_messages(tmp_path: Pat
         assert {each.name for each in make_reader(stream).iter_attachments()} == {"launch.json", "launch.toml"}
 
 
-def test_a_file_cut_off_before_its_messages_is_said_to_be_cut_off(tmp_path: Path, whole: Path) -> None:
+def test_bag_cut_before_its_messages_is_named_as_cut(tmp_path: Path, whole: Path) -> None:
     file = tmp_path / "begun.mcap"
     file.write_bytes(whole.read_bytes()[:200])
     assert "its end is cut off" in refused("bag", "info", str(file))
@@ -162,7 +127,7 @@ def test_a_run_in_real_time_is_not_compared_with_one_in_lockstep(whole: Path) ->
     assert "leave --set run.mode out" in refused("replay", str(whole), "--again", "--set", "run.mode=realtime")
 
 
-def test_a_damaged_recording_that_is_made_whole_still_says_how_its_run_ended(tmp_path: Path, whole: Path) -> None:
+def test_recovered_bag_says_how_its_run_ended(tmp_path: Path, whole: Path) -> None:
     file = bit_flipped(whole, tmp_path / "rows.mcap", b"application/x-npz", 4000)
     assert recover_bag(read_bag(file), tmp_path / "made.mcap")
     made = read_bag(tmp_path / "made.mcap")
@@ -220,7 +185,7 @@ def test_a_recording_that_was_made_meanwhile_is_not_replaced(tmp_path: Path) -> 
     assert (file.read_bytes(), list(tmp_path.iterdir())) == (b"another's", [file])
 
 
-def test_what_a_killed_process_has_left_of_a_file_is_removed_what_a_living_one_writes_is_not(tmp_path: Path) -> None:
+def test_drafts_of_killed_processes_alone_are_removed(tmp_path: Path) -> None:
     killed, living = (tmp_path / f"made.mcap.{pid}.part" for pid in (2**22 + 1, os.getppid()))
     for draft in (killed, living):
         draft.touch()

@@ -308,7 +308,7 @@ def message(mono: int) -> bytes:
     return message_entry("state", b"\x81\xa4mono\xcd" + mono.to_bytes(2))
 
 
-def test_messages_of_all_nodes_are_read_in_the_order_of_their_clocks(tmp_path: Path) -> None:
+def test_messages_are_read_in_the_order_of_their_clocks(tmp_path: Path) -> None:
     rings = {MESSAGES[PLANT]: Ring(1000), MESSAGES[CONTROLLER]: Ring(1000)}
     spooler = spooler_of(tmp_path / "a.spool", rings)
     for node, clocks in ((PLANT, (300, 310, 500)), (CONTROLLER, (290, 305)), (CONTROLLER, (400,)), (PLANT, (600,))):
@@ -323,7 +323,7 @@ def test_messages_of_all_nodes_are_read_in_the_order_of_their_clocks(tmp_path: P
     assert not +run.missing_bytes
 
 
-def test_damaged_messages_are_missing_and_repeated_ones_count_once(tmp_path: Path) -> None:
+def test_damaged_messages_are_missing_repeated_ones_count_once(tmp_path: Path) -> None:
     kind, size = MESSAGES[PLANT], len(message(1000))
     blocks = [block(kind, i * size, message(1000 + i)) for i in range(4)]
     damaged = bytearray(blocks[1])

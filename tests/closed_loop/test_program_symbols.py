@@ -16,7 +16,8 @@ from servonode.nodes.node import Outbox
 from servonode.nodes.plant_node import PlantNode
 from servonode.record.run import Run
 from servonode.simulation import fused_loop as fused
-from servonode.simulation.simulate import SimulationError, simulate_nodes
+from servonode.simulation.event_integration import SimulationError
+from servonode.simulation.simulate import simulate_nodes
 
 PUCK = '''"""A puck on ice with a weight that swings under it; two forces, or three, push it."""
 

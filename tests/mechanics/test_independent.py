@@ -19,7 +19,7 @@ from servonode.errors import ServonodeError
 from servonode.mechanics import Model, ModelError, constraint, coordinate, input_, parameter, velocity
 from servonode.mechanics.derive import derive
 from servonode.mechanics.machine import Machine
-from servonode.simulation.simulate import SimulationError
+from servonode.simulation.event_integration import SimulationError
 from tests.helpers.machines import fault_text
 
 HERE = Path(__file__)

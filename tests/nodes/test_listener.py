@@ -61,7 +61,7 @@ def test_a_listener_hears_a_run_from_its_start_to_its_end() -> None:
         assert not listener.alive
 
 
-def test_another_run_of_the_name_ends_what_is_heard_of_the_one_before() -> None:
+def test_next_run_of_the_name_ends_the_messages_of_the_last() -> None:
     with Listener("left", EVERYTHING) as listener:
         for _ in range(2):
             with run_folder("left") as folder:
@@ -74,7 +74,7 @@ def test_another_run_of_the_name_ends_what_is_heard_of_the_one_before() -> None:
                     assert listener.registry["started_ns"] > before
 
 
-def test_a_topic_that_the_run_has_not_is_refused_before_anything_is_connected() -> None:
+def test_unknown_topic_is_refused_before_any_connection() -> None:
     with run_folder("left") as folder, Listener("left", partial(named, "command")) as listener:
         folder.register([PLANT], {"open": True})
         with pytest.raises(
@@ -85,7 +85,7 @@ def test_a_topic_that_the_run_has_not_is_refused_before_anything_is_connected() 
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are told by /proc")
-def test_after_the_launchers_death_all_find_the_run_whose_plant_lives() -> None:
+def test_run_without_launcher_is_found_while_its_plant_lives() -> None:
     code = LAUNCHER % (os.getpid(), Named.of(os.getpid()).start)
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode < 0
     assert list(find_runs()) == ["left"]

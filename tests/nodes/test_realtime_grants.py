@@ -123,7 +123,7 @@ def test_in_lockstep_only_the_slack_is_asked(calls: list[Any]) -> None:
 @pytest.mark.parametrize(
     ("node", "core", "priority"), [("plant", (2,), 51), ("controller", (3,), 50), ("target", (5, 7), None)]
 )
-def test_the_plant_stands_above_the_controller_and_each_has_its_core(
+def test_plant_has_the_higher_priority_and_each_its_core(
     calls: list[Any], node: str, core: tuple[int, ...], priority: int | None
 ) -> None:
     given = ask(run(priority=50, pin=True), node)

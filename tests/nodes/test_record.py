@@ -75,7 +75,7 @@ def recover(spool: Path, out: Path) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def test_promise_25_a_launcher_that_is_killed_leaves_the_csv_file(runs: Runs, going: Going) -> None:
+def test_promise_25_killed_launcher_leaves_the_csv_file(runs: Runs, going: Going) -> None:
     run = runs.start(LAUNCH, *COMMON)
     newest = going(run)
     signalled(run.popen.pid, signal.SIGKILL)
@@ -85,7 +85,7 @@ def test_promise_25_a_launcher_that_is_killed_leaves_the_csv_file(runs: Runs, go
     assert run.spools() == []
 
 
-def test_promise_25_when_all_are_killed_the_spool_has_all_but_the_last_half_second(runs: Runs, going: Going) -> None:
+def test_promise_25_killing_all_costs_half_a_second(runs: Runs, going: Going) -> None:
     run = runs.start(LAUNCH, *COMMON)
     newest = going(run)
     pids = [run.writer(), run.popen.pid, *run.pids().values()]
@@ -101,7 +101,7 @@ def test_promise_25_when_all_are_killed_the_spool_has_all_but_the_last_half_seco
     assert run.spools() == [spool]  # another run leaves it alone
 
 
-def test_promise_25_a_plant_that_is_killed_leaves_its_record_and_a_new_life_its_own(runs: Runs, going: Going) -> None:
+def test_promise_25_each_life_of_a_plant_leaves_its_record(runs: Runs, going: Going) -> None:
     run = runs.start(LAUNCH, *COMMON, 'supervision.plant="on-failure"')
     newest = going(run)
     before = run.pids()[PLANT]
@@ -119,7 +119,7 @@ def test_promise_25_a_plant_that_is_killed_leaves_its_record_and_a_new_life_its_
     assert run.spools() == []
 
 
-def test_a_writer_that_is_killed_is_replaced_and_nothing_is_missing(runs: Runs, going: Going) -> None:
+def test_killed_writer_is_replaced_and_nothing_is_missing(runs: Runs, going: Going) -> None:
     run = runs.start(LAUNCH, *COMMON)
     going(run, 1.5)
     writer = run.writer()
@@ -175,7 +175,7 @@ def test_promise_25_random_deaths_cost_half_a_second_each(runs: Runs, going: Goi
 # disks and folders
 
 
-def test_promise_25_a_disk_that_fills_ends_the_recording_and_not_the_run(runs: Runs, going: Going) -> None:
+def test_promise_25_full_disk_ends_the_recording_alone(runs: Runs, going: Going) -> None:
     settings = (*COMMON, "run.duration=6", "run.speed=3")
     run = runs.start(LAUNCH, *settings, limits={resource.RLIMIT_FSIZE: 200_000})
     assert run.popen.wait(START_S) == 1  # for the data, of a run that completed
@@ -193,9 +193,7 @@ def test_promise_25_a_disk_that_fills_ends_the_recording_and_not_the_run(runs: R
     assert 1.0 < run.columns["t"][-1] < 6.0
 
 
-def test_the_record_of_a_run_whose_folder_was_removed_is_saved_elsewhere(
-    runs: Runs, going: Going, tmp_path: Path
-) -> None:
+def test_record_of_a_removed_folder_is_saved_elsewhere(runs: Runs, going: Going, tmp_path: Path) -> None:
     folder = tmp_path / "goes"
     folder.mkdir()
     run = runs.start(LAUNCH, *COMMON, "run.duration=3", words=("--out", str(folder / "a.csv")))
@@ -230,7 +228,7 @@ def test_a_runtime_folder_that_fills_costs_nothing(runs: Runs, going: Going) -> 
 @pytest.mark.parametrize(
     "how", [*(pytest.param(f"SIG{n}", marks=pytest.mark.slow) for n in ("TERM", "INT", "HUP")), "a request"]
 )
-def test_a_plant_that_is_told_to_stop_has_not_ended_well(runs: Runs, going: Going, how: str) -> None:
+def test_stop_from_outside_is_no_good_end(runs: Runs, going: Going, how: str) -> None:
     run = runs.start(LAUNCH, *COMMON)
     going(run, 0.3)
     if how == "a request":
@@ -245,7 +243,7 @@ def test_a_plant_that_is_told_to_stop_has_not_ended_well(runs: Runs, going: Goin
     assert run.columns["t"][-1] == run.printed["t"] >= 0.3
 
 
-def test_a_plant_that_is_told_to_stop_before_its_first_state_has_not_ended_well(runs: Runs, going: Going) -> None:
+def test_stop_before_the_first_state_is_no_good_end(runs: Runs, going: Going) -> None:
     run = runs.start(LAUNCH, *COMMON, 'plant.driver="loopback"')
     run.wait_open()
     assert eventually(lambda: run.ask("status")["lifecycle"] == "inactive", START_S)

@@ -82,7 +82,7 @@ def test_the_rules_of_plotjuggler_are_the_ones_that_were_read(version: int) -> N
         assert (viewer.series["y/v"][1][0] == 9.0) is (version == 4)
 
 
-def test_an_empty_topic_shifts_the_frames_of_version_3_and_ends_the_poll_of_version_4() -> None:
+def test_empty_topic_is_wrong_for_both_plotjuggler_versions() -> None:
     assert frames_of([b"", b"payload"], 3) == ("", b"payload")
     with pytest.raises(Refused):
         frames_of([b"", b"payload"], 4)
@@ -168,7 +168,7 @@ def test_payloads_are_those_of_the_node(runs: Runs, address: str) -> None:
     run.stop()
 
 
-def test_a_node_that_is_started_again_is_read_again_whatever_viewers_do(runs: Runs, address: str) -> None:
+def test_telemetry_reads_a_restarted_node_again(runs: Runs, address: str) -> None:
     run = runs.start("trailer_pursuit", *FORGIVING, *RESTARTED, words=("--telemetry", address))
     run.wait_open()
     pid = telemetry_of(run)
@@ -220,7 +220,7 @@ def test_the_run_goes_on_where_the_telemetry_is_killed(runs: Runs, address: str)
 
 
 @pytest.mark.slow
-def test_the_telemetry_outlives_a_killed_launcher_until_the_plant_has_ended(runs: Runs, address: str) -> None:
+def test_telemetry_outlives_a_killed_launcher(runs: Runs, address: str) -> None:
     run = runs.start("trailer_pursuit", *FORGIVING, words=("--telemetry", address))
     run.wait_open()
     pid = telemetry_of(run)
@@ -248,7 +248,7 @@ def own(nodes: tuple[str, ...] = (PLANT,)) -> dict[str, dict[str, int]]:
 
 
 @pytest.mark.usefixtures("runs")
-def test_it_reads_what_somebody_wants_and_nothing_before_the_nodes_were_started_together(address: str) -> None:
+def test_telemetry_reads_only_what_is_wanted_after_the_start(address: str) -> None:
     with (
         telemetry_beside(address, "left", lambda _: None),
         run_folder("left") as folder,
@@ -281,7 +281,7 @@ def test_it_ends_without_a_run_and_when_another_takes_the_name(address: str) -> 
         bound(address).close()
 
 
-def test_a_process_beside_a_run_ends_with_it_although_others_hold_its_lifeline() -> None:
+def test_helper_ends_though_others_hold_its_lifeline() -> None:
     beside = ProcessBeside("beside", [sys.executable, "-c", "input(); exit(7)"], ends=True)
     beside.start()
     started = beside._process
@@ -293,7 +293,7 @@ def test_a_process_beside_a_run_ends_with_it_although_others_hold_its_lifeline()
     assert started.returncode == 7
 
 
-def test_what_a_process_beside_a_run_says_is_printed_behind_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+def test_helper_output_is_printed_behind_its_name(capsys: pytest.CaptureFixture[str]) -> None:
     beside = ProcessBeside("beside", [sys.executable, "-c", "import sys; sys.exit('no room')"], ends=True)
     beside.start()
     assert eventually(lambda: not beside.look())
@@ -341,7 +341,7 @@ def test_a_run_is_refused_at_an_address_that_others_reach() -> None:
 
 
 @pytest.mark.usefixtures("runs")
-def test_an_address_that_something_else_holds_is_refused_before_the_run(address: str) -> None:
+def test_taken_address_is_refused_before_the_run(address: str) -> None:
     with bound(address), pytest.raises(AddressTaken, match="a viewer that binds, or another program, is there; stop"):
         bound(address)
 

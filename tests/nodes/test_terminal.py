@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from servonode.cli.deliver import BrokenOff, Output, Signals, make
+from servonode.cli.deliver import ENDING, BrokenOff, Output, Signals, make
 from servonode.cli.main import main
 from servonode.nodes.terminal import KEPT_BYTES, Lines
 from tests.helpers.runs import START_S
@@ -63,7 +63,7 @@ def test_bytes_are_refused_as_a_text_stream_refuses_them() -> None:
     assert taken(read) == b"a line\n"
 
 
-def test_a_reader_that_takes_nothing_costs_no_time_and_the_oldest_lines() -> None:
+def test_silent_reader_costs_no_time_and_the_oldest_lines() -> None:
     read, lines = pipe()
     begin = time.monotonic()
     for i in range(20_000):
@@ -152,37 +152,37 @@ def test_outputs_fail_each_on_its_own(tmp_path: Path) -> None:
     assert [done.code(code) for code in (0, 1, 143)] == [1, 1, 143]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_breaks_off_what_may_be_and_leaves_out_what_follows(tmp_path: Path, number: int) -> None:
+@pytest.fixture
+def handlers() -> Iterator[None]:
+    """Gives the signals the handlers back that they have now."""
+    before = {each: signal.getsignal(each) for each in ENDING}
+    yield
+    for each, handler in before.items():
+        signal.signal(each, handler)
+
+
+@pytest.mark.usefixtures("handlers")
+@pytest.mark.parametrize("number", ENDING)
+def test_signal_breaks_off_one_output_and_skips_the_rest(tmp_path: Path, number: int) -> None:
     def interrupted() -> str:
         os.kill(os.getpid(), number)
         return "made"
 
     whole = Output("data", tmp_path / "a.csv", interrupted, whole=True)
     report, movie = (Output(word, tmp_path / word, interrupted) for word in ("report", "movie"))
-    before = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
-    try:
-        with Signals() as signals:
-            done = make([whole, report], signals)
-            assert (done.rows, list(done.failures)) == (["  data              made"], ["report"])
-            assert "left out" in done.failures["report"]
-            done = make([report, movie], signals)
-            assert [text.partition(": ")[2][:10] for text in done.failures.values()] == ["broken off", "left out, "]
-            assert (done.code(0), done.code(1)) == (128 + number, 1)
-    finally:
-        for each, handler in zip((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), before, strict=True):
-            signal.signal(each, handler)
+    with Signals() as signals:
+        done = make([whole, report], signals)
+        assert (done.rows, list(done.failures)) == (["  data              made"], ["report"])
+        assert "left out" in done.failures["report"]
+        done = make([report, movie], signals)
+        assert [text.partition(": ")[2][:10] for text in done.failures.values()] == ["broken off", "left out, "]
+        assert (done.code(0), done.code(1)) == (128 + number, 1)
 
 
+@pytest.mark.usefixtures("handlers")
 def test_before_anything_runs_a_signal_is_raised() -> None:
-    before = signal.getsignal(signal.SIGTERM)
-    try:
-        with pytest.raises(BrokenOff), Signals():
-            signal.raise_signal(signal.SIGTERM)
-    finally:
-        for number in (signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
-        signal.signal(signal.SIGTERM, before)
+    with pytest.raises(BrokenOff), Signals():
+        signal.raise_signal(signal.SIGTERM)
 
 
 def test_a_picture_that_cannot_be_drawn_leaves_data_and_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,7 +215,7 @@ def test_a_csv_file_that_cannot_be_written_leaves_the_one_before(
 # runs whose output nobody takes
 
 
-def on_terminal(*words: str, stops: bool = False) -> tuple[int, Path]:
+def on_terminal(*words: str, stops: bool) -> tuple[int, Path]:
     """The exit code of a run on a terminal that nobody reads; with `stops` it is stopped as by Ctrl-S."""
     ours, theirs = pty.openpty()
 
@@ -234,17 +234,10 @@ def on_terminal(*words: str, stops: bool = False) -> tuple[int, Path]:
         os.close(ours)
 
 
-def test_a_stopped_terminal_holds_up_nothing(tmp_path: Path) -> None:
-    code, file = on_terminal("--out", str(tmp_path / "a.csv"), stops=True)
-    assert code == 0
-    assert len(file.read_text().splitlines()) == 6002
-
-
-@pytest.mark.slow
-def test_a_terminal_that_nobody_reads_holds_up_nothing(tmp_path: Path) -> None:
-    code, file = on_terminal("--out", str(tmp_path / "a.csv"))
-    assert code == 0
-    assert len(file.read_text().splitlines()) == 6002
+@pytest.mark.parametrize("stops", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_stopped_or_unread_terminal_holds_up_nothing(stops: bool, tmp_path: Path) -> None:
+    code, file = on_terminal("--out", str(tmp_path / "a.csv"), stops=stops)
+    assert (code, len(file.read_text().splitlines())) == (0, 6002)
 
 
 SHELL = {  # what stands behind the command, the exit code

@@ -87,7 +87,8 @@ def simulate(
     """Simulate FILE in one process, as fast as possible."""
     from servonode.cli.start_checks import check_reports, check_writable
     from servonode.record.run import default_every
-    from servonode.simulation.simulate import simulate_continuous, simulate_fused, simulate_nodes
+    from servonode.simulation.simulate import simulate_fused, simulate_nodes
+    from servonode.simulation.simulate_continuous import simulate_continuous
 
     check_writable(out)
     closed_loop = verb.resolved(file, overrides, no_code)
