@@ -7,13 +7,10 @@ from typing import Any
 import matplotlib.image
 import numpy as np
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
 from matplotlib.figure import Figure
-from matplotlib.font_manager import FontProperties
 
 import servonode
 from servonode.loop import Loop
-from servonode.views.agg_fast import FastRenderer, Phrase
 from servonode.views.animation import Animation, columns_of
 from servonode.views.decimation import Decimation
 from servonode.views.panel_choice import FieldError, chosen_panels
@@ -184,9 +181,9 @@ def test_a_small_lean_is_drawn_magnified_and_the_picture_says_so() -> None:
     leans = [np.arctan2(n[0], -n[1]) for n in (drawn, true)]
     assert abs(leans[1]) > np.radians(0.1)
     assert_allclose(leans[0], 5 * leans[1], rtol=2e-3)
-    assert view.words is not None
+    assert view.caption is not None
     assert (
-        f"lean {np.degrees(leans[1]):+.1f}°".replace("-", "\u2212") == view.words._text.get_text()
+        f"lean {np.degrees(leans[1]):+.1f}°".replace("-", "\u2212") == view.caption.text
     )  # the words tell the true one
 
 
@@ -199,7 +196,7 @@ def test_the_factor_of_a_lean_falls_when_it_grows_and_another_run_begins_anew() 
     assert picture.views[2].view.title.endswith("lean shown x2")
     picture.show(t, columns)
     assert picture.views[2].view.title.endswith("lean shown x2")
-    picture.forget()
+    picture.begin_run()
     picture.show(t, columns)
     assert picture.views[2].view.title.endswith("lean shown x5")
 
@@ -218,7 +215,7 @@ def test_a_movie_has_the_scale_of_the_longest_arrow_and_no_name_of_one_that_is_n
     picture, t, columns = picture_of("snowboarder_carve")
     picture.fix_limits(t, columns)
     view = picture.views[0]
-    assert view._largest >= np.abs(columns["R"]).max()
+    assert view._scale.largest >= np.abs(columns["R"]).max()
     assert view._names == ["lateral force R of the snow"]
 
 
@@ -248,54 +245,6 @@ def test_a_frame_within_the_limits_redraws_no_axis_and_gives_the_pixels_of_a_ful
     by_parts = pixels(picture)
     picture.figure.canvas.draw()
     assert_allclose(pixels(picture).astype(int), by_parts.astype(int), atol=0)
-
-
-@pytest.mark.parametrize("launch", LAUNCHES)
-def test_what_is_drawn_by_ink_is_what_the_artists_draw(launch: str) -> None:
-    picture, t, columns = picture_of(launch)
-    picture.show(t, columns)
-    by_ink, ink = pixels(picture), picture._ink
-    parts = [*picture.views, *picture.panels]
-    for part in parts:
-        ink.restore_region(part._background)
-        for artist in part.artists:
-            artist.draw(picture.figure.canvas.get_renderer())  # the renderer of matplotlib
-    by_artists = pixels(picture)
-    differs = np.abs(by_ink.astype(int) - by_artists.astype(int)) > 8
-    assert np.mean(differs[np.any([inside(part.axis, by_ink) for part in parts], axis=0)]) < 1e-3
-    assert (by_ink != 255).any()
-
-
-def test_words_that_were_set_before_are_copied_and_stand_where_they_stood() -> None:
-    figure = Figure(figsize=(3, 1), dpi=100)
-    canvas: Any = FigureCanvasAgg(figure)
-    agg: Any = RendererAgg
-    ink: Any = FastRenderer.of(canvas)
-    plain = agg(300, 100, 100)
-    pen = plain.new_gc()
-    pen.set_foreground("#d1495b")
-    words: Any = ("t = 3.2 s", FontProperties(size=9))
-    for at in ((20, 30, 0), (150.25, 60, 0), (250, 80, 90), (40, 80, 0)):
-        for renderer in (ink, plain):
-            renderer.draw_text(pen, at[0], at[1], *words, at[2])
-    ours, theirs = (np.asarray(each.buffer_rgba()).astype(int) for each in (canvas.get_renderer(), plain))
-    assert_allclose(ours, theirs, atol=2)
-    assert len(ink._stamps) == 3  # at a quarter of a pixel and turned apart; the last is the first
-    assert FastRenderer.of(canvas, ink) is ink
-    figure.set_size_inches(4, 1)
-    assert FastRenderer.of(canvas, ink) is not ink  # other pixels
-
-
-def test_a_phrase_is_as_long_as_when_it_is_set_as_a_whole() -> None:
-    canvas: Any = FigureCanvasAgg(Figure(figsize=(6, 1), dpi=100))
-    ink = FastRenderer.of(canvas)
-    phrase = canvas.figure.add_artist(Phrase(0.5, 0.5, "lean +31.07 deg     1.2 m", va="center", ha="center"))
-    spans = []
-    for renderer in (ink, canvas.get_renderer()):
-        canvas.get_renderer().clear()
-        phrase.draw(renderer)
-        spans.append([np.flatnonzero(np.asarray(canvas.buffer_rgba())[..., 3].any(axis=i))[[0, -1]] for i in (0, 1)])
-    assert_allclose(spans[0], spans[1], atol=1)
 
 
 def test_nothing_changes_outside_of_the_box_that_is_told() -> None:

@@ -18,12 +18,12 @@ from servonode.mechanics import coordinate
 from servonode.mechanics.description import Quantity
 from servonode.views import limits
 from servonode.views.curves import BRIEF, Curve, Curves, band_of, peaks_of, turns
-from servonode.views.outlines import round_size
 from servonode.views.palette import ARROWS, GOAL, INK, PALETTE
 from servonode.views.panels import Panel, PanelSpec, zero_note
 from servonode.views.planes import WIDER, Map, listed
 from servonode.views.report import report_figure, write_report
 from servonode.views.scene import Scene
+from servonode.views.shapes import round_size
 from servonode.views.sheet import PIXELS, PRINT, WIDTH
 from servonode.views.symbols import mathtext, plain, titles, unit_text
 from servonode.views.titles import SIZE, Head, text_width, wrapped

@@ -227,9 +227,7 @@ def test_a_frame_shows_what_has_come_and_says_so_above(window: Window, loop: Loo
     for _ in range(6):
         give(window)
     assert window.picture is not None
-    assert window.picture._words._text.get_text().startswith(
-        "given     t = 0.4 s     1 plant seconds per second     active"
-    )
+    assert window.picture._title.text.startswith("given     t = 0.4 s     1 plant seconds per second     active")
 
 
 def test_space_holds_the_picture_while_data_is_taken_in(window: Window, loop: Loop) -> None:
@@ -270,7 +268,7 @@ def test_a_fault_stands_in_the_title(window: Window, loop: Loop) -> None:
     for _ in range(6):
         give(window)
     assert window.picture is not None
-    text = window.picture._words._text
+    text = window.picture._title._text
     assert text.get_text() == "given     t = 0.0 s     ended by a fault     FAULT stale_command"
     assert text.get_color() == GOAL
 
