@@ -11,10 +11,9 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection
 
 from servonode.web.access import HEADERS
-from servonode.web.connections import MOST
 from servonode.web.page import listening
 from servonode.web.relay import Relay
-from servonode.web.server import Page, server_of
+from servonode.web.server import MOST, Page, server_of
 from tests.helpers.pages import Link, told
 from tests.helpers.runs import eventually
 

@@ -14,7 +14,6 @@ from servonode.bus.topology import PLANT
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.mechanics.description import unpacked
 from servonode.views.panel_choice import TIMING, residual_names
-from servonode.views.ring_buffer import Ring
 
 Array = npt.NDArray[np.float64]
 ROWS = 8192  # rows kept
@@ -24,6 +23,41 @@ STATES = 512  # states whose publishing time is kept for the answers to them; es
 MARK_NS = 100_000_000  # how often a state is kept to compute the rate from
 TOPICS = ("state", "command", "target", "report", "estimate", "status")
 BAND = 2.0  # standard deviations on each side of an estimate
+
+
+class Ring:
+    """The newest `size` rows of named columns, the first of them the time `t`; older ones are overwritten.
+
+    Every value is written twice, `size` apart, so that the newest rows always lie side by side and are read
+    without being copied.
+    """
+
+    def __init__(self, names: Sequence[str], size: int) -> None:
+        self.names = ("t", *names)
+        self.size = size
+        self.count = 0  # rows ever added since the last `clear`
+        self._data = np.full((len(self.names), 2 * size), np.nan)
+
+    def __len__(self) -> int:
+        return min(self.count, self.size)
+
+    def add(self, row: Array) -> None:
+        """Append a row: t, then the columns in their order."""
+        at = self.count % self.size
+        self._data[:, at] = row
+        self._data[:, at + self.size] = row
+        self.count += 1
+
+    def clear(self) -> None:
+        """Drop all rows."""
+        self.count = 0
+
+    @property
+    def columns(self) -> dict[str, Array]:
+        """The rows there are, oldest first, by name; views that the next `add` may overwrite."""
+        end = self.count if self.count < self.size else self.count % self.size + self.size
+        begin = end - len(self)
+        return {name: self._data[i, begin:end] for i, name in enumerate(self.names)}
 
 
 class Feed:
