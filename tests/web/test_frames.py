@@ -44,7 +44,7 @@ def said(frames: Frames) -> dict[str, Any]:
     return {word.decode(): json.loads(content) for word, content in found.items()}
 
 
-def test_a_frame_has_the_rows_that_are_new_and_the_machine_at_the_last_of_them(trailer: ClosedLoop) -> None:
+def test_page_frame_has_new_rows_and_the_machine_at_the_last(trailer: ClosedLoop) -> None:
     frames, talk = frames_of(trailer), Talk(trailer)
     first = said(frames)
     assert set(first) == {"layout", "status"}
@@ -76,7 +76,7 @@ def estimate_of(talk: Talk, k: int) -> Estimate:
     )  # fmt: skip
 
 
-def test_an_estimate_is_shown_with_its_band_in_the_row_of_its_state() -> None:
+def test_feed_shows_an_estimate_with_its_band() -> None:
     closed_loop = servonode.load("trailer_estimated", run__speed=1.0, run__duration=1.0).closed_loop
     frames, talk = frames_of(closed_loop), Talk(closed_loop)
     panels = said(frames)["layout"]["panels"]
@@ -115,9 +115,7 @@ def shown_in_turn(states: list[State], estimates: list[Estimate], closed_loop: C
 
 
 @pytest.mark.parametrize(("first", "late"), [(0, 0), (1, 0), (7, 0), (0, 4)])
-def test_every_row_of_a_control_instant_has_its_estimate_in_whatever_order_publishers_are_read(
-    first: int, late: int
-) -> None:
+def test_feed_rows_have_their_estimates_in_any_order_of_publishers(first: int, late: int) -> None:
     closed_loop = servonode.load("trailer_estimated", run__speed=1.0, run__duration=20.0).closed_loop
     talk = Talk(closed_loop)
     states = [talk.state(k) for k in range(first, 2000)]
@@ -133,7 +131,7 @@ def test_every_row_of_a_control_instant_has_its_estimate_in_whatever_order_publi
     assert missing == ([states[0].t] if first else [])
 
 
-def test_states_after_the_last_control_instant_are_shown_without_estimate() -> None:
+def test_feed_shows_final_states_without_estimate() -> None:
     closed_loop = servonode.load("trailer_estimated", run__speed=1.0, run__duration=20.0).closed_loop
     talk = Talk(closed_loop)
     states = [talk.state(k, control=k == 0) for k in range(200)]
