@@ -37,7 +37,8 @@ class ViewPart(Part):
     """The machine in a plane, with its path, its target's and the wanted ones; or, for a strip, the machine alone at
     this instant.
 
-    wanted: the paths that the program asks for, of the region that is shown.
+    wanted: the paths that the program asks for, of the region that is shown. Its attributes are mostly the artists of
+    matplotlib, one for each kind of thing that is drawn.
     """
 
     def __init__(

@@ -44,7 +44,11 @@ INSTANTS = 60  # of a run, at which the outline counts for the limits of the who
 
 
 class Animation:
-    """Views and panels of a machine in a figure; `show` draws their state at the last of the given rows."""
+    """Views and panels of a machine in a figure; `show` draws their state at the last of the given rows.
+
+    Beside its parts it keeps how they are laid out, and what of the canvas must be drawn anew: both depend on the size
+    of the figure, which a user may change between any two frames.
+    """
 
     def __init__(
         self,

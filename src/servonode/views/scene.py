@@ -132,14 +132,6 @@ class Scene:
         """The path (2, rows) of two values."""
         return np.array([self.known[name] for name in pair])
 
-    def is_wide(self, view: View) -> bool:
-        """Whether it is much wider than high, so that it wants the whole width; a strip always does."""
-        if view.strip or not view.trails:
-            return view.strip
-        outlines = [line.T for i in self.instants for line in self.lines(i, view.outline)]
-        across, up = np.concatenate([*(self.path(pair) for pair in view.trails.values()), *outlines], axis=1)
-        return bool(np.ptp(across) > WIDE * np.ptp(up))
-
 
 def first_beyond(run: Run) -> int | None:
     """The row from which a fault condition of the machine is met to the end; None where it is not met there."""

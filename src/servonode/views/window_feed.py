@@ -66,6 +66,9 @@ class Feed:
     States that come closer together than the animation can show are skipped. extra: columns (`extra_NAME`) of what
     an external plant measures beside its state. estimates: where a run estimates its state, the columns
     `estimate_NAME`, `low_NAME` and `high_NAME` have the estimate and its band; a row then waits for it, see `settle`.
+
+    It has many attributes: where each kind of value stands in a row, and what is kept of each kind of message for the
+    next row, so that taking a message allocates nothing that grows.
     """
 
     def __init__(
