@@ -61,7 +61,7 @@ def test_json_has_the_same_numbers() -> None:
     assert found["picture"] == "compare.png"
 
 
-def test_a_csv_file_alone_has_names_and_numbers_with_its_launch_file_all() -> None:
+def test_csv_alone_has_names_and_numbers_with_launch_file_all() -> None:
     CliRunner().invoke(main, ["simulate", "trailer_pursuit", "--out", "a.csv", "--every", "10", *SHORT])
     found = json.loads(compare("a.csv", "a.csv@trailer_pursuit", "--json", "--out", "b.pdf", *SHORT).stdout)
     alone, whole = found["sources"]
@@ -73,7 +73,7 @@ def test_a_csv_file_alone_has_names_and_numbers_with_its_launch_file_all() -> No
     assert Path("b.pdf").exists()
 
 
-def test_runs_of_one_machine_under_several_programs_are_compared_in_what_they_share() -> None:
+def test_programs_of_one_machine_are_compared_in_what_they_share() -> None:
     result = compare("sphero_circle", "sphero_line", "sphero_pursuit", "--json", "--set", "run.duration=1")
     one, two, three = json.loads(result.stdout)["sources"]
     assert set(one["residual"]) & set(two["residual"]) == {"speed"}

@@ -7,18 +7,15 @@ from typing import Any
 import matplotlib.image
 import numpy as np
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
 from matplotlib.figure import Figure
-from matplotlib.font_manager import FontProperties
 
 import servonode
 from servonode.loop import Loop
-from servonode.views.agg_fast import FastRenderer, Phrase
 from servonode.views.animation import Animation, columns_of
 from servonode.views.decimation import Decimation
 from servonode.views.panel_choice import FieldError, chosen_panels
-from servonode.views.ring_buffer import Ring
 from servonode.views.scene import magnification
+from servonode.views.window_feed import Ring
 
 assert_allclose: Any = np.testing.assert_allclose
 LAUNCHES = {
@@ -89,7 +86,7 @@ def inside(axis: Any, image: Any) -> Any:
 
 
 @pytest.mark.parametrize("launch", LAUNCHES)
-def test_each_machine_has_its_views_and_its_panels_with_residuals_on_a_logarithmic_axis(launch: str) -> None:
+def test_each_machine_has_its_views_and_panels(launch: str) -> None:
     picture, t, columns = picture_of(launch)
     assert picture.show(t[:50], upto(columns, 50))
     titles, labels, first = LAUNCHES[launch]
@@ -101,7 +98,7 @@ def test_each_machine_has_its_views_and_its_panels_with_residuals_on_a_logarithm
 
 
 @pytest.mark.parametrize("launch", LAUNCHES)
-def test_every_view_and_every_panel_moves_with_the_data_and_has_one_scale_in_both_directions(launch: str) -> None:
+def test_views_and_panels_move_with_the_data_at_equal_scales(launch: str) -> None:
     picture, t, columns = picture_of(launch, span=0.5)
     picture.show(t[:60], upto(columns, 60))
     before = pixels(picture)
@@ -115,7 +112,7 @@ def test_every_view_and_every_panel_moves_with_the_data_and_has_one_scale_in_bot
         assert_allclose(x1 - x0, y1 - y0, rtol=1e-9)
 
 
-def test_the_machine_its_trails_and_the_target_stand_where_the_last_row_says() -> None:
+def test_machine_trails_and_target_stand_at_the_last_row() -> None:
     picture, t, columns = picture_of("trailer_pursuit")
     picture.show(t, columns)
     (view,) = picture.views
@@ -127,7 +124,7 @@ def test_the_machine_its_trails_and_the_target_stand_where_the_last_row_says() -
     assert_allclose(marker.get_xydata(), [[columns["target_x"][-1], columns["target_y"][-1]]])
 
 
-def test_a_panel_counts_from_the_present_and_shows_sizes_where_its_axis_is_logarithmic() -> None:
+def test_panel_counts_from_the_present_and_shows_sizes_of_residuals() -> None:
     picture, t, columns = picture_of("trailer_pursuit", span=0.4)
     picture.show(t, columns)
     speed, residual = picture.panels[0], picture.panels[-1]
@@ -138,7 +135,7 @@ def test_a_panel_counts_from_the_present_and_shows_sizes_where_its_axis_is_logar
     assert_allclose(residual.axis.lines[1].get_ydata()[-1], abs(columns["residual_heading"][-1]))
 
 
-def test_what_is_known_only_now_and_then_is_joined_on_a_logarithmic_axis() -> None:
+def test_log_panel_joins_rare_values() -> None:
     picture, t, columns = picture_of("trailer_pursuit")
     rare = np.where(np.arange(len(t)) % 20 == 0, columns["residual_speed"], np.nan)
     picture.show(t, {**columns, "residual_speed": rare})
@@ -148,7 +145,7 @@ def test_what_is_known_only_now_and_then_is_joined_on_a_logarithmic_axis() -> No
 # what a program asks for, leans, and what a movie leaves out
 
 
-def test_the_wanted_path_is_drawn_as_far_as_the_limits_go_and_stands_in_the_legend() -> None:
+def test_wanted_path_reaches_the_limits_and_stands_in_the_legend() -> None:
     picture, t, columns = picture_of("trailer_reverse")
     picture.show(t, columns)
     (view,) = picture.views
@@ -158,7 +155,7 @@ def test_the_wanted_path_is_drawn_as_far_as_the_limits_go_and_stands_in_the_lege
     assert "wanted line" in [each.get_text() for each in view.axis.get_legend().get_texts()]
 
 
-def test_a_wanted_circle_is_within_the_limits_of_a_movie_before_the_machine_has_been_there() -> None:
+def test_movie_limits_contain_a_wanted_circle() -> None:
     picture, t, columns = picture_of("sphero_circle")
     assert np.ptp(columns["Y"]) < 0.1
     picture.fix_limits(t, columns)
@@ -184,13 +181,13 @@ def test_a_small_lean_is_drawn_magnified_and_the_picture_says_so() -> None:
     leans = [np.arctan2(n[0], -n[1]) for n in (drawn, true)]
     assert abs(leans[1]) > np.radians(0.1)
     assert_allclose(leans[0], 5 * leans[1], rtol=2e-3)
-    assert view.words is not None
+    assert view.caption is not None
     assert (
-        f"lean {np.degrees(leans[1]):+.1f}°".replace("-", "\u2212") == view.words._text.get_text()
+        f"lean {np.degrees(leans[1]):+.1f}°".replace("-", "\u2212") == view.caption.text
     )  # the words tell the true one
 
 
-def test_the_factor_of_a_lean_falls_when_it_grows_and_another_run_begins_anew() -> None:
+def test_lean_factor_falls_with_its_size_and_resets_with_a_run() -> None:
     picture, t, columns = picture_of("sphero_pursuit")
     picture.show(t, columns)
     tilted = {name: values.copy() for name, values in columns.items()}
@@ -199,12 +196,12 @@ def test_the_factor_of_a_lean_falls_when_it_grows_and_another_run_begins_anew() 
     assert picture.views[2].view.title.endswith("lean shown x2")
     picture.show(t, columns)
     assert picture.views[2].view.title.endswith("lean shown x2")
-    picture.forget()
+    picture.begin_run()
     picture.show(t, columns)
     assert picture.views[2].view.title.endswith("lean shown x5")
 
 
-def test_a_movie_leaves_out_panels_of_zeros_and_strips_that_never_lean() -> None:
+def test_movie_leaves_out_zero_panels_and_idle_strips() -> None:
     picture, t, columns = picture_of("snowboarder_carve")
     axes = len(picture.figure.axes)
     picture.fix_limits(t, columns)
@@ -214,15 +211,15 @@ def test_a_movie_leaves_out_panels_of_zeros_and_strips_that_never_lean() -> None
     picture.show(t, columns)
 
 
-def test_a_movie_has_the_scale_of_the_longest_arrow_and_no_name_of_one_that_is_never_seen() -> None:
+def test_movie_arrows_have_the_scale_of_the_longest_one() -> None:
     picture, t, columns = picture_of("snowboarder_carve")
     picture.fix_limits(t, columns)
     view = picture.views[0]
-    assert view._largest >= np.abs(columns["R"]).max()
+    assert view._scale.largest >= np.abs(columns["R"]).max()
     assert view._names == ["lateral force R of the snow"]
 
 
-def test_a_movie_gives_a_path_that_is_much_wider_than_high_the_whole_width() -> None:
+def test_movie_gives_a_wide_path_the_whole_width() -> None:
     picture, t, columns = picture_of("trailer_reverse")
     picture.show(t, columns)
     beside = picture.views[0].axis.get_position().width
@@ -237,7 +234,7 @@ def test_a_movie_gives_a_path_that_is_much_wider_than_high_the_whole_width() -> 
 # drawing
 
 
-def test_a_frame_within_the_limits_redraws_no_axis_and_gives_the_pixels_of_a_full_drawing() -> None:
+def test_frame_by_parts_has_the_pixels_of_a_full_drawing() -> None:
     picture, t, columns = picture_of("sphero_pursuit", span=0.5)
     assert picture.show(t[:150], upto(columns, 150))
     for n in range(151, len(t)):
@@ -248,54 +245,6 @@ def test_a_frame_within_the_limits_redraws_no_axis_and_gives_the_pixels_of_a_ful
     by_parts = pixels(picture)
     picture.figure.canvas.draw()
     assert_allclose(pixels(picture).astype(int), by_parts.astype(int), atol=0)
-
-
-@pytest.mark.parametrize("launch", LAUNCHES)
-def test_what_is_drawn_by_ink_is_what_the_artists_draw(launch: str) -> None:
-    picture, t, columns = picture_of(launch)
-    picture.show(t, columns)
-    by_ink, ink = pixels(picture), picture._ink
-    parts = [*picture.views, *picture.panels]
-    for part in parts:
-        ink.restore_region(part._background)
-        for artist in part.artists:
-            artist.draw(picture.figure.canvas.get_renderer())  # the renderer of matplotlib
-    by_artists = pixels(picture)
-    differs = np.abs(by_ink.astype(int) - by_artists.astype(int)) > 8
-    assert np.mean(differs[np.any([inside(part.axis, by_ink) for part in parts], axis=0)]) < 1e-3
-    assert (by_ink != 255).any()
-
-
-def test_words_that_were_set_before_are_copied_and_stand_where_they_stood() -> None:
-    figure = Figure(figsize=(3, 1), dpi=100)
-    canvas: Any = FigureCanvasAgg(figure)
-    agg: Any = RendererAgg
-    ink: Any = FastRenderer.of(canvas)
-    plain = agg(300, 100, 100)
-    pen = plain.new_gc()
-    pen.set_foreground("#d1495b")
-    words: Any = ("t = 3.2 s", FontProperties(size=9))
-    for at in ((20, 30, 0), (150.25, 60, 0), (250, 80, 90), (40, 80, 0)):
-        for renderer in (ink, plain):
-            renderer.draw_text(pen, at[0], at[1], *words, at[2])
-    ours, theirs = (np.asarray(each.buffer_rgba()).astype(int) for each in (canvas.get_renderer(), plain))
-    assert_allclose(ours, theirs, atol=2)
-    assert len(ink._stamps) == 3  # at a quarter of a pixel and turned apart; the last is the first
-    assert FastRenderer.of(canvas, ink) is ink
-    figure.set_size_inches(4, 1)
-    assert FastRenderer.of(canvas, ink) is not ink  # other pixels
-
-
-def test_a_phrase_is_as_long_as_when_it_is_set_as_a_whole() -> None:
-    canvas: Any = FigureCanvasAgg(Figure(figsize=(6, 1), dpi=100))
-    ink = FastRenderer.of(canvas)
-    phrase = canvas.figure.add_artist(Phrase(0.5, 0.5, "lean +31.07 deg     1.2 m", va="center", ha="center"))
-    spans = []
-    for renderer in (ink, canvas.get_renderer()):
-        canvas.get_renderer().clear()
-        phrase.draw(renderer)
-        spans.append([np.flatnonzero(np.asarray(canvas.buffer_rgba())[..., 3].any(axis=i))[[0, -1]] for i in (0, 1)])
-    assert_allclose(spans[0], spans[1], atol=1)
 
 
 def test_nothing_changes_outside_of_the_box_that_is_told() -> None:
@@ -373,7 +322,7 @@ def test_only_the_title_is_drawn_where_there_are_no_rows() -> None:
 
 
 @pytest.mark.parametrize("ending", ["png", "pdf", "svg"])
-def test_a_saved_picture_has_the_artists_that_move_and_the_next_frame_is_whole(tmp_path: Path, ending: str) -> None:
+def test_saved_picture_has_moving_artists_and_the_next_frame_is_whole(tmp_path: Path, ending: str) -> None:
     picture, t, columns = picture_of("trailer_pursuit")
     picture.show(t, columns)
     before = pixels(picture)
@@ -395,7 +344,7 @@ def test_a_saved_picture_has_the_artists_that_move_and_the_next_frame_is_whole(t
 # what a user may choose
 
 
-def test_chosen_panels_have_the_columns_units_and_axes_of_their_names() -> None:
+def test_chosen_panels_have_columns_units_and_axes() -> None:
     loop, _, _ = simulated("sphero_pursuit")
     panels = chosen_panels(
         loop.closed_loop, ["v_x, v_y", "n[0],theta", "residual_v_x", "timing_law,timing_age"], timing=True
@@ -436,7 +385,7 @@ def test_a_ring_keeps_the_newest_rows_in_order_and_never_grows() -> None:
     assert len(ring.columns["t"]) == 0
 
 
-def test_decimation_keeps_every_peak_and_the_shape_of_what_scrolls() -> None:
+def test_decimation_keeps_peaks_and_shape_while_scrolling() -> None:
     t = np.arange(0.0, 10.0, 0.001)
     values = np.sin(t)
     values[4321] = 7.0
@@ -449,7 +398,7 @@ def test_decimation_keeps_every_peak_and_the_shape_of_what_scrolls() -> None:
     assert_allclose(later[1][2:], y[len(y) - len(later[1]) + 2 :])
 
 
-def test_decimation_draws_few_rows_as_they_are_and_leaves_out_what_is_no_number() -> None:
+def test_decimation_keeps_few_rows_and_leaves_out_nan() -> None:
     t = np.arange(0.0, 1.0, 0.001)
     x, y = Decimation.of(t, 1.0, 500).curve(t**2)
     assert_allclose(x, t)
@@ -459,7 +408,7 @@ def test_decimation_draws_few_rows_as_they_are_and_leaves_out_what_is_no_number(
     assert_allclose(y[np.isfinite(y)], 3.0)
 
 
-def test_sizes_are_those_of_what_is_known_with_the_lowest_and_the_highest_of_each_piece() -> None:
+def test_decimated_sizes_keep_known_values_and_peaks() -> None:
     t = np.arange(0.0, 10.0, 0.001)
     rare = np.where(np.arange(len(t)) % 1000 == 0, -2.0, np.nan)
     x, y = Decimation.of(t, 10.0, 100).sizes(rare)

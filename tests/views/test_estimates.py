@@ -22,7 +22,7 @@ def run() -> Any:
     return servonode.simulate("trailer_estimated", run__duration=4.0)
 
 
-def test_errors_are_those_of_the_estimate_and_a_run_without_one_has_none(run: Any) -> None:
+def test_estimate_errors_exist_only_with_an_estimate(run: Any) -> None:
     found = estimate_columns(run)
     rows = int(len(run.t) / 40)
     middle, half = len(run.t) // 2, rows // 2
@@ -46,7 +46,7 @@ def test_the_mean_over_the_run_is_what_the_summary_says(run: Any) -> None:
     np.testing.assert_allclose(whole, run.estimate.nees_mean)
 
 
-def test_errors_are_drawn_with_what_the_filter_expects_an_axis_for_each_unit(run: Any) -> None:
+def test_estimate_errors_are_drawn_with_expected_ones_by_unit(run: Any) -> None:
     figure = report_figure(run, "trailer_estimated")
     axes = {axis.get_title(loc="left").replace("\n", " "): axis for axis in figure.axes}
     errors = {title: axis for title, axis in axes.items() if title.startswith("RMS error of ")}
@@ -74,13 +74,13 @@ def test_means_are_drawn_as_they_are_however_often_they_turn() -> None:
     assert Curves.of(t, [Curve("V", turning, INK)], True).peaks  # of a residual its peaks
 
 
-def test_the_curves_of_means_that_the_picture_never_draws_by_their_peaks_are_those_of_an_estimate(run: Any) -> None:
+def test_means_of_an_estimate_are_never_drawn_by_their_peaks(run: Any) -> None:
     specs = estimate_specs(run.closed_loop.machine.description.state, estimate_columns(run), 0.1)
     assert tuple(mathtext(name) for name in specs[-1].curves) == MEANS
     assert all(each.expected.keys() == each.curves.keys() for each in specs[:-1])
 
 
-def test_the_html_report_draws_dashed_what_its_titles_say_is_dashed(run: Any) -> None:
+def test_html_report_dashes_what_its_titles_call_dashed(run: Any) -> None:
     panels = [each for each in panels_of(run, {**run.state, **run.outputs(), **run.input}) if each.seen]
     dashed = [each for each in panels if "dashed" in each.words]
     assert dashed

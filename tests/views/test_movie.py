@@ -60,7 +60,7 @@ def frames(file: Path) -> tuple[list[np.ndarray[Any, Any]], int]:
 
 
 @pytest.mark.parametrize("with_ffmpeg", WRITERS)
-def test_a_gif_has_the_frames_the_size_and_the_length_of_its_plan(
+def test_gif_has_frames_size_and_length_of_its_plan(
     coasting: Run, tmp_path: Path, with_ffmpeg: bool, without: Any
 ) -> None:
     without(ffmpeg=not with_ffmpeg)
@@ -234,7 +234,7 @@ def test_what_cannot_be_filmed_is_refused_before_the_simulation(tmp_path: Path, 
     assert "neither ffmpeg nor pillow" in " ".join(refused("--movie", str(tmp_path / "a.gif")).split())
 
 
-def test_the_command_line_films_with_one_line_where_there_is_no_terminal(tmp_path: Path) -> None:
+def test_simulate_movie_prints_one_line_without_a_terminal(tmp_path: Path) -> None:
     file = tmp_path / "coast.gif"
     words = [
         "simulate",

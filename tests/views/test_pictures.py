@@ -18,12 +18,12 @@ from servonode.mechanics import coordinate
 from servonode.mechanics.description import Quantity
 from servonode.views import limits
 from servonode.views.curves import BRIEF, Curve, Curves, band_of, peaks_of, turns
-from servonode.views.outlines import round_size
 from servonode.views.palette import ARROWS, GOAL, INK, PALETTE
 from servonode.views.panels import Panel, PanelSpec, zero_note
 from servonode.views.planes import WIDER, Map, listed
 from servonode.views.report import report_figure, write_report
 from servonode.views.scene import Scene
+from servonode.views.shapes import round_size
 from servonode.views.sheet import PIXELS, PRINT, WIDTH
 from servonode.views.symbols import mathtext, plain, titles, unit_text
 from servonode.views.titles import SIZE, Head, text_width, wrapped
@@ -65,7 +65,7 @@ def test_a_steady_value_is_not_magnified(value: float, change: float) -> None:
 
 
 @given(arrays(float, 40, elements=st.floats(-14, 3).map(lambda x: 10.0**x)), st.sampled_from([0.0, 1e-12, 1e-9]))
-def test_a_logarithmic_axis_has_whole_decades_and_no_rounding_errors(sizes: Any, floor: float) -> None:
+def test_log_limits_have_whole_decades_without_rounding(sizes: Any, floor: float) -> None:
     found = limits.log_limits([sizes], floor)
     for end in (found.low, found.high):
         assert abs(np.log10(end) - round(np.log10(end))) < 1e-9
@@ -75,7 +75,7 @@ def test_a_logarithmic_axis_has_whole_decades_and_no_rounding_errors(sizes: Any,
     assert 2 <= len(found.ticks) <= 5
 
 
-def test_each_curve_of_a_logarithmic_axis_that_is_not_zero_to_rounding_is_seen() -> None:
+def test_log_limits_show_every_curve_above_rounding() -> None:
     found = limits.log_limits([np.array([1.0, 10.0]), np.array([1e-8, 1e-8])], 1e-12)
     assert found.low < 1e-8
 
@@ -95,7 +95,7 @@ def panel(columns: dict[str, Any], logarithmic: bool = False, floor: float = 1e-
     return Panel(spec, {name: np.array(values) for name, values in columns.items()}, dict.fromkeys(columns, floor))
 
 
-def test_a_panel_of_zeros_or_rounding_errors_is_not_drawn_and_a_line_says_so() -> None:
+def test_zero_panel_is_not_drawn_and_a_note_says_so() -> None:
     nothing, noise, seen = panel({"F": [0.0, 0.0]}), panel({"F": [1e-15, -1e-16]}), panel({"F": [0.0, 1e-3]})
     assert [bool(each.seen) for each in (nothing, noise, seen)] == [False, False, True]
     assert zero_note([nothing]) == "Zero throughout: force."
@@ -103,7 +103,7 @@ def test_a_panel_of_zeros_or_rounding_errors_is_not_drawn_and_a_line_says_so() -
     assert zero_note([seen]) == ""
 
 
-def test_a_residual_of_rounding_errors_is_named_and_the_others_are_drawn_in_their_colours() -> None:
+def test_zero_residual_is_named_and_the_others_keep_their_colours() -> None:
     mixed = panel({"a": [1e-15, 2e-16], "b": [1e-3, 1e-4]}, logarithmic=True)
     (curve,) = mixed.curves()
     assert (curve.name, curve.color) == ("$b$", PALETTE[1])
@@ -117,7 +117,7 @@ def test_the_floor_follows_the_scale_of_the_unit() -> None:
 
 
 @pytest.mark.parametrize("launch", ["ball_centred", "ball_projected", "ball_tilted"])
-def test_the_slip_of_a_ball_that_rolls_is_rounding_errors_and_has_no_panel(launch: str) -> None:
+def test_rolling_ball_has_no_panel_of_slip(launch: str) -> None:
     figure = report_figure(servonode.simulate(launch, run__duration=2.0), launch)
     assert not any("residual" in axis.get_title(loc="left") for axis in figure.axes)
     assert "Zero to rounding" in figure.texts[-1].get_text()
@@ -232,7 +232,7 @@ def test_turns_are_counted_that_are_deep_enough() -> None:
     assert turns(t, np.full(len(t), np.nan), 1.0) == 0
 
 
-def test_a_band_is_drawn_by_its_mean_between_its_lowest_and_highest_values() -> None:
+def test_band_is_drawn_by_mean_lowest_and_highest() -> None:
     rng, t = np.random.default_rng(1), np.linspace(0, 10, 10_001)
     values = np.sin(t) + 0.1 * rng.standard_normal(len(t))
     axis, drawn = axis_of_panel(), Curves.of(t, [Curve("F", values, INK)], False)
@@ -260,7 +260,7 @@ def test_a_band_contains_every_value(values: Any, count: int) -> None:
     assert ((low <= mean + slack) & (mean <= high + slack)).all()
 
 
-def test_sizes_with_many_notches_are_drawn_by_their_peaks_and_the_title_says_so() -> None:
+def test_notched_sizes_are_drawn_by_their_peaks() -> None:
     t = np.linspace(0, 10, 10_001)
     notched, smooth = 1e-3 * np.abs(np.sin(2 * np.pi * t)), np.exp(-t)
     for sizes, title in ((notched, "residual x, peak magnitude [m]"), (smooth, "residual x, magnitude [m]")):
@@ -288,7 +288,7 @@ def test_peaks_leave_no_narrow_notch_and_move_nothing_else() -> None:
     assert found[np.abs(at - 5.0) < 0.9].max() == 1e-6
 
 
-def test_an_axis_ends_where_sizes_have_become_too_small_to_be_seen() -> None:
+def test_time_axis_ends_where_sizes_are_too_small() -> None:
     t = np.linspace(0, 22, 2201)
     drawn, axis = Curves.of(t, [Curve("slip x", 0.6 * np.exp(-5 * t), INK)], True), axis_of_panel()
     drawn.draw(axis)
@@ -300,7 +300,7 @@ def test_an_axis_ends_where_sizes_have_become_too_small_to_be_seen() -> None:
     assert not Curves.of(t, [Curve("slip x", 0.6 * np.exp(-1 * t), INK)], True).brief
 
 
-def test_a_curve_that_goes_beyond_bounds_where_a_fault_ends_the_run_leaves_an_axis_that_shows_the_rest() -> None:
+def test_limits_leave_out_a_curve_that_a_final_fault_blows_up() -> None:
     t = np.linspace(0.0, 1.0, 1001)
     friction = 0.4 + 0.3 * np.sin(5 * t) + np.where(t > 0.99, 3e3 * (t - 0.99), 0.0)
     drawn = Curves.of(t, [Curve("mu", friction, INK)], False, whole=True, fault=1.0)
@@ -311,7 +311,7 @@ def test_a_curve_that_goes_beyond_bounds_where_a_fault_ends_the_run_leaves_an_ax
     assert Curves.of(t, [Curve("mu", steady, INK)], False, whole=True, fault=1.0).between.high > 1.5
 
 
-def test_what_a_curve_is_expected_to_be_is_drawn_beside_it_and_within_the_axis() -> None:
+def test_expected_values_are_drawn_within_the_axis() -> None:
     t = np.linspace(0, 10, 1001)
     axis, expected = axis_of_panel(), 0.01 + np.exp(-t)
     Curves.of(t, [Curve("x", 0.01 + 0 * t, INK, expected=expected)], True).draw(axis)
@@ -348,7 +348,7 @@ ONE_OF_EACH = ("ball_tilted", "hoop_bowl", "snowboarder_curve", "sphero_circle",
 @pytest.mark.parametrize(
     "launch", [pytest.param(each, marks=[] if each in ONE_OF_EACH else pytest.mark.slow) for each in packaged()]
 )
-def test_every_packaged_launch_file_has_a_picture_in_which_nothing_covers_anything(launch: str) -> None:
+def test_pictures_of_packaged_launch_files_have_no_overlaps(launch: str) -> None:
     figure = picture(launch)
     if figure is None:
         pytest.skip("it is refused")
@@ -395,7 +395,7 @@ def test_a_round_size_is_at_most_the_size() -> None:
         assert round_size(size) <= size * (1 + 1e-9)
 
 
-def test_the_text_is_at_least_8_pt_where_a_picture_is_17_cm_wide_and_on_a_page() -> None:
+def test_picture_text_has_at_least_8_pt() -> None:
     assert abs(WIDTH * 2.54 - 17) < 0.05
     assert SIZE == 8.0
     assert PRINT["font.size"] == SIZE
@@ -449,7 +449,7 @@ def test_a_plane_grows_to_a_wanted_path_beside_it() -> None:
     assert high < 30.0
 
 
-def test_a_wanted_path_that_is_too_far_away_is_named_in_the_title() -> None:
+def test_wanted_path_too_far_away_is_named_in_the_title() -> None:
     axis = far_beside(250.0)
     assert axis.get_title(loc="left").replace("\n", " ") == "from above, wanted slalom beyond the picture"
     assert not [line for line in axis.lines if line.get_label() == "wanted slalom"]
@@ -484,7 +484,7 @@ def written(text: str) -> list[int]:
     return [number for each in ends for number in range(each[0], each[-1] + 1)]
 
 
-def test_numbers_that_follow_each_other_are_written_by_their_first_and_last() -> None:
+def test_consecutive_numbers_are_written_as_a_range() -> None:
     names = [str(n) for n in range(1, 9)]
     assert listed([0], names) == "1"
     assert listed([0, 1], names) == "1, 2"
@@ -492,7 +492,7 @@ def test_numbers_that_follow_each_other_are_written_by_their_first_and_last() ->
     assert written("1, 3, 5–7") == [1, 3, 5, 6, 7]
 
 
-def test_the_twist_of_a_spring_is_drawn_larger_and_the_picture_says_so() -> None:
+def test_spring_twist_is_drawn_larger_and_titled() -> None:
     run = servonode.simulate(Path(__file__).parents[2] / "examples" / "elastic_arm" / "arm.toml")
     strip = report_figure(run, "arm").axes[0]
     assert strip.get_title(loc="left").replace("\n", " ").endswith("twist of the spring shown x5")
@@ -533,7 +533,7 @@ def test_the_times_of_snapshots_do_not_cover_each_other() -> None:
         assert not any(box.overlaps(other) for other in boxes[:i])
 
 
-def test_small_values_are_divided_by_a_power_of_ten_that_is_stated() -> None:
+def test_small_values_have_a_stated_power_of_ten() -> None:
     from matplotlib.figure import Figure
 
     axis = Figure(figsize=(4, 3)).add_subplot()

@@ -124,7 +124,7 @@ def test_a_residual_that_nobody_computes_is_not_drawn() -> None:
     assert drawn.max() <= run.fault["t"] + 0.02 < axis.get_xlim()[1]
 
 
-def test_a_single_view_stands_beside_the_panels_and_draws_path_outline_and_dot_at_its_instants(cart: Any) -> None:
+def test_single_view_stands_beside_the_panels_with_path_and_outlines(cart: Any) -> None:
     run = cart(OLD.replace("outline=outline", "outline=lambda s, p: [[[0.0, 0.0], [0.0, 0.3]], [[s['x'], 0.0]]]"))
     run = run.simulate()
     figure = report_figure(run, "cart")
@@ -148,7 +148,7 @@ def test_a_path_much_wider_than_high_stands_above_the_panels(cart: Any) -> None:
     assert path.width > 0.85
 
 
-def test_several_views_are_drawn_in_order_and_a_strip_adds_to_the_height(cart: Any) -> None:
+def test_views_are_drawn_in_order_and_a_strip_adds_height(cart: Any) -> None:
     figure = report_figure(cart(f"({OLD}, {STRIP})").simulate(), "cart")
     assert [axis.get_title(loc="left") for axis in figure.axes[:2]] == ["", "from the side"]
     assert len(figure.axes) == 2 + 2
@@ -166,7 +166,7 @@ def test_a_list_of_views_serves_as_a_tuple_does(cart: Any) -> None:
 # strips and arrows
 
 
-def test_a_strip_sets_the_instants_side_by_side_at_true_scale_with_time_and_caption(cart: Any) -> None:
+def test_strip_has_instants_side_by_side_with_time_and_caption(cart: Any) -> None:
     run = cart(STRIP).simulate()
     figure = report_figure(run, "cart")
     axis = figure.axes[0]
@@ -182,7 +182,7 @@ def test_a_strip_sets_the_instants_side_by_side_at_true_scale_with_time_and_capt
     assert_allclose(x1 - x0, y1 - y0, rtol=1e-6)
 
 
-def test_the_arrows_of_a_view_have_one_scale_that_is_stated_and_what_is_nought_is_not_drawn(cart: Any) -> None:
+def test_arrows_of_a_view_have_one_stated_scale(cart: Any) -> None:
     run = cart(STRIP).simulate()
     axis = report_figure(run, "cart").axes[0]
     (pull,) = arrows(axis)
@@ -286,7 +286,7 @@ def test_each_machine_of_servonode_has_its_views(launch: str, titles: list[str])
     assert set(titles) <= {axis.get_title(loc="left") for axis in figure.axes}
 
 
-def test_the_shell_is_seen_along_its_way_and_from_behind_at_true_angles() -> None:
+def test_shell_views_show_true_angles() -> None:
     _, direction, ahead, behind = SHELL
     tilt, parameters = np.radians(30), {"R": 0.15, "l": 0.04}
     values = {"v_x": 0.0, "v_y": 2.0, "N_x": 1.0, "N_y": 3.0, "X": 5.0, "Y": 6.0, "Q_x": 0.0, "Q_y": -0.2, "Q_z": 0.0}
@@ -303,7 +303,7 @@ def test_the_shell_is_seen_along_its_way_and_from_behind_at_true_angles() -> Non
     assert_allclose(push, [[0.5, 0.0], [0.2 * np.cos(tilt), 0.0]])
 
 
-def test_the_shell_at_rest_is_seen_along_its_lean_then_along_its_push_then_along_x() -> None:
+def test_shell_at_rest_is_seen_along_lean_push_or_x() -> None:
     view = SHELL[2]
     still = dict.fromkeys(("v_x", "v_y", "n_0", "n_1", "N_x", "N_y"), 0.0) | {"n_2": -1.0}
     pushed = view.arrows(still | {"N_x": -3.0, "N_y": -4.0}, {"R": 0.15, "l": 0.04})["friction of the floor"]
@@ -313,7 +313,7 @@ def test_the_shell_at_rest_is_seen_along_its_lean_then_along_its_push_then_along
     assert_allclose(view.outline(still, {"R": 0.15, "l": 0.04})[1], [[0, 0.15], [0, 0]], atol=1e-15)
 
 
-def test_the_snowboarder_leans_to_the_left_seen_from_behind_and_pitches_to_the_right_seen_from_its_right() -> None:
+def test_snowboarder_views_show_lean_and_pitch_with_their_signs() -> None:
     above, behind, side = RIDER
     parameters = {"l0": 1.6, "l1": 1.8, "n1": 0.5, "half_width": 0.13, "c1": 2.0, "c2": 1.0}
     values = {"x0": 3.0, "y0": 4.0, "phi0": np.pi / 2, "theta": 0.2, "sigma": 0.3, "v": -3.0}

@@ -23,7 +23,7 @@ def shown(scene: Scene) -> list[float]:
     return [float(scene.run.t[i]) for i in side_by_side(scene, scene.run.closed_loop.source.views()).instants]
 
 
-def test_a_machine_that_comes_to_rest_is_shown_mostly_while_it_moves() -> None:
+def test_snapshots_show_a_machine_mostly_while_it_moves() -> None:
     times = shown(scene_of("sphero_stop"))
     assert (times[0], times[-1]) == (0.0, 6.0)
     assert sum(t < 3.0 for t in times) >= 5
@@ -61,7 +61,7 @@ def test_a_view_without_a_lean_says_nothing_of_rest() -> None:
     assert Motion.of(scene, scene.views()) is None
 
 
-def test_a_snowboarder_that_has_fallen_is_not_drawn_below_the_snow() -> None:
+def test_fallen_snowboarder_is_not_drawn_below_the_snow() -> None:
     run = servonode.simulate("snowboarder_turns_back")
     scene = Scene.of(run)
     assert scene.beyond is not None
@@ -82,7 +82,7 @@ def test_a_snowboarder_that_has_fallen_is_not_drawn_below_the_snow() -> None:
 
 
 @pytest.mark.parametrize("launch", ["sphero_runs_over", "trailer_coast"])
-def test_a_machine_that_ends_within_its_model_is_shown_to_the_end(launch: str) -> None:
+def test_machine_within_its_model_is_shown_to_the_end(launch: str) -> None:
     scene = scene_of(launch)
     assert scene.beyond is None
     assert scene.beyond_name == ""

@@ -96,7 +96,7 @@ def pixels(window: Window) -> Any:
 # what is taken in
 
 
-def test_what_else_a_machine_measures_stands_in_the_title_and_in_panels_that_name_it(loop: Loop) -> None:
+def test_extra_measurements_stand_in_title_and_chosen_panels(loop: Loop) -> None:
     feed, talk = Feed(loop.closed_loop, 1.0, ["extra_battery"]), Talk(loop.closed_loop)
     values = {"extra_battery": 24.5} | {f"extra_cell{i}": 4.0 + i for i in range(9)}
     status = Status(**talk.header(5, "plant"), lifecycle="active", counts={}, values=values)
@@ -114,7 +114,7 @@ def test_a_panel_may_show_what_only_a_machine_outside_measures(loop: Loop) -> No
         chosen_panels(loop.closed_loop, ["extra_battery"], timing=True)
 
 
-def test_a_row_has_state_outputs_inputs_the_target_of_its_step_and_what_came_since_the_row_before(loop: Loop) -> None:
+def test_feed_row_has_state_outputs_inputs_target_and_rare_values(loop: Loop) -> None:
     feed, talk = Feed(loop.closed_loop, 1.0), Talk(loop.closed_loop)
     for message in (talk.target(0), talk.target(10), talk.target(20), talk.state(0), talk.report(0), talk.status(0)):
         feed.take(message)
@@ -132,7 +132,7 @@ def test_a_row_has_state_outputs_inputs_the_target_of_its_step_and_what_came_sin
     assert {name: found[name][-1] for name in outputs} == pytest.approx(outputs)
 
 
-def test_the_age_of_a_report_counts_from_the_state_that_it_answers(loop: Loop) -> None:
+def test_report_age_counts_from_its_state(loop: Loop) -> None:
     feed, talk = Feed(loop.closed_loop, 1.0), Talk(loop.closed_loop)
     feed.take(talk.state(10))
     feed.take(talk.report(10, mono=10**9 + 10 * 10**6 + 400_000))
@@ -154,7 +154,7 @@ def test_whatever_comes_memory_is_bounded_and_the_span_is_kept(loop: Loop) -> No
     assert t[-1] - t[0] >= 1.0
 
 
-def test_states_closer_than_can_be_shown_are_passed_over_but_for_the_last(loop: Loop) -> None:
+def test_feed_skips_states_that_are_too_close_but_the_last(loop: Loop) -> None:
     feed, talk = Feed(loop.closed_loop, 100.0), Talk(loop.closed_loop)
     for k in range(1001):
         feed.take(talk.state(k, final=k == 1000))
@@ -164,7 +164,7 @@ def test_states_closer_than_can_be_shown_are_passed_over_but_for_the_last(loop: 
     assert feed.final
 
 
-def test_another_start_of_the_plant_begins_anew_and_nothing_of_the_run_before_is_mixed_in(loop: Loop) -> None:
+def test_feed_of_a_restarted_plant_has_nothing_of_the_run_before(loop: Loop) -> None:
     feed, old, new = Feed(loop.closed_loop, 1.0), Talk(loop.closed_loop, run=7), Talk(loop.closed_loop, run=8)
     for k in range(0, 100, 10):
         feed.take(old.target(k))
@@ -191,7 +191,7 @@ def test_the_rate_is_that_of_the_last_second(loop: Loop) -> None:
     assert feed.rate == pytest.approx(4.0)
 
 
-def test_a_fault_has_the_words_that_the_bus_or_the_machine_has_for_it(loop: Loop) -> None:
+def test_fault_text_comes_from_the_bus_or_the_machine(loop: Loop) -> None:
     feed, talk = Feed(loop.closed_loop, 1.0), Talk(loop.closed_loop)
     feed.take(talk.state(0))
     header = talk.header(0, "controller")
@@ -229,9 +229,7 @@ def test_a_frame_shows_what_has_come_and_says_so_above(window: Window, loop: Loo
     for _ in range(6):
         give(window)
     assert window.picture is not None
-    assert window.picture._words._text.get_text().startswith(
-        "given     t = 0.4 s     1 plant seconds per second     active"
-    )
+    assert window.picture._title.text.startswith("given     t = 0.4 s     1 plant seconds per second     active")
 
 
 def test_space_holds_the_picture_while_data_is_taken_in(window: Window, loop: Loop) -> None:
@@ -272,12 +270,12 @@ def test_a_fault_stands_in_the_title(window: Window, loop: Loop) -> None:
     for _ in range(6):
         give(window)
     assert window.picture is not None
-    text = window.picture._words._text
+    text = window.picture._title._text
     assert text.get_text() == "given     t = 0.0 s     ended by a fault     FAULT stale_command"
     assert text.get_color() == GOAL
 
 
-def test_another_run_starts_anew_with_another_picture_where_it_runs_something_else(window: Window, loop: Loop) -> None:
+def test_window_on_another_launch_file_makes_another_picture(window: Window, loop: Loop) -> None:
     give(window, *(Talk(loop.closed_loop).state(k) for k in range(0, 200, 10)))
     source: Any = window.source
     first = window.picture
@@ -313,7 +311,7 @@ def runtime() -> Iterator[str]:
         yield str(folder)
 
 
-def test_a_run_is_found_by_its_name_by_its_file_or_as_the_only_one(runtime: str) -> None:
+def test_shown_run_is_found_by_name_file_or_as_the_only_one(runtime: str) -> None:
     with pytest.raises(BusError, match=r"^no run is in progress; start one with servonode run FILE"):
         run_shown(None)
     with run_folder("left"):
@@ -326,7 +324,7 @@ def test_a_run_is_found_by_its_name_by_its_file_or_as_the_only_one(runtime: str)
     assert find_runs() == {}
 
 
-def test_nothing_is_connected_before_the_nodes_were_started_together(runtime: str) -> None:
+def test_shown_run_connects_once_all_nodes_have_started(runtime: str) -> None:
     launch = read_launch("trailer_pursuit")
     described = {"launch": {"table": table_of(launch), "path": str(launch.path), "file": launch.file}}
     source = ShownRun("a")
@@ -361,7 +359,7 @@ def said(*words: str, **env: str) -> tuple[int, str]:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is always a display")
 @pytest.mark.parametrize("words", [("plot",), ("run", "trailer_pursuit", "--plot")])
-def test_without_a_display_one_line_says_so_before_anything_starts(words: tuple[str, ...]) -> None:
+def test_missing_display_is_refused_before_anything_starts(words: tuple[str, ...]) -> None:
     code, text = said(*words)
     assert code == 2
     assert text.startswith(
@@ -419,7 +417,7 @@ class Running:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 @pytest.mark.parametrize("end", [signal.SIGSTOP, signal.SIGKILL])
-def test_a_window_that_is_frozen_or_killed_changes_nothing_for_the_run(tmp_path: Path, runtime: str, end: int) -> None:
+def test_frozen_or_killed_window_changes_nothing_for_the_run(tmp_path: Path, runtime: str, end: int) -> None:
     run = Running(tmp_path, runtime)
     run.wait_until_it_moves()
     command = [sys.executable, "-c", ONTO_AGG, run.name]
@@ -480,7 +478,7 @@ class TestOnADisplay:
         return not Path(f"/proc/{pid}").exists()
 
     @pytest.mark.parametrize("end", [signal.SIGKILL, ALSO_SLOWLY[0], ALSO_SLOWLY[1]])
-    def test_the_run_ends_as_ever_and_nothing_of_the_window_is_left_with_it(
+    def test_run_with_a_window_ends_and_leaves_nothing(
         self, display: str, tmp_path: Path, runtime: str, monkeypatch: pytest.MonkeyPatch, end: int
     ) -> None:
         monkeypatch.setenv("DISPLAY", display)

@@ -11,10 +11,9 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection
 
 from servonode.web.access import HEADERS
-from servonode.web.connections import MOST
 from servonode.web.page import listening
 from servonode.web.relay import Relay
-from servonode.web.server import Page, server_of
+from servonode.web.server import MOST, Page, server_of
 from tests.helpers.pages import Link, told
 from tests.helpers.runs import eventually
 
@@ -113,7 +112,7 @@ def test_a_tunnel_may_have_another_port(link: Link, host: str) -> None:
 
 
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:1", "https://127.0.0.1", ""])
-def test_another_page_presses_no_button_though_it_knows_the_secret(served: Served, origin: str) -> None:
+def test_stop_from_another_page_is_refused_despite_the_secret(served: Served, origin: str) -> None:
     pressed = served.button.pressed
     headers = {"Origin": origin} if origin else {}
     status, text, _ = served.link.ask("POST", "stop", **headers)
@@ -168,7 +167,7 @@ def closed_after(feed: ClientConnection, *words: str | bytes) -> int | None:
         return closed.rcvd.code if closed.rcvd else None
 
 
-def test_who_draws_nothing_is_told_nothing_more_and_then_all_that_is_kept(served: Served) -> None:
+def test_browser_that_draws_nothing_gets_all_that_is_kept_later(served: Served) -> None:
     with served.link.feed() as quick, served.link.feed() as frozen:
         frozen.recv(timeout=5)
         for t in range(100):

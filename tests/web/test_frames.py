@@ -13,10 +13,12 @@ from servonode.bus import Estimate, State
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.plants.view import View
 from servonode.views.scene import Instant, Scene
+from servonode.views.shapes import ArrowScale, Shapes
 from servonode.views.shown_run import ShownRun
 from servonode.web import frames as module
 from servonode.web.frames import Frames, TooLarge
-from servonode.web.shapes import ArrowScale, view_layout, view_shapes, whole_run
+from servonode.web.recorded_scene import Motion, recorded_views
+from servonode.web.view_data import shapes_data, view_layout
 from tests.helpers.talk import Talk
 
 
@@ -42,7 +44,7 @@ def said(frames: Frames) -> dict[str, Any]:
     return {word.decode(): json.loads(content) for word, content in found.items()}
 
 
-def test_a_frame_has_the_rows_that_are_new_and_the_machine_at_the_last_of_them(trailer: ClosedLoop) -> None:
+def test_page_frame_has_new_rows_and_the_machine_at_the_last(trailer: ClosedLoop) -> None:
     frames, talk = frames_of(trailer), Talk(trailer)
     first = said(frames)
     assert set(first) == {"layout", "status"}
@@ -74,7 +76,7 @@ def estimate_of(talk: Talk, k: int) -> Estimate:
     )  # fmt: skip
 
 
-def test_an_estimate_is_shown_with_its_band_in_the_row_of_its_state() -> None:
+def test_feed_shows_an_estimate_with_its_band() -> None:
     closed_loop = servonode.load("trailer_estimated", run__speed=1.0, run__duration=1.0).closed_loop
     frames, talk = frames_of(closed_loop), Talk(closed_loop)
     panels = said(frames)["layout"]["panels"]
@@ -113,9 +115,7 @@ def shown_in_turn(states: list[State], estimates: list[Estimate], closed_loop: C
 
 
 @pytest.mark.parametrize(("first", "late"), [(0, 0), (1, 0), (7, 0), (0, 4)])
-def test_every_row_of_a_control_instant_has_its_estimate_in_whatever_order_publishers_are_read(
-    first: int, late: int
-) -> None:
+def test_feed_rows_have_their_estimates_in_any_order_of_publishers(first: int, late: int) -> None:
     closed_loop = servonode.load("trailer_estimated", run__speed=1.0, run__duration=20.0).closed_loop
     talk = Talk(closed_loop)
     states = [talk.state(k) for k in range(first, 2000)]
@@ -131,7 +131,7 @@ def test_every_row_of_a_control_instant_has_its_estimate_in_whatever_order_publi
     assert missing == ([states[0].t] if first else [])
 
 
-def test_states_after_the_last_control_instant_are_shown_without_estimate() -> None:
+def test_feed_shows_final_states_without_estimate() -> None:
     closed_loop = servonode.load("trailer_estimated", run__speed=1.0, run__duration=20.0).closed_loop
     talk = Talk(closed_loop)
     states = [talk.state(k, control=k == 0) for k in range(200)]
@@ -191,43 +191,35 @@ def test_a_view_that_draws_too_much_is_refused_in_words(trailer: ClosedLoop, mon
         said(frames)
 
 
-def test_every_view_of_a_machine_is_json_with_arrows_and_captions(sphero: ClosedLoop) -> None:
+def test_recorded_views_are_json_with_limits_of_the_whole_run() -> None:
     run = servonode.load("sphero_pursuit", run__duration=1.0).simulate()
     scene = Scene.of(run)
-    views = sphero.source.views()
-    shapes = [view_shapes(view, scene.instant(scene.instants[-1])) for view in views]
-    json.dumps(shapes)
-    assert [len(each["arrows"]) for each in shapes] == [1, 1, 1, 1]
-    assert shapes[2]["caption"].endswith("°")
-    assert np.shape(shapes[0]["lines"][0]) == (49, 2)
     columns = scene.known | {f"target_{name}": values for name, values in scene.goals.items()}
-    several = [view_shapes(views[0], scene.instant(i)) for i in scene.instants]
-    limits = whole_run(views[0], sphero.machine, columns, several)
-    assert limits["x"][0] <= min(columns["X"]) <= max(columns["target_x"]) <= limits["x"][1]
-    assert limits["largest"] == pytest.approx(max(np.hypot(*each["arrows"][0]["vector"]) for each in several))
+    views = recorded_views(scene, Motion.of(run.t), columns)
+    json.dumps(views)
+    drawn = [each["shapes"][-1] for each in views]
+    assert [len(each["arrows"]) for each in drawn] == [1] * len(views)
+    assert drawn[-1]["caption"].endswith("°")
+    assert np.shape(drawn[0]["lines"][0]) == (49, 2)
+    across = views[0]["limits"]["x"]
+    assert across[0] <= min(columns["X"]) <= max(columns["target_x"]) <= across[1]
+    arrows = [each["arrows"][0]["vector"] for each in views[0]["shapes"]]
+    assert views[0]["largest"] == pytest.approx(max(np.hypot(*vector) for vector in arrows))
 
 
-def test_the_scale_of_arrows_grows_and_never_counts_rounding(sphero: ClosedLoop) -> None:
+def test_arrow_scale_grows_and_ignores_rounding(sphero: ClosedLoop) -> None:
     scale = ArrowScale(sphero.source.views()[0], sphero.machine)
     columns = {"N_x": np.array([1.0]), "N_y": np.array([1.0])}
-
-    def arrow(size: float) -> dict[str, Any]:
-        return {"arrows": [{"name": "a", "foot": [0.0, 0.0], "vector": [size, 0.0]}]}
-
-    assert scale.follow(arrow(1e-15), columns) == 0.0
-    assert scale.follow(arrow(2.0), columns) == 3.0
-    assert scale.follow(arrow(2.5), columns) == 3.0
-    assert scale.follow(arrow(float("nan")), columns) == 3.0
-    assert scale.follow(arrow(4.0), columns) == 6.0
+    for size, largest in ((1e-15, 0.0), (2.0, 3.0), (2.5, 3.0), (float("nan"), 3.0), (4.0, 6.0)):
+        scale.follow([Shapes([], [], {"a": np.array([[0.0, 0.0], [size, 0.0]])}, "")], columns)
+        assert scale.largest == largest
 
 
-def test_a_view_without_trails_and_a_goal_that_the_run_has_not(trailer: ClosedLoop) -> None:
+def test_a_view_of_unknown_values_has_no_goal_and_null_points(trailer: ClosedLoop) -> None:
     view = View(outline=lambda _, __: [np.array([[np.nan, np.inf]])], goal=("x", "y"))
     assert view_layout(view, ["x"])["goal"] is None
-    instant = Instant(trailer.source, {}, {})
-    assert msgspec.json.encode(view_shapes(view, instant)["lines"]) == b"[[[null,null]]]"
-    empty = whole_run(view, trailer.machine, {}, [view_shapes(view, instant)])
-    assert empty == {"x": [-1.0, 1.0], "y": [-1.0, 1.0], "largest": 0.0}
+    shapes = Shapes.of(view, Instant(trailer.source, {}, {}))
+    assert msgspec.json.encode(shapes_data(shapes)["lines"]) == b"[[[null,null]]]"
 
 
 def test_panels_have_titles_in_words_and_curves_their_symbols(trailer: ClosedLoop) -> None:

@@ -122,7 +122,7 @@ def test_the_data_in_the_file_are_the_columns_of_the_run(name: str) -> None:
     assert [panel["logarithmic"] for panel in data["panels"]] == [each.spec.logarithmic for each in seen]
 
 
-def test_of_a_long_run_the_lowest_and_the_highest_values_are_kept() -> None:
+def test_html_report_of_a_long_run_keeps_peaks() -> None:
     run = servonode.simulate("trailer_pursuit", every=10)
     assert len(run.t) > 3 * PIECES
     text = html_report(run, "long")
@@ -137,7 +137,7 @@ def test_of_a_long_run_the_lowest_and_the_highest_values_are_kept() -> None:
             assert {pair.min(), pair.max()} == {values.min(), values.max()}
 
 
-def test_the_machine_is_drawn_at_a_few_hundred_instants_with_its_path_up_to_each(trailer: Run) -> None:
+def test_html_report_draws_the_machine_at_a_few_hundred_instants(trailer: Run) -> None:
     data = valid(html_report(trailer, "a")).data
     instants = decoded(data["instants"], "f8")
     assert len(instants) == len(data["views"][0]["shapes"]) == len(data["ends"]) <= INSTANTS + 1
@@ -223,7 +223,7 @@ def test_the_launch_file_as_resolved_is_toml_that_says_the_same(name: str) -> No
     assert again.run.seed == 7
 
 
-def test_what_is_zero_is_said_and_not_drawn_and_rounding_is_not_magnified() -> None:
+def test_html_report_names_zeros_and_magnifies_no_rounding() -> None:
     run = servonode.simulate("trailer_coast", run__duration=1)
     page = valid(html_report(run, "a"))
     data = page.data
@@ -248,7 +248,7 @@ def html_report_views(run: Run) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("colour", SOURCES)
-def test_colours_are_those_of_the_pictures_and_lighter_on_a_dark_ground(colour: str) -> None:
+def test_page_colours_are_lighter_on_a_dark_ground(colour: str) -> None:
     light, dark = colours_css().split("@media")
     assert colour in light
     parts = [int(lighter(colour)[i : i + 2], 16) / 255 for i in (1, 3, 5)]

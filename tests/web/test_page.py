@@ -60,9 +60,7 @@ def quiet_console(chromium: Any) -> None:
 
 
 @needs_browser
-def test_the_robot_with_trailer_moves_in_a_browser_and_stops_by_its_button(
-    runs: Runs, chromium: Any, tmp_path: Path
-) -> None:
+def test_browser_shows_the_trailer_and_stops_it(runs: Runs, chromium: Any, tmp_path: Path) -> None:
     run = begun(runs, "trailer_pursuit")
     with PageProcess(tmp_path, run.name) as page:
         watched(chromium, page)
@@ -121,9 +119,7 @@ def test_a_machine_of_the_users_own(runs: Runs, chromium: Any, tmp_path: Path) -
 
 @needs_browser
 @pytest.mark.slow
-def test_when_the_run_ends_the_page_says_so_and_shows_the_next_of_its_name(
-    runs: Runs, chromium: Any, tmp_path: Path
-) -> None:
+def test_page_says_that_a_run_ended_and_shows_the_next(runs: Runs, chromium: Any, tmp_path: Path) -> None:
     run = begun(runs, "trailer_pursuit")
     with PageProcess(tmp_path, run.name) as page:
         watched(chromium, page)

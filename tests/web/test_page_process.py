@@ -18,7 +18,7 @@ from tests.helpers.runs import START_S, Process, Runs, eventually, operator, sta
 # the stop, while other things hang
 
 
-def test_the_stop_works_while_the_feed_the_launcher_and_a_browser_are_frozen(runs: Runs, tmp_path: Path) -> None:
+def test_stop_works_while_feed_launcher_and_a_browser_are_frozen(runs: Runs, tmp_path: Path) -> None:
     run = begun(runs, "trailer_pursuit")
     with PageProcess(tmp_path, run.name) as page, page.link.feed() as quick, page.link.feed() as frozen:
         frozen.recv(timeout=START_S)
@@ -52,7 +52,7 @@ def test_the_stop_works_on_a_computer_whose_cores_are_all_taken(runs: Runs, tmp_
                 each.wait()
 
 
-def test_a_plant_that_does_not_answer_is_said_to_be_not_confirmed(runs: Runs, tmp_path: Path) -> None:
+def test_stop_of_a_silent_plant_is_not_confirmed(runs: Runs, tmp_path: Path) -> None:
     run = begun(runs, "trailer_pursuit", "run.mode=lockstep")
     with PageProcess(tmp_path, run.name) as page:
         run.kill("plant", signal.SIGSTOP)
@@ -67,9 +67,7 @@ def test_a_plant_that_does_not_answer_is_said_to_be_not_confirmed(runs: Runs, tm
 
 
 @pytest.mark.slow
-def test_frozen_closed_and_mad_browsers_change_nothing_for_the_run_nor_for_each_other(
-    runs: Runs, tmp_path: Path
-) -> None:
+def test_bad_browsers_change_nothing_for_the_run_or_each_other(runs: Runs, tmp_path: Path) -> None:
     run = begun(runs, "trailer_pursuit")
     missed = run.ask("status")["counts"].get("missed_commands", 0)
     with PageProcess(tmp_path, run.name) as page, page.link.feed() as quick, page.link.feed() as frozen:
@@ -164,9 +162,7 @@ def test_a_port_that_is_taken_or_is_none_is_refused(runs: Runs, tmp_path: Path) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fails", ["raise ValueError('no picture')", "while True: pass"])
-def test_a_view_of_the_users_that_fails_or_hangs_leaves_the_stop_as_it_is(
-    runs: Runs, tmp_path: Path, fails: str
-) -> None:
+def test_stop_works_beside_a_view_that_fails_or_hangs(runs: Runs, tmp_path: Path, fails: str) -> None:
     subprocess.run([*COMMAND, "new", "machine", "my_crane"], cwd=tmp_path, check=True, capture_output=True)
     file = tmp_path / "my_crane.py"
     run = begun(runs, str(tmp_path / "my_crane.toml"))

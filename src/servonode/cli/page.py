@@ -37,11 +37,10 @@ def page(run_or_file: str | None, port: int | None) -> None:
     Only this computer can open the page, and only with the printed link. From another computer, use ssh -L as in the
     example.
     """
-    from servonode.web.page_process import check_libraries
+    from servonode.operator.find_runs import find_runs
+    from servonode.web.page import check_libraries, serve
 
     check_libraries()
-    from servonode.operator.find_runs import find_runs
-    from servonode.web.page import serve
 
     if run_or_file is None and not find_runs():
         serve("", "", port or 0)

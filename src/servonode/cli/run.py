@@ -101,7 +101,7 @@ def run(
     from servonode.views.display import check_display
     from servonode.views.panel_choice import chosen_panels
     from servonode.views.window_process import window_process
-    from servonode.web.page_process import check_libraries, page_process
+    from servonode.web.page import check_libraries, page_process
 
     if arm and readonly:
         raise click.UsageError(

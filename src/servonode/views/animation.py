@@ -4,9 +4,7 @@ It knows no window and no bus. A window on a run shows it live, a movie frame by
 display: any canvas of matplotlib that is drawn by Agg will do.
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
 
@@ -18,7 +16,20 @@ from servonode.mechanics.machine import Machine
 from servonode.plants import MachineSource
 from servonode.plants.view import View
 from servonode.record.run import Run
-from servonode.views.animated_axes import TRAIL, Box, PanelPart, Part, ViewPart, Words
+from servonode.views.animated_axes import PanelPart, Part, TextPart
+from servonode.views.animated_view import TRAIL, ViewPart
+from servonode.views.animation_layout import (
+    BROAD,
+    FLATTEST,
+    FOOTER,
+    HEADER,
+    NO_FOOTER,
+    PANEL_EDGES,
+    VIEW_EDGES,
+    Layout,
+    share,
+    within,
+)
 from servonode.views.decimation import Decimation
 from servonode.views.palette import GOAL, INK
 from servonode.views.panel_choice import chosen_panels, usual_panels
@@ -29,22 +40,15 @@ from servonode.views.wanted import wanted_paths
 
 Array = npt.NDArray[np.float64]
 SIZE = (13.0, 7.8)  # in; of a window
-HEADER, FOOTER, NO_FOOTER = 0.42, 0.26, 0.06  # in; the lines above and below
-VIEW_EDGES = (0.72, 0.12, 0.48, 0.46)  # in; left, right, below, above the axis of the first view
-UNTITLED = 0.2  # in; less above it where it has no title
-NEXT_EDGES = (0.72, 0.1, 0.42, 0.68)  # in; of the others, whose words may take several lines
-PANEL_EDGES = (0.7, 0.2, 0.07, 0.02)  # in; of a panel, whose head stands above it
-TIME = 0.4  # in; below the last panel, for the time
-SHARE = 0.57  # of the width for the views beside panels
-FIRST = 0.58  # of the height for the first of several views
-BROAD, FLATTEST = 0.5, 0.28  # of the height for a view across the whole width, at most and at least
-LOW, SLIM = 0.95, 2.1  # in; panels below such a view are rather in more columns than lower, but not slimmer
-COLUMN = 7  # panels above each other at most
 INSTANTS = 60  # of a run, at which the outline counts for the limits of the whole
 
 
 class Animation:
-    """Views and panels of a machine in a figure; `show` draws their state at the last of the given rows."""
+    """Views and panels of a machine in a figure; `show` draws their state at the last of the given rows.
+
+    Beside its parts it keeps how they are laid out, and what of the canvas must be drawn anew: both depend on the size
+    of the figure, which a user may change between any two frames.
+    """
 
     def __init__(
         self,
@@ -86,7 +90,7 @@ class Animation:
                 for view in source.views()
             ]
             self.panels = [PanelPart(figure.add_subplot(), spec, span) for spec in panels]
-            self._words = Words(figure, 0.01, fontsize=11, ha="left")
+            self._title = TextPart(figure, 0.01, fontsize=11, ha="left")
             self._bottom = FOOTER if footer else NO_FOOTER
             self._footer = figure.text(0.01, 0.0, footer, fontsize=8.5, color="#5b6873", va="center")
         self._plain = [view.view for view in self.views]  # without leans magnified
@@ -95,7 +99,6 @@ class Animation:
         self._columns: list[int] = []  # panels above each other in each column
         self._size: tuple[float, float, float] | None = None  # pixels, and pixels per in, as laid out
         self._stale = True  # everything must be drawn anew
-        self._ink: Any = None
         self.changed: Any = None  # box around the pixels that the last `show` drew; None: it drew nothing
         self._frames, self._words_every = 0, words_every
         self._connection = figure.canvas.mpl_connect("draw_event", self._on_draw)
@@ -128,12 +131,12 @@ class Animation:
 
     @property
     def _parts(self) -> list[Part]:
-        captions = [view.words for view in self.views if view.words]
-        return [self._words, *self.views, *captions, *self.panels]
+        captions = [view.caption for view in self.views if view.caption]
+        return [self._title, *self.views, *captions, *self.panels]
 
     def title(self, text: str, alarm: bool = False) -> bool:
         """Set the first line, in red for an alarm; whether it has changed. The next `show` draws it."""
-        return self._words.say(text, GOAL if alarm else INK)
+        return self._title.set_text(text, GOAL if alarm else INK)
 
     def show(self, t: Array, columns: Mapping[str, Array]) -> bool:
         """Draw the history up to now; the last entry is the present. The canvas's pixels are then this picture.
@@ -165,11 +168,11 @@ class Animation:
         for panel in self.panels:
             panel.fix(t, columns)
 
-    def forget(self) -> None:
-        """Drop all data of the run shown before: another one begins."""
+    def begin_run(self) -> None:
+        """Drop what was measured in the run shown before: another one begins."""
         self._lean = 0.0
         for view in self.views:
-            view.forget()
+            view.clear_scale()
 
     def detach(self) -> None:
         """Remove everything from the figure."""
@@ -205,7 +208,7 @@ class Animation:
         if factor != self._factor:
             self._factor = factor
             for part, view in zip(self.views, self._plain, strict=True):
-                part.look(view.magnified(factor) if view.magnified and factor > 1.0 else view)
+                part.set_view(view.magnified(factor) if view.magnified and factor > 1.0 else view)
 
     def _keep(self, instants: Sequence[Instant], columns: Mapping[str, Array]) -> None:
         """Take out what shows nothing in a whole run."""
@@ -242,37 +245,38 @@ class Animation:
 
     def _render(self) -> bool:
         """Redraw the canvas where it has changed; True if more than the moving artists was drawn."""
+        stale = [part for part in self._parts if part.stale]
         if self._stale:
             self._draw_all()
             self.changed = self.figure.bbox
             return True
-        return self._draw_parts([part for part in self._parts if part.stale])
-
-    def _draw_parts(self, anew: Sequence[Part]) -> bool:
-        """Redraw these parts as a whole, of the others what moves; whether there are any of these."""
-        from matplotlib.transforms import Bbox
-
-        from servonode.views.agg_fast import FastRenderer
-
-        self._ink = FastRenderer.of(self.figure.canvas, self._ink)
-        if anew:
-            import matplotlib as mpl
-
-            with mpl.rc_context(STYLE):
-                for part in anew:
-                    part.draw_background(self.figure, self._ink)
-        moved = [part for part in self._parts if part.moved]
-        for part in moved:
-            part.draw(self._ink)
-        boxes = [*(part.box for part in moved), *(part.pixels(self.figure) for part in anew)]
-        self.changed = Bbox.union(boxes) if boxes else None
-        return bool(anew)
+        self._draw_axes(stale)
+        self.changed = self._draw_moved()
+        return bool(stale)
 
     def _draw_all(self) -> None:
         import matplotlib as mpl
 
         with mpl.rc_context(STYLE):
             self.figure.canvas.draw()  # `_on_draw` adds the artists
+
+    def _draw_axes(self, parts: Sequence[Part]) -> None:
+        """Draw the axes of these parts anew."""
+        import matplotlib as mpl
+
+        if parts:
+            with mpl.rc_context(STYLE):
+                for part in parts:
+                    part.draw_axis(self.figure, self.figure.canvas.get_renderer())
+
+    def _draw_moved(self) -> Any:
+        """Draw the artists that have moved; the box around the pixels that this changes, None without any."""
+        from matplotlib.transforms import Bbox
+
+        moved = [part for part in self._parts if part.moved]
+        for part in moved:
+            part.draw(self.figure.canvas.get_renderer())
+        return Bbox.union([part.pixels(self.figure) for part in moved]) if moved else None
 
     def _on_draw(self, _: Any) -> None:
         """The whole figure was drawn without the artists, by us or by the toolkit."""
@@ -281,9 +285,8 @@ class Animation:
             self._stale = True  # other pixels than those of the window
             return
         self._stale = False
-        for part in self._parts:
-            part.renewed = True
-        self._draw_parts(self._parts)  # with the ink of every frame, so that no pixel jumps with the next
+        self._draw_axes(self._parts)  # each in its rectangle, as in every later frame
+        self._draw_moved()
 
     # where everything stands
 
@@ -302,14 +305,14 @@ class Animation:
         titled = bool(self.views and self.views[0].view.title)
         layout = Layout(width, height, len(self.views), len(self.panels), self._bottom, titled, self._broad)
         self._columns, places = layout.columns, layout.places()
-        self._words.move(
+        self._title.move(
             (0.0, 1 - HEADER / height, 1.0, HEADER / height), (0.0, 1 - HEADER / height, 1, HEADER / height)
         )
         self._footer.set_y(FOOTER / 2 / height)
         for part, (cell, edges) in zip((*self.views, *self.panels), places, strict=True):
             if isinstance(part, PanelPart):
-                edges = (*edges[:3], PANEL_EDGES[3] + part.head(_within(cell, edges)[2]).height)
-            part.move(_share(cell, width, height), _share(_within(cell, edges), width, height))
+                edges = (*edges[:3], PANEL_EDGES[3] + part.head(within(cell, edges)[2]).height)
+            part.move(share(cell, width, height), share(within(cell, edges), width, height))
         for panel in self._bottoms():
             panel.label_time()
         for panel in self.panels:
@@ -325,93 +328,3 @@ def columns_of(run: Run) -> dict[str, Array]:
     targets = {f"target_{name}": values for name, values in run.targets().items()}
     residuals = {f"residual_{name}": values for name, values in run.residual.items()}
     return {**run.state, **run.outputs(), **run.input, **targets, **residuals}
-
-
-Edges = tuple[float, float, float, float]  # in; left, right, below, above
-
-
-@dataclass(frozen=True)
-class Layout:
-    """Where views and panels stand in a figure of this width and height [in].
-
-    bottom: what is kept free for a footer. titled: whether the first view has a title. broad: of the height for the
-    first view across the whole width; None: it stands beside the panels.
-    """
-
-    width: float
-    height: float
-    views: int
-    panels: int
-    bottom: float
-    titled: bool
-    broad: float | None
-
-    @property
-    def columns(self) -> list[int]:
-        """How many panels stand above each other in each column."""
-        n = self.panels
-        if self.broad is not None:
-            most = max(int((self.width - self._left) / SLIM), 1)
-            n_columns = min(math.ceil(n / max(int((self._below - TIME) / LOW), 1)), most)
-        else:
-            n_columns = 2 if n > (COLUMN if self.views else 1) else 1
-        counts = [n // n_columns + (i < n % n_columns) for i in range(n_columns)] if n else []
-        return [count for count in counts if count]
-
-    def places(self) -> list[tuple[Box, Edges]]:
-        """The cell [in] of every view and every panel, with the room [in] around its axis."""
-        return [*self._first_view(), *self._other_views(), *self._panel_places()]
-
-    @property
-    def _all(self) -> float:
-        return self.height - HEADER - self.bottom
-
-    @property
-    def _below(self) -> float:
-        """The height of what stands below the first view."""
-        share = self.broad if self.broad is not None else 1.0 if self.views == 1 else FIRST
-        return self._all * (1 - share)
-
-    @property
-    def _left(self) -> float:
-        """The width of the views that stand beside panels."""
-        if not self.views or (self.broad is not None and self.views == 1):
-            return 0.0
-        if self.broad is not None:
-            return self.width * 0.46
-        return self.width * (1.0 if not self.panels else SHARE if self.panels <= COLUMN else 0.45)
-
-    def _first_view(self) -> list[tuple[Box, Edges]]:
-        if not self.views:
-            return []
-        above = VIEW_EDGES[3] - (0.0 if self.titled else UNTITLED)
-        width = self._left if self.broad is None else self.width
-        cell = (0.0, self.bottom + self._below, width, self._all - self._below)
-        return [(cell, (*VIEW_EDGES[:3], above))]
-
-    def _other_views(self) -> list[tuple[Box, Edges]]:
-        rest = self.views - 1
-        return [((i * self._left / rest, self.bottom, self._left / rest, self._below), NEXT_EDGES) for i in range(rest)]
-
-    def _panel_places(self) -> list[tuple[Box, Edges]]:
-        columns = self.columns
-        top = self.bottom + (self._all if self.broad is None else self._below)
-        across, places = (self.width - self._left) / max(len(columns), 1), []
-        for column, n in enumerate(columns):
-            each = (top - self.bottom - TIME) / n
-            for row in range(n):
-                time = TIME if row == n - 1 else 0.0
-                cell = (self._left + column * across, top - (row + 1) * each - time, across, each + time)
-                places.append((cell, (*PANEL_EDGES[:2], PANEL_EDGES[2] + time, PANEL_EDGES[3])))
-        return places
-
-
-def _within(cell: Box, edges: Edges) -> Box:
-    """The axis's rectangle in its cell [in], never without area."""
-    x, y, width, height = cell
-    left, right, below, above = edges
-    return (x + left, y + below, max(width - left - right, 0.1), max(height - below - above, 0.1))
-
-
-def _share(box: Box, width: float, height: float) -> Box:
-    return (box[0] / width, box[1] / height, box[2] / width, box[3] / height)

@@ -17,10 +17,11 @@ from servonode.views import limits
 from servonode.views.columns import Placed
 from servonode.views.curves import THICK, Curve, Curves
 from servonode.views.layout import FULL, placed_rows
-from servonode.views.outlines import box_of, draw_line
+from servonode.views.outlines import draw_line
 from servonode.views.palette import INK, SOURCES
 from servonode.views.planes import AROUND, DASHED, framed, rounded_ticks
 from servonode.views.scene import Scene
+from servonode.views.shapes import box_of
 from servonode.views.sheet import LEFT, PIXELS, PRINT, WIDTH, Cell, Row, figure_of, label_axes
 from servonode.views.symbols import mathtext, titles, unit_text
 from servonode.views.titles import Head

@@ -1,6 +1,6 @@
 """Parts of a picture of a machine that planes and strips share: lines, arrows with their scale, what they take up."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from typing import Any, Self
@@ -9,13 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.plants.view import View
-from servonode.views.limits import GREATEST
 from servonode.views.palette import ARROWS, INK
 from servonode.views.scene import Scene
+from servonode.views.shapes import UNSEEN, round_size
 from servonode.views.titles import SIZE, text_width
 
 Array = npt.NDArray[np.float64]
-UNSEEN = 1e-3  # of an arrow to the largest one, below which it is not drawn
 KEY_GAP = 0.06  # in; between the arrow that states the scale and its words
 THICK = 0.017  # in; of an arrow's shaft
 TIP: dict[str, float] = {"headwidth": 3.6, "headlength": 4.2, "headaxislength": 3.8}  # in widths of the shaft
@@ -73,24 +72,7 @@ class Arrows:
         return handles
 
 
-def box_of(lines: Iterable[Array]) -> tuple[Array, Array]:
-    """Lowest and highest corner (2,) of what is finite; of some extent even where there is nothing."""
-    points = np.concatenate([np.zeros((0, 2)), *lines])
-    points = points[(np.abs(points) < GREATEST / 10).all(axis=1)]
-    if not len(points):
-        return np.full(2, -1.0), np.full(2, 1.0)
-    low, high = points.min(axis=0), points.max(axis=0)
-    least = 1e-6 * max(float(np.abs(points).max()), 1e-3)
-    return (low - least, high + least) if max(high - low) < least else (low, high)
-
-
 def draw_line(axis: Any, line: Array, **look: Any) -> None:
     """A polyline; a single point is a dot."""
     dot = {"marker": "o", "markersize": 3, "linestyle": "none"} if len(line) == 1 else {}
     axis.plot(line[:, 0], line[:, 1], **look, **dot)
-
-
-def round_size(size: float) -> float:
-    """1, 2 or 5 times a power of ten, at most the size (above zero)."""
-    power = 10.0 ** np.floor(np.log10(size))
-    return float(max(each * power for each in (1, 2, 5) if each * power <= size * (1 + 1e-9)))

@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.plants.view import View
-from servonode.views.outlines import Arrows, box_of, draw_line
+from servonode.views.outlines import Arrows, draw_line
 from servonode.views.palette import GOAL, GUIDE, INK, PALETTE
 from servonode.views.scene import Scene
+from servonode.views.shapes import box_of
 from servonode.views.sheet import label_axes
 from servonode.views.snapshots import apart, digits_of, time_text, well_spread
 from servonode.views.titles import KEY, SIZE, Head, text_width

@@ -1,6 +1,6 @@
 """What the views of a picture are drawn from: the machine at one instant; a run's values and a few instants of it."""
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self, TypeVar
 
@@ -119,8 +119,8 @@ class Scene:
         arrows = [each for view in views for i in self.instants for each in self.arrows(i, view).values()]
         lengths = [float(np.hypot(*vector)) for _, vector in arrows]
         longest = max((each for each in lengths if np.isfinite(each)), default=0.0)
-        units = {view.arrow_unit for view in views}
-        return longest if longest > ROUNDING * usual(self.run.closed_loop.machine, self.known, units) else 0.0
+        machine = self.run.closed_loop.machine
+        return longest if any(is_seen(longest, machine, self.known, view.arrow_unit) for view in views) else 0.0
 
     def views(self) -> tuple[View, ...]:
         """The machine's views with leans as they can be seen; strips in which nothing ever leans are left out."""
@@ -132,14 +132,6 @@ class Scene:
     def path(self, pair: tuple[str, str]) -> Array:
         """The path (2, rows) of two values."""
         return np.array([self.known[name] for name in pair])
-
-    def is_wide(self, view: View) -> bool:
-        """Whether it is much wider than high, so that it wants the whole width; a strip always does."""
-        if view.strip or not view.trails:
-            return view.strip
-        outlines = [line.T for i in self.instants for line in self.lines(i, view.outline)]
-        across, up = np.concatenate([*(self.path(pair) for pair in view.trails.values()), *outlines], axis=1)
-        return bool(np.ptp(across) > WIDE * np.ptp(up))
 
 
 def first_beyond(run: Run) -> int | None:
@@ -184,9 +176,10 @@ def magnification(lean: float) -> float:
     return fit[0] if fit and lean > STRAIGHT else 1.0
 
 
-def usual(machine: Machine, columns: Mapping[str, Array], units: Container[str]) -> float:
-    """The largest size in these columns of a machine's quantities of certain units, 0 without any."""
+def is_seen(length: float, machine: Machine, columns: Mapping[str, Array], unit: str) -> bool:
+    """Whether an arrow of this length is more than rounding beside the machine's quantities of its unit."""
     description = machine.description
     quantities = (*description.state, *description.inputs, *description.outputs)
-    sizes = [np.abs(columns[each.name]) for each in quantities if each.unit in units and each.name in columns]
-    return max((float(np.max(size, where=np.isfinite(size), initial=0.0)) for size in sizes), default=0.0)
+    sizes = [np.abs(columns[each.name]) for each in quantities if each.unit == unit and each.name in columns]
+    usual = max((float(np.max(size, where=np.isfinite(size), initial=0.0)) for size in sizes), default=0.0)
+    return length > ROUNDING * usual

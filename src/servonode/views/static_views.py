@@ -8,14 +8,10 @@ import numpy.typing as npt
 
 from servonode.plants.view import View
 from servonode.views import limits
-from servonode.views.outlines import UNSEEN as UNSEEN
-from servonode.views.outlines import Arrows, box_of, draw_line
-from servonode.views.outlines import round_size as round_size
-from servonode.views.palette import ARROWS as ARROWS
-from servonode.views.palette import GOAL as GOAL
-from servonode.views.palette import GUIDE as GUIDE
-from servonode.views.palette import INK as INK
+from servonode.views.outlines import Arrows, draw_line
+from servonode.views.palette import GUIDE, INK
 from servonode.views.scene import Scene
+from servonode.views.shapes import box_of
 from servonode.views.sheet import label_axes
 from servonode.views.snapshots import digits_of, time_text
 from servonode.views.titles import KEY, Head, readable, shortened, text_width

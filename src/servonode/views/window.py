@@ -100,7 +100,7 @@ class Window:
         self.feed = Feed(closed_loop, span, extra_columns(closed_loop, self.options.panels))
         self._shown = -1
         if self.picture is not None and closed_loop is self._closed_loop:
-            self.picture.forget()
+            self.picture.begin_run()
             return
         self._closed_loop = closed_loop
         if self.picture is not None:

@@ -14,7 +14,6 @@ from servonode.bus.topology import PLANT
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.mechanics.description import unpacked
 from servonode.views.panel_choice import TIMING, residual_names
-from servonode.views.ring_buffer import Ring
 
 Array = npt.NDArray[np.float64]
 ROWS = 8192  # rows kept
@@ -26,12 +25,50 @@ TOPICS = ("state", "command", "target", "report", "estimate", "status")
 BAND = 2.0  # standard deviations on each side of an estimate
 
 
+class Ring:
+    """The newest `size` rows of named columns, the first of them the time `t`; older ones are overwritten.
+
+    Every value is written twice, `size` apart, so that the newest rows always lie side by side and are read
+    without being copied.
+    """
+
+    def __init__(self, names: Sequence[str], size: int) -> None:
+        self.names = ("t", *names)
+        self.size = size
+        self.count = 0  # rows ever added since the last `clear`
+        self._data = np.full((len(self.names), 2 * size), np.nan)
+
+    def __len__(self) -> int:
+        return min(self.count, self.size)
+
+    def add(self, row: Array) -> None:
+        """Append a row: t, then the columns in their order."""
+        at = self.count % self.size
+        self._data[:, at] = row
+        self._data[:, at + self.size] = row
+        self.count += 1
+
+    def clear(self) -> None:
+        """Drop all rows."""
+        self.count = 0
+
+    @property
+    def columns(self) -> dict[str, Array]:
+        """The rows there are, oldest first, by name; views that the next `add` may overwrite."""
+        end = self.count if self.count < self.size else self.count % self.size + self.size
+        begin = end - len(self)
+        return {name: self._data[i, begin:end] for i, name in enumerate(self.names)}
+
+
 class Feed:
     """Takes messages of one run of `closed_loop` and keeps the newest `span` [s] of plant time and more.
 
     States that come closer together than the animation can show are skipped. extra: columns (`extra_NAME`) of what
     an external plant measures beside its state. estimates: where a run estimates its state, the columns
     `estimate_NAME`, `low_NAME` and `high_NAME` have the estimate and its band; a row then waits for it, see `settle`.
+
+    It has many attributes: where each kind of value stands in a row, and what is kept of each kind of message for the
+    next row, so that taking a message allocates nothing that grows.
     """
 
     def __init__(

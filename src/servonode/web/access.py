@@ -8,10 +8,9 @@ import hmac
 from collections.abc import Iterable
 from typing import Any
 
-from servonode.web.connections import ADMITTED
-
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 SAFE = ("GET", "HEAD")  # methods that change nothing
+ADMITTED = "servonode.admitted"  # in the scope of a request that came with the link
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",

@@ -20,12 +20,13 @@ from servonode.errors import ServonodeError
 from servonode.plants.view import View
 from servonode.views.panel_choice import usual_panels
 from servonode.views.scene import Instant, magnified
+from servonode.views.shapes import ArrowScale, Shapes
 from servonode.views.shown_run import ShownRun, usual_span
 from servonode.views.window_feed import ROWS, Feed
 from servonode.web.panel_layouts import live_panel
 from servonode.web.relay import LINE
-from servonode.web.shapes import ArrowScale, view_layout, view_shapes
 from servonode.web.statuses import Statuses
+from servonode.web.view_data import shapes_data, view_layout
 from servonode.web.wanted_lines import LiveLines
 
 STATUS_S = 0.2  # s (wall clock) between two statuses; they also say that this process lives
@@ -72,7 +73,7 @@ class Frames:
             self._sent = count
             yield _line("rows", {name: column[-new:].tolist() for name, column in columns.items()})
             scene = self._scene(columns)
-            if self._wants(columns, scene):
+            if self._follow_wanted(columns):
                 yield _line("wanted", {"views": [each.wanted.lines for each in self._views]})
             yield _line("scene", {"t": float(columns["t"][-1]), "views": scene})
         if (now := time.monotonic()) >= self._status_due:
@@ -81,7 +82,7 @@ class Frames:
 
     def _begin(self) -> bytes:
         if self._begun and self._run:
-            self._statuses.forget()
+            self._statuses.clear()
         self._begun, self._run, self._sent, self._status_due = True, self._feed.run, 0, 0.0
         self._views, self._lean = [_LiveView(each.view, self._closed_loop) for each in self._views], 0.0
         return _line("layout", layout_of(self._closed_loop, self._source.name) | {"run": self._run})
@@ -92,13 +93,13 @@ class Frames:
         instant = Instant.of(self._closed_loop.source, self._closed_loop.machine, t, values)
         for lean in (abs(instant.given(each.view.lean)) for each in self._views if each.view.lean):
             self._lean = lean if lean > self._lean else self._lean
-        return [each.seen(instant, columns, self._lean) for each in self._views]
+        return [each.update(instant, columns, self._lean) for each in self._views]
 
-    def _wants(self, columns: dict[str, Any], scene: list[dict[str, Any]]) -> bool:
+    def _follow_wanted(self, columns: dict[str, Any]) -> bool:
         """Whether other wanted paths than before are to be drawn."""
         begin = int(np.searchsorted(columns["t"], columns["t"][-1] - self._span))
         shown = {name: column[begin:] for name, column in columns.items()}
-        changed = [each.wanted.follow(shown, now["lines"]) for each, now in zip(self._views, scene, strict=True)]
+        changed = [each.wanted.follow(shown, each.shapes) for each in self._views]
         return any(changed)
 
     def _status(self) -> dict[str, Any]:
@@ -139,13 +140,14 @@ class _LiveView:
     def __init__(self, view: View, closed_loop: ClosedLoop) -> None:
         self.view, self._scale = view, ArrowScale(view, closed_loop.machine)
         self.wanted = LiveLines(closed_loop, view)
+        self.shapes = Shapes([], [], {}, "")  # at the newest instant
 
-    def seen(self, instant: Instant, columns: dict[str, Any], lean: float) -> dict[str, Any]:
+    def update(self, instant: Instant, columns: dict[str, Any], lean: float) -> dict[str, Any]:
         """What it draws at an instant; a lean that is small in all of the run so far [rad] is magnified."""
         view = magnified(self.view, lean)
-        shapes = view_shapes(view, instant)
-        largest = self._scale.follow(shapes, columns) if shapes["arrows"] else 0.0
-        return {**shapes, "largest": largest, "title": view.title}
+        self.shapes = Shapes.of(view, instant)
+        self._scale.follow([self.shapes], columns)
+        return {**shapes_data(self.shapes), "largest": self._scale.largest, "title": view.title}
 
 
 def _line(word: str, content: dict[str, Any]) -> bytes:

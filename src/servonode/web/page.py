@@ -8,15 +8,16 @@ import secrets
 import socket
 import subprocess
 import sys
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from servonode.bus import run_path
 from servonode.bus.processes import Named
 from servonode.errors import ServonodeError
+from servonode.nodes.helper_process import ProcessBeside
 from servonode.nodes.node_process import call_process
 from servonode.operator.find_runs import find_runs
 from servonode.views.interpreter import fresh
-from servonode.web.page_process import NoPage, check_libraries
 
 if TYPE_CHECKING:
     from servonode.web.relay import Relay
@@ -28,6 +29,23 @@ ADDRESS = "127.0.0.1"
 LOOK_S = 1.0  # between two looks for a run, where none was in progress
 LINGER_S = 20.0  # after the end of the command that started it, without a browser
 SECRET = 24  # bytes
+NEEDED = ("starlette", "uvicorn", "websockets")
+
+
+class NoPage(ServonodeError, RuntimeError):
+    """There can be no page here; the text says why and what to do."""
+
+
+def check_libraries() -> None:
+    """Raise NoPage where the libraries of the page are not installed."""
+    missing = [name for name in NEEDED if find_spec(name) is None]
+    if missing:
+        raise NoPage(f'the page needs {", ".join(missing)}, not installed here: pip install "servonode[web]"')
+
+
+def page_process(name: str, port: int) -> ProcessBeside:
+    """The process of a page on the run of this name; port 0: any."""
+    return ProcessBeside("page", fresh("servonode.web.page", name, str(port)))
 
 
 def listening(port: int) -> socket.socket:

@@ -8,9 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.plants.view import View
-from servonode.views.scene import Instant, Scene
+from servonode.views.scene import Instant, Scene, is_seen
+from servonode.views.shapes import Shapes, longest_arrow
 from servonode.web.embedded import numbers
-from servonode.web.shapes import corners, decimals, view_layout, view_shapes, whole_run
+from servonode.web.view_data import decimals, path_columns, shapes_data, view_layout
 from servonode.web.wanted_lines import lines_around
 
 Array = npt.NDArray[np.float64]
@@ -54,29 +55,29 @@ def recorded_views(scene: Scene, motion: Motion, columns: Mapping[str, Array]) -
 
 
 def _recorded(view: View, scene: Scene, instants: Sequence[Instant], columns: Mapping[str, Array]) -> dict[str, Any]:
-    shapes = [view_shapes(view, each) for each in instants]
-    whole = whole_run(view, scene.run.closed_loop.machine, columns, shapes)
-    low, high = corners(whole)
+    shapes = [Shapes.of(view, each) for each in instants]
+    layout = view_layout(view, list(scene.goals))
+    drawn = [np.column_stack([columns[name] for name in pair]) for pair in path_columns(layout)]
+    low, high = _corners([*drawn, *(line for each in shapes for line in each.bounding(view))])
+    longest = longest_arrow(shapes)
     digits = decimals(float(max(high - low)))
     return {
-        "layout": view_layout(view, list(scene.goals)),
+        "layout": layout,
         "wanted": lines_around(scene.run.closed_loop, view, low, high),
-        "limits": {"x": whole["x"], "y": whole["y"]},
-        "largest": whole["largest"],
-        "shapes": [rounded(each, digits) for each in shapes],
+        "limits": {"x": [float(low[0]), float(high[0])], "y": [float(low[1]), float(high[1])]},
+        "largest": longest if is_seen(longest, scene.run.closed_loop.machine, columns, view.arrow_unit) else 0.0,
+        "shapes": [shapes_data(each, digits) for each in shapes],
     }
 
 
-def rounded(shapes: Mapping[str, Any], digits: int) -> dict[str, Any]:
-    def lines(name: str) -> list[Any]:
-        return [np.round(line, digits).tolist() for line in shapes[name]]
-
-    return {**shapes, "lines": lines("lines"), "guides": lines("guides")}
+def _corners(lines: Sequence[Array]) -> tuple[Array, Array]:
+    """Lowest and highest corner (2,) [m] of what is known of the lines."""
+    points = np.concatenate([np.zeros((0, 2)), *lines])
+    points = points[np.isfinite(points).all(axis=1)]
+    return (points.min(axis=0), points.max(axis=0)) if len(points) else (np.full(2, -1.0), np.full(2, 1.0))
 
 
 def paths(columns: Mapping[str, Array], views: Sequence[Mapping[str, Any]], motion: Motion) -> dict[str, str]:
     """The columns that the views' paths are drawn from, at the rows of the paths."""
-    layouts = [view["layout"] for view in views]
-    names = [name for each in layouts for trail in each["trails"] for name in trail["columns"]]
-    names += [name for each in layouts for name in each["goal"] or ()]
+    names = [name for view in views for pair in path_columns(view["layout"]) for name in pair]
     return {name: numbers(columns[name][motion.rows]) for name in dict.fromkeys(names)}

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import time
 from importlib.resources import files
 
 import uvicorn
@@ -12,10 +13,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from servonode.web.access import Access
+from servonode.bus.descriptors import share
+from servonode.web.access import ADMITTED, Access
 from servonode.web.colours import colours_css
-from servonode.web.connections import AT_ONCE, BoundedProtocol
 from servonode.web.relay import Relay
 from servonode.web.stop import StopButton
 
@@ -24,6 +26,8 @@ CLIENTS = 32  # browsers at the same time
 LARGEST = 1024  # bytes that a browser may send at once
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 NICE = 5
+MOST = 256  # connections at once that are no websocket, where the limit of open files allows so many
+AT_ONCE = 64  # accepted between two looks at what was sent on those before: fewer than there is room for
 
 
 class Page:
@@ -95,6 +99,29 @@ async def _answer(browser: WebSocket) -> str:
     if message["type"] == "websocket.disconnect":
         raise WebSocketDisconnect(message.get("code", 1000))
     return str(message.get("text") or "")
+
+
+class BoundedProtocol(H11Protocol):
+    """A connection that makes room for another one: anybody on this computer may open some, without the link.
+
+    Those that have been open for the longest are closed first, unless a request with the link is being answered: so
+    nobody can keep the emergency stop from the browser by holding connections. uvicorn's own limit would answer 503.
+    """
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Close the oldest ones where there are too many now."""
+        super().connection_made(transport)
+        self.since = time.monotonic()
+        most = share(MOST)
+        if len(self.connections) > most:
+            others = [each for each in self.connections if isinstance(each, BoundedProtocol) and each is not self]
+            strangers = sorted((each for each in others if not each.is_answering()), key=lambda each: each.since)
+            for each in strangers[: most // 4 if len(others) >= most else 0]:
+                each.transport.abort()
+
+    def is_answering(self) -> bool:
+        """Whether a request with the link is being answered."""
+        return self.cycle is not None and not self.cycle.response_complete and ADMITTED in self.cycle.scope
 
 
 def server_of(app: Access) -> uvicorn.Server:

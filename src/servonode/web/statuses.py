@@ -23,7 +23,7 @@ class Statuses:
         if isinstance(message, Status) and message.node in NODES:
             self._newest[message.node] = (message, time.monotonic())
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Drop all: another run begins."""
         self._newest.clear()
 

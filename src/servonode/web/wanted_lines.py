@@ -8,8 +8,9 @@ import numpy.typing as npt
 
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.plants.view import View
+from servonode.views.shapes import Shapes
 from servonode.views.wanted import wanted_paths
-from servonode.web.shapes import decimals
+from servonode.web.view_data import decimals, path_columns, view_layout
 
 Array = npt.NDArray[np.float64]
 NEEDED, ASKED = 1.0, 2.0  # of the extent, beyond what is drawn on each side: at least, and when it is asked for
@@ -45,17 +46,15 @@ class LiveLines:
 
     def __init__(self, closed_loop: ClosedLoop, view: View) -> None:
         self._closed_loop, self._view = closed_loop, view
-        self._columns = [*view.trails.values()]
-        if view.goal and set(view.goal) <= set(closed_loop.targets.names):
-            self._columns.append((f"target_{view.goal[0]}", f"target_{view.goal[1]}"))
+        self._columns = path_columns(view_layout(view, closed_loop.targets.names))
         self._low = self._high = np.full(2, np.nan)  # of the box that was asked for
         self.lines: list[Line] = []
 
-    def follow(self, columns: Mapping[str, Array], outline: Sequence[Sequence[Sequence[float]]]) -> bool:
+    def follow(self, columns: Mapping[str, Array], shapes: Shapes) -> bool:
         """Ask anew where what is drawn, paths of these columns and an outline [m], needs it; whether lines changed."""
         if self._view.paths is None:
             return False
-        box = _box([*((columns[x], columns[y]) for x, y in self._columns), *(np.transpose(line) for line in outline)])
+        box = _box([*((columns[x], columns[y]) for x, y in self._columns), *(line.T for line in shapes.lines)])
         if box is None or self._suffices(*box):
             return False
         before, extent = self.lines, _extent(*box)

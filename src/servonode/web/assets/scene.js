@@ -1,17 +1,13 @@
 // A machine seen in a plane, drawn on a canvas: grid, guides, paths, goal, outline, arrows with their scale.
 //
-//   const view = new MachineView(parent, layout);           // `layout` as web/shapes.py `view_layout` gives it
-//   view.draw({lines, guides, arrows, caption, largest}, columns);     // `view_shapes`, and columns by name
+//   const view = new MachineView(parent, layout);           // `layout` as web/view_data.py `view_layout` gives it
+//   view.draw({lines, guides, arrows, caption, largest}, columns);     // `shapes_data`, and columns by name
 //
 // Without limits the view follows what it draws. With limits {x: [low, high], y: [low, high]} it keeps them.
 "use strict";
 
 const SCENE = {
   room: 0.12, // of the extent, left free on each side
-  used: 0.4, // of the limits; below it they are set anew
-  longest: 0.22, // of an arrow of full length to the lesser side
-  longestInStrip: 0.4,
-  unseen: 1e-3, // of an arrow to the largest one, below which it is not drawn
   apart: 1.5, // pixels between two points of a path
   edge: { left: 46, right: 14, top: 8, bottom: 26 }, // pixels around what is drawn
 };
@@ -129,7 +125,7 @@ class MachineView {
     const inside =
       now && now.x[0] <= box.left && box.right <= now.x[1] && now.y[0] <= box.bottom && box.top <= now.y[1];
     const used = now ? Math.max((box.right - box.left) / (now.x[1] - now.x[0]), (box.top - box.bottom) / (now.y[1] - now.y[0])) : 0;
-    if (inside && used >= SCENE.used) return;
+    if (inside && used >= this.layout.used) return;
     const ahead = now && !this.layout.strip ? 2.5 : 1; // more room where it is heading for
     const room = (beyond) => SCENE.room * extent * (beyond ? ahead : 1);
     this.limits = {
@@ -298,14 +294,13 @@ class MachineView {
 
   // pixels of an arrow of the largest size
   full() {
-    const share = this.layout.strip ? SCENE.longestInStrip : SCENE.longest;
-    return share * Math.min(this.inner.wide, this.inner.high);
+    return this.layout.longest * Math.min(this.inner.wide, this.inner.high);
   }
 
   paintArrows({ arrows, largest }) {
     for (const { name, foot, vector } of arrows) {
       const size = finite(vector) && finite(foot) ? Math.hypot(vector[0], vector[1]) : 0;
-      if (size <= SCENE.unseen * largest) continue;
+      if (size <= this.layout.unseen * largest) continue;
       const length = (size / largest) * this.full();
       this.paintArrow(foot, [vector[0] / size, -vector[1] / size], length, theme.arrow(this.names.indexOf(name)));
     }
