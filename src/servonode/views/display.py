@@ -73,7 +73,9 @@ def check_display() -> None:
     command = fresh("servonode.views.display")
     done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
     if done.returncode:
-        text = done.stdout.strip() or f"no window can be opened ({done.stderr.strip().rpartition(chr(10))[2]}); {REMEDY}"
+        text = (
+            done.stdout.strip() or f"no window can be opened ({done.stderr.strip().rpartition(chr(10))[2]}); {REMEDY}"
+        )
         raise NoDisplay(text)
 
 
