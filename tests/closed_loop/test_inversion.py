@@ -110,7 +110,7 @@ def test_the_machine_follows_its_goal_exactly_under_the_continuous_law(segway: L
 
 
 @pytest.mark.slow
-def test_the_held_law_misses_its_goal_by_the_square_of_the_period() -> None:
+def test_sampled_law_misses_its_goal_by_the_period_squared() -> None:
     worst = []
     for period in (0.02, 0.01):
         run = servonode.simulate(SEGWAY, controller__period=period, plant__initial__on_program=True)
