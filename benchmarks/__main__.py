@@ -25,7 +25,6 @@ BENCHMARKS = (
     "window",
     "page",
     "paced",
-    "subscriber",
     "listeners",
     "soak",
     "physics",

@@ -8,14 +8,8 @@ one core; the times are those of the fastest run, the ratio is the median over t
 results must agree.
 """
 
-import argparse
 import ctypes
 import json
-import os
-import resource
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -24,6 +18,7 @@ from time import perf_counter
 
 import numpy as np
 import numpy.typing as npt
+from common import FLAGS, compiled, options, peak_mb, pin
 
 from servonode.mechanics.machine import Machine
 from servonode.plants import load_machine
@@ -32,7 +27,6 @@ Array = npt.NDArray[np.float64]
 Steps = Callable[[int, Array], None]
 
 NAME = "ball_on_turntable"
-FLAGS = ("-O3", "-ffp-contract=off", "-shared", "-fPIC")
 TOLERANCE = 1e-12  # relative; both sides round differently, a wrong formula is far outside
 SAMPLES = 200  # random states for the comparison
 STEP_NS = 10_000_000  # [ns]
@@ -42,35 +36,18 @@ PAIRS = 10  # into which they are divided
 
 @dataclass(frozen=True)
 class Result:
-    """Nanoseconds per step, best of all runs, the median of the paired ratios, growth of the peak memory [bytes]."""
+    """Nanoseconds per step, best of all runs, the median of the paired ratios, growth of the peak memory [MB]."""
 
     c_ns: float
     ours_ns: float
     ratio: float
     difference: float
-    grown: int
+    grown_mb: float
 
 
-def compile_c(folder: Path) -> Path:
-    """The shared library of ball.c.
-
-    Raises:
-        SystemExit: there is no C compiler, or it refuses.
-    """
-    compiler = shutil.which("cc")
-    if compiler is None:
-        raise SystemExit("ball.py compares with C and found no 'cc' on PATH; install gcc or clang")
-    library, source = folder / "ball.so", Path(__file__).with_suffix(".c")
-    command = [compiler, *FLAGS, str(source), "-o", str(library), "-lm"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"cc could not compile {source.name}:\n{done.stderr}")
-    return library
-
-
-def hand_written(library: Path, machine: Machine) -> Steps:
+def hand_written(machine: Machine) -> Steps:
     """n steps by ball.c."""
-    steps = ctypes.CDLL(str(library)).steps
+    steps = compiled(Path(__file__).with_suffix(".c")).steps
     vector = np.ctypeslib.ndpointer(np.float64, 1, flags="C_CONTIGUOUS")
     steps.argtypes, steps.restype = (ctypes.c_long, vector, vector, ctypes.c_double), None
     parameters = np.array(list(machine.parameters.values()))
@@ -113,11 +90,6 @@ def timed(steps: Steps, n: int, x: Array) -> float:
     return (perf_counter() - start) * 1e9 / n
 
 
-def peak() -> int:
-    """The largest memory this process has had [bytes]."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
 def compare(c: Steps, ours: Steps, difference: float) -> Result:
     """Interleaved runs of STEPS steps in all on each side."""
     machine = load_machine(NAME, {}, {})
@@ -125,14 +97,14 @@ def compare(c: Steps, ours: Steps, difference: float) -> Result:
     x, y, n = start.copy(), start.copy(), STEPS // PAIRS
     for steps in (c, ours):
         timed(steps, n // 10, start.copy())  # first touch
-    before = peak()
+    before = peak_mb()
     pairs = [(timed(c, n, x), timed(ours, n, y)) for _ in range(PAIRS)]
     return Result(
         c_ns=min(pair[0] for pair in pairs),
         ours_ns=min(pair[1] for pair in pairs),
         ratio=median(pair[1] / pair[0] for pair in pairs),
         difference=difference,
-        grown=peak() - before,
+        grown_mb=peak_mb() - before,
     )
 
 
@@ -140,20 +112,15 @@ def table(result: Result) -> str:
     lines = [f"{'ns per step':<46}{'C':>8}{'ours':>8}{'ratio':>8}"]
     lines += [f"{'rk4 step of the ball, quaternion':<46}{result.c_ns:>8.1f}{result.ours_ns:>8.1f}{result.ratio:>8.2f}"]
     seconds = f"{STEPS:.0e} steps: C {result.c_ns * STEPS / 1e9:.2f} s, ours {result.ours_ns * STEPS / 1e9:.2f} s"
-    return "\n".join([*lines, f"{seconds}; memory grown by {result.grown / 1024:.0f} KiB meanwhile"])
+    return "\n".join([*lines, f"{seconds}; memory grown by {result.grown_mb:.1f} MB meanwhile"])
 
 
 def main() -> None:
-    formatter = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=formatter)
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
-    arguments = parser.parse_args()
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    with tempfile.TemporaryDirectory() as folder:
-        machine = load_machine(NAME, {}, {})
-        c, ours = hand_written(compile_c(Path(folder)), machine), generated(machine)
-        result = compare(c, ours, check_agreement(c, ours))
+    arguments = options(__doc__).parse_args()
+    pin()
+    machine = load_machine(NAME, {}, {})
+    c, ours = hand_written(machine), generated(machine)
+    result = compare(c, ours, check_agreement(c, ours))
     if arguments.json:
         print(json.dumps({"flags": FLAGS, **asdict(result)}, indent=1))
     else:

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from common import options
 
 Array = npt.NDArray[np.float64]
 
@@ -229,8 +230,7 @@ def table(statement: str) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of the tables")
+    parser = options(__doc__)
     parser.add_argument("--case", nargs=2, metavar=("LINKS", "STATEMENT"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.case:

@@ -7,7 +7,6 @@ Each case runs in a process of its own and ends after LIMIT seconds. The acceler
 equations of the car, or the mass matrix of the chain, which are written down in numpy.
 """
 
-import argparse
 import json
 import resource
 import subprocess
@@ -21,6 +20,7 @@ from typing import Any
 import chain
 import numpy as np
 import numpy.typing as npt
+from common import options
 
 sys.path.append(str(Path(__file__).parents[1]))  # for the car, which the tests state
 
@@ -155,8 +155,7 @@ def table() -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
+    parser = options(__doc__)
     parser.add_argument("--case", metavar="MACHINE", help="measure one machine in this process, as JSON")
     arguments = parser.parse_args()
     if arguments.case:

@@ -11,7 +11,6 @@ largest distance of the robot, and of its trailer's axle, from where the equatio
 Needs a C compiler, make, and the headers of ZeroMQ and msgpack; a program that cannot be built is named in its row.
 """
 
-import argparse
 import atexit
 import json
 import shutil
@@ -26,6 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from common import options
 
 import servonode
 from servonode.analysis.comparison import sizes
@@ -195,12 +195,11 @@ def table(task: str, duration: float) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of the tables")
+    parser = options(__doc__)
     parser.add_argument("--duration", type=float, default=DURATION_S, metavar="SECONDS", help="of each run (24)")
-    options = parser.parse_args()
-    tables = {name: table(task, options.duration) for name, task in TASKS.items()}
-    if options.json:
+    arguments = parser.parse_args()
+    tables = {name: table(task, arguments.duration) for name, task in TASKS.items()}
+    if arguments.json:
         print(json.dumps(tables, indent=1))
         return
     for task, rows in tables.items():

@@ -10,7 +10,6 @@ fastest run, the ratio is the median over the pairs. Below them stand the same n
 sockets and the loop fused into one compiled function.
 """
 
-import argparse
 import json
 import os
 import tempfile
@@ -23,6 +22,7 @@ from statistics import median
 import msgpack
 import msgspec
 import zmq
+from common import options
 
 from servonode.bus import Command, Message, State
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
@@ -163,10 +163,7 @@ def table(rows: list[Row]) -> str:
 
 
 def main() -> None:
-    formatter = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=formatter)
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
-    arguments = parser.parse_args()
+    arguments = options(__doc__).parse_args()
     if not hasattr(os, "sched_setaffinity"):
         raise SystemExit("exchanges.py pins processes to cores, which this system does not offer; run it on Linux")
     rows = compare_all()

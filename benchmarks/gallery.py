@@ -11,7 +11,6 @@ launcher and nodes as processes over ZeroMQ, at the file's own step and period, 
 last.
 """
 
-import argparse
 import json
 import os
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from common import options
 
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import LaunchError, packaged, read_launch
@@ -185,9 +185,7 @@ def kept_table(rows: list[Kept]) -> str:
 
 
 def main() -> None:
-    formatter = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=formatter)
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
+    parser = options(__doc__)
     parser.add_argument("--realtime", type=float, metavar="S", help="at most this many seconds of each in real time")
     parser.add_argument("word", nargs="?", default="", help="only launch files whose name contains it")
     arguments = parser.parse_args()

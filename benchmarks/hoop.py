@@ -9,14 +9,8 @@ on and off the profile. Then the same run goes through the simulation, as `servo
 memory of the process after it is compared with that after a hundredth of it.
 """
 
-import argparse
 import ctypes
 import json
-import os
-import resource
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from common import FLAGS, compiled, options, peak_mb, pin
 
 import servonode
 from servonode.mechanics.machine import Machine
@@ -33,7 +28,6 @@ from servonode.plants import load_machine
 
 Array = npt.NDArray[np.float64]
 
-FLAGS = ("-O3", "-ffp-contract=off", "-shared", "-fPIC")
 STEPS, STEP_NS = 10_100_000, 10_000
 PAIRS = 5
 SAMPLES = 200
@@ -68,8 +62,8 @@ class Result:
 class HandWritten:
     """The C functions of hoop.c."""
 
-    def __init__(self, library: Path, machine: Machine) -> None:
-        self._c = ctypes.CDLL(str(library))
+    def __init__(self, machine: Machine) -> None:
+        self._c = compiled(Path(__file__).with_suffix(".c"))
         vector = np.ctypeslib.ndpointer(np.float64, 1, flags="C_CONTIGUOUS")
         self._c.rates_at.argtypes = (vector, vector, vector)
         self._c.rates_at.restype = None
@@ -84,25 +78,6 @@ class HandWritten:
 
     def steps(self, x: Array) -> None:
         self._c.steps(STEPS, x, self._p, STEP_NS / 1e9)
-
-
-def compile_c(folder: Path) -> Path:
-    """The shared library of hoop.c.
-
-    Raises:
-        SystemExit: there is no C compiler, or it refuses.
-    """
-    compiler = shutil.which("cc")
-    if compiler is None:
-        raise SystemExit(
-            "hoop.py compares with C and found no compiler: there is no 'cc' on PATH; install gcc or clang"
-        )
-    library, source = folder / "hoop.so", Path(__file__).with_suffix(".c")
-    command = [compiler, *FLAGS, str(source), "-o", str(library), "-lm"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"cc could not compile {source.name}:\n{done.stderr}")
-    return library
 
 
 def check_agreement(c: HandWritten, machine: Machine) -> float:
@@ -127,11 +102,6 @@ def timed(run: Callable[[], object]) -> float:
     start = perf_counter()
     run()
     return perf_counter() - start
-
-
-def peak_mb() -> float:
-    """The largest memory that this process has had [MB]."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def measure(c: HandWritten, machine: Machine) -> Result:
@@ -169,15 +139,10 @@ def table(result: Result) -> str:
 
 
 def main() -> None:
-    formatter = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=formatter)
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
-    arguments = parser.parse_args()
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    arguments = options(__doc__).parse_args()
+    pin()
     machine = load_machine("hoop_on_profile", {"lambda": 1000.0}, {})
-    with tempfile.TemporaryDirectory() as folder:
-        result = measure(HandWritten(compile_c(Path(folder)), machine), machine)
+    result = measure(HandWritten(machine), machine)
     if arguments.json:
         print(json.dumps({"flags": FLAGS, **asdict(result)}, indent=1))
     else:

@@ -9,13 +9,8 @@ interleaved on one core; the times are those of the fastest run, the ratio is th
 Before anything is timed the results must agree.
 """
 
-import argparse
 import ctypes
 import json
-import os
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -25,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from common import FLAGS, compiled, options, pin
 
 from servonode.controllers import ServoLaw, load_law
 from servonode.definitions import cache
@@ -34,7 +30,6 @@ from servonode.plants import load_machine, machine_key, model_factory
 Array = npt.NDArray[np.float64]
 
 NAME = "diff_drive_trailer"
-FLAGS = ("-O3", "-ffp-contract=off", "-shared", "-fPIC")
 TOLERANCE = 1e-12  # relative; both sides round differently, a wrong formula is far outside
 SAMPLES = 200  # random states for the comparison
 STEP = 1e-3  # [s]
@@ -58,8 +53,8 @@ class Row:
 class HandWritten:
     """The C functions of kernels.c behind the same faces as ours."""
 
-    def __init__(self, library: Path, machine: Machine, law: ServoLaw) -> None:
-        self._c = ctypes.CDLL(str(library))
+    def __init__(self, machine: Machine, law: ServoLaw) -> None:
+        self._c = compiled(Path(__file__).with_suffix(".c"))
         vector = np.ctypeslib.ndpointer(np.float64, 1, flags="C_CONTIGUOUS")
         self._c.steps.argtypes = (ctypes.c_long, vector, vector, vector, ctypes.c_double)
         self._c.steps.restype = None
@@ -117,30 +112,6 @@ def laws(n: i64, x: f64[n_x], dx: f64, y: f64[n_y], c: f64[n_law], K: f64[3, n_s
         total += out[0] + out[1]
     return total
 """  # psi, phi, V, Omega move
-
-
-def compile_c(folder: Path) -> Path:
-    """The shared library of kernels.c.
-
-    Raises:
-        SystemExit: there is no C compiler, or it refuses.
-    """
-    compiler = shutil.which("cc")
-    if compiler is None:
-        raise SystemExit(
-            "kernels.py compares with C and found no compiler: there is no 'cc' on PATH; install gcc or clang"
-        )
-    library = folder / "kernels.so"
-    source = Path(__file__).with_suffix(".c")
-    done = subprocess.run(
-        [compiler, *FLAGS, str(source), "-o", str(library), "-lm"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise SystemExit(f"cc could not compile {source.name}:\n{done.stderr}")
-    return library
 
 
 def our_kernels() -> tuple[Machine, ServoLaw]:
@@ -240,17 +211,12 @@ def table(rows: list[Row]) -> str:
 
 
 def main() -> None:
-    formatter = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=formatter)
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
-    arguments = parser.parse_args()
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    with tempfile.TemporaryDirectory() as folder:
-        machine, law = our_kernels()
-        c, ours = HandWritten(compile_c(Path(folder)), machine, law), Generated(machine, law)
-        worst = check_agreement(c, ours)
-        rows = compare_all(c, ours)
+    arguments = options(__doc__).parse_args()
+    pin()
+    machine, law = our_kernels()
+    c, ours = HandWritten(machine, law), Generated(machine, law)
+    worst = check_agreement(c, ours)
+    rows = compare_all(c, ours)
     if arguments.json:
         result = {"flags": FLAGS, "difference": worst, "rows": [asdict(row) for row in rows]}
         print(json.dumps(result, indent=1))

@@ -10,7 +10,6 @@ runs are interleaved; figures are medians over the pairs, the ratio's range behi
 the recordings by the messages' own numbers.
 """
 
-import argparse
 import json
 import os
 import re
@@ -27,6 +26,7 @@ from typing import Any
 
 import msgpack
 import zmq
+from common import options
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 from websockets.typing import Origin
@@ -185,9 +185,7 @@ def compare(pairs: int, seconds: float) -> dict[str, Any]:
 
 
 def main() -> None:
-    formatter = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=formatter)
-    parser.add_argument("--json", action="store_true")
+    parser = options(__doc__)
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=20.0, help="of each run")
     arguments = parser.parse_args()

@@ -10,7 +10,6 @@ A round trip goes from a state before it is packed to its command once it is unp
 interleaved; the ratio is the median over the pairs, for that of the absolute times changes from minute to minute.
 """
 
-import argparse
 import ctypes
 import gc
 import json
@@ -26,6 +25,7 @@ import msgpack
 import msgspec
 import numpy as np
 import zmq
+from common import options
 from exchanges import SETTLE_S, messages
 
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
@@ -166,10 +166,7 @@ def table(rows: list[Row], shares: dict[str, float]) -> str:
 
 
 def main() -> None:
-    formatter = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=formatter)
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
-    arguments = parser.parse_args()
+    arguments = options(__doc__).parse_args()
     rows, shares = compare()
     content = {"rows": [asdict(row) for row in rows], "aim": AIM, "shares": shares}
     print(json.dumps(content, indent=1) if arguments.json else table(rows, shares))

@@ -8,7 +8,6 @@ times each. The browsers answer each message and draw nothing: a real one would 
 place is another one. Shares are user and system time over wall time.
 """
 
-import argparse
 import json
 import os
 import subprocess
@@ -21,6 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
+from common import options
 from websockets.sync.client import connect
 
 from servonode.operator.operator_requests import status
@@ -122,8 +122,7 @@ def medians(seconds: float) -> list[dict[str, float]]:
 
 def main() -> None:
     """The table, or with --json the same numbers for machines."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true")
+    parser = options(__doc__)
     parser.add_argument("--seconds", type=float, default=10.0, help="of each measurement")
     arguments = parser.parse_args()
     rows = medians(arguments.seconds)

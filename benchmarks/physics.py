@@ -7,12 +7,12 @@ with motors of any torque, and with torque limited to a share of what the wheels
 how far the middle of the trailer's axle is from the line after 20 s [m], or the fault and its time [s].
 """
 
-import argparse
 import json
 from time import perf_counter
 from typing import Any
 
 import numpy as np
+from common import options
 
 import servonode
 from servonode.closed_loop.launch_file import LaunchError
@@ -78,14 +78,12 @@ def shown(found: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of the tables")
-    options = parser.parse_args()
+    arguments = options(__doc__).parse_args()
     costs = step_costs()
     floors = [(None, False), *((mu, limited) for limited in (False, True) for mu in FRICTIONS)]
     cases = [(*each, rate, period) for each in floors for rate in RATES for period in PERIODS]
     rows = {case: outcome(*case) for case in cases}
-    if options.json:
+    if arguments.json:
         print(json.dumps({"step_us": costs, "reversing": [[*case, found] for case, found in rows.items()]}, indent=1))
         return
     floor = next(iter(costs.values()))

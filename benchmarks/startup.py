@@ -8,7 +8,6 @@ A run takes 0.01 s of plant time and draws no picture. The floor, in the same ro
 libraries which a run needs, numpy, pyzmq and msgspec. Rounds are interleaved; the figures are the fastest of each.
 """
 
-import argparse
 import json
 import os
 import subprocess
@@ -16,6 +15,8 @@ import sys
 import tempfile
 from pathlib import Path
 from time import perf_counter
+
+from common import options
 
 COMMAND = str(Path(sys.executable).with_name("servonode"))
 FLOOR = [sys.executable, "-c", "import numpy, zmq, msgspec"]
@@ -63,18 +64,17 @@ def measured() -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
+    parser = options(__doc__)
     parser.add_argument("--all", action="store_true", help="every packaged launch file with an empty cache too")
-    options = parser.parse_args()
+    arguments = parser.parse_args()
     found = measured()
-    if options.all:
+    if arguments.all:
         from servonode.closed_loop.launch_file import packaged
 
         outside = {f"trailer_pursuit_{driver}" for driver in ("external", "serial", "udp")}
         waits = outside | {"trailer_pursuit_loopback"}  # for a plant, for an arming by hand
         found |= {f"run {file}, cold": cold(file) for file in packaged() if file not in waits}
-    if options.json:
+    if arguments.json:
         print(json.dumps(found, indent=1))
         return
     floor = next(iter(found.values()))

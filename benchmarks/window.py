@@ -8,7 +8,6 @@ process to the window in another. Measured in the window's process after it has 
 that were due, and user and system time over wall time. A screen adds what it takes to copy the pixels there.
 """
 
-import argparse
 import json
 import multiprocessing
 import os
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from common import options
 
 from servonode.bus import Bus, Report, State, Status, Target
 from servonode.bus.interfaces import subscriptions_expected
@@ -149,10 +149,7 @@ def table(rows: list[Row]) -> str:
 
 
 def main() -> None:
-    formatter = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=formatter)
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
-    arguments = parser.parse_args()
+    arguments = options(__doc__).parse_args()
     rows = [measure(launch) for launch in LAUNCHES]
     print(json.dumps({"rows": [asdict(row) for row in rows]}, indent=1) if arguments.json else table(rows))
 

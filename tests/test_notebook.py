@@ -90,7 +90,7 @@ class TestSleigh:
         assert 1e-3 < sleigh["errors"]["sampled"] < 1e-2
         assert sleigh["sampled"].energy_error < 1e-9
 
-    def test_what_the_hold_leaves_is_proportional_to_the_period(self, sleigh: dict[str, Any]) -> None:
+    def test_zero_order_hold_residual_is_proportional_to_the_period(self, sleigh: dict[str, Any]) -> None:
         assert sleigh["order"] == pytest.approx(1.0, abs=0.02)
 
     def test_the_sleigh_speeds_up_ever_more_like_the_cube_root_of_time(self, sleigh: dict[str, Any]) -> None:
@@ -128,7 +128,7 @@ class TestRolling:
         assert rolling["growth"] == pytest.approx(0.3, rel=1e-3)
         assert abs(rolling["trailer_heading"][-1]) < 1e-4
 
-    def test_the_error_of_the_hold_is_proportional_to_the_period(self, rolling: dict[str, Any]) -> None:
+    def test_zero_order_hold_error_is_proportional_to_the_period(self, rolling: dict[str, Any]) -> None:
         assert rolling["hold_order"] == pytest.approx(1.0, abs=0.02)
         assert rolling["report"].verdict == "no"
 

@@ -57,8 +57,14 @@ WORDS = {  # a term in its private meaning: what to write instead
     r"\blive(?:s|d)? (?:its|their) li(?:fe|ves)\b|\bdie(?:s|d)? into\b": "runs; decays",
     r"\bdeaf to\b|\bgo(?:es)? limp\b": "ignores; gets zero input",
 }  # fmt: skip
+NAMES = {  # the same in names of the product, `begin_life` read as "begin life"
+    r"\bpatien(?:t|ce)\b": "timeout, notice_after, slow_reader",
+    r"\bnot mine\b|\bdanger\b": "foreign_owner, untrusted_reason",
+}
+WAITING = ("src/servonode/bus/", "tests/bus/")  # their names change with the sockets
 PATTERNS = {re.compile(term, re.IGNORECASE): instead for term, instead in WORDS.items()}
 ANY = re.compile("|".join(WORDS), re.IGNORECASE)
+NAME_PATTERNS = {re.compile(term, re.IGNORECASE): instead for term, instead in NAMES.items()}
 PYTHON_COMMENT = re.compile(r"(?:^|  )#(.*)$", re.MULTILINE)
 C_TEXT = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 PAGES = ("*.md",)
@@ -116,6 +122,36 @@ def python_texts(source: str) -> Iterator[tuple[int, str]]:
             yield each.lineno, each.value
 
 
+def identifiers(source: str) -> Iterator[tuple[int, str]]:
+    """The names that a Python source defines, each with its line: functions, classes, arguments, variables."""
+    for each in ast.walk(ast.parse(source)):
+        match each:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield each.lineno, name
+            case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                yield each.lineno, name
+
+
+def read_aloud(name: str) -> str:
+    """The words of a name: `EndsWell` is "Ends Well", `test_the_source_s_run` is "test the source's run"."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).strip("_")
+    if not name.startswith("test_"):
+        return words.removesuffix("_s").replace("_", " ")  # s is a unit: seconds
+    return re.sub(r" s\b", "'s", words.replace("_", " "))
+
+
+def found_in_names(source: str, where: str) -> list[str]:
+    """Each private term in the names that a Python source defines."""
+    hits = []
+    for line, name in identifiers(source):
+        words = read_aloud(name)
+        hits += found(words, where, line)
+        if where.startswith("src/"):
+            instead = (text for term, text in NAME_PATTERNS.items() if term.search(words))
+            hits += [f"{where}:{line}: {name}: {text}" for text in instead]
+    return hits
+
+
 def c_texts(source: str) -> Iterator[tuple[int, str]]:
     """Comments and strings of a C source, each with its first line."""
     for hit in C_TEXT.finditer(source):
@@ -150,6 +186,11 @@ def test_strings_comments_and_docstrings_of_python_use_the_words_of_the_field() 
         for hit in found(text, name_of(file), line)
     ]
     assert hits == []
+
+
+def test_names_in_python_use_the_words_of_the_field() -> None:
+    files = [file for file in tracked("*.py", ":!tests/test_words.py") if not name_of(file).startswith(WAITING)]
+    assert [hit for file in files for hit in found_in_names(file.read_text("utf-8"), name_of(file))] == []
 
 
 def test_strings_and_comments_of_c_use_the_words_of_the_field() -> None:
@@ -232,3 +273,17 @@ def test_comments_and_texts_of_code_are_found_across_lines() -> None:
         "free motion",
         "door': requ",
     ]
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["def ends_well(): ...", "class EndsWell: ...", "the_rung = 1", "self.door = 1", "def f(asker): ...",
+     "def test_the_source_s_run_is_long(): ..."],
+)  # fmt: skip
+def test_private_terms_in_names_are_found(source: str) -> None:
+    assert found_in_names(source, "here")
+
+
+def test_units_and_used_names_are_no_private_terms() -> None:
+    assert found_in_names("wall_s = door()\ndef indoors(shaken_s): ...\n", "here") == []
+    assert found_in_names("patience = 1", "src/here") != []

@@ -306,7 +306,7 @@ class Loop(Tabular):
         """What the law sees: the machine's state, and the goal with the program's own states, which go by name too."""
         law = self._controlled().law
         names = tuple(each.name for each in law.description.states)
-        own = law.start_states.copy()
+        own = law.initial_states.copy()
         for i, value in self._entries({n: v for n, v in given.items() if n in names}, names, "state"):
             own[i] = value
         return self._state({n: v for n, v in given.items() if n not in names}), self.closed_loop.goal(t, own)

@@ -101,7 +101,7 @@ def test_a_launch_file_passes_its_printed_state(
     assert turned(run, case) < 1e-5
 
 
-def test_the_source_s_run_passes_its_singularity_untouched() -> None:
+def test_papers_run_passes_its_singularity_untouched() -> None:
     run = servonode.simulate("ball_source", every=1)
     D = servonode.simulate("ball_source", every=1, plant__step=0.001).outputs()["D"]
     assert prints(D.min(), "0.01037")
@@ -389,7 +389,7 @@ def refused(file: Any, **overrides: Any) -> str:
     return line
 
 
-def test_a_start_that_slips_says_by_how_much_and_offers_both_mends() -> None:
+def test_start_that_slips_names_its_slip_and_both_remedies() -> None:
     line = refused(launch(S2, 1.0, initial=OFF))
     for part in ("[plant.initial] x_dot", "f1 = 0.6, f2 = 0 m/s", '"project"', '"stabilise"'):
         assert part in line

@@ -115,17 +115,17 @@ def test_a_plain_law_is_warned_of() -> None:
     assert "speed, heading is not stabilised (rate 0)" in texts(report, "warn")
 
 
-def test_the_steady_residual_of_the_hold_is_foretold() -> None:
+def test_check_predicts_the_residual_of_the_zero_order_hold() -> None:
     report = servonode.check("trailer_pursuit")
     reached = report.numbers["simulated"]["residual_max"]
-    for name, foretold in report.numbers["steady_residual"].items():
-        assert reached[name] < 1.05 * foretold  # a bound, sampled at 400 instants
-        assert reached[name] > 0.8 * foretold
+    for name, predicted in report.numbers["steady_residual"].items():
+        assert reached[name] < 1.05 * predicted  # a bound, sampled at 400 instants
+        assert reached[name] > 0.8 * predicted
 
 
-def test_the_residual_that_noise_leaves_is_foretold() -> None:
+def test_check_predicts_the_residual_that_noise_leaves() -> None:
     noise = {"plant__sensor": {"noise": {"X": 2e-3, "Y": 2e-3, "psi": 2e-3, "V": 5e-3, "Omega": 5e-3}}}
-    foretold = servonode.check("trailer_pursuit", **noise).numbers["noise_residual"]
+    predicted = servonode.check("trailer_pursuit", **noise).numbers["noise_residual"]
     run = servonode.simulate("trailer_pursuit", **noise)
     law = run.closed_loop.control.law
     true = []  # the recorded residuals are the measured ones: evaluate the law on the true states
@@ -135,7 +135,7 @@ def test_the_residual_that_noise_leaves_is_foretold() -> None:
         true.append(answer.residuals)
     for deviation, name in zip(np.std(true, axis=0), run.residual, strict=True):
         # linearised at the start, where the target stands still; one noise sequence of some 60 correlation times
-        assert deviation == pytest.approx(foretold[name], rel=0.4), name
+        assert deviation == pytest.approx(predicted[name], rel=0.4), name
 
 
 def test_the_json_report_is_one_object_with_the_verdict() -> None:
@@ -224,19 +224,19 @@ def test_gains_that_do_not_fit_are_refused(gains: dict[str, Any], text: str) -> 
         servonode.check("trailer_pursuit", controller__gains=gains)
 
 
-def test_a_goal_that_the_drives_cannot_reach_is_a_no() -> None:
+def test_check_fails_a_goal_that_the_drives_cannot_reach() -> None:
     report = servonode.check("trailer_pursuit", plant__actuator__limit=0.0)
     assert report.verdict == "no"
     assert "the goal is not reached; an input is at its limit for 1 of the second half: ask for less" in texts(report)
 
 
-def test_a_trailer_that_is_pushed_back_unsteered_is_a_no_though_it_folds_late() -> None:
+def test_check_fails_a_pushed_trailer_that_folds_late() -> None:
     report = servonode.check("trailer_rates", controller__settings__v=-0.4)
     assert report.verdict == "no"
     assert "unstable, +0.4 1/s at zero: non-minimum phase; turn the direction of travel" in texts(report)  # V / b
 
 
-def test_the_crane_of_new_machine_is_a_yes_hanging_and_a_no_upside_down(tmp_path: Path) -> None:
+def test_check_of_the_new_crane_passes_hanging_fails_upside_down(tmp_path: Path) -> None:
     make("machine", "crane", tmp_path)
     hanging = servonode.check(tmp_path / "crane.toml")
     assert hanging.verdict == "yes"

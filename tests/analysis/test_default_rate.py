@@ -26,7 +26,7 @@ def reason(report: Any) -> str:
     return next(each.text for each in report.findings if each.level == "refuse")
 
 
-def test_a_goal_of_relative_degree_4_is_a_yes_without_a_rate() -> None:
+def test_check_passes_relative_degree_4_without_a_given_rate() -> None:
     report = servonode.check(arm())
     assert (report.verdict, report.residuals["arm"]["relative_degree"]) == ("yes", 4)
     auto = servonode.load(arm(**{"lambda": "auto"}))
@@ -86,9 +86,7 @@ def rated(machine: Model) -> Program:
     ("program", "gains", "rate"),
     [(plain, {}, 100 / 3), (rated, {}, 4.0), (rated, {"lambda": "auto"}, 100 / 3), (plain, {"lambda_arm": 5}, 5.0)],
 )
-def test_the_launch_file_is_heard_before_the_program_and_the_program_before_auto(
-    program: Any, gains: Any, rate: float
-) -> None:
+def test_default_rate_launch_file_then_program_then_auto(program: Any, gains: Any, rate: float) -> None:
     plant = {"machine": verdict_machines.elastic_arm}
     stated = {"run": {"duration": 1.0}, "plant": plant, "controller": {"program": program, "gains": gains}}
     control = servonode.load(stated).closed_loop.control

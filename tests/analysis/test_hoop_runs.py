@@ -157,7 +157,7 @@ def test_an_automatic_step_leaves_residuals_of_the_wanted_size(integrator: str, 
     assert round(duration * 1e9) % step == 0
 
 
-def test_the_source_s_step_and_rate_are_what_two_stages_need_for_1e_8() -> None:
+def test_papers_step_and_rate_are_what_two_stages_need_for_1e_8() -> None:
     start = found(step=None, integrator="rk2", duration=101.0)
     assert start.step == 1e-5
     assert start.parameters["lambda"] == 1000.0
@@ -381,7 +381,7 @@ def test_hoop_rolls_is_where_the_exact_motion_is() -> None:
 
 
 @pytest.mark.slow  # ten million steps
-def test_hoop_source_is_the_source_s_run_in_a_bounded_table() -> None:
+def test_hoop_source_is_the_papers_run_in_a_bounded_table() -> None:
     run = simulated("hoop_source")
     assert run.steps == 10_100_000
     assert len(run.t) <= 20_001

@@ -264,13 +264,13 @@ def test_internal_damping_damps_it_at_the_printed_rate() -> None:
     assert -pair[np.abs(pair.imag) > 1].real.max() == pytest.approx(G * 0.05 / (2 * D0), rel=0.05)
 
 
-def test_a_hold_excites_it_at_the_printed_rate(agree_in_print: Agree) -> None:
+def test_zero_order_hold_excites_it_at_the_printed_rate(agree_in_print: Agree) -> None:
     agree_in_print((OMEGA_0**2 - 7.03562364**2) / 2 * 0.005, "0.23")
     run, amplitude = swinging(20.0, EXACT)
     agree_in_print(growth(run, amplitude, (5.0, 15.0)), "0.22")
 
 
-def test_where_the_damping_just_outweighs_the_hold_the_swing_dies_out() -> None:
+def test_swing_decays_where_damping_outweighs_the_sampling() -> None:
     least = ML / MU * 7.03562364**2 * 0.005
     rates = [growth(*swinging(20.0, {"kappa": share * least}), (5.0, 15.0)) for share in (0.9, 1.1)]
     assert rates[0] > 0 > rates[1]
@@ -463,7 +463,7 @@ def test_a_start_inside_the_least_distance_is_refused_or_stopped() -> None:
         ("sphero_tilt", False),
     ],
 )
-def test_packaged_launch_files_end_well_and_on_their_program(file: str, limited: bool) -> None:
+def test_packaged_launch_files_complete_on_their_program(file: str, limited: bool) -> None:
     run = servonode.simulate(file)
     assert run.fault is None
     assert {each.name for each in run.warnings} == ({"demand_limit"} if limited else set())

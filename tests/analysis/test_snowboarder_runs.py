@@ -424,7 +424,7 @@ def test_a_good_step_from_an_exact_start_hardly_drifts_without_stabilisation() -
         (0.01, 0.5, "total", "0.00126", "0.0023"),
     ],
 )
-def test_the_hold_leaves_the_printed_residual_and_offset(
+def test_zero_order_hold_leaves_the_printed_residual_and_offset(
     period: float, c_y: float, input_set: str, heading: str, aside: str, agree_in_print: Any
 ) -> None:
     run = servonode.simulate(

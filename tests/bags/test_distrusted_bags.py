@@ -100,7 +100,7 @@ def test_bag_cut_before_its_messages_is_named_as_cut(tmp_path: Path, whole: Path
         only("launch.json", lambda _: b"[" * 100_000),
     ],
 )
-def test_metadata_and_launch_files_that_are_none_are_refused(tmp_path: Path, whole: Path, change: Change) -> None:
+def test_bag_invalid_metadata_and_launch_files_are_refused(tmp_path: Path, whole: Path, change: Change) -> None:
     with pytest.raises(BagError, match=r"its metadata or launch\.json is damaged"):
         read_bag(changed(whole, tmp_path / "strange.mcap", change))
 
@@ -117,7 +117,7 @@ def test_metadata_and_launch_files_that_are_none_are_refused(tmp_path: Path, who
         only("servonode_ending", with_values(stats="{")),
     ],
 )
-def test_rows_and_endings_that_are_none_are_left_out(tmp_path: Path, whole: Path, change: Change) -> None:
+def test_bag_invalid_rows_and_endings_are_left_out(tmp_path: Path, whole: Path, change: Change) -> None:
     bag = read_bag(changed(whole, tmp_path / "strange.mcap", change))
     assert (not bag.rows.lives or not bag.ending, "cannot be read" in bag.damage[0]) == (True, True)
     assert info_text(info(bag))
@@ -147,7 +147,7 @@ def test_rows_of_another_machine_are_refused(tmp_path: Path, whole: Path) -> Non
     "content",
     [b"null", b"[]", b"\xff", b'{"t": 1}', with_values(k="x"), with_values(src=None), with_values(seq=2**70)],
 )
-def test_messages_that_are_none_are_left_out(tmp_path: Path, whole: Path, content: Any) -> None:
+def test_bag_invalid_messages_are_left_out(tmp_path: Path, whole: Path, content: Any) -> None:
     change = content if callable(content) else lambda _: content
     bag = read_bag(changed(whole, tmp_path / "strange.mcap", only("plant/status", change)))
     assert info_text(info(bag))

@@ -433,7 +433,7 @@ def test_the_status_line_of_an_active_plant_shows_its_time_and_pace() -> None:
     assert shown("finished", rate=0.5) == "demo 1.0/125.664 s  0.5x\n"
 
 
-def test_the_status_line_says_why_a_plant_is_not_active_and_what_mends_it() -> None:
+def test_status_line_says_why_a_plant_is_not_active_and_the_remedy() -> None:
     assert shown("unconfigured") == "demo 1.0/125.664 s  waiting for the machine\n"
     assert shown("inactive") == "demo 1.0/125.664 s  waiting to be armed: servonode arm demo\n"
     assert shown("inactive", armed=1.0) == "demo 1.0/125.664 s  armed, waiting for a command\n"

@@ -70,7 +70,7 @@ def test_every_template_names_what_it_is_filled_with() -> None:
 
 
 @pytest.mark.parametrize("name", ["2fast", "my-crab", "../crab", "cr ab", "käfer", "", "_", "crab.py"])
-def test_a_name_that_is_none_is_refused(tmp_path: Path, name: str) -> None:
+def test_new_refuses_what_is_no_name(tmp_path: Path, name: str) -> None:
     refused = servonode(tmp_path, "new", "machine", name)
     assert refused.returncode == 2
     assert "use ASCII letters, digits and _, beginning with a letter" in refused.stderr

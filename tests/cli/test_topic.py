@@ -54,7 +54,7 @@ def refused(*words: str, of: tuple[str, ...] = ECHO) -> str:
     return result.stderr.removeprefix("servonode: ").rstrip()
 
 
-def test_a_run_is_heard_topic_by_topic_until_it_ends(runs: Runs) -> None:
+def test_topic_commands_follow_a_run_until_it_ends(runs: Runs) -> None:
     assert refused("state") == "no run is in progress; start one with servonode run FILE"
     run = runs.start("trailer_pursuit", *FORGIVING)
     run.wait_open()
@@ -237,13 +237,13 @@ def test_what_is_no_message_is_not_measured(
 ) -> None:
     payloads = (b"\xc1", msgpack.encode({"mono": 10**9}), b"", msgpack.encode({"mono": 2 * 10**9}), b"\x93")
 
-    class Heard:
+    class TopicReader:
         def batches(self) -> Iterator[list[Raw]]:
             yield [Raw("plant", "state", payload) for payload in payloads]
 
     @contextmanager
-    def followed(*_: object) -> Iterator[Heard]:
-        yield Heard()
+    def followed(*_: object) -> Iterator[TopicReader]:
+        yield TopicReader()
 
     monkeypatch.setattr(topic_rates, "followed", followed)
     topic_rates.hz.main(["state"], standalone_mode=False)

@@ -143,7 +143,7 @@ def test_who_else_can_reach_an_address_is_said_and_part_of_the_check() -> None:
 
 
 @pytest.mark.parametrize("speed", [0.5, 2.0])
-def test_a_machine_outside_is_run_at_another_pace_only_if_the_launch_file_says_that_it_may_be(speed: float) -> None:
+def test_external_plant_runs_at_another_pace_only_if_allowed(speed: float) -> None:
     pace: dict[str, Any] = {"run__speed": speed}
     with pytest.raises(LaunchError, match=rf"\[run\] speed: {speed:g} is not .*plant.device.any_speed = true"):
         servonode.load(EXTERNAL, **pace)

@@ -30,7 +30,7 @@ def test_what_still_decays_is_not_judged_unless_an_input_is_limited() -> None:
         assert "still 0.5" in missed(decaying, first, 0.0, True, NOTHING)
 
 
-def test_the_zero_order_hold_excuses_a_constant_goal_alone() -> None:
+def test_zero_order_hold_explains_a_missed_constant_goal_alone() -> None:
     held = Explained(held=0.1, noise=0.0, estimated=0.0)
     assert not missed(Late(0.25, 0.25), 1.0, 0.0, False, held)
     assert "0.25 of the goal's own size 1" in missed(Late(0.25, 0.25), 1.0, 1.0, False, held)

@@ -100,7 +100,7 @@ def test_a_periodic_goal_has_a_periodic_solution() -> None:
     assert np.max(np.abs(x[:, 1] - on_nodes(t, theta, nodes))) < 1e-9
     assert np.max(np.abs(x[:, 3] - on_nodes(t, rate, nodes))) < 1e-9
     assert np.max(np.abs(u[:, 0] - on_nodes(t, torque, nodes))) < 1e-8
-    assert inverted(loop).facts.goal_moves is None
+    assert inverted(loop).summary.goal_moves is None
 
 
 @pytest.mark.slow
@@ -110,7 +110,7 @@ def test_the_machine_follows_its_goal_exactly_under_the_continuous_law(segway: L
 
 
 @pytest.mark.slow
-def test_the_held_law_misses_its_goal_by_the_square_of_the_period() -> None:
+def test_sampled_law_misses_its_goal_by_the_period_squared() -> None:
     worst = []
     for period in (0.02, 0.01):
         run = servonode.simulate(SEGWAY, controller__period=period, plant__initial__on_program=True)
@@ -131,13 +131,13 @@ def test_check_tells_eigenvalues_tails_and_what_moves_before_the_goal(segway: Lo
     found = {each.subject: each for each in segway.check().findings}
     stiffness = M * g * l / (M * l**2 + I + r * M * l)
     assert f"zero dynamics -{stiffness**0.5:.4g}, {stiffness**0.5:.4g} 1/s (unstable" in found["inversion"].text
-    facts, solution = inverted(segway).facts, inverted(segway).found
+    summary, solution = inverted(segway).summary, inverted(segway).found
     assert solution.before == pytest.approx(np.log(1e10) / stiffness**0.5, rel=1e-6)
-    assert facts.goal_moves is not None
-    assert 0.3 < facts.lead < 1.0
-    assert f"the machine {facts.lead:.3g} s before it" in found["pre-actuation"].text
-    lean = solution.x[solution.t <= facts.goal_moves, 1]
-    assert facts.preactuation["theta"] == np.max(np.abs(lean))
+    assert summary.goal_moves is not None
+    assert 0.3 < summary.lead < 1.0
+    assert f"the machine {summary.lead:.3g} s before it" in found["pre-actuation"].text
+    lean = solution.x[solution.t <= summary.goal_moves, 1]
+    assert summary.preactuation["theta"] == np.max(np.abs(lean))
 
 
 def refusal(**overrides: Any) -> str:

@@ -92,7 +92,7 @@ def test_a_launch_file_begins_with_what_to_watch_for(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", slow_but(A_MACHINE, EXAMINED))
-def test_check_says_yes_but_where_a_refusal_is_what_is_shown(name: str) -> None:
+def test_check_passes_except_where_a_refusal_is_expected(name: str) -> None:
     report = servonode.check(name)
     refusals = "; ".join(each.text for each in report.findings if each.level == "refuse")
     assert report.verdict == ("no" if name in REFUSED else "yes"), refusals

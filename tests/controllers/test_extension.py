@@ -20,7 +20,7 @@ import servonode
 from servonode.cli.main import main
 from servonode.closed_loop.launch_file import LaunchError
 from servonode.controllers import Program, residual, target
-from servonode.controllers.engine.extension_words import describe_extension
+from servonode.controllers.engine.extension_description import describe_extension
 from servonode.controllers.engine.law_source import law_source
 from servonode.controllers.engine.layout import CROSSED as CROSSES
 from servonode.controllers.engine.layout import GOOD
@@ -614,7 +614,7 @@ def test_look_ahead_point_is_offered_for_the_place_of_an_axle() -> None:
     assert "functions of each other" not in found.text
 
 
-def test_completed_program_says_no_integrators_are_looked_for(tmp_path: Path) -> None:
+def test_completed_program_is_given_no_integrators(tmp_path: Path) -> None:
     """An arm that two motors turn through one spring."""
     (tmp_path / "twins.py").write_text(TWINS)
     launch: dict[str, Any] = {"run": {"duration": 0.1}, "plant": {"machine": f"{tmp_path}/twins.py:model"}}

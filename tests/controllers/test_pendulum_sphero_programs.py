@@ -323,7 +323,7 @@ def test_a_cascade_is_refused_more_than_a_tilt_can_hold() -> None:
     assert any("above the largest acceleration" in each for each in refusals)
 
 
-def test_a_hold_that_excites_the_pendulum_is_warned_of(agree_in_print: Any) -> None:
+def test_zero_order_hold_that_excites_the_pendulum_is_a_warning(agree_in_print: Any) -> None:
     per_second = 0.08 / (11 / 3) * 7.035623640**2
     agree_in_print(per_second, "1.08")
     for late, warned in ((0.0499 / per_second, False), (0.0501 / per_second, True)):

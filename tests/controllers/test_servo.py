@@ -142,7 +142,7 @@ H = 0.01  # s, step of the differences: truncation and rounding both below 1e-8
 
 
 @pytest.mark.parametrize("name", [*SERVOS, "pursuit literal"])
-def test_the_rate_of_a_residual_is_its_difference_along_the_motion(laws: Any, name: str, rng: Any) -> None:
+def test_residual_derivative_is_its_difference_along_the_motion(laws: Any, name: str, rng: Any) -> None:
     for _ in range(5):
         sample = Sample(laws(name), rng)
         values = np.array([sample.residuals(i * H) for i in range(-3, 4)])

@@ -26,11 +26,11 @@ cart_observer = linear.cart_observer
 ENCODER_STD = 0.002
 GATE, WITHIN = 3.29, 0.999  # standard deviations, and the share of good readings within them
 NIS = 0.9883  # of a normal variable squared, on average within the gate: 1 - 2 g phi(g) / (2 Phi(g) - 1)
-PATIENCE = 200  # steps
+LONGEST = 200  # steps
 
 
 def gated(observer: Observer, limit: float = GATE, **values: Any) -> EstimatorSettings:
-    gate = Gate((limit,) * observer.n_z, (PATIENCE,) * observer.n_z)
+    gate = Gate((limit,) * observer.n_z, (LONGEST,) * observer.n_z)
     return machine.settings(observer, gate=gate, **values)
 
 
@@ -96,7 +96,7 @@ def test_a_filter_converges_from_a_wrong_start_behind_the_gate(observer: Observe
 
 def at_one_instant(observer: Observer, order: tuple[str, ...], limit: float) -> Estimator:
     """The cart's filter after readings of this order at step 10; the middle one is an outlier."""
-    gate = Gate((limit,) * observer.n_z, (PATIENCE,) * observer.n_z)
+    gate = Gate((limit,) * observer.n_z, (LONGEST,) * observer.n_z)
     stated = linear.settings(observer, gate=gate, state_noise=np.array([0.0, 0.4]))
     ours = Estimator(stated, ExtendedKalmanFilter(observer, stated))
     ours.advance(0, np.zeros(1), {})
@@ -144,13 +144,13 @@ def test_a_sensor_that_is_rejected_for_too_long_is_named_until_it_fits_again(obs
     for j, ours, truth in shifted(observer):
         said[j] = ours.persistent_rejection
         assert np.all(np.abs(ours.x[: observer.n] - truth) < 5 * ours.deviations + 1e-9)
-    assert [j for j, text in said.items() if text] == list(range(30 + PATIENCE // 10, 80))
+    assert [j for j, text in said.items() if text] == list(range(30 + LONGEST // 10, 80))
     assert said[50].startswith("the gate has rejected the last 21 readings of encoder_left, for 0.21 s, the newest ")
     assert said[50].endswith("process_noise, gate or sensor_timeout")
 
 
 def test_few_rejections_of_a_slow_sensor_are_no_reason_however_long_they_take(cart_observer: Observer) -> None:
-    gate = Gate((4.0,) * 3, (PATIENCE,) * 3)
+    gate = Gate((4.0,) * 3, (LONGEST,) * 3)
     stated = linear.settings(cart_observer, gate=gate, deviation=np.full(2, 0.01))
     ours = Estimator(stated, ExtendedKalmanFilter(cart_observer, stated))
     for number in range(1, LEAST + 2):

@@ -91,7 +91,7 @@ class PlotJuggler:
             self._socket.setsockopt(zmq.SUBSCRIBE, word.encode())
         self._socket.connect(address)
 
-    def hears(self, topic: str, within_s: float) -> bool:
+    def receives(self, topic: str, within_s: float) -> bool:
         """Whether a message of the topic comes within so long; what comes is taken."""
         end = time.monotonic() + within_s
         while time.monotonic() < end and not any(frames[0].decode() == topic for frames in self.frames):

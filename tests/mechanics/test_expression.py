@@ -217,7 +217,7 @@ def test_a_kink_is_refused_only_when_a_derivative_is_needed() -> None:
         (10**400, r"above 2\*\*53"),
     ],
 )
-def test_a_refusal_says_how_to_mend(text: object, remedy: str) -> None:
+def test_expression_refusal_has_a_remedy(text: object, remedy: str) -> None:
     with pytest.raises(ExpressionError, match=remedy):
         parse(text)  # type: ignore[arg-type]
 

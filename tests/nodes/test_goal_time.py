@@ -164,7 +164,7 @@ def test_the_inputs_grow_with_the_square_of_the_time_after_each_arming_during_th
     assert ramped[0].desired == {"F": 4.0, "G": -2.0}
 
 
-def test_a_ramp_of_zero_is_none(folder: Path) -> None:
+def test_ramp_of_zero_does_not_limit(folder: Path) -> None:
     bench = active(puck(folder, WAITS, "plant.safety.ramp=0"))
     bench.node.handle_request("disarm")
     bench.period(0.0)
@@ -217,7 +217,7 @@ def test_a_machine_behind_a_link_grows_into_its_first_arming_too() -> None:
 # limits of inputs and of readings
 
 
-def test_a_machine_outside_without_a_finite_limit_on_every_input_is_refused() -> None:
+def test_external_plant_needs_a_finite_limit_on_every_input() -> None:
     with pytest.raises(LaunchError, match=r"\[plant.safety\] limit: missing for U1, U2: .*unsafe = true"):
         servonode.load("trailer_pursuit", plant__driver="external", run__speed=1)
     with pytest.raises(LaunchError, match="missing for U2:"):
@@ -239,7 +239,7 @@ def test_a_machine_outside_without_a_finite_limit_on_every_input_is_refused() ->
         ("plant__device__timeout", 11.0, r"timeout: 11 s would leave"),
     ],
 )
-def test_a_watch_of_a_machine_outside_is_not_removed_in_silence(key: str, value: object, match: str) -> None:
+def test_external_plant_watch_is_not_removed_in_silence(key: str, value: object, match: str) -> None:
     with pytest.raises(LaunchError, match=match):
         servonode.load("trailer_pursuit_external", **{key: value})
     loop = servonode.load("trailer_pursuit_external", plant__safety__unsafe=True, **{key: value})

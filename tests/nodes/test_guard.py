@@ -125,7 +125,7 @@ def test_more_states_than_can_wait_for_an_answer_are_forgotten_oldest_first(plai
     assert bench.give(bench.command(states[6], 0.4))
 
 
-def test_an_answer_to_a_state_older_than_the_watch_is_none(plain: ClosedLoop) -> None:
+def test_answer_to_a_state_older_than_the_watch_does_not_count(plain: ClosedLoop) -> None:
     bench = active(plain)
     bench.guard.answers.oldest_ns = 25 * MS
     states = [bench.ask()]
@@ -399,7 +399,7 @@ def test_disarming_while_armed_but_not_yet_active(plain: ClosedLoop) -> None:
     assert bench.period(0.4)
 
 
-def test_two_stops_are_one_fault_and_one_reset_lets_go_of_both(plain: ClosedLoop) -> None:
+def test_two_stops_are_one_fault_that_one_reset_clears(plain: ClosedLoop) -> None:
     bench = active(plain)
     assert bench.node.handle_request("estop") == {"done": True, "lifecycle": "fault"}
     statuses = len(bench.statuses)

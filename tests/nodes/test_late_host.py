@@ -74,7 +74,7 @@ def test_a_part_during_which_the_host_was_late_is_tried_again(closed_loop: Close
 
 @pytest.mark.parametrize("timeout", [never, lambda asked: asked + 200 * MS], ids=["never", "200 ms late"])
 @pytest.mark.parametrize("seed", [None, *SEEDS])
-def test_firmware_that_does_not_time_out_is_a_no_however_late_the_host_is(
+def test_hil_accept_fails_firmware_without_timeout_on_a_late_host(
     closed_loop: ClosedLoop, seed: int | None, timeout: Any
 ) -> None:
     report = judged(closed_loop, lambda now: 0, timeout=timeout) if seed is None else judged(  # noqa: ARG005
@@ -87,12 +87,12 @@ def test_firmware_that_does_not_time_out_is_a_no_however_late_the_host_is(
     assert "timeout" not in [each.subject for each in report.proven]
 
 
-def test_firmware_that_times_out_too_early_is_a_no(closed_loop: ClosedLoop) -> None:
+def test_hil_accept_fails_firmware_that_times_out_too_early(closed_loop: ClosedLoop) -> None:
     report = judged(closed_loop, timeout=lambda asked: asked / 4)
     assert [each.subject for each in report.findings if "count the time from" in each.text] == ["timeout"]
 
 
-def test_firmware_that_clamps_from_above_alone_is_a_no(closed_loop: ClosedLoop) -> None:
+def test_hil_accept_fails_firmware_that_clamps_from_above_alone(closed_loop: ClosedLoop) -> None:
     report = judged(closed_loop, clamps_below=False)
     assert [each.subject for each in report.findings] == ["limits"]
     assert "clamp each input from both sides" in report.findings[0].text
@@ -118,7 +118,7 @@ def test_firmware_that_takes_the_end_twice_is_as_good(period: float) -> None:
 
 
 @pytest.mark.parametrize("stalls", [lambda now: 0, once(0.2, 0.1)], ids=["in time", "late before"])  # noqa: ARG005
-def test_what_only_the_host_can_see_is_a_no_where_it_was_in_time(closed_loop: ClosedLoop, stalls: Any) -> None:
+def test_hil_accept_fails_what_a_punctual_host_alone_sees(closed_loop: ClosedLoop, stalls: Any) -> None:
     report = judged(closed_loop, stalls, keeps_host=False)
     assert "takes over the machine" in next(each.text for each in report.findings if each.subject == "stranger")
 

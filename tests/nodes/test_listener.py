@@ -39,7 +39,7 @@ def status(seq: int) -> Status:
     return Status(seq=seq, lifecycle="active", counts={}, values={}, **header)  # type: ignore[arg-type]
 
 
-def test_a_listener_hears_a_run_from_its_start_to_its_end() -> None:
+def test_listener_receives_a_run_from_its_start_to_its_end() -> None:
     with Listener("left", EVERYTHING) as listener:
         assert not listener.wait_open(until=lambda: True)  # not there yet, and need not be waited for
         with pytest.raises(BusError, match="no run named 'left' is in progress"):

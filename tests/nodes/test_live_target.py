@@ -88,12 +88,12 @@ class Bench:
         """Have the node receive a sample."""
         followed = self.node.followed[0]
 
-        def heard() -> bool:
+        def received() -> bool:
             self.poses.send_multipart([b"pose", msgspec.msgpack.encode({"pose": [0.0, value]})])
             self.node.work()
             return followed.newest == value
 
-        assert eventually(heard)
+        assert eventually(received)
         for _ in range(5):  # those that are still under way come now, not at a later time of this clock
             time.sleep(0.01)
             self.node.work()

@@ -110,14 +110,14 @@ def test_the_grid_is_absolute_however_late_each_wake_up_was(speed: float, events
     paced.bus.wakes_late = lambda _: int(rng.integers(0, round(0.9 * wall)))
     off: list[float] = []
 
-    def heard() -> None:
+    def on_look() -> None:
         for state in paced.states:
             off.append(state.mono - paced.begin - state.k * wall)
         paced.states.clear()
 
-    paced.bus.before_look = heard
+    paced.bus.before_look = on_look
     paced.run()
-    heard()
+    on_look()
     assert len(off) == events + 1
     assert min(off) >= -0.5
     assert max(off) < 0.9 * wall + 3

@@ -228,7 +228,7 @@ def test_a_runtime_folder_that_fills_costs_nothing(runs: Runs, going: Going) -> 
 @pytest.mark.parametrize(
     "how", [*(pytest.param(f"SIG{n}", marks=pytest.mark.slow) for n in ("TERM", "INT", "HUP")), "a request"]
 )
-def test_stop_from_outside_is_no_good_end(runs: Runs, going: Going, how: str) -> None:
+def test_plant_that_is_told_to_stop_is_not_completed(runs: Runs, going: Going, how: str) -> None:
     run = runs.start(LAUNCH, *COMMON)
     going(run, 0.3)
     if how == "a request":
@@ -243,7 +243,7 @@ def test_stop_from_outside_is_no_good_end(runs: Runs, going: Going, how: str) ->
     assert run.columns["t"][-1] == run.printed["t"] >= 0.3
 
 
-def test_stop_before_the_first_state_is_no_good_end(runs: Runs, going: Going) -> None:
+def test_plant_stopped_before_its_first_state_is_not_completed(runs: Runs, going: Going) -> None:
     run = runs.start(LAUNCH, *COMMON, 'plant.driver="loopback"')
     run.wait_open()
     assert eventually(lambda: run.ask("status")["lifecycle"] == "inactive", START_S)

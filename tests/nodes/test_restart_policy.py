@@ -24,7 +24,7 @@ def test_never_is_never(code: int) -> None:
 
 
 @pytest.mark.parametrize(("code", "again"), [(0, False), (1, True), (-signal.SIGKILL, True)])
-def test_on_failure_leaves_alone_what_ended_well(code: int, again: bool) -> None:
+def test_restart_on_failure_leaves_alone_what_completed(code: int, again: bool) -> None:
     policy = restarts("on-failure")
     assert policy.ended(code, BEGIN) == (BEGIN if again else None)
     assert policy.why == ("" if again else "it completed (supervision: on-failure)")

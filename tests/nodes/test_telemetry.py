@@ -96,8 +96,8 @@ def test_plotjuggler_reads_a_run_topic_by_topic(runs: Runs, address: str) -> Non
     run.wait_open()
     assert run.registry()["telemetry"] == address
     with PlotJuggler(address) as viewer, PlotJuggler(address, "controller, target/target", version=4) as chosen:
-        assert viewer.hears("plant/status", START_S)
-        assert chosen.hears("controller/status", START_S)
+        assert viewer.receives("plant/status", START_S)
+        assert chosen.receives("controller/status", START_S)
         viewer.receive_for(LISTEN_S)
         chosen.receive_for(0.2)
         assert first_line(code_on_the_page(address)).startswith("plant/state ")

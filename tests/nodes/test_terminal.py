@@ -287,7 +287,7 @@ def test_too_few_descriptors_are_one_line() -> None:
     assert line == "servonode: this process may open 26 files, a run needs 128; raise it: ulimit -n 128"
 
 
-def test_a_folder_that_is_none_is_one_line(tmp_path: Path) -> None:
+def test_recover_refuses_what_is_no_folder_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for place in (tmp_path / "no" / "a.csv", tmp_path / "file" / "a.csv"):
         assert "does not exist or cannot be written; name another" in refused("--out", str(place))

@@ -20,7 +20,7 @@ from servonode.operator.listener import NoSuchTopic, named
 
 
 @pytest.mark.parametrize("node", NODES)
-def test_what_a_node_hears_is_published_by_whom_it_hears_it_of(node: str) -> None:
+def test_each_subscription_has_its_publisher(node: str) -> None:
     for other, topics in NODES[node].subscribes.items():
         assert other != node
         assert set(topics) <= set(NODES[other].publishes)
@@ -50,17 +50,15 @@ def test_every_node_has_a_restart_policy_in_the_launch_file() -> None:
         (False, False, {PLANT: 0}),
     ],
 )
-def test_a_publisher_waits_for_those_that_will_hear_it(
-    controlled: bool, launcher: bool, expected: dict[str, int]
-) -> None:
+def test_publisher_waits_for_its_subscribers(controlled: bool, launcher: bool, expected: dict[str, int]) -> None:
     nodes = nodes_of(controlled)
     listeners = subscribers(nodes, launcher)
     assert {node: subscriptions_expected(node, listeners) for node in nodes} == expected
     assert launcher_subscribes(nodes).keys() == set(nodes)
 
 
-def test_the_door_takes_the_words_of_all_nodes() -> None:
-    assert set(OPERATOR) == {word for entry in NODES.values() for word in entry.verbs}
+def test_request_socket_takes_the_verbs_of_all_nodes() -> None:
+    assert set(OPERATOR) == {verb for entry in NODES.values() for verb in entry.verbs}
     assert all("status" in entry.verbs for entry in NODES.values())
 
 

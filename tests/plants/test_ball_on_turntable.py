@@ -189,7 +189,7 @@ def test_the_circle_is_where_its_centre_and_radius_say(ball: Machine) -> None:
     assert [outputs["c_x"], outputs["c_y"]] == [1.0, 2.0]  # a plate at rest: no centre, and no division by zero
 
 
-def test_the_source_s_start_passes_close_to_the_singularity_of_its_angles(ball: Machine, agree_in_print: Print) -> None:
+def test_papers_start_passes_close_to_the_singularity_of_its_angles(ball: Machine, agree_in_print: Print) -> None:
     machine, x, h = machine_of(ball, S1), start(S1), 1e-4
     step = machine.stepper("rk4")
     D, beta = [], []
@@ -357,7 +357,7 @@ def test_taken_in_body_axes_the_same_angular_velocity_gives_another_attitude() -
     assert ball_sheet.between(body, space) > 0.3
 
 
-def test_the_source_s_expressions_are_those_of_body_axes(rng: np.random.Generator) -> None:
+def test_papers_expressions_are_those_of_body_axes(rng: np.random.Generator) -> None:
     for _ in range(20):
         q = rng.normal(size=4)
         q /= np.linalg.norm(q)

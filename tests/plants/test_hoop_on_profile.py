@@ -483,7 +483,7 @@ def test_the_midpoint_rule_converges_with_order_2() -> None:
 
 
 @pytest.mark.slow
-def test_rk4_after_101_s_keeps_its_order_with_the_blended_row_and_loses_it_with_the_source_s() -> None:
+def test_rk4_keeps_its_order_with_the_blended_row_alone() -> None:
     def x_error(turning: str, step: float) -> float:
         x, _ = driven(hoop("", turning), default_start(), 101.0, step, turning=turning)
         return abs(float(x[0] - exact_state(101.0)[0]))
@@ -493,7 +493,7 @@ def test_rk4_after_101_s_keeps_its_order_with_the_blended_row_and_loses_it_with_
 
 
 @pytest.mark.slow
-def test_the_source_s_run_ends_where_the_exact_motion_does_but_for_the_printed_error() -> None:
+def test_papers_run_ends_within_the_printed_error() -> None:
     def x_error(turning: str, rate: float) -> float:
         x, _ = driven(at_rate(rate, turning), default_start(), 101.0, 1e-5, "rk2", turning=turning)
         return abs(float(x[0] - exact_state(101.0)[0]))
@@ -615,7 +615,7 @@ FIGURE_1 = (1.0, 10.0, 100.0, 1e3, 1e4, 1e5)
 
 
 @pytest.mark.slow
-def test_the_source_s_residuals_over_its_range_of_rates(agree_in_print: Print) -> None:
+def test_papers_residuals_over_its_range_of_rates(agree_in_print: Print) -> None:
     largest = [driven(at_rate(rate), default_start(), 101.0, 1e-5, "rk2")[1].max() for rate in FIGURE_1]
     assert max(largest) == pytest.approx(1.8e-8, rel=0.03)
     assert min(largest) == largest[0] == pytest.approx(4.1e-9, rel=0.03)
@@ -648,7 +648,7 @@ def test_with_less_gravity_residuals_are_below_those_of_the_source() -> None:
 
 
 @pytest.mark.slow
-def test_late_in_the_source_s_run_residuals_are_the_printed_ones() -> None:
+def test_papers_late_residuals_are_the_printed_ones() -> None:
     x, worst = driven(at_rate(1e3), default_start(), 101.0, 1e-5, "rk2", skipped=86.0)
     assert worst == pytest.approx([2.8e-10, 5.3e-9, 2.2e-9, 1.0e-9], rel=0.04)
     assert np.isfinite(x).all()
@@ -700,7 +700,7 @@ def test_without_stabilisation_small_residuals_do_not_make_it_leave(rng: np.rand
 
 @pytest.mark.slow
 @pytest.mark.parametrize("integrator", ["heun", "rk2", "rk4"])
-def test_at_turning_points_the_source_s_row_makes_energy_and_the_blended_one_does_not(integrator: str) -> None:
+def test_turning_points_papers_row_makes_energy_blended_row_none(integrator: str) -> None:
     rng = np.random.default_rng(7)
     blended, source = [], []
     for _ in range(20):

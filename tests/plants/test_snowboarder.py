@@ -381,7 +381,7 @@ def test_upright_the_rider_falls_at_the_printed_rates(rider: Machine, agree_in_p
     assert_allclose(growth[:1:-1] ** 2, rates_by_hand, rtol=1e-9)
 
 
-def test_with_the_source_s_gravity_the_weight_pulls_the_blade_away(paper_rider: Machine, agree_in_print: Print) -> None:
+def test_with_the_papers_gravity_the_weight_pulls_the_blade_away(paper_rider: Machine, agree_in_print: Print) -> None:
     agree_in_print(paper_rider.derivatives(0.0, at(paper_rider, v=5.0), REST)[V], "4.741")
     held = np.array([0, 0, 63 * 9.81 * np.sin(0.15), 0])
     agree_in_print(held[2], "92.36")

@@ -710,7 +710,7 @@ def safety_suite(driver: Driver) -> type:
             before, pids = watch.status("active", time.monotonic_ns()), run.pids()
             with ExitStack() as stack:
                 for place in bound_by_plant(stage, run):
-                    for what in FLOODS_OF_ASKERS if str(place).endswith("req") else FLOODS_OF_SUBSCRIBERS:
+                    for what in REQUEST_FLOODS if str(place).endswith("req") else FLOODS_OF_SUBSCRIBERS:
                         stack.enter_context(stranger(what, place))
                 time.sleep(0.5)
                 begin = watch.status("active", time.monotonic_ns())
@@ -829,7 +829,7 @@ def safety_suite(driver: Driver) -> type:
 
 
 FLOODS_OF_SUBSCRIBERS = ("many subscriptions", "subscriptions come and go")
-FLOODS_OF_ASKERS = ("requests", "stream")
+REQUEST_FLOODS = ("requests", "stream")
 LEGACY = (
     b"\x01\x00" + legacy(b"\x01"),  # ZMTP 1.0: its identity, then a subscription to everything
     b"\x01\x00" + legacy(struct.pack("<QQ", 1, 2**64 - 1), 1) + legacy(b"\x81\xa3ask\xa5estop"),

@@ -132,7 +132,7 @@ def nothing() -> Iterator[tuple[str, ...]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("launch", "beside"), [("external", robot), ("loopback", nothing)])
-def test_promise_19_holds_for_machines_outside(
+def test_promise_19_holds_for_external_plants(
     runs: Runs, checked: float, launch: str, beside: Callable[[], AbstractContextManager[tuple[str, ...]]]
 ) -> None:
     rng = random.Random(2)

@@ -106,7 +106,7 @@ def test_extra_measurements_stand_in_title_and_chosen_panels(loop: Loop) -> None
     assert feed.extra == "battery 24.5, cell0 4, cell1 5, cell2 6"  # no more than there is room for
 
 
-def test_a_panel_may_show_what_only_a_machine_outside_measures(loop: Loop) -> None:
+def test_panel_may_show_what_only_an_external_plant_measures(loop: Loop) -> None:
     outside = resolve(read_launch("trailer_pursuit_external"), strict=False)
     assert chosen_panels(outside, ["extra_battery,extra_cell0"], timing=True)[0].label == "[its unit]"
     assert extra_columns(outside, ["V,Omega", "extra_battery,extra_cell0"]) == ["extra_battery", "extra_cell0"]
@@ -408,7 +408,7 @@ class Running:
     def stderr(self) -> str:
         return self._stderr.read_text()
 
-    def ends_well(self) -> dict[str, Any]:
+    def completes(self) -> dict[str, Any]:
         assert self.popen.wait(START_S) == 0, self.stderr
         printed: dict[str, Any] = json.loads((self._folder / "stdout").read_text())
         assert printed["faults"] == []
@@ -427,7 +427,7 @@ def test_frozen_or_killed_window_changes_nothing_for_the_run(tmp_path: Path, run
         time.sleep(0.5)
         window.send_signal(end)
         try:
-            run.ends_well()
+            run.completes()
         finally:
             window.kill()
 
@@ -491,7 +491,7 @@ class TestOnADisplay:
         if end != signal.SIGSTOP:
             assert self.gone(pid)
             assert run.popen.poll() is None, run.stderr  # reaped while the run goes on
-        run.ends_well()
+        run.completes()
         assert "[window]" not in run.stderr
         if end == signal.SIGSTOP:
             os.kill(pid, signal.SIGKILL)
@@ -505,7 +505,7 @@ class TestOnADisplay:
         monkeypatch.setenv("DISPLAY", display)
         run = Running(tmp_path, runtime, "--plot")
         pid = self.its_window(run)
-        run.ends_well()
+        run.completes()
         assert list(Path(runtime).iterdir()) == []  # it holds neither folder nor lock
         time.sleep(0.5)
         assert self.windows(run.name) == [pid]

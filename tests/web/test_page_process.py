@@ -146,7 +146,7 @@ def test_without_a_run_the_page_says_so_in_one_line(runs: Runs) -> None:
     assert done.stderr.startswith("servonode: no run named 'nix' is in progress")
 
 
-def test_a_port_that_is_taken_or_is_none_is_refused(runs: Runs, tmp_path: Path) -> None:
+def test_page_port_that_is_taken_or_invalid_is_refused(runs: Runs, tmp_path: Path) -> None:
     run = begun(runs, "trailer_pursuit")
     with PageProcess(tmp_path, run.name) as page:
         done = operator("page", run.name, "--port", str(page.link.port))

@@ -201,8 +201,8 @@ class FirmwareCheck(Check):
         host = self.host
         if not self.acts(TINY):
             return self.miss("safe action", NOT_REPORTED, self.report.undecided)
-        patience = host.context.timeout + MARGIN_S + self.plan.settle
-        if not host.listen(patience, lambda: acts_itself(host.samples[-1].state)):
+        longest_s = host.context.timeout + MARGIN_S + self.plan.settle
+        if not host.listen(longest_s, lambda: acts_itself(host.samples[-1].state)):
             return None  # `fall_silent` judges the timeout and the flag
         if not self.new_run():
             return self.miss("again", "a new run does not begin after a timeout; accept each new run of the host")

@@ -8,13 +8,12 @@ import numpy as np
 
 from servonode.analysis.aftermath import actions
 from servonode.analysis.dry_run import dry_run
-from servonode.analysis.unit_checks import judge_units
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.static_checks import Examination, Finding
 from servonode.controllers import ServoLaw
 from servonode.tables import Row, Tabular, several
 
-MOST_TOLD = 4  # findings of one kind, and residuals, in a report's short table
+MAX_SHOWN = 4  # findings of one kind, and residuals, in a report's short table
 
 
 @dataclass(frozen=True, repr=False)
@@ -62,10 +61,12 @@ class Report(Tabular):
 
     def table(self) -> tuple[str, list[Row]]:
         """The verdict, the reasons for it, the residuals with their margins, warnings."""
-        told = {level: [each for each in self.findings if each.level == level] for level in ("refuse", "warn", "good")}
-        rows = [("refused", f"{each.subject}: {each.text}") for each in told["refuse"][:MOST_TOLD]]
+        by_level = {
+            level: [each for each in self.findings if each.level == level] for level in ("refuse", "warn", "good")
+        }
+        rows = [("refused", f"{each.subject}: {each.text}") for each in by_level["refuse"][:MAX_SHOWN]]
         rows += [("machine", self.machine), ("program", self.program or "none")]
-        rows += [(name, self._residual(name)) for name in list(self.residuals)[:MOST_TOLD]]
+        rows += [(name, self._residual(name)) for name in list(self.residuals)[:MAX_SHOWN]]
         simulated = self.numbers.get("simulated", {})
         if simulated.get("input_max"):
             rows += [
@@ -77,8 +78,8 @@ class Report(Tabular):
         if "condition_max" in simulated:
             at = f"at t = {simulated['condition_max_t']:.4g} s"
             rows += [("condition of W", f"at most {simulated['condition_max']:.4g} along the run, {at}")]
-        rows += [("warning", f"{each.subject}: {each.text}") for each in told["warn"][:MOST_TOLD]]
-        counts = {"refused": told["refuse"], "warnings": told["warn"], "good": told["good"]}
+        rows += [("warning", f"{each.subject}: {each.text}") for each in by_level["warn"][:MAX_SHOWN]]
+        counts = {"refused": by_level["refuse"], "warnings": by_level["warn"], "good": by_level["good"]}
         rows += [("findings", ", ".join(f"{len(found)} {word}" for word, found in counts.items()))]
         return f"Check of {self.file}: {'passed' if self else 'FAILED'}", rows
 
@@ -111,7 +112,7 @@ def report(closed_loop: ClosedLoop) -> Report:
         found.add("refuse", "device", problem)
     if closed_loop.safety.unlimited:
         found.add("refuse", "limits", closed_loop.safety.unlimited_text)
-    judge_units(closed_loop, found)
+    _judge_units(closed_loop, found)
     if not [each for each in found.refusals if each.subject not in ("limits", "units")]:
         dry_run(closed_loop, found)
     return Report(
@@ -208,3 +209,28 @@ def _residuals(closed_loop: ClosedLoop) -> dict[str, dict[str, Any]]:
         numbers = {"relative_degree": r, "convergence_rate": rate, "K0": K0, "K1": K1}
         found[quantity.name] = numbers | {"held": not description.explicit}
     return found
+
+
+def _judge_units(closed_loop: ClosedLoop, found: Examination) -> None:
+    """Add what does not fit in the units of machine and program, as they are given (this imports sympy).
+
+    Nothing that runs depends on units. A mismatch is a reason to refuse all the same: either an equation or what every
+    table and axis prints is wrong. A unit that is not known is a warning: nothing contradicts it, nothing could be
+    checked.
+    """
+    from servonode.mechanics.dimensions import machine_mismatches
+
+    source = closed_loop.source
+    free_text = any(isinstance(each.default, str) and not each.choices for each in source.definition.options.values())
+    wrong, unknown = machine_mismatches(source.build(), rows=not free_text)  # its numbers have units that nobody states
+    control = closed_loop.control
+    if control is not None:
+        from servonode.controllers.engine.dimensions import program_mismatches
+
+        believed = control.believed.build()
+        more, odd = program_mismatches(believed, control.source.build(believed, control.options))
+        wrong, unknown = [*wrong, *more], [*unknown, *odd]
+    for text in wrong:
+        found.add("refuse", "units", f"{text}; correct the equation, or the unit that a symbol states")
+    for text in unknown:
+        found.add("warn", "units", text)

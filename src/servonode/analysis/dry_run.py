@@ -15,7 +15,7 @@ from servonode.analysis.extended_law import left_by_held_inputs, noise_of_demand
 from servonode.analysis.internal_motion import Linearised
 from servonode.analysis.observability import judge_estimate
 from servonode.analysis.periodic_motion import Orbit
-from servonode.analysis.rate_remedy import working_rate
+from servonode.analysis.remedies import working_rate
 from servonode.analysis.sampled_loop import judge_sampling
 from servonode.analysis.zero_dynamics import judge
 from servonode.closed_loop.closed_loop import ClosedLoop

@@ -2,9 +2,9 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,10 +14,33 @@ TELEMETRY = "tcp://127.0.0.1:9872"  # where PlotJuggler looks
 
 if TYPE_CHECKING:
     from servonode.cli.deliver import Signals
+    from servonode.closed_loop.closed_loop import ClosedLoop
     from servonode.nodes.collect import Outcome
     from servonode.nodes.recording import Recording
+    from servonode.views.window_process import Options as WindowOptions
 
 RECOVER = {"data": "recover", "recording": "bag recover"}  # the verb that makes an output that could not be made
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the options of the command choose, by their names: one attribute for each of its many options."""
+
+    as_json: bool
+    out: Path | None
+    every: int | None
+    name: str | None
+    reports: tuple[Path, ...]
+    no_report: bool
+    record: str | None
+    plot: bool
+    telemetry: str | None
+    page: int | None
+    arm: bool
+    readonly: bool
+    panels: tuple[str, ...]
+    window: float | None
+    save: Path | None
 
 
 @click.command(
@@ -65,71 +88,72 @@ RECOVER = {"data": "recover", "recording": "bag recover"}  # the verb that makes
     "--readonly", is_flag=True, help="Never command the machine, only compute; servonode status shows the inputs."
 )
 @verb.window
-def run(
-    file: str,
-    overrides: tuple[str, ...],
-    no_code: bool,
-    as_json: bool,
-    out: Path | None,
-    every: int | None,
-    name: str | None,
-    reports: tuple[Path, ...],
-    no_report: bool,
-    record: str | None,
-    plot: bool,
-    telemetry: str | None,
-    page: int | None,
-    arm: bool,
-    readonly: bool,
-    panels: tuple[str, ...],
-    window: float | None,
-    save: Path | None,
-) -> None:
+def run(file: str, overrides: tuple[str, ...], no_code: bool, **options: Any) -> None:
     """Run FILE: start its nodes as processes, connected by ZeroMQ."""
-    from servonode.bus.topology import LAUNCHER
-    from servonode.cli.console import StatusLine
-    from servonode.cli.deliver import Signals
-    from servonode.cli.start_checks import check_descriptors, check_reports, check_writable, window_options
-    from servonode.cli.telemetry import telemetry_beside
-    from servonode.closed_loop.closed_loop import observing
-    from servonode.nodes.helper_process import beside
-    from servonode.nodes.launcher import Launcher
-    from servonode.nodes.node_process import call_process
-    from servonode.nodes.recording import Recording
-    from servonode.nodes.terminal import drain_output, never_waiting
-    from servonode.record.run import default_every
+    from servonode.cli.start_checks import check_descriptors, window_options
     from servonode.views.display import check_display
-    from servonode.views.panel_choice import chosen_panels
-    from servonode.views.window_process import window_process
-    from servonode.web.page import check_libraries, page_process
+    from servonode.web.page import check_libraries
 
-    if arm and readonly:
+    chosen = Options(**options)
+    if chosen.arm and chosen.readonly:
         raise click.UsageError(
             "--readonly never commands a machine, so the run cannot be armed; leave out --readonly or --arm."
         )
-    check_descriptors(click.get_current_context().obj or [], as_json)
-    options = window_options(plot, panels, window, save)
-    if options:
+    check_descriptors(click.get_current_context().obj or [], chosen.as_json)
+    window = window_options(chosen.plot, chosen.panels, chosen.window, chosen.save)
+    if window:
         check_display()
-    if telemetry is not None:
-        overrides = (*overrides, f"run.telemetry={json.dumps(telemetry, ensure_ascii=False)}")
-    if page is not None:
+    if chosen.telemetry is not None:
+        overrides = (*overrides, f"run.telemetry={json.dumps(chosen.telemetry, ensure_ascii=False)}")
+    if chosen.page is not None:
         check_libraries()
     closed_loop = verb.resolved(file, overrides, no_code)
-    if readonly:
+    sys.exit(_run(*_checked(closed_loop, chosen, window), window))
+
+
+def _checked(
+    closed_loop: "ClosedLoop", chosen: Options, window: "WindowOptions | None"
+) -> "tuple[ClosedLoop, Options, Recording]":
+    """The closed loop that runs, the options with name and reports, and the recording; refuses what cannot be made."""
+    from servonode.cli.start_checks import check_reports, check_writable
+    from servonode.closed_loop.closed_loop import observing
+    from servonode.nodes.recording import Recording
+    from servonode.record.run import default_every
+    from servonode.views.panel_choice import chosen_panels
+
+    if chosen.readonly:
         closed_loop = observing(closed_loop)
-    if options:
-        chosen_panels(closed_loop, options.panels, timing=True)
-    name = name or closed_loop.launch.name
-    reports = () if no_report else reports or (Path(f"{name}.png"),)
-    check_writable(out)
+    if window:
+        chosen_panels(closed_loop, window.panels, timing=True)
+    name = chosen.name or closed_loop.launch.name
+    reports = () if chosen.no_report else chosen.reports or (Path(f"{name}.png"),)
+    check_writable(chosen.out)
     check_reports(reports, closed_loop)
-    bag = None if record is None else _bag(record, name)
-    rows = every or (1 if out or bag else default_every(closed_loop))
-    watchers = [window_process(name, options)] if options else []
-    watchers += [page_process(name, page)] if page is not None else []
+    bag = None if chosen.record is None else _bag(chosen.record, name)
+    rows = chosen.every or (1 if chosen.out or bag else default_every(closed_loop))
+    chosen = replace(chosen, name=name, reports=reports, every=rows)
+    return closed_loop, chosen, Recording(closed_loop, rows, name, chosen.out, bag)
+
+
+def _run(closed_loop: "ClosedLoop", chosen: Options, recorded: "Recording", window: "WindowOptions | None") -> int:
+    """Launch the nodes with what watches them, and write the files; the exit code."""
+    from servonode.bus.topology import LAUNCHER
+    from servonode.cli.console import StatusLine
+    from servonode.cli.deliver import Signals
+    from servonode.cli.telemetry import telemetry_beside
+    from servonode.nodes.helper_process import beside
+    from servonode.nodes.launcher import Launcher
+    from servonode.nodes.node_process import call_process
+    from servonode.nodes.terminal import drain_output, never_waiting
+    from servonode.views.window_process import window_process
+    from servonode.web.page import page_process
+
+    name, every = chosen.name, chosen.every
+    assert name is not None
+    assert every is not None
+    watchers = [window_process(name, window)] if window else []
+    watchers += [page_process(name, chosen.page)] if chosen.page is not None else []
     call_process(LAUNCHER, name)
-    recorded = Recording(closed_loop, rows, name, out, bag)
     with Signals() as signals, never_waiting() as (printed, said), recorded as recording:
         line = StatusLine(closed_loop, name)
         with (
@@ -142,12 +166,11 @@ def run(
                 if not launcher.outcome.interrupted:
                     start_watchers()
 
-            launcher = Launcher(closed_loop, name, rows, progress, begun, recording, arm=arm or None)
+            launcher = Launcher(closed_loop, name, every, progress, begun, recording, arm=chosen.arm or None)
             outcome = launcher.launch()
         line.close()
-        code = _deliver(outcome, recording, signals, name, as_json, out, reports)
-        code = drain_output(printed, said, code, as_json)
-    sys.exit(code)
+        code = _deliver(outcome, recording, signals, name, chosen)
+        return drain_output(printed, said, code, chosen.as_json)
 
 
 def _bag(given: str, name: str) -> Path:
@@ -169,26 +192,24 @@ def _deliver(
     recording: "Recording",
     signals: "Signals",
     name: str,
-    as_json: bool,
-    out: Path | None,
-    reports: Sequence[Path],
+    chosen: Options,
 ) -> int:
     """Write the files of a run, print its result; its exit code."""
     from servonode.cli import deliver
     from servonode.record.run_rows import write_runs
 
     run, outputs = outcome.run, []
-    if run is not None and out is not None:
+    if run is not None and (out := chosen.out) is not None:
         outputs.append(deliver.csv_output(run, out, lambda: write_runs([*outcome.earlier, run], out), True))
     if recording.bag is not None:
         outputs.append(deliver.bag_output(outcome, recording, recording.bag))
     if run is not None:
-        outputs += [deliver.report_output(run, name, file) for file in reports]
+        outputs += [deliver.report_output(run, name, file) for file in chosen.reports]
     done = deliver.make(outputs, signals)
     signals.number = signals.number or outcome.signal
     code = done.code(outcome.exit_code)
     unmade = [word for word in RECOVER if word in done.failures and not _made(word, recording)]
     kept = recording.kept() if unmade else None
     remedies = {word: f"what was recorded is kept: servonode {RECOVER[word]} {kept}" for word in unmade}
-    deliver.say(run, name, as_json, outcome.faults, outcome.ending, outcome.stopped, code, done, remedies)
+    deliver.say(run, name, chosen.as_json, outcome.faults, outcome.ending, outcome.stopped, code, done, remedies)
     return code

@@ -72,7 +72,7 @@ def _goal(law: ServoLaw, targets: Signals, signals: Signals | Feedforward, t: fl
     y = np.zeros(part.size)
     targets.evaluate(t, y[part.targets])
     signals.evaluate(t, y[part.signals])
-    y[part.states] = law.start_states if own is None else own
+    y[part.states] = law.initial_states if own is None else own
     return y
 
 

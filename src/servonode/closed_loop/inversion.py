@@ -31,7 +31,7 @@ from servonode.controllers.inversion.solution import (
     state_pieces,
     stored_solution,
 )
-from servonode.controllers.inversion.summary import Inverted, facts_of
+from servonode.controllers.inversion.summary import Inverted, summary_of
 from servonode.controllers.inversion.tracking import TrackingProgram, signal_names
 from servonode.definitions import cache
 from servonode.mechanics.stabilize import Gains
@@ -58,7 +58,7 @@ def inverted(control: Control, stated: Inversion, target: Target, plant: Plant, 
         goal = goal_of(law, control.targets, signals, duration)
         _check_start(law, start, goal)
         loop = ClosedRates(law, goal)
-        first = np.append(start[: loop.n_state], law.start_states)
+        first = np.append(start[: loop.n_state], law.initial_states)
         key = _key(control, target, plant.integrator, loop, goal, first)
         what = f"the bounded solution of program {control.source.name}"
         solution = stored_solution(key, lambda: _solve(control, stated, plant, loop, first), what)
@@ -67,9 +67,9 @@ def inverted(control: Control, stated: Inversion, target: Target, plant: Plant, 
         if wants_program_start(plant.initial):  # given states say near which equilibrium
             start = start.copy()
             start[found.held] = _table(states, np.zeros(1))[0]
-        facts = facts_of(loop, goal, found, start, duration)
+        summary = summary_of(loop, goal, found, start, duration)
         followed = _following(control, signals, solution, states, _lead(control, plant))
-    return replace(followed, inversion=Inverted(found, facts, solution.radius)), start
+    return replace(followed, inversion=Inverted(found, summary, solution.radius)), start
 
 
 def _check(control: Control) -> None:
@@ -176,8 +176,8 @@ def _following(control: Control, signals: Signals, solution: Solution, states: P
     program = TrackingProgram(control.source, held)
     law = load_law(program, machine, control.believed.key, control.believed.build, control.options, {})
     law = law.with_parameters(control.law.parameters)
-    own = slice(len(law.start_states))  # of the program; the servo law may have more behind them
-    law.start_states, law.start_rates = control.law.start_states[own], control.law.start_rates[own]
+    own = slice(len(law.initial_states))  # of the program; the servo law may have more behind them
+    law.initial_states, law.start_rates = control.law.initial_states[own], control.law.start_rates[own]
     signals = signals.of_order(law.description.signal_order)  # the servo law may take more derivatives
     targets = control.targets.of_order(law.description.target_order)
     names = signal_names(machine.description.input_names, held)

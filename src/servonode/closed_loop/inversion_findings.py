@@ -8,7 +8,7 @@ import numpy.typing as npt
 from servonode.closed_loop.controller_section import Control
 from servonode.closed_loop.static_checks import Examination
 from servonode.controllers.inversion.ends import complex_text
-from servonode.controllers.inversion.summary import Facts, Inverted
+from servonode.controllers.inversion.summary import Inverted, Summary
 
 Array = npt.NDArray[np.float64]
 FAR = 1e-3  # a start whose largest deviation from the solution is above this is told (m, rad, m/s, rad/s)
@@ -18,7 +18,7 @@ MISSED = 1e-6  # a residual on the solution above this is told
 def examine_inversion(control: Control, limits: Array) -> Examination:
     """What is told of a control that follows a bounded solution; `limits` of the inputs, which it must not need."""
     assert control.inversion is not None
-    found, told, facts = Examination(), control.inversion, control.inversion.facts
+    found, told, summary = Examination(), control.inversion, control.inversion.summary
     bounded = told.found
     eigenvalues = [complex(mu) for mu in bounded.eigenvalues]
     found.numbers["inversion"] = _numbers(told)
@@ -26,11 +26,13 @@ def examine_inversion(control: Control, limits: Array) -> Examination:
     free = f"zero dynamics {', '.join(map(complex_text, eigenvalues))} 1/s ({kind})"
     text = f"{free if eigenvalues else 'the goal leaves nothing free'}; bounded solution "
     text += f"from {bounded.before:.3g} s before the run to {bounded.after:.3g} s after it, "
-    found.add("good", "inversion", f"{text}error {bounded.residual:.2g}, goal kept to {facts.goal_error:.2g}")
-    if facts.goal_error > MISSED:
-        text = f"the program's residuals are only small on the solution, up to {facts.goal_error:.2g}: damping, limits "
+    found.add("good", "inversion", f"{text}error {bounded.residual:.2g}, goal kept to {summary.goal_error:.2g}")
+    if summary.goal_error > MISSED:
+        text = (
+            f"the program's residuals are only small on the solution, up to {summary.goal_error:.2g}: damping, limits "
+        )
         found.add("warn", "inversion", f"{text}or setpoints act; leave them out for an exact goal")
-    _tell_start(found, facts)
+    _tell_start(found, summary)
     decay = -np.log(told.radius) / control.times.period
     names = control.law.machine.description.state_names
     passive = ", ".join(name for i, name in enumerate(names) if i not in bounded.held)
@@ -42,36 +44,35 @@ def examine_inversion(control: Control, limits: Array) -> Examination:
         found.add(
             "warn", "gains", "[controller.gains] are not used: [controller.inversion.weights] choose the feedback"
         )
-    for (name, (most, at)), limit in zip(facts.peak.items(), limits, strict=True):
+    for (name, (most, at)), limit in zip(summary.peak.items(), limits, strict=True):
         if most > limit:
             text = f"the bounded solution needs {name} = {most:.4g} at t = {at:.4g} s, its limit is {limit:.4g}; "
             found.add("refuse", name, f"{text}give a slower or smaller goal")
     return found
 
 
-def _tell_start(found: Examination, facts: Facts) -> None:
+def _tell_start(found: Examination, summary: Summary) -> None:
     """When the machine must begin to move, and whether the run lets it."""
-    if facts.goal_moves is not None:
-        early = ", ".join(f"{name} {most:.3g}" for name, most in facts.preactuation.items()) or "nothing"
-        text = (
-            f"the goal moves at t = {facts.goal_moves:.4g} s, the machine {facts.lead:.3g} s before it, by then up to: "
-        )
-        found.add("good", "pre-actuation", text + early)
-    name, gap = max(facts.gap.items(), key=lambda each: abs(each[1]))
+    if summary.goal_moves is not None:
+        early = ", ".join(f"{name} {most:.3g}" for name, most in summary.preactuation.items()) or "nothing"
+        text = f"the goal moves at t = {summary.goal_moves:.4g} s, the machine {summary.lead:.3g} s before it, "
+        found.add("good", "pre-actuation", f"{text}by then up to: {early}")
+    name, gap = max(summary.gap.items(), key=lambda each: abs(each[1]))
     if abs(gap) > FAR:
         text = f"the initial state is beside the solution, {name} by {gap:.3g}: the goal is kept once the feedback has "
         remedy = "on_program = true in [plant.initial] starts on it"
-        if facts.goal_moves is not None:
-            remedy = f"let the goal rest for {facts.lead:.3g} s first and more, or {remedy}"
+        if summary.goal_moves is not None:
+            remedy = f"let the goal rest for {summary.lead:.3g} s first and more, or {remedy}"
         found.add("warn", "pre-actuation", f"{text}brought it there; {remedy}")
 
 
 def _numbers(told: Inverted) -> dict[str, Any]:
-    bounded, facts = told.found, told.facts
+    bounded, summary = told.found, told.summary
     return {
         "eigenvalues": [[float(mu.real), float(mu.imag)] for mu in bounded.eigenvalues],
         "tail": {"before": bounded.before, "after": bounded.after},
-        "nodes": len(bounded.t), "residual": bounded.residual, "goal_error": facts.goal_error,
-        "goal_moves": facts.goal_moves, "lead": facts.lead, "preactuation": facts.preactuation, "gap": facts.gap,
-        "peak": {name: most for name, (most, _) in facts.peak.items()}, "radius": told.radius,
+        "nodes": len(bounded.t), "residual": bounded.residual, "goal_error": summary.goal_error,
+        "goal_moves": summary.goal_moves, "lead": summary.lead, "preactuation": summary.preactuation,
+        "gap": summary.gap,
+        "peak": {name: most for name, (most, _) in summary.peak.items()}, "radius": told.radius,
     }  # fmt: skip

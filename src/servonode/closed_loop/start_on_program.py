@@ -52,7 +52,7 @@ def law_at_start(
     with stated_in("plant.initial", "on_program", ProgramUnfit):
         if law.description.extension:
             x, own = start_extended(law, x, goal(law), fixed)
-            return law.with_start_states(0.0, x, goal(law), own), x
+            return law.with_initial_states(0.0, x, goal(law), own), x
         for _ in range(2):  # the program's own initial states depend on the machine's
             x = start_on_program(law, x, goal(law), fixed)
             law = law.with_own_states(0.0, x, goal(law))

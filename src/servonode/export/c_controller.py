@@ -160,7 +160,7 @@ def _start(e: Exported, prefix: str) -> Function:
     memory, own, body = e.law.memory(), e.law.description.states, text.START.format(prefix=prefix)
     if own:
         first = e.law.goal_layout.states.start
-        body = f"    int i;\n{body}{text.START_STATES.format(memory=len(memory), own=len(own), first=first)}"
+        body = f"    int i;\n{body}{text.INITIAL_STATES.format(memory=len(memory), own=len(own), first=first)}"
     helpers = array("law_memory", "the program's own states at the start, then their rates", {"": memory})
     prototype = f"void {prefix}_controller_start(struct {prefix}_controller *self)"
     does = "Begin again, before the first update and after each arming: no fault, no integrals, nothing waits to act."

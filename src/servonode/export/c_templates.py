@@ -94,7 +94,7 @@ START = """\
     static const struct {prefix}_controller begun = {{0}};
     *self = begun;
 """
-START_STATES = """\
+INITIAL_STATES = """\
     for (i = 0; i < {memory}; i++)
         self->memory[i] = law_memory[i];
     for (i = 0; i < {own}; i++)

@@ -24,7 +24,7 @@ from servonode.export.blocks import (
     symbol_table,
 )
 from servonode.export.extension import derivative, extension_blocks
-from servonode.export.simplify import LONG, Abbreviations, input_matrix, neat
+from servonode.export.simplify import LONG, Abbreviations, factored, input_matrix
 from servonode.mechanics.stabilize import Gains
 from servonode.mechanics.symbols import Condition
 
@@ -84,7 +84,7 @@ def _watched(servo: Servo, short: Abbreviations) -> list[Block]:
 def _residuals(servo: Servo, short: Abbreviations) -> list[Block]:
     """The residuals with their meanings, as the program states them unless that is long."""
     program = servo.program
-    definitions, f = short.applied([each if len(str(each)) <= LONG else neat(each) for each in servo.f])
+    definitions, f = short.applied([each if len(str(each)) <= LONG else factored(each) for each in servo.f])
     entries = (
         Entry(derivative(i, 0), f"{each.quantity.name}: {each.quantity.description}", each.quantity.unit, r)
         for i, (each, r) in enumerate(zip(program.residuals, servo.relative_degrees, strict=True))
@@ -101,10 +101,10 @@ def _goal(servo: Servo, short: Abbreviations) -> tuple[list[Block], list[Block]]
     """f, f', J, delta, and the entries of W where they are short; these share their abbreviations."""
     n, n_v = len(servo.f), len(servo.equations.model.velocities)
     finite = [i for i, r in enumerate(servo.relative_degrees) if r == 2]
-    J = servo.J.applyfunc(neat)
+    J = servo.J.applyfunc(factored)
     W = input_matrix(servo.equations, J)
     residuals = _residuals(servo, short)
-    derived = [*(neat(servo.f_dot[i]) for i in finite), *J, *map(neat, servo.delta), *(W or ())]
+    derived = [*(factored(servo.f_dot[i]) for i in finite), *J, *map(factored, servo.delta), *(W or ())]
     definitions, entries = short.applied(derived)
     following = iter(entries)
     f_dot, J_short, delta = ([next(following) for _ in range(k)] for k in (len(finite), n * n_v, n))

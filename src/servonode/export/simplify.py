@@ -17,7 +17,7 @@ _ANGLE_FUNCTIONS = (sympy.sin, sympy.cos, sympy.tan)
 LONGEST_W = 400  # characters of an entry of W that is still written out
 
 
-def neat(expression: Expr) -> Expr:
+def factored(expression: Expr) -> Expr:
     """The expression with sums of one sign each and common factors taken out; its own terms stay apart."""
     one_sign: Expr = sympy.signsimp(expression)
     return sympy.Add(*(sympy.factor_terms(term) for term in sympy.Add.make_args(one_sign)))
@@ -45,7 +45,7 @@ def input_matrix(equations: Equations, J: Expr) -> Expr | None:
     inverse = _inverse(equations.M_r, set(model.parameters))
     names = _named(inverse)
     values = {name: entry for name, entry in zip(names, inverse, strict=True) if name != 0}
-    W = (J * names * equations.B_r).applyfunc(lambda entry: neat(entry).xreplace(values))
+    W = (J * names * equations.B_r).applyfunc(lambda entry: factored(entry).xreplace(values))
     return None if max(map(_length, W), default=0) >= LONGEST_W else W
 
 

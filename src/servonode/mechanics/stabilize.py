@@ -260,12 +260,12 @@ def _unstable(gains: Gains, names: Sequence[str]) -> UnstableGains:
     text = f"{value.real:+.4g}" + (f" ± {abs(value.imag):.4g}j" if value.imag else "")
     return UnstableGains(
         f"the gains do not stabilise {names[order[int(np.argmax(share))]]}: eigenvalue {text} 1/s of the residual "
-        f"system must have a negative real part; {_mend(gains)}",
+        f"system must have a negative real part; {_remedy(gains)}",
         value,
     )
 
 
-def _mend(gains: Gains) -> str:
+def _remedy(gains: Gains) -> str:
     if is_stable(replace(gains, K0=-gains.K0, K1=-gains.K1, KI=-gains.KI)):
         return "turn all signs, as the law is f^(r) = -K1 f' - K0 f"
     if gains.KI.any() and is_stable(replace(gains, KI=0.0 * gains.KI)):

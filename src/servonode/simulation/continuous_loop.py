@@ -39,7 +39,7 @@ class ContinuousLoop:
         self.feeds_back = False
         if self.control:
             law = self.control.law
-            self.start = np.append(self.start, law.start_states)
+            self.start = np.append(self.start, law.initial_states)
             self.names += tuple(each.name for each in law.description.states)
             self.units += [each.unit for each in law.description.states]
             self.follows_residuals, self.feeds_back = not law.description.explicit, law.description.feeds_back

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from servonode.errors import ServonodeError
 from servonode.views.interpreter import fresh
 
-MEND = "log in with ssh -X, or have a picture (--report) or a movie (servonode simulate FILE --movie) made instead"
+REMEDY = "log in with ssh -X, or have a picture (--report) or a movie (servonode simulate FILE --movie) made instead"
 TOOLKITS = ("tkinter", "PyQt6", "PySide6", "PyQt5", "PySide2", "gi", "wx")
 
 
@@ -34,7 +34,7 @@ def gui_backend() -> str:
     asked = os.environ.get("MPLBACKEND", "")
     linux = sys.platform.startswith("linux")
     if linux and not asked and not os.environ.get("DISPLAY") and not os.environ.get("WAYLAND_DISPLAY"):
-        raise NoDisplay(f"there is no display (neither DISPLAY nor WAYLAND_DISPLAY is set): {MEND}")
+        raise NoDisplay(f"there is no display (neither DISPLAY nor WAYLAND_DISPLAY is set): {REMEDY}")
     check_backend()
     import matplotlib as mpl
     from matplotlib.backends.registry import BackendFilter, backend_registry
@@ -45,15 +45,15 @@ def gui_backend() -> str:
         name: str = mpl.rcParams["backend"]
         plt.switch_backend(name)
     except Exception as error:  # MPLBACKEND may name any module
-        raise NoDisplay(f"matplotlib can open no window ({error}); {MEND}") from error
+        raise NoDisplay(f"matplotlib can open no window ({error}); {REMEDY}") from error
     windows: list[str] = backend_registry.list_builtin(BackendFilter.INTERACTIVE)  # type: ignore[no-untyped-call]
     if name.lower() in windows:
         return name
     if asked:
-        raise NoDisplay(f"MPLBACKEND={asked} of the environment opens no windows; unset it, or {MEND}")
+        raise NoDisplay(f"MPLBACKEND={asked} of the environment opens no windows; unset it, or {REMEDY}")
     if not any(find_spec(toolkit) for toolkit in TOOLKITS):
         raise NoDisplay("there is no window toolkit for this Python; install tkinter (apt install python3-tk)")
-    raise NoDisplay(f"the display {os.environ.get('DISPLAY', '')!r} cannot be opened: {MEND}")
+    raise NoDisplay(f"the display {os.environ.get('DISPLAY', '')!r} cannot be opened: {REMEDY}")
 
 
 def check_backend() -> None:
@@ -73,7 +73,9 @@ def check_display() -> None:
     command = fresh("servonode.views.display")
     done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
     if done.returncode:
-        text = done.stdout.strip() or f"no window can be opened ({done.stderr.strip().rpartition(chr(10))[2]}); {MEND}"
+        text = (
+            done.stdout.strip() or f"no window can be opened ({done.stderr.strip().rpartition(chr(10))[2]}); {REMEDY}"
+        )
         raise NoDisplay(text)
 
 

@@ -88,7 +88,7 @@ def extended_functions(servo: Servo, extension: Extension, constants: Constants,
     functions = [_chains(servo, extension, constants, goal), _terms(servo, extension, constants, goal)]
     if not (extension.integrators or servo.program.states):
         return functions
-    start, rates = _start_states(servo, extension, goal), _state_rates(servo, extension, constants, goal)
+    start, rates = _initial_states(servo, extension, goal), _state_rates(servo, extension, constants, goal)
     return [start, rates, follow_text(len(servo.program.states) + len(extension.integrators), goal), *functions]
 
 
@@ -102,8 +102,8 @@ def law_texts(texts: Texts) -> tuple[list[str], list[str], list[str], str, str]:
     return inputs, f, f_dot, condition, determinant
 
 
-def _start_states(servo: Servo, extension: Extension, goal: GoalLayout) -> str:
-    """Generated `start_states(t, x, y, p, out)`: the program's own states, then the integrators."""
+def _initial_states(servo: Servo, extension: Extension, goal: GoalLayout) -> str:
+    """Generated `initial_states(t, x, y, p, out)`: the program's own states, then the integrators."""
     block, line, done = Block(None), extension.motion.line, set[Expr]()
     arguments(servo, block, goal, states=False)
     block.load("p", constants_of(servo).parameters)
@@ -115,7 +115,7 @@ def _start_states(servo: Servo, extension: Extension, goal: GoalLayout) -> str:
         starts += block.evaluate([each.start])
         block.bind(each.symbol, starts[-1])
     block.store("out", starts)
-    return block.function(Signature.of(LawKernel, "start_states"), "t")
+    return block.function(Signature.of(LawKernel, "initial_states"), "t")
 
 
 def _state_rates(servo: Servo, extension: Extension, constants: Constants, goal: GoalLayout) -> str:

@@ -54,7 +54,7 @@ class ServoLaw(Tabular):
         self.goal_layout = GoalLayout.of(description)
         self.answer_layout = AnswerLayout.of(description, machine.n_inputs)
         self.record_layout = RecordLayout.of(description)
-        self.start_states, self.start_rates = np.zeros((2, len(description.states)))
+        self.initial_states, self.start_rates = np.zeros((2, len(description.states)))
         self.K = np.zeros((3, self.n_s, self.n_s))
         self.rates = np.zeros(self.n_s)  # convergence rates [1/s]
         self.c = np.zeros(kernel.n_constants)
@@ -90,7 +90,7 @@ class ServoLaw(Tabular):
         law = ServoLaw(self.description, self.kernel, self.machine, {**self.parameters, **parameters})
         law.K[:], law.rates[:] = self.K, self.rates
         law.kernel.constants(law._p(), law.c)
-        law.start_states, law.start_rates = self.start_states, self.start_rates
+        law.initial_states, law.start_rates = self.initial_states, self.start_rates
         return law
 
     def on(self, machine: Machine) -> "ServoLaw":
@@ -111,15 +111,15 @@ class ServoLaw(Tabular):
 
     def with_own_states(self, t: float, x: Array, y: Array) -> "ServoLaw":
         """The law whose program's own states, and their rates, are those at state x."""
-        found = np.zeros(len(self.start_states))
+        found = np.zeros(len(self.initial_states))
         if self.description.states:
-            self.kernel.start_states(t, x, y, self._p(), found)
-        return self.with_start_states(t, x, y, found)
+            self.kernel.initial_states(t, x, y, self._p(), found)
+        return self.with_initial_states(t, x, y, found)
 
-    def with_start_states(self, t: float, x: Array, y: Array, states: Array) -> "ServoLaw":
+    def with_initial_states(self, t: float, x: Array, y: Array, states: Array) -> "ServoLaw":
         """The law whose own states are these at state x, with their rates there."""
         law = self.with_parameters({})
-        law.start_states = states
+        law.initial_states = states
         known = y.copy()
         known[self.goal_layout.states] = states
         law.start_rates = self.state_rates(t, x, known)
@@ -155,7 +155,7 @@ class ServoLaw(Tabular):
 
     def memory(self) -> Array:
         """The initial memory of `follow`: the program's own states, then their rates."""
-        return np.append(self.start_states, self.start_rates)
+        return np.append(self.initial_states, self.start_rates)
 
     def follow(self, t: float, x: Array, y: Array, passed: float, memory: Array) -> None:
         """Integrate the program's own states, in y, to time t, `passed` [s] after the last call (0 for the first)."""
@@ -184,7 +184,7 @@ class ServoLaw(Tabular):
 
     def state_rates(self, t: float, x: Array, y: Array) -> Array:
         """The rates of the program's own states."""
-        rates = np.zeros(len(self.start_states))
+        rates = np.zeros(len(self.initial_states))
         if len(rates):
             self.kernel.state_rates(t, x, y, self.c, rates)
         return rates

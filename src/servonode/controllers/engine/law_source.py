@@ -8,7 +8,7 @@ Whoever runs it compares the determinant with that of the control instant before
 from typing import Any
 
 from servonode.controllers.engine import extended_source
-from servonode.controllers.engine.extension_words import describe_extension
+from servonode.controllers.engine.extension_description import describe_extension
 from servonode.controllers.engine.kernels import LawKernel
 from servonode.controllers.engine.law_solve import CONDITION_LIMIT, solved_inputs
 from servonode.controllers.engine.law_start import start_functions

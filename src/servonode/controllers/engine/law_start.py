@@ -26,7 +26,7 @@ def start_functions(servo: Servo, constants: Constants, goal: GoalLayout) -> lis
     if program.requirements or program.warnings:
         texts.append(_conditions(servo, goal))
     if program.states and servo.extension is None:
-        texts.append(_at_start(servo, goal, "start_states", [each.start for each in program.states]))
+        texts.append(_at_start(servo, goal, "initial_states", [each.start for each in program.states]))
         texts.append(_state_rates(servo, goal, constants))
         texts.append(follow_text(len(program.states), goal))
     return texts

@@ -13,7 +13,7 @@ Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Facts:
+class Summary:
     """Of one bounded solution on a run. Where the goal moves from the start on, or never, `goal_moves` is None.
 
     `goal_moves` [s]: when the goal begins to move; `lead` [s]: how long before that the machine does, by SEEN of its
@@ -34,12 +34,12 @@ class Inverted:
     """The bounded solution that a control follows, and what was found of it."""
 
     found: Bounded
-    facts: Facts
+    summary: Summary
     radius: float  # largest eigenvalue of the sampled loop
 
 
-def facts_of(loop: ClosedRates, goal: Goal, found: Bounded, start: Array, duration: float) -> Facts:
-    """The facts of a solution under a goal, for a run of `duration` [s] from the initial state `start` (n_state,)."""
+def summary_of(loop: ClosedRates, goal: Goal, found: Bounded, start: Array, duration: float) -> Summary:
+    """The summary for a run of `duration` [s] from the initial state `start` (n_state,)."""
     n = loop.n_state
     moves = goal.moves(found.t)
     moves = None if moves is None or moves <= 0.0 else moves
@@ -59,7 +59,7 @@ def facts_of(loop: ClosedRates, goal: Goal, found: Bounded, start: Array, durati
     }
     x0 = np.array([np.interp(0.0, found.t, column) for column in found.x[:, :n].T])
     gap = dict(zip(names, (start[:n] - x0).tolist(), strict=False))
-    return Facts(moves, lead, before, gap, peak, _goal_error(loop, found, run))
+    return Summary(moves, lead, before, gap, peak, _goal_error(loop, found, run))
 
 
 def _goal_error(loop: ClosedRates, found: Bounded, run: npt.NDArray[np.bool_]) -> float:
