@@ -103,6 +103,7 @@ def test_the_sampled_pursuit_passes_the_printed_state(agree_in_print: Agree) -> 
     agree_in_print([column[-1] for column in run.state.values()], S4)
 
 
+@pytest.mark.slow
 def test_the_pursuit_s_path_is_that_of_a_point_whatever_the_masses(agree_in_print: Agree) -> None:
     """The solution of r' = W; the last time is 40 pi, the end of the target's period."""
     times = [20.0, 100.0, 40 * np.pi]
@@ -163,12 +164,19 @@ def test_the_sampled_pursuit_has_the_same_ranges_to_three_digits(agree_in_print:
     assert tilt(run).max() <= 3.302
 
 
-@pytest.mark.parametrize(("kind", "printed"), [("min_norm", 5.3e-4), ("spin", 5.3e-4), ("late", 5.9e-4)])
+@pytest.mark.parametrize(
+    ("kind", "printed"),
+    [
+        ("min_norm", 5.3e-4),
+        *(pytest.param(*each, marks=pytest.mark.slow) for each in (("spin", 5.3e-4), ("late", 5.9e-4))),
+    ],
+)
 def test_damping_lets_the_sampled_residual_off_by_what_is_printed(kind: str, printed: float) -> None:
     worst = np.hypot(*[standard(kind).residual[name] for name in ("v_x", "v_y")]).max()
     assert 0.95 * printed < worst <= printed
 
 
+@pytest.mark.slow
 def test_the_bound_of_the_residual_by_the_damping_holds() -> None:
     run = exactly(launch("pursuit"), 130.0, every=10)
     n_dot = np.cross(vector(run, "Omega"), vector(run, "n"), axis=0)[:2]
@@ -176,11 +184,14 @@ def test_the_bound_of_the_residual_by_the_damping_holds() -> None:
     assert 0.5 * bound < worst < bound
 
 
-@pytest.mark.parametrize(("kind", "printed"), [("min_norm", "0.018"), ("late", "0.053")])
+@pytest.mark.parametrize(
+    ("kind", "printed"), [("min_norm", "0.018"), pytest.param("late", "0.053", marks=pytest.mark.slow)]
+)
 def test_sampled_the_least_torque_lets_the_shell_spin_up(kind: str, printed: str, agree_in_print: Agree) -> None:
     agree_in_print(np.abs(standard(kind).state["omega_2"]).max(), printed)
 
 
+@pytest.mark.slow
 def test_the_rule_spin_keeps_the_shell_from_it() -> None:
     run = standard("spin")
     assert np.all(run.state["omega_2"] == 0.0)
@@ -212,6 +223,7 @@ def test_twelve_minutes_at_20_ms_hold_norms_and_integrals() -> None:
 # what the residuals leave free
 
 
+@pytest.mark.slow
 def test_without_damping_the_sampled_pursuit_runs_over_and_its_distance_hides_it() -> None:
     exact = exactly(launch("pursuit", **EXACT), 60.0, every=10)
     run = sampled(launch("pursuit", **NO_LIMIT), 60.0, every=10, plant__safety__faults=False)
@@ -223,6 +235,7 @@ def test_without_damping_the_sampled_pursuit_runs_over_and_its_distance_hides_it
     assert off[run.t < 54.3].max() < 1.1e-3
 
 
+@pytest.mark.slow
 def test_the_bound_on_the_torque_alone_ends_it_sooner() -> None:
     settings = {**NO_LIMIT, "Q_max": 1.2}
     run = sampled(launch("pursuit", **settings), 60.0, every=10, plant__safety__faults=False)
@@ -270,6 +283,7 @@ def test_zero_order_hold_excites_it_at_the_printed_rate(agree_in_print: Agree) -
     agree_in_print(growth(run, amplitude, (5.0, 15.0)), "0.22")
 
 
+@pytest.mark.slow
 def test_swing_decays_where_damping_outweighs_the_sampling() -> None:
     least = ML / MU * 7.03562364**2 * 0.005
     rates = [growth(*swinging(20.0, {"kappa": share * least}), (5.0, 15.0)) for share in (0.9, 1.1)]
@@ -375,6 +389,7 @@ def test_along_a_constant_heading_the_robot_coasts(kappa: float, control: Any) -
     assert np.all(run.input["Q_z"] == 0.0)
 
 
+@pytest.mark.slow
 def test_sampled_the_bilimovich_program_needs_the_damping_too() -> None:
     start = {"n": [0.0, 0.6, -0.8], "omega": [1.0, 2.0, 3.0], "Omega": [0.0, 0.5, 1.0]}
     fate = {}
@@ -399,6 +414,7 @@ def test_a_sudden_step_tips_the_pendulum_to_the_printed_tilt(
     assert run.limits["acceleration"]["first"] == 0.0
 
 
+@pytest.mark.slow
 def test_only_small_accelerations_may_be_reversed_at_once() -> None:
     def highest(share: float) -> float:
         worst = 0.0
