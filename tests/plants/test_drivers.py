@@ -21,6 +21,7 @@ from servonode.mechanics.machine import Machine
 from servonode.nodes.energy_account import EnergyAccount
 from servonode.plants import load_machine
 from servonode.plants.drivers import DRIVERS
+from servonode.plants.drivers.applied_inputs import AppliedSafeAction
 from servonode.plants.drivers.device import DevicePlant
 from servonode.plants.drivers.driver import DriverContext
 from servonode.plants.drivers.impairments import both_ways
@@ -1013,3 +1014,53 @@ def test_a_machine_with_vectors_in_its_state_travels_too():
     reference.write(np.full(m, 0.01))
     reference.advance(100)
     assert plant.x[:-1].tolist() == reference.x[:-1].tolist()
+
+
+# a machine that brakes by itself
+
+
+class BrakingWire(Wire):
+    """A link to a machine that brakes as long as it is told to. orders: of each input sent, whether it was told."""
+
+    brakes = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.orders: list[bool] = []
+
+    def send(self, topic: str, message: Message) -> None:
+        if isinstance(message, Applied):
+            self.orders.append(isinstance(message, AppliedSafeAction))
+            message = Applied(**structs.asdict(message))  # as a packet has it, beside the order
+        super().send(topic, message)
+
+
+@pytest.fixture
+def braking(trailer, monkeypatch) -> Rig:
+    monkeypatch.setattr(f"{__name__}.Wire", BrakingWire)
+    return Rig(trailer).connect()
+
+
+def test_order_to_brake_is_sent_once_a_period_and_not_once_a_step(braking) -> None:
+    for k in range(1, 101):
+        braking.plant.brake(U)
+        braking.pass_ms(1)
+        braking.wire.says("state", state(seq=k, k=k, t=k * 1e-3, applied_seq=braking.plant._inputs.seq))
+    assert braking.wire.orders == [True] * 10  # of 10 ms each
+
+
+def test_failed_link_does_not_release_the_brake_but_a_failed_machine_does(braking) -> None:
+    braking.plant.brake(U)
+    braking.pass_ms(60)
+    assert braking.plant.link_fault()[0] == "stale_state"
+    braking.plant.safe()
+    assert braking.wire.orders[-1]
+    braking.wire.says("status", Status(
+        t=0.06, seq=1, run=77, k=60, mono=1, node="robot", src=9, lifecycle="fault", fault="no encoder", counts={},
+        values={},
+    ))  # fmt: skip
+    braking.pass_ms(1)
+    assert braking.plant.link_fault()[0] == "device"
+    braking.plant.safe()
+    assert not braking.wire.orders[-1]  # its state is not to be trusted
+    assert set(braking.wire.newest(Applied).input.values()) == {0.0}
