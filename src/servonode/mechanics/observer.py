@@ -16,15 +16,14 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.definitions import cache
 from servonode.mechanics.derivation import derivation
 from servonode.mechanics.machine import Machine
 from servonode.mechanics.observer_kernels import ObserverKernel, PropagationKernel
 from servonode.mechanics.signatures import Signature, sizes_text
 
-Array = npt.NDArray[np.float64]
 CORRECTIONS = 3  # Gauss-Newton steps back to what is held: what misses by 0.1 then misses by rounding
 
 _PROPAGATION = '''\

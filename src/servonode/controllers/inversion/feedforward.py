@@ -7,23 +7,20 @@ from itertools import pairwise
 from typing import Annotated, Protocol, cast
 
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.controllers.engine.signals import Signals
 from servonode.definitions import cache
 from servonode.mechanics.description import derivative_name, derivatives
 from servonode.mechanics.signatures import ANY, Signature
-from servonode.mechanics.signatures import Array as KernelArray
-
-Array = npt.NDArray[np.float64]
 
 
 class PiecesKernel(Protocol):
     """The module that evaluates polynomials by pieces."""
 
     def pieces(
-        self, t: float, n: int, breaks: Annotated[KernelArray, ANY], powers: Annotated[KernelArray, ANY],
-        terms: int, columns: int, out: Annotated[KernelArray, ANY],
+        self, t: float, n: int, breaks: Annotated[Array, ANY], powers: Annotated[Array, ANY],
+        terms: int, columns: int, out: Annotated[Array, ANY],
     ) -> None: ...  # fmt: skip
 
 
