@@ -27,7 +27,6 @@ import servonode
 from servonode import controllers, mechanics
 from servonode.errors import CallError, ServonodeError, StatementError, plain
 from servonode.plants.view import View
-from servonode.record import run as columns_of_runs
 from servonode.record.bag import read_bag
 from servonode.tables import Tabular, several, valued
 from tests.test_import_rules import HEAVY, loaded_by
@@ -666,8 +665,3 @@ def test_a_functions_name_and_signature_stay() -> None:
     assert servonode.simulate.__name__ == "simulate"
     assert list(inspect.signature(mechanics.Model).parameters)[:2] == ["name", "description"]
     assert inspect.signature(servonode.Run.plot).parameters["against"].default == "t"
-
-
-def test_our_own_tracebacks_can_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SERVONODE_WHOLE_TRACEBACK", "1")
-    assert plain(columns_of_runs.default_every) is columns_of_runs.default_every

@@ -17,7 +17,8 @@ from servonode.version import VERSION
 
 ROOT = Path(__file__).parent.parent
 ENGINE = {"definitions", "mechanics", "plants", "controllers", "estimators"}
-EVERYBODYS = {"servonode.version", "servonode.errors", "servonode.tables"}  # which import nothing of the package
+# which import nothing of the package
+EVERYBODYS = {"servonode.version", "servonode.errors", "servonode.tables", "servonode.arrays"}
 RESOLVED = {*ENGINE, "bus", "plants/drivers", "closed_loop"}
 RUN = {*RESOLVED, "record", "nodes"}
 MAY_IMPORT = {  # of each room, beside itself and these

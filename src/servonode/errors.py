@@ -1,6 +1,5 @@
 """The base of all errors whose text is for a user. Imports nothing of the package, so that every room may have it."""
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
@@ -8,11 +7,9 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, ParamSpec, TypeVar, Union, get_args, get_origin
 
-WORDS = True  # lines of this module are not a user's, see mechanics/source_location.here
 P = ParamSpec("P")
 R = TypeVar("R")
 LONGEST = 80  # characters of a value that an error shows
-WHOLE = "SERVONODE_WHOLE_TRACEBACK"  # set: errors keep the tracebacks that `plain` leaves out, for our own debugging
 
 
 class ServonodeError(Exception):
@@ -81,8 +78,6 @@ def plain(function: Callable[P, R], name: str = "", kinds: bool = False) -> Call
     shown. A call with wrong arguments is a CallError, which names the nearest valid ones. kinds: what is not of the
     kind that its annotation states is refused before the function is entered; without, only once that has failed.
     """
-    if os.environ.get(WHOLE):
-        return function
     called = name or function.__name__
 
     @wraps(function)

@@ -13,16 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
+from servonode.arrays import Array
 from servonode.controllers import PROGRAMS, ProgramEntry, ServoLaw, StatedProgram, find_program, load_law
 from servonode.definitions.references import Option
 from servonode.mechanics.description import MachineDescription, Quantity, derivative_name
 from servonode.mechanics.machine import Machine, ParameterError
 from servonode.plants import PLANTS, MachineSource, packaged_machine
 
-Array = npt.NDArray[np.float64]
 Settings = dict[str, str | float | bool]
 SEED, STATES = 20242, 6
 POSITION, SPEED = 0.5, 1.0  # how far random states are from the default start: coordinates, velocities

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
+from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import read_launch
 from servonode.controllers.engine.layout import CROSSED
@@ -19,7 +19,6 @@ from servonode.nodes.plant_output import SafeAction
 from servonode.plants.limits import limited
 from tests.helpers.c_code import WARNINGS, c_text, compiler, pointer
 
-Array = npt.NDArray[np.float64]
 LIMITED = (
     "controller.delay=2", "plant.safety.limit=0.25", "plant.safety.rate_limit=4", "plant.safety.power_limit=0.15",
 )  # fmt: skip

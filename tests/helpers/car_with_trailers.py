@@ -4,12 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sympy import Add, cos, diff, sin, tan
 
+from servonode.arrays import Array
 from servonode.mechanics import Model, body, constraint, coordinate, input_, parameter, velocity
-
-Array = npt.NDArray[np.float64]
 
 
 def car_with_trailers(n: int, wrong: float = 0.0) -> Model:

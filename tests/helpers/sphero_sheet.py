@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
+from servonode.arrays import Array
+
 TARGET = {"x": "6*sin(0.05*t) - sin(0.3*t) + 2", "y": "5 + cos(0.3*t) - 6*cos(0.05*t)"}
 POINT = {"l": 0.1, "i": 0.004, "C3": 0.003}  # a pendulum with A < m l R
 E_Z = np.array([0.0, 0.0, 1.0])

@@ -6,11 +6,12 @@ from typing import Annotated, Any, Protocol
 import numpy as np
 import pytest
 
+from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import read_launch
 from servonode.controllers.engine.kernels import LawKernel, SignalsKernel
 from servonode.mechanics.kernels import MachineKernel, StepsKernel
-from servonode.mechanics.signatures import Argument, Array, Signature, Whole
+from servonode.mechanics.signatures import Argument, Signature, Whole
 
 INTERNAL = {"wrap", "sign", "rhs", "jump"}  # called by generated functions alone
 SYMBOLS = ("t", "late")

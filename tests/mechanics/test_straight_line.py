@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 import sympy
 from sympy import cos, sin
@@ -29,7 +28,6 @@ from tests.helpers import car_with_trailers as helper
 from tests.helpers.car_with_trailers import car_with_trailers, kane
 from tests.helpers.small_machines import bead, cart_pole
 
-Array = npt.NDArray[np.float64]
 x, y, z = sympy.symbols("x y z", real=True)
 
 

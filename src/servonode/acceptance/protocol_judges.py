@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import UNSET
 
+from servonode.arrays import Array
 from servonode.bus import State
 from servonode.mechanics.description import unpacked
 from servonode.mechanics.machine import Machine
-
-Array = npt.NDArray[np.float64]
 
 SPACING_S = 0.02  # time between compared states: much longer than a step, much shorter than a turn
 LEAST_PATH = 1e-3  # SI; shorter paths are not judged

@@ -3,13 +3,12 @@
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.static_checks import Examination
 from servonode.record.run import Run
 
-Array = npt.NDArray[np.float64]
 FAULTS = 12  # instants of the run, evenly spread, at which a fault is tried
 LONG, MOST_STEPS = 1.0, 5000  # s of the safe action that are looked at after each, and plant steps at most
 LOOKS = 50  # at the kinetic energy meanwhile

@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.errors import ServonodeError
 from servonode.mechanics import rows
 from servonode.record.run import Run
 
-Array = npt.NDArray[np.float64]
 RESIDUAL = "residual_"
 TIMES = ("t", "goal_t", "state_age")  # columns that say when, not what
 

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from servonode.analysis.compared import RESIDUAL, Compared, CompareError
+from servonode.arrays import Array
 from servonode.record.run import Run, json_number
 
-Array = npt.NDArray[np.float64]
 ROUNDING = 1e-9  # of a column to the largest of its unit, below which it holds only rounding errors
 
 

@@ -3,12 +3,11 @@
 from math import comb
 
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.closed_loop.controller_section import Control
 from servonode.mechanics.machine import Machine
 
-Array = npt.NDArray[np.float64]
 DIFFERENCE = 1e-6
 
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.mechanics.equilibrium import Slope, zero_near
 from servonode.simulation.continuous_loop import ContinuousLoop
 
-Array = npt.NDArray[np.float64]
 SMALLEST_PIVOT = 1e-6
 LONGEST_STEP = 0.5  # m, rad, m/s, rad/s: of Newton's method, so that it finds what is near
 MOST = 1e6  # growth beyond which nobody asks for more

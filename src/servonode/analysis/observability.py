@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.estimation import Estimation
 from servonode.closed_loop.static_checks import Examination, Level
@@ -20,7 +20,6 @@ from servonode.controllers import ServoLaw
 from servonode.estimators.kalman import ExtendedKalmanFilter
 from servonode.record.run import Run
 
-Array = npt.NDArray[np.float64]
 LOOKS = 500  # rows of the run at which readings are looked at
 UNSEEN = 1e-3  # of what is known at the start: readings that say less of a direction do not observe it
 PART = 0.05  # of a direction, from which on a state belongs to it

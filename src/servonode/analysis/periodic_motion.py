@@ -15,10 +15,10 @@ import numpy.typing as npt
 
 from servonode.analysis.internal_motion import LONGEST_STEP, MOST, InternalMotion, Linearised, size
 from servonode.analysis.perturbations import COPIES, Motion
+from servonode.arrays import Array
 from servonode.mechanics.equilibrium import states_beside
 from servonode.simulation.continuous_loop import ContinuousLoop
 
-Array = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.int64]
 ASIDE = 1e-5  # size of the perturbations whose differences are A(t) dx
 RTOL, ATOL = 1e-8, 1e-10

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.simulation.continuous_loop import ContinuousLoop
 
-Array = npt.NDArray[np.float64]
 SMALL = 1e-7  # size of the perturbations, relative to the states (to 1 for states below 1)
 COPIES, SEED = 4, 1
 FACTOR = 100.0  # least growth of a perturbation that is called growing

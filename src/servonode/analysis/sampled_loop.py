@@ -8,13 +8,12 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from servonode.analysis.internal_motion import Linearised
+from servonode.arrays import Array
 from servonode.closed_loop.static_checks import Examination
 from servonode.simulation.continuous_loop import SIDE, ContinuousLoop
 
-Array = npt.NDArray[np.float64]
 GROWS = 1e-4  # above 1 by which an eigenvalue of a period must be to count as growing
 
 

@@ -13,16 +13,15 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from servonode.analysis.internal_motion import NEUTRAL, InternalMotion, Linearised, growth_along
 from servonode.analysis.periodic_motion import Orbit, orbit_near, period_of
 from servonode.analysis.perturbations import Motion, follow, growth, largest_rise
 from servonode.analysis.remedies import remedies
+from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.simulation.continuous_loop import ContinuousLoop, passive_coordinates
 
-Array = npt.NDArray[np.float64]
 Judgement = Literal["bounded", "growing", "escaping", "leaves its domain"]
 LOOKS = 7  # times of the run at which equilibria are looked for and the motion is linearised
 ZERO = 1e-6  # a state below this is not printed

@@ -3,8 +3,8 @@
 import math
 
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.closed_loop.estimation import Estimation
 from servonode.closed_loop.launch_error import KeyRefused
 from servonode.closed_loop.launch_keys import Plant
@@ -13,7 +13,6 @@ from servonode.plants.drivers.estimated import EstimateTerms
 from servonode.plants.drivers.frozen_sensors import Foresight
 from servonode.plants.drivers.installed import find_driver
 
-Array = npt.NDArray[np.float64]
 SECTION, KEY = "plant.device", "sends"
 READINGS = "readings"
 TELLS = 4.0  # quanta, likewise

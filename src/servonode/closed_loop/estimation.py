@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
-import numpy.typing as npt
 from msgspec.structs import replace
 
+from servonode.arrays import Array
 from servonode.bus.messages import MAX_ITEMS
 from servonode.closed_loop.controller_section import Control
 from servonode.closed_loop.launch_error import KeyRefused, check_names, per_name, stated_in
@@ -24,7 +24,6 @@ from servonode.mechanics.observer import Observer, load_observer
 from servonode.plants import MachineSource
 from servonode.plants.sensors import SensorEffects, SensorSuite
 
-Array = npt.NDArray[np.float64]
 MOST_READINGS = MAX_ITEMS // 2 - 1  # of a sensor in a state message; rounded to steps, one more than expected may come
 LONGEST_PAST = 100_000  # plant steps that readings may be late by
 COUNTED = ("nis", "readings", "nees", "dimensions")

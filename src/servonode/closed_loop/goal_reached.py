@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 
-Array = npt.NDArray[np.float64]
 Columns = dict[str, Array]
 MISSED = 100.0  # times the residual that the zero-order hold explains: more than that at the end is a goal not reached
 BAND = 3.0  # standard deviations of noise, or of what an estimator knows of a residual, that it may be

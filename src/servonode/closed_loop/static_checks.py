@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.closed_loop.controller_section import Control
 from servonode.controllers import ServoLaw
 from servonode.controllers.engine import realize
@@ -13,7 +13,6 @@ from servonode.controllers.engine.layout import NOT_FINITE, SINGULAR
 from servonode.mechanics import discrete, stabilize
 from servonode.mechanics.stabilize import Gains
 
-Array = npt.NDArray[np.float64]
 Level = Literal["good", "warn", "refuse"]
 STATES, SPREAD = 40, 0.5  # random states that are surveyed, and how far from the initial state (m, rad, m/s, rad/s)
 

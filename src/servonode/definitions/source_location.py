@@ -64,10 +64,20 @@ def _cell(file: str) -> str:
 NOWHERE = Place("", 0)
 
 
+_DEFINING = {
+    "servonode.controllers.engine.program",
+    "servonode.errors",  # its wrapper
+    "servonode.mechanics.join",
+    "servonode.mechanics.model",
+    "servonode.mechanics.sensors",
+    "servonode.mechanics.symbols",
+}  # modules of the functions with which users define machines and programs
+
+
 def here() -> Place:
-    """The line that calls one of the defining functions, outside their own modules, which have a global WORDS."""
+    """The line that calls one of the defining functions, outside their own modules."""
     frame = sys._getframe(1)
-    while frame.f_back and ("WORDS" in frame.f_globals or _is_generated(frame.f_code)):
+    while frame.f_back and (frame.f_globals.get("__name__") in _DEFINING or _is_generated(frame.f_code)):
         frame = frame.f_back
     return Place(frame.f_code.co_filename, frame.f_lineno)
 

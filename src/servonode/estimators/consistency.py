@@ -6,9 +6,9 @@ over independent ones lies within known bands.
 """
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
+from servonode.arrays import Array
+
 LEAST = 1e-9  # of the correlations' eigenvalues: in directions below it nothing is uncertain
 
 

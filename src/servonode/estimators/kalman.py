@@ -19,13 +19,11 @@ has no part across it.
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.estimators.correction import correction_of
 from servonode.estimators.settings import EstimatorSettings
 from servonode.mechanics.observer import Observer
-
-Array = npt.NDArray[np.float64]
 
 
 class ExtendedKalmanFilter:

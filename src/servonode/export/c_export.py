@@ -3,9 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
+from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.launch_file import LaunchError
 from servonode.closed_loop.launch_keys import LaunchFile
@@ -13,8 +11,6 @@ from servonode.controllers import ServoLaw
 from servonode.controllers.engine.signals import Signals, load_signals
 from servonode.mechanics.machine import Machine
 from servonode.plants.limits import Limits, SoftStart
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

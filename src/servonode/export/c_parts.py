@@ -4,14 +4,11 @@ import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
+from servonode.arrays import Array
 from servonode.kernels.c99 import WIDTH, Translation, c_number, translate
 from servonode.kernels.ir import Module
 from servonode.mechanics.signatures import Argument, Signature
 
-Array = npt.NDArray[np.float64]
 NO_ARRAY = "0"  # the null pointer, for an array without elements
 _C_TYPES = {"f64": "double", "i64": "int", "bool": "int", "": "void"}
 

@@ -1,11 +1,10 @@
 """The initial condition of closed loops: the dependent coordinates by Newton's method, the independent ones kept."""
 
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.mechanics.machine import Machine
 
-Array = npt.NDArray[np.float64]
 ITERATIONS = 60
 CLOSED = 1e-12  # of what is held, in its unit and over its slopes
 _DIFFERENCE = 1e-7

@@ -25,10 +25,10 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.mechanics.integrate import INTEGRATORS, Tableau
 from servonode.mechanics.stabilize import Gains, UnstableGains, eigenvalues, is_stable
 
-Array = npt.NDArray[np.float64]
 REFUSE = 0.8  # of the limit: beyond it the model's errors decide about stability
 SHARE = 1 / 3  # of the limit: what `auto_rate` takes at most
 _WHOLE = 1e-9  # a delay nearer to a whole number than this is whole

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
+from servonode.arrays import Array
+
 Entries = list[int] | npt.NDArray[np.signedinteger[Any]]
 Slope = Callable[[], Array]
 Values = Callable[[Array], tuple[Array, Slope] | None]  # what is to vanish at x, and how it changes with the entries

@@ -5,13 +5,12 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import sympy
 
+from servonode.arrays import Array
 from servonode.mechanics.functions import choose
 from servonode.mechanics.straight_line import ordered
 
-Array = npt.NDArray[np.float64]
 Expr = Any
 Function = Callable[[Sequence[Array]], Any]  # of the arguments' values
 

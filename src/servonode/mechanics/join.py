@@ -13,7 +13,6 @@ from servonode.mechanics.description import Quantity
 from servonode.mechanics.model import Model
 from servonode.mechanics.symbols import Condition, Constraint, Coordinate, Named, Rate, before, condition
 
-WORDS = True  # lines of this module are not a user's, see source_location.here
 Expr = Any
 _SUMS = ("kinetic", "potential", "dissipation")
 _SEQUENCES = (

@@ -7,7 +7,8 @@ and warnings.
 
 from typing import Annotated, Protocol
 
-from servonode.mechanics.signatures import ANY, Array
+from servonode.arrays import Array
+from servonode.mechanics.signatures import ANY
 
 State = Annotated[Array, "n_x"]
 Inputs = Annotated[Array, "n_tau"]

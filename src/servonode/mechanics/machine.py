@@ -68,8 +68,7 @@ class Machine(Tabular):
         self.parameters = self._checked(parameters)
         self.c = np.zeros(kernel.n_constants)
         kernel.constants(np.array(list(self.parameters.values())), self.c)
-        outputs = _OUTPUTS.arrays(self.sizes, "S", "y", "out")
-        self._S, self._y, self._out = outputs.values()
+        self._S, self._y = _OUTPUTS.arrays(self.sizes, "S", "y").values()
 
     def table(self) -> tuple[str, list[Row]]:
         """States, inputs, parameters with their values, contact forces, outputs, each with its unit."""
@@ -237,9 +236,10 @@ class Machine(Tabular):
             raise ValueError(f"{text}; use its derivatives, or give bodies, losses and inputs in rates")
 
     def monitor(self, t: float, x: Array, u: Array) -> Array:
-        """Outputs, then the margins of the warnings. One array, reused."""
-        self.kernel.outputs(t, x, u, self.c, self._S, self._y, self._out)
-        return self._out
+        """Outputs, then the margins of the warnings: a new array."""
+        out = np.zeros(len(self.description.outputs) + len(self.description.warnings))
+        self.kernel.outputs(t, x, u, self.c, self._S, self._y, out)
+        return out
 
     def outputs(self, t: float, x: Array, u: Array) -> dict[str, float]:
         """Contact forces and other monitored values by name."""

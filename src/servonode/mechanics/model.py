@@ -38,7 +38,6 @@ from servonode.mechanics.symbols import (
 )
 from servonode.tables import Row, Tabular, named, several
 
-WORDS = True  # lines of this module are not a user's, see source_location.here
 _ENERGIES = ("kinetic", "potential", "dissipation")
 _SWITCHING = ("potential", "dissipation", "output", "first_order")  # may contain Piecewise
 _COUPLING = {*_ENERGIES, "bodies", "parameters", "coordinates", "independent", "kinematics", "velocities", "inputs"}

@@ -5,8 +5,8 @@ Sizes beside those of the machine: n_z sensors; n_own constants of the observer'
 
 from typing import Annotated, Protocol
 
+from servonode.arrays import Array
 from servonode.mechanics.kernels import Constants, Inputs, Parameters, State
-from servonode.mechanics.signatures import Array
 
 Readings = Annotated[Array, "n_z"]
 Square = Annotated[Array, "n_state", "n_state"]

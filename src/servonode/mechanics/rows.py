@@ -2,9 +2,10 @@
 
 import numpy as np
 
+from servonode.arrays import Array
 from servonode.mechanics.kernels import MachineKernel
 from servonode.mechanics.machine import Machine
-from servonode.mechanics.signatures import Array, Signature
+from servonode.mechanics.signatures import Signature
 
 _MONITORED = Signature.of(MachineKernel, "monitored")
 

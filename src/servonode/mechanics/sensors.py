@@ -11,7 +11,6 @@ from servonode.errors import ModelError, checked
 from servonode.mechanics.description import Quantity, SensorDescription
 from servonode.mechanics.symbols import check_name, refuse_uncompilable
 
-WORDS = True  # lines of this module are not a user's, see source_location.here
 Expr = Any
 
 

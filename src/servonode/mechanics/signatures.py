@@ -14,7 +14,8 @@ from typing import Annotated, Any, get_args, get_origin
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
+from servonode.arrays import Array
+
 Whole = npt.NDArray[np.int64]
 _SCALARS = {float: "f64", int: "i64", bool: "bool", None: ""}
 _ENTRIES = {Array: "f64", Whole: "i64"}

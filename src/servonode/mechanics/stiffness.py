@@ -5,13 +5,12 @@ from dataclasses import dataclass
 from math import ceil, gcd
 
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.mechanics.integrate import INTEGRATORS, Tableau
 from servonode.mechanics.machine import Machine
 from servonode.mechanics.radau import DIFFERENCE
 
-Array = npt.NDArray[np.float64]
 _BISECTIONS = 40
 _MOST = 4.0  # |z| beyond which no method of ours is stable
 _GROWN = 1e-9  # of a factor: less is rounding

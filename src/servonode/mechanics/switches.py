@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import sympy
 
+from servonode.arrays import Array
 from servonode.definitions.source_location import Place
 from servonode.errors import ModelError
 from servonode.mechanics.evaluate import at_states
@@ -14,7 +14,6 @@ from servonode.mechanics.functions import choose
 from servonode.mechanics.straight_line import definitions_of, ordered, written_out
 from servonode.mechanics.symbols import Parameter
 
-Array = npt.NDArray[np.float64]
 Expr = Any
 SMOOTH = "let both sides agree there, or take a smooth form such as tanh(v/v_s) for sign(v)"
 PIECEWISE = (sympy.Piecewise, sympy.Heaviside)

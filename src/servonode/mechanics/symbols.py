@@ -20,7 +20,6 @@ from servonode.mechanics.differentiate import diff
 from servonode.mechanics.functions import COMPILED, TO_STATE, choose
 from servonode.mechanics.stated import Stated
 
-WORDS = True  # lines of this module are not a user's, see source_location.here
 ARTICLE = re.compile(r"(the|a|an|its)\b")  # with which a description may begin
 LONGEST_SIDE = 120  # characters of an expression that an error shows
 time = sympy.Symbol("t", real=True)

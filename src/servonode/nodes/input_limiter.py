@@ -4,14 +4,10 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-import numpy as np
-import numpy.typing as npt
-
+from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.plants.limits import Limits, limited
 from servonode.plants.plant import Plant
-
-Array = npt.NDArray[np.float64]
 
 
 class InputLimiter:

@@ -4,16 +4,14 @@ from collections import deque
 from typing import cast
 
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.bus.durations import Durations
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.answers import AskedState
 from servonode.nodes.input_limiter import InputLimiter
 from servonode.nodes.node import Clock
 from servonode.plants.plant import FollowingPlant, Plant
-
-Array = npt.NDArray[np.float64]
 
 
 class SafeAction:

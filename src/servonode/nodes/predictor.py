@@ -3,12 +3,11 @@
 from collections import deque
 
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.bus import State
 from servonode.closed_loop.closed_loop import ClosedLoop
 
-Array = npt.NDArray[np.float64]
 LONGEST = 64  # largest latency of a link, with the age of a state, that is compensated [control periods]
 
 

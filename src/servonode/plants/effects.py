@@ -4,9 +4,9 @@ from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
+from servonode.arrays import Array
+
 EXACT = 2.0**53  # whole numbers up to here are exact
 
 

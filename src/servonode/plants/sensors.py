@@ -6,12 +6,11 @@ from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.mechanics.description import SensorDescription
 from servonode.mechanics.observer import Observer
 
-Array = npt.NDArray[np.float64]
 Readings = dict[str, list[float]]
 
 

@@ -3,15 +3,14 @@
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.bus import Message, Publisher
 from servonode.bus.codec import encode_frames
 from servonode.errors import ServonodeError
 from servonode.record.shared_memory import Ring
 from servonode.record.spool import message_entry
 
-Array = npt.NDArray[np.float64]
 LARGEST_RECORD = 2_000_000_000  # bytes
 
 

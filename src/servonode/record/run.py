@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.closed_loop import run_warnings
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.goal_reached import limited_share
@@ -20,7 +21,6 @@ from servonode.record.files import replaced_file
 from servonode.record.run_estimate import RunEstimate
 from servonode.tables import Row, Tabular, several, valued
 
-Array = npt.NDArray[np.float64]
 Steps = npt.NDArray[np.int64]
 ROWS = 20_000  # rows a run keeps unless asked for more
 MOST_TOLD = 5  # warnings in a run's short table

@@ -3,12 +3,11 @@
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.estimation import COUNTED
 
-Array = npt.NDArray[np.float64]
 Columns = dict[str, Array]
 
 

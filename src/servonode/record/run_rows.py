@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.bus.topology import CONTROLLER, PLANT
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.mechanics import rows
@@ -18,8 +18,6 @@ from servonode.mechanics.machine import Machine
 from servonode.plants.record_layout import PlantRecordLayout
 from servonode.record.run import Run, Steps
 from servonode.record.run_estimate import estimate_of
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.errors import ServonodeError
 from servonode.mechanics.machine import Machine
 
-Array = npt.NDArray[np.float64]
 Event = Callable[[float, Array], float]  # zero where it happens
 CLOSE = 1e-9  # share of a plant step: jumps that follow each other so closely accumulate at one time
 MOST = 5  # of these in a row

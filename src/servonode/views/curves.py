@@ -7,10 +7,10 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.views import limits
 from servonode.views.decimation import Decimation
 
-Array = npt.NDArray[np.float64]
 THICK = 1.2  # pt; of a curve
 FINE = 1 / 60  # in; of time in which nothing can be told apart, as wide as a curve
 OFTEN, LEVELS = 120, 100  # turns from which a curve is a band; heights on an axis that can be told apart

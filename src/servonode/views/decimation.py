@@ -5,7 +5,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
+from servonode.arrays import Array
+
 FLAT = 1.0  # of what lies within one piece to the height of a pixel, below which one point stands for it
 
 

@@ -1,11 +1,10 @@
 """What a picture shows of an estimate: its errors, what it expects of them, and its squared errors as running means."""
 
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.record.run import Run
 
-Array = npt.NDArray[np.float64]
 WINDOW = 1 / 40  # of a run, over which squared errors are averaged
 
 

@@ -6,9 +6,9 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
+from servonode.arrays import Array
+
 ROUNDING = 1e-12  # of a quantity to the largest of its unit, below which it is rounding errors
 NATURAL = {"1": 1.0, "rad": 1.0}  # the least that this largest one counts for
 SMALLEST = 1e-3  # the same in any other unit

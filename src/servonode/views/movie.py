@@ -18,11 +18,11 @@ import click
 import numpy as np
 import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.errors import ServonodeError
 from servonode.record.run import Run
 
-Array = npt.NDArray[np.float64]
 ENDINGS = (".mp4", ".gif")
 FPS = 30.0
 LONGEST, MEANT = 25.0, 20.0  # s of a movie at the launch file's own speed; of one whose speed is chosen here

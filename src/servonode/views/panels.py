@@ -6,8 +6,8 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.mechanics.description import MachineDescription, Quantity
 from servonode.record.run import Run
 from servonode.views import limits
@@ -16,7 +16,6 @@ from servonode.views.estimates import estimate_columns, window_s
 from servonode.views.palette import PALETTE as PALETTE
 from servonode.views.symbols import mathtext, plain, titles, unit_text
 
-Array = npt.NDArray[np.float64]
 LEAST = 1e-9  # of what is smallest on a logarithmic axis to what is largest
 DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", *((0, (n, 1, 1, 1)) for n in range(2, 40)))
 

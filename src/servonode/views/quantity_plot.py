@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from typing import Self
 
 import matplotlib as mpl
-import numpy as np
-import numpy.typing as npt
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from servonode.arrays import Array
 from servonode.errors import StatementError, did_you_mean
 from servonode.mechanics.description import Quantity
 from servonode.record.run import Run
@@ -18,7 +17,6 @@ from servonode.views.symbols import mathtext, titles
 from servonode.views.symbols import plain as characters
 from servonode.views.titles import Head
 
-Array = npt.NDArray[np.float64]
 PANEL = (7.0, 2.1)  # in; of each axis
 ACROSS = PANEL[0] - 0.9  # in; of such an axis beside its ticks
 

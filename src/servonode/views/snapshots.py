@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.plants.view import View
 from servonode.views.scene import NEARLY, STRAIGHT, Scene
 
-Array = npt.NDArray[np.float64]
 SIDE_BY_SIDE, MOSTLY = (7, 6, 8), 0.75  # snapshots of strips: the first number of which this part is apart in a plane
 MOST, FEWEST = 9, 4  # of a plane without strips
 PIECES, ROWS = 24, 5  # of the time, in which a machine moves or not; rows of each that are looked at

@@ -3,13 +3,11 @@
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.errors import ModelError
 from servonode.plants.view import View, Wanted
-
-Array = npt.NDArray[np.float64]
 
 
 def wanted_paths(closed_loop: ClosedLoop, view: View, low: Array, high: Array) -> dict[str, Array]:

@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from servonode.analysis.compared import Compared
+from servonode.arrays import Array
 from servonode.closed_loop.launch_text import launch_text
 from servonode.record.run import Run
 from servonode.version import VERSION
@@ -20,7 +20,6 @@ from servonode.web.panel_layouts import run_panel
 from servonode.web.recorded_scene import Motion, paths, recorded_views
 from servonode.web.report_tables import tables
 
-Array = npt.NDArray[np.float64]
 HINT = "Drag over a curve to zoom in, double-click to see all of it, click to show that time."
 PIECES = 1500  # of the time; of each the lowest and the highest value are drawn
 

@@ -3,14 +3,11 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
+from servonode.arrays import Array
 from servonode.views.limits import FLAT, floor_of, log_limits, round_limits
 from servonode.views.panels import Panel, PanelSpec
 from servonode.views.symbols import plain
 
-Array = npt.NDArray[np.float64]
 EXPECTED: dict[str, Any] = {"dash": [4, 2], "width": 0.8}  # as in the report picture
 
 

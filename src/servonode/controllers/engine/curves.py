@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.definitions import cache
 
-Array = npt.NDArray[np.float64]
 LEAST_DEGREE, MOST_DEGREE = 3, 17  # a rest of MOST_DERIVATIVES takes the latter
 
 

@@ -4,15 +4,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import sympy
 
+from servonode.arrays import Array
 from servonode.mechanics.equations import Equations
 from servonode.mechanics.evaluate import at_states
 from servonode.mechanics.straight_line import symbols_of
 from servonode.mechanics.symbols import Parameter
 
-Array = npt.NDArray[np.float64]
 Expr = Any
 POINTS, CLEAR = 6, 1e-6  # a share of the largest singular value that no rounding makes
 

@@ -8,9 +8,9 @@ and these should vanish.
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
+from servonode.arrays import Array
+
 ITERATIONS, HALVINGS, DIFFERENCE, SOLVED = 30, 40, 1e-6, 1e-12
 GAINED = 1e-9  # share of the derivatives' norm; an iteration that gains less ends it: the rest is noise of differences
 UNDETERMINED = 1e-9  # share of the largest singular value below which a direction stays as it is

@@ -26,7 +26,6 @@ from servonode.mechanics.symbols import (
 )
 from servonode.tables import Row, Tabular, named, several
 
-WORDS = True  # lines of this module are not a user's, see source_location.here
 Expr = Any
 late = sympy.Symbol("late", real=True)  # mean age of the held input [s], for requirements and warnings
 

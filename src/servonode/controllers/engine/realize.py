@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 from numpy.random import Generator
 
+from servonode.arrays import Array
 from servonode.controllers.engine.law import ServoLaw
 from servonode.mechanics.description import Completion, MachineDescription, Quantity
 from servonode.mechanics.machine import Machine, ParameterError
 
-Array = npt.NDArray[np.float64]
 Case = Literal["determined", "completed", "incomplete", "overdetermined", "singular"]
 SINGULAR = 1e8  # condition from which on rank is lost and the law gives up (CONDITION_LIMIT of law_source)
 REACHED = 1e-10  # a row of W below this share of |J_i| |R| is not moved by the inputs

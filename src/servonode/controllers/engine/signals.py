@@ -10,8 +10,8 @@ from itertools import islice
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.controllers.engine.curves import KERNEL, Curve
 from servonode.controllers.engine.kernels import CurvesKernel, SignalsKernel
 from servonode.definitions import cache
@@ -20,7 +20,6 @@ from servonode.mechanics.description import derivative_name, derivatives
 from servonode.mechanics.expression import ExpressionError, parse
 from servonode.mechanics.signatures import Signature, sizes_text
 
-Array = npt.NDArray[np.float64]
 Stated = str | float | Curve  # an expression of t, a number, or a curve
 MOST_PARTS = 4000  # operations and operands of an expression or a derivative, which take some seconds to compile
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.controllers.inversion.collocation import NotSolved, Rates, collocate
 from servonode.controllers.inversion.ends import End, NoInversion, end_at, equilibrium, passive_entries
 from servonode.controllers.inversion.rates import ClosedRates
 
-Array = npt.NDArray[np.float64]
 INSIDE = np.array([0.0, 0.25, 0.5, 0.75])  # places of an interval at which the solution is told
 FITTED = (1 - np.cos(np.pi * (np.arange(5) + 0.5) / 5)) / 2  # and at which its inputs are, for a polynomial
 ALIKE = 0.05  # relative distance of rates that may be equal ones: differences part these

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
+from servonode.arrays import Array
+
 Rates = Callable[[Array, Array], Array]  # times (m,), states (m, n) -> F (m, n)
 End = tuple[Array, Array]  # rows (k, n), and the state (n,) at which they vanish
 STAGES = 4

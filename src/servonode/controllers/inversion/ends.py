@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.controllers.inversion.rates import ClosedRates
 from servonode.errors import StatementError
 from servonode.mechanics.equilibrium import passive, zero_near
 
-Array = npt.NDArray[np.float64]
 HYPERBOLIC = 1e-6  # least |real part| of an eigenvalue, relative to the largest eigenvalue (to 1 1/s at least)
 
 

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.controllers.inversion.ends import NoInversion, complex_text
 from servonode.mechanics.machine import Machine
 
-Array = npt.NDArray[np.float64]
 AN_ERROR = 0.1  # share of a state's motion
 SMALL = 1e-6  # a motion below this has no size of its own: 1 stands for it (m, rad, m/s, rad/s, N, N m)
 

@@ -3,12 +3,11 @@
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.controllers.engine.law import ServoLaw
 from servonode.controllers.engine.signals import Signals
 
-Array = npt.NDArray[np.float64]
 RESTS = 1e-12  # derivatives below this are rounding
 SEEN = 0.01  # share of its largest deviation or derivative at which something is said to move
 

@@ -4,13 +4,11 @@ from collections.abc import Callable
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.controllers.inversion.bounded import Bounded
 from servonode.controllers.inversion.feedforward import Pieces, pieces_source
 from servonode.definitions import cache
-
-Array = npt.NDArray[np.float64]
 
 
 class Solution(msgspec.Struct, frozen=True):

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.plants.ball.angles import attitude, columns
 from servonode.plants.prepare import Preparation, Prepared, Unprepared, Wanted
 
-Array = npt.NDArray[np.float64]
 START = ("omega", "q", "off_constraint")  # beside the states, of which the scheme "quaternion" has the first two
 ANGLES = ("alpha", "beta", "gamma")
 K_NAMES = ("k1", "k2", "k3", "k4")

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from servonode.arrays import Array
 from servonode.mechanics.machine import Machine
 from servonode.plants.drivers.packets import readings_schema_of, schema_of
-from servonode.plants.drivers.safe_map import Array
 
 
 def firmware_header(machine: Machine, start: Array, step_ns: int, step_function: str, more: Sequence[str] = ()) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from servonode.arrays import Array
 from servonode.bus import Applied, Lifecycle, Message, Setup, State, Status
 from servonode.bus.interfaces import BOUND
 from servonode.mechanics.description import MachineDescription, packed, unpacked
@@ -17,7 +18,7 @@ from servonode.plants.drivers import packets
 from servonode.plants.drivers.applied_inputs import AppliedNearGoal, AppliedSafeAction
 from servonode.plants.drivers.driver import Clock, LawTerms
 from servonode.plants.drivers.link_watch import CLIPPED, LAW
-from servonode.plants.drivers.safe_map import Array, sent_safe_map
+from servonode.plants.drivers.safe_map import sent_safe_map
 from servonode.plants.drivers.transport import Transport
 
 NODE = "firmware"

@@ -1,11 +1,9 @@
 """A machine's safe action as a feedback of its state, u = S x + s0, which a microcontroller can evaluate."""
 
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.mechanics.machine import Machine
-
-Array = npt.NDArray[np.float64]
 
 SAMPLES = 3  # states at which the action is evaluated, for each number of a row
 SPREAD = 0.3  # standard deviation of these states about the initial state [SI]

@@ -9,12 +9,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.errors import ServonodeError
 from servonode.mechanics.expression import Apply, Expression, ExpressionError, Node, Number, Symbol, parse
 
-Array = npt.NDArray[np.float64]
 Real = Any  # a float or an array of floats
 
 SCAN = np.sinh(np.linspace(-9.0, 9.0, 20001))  # heights at which a profile point is looked for, dense around 0 [m]

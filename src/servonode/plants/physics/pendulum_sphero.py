@@ -6,11 +6,10 @@ the opposite one on the shell, both along an axis of a site that stands still.
 """
 
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.plants.physical_model import Floor, Joints, PhysicalModel, Values
 
-Array = npt.NDArray[np.float64]
 AXES = "xyz"
 
 

@@ -1,0 +1,6 @@
+"""The type of arrays of floating-point numbers. Imports nothing of the package, so that every room may have it."""
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
