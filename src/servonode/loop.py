@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from servonode.arguments import check_choice, check_every, check_mapping, check_tolerances, number, time_of
+from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop, varied
 from servonode.closed_loop.controller_section import Control
 from servonode.controllers import derive_program
@@ -24,7 +24,6 @@ from servonode.tables import Row, Tabular
 if TYPE_CHECKING:
     from servonode.analysis.check import Report
 
-Array = npt.NDArray[np.float64]
 Values = Mapping[str, float]
 
 

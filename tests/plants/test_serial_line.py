@@ -51,7 +51,7 @@ class Board:
         self.now_ns += round(frames * FRAME_NS)
         self.transport.receive(1)
 
-    def heard(self, count: int) -> list[bytes]:
+    def received(self, count: int) -> list[bytes]:
         """So many packets that were written; more are not there."""
         data, end = b"", time.monotonic() + WAIT_S
         while data.count(b"\0") < count and time.monotonic() < end:
@@ -76,11 +76,11 @@ def board(monkeypatch: pytest.MonkeyPatch) -> Iterator[Board]:
 
 def test_newest_inputs_wait_and_older_ones_are_counted(board: Board) -> None:
     board.send(*map(packet, range(100)))
-    assert board.heard(1) == [packet(0)]
+    assert board.received(1) == [packet(0)]
     board.wait(0.9)  # the line is still busy
     board.send(packet(100))
     board.wait(0.2)
-    assert board.heard(1) == [packet(100)]
+    assert board.received(1) == [packet(100)]
     assert board.transport.counts["unsent"] == 99
     assert board.transport.due() is None
 
@@ -89,19 +89,19 @@ def test_setup_and_end_of_a_run_go_before_inputs_and_are_not_replaced(board: Boa
     board.send(packet(0), packet(1), SETUP, packet(3), packet(4))
     board.wait(1.1)
     board.wait(1.1)
-    assert board.heard(3) == [packet(0), SETUP, packet(4)]
+    assert board.received(3) == [packet(0), SETUP, packet(4)]
     board.wait(1.1)
     board.send(packet(5), packet(6), FINAL, FINAL)  # twice, for one may be lost
     board.wait(1.1)
     board.wait(1.1)
-    assert board.heard(3) == [packet(5), FINAL, FINAL]
+    assert board.received(3) == [packet(5), FINAL, FINAL]
 
 
 def test_traffic_is_that_of_the_baud_rate_however_much_is_sent(board: Board) -> None:
     for seq in range(1000):  # ten in the time of one
         board.send(packet(seq))
         board.wait(0.1)
-    assert len(board.heard(101)) == 101  # the first one at once
+    assert len(board.received(101)) == 101  # the first one at once
 
 
 def test_nothing_is_added_while_the_system_still_holds_a_packet(board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,4 +112,4 @@ def test_nothing_is_added_while_the_system_still_holds_a_packet(board: Board, mo
         board.wait(2.0)
     held[0] = 0
     board.wait(2.0)
-    assert board.heard(1) == [packet(4)]
+    assert board.received(1) == [packet(4)]

@@ -3,15 +3,13 @@
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from servonode.acceptance.protocol_check import TINY
 from servonode.acceptance.protocol_host import Host
 from servonode.acceptance.protocol_judges import acts_itself
+from servonode.arrays import Array
 from servonode.bus import State
 from servonode.mechanics.description import unpacked
-
-Array = npt.NDArray[np.float64]
 
 MOST = 4 * TINY  # the limit of each input in all runs of the acceptance
 CONSTANT = 1.5 * TINY  # of the first input: what acts at rest is neither zero nor the input that was sent

@@ -8,17 +8,15 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from servonode.acceptance.protocol_judges import Sample, misshapen
 from servonode.acceptance.protocol_wires import Misfit, Wire
+from servonode.arrays import Array
 from servonode.bus import Applied, Message, Setup, State, Status
 from servonode.bus.messages import EXACT
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.plants.drivers.driver import Clock, DriverContext, finite_limits
 from servonode.plants.drivers.handshake import NODE, RESEND_NS, setup_terms
-
-Array = npt.NDArray[np.float64]
 
 NUDGE = 0.1  # SI; the velocity at which a simulation starts, so that its signs can be seen
 PERIOD_S = 0.01  # where there is no controller

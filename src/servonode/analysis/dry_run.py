@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from servonode.analysis.aftermath import after_fault
 from servonode.analysis.arrival import judge_arrival, judge_limits, missed_residuals
@@ -18,6 +17,7 @@ from servonode.analysis.periodic_motion import Orbit
 from servonode.analysis.remedies import working_rate
 from servonode.analysis.sampled_loop import judge_sampling
 from servonode.analysis.zero_dynamics import judge
+from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.controller_section import Control
 from servonode.closed_loop.static_checks import Examination, Level
@@ -30,7 +30,6 @@ from servonode.simulation.continuous_loop import ContinuousLoop
 from servonode.simulation.event_integration import SimulationError
 from servonode.simulation.simulate import can_fuse, simulate_fused
 
-Array = npt.NDArray[np.float64]
 GROWTH = 3.0  # perturbations that grow more than this are warned of
 FEW_ROWS = 10  # of a run whose eigenvalues are looked at
 NO_ENERGY = 1e-12  # J, below which the balance is rounding

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from servonode.analysis.internal_motion import NEUTRAL, Linearised
+from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.gains import MATRICES, PERTURBATION
 from servonode.closed_loop.launch_file import LaunchError
@@ -15,7 +15,6 @@ from servonode.record.run import Run, default_every
 from servonode.simulation.continuous_loop import SIDE, ContinuousLoop
 from servonode.simulation.simulate import simulate_fused
 
-Array = npt.NDArray[np.float64]
 REACHED = 1e-6  # least singular value of (mu 1 - A, B), relative to its largest, of a mode that the inputs reach
 AT_REST = 1e-3  # m/s or rad/s
 SLOWER = (1.0, 0.3, 0.1, 0.03)  # shares of the rate of "auto" that are tried, the fastest first

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.bus.loopback import check_telemetry
 from servonode.closed_loop.connection import Connection, connection_of
 from servonode.closed_loop.controller_section import (
@@ -63,8 +63,6 @@ from servonode.tables import Row, Tabular, named, several, valued
 
 if TYPE_CHECKING:
     from servonode.plants.drivers.line_traffic import Traffic
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,13 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 from msgspec.structs import asdict, fields
 
+from servonode.arrays import Array
 from servonode.bus.run_folder import BusError
 from servonode.closed_loop.launch_error import KeyRefused, stated_in, worded
 from servonode.closed_loop.launch_keys import LaunchFile, Plant, Run, Times
 from servonode.mechanics.machine import Machine
 from servonode.plants.drivers import DRIVERS
-from servonode.plants.drivers.driver import Array, Driver, Stated, own_settings
+from servonode.plants.drivers.driver import Driver, Stated, own_settings
 from servonode.plants.drivers.installed import find_driver, origins
 
 if TYPE_CHECKING:

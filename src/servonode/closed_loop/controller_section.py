@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.closed_loop.gains import resolve_gains, wants_integral
 from servonode.closed_loop.goals import Target, stated_goals
 from servonode.closed_loop.launch_error import KeyRefused, ProgramUnfit, check_names, stated_in
@@ -35,7 +35,6 @@ from servonode.mechanics.machine import Machine
 from servonode.mechanics.stabilize import Gains
 from servonode.plants import PLANTS, MachineSource
 
-Array = npt.NDArray[np.float64]
 SETTINGS = "controller.settings"
 MOST_RESIDUALS = 50
 LONGEST_DELAY = 100  # control periods; its limits take some seconds to find

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.closed_loop.controller_section import Control
 from servonode.closed_loop.goals import Target
 from servonode.closed_loop.launch_error import KeyRefused, ProgramUnfit, check_names, stated_in
@@ -37,7 +37,6 @@ from servonode.definitions import cache
 from servonode.mechanics.stabilize import Gains
 from servonode.version import page
 
-Array = npt.NDArray[np.float64]
 SECTION = "controller.inversion"
 _SOLVING = ("bounded", "feedback", "feedforward", "goal", "rates", "solution", "tracking")  # modules
 BEYOND = 8  # control instants after the run for which the feedback is computed

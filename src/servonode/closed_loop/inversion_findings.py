@@ -3,14 +3,13 @@
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.closed_loop.controller_section import Control
 from servonode.closed_loop.static_checks import Examination
 from servonode.controllers.inversion.ends import complex_text
 from servonode.controllers.inversion.summary import Inverted, Summary
 
-Array = npt.NDArray[np.float64]
 FAR = 1e-3  # a start whose largest deviation from the solution is above this is told (m, rad, m/s, rad/s)
 MISSED = 1e-6  # a residual on the solution above this is told
 

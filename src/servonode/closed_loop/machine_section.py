@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.closed_loop.launch_error import KeyRefused, check_names, stated_in
 from servonode.closed_loop.launch_keys import AUTO, Controller, Plant
 from servonode.controllers.engine.signals import load_signals
@@ -17,7 +17,6 @@ from servonode.mechanics.expression import parse
 from servonode.mechanics.machine import Machine
 from servonode.plants import MachineSource, find_machine
 
-Array = npt.NDArray[np.float64]
 TRIES = 8  # speeds at which the safe action is tried
 INSTANTS = 1000  # at which functions of time are held against a parameter's bounds
 ROUNDED = 1e-3  # m or rad by which a state of rounded numbers may miss a holonomic constraint

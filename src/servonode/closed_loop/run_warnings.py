@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.closed_loop import goal_reached
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.goal_reached import ROUNDING, Columns, Explained, Late
 from servonode.mechanics.description import MachineDescription
 from servonode.mechanics.fault_time import located
 
-Array = npt.NDArray[np.float64]
 Steps = npt.NDArray[np.int64]
 SIDE = 1e-6  # of a state, to both sides, for a difference
 

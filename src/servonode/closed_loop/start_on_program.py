@@ -5,14 +5,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.closed_loop.launch_error import KeyRefused, ProgramUnfit, stated_in
 from servonode.closed_loop.machine_section import initial_states
 from servonode.controllers import ServoLaw
 from servonode.errors import StatementError
 
-Array = npt.NDArray[np.float64]
 ITERATIONS, TOLERANCE, DIFFERENCE, TRIES = 50, 1e-13, 1e-6, 5
 
 

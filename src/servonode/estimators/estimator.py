@@ -12,13 +12,12 @@ from math import isnan
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.estimators.kalman import ExtendedKalmanFilter
 from servonode.estimators.rejections import Rejections, Streak
 from servonode.estimators.settings import EstimatorSettings
 
-Array = npt.NDArray[np.float64]
 LARGEST = float(np.finfo(float).max)  # a message carries finite numbers alone
 
 

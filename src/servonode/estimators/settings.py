@@ -4,11 +4,9 @@ from dataclasses import dataclass
 from math import isfinite
 
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.mechanics.description import SensorDescription
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,9 @@
 """When a machine's fault condition was first violated, to within rounding of the plant's own motion."""
 
-import numpy.typing as npt
-from numpy import float64
-
+from servonode.arrays import Array
 from servonode.mechanics.description import Requirement
 from servonode.mechanics.machine import Machine
 
-Array = npt.NDArray[float64]
 HALVINGS = 60  # of a step: beyond the last bit of its fraction
 
 

@@ -6,8 +6,8 @@ from typing import Any, cast
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.definitions import cache
 from servonode.errors import StatementError
 from servonode.mechanics.derivation import derivation
@@ -17,7 +17,6 @@ from servonode.mechanics.kernels import Advance, MachineKernel, Step, StepsKerne
 from servonode.mechanics.signatures import Signature
 from servonode.tables import Row, Tabular, named, several, valued
 
-Array = npt.NDArray[np.float64]
 FEW = 16  # numbers of an array that are written out
 _OUTPUTS, _MATRICES = (Signature.of(MachineKernel, name) for name in ("outputs", "matrices"))
 

@@ -26,9 +26,9 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.errors import ServonodeError
 
-Array = npt.NDArray[np.float64]
 Matrix = npt.ArrayLike
 _ROUNDING = 1e-11  # of the fastest eigenvalue: a real part nearer to 0 cannot be told from 0
 

@@ -3,16 +3,14 @@
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.bus import State
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.controllers import ServoLaw
 from servonode.controllers.engine.layout import Answer
 from servonode.nodes.predictor import Predictor, link_periods
 from servonode.nodes.received_goals import ReceivedGoals
-
-Array = npt.NDArray[np.float64]
 
 
 class GoalVector:

@@ -1,9 +1,10 @@
 """The plant behind the plant node, as the launch file's driver opens it."""
 
+from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.mechanics.machine import Machine
 from servonode.nodes.node import Clock
-from servonode.plants.drivers.driver import Array, DriverContext, finite_limits
+from servonode.plants.drivers.driver import DriverContext, finite_limits
 from servonode.plants.plant import Plant
 from servonode.plants.simulated import SimulatedPlant
 

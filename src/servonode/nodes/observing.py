@@ -3,17 +3,14 @@
 from collections import Counter
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import UNSET
 
+from servonode.arrays import Array
 from servonode.bus import Estimate, State
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.estimators.consistency import consistency
 from servonode.mechanics.description import packed, unpacked
 from servonode.nodes.node import Outbox
-
-Array = npt.NDArray[np.float64]
-
 
 NOT_FINITE = (
     "the estimate is no longer finite: the filter has diverged; give sensors that observe what drifts, an "

@@ -8,9 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, cast
 
-import numpy as np
-import numpy.typing as npt
-
+from servonode.arrays import Array
 from servonode.bus import BusFace, Command, Lifecycle, Wanted
 from servonode.bus.topology import NODES, PLANT
 from servonode.closed_loop.closed_loop import ClosedLoop
@@ -28,7 +26,6 @@ from servonode.nodes.state_publisher import StatePublisher
 from servonode.plants.plant import Plant
 from servonode.record.shared_memory import Ring
 
-Array = npt.NDArray[np.float64]
 REQUESTS_NS = 1_000_000  # how often a plant that never sleeps polls requests
 CHUNK = 100_000  # steps after which a plant that integrates for long polls requests and publishes its status
 

@@ -1,15 +1,14 @@
 """Checks of a plant's state: its faults, and the energy balance of a simulation."""
 
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.mechanics.fault_time import located
 from servonode.mechanics.machine import Machine
 from servonode.mechanics.stiffness import stiffness
 from servonode.plants.plant import Plant
 
-Array = npt.NDArray[np.float64]
 LEAST_ENERGY = 1e-6  # J; smaller energies are rounding errors
 STRAY = 0.1  # largest error of the balance, as a share of the energy, of a motion that counts as valid
 

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import msgspec
-import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
+from servonode.arrays import Array
 
 
 @dataclass(frozen=True)

@@ -5,15 +5,13 @@ from collections.abc import Mapping
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.mechanics.machine import Machine
 from servonode.plants.effects import Actuator, ActuatorEffects, Sensor, SensorEffects
 from servonode.plants.plant import Info, Reading
 from servonode.plants.plausible import Plausible
 from servonode.plants.sensors import Readings, SensorSuite
-
-Array = npt.NDArray[np.float64]
 
 
 class Motion(Protocol):

@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.mechanics.equilibrium import passive
 from servonode.simulation.event_integration import SimulationError
 
-Array = npt.NDArray[np.float64]
 RTOL = ATOL = 1e-9
 MAX_STEPS = 100_000
 HUGE = 1e6  # a velocity beyond this (m/s, rad/s) runs away

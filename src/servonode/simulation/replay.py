@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.bus import Command, MemoryBus, Message, MessageError, State, Status, Switchboard, Target, decode
 from servonode.bus.topology import CONTROLLER, PLANT, TARGET
 from servonode.closed_loop.closed_loop import ClosedLoop
@@ -18,7 +18,6 @@ from servonode.nodes.received_goals import MOST_GOALS
 from servonode.record.bag import Bag
 from servonode.record.write import BagError, provenance
 
-Array = npt.NDArray[np.float64]
 COMMANDS, STATES, GOALS_SENT, STATUSES = "controller/command", "plant/state", "target/target", "controller/status"
 KEPT = 4096  # states kept for commands that are still to come
 _encode = msgspec.msgpack.Encoder().encode

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.launch_file import LaunchError
 from servonode.controllers.engine.layout import CROSSED
@@ -18,7 +19,6 @@ from servonode.simulation.event_integration import Event, MachineJumps, Simulati
 from servonode.simulation.simulate import can_fuse, check_length
 
 _log = logging.getLogger(__name__)
-Array = npt.NDArray[np.float64]
 
 
 def simulate_continuous(closed_loop: ClosedLoop, every: int, rtol: float, atol: float) -> Run:

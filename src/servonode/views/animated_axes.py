@@ -9,8 +9,8 @@ from itertools import cycle
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.views.decimation import Decimation
 from servonode.views.limits import FLAT
 from servonode.views.palette import INK, PALETTE
@@ -19,7 +19,6 @@ from servonode.views.shapes import USED
 from servonode.views.symbols import mathtext
 from servonode.views.titles import Head
 
-Array = npt.NDArray[np.float64]
 Columns = Mapping[str, Array]
 Box = tuple[float, float, float, float]  # left, bottom, width, height, in parts of the figure
 ROOM = 0.25  # of the extent, left free on each side when limits are set

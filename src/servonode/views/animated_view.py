@@ -6,8 +6,8 @@ from itertools import cycle
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.mechanics.machine import Machine
 from servonode.plants.view import View
 from servonode.views.animated_axes import FIXED_ROOM, Box, Columns, Part, TextPart, bounds
@@ -17,7 +17,6 @@ from servonode.views.scene import Instant
 from servonode.views.shapes import LONGEST, LONGEST_IN_STRIP, USED, ArrowScale, Shapes, round_size
 from servonode.views.titles import readable
 
-Array = npt.NDArray[np.float64]
 PathsIn = Callable[[Array, Array], Mapping[str, Array]]  # of the corners of a region -> legend name -> path (n, 2)
 TRAIL = 400  # points of a path at most
 LONGEST_IN_BROAD, BROAD = 0.4, 3.0  # LONGEST where an axis is broad, and the width over height from which it is

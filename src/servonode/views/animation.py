@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.mechanics.machine import Machine
 from servonode.plants import MachineSource
@@ -38,7 +38,6 @@ from servonode.views.report import STYLE
 from servonode.views.scene import WIDE, Instant, leaning, magnification
 from servonode.views.wanted import wanted_paths
 
-Array = npt.NDArray[np.float64]
 SIZE = (13.0, 7.8)  # in; of a window
 INSTANTS = 60  # of a run, at which the outline counts for the limits of the whole
 

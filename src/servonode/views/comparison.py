@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from servonode.analysis.compared import RESIDUAL, Compared, CompareError, by_index
 from servonode.analysis.comparison import common, differing, inputs_of, unit_of
+from servonode.arrays import Array
 from servonode.errors import did_you_mean
 from servonode.mechanics.description import Quantity
 from servonode.plants.view import View
@@ -27,7 +27,6 @@ from servonode.views.symbols import mathtext, titles, unit_text
 from servonode.views.titles import Head
 from servonode.views.wanted import wanted_paths
 
-Array = npt.NDArray[np.float64]
 COLORS = SOURCES
 DASHES: tuple[Any, ...] = ("-", "--", ":", "-.")  # of the names in one panel
 WIDEST, THINNEST = 1.9 * THICK, 0.9 * THICK

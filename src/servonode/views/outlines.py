@@ -6,15 +6,14 @@ from itertools import cycle
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.plants.view import View
 from servonode.views.palette import ARROWS, INK
 from servonode.views.scene import Scene
 from servonode.views.shapes import UNSEEN, round_size
 from servonode.views.titles import SIZE, text_width
 
-Array = npt.NDArray[np.float64]
 KEY_GAP = 0.06  # in; between the arrow that states the scale and its words
 THICK = 0.017  # in; of an arrow's shaft
 TIP: dict[str, float] = {"headwidth": 3.6, "headlength": 4.2, "headaxislength": 3.8}  # in widths of the shaft

@@ -6,8 +6,8 @@ from itertools import cycle
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.plants.view import View
 from servonode.views.outlines import Arrows, draw_line
 from servonode.views.palette import GOAL, GUIDE, INK, PALETTE
@@ -18,7 +18,6 @@ from servonode.views.snapshots import apart, digits_of, time_text, well_spread
 from servonode.views.titles import KEY, SIZE, Head, text_width
 from servonode.views.wanted import wanted_paths
 
-Array = npt.NDArray[np.float64]
 LONGEST = 0.12  # of the longest arrow to the extent of what it is drawn on
 WIDER = 1.25  # of a plane with its arrows to the same without them, at most
 GROWN = 2.0  # of a plane that reaches to a wanted path to the same without it, at most

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Self, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.closed_loop.machine_section import parameters_at
 from servonode.mechanics.machine import Machine
 from servonode.plants import MachineSource
@@ -14,7 +14,6 @@ from servonode.plants.view import View
 from servonode.record.run import Run
 from servonode.views.wanted import points_of
 
-Array = npt.NDArray[np.float64]
 T = TypeVar("T")
 SNAPSHOTS = 9  # instants at which the outline is drawn
 ROUNDING = 1e-9  # of an arrow to the largest quantity of its unit, at which it shows only rounding errors

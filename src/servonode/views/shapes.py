@@ -5,14 +5,13 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.mechanics.machine import Machine
 from servonode.plants.view import View
 from servonode.views.limits import GREATEST
 from servonode.views.scene import Instant, is_seen
 
-Array = npt.NDArray[np.float64]
 UNSEEN = 1e-3  # of an arrow to the largest one, below which it is not drawn
 GROWTH = 1.5  # of the size that an arrow of full length stands for to the largest one so far
 LONGEST, LONGEST_IN_STRIP = 0.22, 0.45  # of an arrow of full length to the lesser side of an axis that moves

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.plants.view import View
 from servonode.views import limits
 from servonode.views.outlines import Arrows, draw_line
@@ -16,7 +16,6 @@ from servonode.views.sheet import label_axes
 from servonode.views.snapshots import digits_of, time_text
 from servonode.views.titles import KEY, Head, readable, shortened, text_width
 
-Array = npt.NDArray[np.float64]
 LONGEST_IN_STRIP = 0.6  # of the longest arrow to the extent of what it is drawn on
 REACH = 3.0  # of arrows to the size of what they act on, above which it could not be seen beside them
 TICK = 0.17  # in; between two numbers of the height

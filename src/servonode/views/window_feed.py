@@ -6,8 +6,8 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.bus import Command, Estimate, Message, Report, State, Status, Target
 from servonode.bus.durations import EXTRA, extras
 from servonode.bus.topology import PLANT
@@ -15,7 +15,6 @@ from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.mechanics.description import unpacked
 from servonode.views.panel_choice import TIMING, residual_names
 
-Array = npt.NDArray[np.float64]
 ROWS = 8192  # rows kept
 GOALS = 4096  # targets kept for states that are still to come
 EXTRAS = 4  # of them the title shows

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.plants.view import View
 from servonode.views.scene import Instant, Scene, is_seen
 from servonode.views.shapes import Shapes, longest_arrow
@@ -14,7 +14,6 @@ from servonode.web.embedded import numbers
 from servonode.web.view_data import decimals, path_columns, shapes_data, view_layout
 from servonode.web.wanted_lines import lines_around
 
-Array = npt.NDArray[np.float64]
 INSTANTS = 300  # at which the machine is drawn
 BETWEEN = 4  # points of a path from one to the next
 

@@ -4,12 +4,11 @@ from collections.abc import Collection
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.plants.view import View
 from servonode.views.shapes import LONGEST, LONGEST_IN_STRIP, UNSEEN, USED, Shapes
 
-Array = npt.NDArray[np.float64]
 FINE = 4  # decimal places of a coordinate behind the first digit of the largest extent
 
 

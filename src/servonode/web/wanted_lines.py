@@ -4,15 +4,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.plants.view import View
 from servonode.views.shapes import Shapes
 from servonode.views.wanted import wanted_paths
 from servonode.web.view_data import decimals, path_columns, view_layout
 
-Array = npt.NDArray[np.float64]
 NEEDED, ASKED = 1.0, 2.0  # of the extent, beyond what is drawn on each side: at least, and when it is asked for
 SPARE = 4.0  # times what is asked for, above which it is asked for anew: a line has few points in a large region
 

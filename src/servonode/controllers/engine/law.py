@@ -3,8 +3,8 @@
 from collections.abc import Collection, Mapping
 
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.controllers.engine.integrator_values import fitted
 from servonode.controllers.engine.kernels import LawKernel
 from servonode.controllers.engine.layout import (
@@ -22,7 +22,6 @@ from servonode.mechanics.signatures import Signature
 from servonode.mechanics.stabilize import Gains
 from servonode.tables import Row, Tabular, named, several, valued
 
-Array = npt.NDArray[np.float64]
 _TERMS = Signature.of(LawKernel, "terms")
 
 

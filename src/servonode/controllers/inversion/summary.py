@@ -5,11 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.controllers.inversion.bounded import Bounded
 from servonode.controllers.inversion.goal import SEEN, Goal
 from servonode.controllers.inversion.rates import ClosedRates
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,12 @@
 from collections import deque
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import UNSET
 
+from servonode.arrays import Array
 from servonode.bus import Applied, Link, State
 from servonode.plants.drivers.handshake import NODE, RESEND_NS, Handshake
 from servonode.plants.drivers.latency import Latency
-
-Array = npt.NDArray[np.float64]
 
 CLAMPED = "machine_clamped"  # name of a count: states in which less of an input acts than the machine has taken
 SHARE = 1e-3  # of an input: by this share rounding may make smaller what acts

@@ -9,14 +9,12 @@ from collections import Counter
 from collections.abc import Mapping
 
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.bus import Link
 from servonode.plants.drivers.driver import DriverContext
 from servonode.plants.drivers.remote_device import RemoteDevice
 from servonode.plants.plant import Info, Reading
-
-Array = npt.NDArray[np.float64]
 
 
 class DevicePlant:

@@ -7,11 +7,10 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import fields
 
+from servonode.arrays import Array
 from servonode.errors import StatementError, did_you_mean
 from servonode.mechanics.description import packed
 from servonode.mechanics.machine import Machine
@@ -25,7 +24,6 @@ if TYPE_CHECKING:  # the bus is loaded by the driver that needs it
     from servonode.plants.drivers.line_traffic import Traffic
     from servonode.plants.drivers.transport import Transport
 
-Array = npt.NDArray[np.float64]
 Clock = Callable[[], int]  # monotonic ns
 SETTINGS = "plant.device.settings"
 

@@ -10,15 +10,14 @@ from dataclasses import dataclass
 from math import isfinite
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import UNSET
 
+from servonode.arrays import Array
 from servonode.bus import State
 from servonode.estimators.estimator import Estimator
 from servonode.plants.drivers.frozen_sensors import Foresight, FrozenSensors
 from servonode.plants.plant import EstimateOf
 
-Array = npt.NDArray[np.float64]
 Fault = tuple[str, str]  # name and text
 
 SURPRISE = 8.0**2  # squared innovation of a reading over its variance, above which it does not fit

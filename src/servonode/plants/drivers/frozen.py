@@ -3,12 +3,10 @@
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.bus import State
 from servonode.plants.drivers.driver import DriverContext
-
-Array = npt.NDArray[np.float64]
 
 STILL = 1e-9  # a smaller relative change counts as no change
 

@@ -6,15 +6,14 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.mechanics.machine import Machine
 from servonode.plants import PLANTS, packaged_machine
 from servonode.plants.drivers.driver import Driver, DriverContext, DriverError, Stated
 from servonode.plants.physical_model import Floor, PhysicalModel
 from servonode.plants.simulated import Motion
 
-Array = npt.NDArray[np.float64]
 REST = 2.0  # s of simulation in which the machine comes to rest on the floor before the run begins
 HARDEST = 2.0  # least time constant of a contact that can be resolved, in steps of the physics engine
 IMPEDANCE = 0.99  # of a contact, from its first touch on; with more, slipping wheels hop higher

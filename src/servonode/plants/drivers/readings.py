@@ -2,10 +2,9 @@
 
 from collections import deque
 
-import numpy as np
-import numpy.typing as npt
 from msgspec import UNSET
 
+from servonode.arrays import Array
 from servonode.bus import State
 from servonode.bus.messages import MAX_ITEMS
 from servonode.mechanics.description import unpacked
@@ -16,7 +15,6 @@ from servonode.plants.drivers.frozen import Frozen
 from servonode.plants.drivers.reading_age import ReadingAge
 from servonode.plants.plant import EstimateOf
 
-Array = npt.NDArray[np.float64]
 KEPT = MAX_ITEMS  # numbers kept of a sensor, two for each reading, until they are asked for: what a message carries
 LEAD_NS, LEAD = 1e9, 1.1  # by how much a machine's clock may be ahead of ours, and the largest ratio of their rates
 

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 import numpy as np
-import numpy.typing as npt
 
 from servonode.bus import Link, State, Status
 from servonode.plants.drivers.applied_inputs import CLAMPED, AppliedInputs
@@ -11,8 +10,6 @@ from servonode.plants.drivers.driver import DriverContext
 from servonode.plants.drivers.handshake import Handshake
 from servonode.plants.drivers.link_watch import FLOODING, LawWatch, LinkWatch, listed
 from servonode.plants.drivers.readings import Readings
-
-Array = npt.NDArray[np.float64]
 
 SENDS_STATE = "the machine sends its state; leave plant.device.sends out"
 SENDS_READINGS = 'the machine sends no state; give plant.device.sends = "readings" and an [estimator]'

@@ -2,8 +2,9 @@
 
 from typing import TYPE_CHECKING
 
+from servonode.arrays import Array
 from servonode.mechanics.machine import Machine
-from servonode.plants.drivers.driver import Array, Driver, DriverContext, DriverError, Stated, check_pace
+from servonode.plants.drivers.driver import Driver, DriverContext, DriverError, Stated, check_pace
 from servonode.plants.drivers.packet_plant import KEYS, packet_plant
 
 if TYPE_CHECKING:  # imported when a port is opened

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import UNSET
 
+from servonode.arrays import Array
 from servonode.bus import Applied, Lifecycle, Message, MessageError, Setup, State, Status, decode
 from servonode.bus.codec import encode_frames
 from servonode.bus.interfaces import HWM
@@ -18,7 +18,6 @@ from servonode.mechanics.machine import Machine, ParameterError
 from servonode.plants.plant import Reading
 from servonode.plants.simulated import SimulatedPlant
 
-Array = npt.NDArray[np.float64]
 Frames = tuple[bytes, bytes]
 NODE = "machine"
 SRC = 1  # its start id: this machine never restarts

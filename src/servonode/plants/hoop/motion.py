@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from servonode.arrays import Array
 from servonode.plants.hoop.profile import STEEP, Ground, Profile
 
-Array = npt.NDArray[np.float64]
 Real = Any  # a float or an array of floats
 
 STATES = ("x", "z", "theta", "x_dot", "z_dot", "theta_dot", "alpha")

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from servonode.plants.hoop.motion import (
     STATES,
@@ -20,8 +19,6 @@ from servonode.plants.hoop.motion import (
 )
 from servonode.plants.hoop.profile import Ground, Profile, ProfileError, read_profile
 from servonode.plants.prepare import Preparation, Prepared, Unprepared, Wanted
-
-Array = npt.NDArray[np.float64]
 
 LOST = "contact lost: the profile would have to pull (n < 0)"
 START = ("q", "s", "z_a")
