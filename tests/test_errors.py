@@ -15,10 +15,10 @@ NAMED = re.compile(r"(Error|Exception|Interrupt|Refused|NotFound)$")  # bases of
 # what never leaves the package, or is an answer and no text: with these nothing is told to a user
 INTERNAL = {
     "BrokenOff",
-    "Ends",
     "NotGranted",
     "NotPolynomial",
     "NotSolved",
+    "ProfileEnd",
     "Refused",
     "TooCurved",
     "UnitError",

@@ -542,7 +542,7 @@ CALLS = [
     ("servonode.run('trailer_pursuit', nam='x')", ("run()", "'nam'", "did you mean name")),
     ("servonode.read_recording('missing.mcap')", ("missing.mcap", "give the .mcap file")),
     ("servonode.status('nobody')", ("no run named 'nobody'",)),
-    ("servonode.arm()", ("start one with servonode run",)),
+    ("servonode.arm('nobody')", ("start one with servonode run",)),
     ("loop.derivatives(0.0, {'phj': 1.0})", ("'phj' is not a state", "did you mean phi?")),
     ("loop.law(0.0, inputs={})", ("law()", "'inputs'", "it takes t, state")),
     ("loop.simulate(initial={'phj': 1.0})", ("[plant.initial] phj", "did you mean phi?")),

@@ -410,7 +410,7 @@ def test_nothing_that_waits_behind_a_fault_acts(write: Write) -> None:
     come_to_rest(plant)
     assert [each.text for each in plant.faults] == ["guard"]
     assert plant.guard.output.applied[0] == pytest.approx(-3.0 * plant.plant.x[4], rel=1e-2)
-    assert plant.plant.energy() < 0.01
+    assert plant.energy.present() < 0.01
 
 
 def test_a_limit_that_vanishes_or_turns_negative_takes_all_and_reverses_nothing(write: Write) -> None:

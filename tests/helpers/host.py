@@ -8,7 +8,8 @@ from contextlib import suppress
 from functools import cache
 from typing import Self
 
-KEPT = 100_000  # naps that are remembered
+KEPT = 100_000  # delays that are remembered
+NOTED_NS = 1_000_000  # shorter delays are not
 NAP_NS = 500_000  # for each processor
 
 
@@ -31,7 +32,8 @@ class HostWatch:
         due = time.monotonic_ns() + self._nap_ns
         while not self._ends.wait(max(due - time.monotonic_ns(), 0) / 1e9):
             now = time.monotonic_ns()
-            self._late.append((now, now - due))
+            if now - due > NOTED_NS:
+                self._late.append((now, now - due))
             due = now + self._nap_ns
 
     def worst(self, begin: int, end: int) -> float:

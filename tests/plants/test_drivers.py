@@ -18,7 +18,7 @@ from servonode.bus.codec import encode_frames
 from servonode.bus.interfaces import BOUND, Intake
 from servonode.bus.link import MACHINE_TOPICS
 from servonode.mechanics.machine import Machine
-from servonode.nodes.energy_account import EnergyAccount
+from servonode.nodes.state_check import EnergyAccount
 from servonode.plants import load_machine
 from servonode.plants.drivers import DRIVERS
 from servonode.plants.drivers.applied_inputs import AppliedSafeAction
@@ -1052,7 +1052,7 @@ def test_order_to_brake_is_sent_once_a_period_and_not_once_a_step(braking) -> No
 def test_failed_link_does_not_release_the_brake_but_a_failed_machine_does(braking) -> None:
     braking.plant.brake(U)
     braking.pass_ms(60)
-    assert braking.plant.link_fault()[0] == "stale_state"
+    assert braking.plant.remote.fault()[0] == "stale_state"
     braking.plant.safe()
     assert braking.wire.orders[-1]
     braking.wire.says("status", Status(
@@ -1060,7 +1060,7 @@ def test_failed_link_does_not_release_the_brake_but_a_failed_machine_does(brakin
         values={},
     ))  # fmt: skip
     braking.pass_ms(1)
-    assert braking.plant.link_fault()[0] == "device"
+    assert braking.plant.remote.fault()[0] == "device"
     braking.plant.safe()
     assert not braking.wire.orders[-1]  # its state is not to be trusted
     assert set(braking.wire.newest(Applied).input.values()) == {0.0}

@@ -11,6 +11,5 @@ SIMULATED = Driver(
     simulated=True,
     readonly=True,
 )
-DRIVERS: dict[str, Driver] = {
-    each.name: each for each in (SIMULATED, loopback.DRIVER, mujoco.DRIVER, external.DRIVER, serial.DRIVER, udp.DRIVER)
-}
+_MODULES = (loopback, mujoco, external, serial, udp)
+DRIVERS: dict[str, Driver] = {each.name: each for each in (SIMULATED, *(module.DRIVER for module in _MODULES))}
