@@ -4,18 +4,25 @@ The text of a kernel depends on what states it, and on the modules that turn thi
 another key, never a stale hit; a comment in a module that derives, or a change in one that does not, is no other key.
 """
 
-import ast
 import hashlib
+import marshal
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from types import CodeType
+
+import msgspec
 
 from servonode.definitions.store import stored
 from servonode.kernels.host import this_host, version_of
 
 _PACKAGE = "servonode"
 _FOLDER = Path(__file__).parents[1]
+_IMPORT = re.compile(
+    rf"^[ \t]*(?:from {_PACKAGE}([\w.]*) import (\([^)]*\)|[^\n]*)|import ({_PACKAGE}\b[^\n#]*))", re.MULTILINE
+)
 ROOMS = ("kernels", "mechanics", "controllers/engine", "controllers/inversion")  # their modules make kernels
 
 
@@ -31,24 +38,36 @@ def versions_digest() -> str:
     return _digest("\n".join([repr(this_host()), code_digest("kernels.build"), *libraries]).encode())
 
 
+class Code(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Modules by name: a digest of the code of each, and the names that it imports from servonode, some no modules."""
+
+    digests: dict[str, str]
+    imports: dict[str, list[str]]
+
+
 @cache
 def code_digest(*modules: str) -> str:
     """A digest of the code of servonode's modules, given without the package's name, and of those that they import.
 
-    Imports are followed within ROOMS: the others read, keep, or word, but make nothing of a kernel. Comments,
-    docstrings and the layout of lines do not count. It is kept in the cache, for parsing takes half a second.
+    Imports are followed within ROOMS: the others read, keep, or word, but make nothing of a kernel. Comments, the
+    text of docstrings and the layout of lines do not count.
 
     Raises:
         CacheError: the cache cannot be read or written.
     """
-    sources = _sources()
-    digest = hashlib.sha256(repr((modules, sys.version)).encode())
-    for name, source in sources.items():
-        digest.update(name.encode() + b"\0" + source + b"\0")
-    return stored(digest.hexdigest()[:32], str, lambda: digest_of_code(sources, *modules))
+    return digest_of_code(_code(), *modules)
 
 
 @cache
+def _code() -> Code:
+    """The code of ROOMS. It is kept in the cache, for compiling takes a quarter of a second."""
+    sources = _sources()
+    digest = hashlib.sha256(sys.version.encode())
+    for name, source in sources.items():
+        digest.update(name.encode() + b"\0" + source + b"\0")
+    return stored(digest.hexdigest()[:32], Code, lambda: code_of(sources))
+
+
 def _sources() -> dict[str, bytes]:
     """The sources of ROOMS by the names of their modules."""
     files = (file for room in ROOMS for file in sorted((_FOLDER / room).glob("*.py")))
@@ -56,45 +75,53 @@ def _sources() -> dict[str, bytes]:
     return {".".join(parts).removesuffix(".__init__"): file.read_bytes() for parts, file in named}
 
 
-def digest_of_code(sources: Mapping[str, bytes], *modules: str) -> str:
-    """The digest of `code_digest`, for sources by module."""
-    digest = hashlib.sha256()
-    for name, tree in sorted(_reached(sources, modules).items()):
-        digest.update(f"{name}\0{ast.dump(_without_docstrings(tree))}\0".encode())
-    return digest.hexdigest()
+def code_of(sources: Mapping[str, bytes]) -> Code:
+    """The code of sources by module."""
+    return Code(
+        {name: _digest_of(source) for name, source in sources.items()},
+        {name: sorted(set(_imported(source.decode()))) for name, source in sources.items()},
+    )
 
 
-def _reached(sources: Mapping[str, bytes], modules: tuple[str, ...]) -> dict[str, ast.Module]:
-    """The modules and those that they import, in turn, as far as there are sources of them."""
-    found: dict[str, ast.Module] = {}
+def digest_of_code(code: Code, *modules: str) -> str:
+    """The digest of `code_digest`, for any code."""
+    parts = [f"{name}\0{code.digests[name]}" for name in sorted(reached(code, *modules))]
+    return _digest("\0".join(parts).encode())
+
+
+def reached(code: Code, *modules: str) -> set[str]:
+    """The modules and those that they import, in turn, as far as there is code of them."""
+    found: set[str] = set()
     waiting = list(modules)
     while waiting:
         name = waiting.pop()
-        if name in sources and name not in found:
-            found[name] = ast.parse(sources[name])
-            waiting += [*_imported(found[name]), name.rpartition(".")[0]]
+        if name in code.digests and name not in found:
+            found.add(name)
+            waiting += [*code.imports[name], name.rpartition(".")[0]]
     return found
 
 
-def _imported(tree: ast.Module) -> Iterator[str]:
-    """What a module imports from servonode, within functions and for type checkers too; some are no modules."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module:
-            names = [node.module, *(f"{node.module}.{each.name}" for each in node.names)]
-        elif isinstance(node, ast.Import):
-            names = [each.name for each in node.names]
-        else:
+def _imported(source: str) -> Iterator[str]:
+    """What a module imports from servonode, within functions and for type checkers too."""
+    for statement in _IMPORT.finditer(source):
+        package, names, plain = statement.groups()
+        if plain:
+            yield from (each.split()[0].removeprefix(f"{_PACKAGE}.") for each in plain.split(",") if each.split())
             continue
-        yield from (each.removeprefix(f"{_PACKAGE}.") for each in names if each.startswith(f"{_PACKAGE}."))
+        listed = re.sub(r"#.*|[()\\]", "", names).split(",")
+        prefix = package.removeprefix(".")
+        yield from filter(None, [prefix, *(f"{prefix}.{each.split()[0]}" for each in listed if each.split())])
 
 
-def _without_docstrings(tree: ast.Module) -> ast.Module:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            first = node.body[0] if node.body else None
-            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
-                node.body = node.body[1:]
-    return tree
+def _digest_of(source: bytes) -> str:
+    """A digest of what the compiler makes of a source without its docstrings and assertions."""
+    return _digest(marshal.dumps(_without_lines(compile(source, "", "exec", dont_inherit=True, optimize=2)), 2))
+
+
+def _without_lines(code: CodeType) -> CodeType:
+    """The code, and that within it, without the numbers of its lines."""
+    consts = tuple(_without_lines(each) if isinstance(each, CodeType) else each for each in code.co_consts)
+    return code.replace(co_consts=consts, co_firstlineno=1, co_linetable=b"")
 
 
 def _digest(data: bytes) -> str:
