@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.helpers.extras import oracle
+
 MODULES = (
     "servonode.api",
     "servonode.loop",
@@ -33,6 +35,8 @@ def examples() -> list[doctest.DocTest]:
 def test_an_example_prints_what_it_says(
     example: doctest.DocTest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: Any
 ) -> None:
+    if "to_dataframe" in example.docstring:
+        oracle("pandas")
     monkeypatch.chdir(tmp_path)
     said: list[str] = []
     runner = doctest.DocTestRunner(optionflags=doctest.FAIL_FAST)

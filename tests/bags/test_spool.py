@@ -235,7 +235,7 @@ def test_one_other_bit_costs_its_block_alone(spooler: Spooler) -> None:
 @pytest.mark.parametrize("content", [b"", b"k,a\n1,2\n", HEAD[1:], rows_block(PLANT, 0, table(0, 2))])
 def test_what_is_no_spool_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "no.spool").write_bytes(content)
-    with pytest.raises(SpoolError, match="not a spool file, or its beginning is damaged"):
+    with pytest.raises(SpoolError, match="not a spool file, its beginning is damaged, or another version"):
         read_spool(tmp_path / "no.spool")
 
 

@@ -64,6 +64,7 @@ def machine_key_now() -> str:
         ("room.late", b'"text"', b'"texts"'),  # and one that a function of it imports
         ("room", b'"""A room."""\n', b"SIZE = 1\n"),  # and the package that runs first
         ("room.derive", b"import emit", b"import emit, other"),
+        ("room.derive", b"from servonode.room import emit", b"from servonode import room, tables"),
     ],
 )
 def test_code_that_is_reached_changes_the_digest(module: str, before: bytes, after: bytes) -> None:

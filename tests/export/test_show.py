@@ -18,11 +18,12 @@ from servonode.controllers.engine.servo import Servo, derive_servo
 from servonode.export import show_latex, show_text
 from servonode.export.blocks import Math
 from servonode.export.latex import escaped, unit
-from servonode.export.notation import Notation, TextPrinter, latex_math, latex_name
+from servonode.export.notation import MathPrinter, Notation, TextPrinter, latex_math, latex_name
 from servonode.mechanics import wrap
 from servonode.mechanics.derive import derive
 from servonode.mechanics.description import derivative_name
 from servonode.mechanics.equations import Equations
+from servonode.mechanics.functions import choose
 from servonode.mechanics.machine import Machine
 from servonode.mechanics.stabilize import Gains
 from servonode.plants import model_factory
@@ -368,6 +369,16 @@ def test_text_is_on_one_line_with_powers_primes_and_short_numbers(trailer_equati
     assert printer.doprint(sympy.sin(phi) ** 2 * phi.rate**2 * b * m2 / 2) == "b*m2*phi'^2*sin(phi)^2/2"
     assert printer.doprint(-(b**2) / (m2 * sympy.sqrt(V))) == "-b^2/(m2*sqrt(V))"
     assert printer.doprint(-1.5 * m2 * V) == "-1.5*m2*V"
+
+
+def test_latex_of_functions_keeps_brackets_and_powers(trailer_equations: Equations) -> None:
+    printer = MathPrinter(Notation(trailer_equations, None))
+    phi, V = (trailer_equations.model[name] for name in ("phi", "V"))
+    assert printer.doprint(wrap(2 * phi)) == r"\operatorname{wrap}\left(2 \varphi\right)"
+    assert printer.doprint(V * wrap(phi) ** 2) == r"V \operatorname{wrap}^{2}\left(\varphi\right)"
+    assert printer.doprint(choose(V, V, 0) ** 2) == (
+        r"\left(\begin{cases} V & V \ge 0 \\ 0 & \text{else} \end{cases}\right)^{2}"
+    )
 
 
 def compiles(latex: str, folder: Path) -> None:

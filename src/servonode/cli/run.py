@@ -92,7 +92,6 @@ def run(file: str, overrides: tuple[str, ...], no_code: bool, **options: Any) ->
     """Run FILE: start its nodes as processes, connected by ZeroMQ."""
     from servonode.cli.start_checks import check_descriptors, window_options
     from servonode.views.display import check_display
-    from servonode.web.page import check_libraries
 
     chosen = Options(**options)
     if chosen.arm and chosen.readonly:
@@ -106,6 +105,8 @@ def run(file: str, overrides: tuple[str, ...], no_code: bool, **options: Any) ->
     if chosen.telemetry is not None:
         overrides = (*overrides, f"run.telemetry={json.dumps(chosen.telemetry, ensure_ascii=False)}")
     if chosen.page is not None:
+        from servonode.web.page import check_libraries
+
         check_libraries()
     closed_loop = verb.resolved(file, overrides, no_code)
     sys.exit(_run(*_checked(closed_loop, chosen, window), window))
@@ -146,13 +147,15 @@ def _run(closed_loop: "ClosedLoop", chosen: Options, recorded: "Recording", wind
     from servonode.nodes.node_process import call_process
     from servonode.nodes.terminal import drain_output, never_waiting
     from servonode.views.window_process import window_process
-    from servonode.web.page import page_process
 
     name, every = chosen.name, chosen.every
     assert name is not None
     assert every is not None
     watchers = [window_process(name, window)] if window else []
-    watchers += [page_process(name, chosen.page)] if chosen.page is not None else []
+    if chosen.page is not None:
+        from servonode.web.page import page_process
+
+        watchers.append(page_process(name, chosen.page))
     call_process(LAUNCHER, name)
     with Signals() as signals, never_waiting() as (printed, said), recorded as recording:
         line = StatusLine(closed_loop, name)

@@ -62,7 +62,7 @@ def code_digest(*modules: str) -> str:
 def _code() -> Code:
     """The code of ROOMS. It is kept in the cache, for compiling takes a quarter of a second."""
     sources = _sources()
-    digest = hashlib.sha256(sys.version.encode())
+    digest = hashlib.sha256(sys.version.encode() + Path(__file__).read_bytes())
     for name, source in sources.items():
         digest.update(name.encode() + b"\0" + source + b"\0")
     return stored(digest.hexdigest()[:32], Code, lambda: code_of(sources))
@@ -110,7 +110,8 @@ def _imported(source: str) -> Iterator[str]:
             continue
         listed = re.sub(r"#.*|[()\\]", "", names).split(",")
         prefix = package.removeprefix(".")
-        yield from filter(None, [prefix, *(f"{prefix}.{each.split()[0]}" for each in listed if each.split())])
+        named = (f"{prefix}.{each.split()[0]}".removeprefix(".") for each in listed if each.split())
+        yield from filter(None, [prefix, *named])
 
 
 def _digest_of(source: bytes) -> str:

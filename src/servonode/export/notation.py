@@ -52,7 +52,7 @@ class Notation:
 
 
 class TextPrinter(StrPrinter):  # type: ignore[misc]
-    """Expressions as one line of text: `d1*m1*sin(phi)*psi'^2`."""
+    """Expressions as one line of text: `d1*m1*psi'^2*sin(phi)`."""
 
     def __init__(self, notation: Notation) -> None:
         super().__init__()
@@ -100,9 +100,16 @@ class MathPrinter(LatexPrinter):  # type: ignore[misc]
         below = rf"\sqrt{{{self._print(expr.args[0])}}}"
         return below if exp is None else rf"\left({below}\right)^{{{exp}}}"
 
-    def _print_choose(self, expr: Expr) -> str:
+    def _print_wrap(self, expr: Expr, exp: Expr = None) -> str:
+        power = "" if exp is None else f"^{{{exp}}}"
+        return rf"\operatorname{{{expr.func.__name__}}}{power}\left({self._print(expr.args[0])}\right)"
+
+    _print_sign = _print_wrap
+
+    def _print_choose(self, expr: Expr, exp: Expr = None) -> str:
         margin, a, b = map(self._print, expr.args)
-        return rf"\begin{{cases}} {a} & {margin} \ge 0 \\ {b} & \text{{else}} \end{{cases}}"
+        cases = rf"\begin{{cases}} {a} & {margin} \ge 0 \\ {b} & \text{{else}} \end{{cases}}"
+        return cases if exp is None else rf"\left({cases}\right)^{{{exp}}}"
 
 
 def latex_name(name: str, order: int = 0) -> str:

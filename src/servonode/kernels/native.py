@@ -8,13 +8,14 @@ shapes, and runs without the interpreter's lock.
 import contextlib
 import ctypes
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import llvmlite.binding as llvm
 import numpy as np
 
 from servonode.kernels.contents import ADAPTER, ENTRY, NUMBERS, Argument, Contents, Entry, type_text
+from servonode.kernels.ir import MATH
 
 _CONTIGUOUS, _ALIGNED, _WRITEABLE = 0x1, 0x100, 0x400  # numpy's flags of an array
 _FASTCALL = 0x80  # calling convention in a PyMethodDef
@@ -36,7 +37,7 @@ class _Method(ctypes.Structure):
 _new_function = ctypes.pythonapi.PyCFunction_NewEx
 _new_function.restype = ctypes.py_object
 _new_function.argtypes = (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
-_kept: list[Any] = []  # engines, which own code, and objects whose addresses code holds
+_kept: list[Any] = []  # libraries, which own code, and objects whose addresses code holds
 
 
 class Kernel:
@@ -45,36 +46,50 @@ class Kernel:
     def __init__(self, name: str, text: str, code: bytes, contents: Contents) -> None:
         _check_arrays()
         self.__name__, self.text = name, text
-        engine = _loaded(code)
-        _kept.append(engine)
+        symbols = [ADAPTER, *(ENTRY + each.name for each in contents.entries), *([NUMBERS] if contents.numbers else [])]
+        library = _loaded(code, symbols)
+        _kept.append(library)
         if contents.numbers:
             filled = (ctypes.c_double * len(contents.numbers))(*contents.numbers)
-            ctypes.memmove(engine.get_global_value_address(NUMBERS), filled, ctypes.sizeof(filled))
-        adapter = engine.get_function_address(ADAPTER)
+            ctypes.memmove(library[NUMBERS], filled, ctypes.sizeof(filled))
+        adapter = library[ADAPTER]
         for size, value in contents.constants.items():
             setattr(self, size, value)
         for each in contents.entries:
-            setattr(self, each.name, _function(adapter, engine.get_function_address(ENTRY + each.name), each))
+            setattr(self, each.name, _function(adapter, library[ENTRY + each.name], each))
 
 
-def _loaded(code: bytes) -> Any:
-    """The engine of object code, which gives the addresses of its symbols."""
-    _prepare_linking()
-    module = llvm.parse_assembly("")
-    module.triple = llvm.get_process_triple()
-    engine = llvm.create_mcjit_compiler(module, llvm.Target.from_default_triple().create_target_machine())
-    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-    engine.finalize_object()
-    return engine
+def _loaded(code: bytes, symbols: Iterable[str]) -> Any:
+    """The library of object code, which owns it and gives the addresses of these symbols.
+
+    The sections of an object reach each other by offsets of 32 bits: JITLink lays them side by side.
+    """
+    builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+    for name, address in _mathematics().items():
+        builder.import_symbol(name, address)
+    for each in symbols:
+        builder.export_symbol(each)
+    return builder.link(_linker(), f"kernel {len(_kept)}")
 
 
 @functools.cache
-def _prepare_linking() -> None:
-    """Tell LLVM of this processor, and of libm; all other functions that kernels call are in the process anyway."""
+def _linker() -> Any:
+    """What links object code of this processor."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    with contextlib.suppress(RuntimeError):  # elsewhere its functions are in the C library
-        llvm.load_library_permanently("libm.so.6")
+    return llvm.create_lljit_compiler(llvm.Target.from_default_triple().create_target_machine(), use_jit_link=True)
+
+
+@functools.cache
+def _mathematics() -> dict[str, int]:
+    """The functions of libm by address: this library's, whatever else the process has loaded."""
+    found = {}
+    with contextlib.suppress(OSError):  # elsewhere they are in the C library
+        library = ctypes.CDLL("libm.so.6")
+        for name in (*MATH, "pow", "exp2"):
+            with contextlib.suppress(AttributeError):
+                found[name] = ctypes.cast(library[name], ctypes.c_void_p).value or 0
+    return found
 
 
 @functools.cache

@@ -48,6 +48,7 @@ class ControllerNode(EventNode):
         self._observing = Observing(closed_loop, self.outbox, self.counts, simulated) if estimated else None
         self._observing_ns = 0  # spent on the estimate since the last answer
         self._layout, self._x = closed_loop.machine.description.layout, np.zeros(closed_loop.machine.n_state)
+        self._input_names = closed_loop.machine.description.input_names
         device = closed_loop.device_law
         self._n_goal = device.n_goal if device else None  # of a law in the firmware; None: it has none
         self._k = 0  # step of the newest answered state; `t` is its time
@@ -120,7 +121,7 @@ class ControllerNode(EventNode):
         if not self._know_state(state):
             self.counts["refused_shape"] += 1
             return
-        law, names = self.answerer.law, self.closed_loop.machine.description.input_names
+        law, names = self.answerer.law, self._input_names
         answer = self.answerer.answer(state, k, self._x)
         lost = self._observing.lost if self._observing is not None else ""
         inputs = answer.inputs.tolist() if not (answer.status or lost) else [0.0] * len(names)

@@ -3,9 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
+from servonode.arrays import Array
 from servonode.bus import Command
 from servonode.nodes.input_limiter import InputLimiter
 from servonode.plants.plant import Plant
@@ -24,7 +22,7 @@ class Observed:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._plant, name)
 
-    def write(self, applied: npt.NDArray[np.float64]) -> None:
+    def write(self, applied: Array) -> None:
         """Do nothing."""
 
     brake = write

@@ -22,6 +22,7 @@ from servonode.record.spool import MESSAGES, ROWS, SpooledRun, read_spool
 from servonode.record.writer import Spooler, write
 
 DRAIN_S = 5.0  # timeout of the writer for the last rows, and then for its exit
+SPARE_ROWS = 1000  # of a record: rows come again where a machine does not reach its step
 AGAIN_NS = 1_000_000_000  # shortest time between two starts of the writer
 WRITER = "writer"
 
@@ -79,7 +80,7 @@ class Recording:
         known: dict[str, Any] = {"launch": stored, "every": self.every, "run": self.run}
         known["columns"] = columns_of(self.closed_loop)
         if self.bag:
-            from servonode.record.write import known_of  # with its schemas for recordings alone
+            from servonode.record.write import known_of  # loads the schemas, which only recordings need
 
             known |= known_of(self.closed_loop)
         return known
@@ -217,7 +218,7 @@ def _memories(closed_loop: ClosedLoop, every: int, messages: bool) -> dict[str, 
     may_wait = launch.run.mode == "lockstep"
     return {
         node: NodeMemory(
-            Ring.of_rows(rows[node], len(columns[node])) if node in columns else None,
+            Ring.of_rows(rows[node] + SPARE_ROWS, len(columns[node])) if node in columns else None,
             Ring(MESSAGES_ROOM, may_wait=may_wait) if messages else None,
         )
         for node in nodes_of(closed_loop.control is not None)

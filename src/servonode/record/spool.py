@@ -150,7 +150,8 @@ def _about(first: "_Block | int", file: Path | int) -> dict[str, Any]:
     """What the first block says. SpoolError unless it is there, and of this version."""
     name = file if isinstance(file, Path) else "the spool"
     if isinstance(first, int) or first.kind != ABOUT:
-        raise SpoolError(f"{name}: not a spool file, or its beginning is damaged; give the .spool file that a run left")
+        text = "not a spool file, its beginning is damaged, or another version of servonode wrote it"
+        raise SpoolError(f"{name}: {text}; give the .spool file that a run left to the version that made it")
     about: dict[str, Any] = json.loads(bytes(first.content))
     if about.get("format") != FORMAT:
         raise SpoolError(f"{name}: written by another version of servonode; use that one")

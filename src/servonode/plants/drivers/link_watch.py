@@ -113,7 +113,8 @@ def listed(counts: Counter[str]) -> str:
 class LawWatch:
     """Watches the law in a machine's firmware: its inputs may differ from the controller's only for a short time.
 
-    Measures, in the machine's own steps, for how long it has reported that its law exceeds the tolerance."""
+    Measures, in the machine's own steps, for how long it has reported that its law exceeds the tolerance.
+    """
 
     def __init__(self, context: DriverContext) -> None:
         self._since: int | None = None  # the machine's step of the first such state in a row
