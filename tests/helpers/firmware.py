@@ -54,16 +54,21 @@ def built(target: str) -> Path:
 
 
 class Firmware:
-    """A host program as a process; a context manager that ends it. target: of the Makefile, or the path of another."""
+    """A host program as a process; a context manager that ends it. target: of the Makefile, or the path of another.
 
-    def __init__(self, target: str, *words: str) -> None:
+    first: whether it runs before all other processes, where this user may do so.
+    """
+
+    def __init__(self, target: str, *words: str, first: bool = False) -> None:
+        self._first = first
         self._command = [target if "/" in target else str(built(target)), *words]
         self.restart()
 
     def restart(self) -> None:
         """Start it, and wait until it serves."""
         self.popen = subprocess.Popen(self._command, stdout=subprocess.PIPE, text=True)
-        as_hardware(self.popen.pid)
+        if self._first:
+            as_hardware(self.popen.pid)
         assert self.popen.stdout is not None
         if not self.popen.stdout.readline().startswith("serving"):
             self.kill()
@@ -155,7 +160,7 @@ class OnLine(Serial):
         with tempfile.TemporaryDirectory() as folder:
             board, port = Path(folder, "board"), Path(folder, "port")
             with (
-                Firmware("robot", "--pty", str(board), *self.words) as self.firmware,
+                Firmware("robot", "--pty", str(board), *self.words, first=True) as self.firmware,
                 Line(board, port, self._baud) as self.line,
             ):
                 yield Beside((f'plant.device.port="{port}"',), pid=self.firmware.pid)

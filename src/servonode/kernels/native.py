@@ -8,6 +8,7 @@ shapes, and runs without the interpreter's lock.
 import contextlib
 import ctypes
 import functools
+import itertools
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -37,6 +38,7 @@ class _Method(ctypes.Structure):
 _new_function = ctypes.pythonapi.PyCFunction_NewEx
 _new_function.restype = ctypes.py_object
 _new_function.argtypes = (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
+_numbers = itertools.count()  # of libraries, whose names may not be used again
 _kept: list[Any] = []  # libraries, which own code, and objects whose addresses code holds
 
 
@@ -69,7 +71,7 @@ def _loaded(code: bytes, symbols: Iterable[str]) -> Any:
         builder.import_symbol(name, address)
     for each in symbols:
         builder.export_symbol(each)
-    return builder.link(_linker(), f"kernel {len(_kept)}")
+    return builder.link(_linker(), f"kernel {next(_numbers)}")
 
 
 @functools.cache
