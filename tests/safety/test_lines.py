@@ -147,6 +147,4 @@ def suite_on(driver: OnLine) -> Any:
     return pytest.mark.slow(safety_suite(driver))
 
 
-TestAt57600, TestAt921600 = suite_on(LINES[0]), suite_on(LINES[-1])
-if len(MANNERS) < STOPS:
-    TestAt115200, TestAt460800 = suite_on(LINES[1]), suite_on(LINES[2])
+TestAt57600, TestAt115200, TestAt460800, TestAt921600 = map(suite_on, LINES)
