@@ -9,22 +9,13 @@ import pytest
 
 from servonode import ServonodeError
 from servonode.errors import did_you_mean
-from tests.test_import_rules import MODULES, loaded_by, parsed
+from tests.test_import_rules import MODULES, loaded_by
 
 NAMED = re.compile(r"(Error|Exception|Interrupt|Refused|NotFound)$")  # bases of exceptions
 # what never leaves the package, or is an answer and no text: with these nothing is told to a user
 INTERNAL = {
-    "BrokenOff",
-    "NotGranted",
-    "NotPolynomial",
-    "NotSolved",
-    "ProfileEnd",
-    "Refused",
-    "TooCurved",
-    "UnitError",
-    "Unreachable",
-    "_NotRegular",
-    "KernelError",
+    *("BrokenOff", "KernelError", "NotGranted", "NotPolynomial", "NotSolved", "ProfileEnd"),
+    *("Refused", "TooCurved", "UnitError", "Unreachable", "_NotRegular"),
 }
 BEFORE = {  # what users may catch an error by, beside the base
     "LaunchError": ValueError,
@@ -40,22 +31,17 @@ BEFORE = {  # what users may catch an error by, beside the base
     "NotInstalled": ImportError,
     "RunFailed": RuntimeError,
 }
-FAULTS = {
-    "NoAnswer",
-    "NotStopped",
-    "NothingCame",
-    "OperatorError",
-    "RunFailed",
-    "SimulationError",
-    "TooLarge",
-}  # exit code 1
+# whose exit code is 1
+FAULTS = {"NoAnswer", "NotStopped", "NothingCame", "OperatorError", "RunFailed", "SimulationError", "TooLarge"}
 
 
 def errors() -> dict[str, type[BaseException]]:
     """Every exception that a source defines, by name; modules without one are not imported."""
     found: dict[str, type[BaseException]] = {}
     for module, file in MODULES.items():
-        classes = [node for node in ast.walk(parsed(file)) if isinstance(node, ast.ClassDef)]
+        classes = [
+            node for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))) if isinstance(node, ast.ClassDef)
+        ]
         names = [node.name for node in classes if any(NAMED.search(ast.unparse(base)) for base in node.bases)]
         found |= {name: getattr(importlib.import_module(module), name) for name in names}
     assert all(inspect.isclass(each) and issubclass(each, BaseException) for each in found.values())

@@ -1,4 +1,4 @@
-"""Who may import whom, that there is no circle, what a fresh process loads, and what is packed."""
+"""Who may import whom, by CONTRIBUTING's table; no circle; what a fresh process loads, and what is packed."""
 
 import ast
 import re
@@ -9,44 +9,32 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 from servonode.api import simulate
 from servonode.cli.create import COPIES
 from servonode.version import VERSION
 
 ROOT = Path(__file__).parent.parent
-ENGINE = {"definitions", "mechanics", "plants", "controllers", "estimators"}
 # which import nothing of the package
 EVERYBODYS = {"servonode.version", "servonode.errors", "servonode.tables", "servonode.arrays"}
-RESOLVED = {*ENGINE, "bus", "plants/drivers", "closed_loop"}
-RUN = {*RESOLVED, "record", "nodes"}
-MAY_IMPORT = {  # of each room, beside itself and these
-    "kernels": set(),
-    "definitions": {"kernels"},
-    "mechanics": {"kernels", "definitions"},
-    "bus": set(),
-    "plants": {"definitions", "mechanics"},
-    "plants/drivers": {"plants", "mechanics", "bus", "estimators"},
-    "controllers": {"definitions", "mechanics"},
-    "estimators": {"definitions", "mechanics"},
-    "closed_loop": RESOLVED,
-    "record": {*RESOLVED, "kernels"},
-    "nodes": {*RESOLVED, "record"},
-    "operator": RUN,
-    "acceptance": RESOLVED,
-    "simulation": RUN,
-    "analysis": {*RUN, "simulation"},
-    "export": {*RESOLVED, "kernels"},
-    "views": {*RUN, "operator", "analysis"},
-    "web": {*RUN, "operator", "simulation", "analysis", "views"},
-    "servonode": {*RUN, "operator", "simulation", "analysis", "export", "views", "web"},
-    "cli": {*RUN, "operator", "acceptance", "simulation", "analysis", "export", "views", "web", "servonode"},
-}
+
+
+def table_of_rooms() -> dict[str, set[str]]:
+    """What each room may import beside itself and what is everybody's, as CONTRIBUTING says.
+
+    A plus behind a room's name: and what that room may import.
+    """
+    found: dict[str, set[str]] = {}
+    for line in (ROOT / "CONTRIBUTING.md").read_text("utf-8").splitlines():
+        if row := re.fullmatch(r"\| `([\w/]+)/` \| .* \| (\S.*) \|", line):
+            names = re.findall(r"`([\w/]+)`(\+?)", row[2])
+            found[row[1]] = {name for name, _ in names}.union(*(found[name] for name, plus in names if plus))
+    return found
+
+
+MAY_IMPORT = table_of_rooms()
 ROOMS = [room for room in MAY_IMPORT if "/" not in room and room != "servonode"]
 SOURCE = ROOT / "src"
 PACKAGE = SOURCE / "servonode"
-SOURCES = sorted(PACKAGE.rglob("*.py"))
 HEAVY = {"sympy", "scipy", "matplotlib", "llvmlite", "numpy", "zmq", "msgspec"}
 LARGEST = 0.25  # of all lines, what one room may hold
 
@@ -56,7 +44,7 @@ def module_of(file: Path) -> str:
     return ".".join(file.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
 
 
-MODULES = {module_of(file): file for file in SOURCES}
+MODULES = {module_of(file): file for file in sorted(PACKAGE.rglob("*.py"))}
 
 
 def room_of(module: str) -> str:
@@ -70,39 +58,38 @@ def room_of(module: str) -> str:
 def imported(tree: ast.Module) -> Iterator[str]:
     """Every module name that a source imports, also inside functions and by `import_module`."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"line {node.lineno}: a relative import"
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
-        elif isinstance(node, ast.Call) and re.search(r"\b(import_module|__import__)$", ast.unparse(node.func)):
-            yield from (str(each.value) for each in node.args[:1] if isinstance(each, ast.Constant))
+        match node:
+            case ast.Import(names=names):
+                yield from (alias.name for alias in names)
+            case ast.ImportFrom(module=module, names=names):
+                assert node.level == 0, f"line {node.lineno}: a relative import"
+                yield from (f"{module}.{alias.name}" for alias in names)
+            case ast.Call(func=ast.Name(id="import_module" | "__import__"), args=[ast.Constant(value=str(name)), *_]):
+                yield name
+            case ast.Call(func=ast.Attribute(attr="import_module"), args=[ast.Constant(value=str(name)), *_]):
+                yield name
+            case ast.Attribute(value=ast.Name(id="time"), attr="time"):
+                yield "time.time"
 
 
 @cache
 def names_imported(file: Path) -> frozenset[str]:
-    """Every name that a source imports."""
-    return frozenset(imported(parsed(file)))
+    """Every name that a source imports, and `time.time` where it is used."""
+    return frozenset(imported(ast.parse(file.read_text(encoding="utf-8"), str(file))))
 
 
-@cache
 def modules_imported(module: str) -> set[str]:
     """The modules of servonode that a module imports."""
-    names = names_imported(MODULES[module])
-    found = {name if name in MODULES else name.rpartition(".")[0] for name in names}
+    found = {name if name in MODULES else name.rpartition(".")[0] for name in names_imported(MODULES[module])}
     return (found & MODULES.keys()) - {module}
 
 
-@cache
-def parsed(file: Path) -> ast.Module:
-    return ast.parse(file.read_text(encoding="utf-8"), str(file))
-
-
-@pytest.mark.parametrize("module", sorted(MODULES))
-def test_a_source_imports_only_the_rooms_it_may(module: str) -> None:
-    room = room_of(module)
-    for name in modules_imported(module) - EVERYBODYS:
-        assert room_of(name) in {room, *MAY_IMPORT[room]}, f"{module} imports {name}"
+def test_a_source_imports_only_the_rooms_it_may() -> None:
+    imports = [(module, name) for module in MODULES for name in modules_imported(module) - EVERYBODYS]
+    allowed = {room: {room, *others} for room, others in MAY_IMPORT.items()}
+    assert [
+        f"{module} imports {name}" for module, name in imports if room_of(name) not in allowed[room_of(module)]
+    ] == []
 
 
 def circles(imports: dict[str, set[str]]) -> list[str]:
@@ -140,17 +127,14 @@ def test_no_room_is_the_house() -> None:
     assert max(lines.values()) < LARGEST * sum(lines.values()), lines
 
 
-@pytest.mark.parametrize("file", SOURCES, ids=lambda file: str(file.relative_to(PACKAGE)))
-def test_a_source_runs_on_the_monotonic_clock(file: Path) -> None:
-    tree = parsed(file)
-    assert "time.time" not in names_imported(file)
-    attributes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr == "time"]
-    assert not [node.lineno for node in attributes if isinstance(node.value, ast.Name) and node.value.id == "time"]
+def test_sources_run_on_the_monotonic_clock() -> None:
+    assert [module for module, file in MODULES.items() if "time.time" in names_imported(file)] == []
 
 
 def test_the_table_would_notice_a_forbidden_import() -> None:
     lazily = "def f():\n    from servonode.nodes import node\n    import_module('servonode.bus.codec')\n"
     assert set(imported(ast.parse(lazily))) == {"servonode.nodes.node", "servonode.bus.codec"}
+    assert "time.time" in set(imported(ast.parse("import time\nclock = time.time\n")))
 
 
 def test_every_folder_is_a_room_and_four_links_lead_to_rooms() -> None:

@@ -33,7 +33,7 @@ class StatusLine:
         self.arms_itself = closed_loop.driver.simulated
         self.unsafe = unsafe_text(closed_loop)
         self.readonly = "READ ONLY" if closed_loop.readonly else ""
-        self._stood = ""  # why the plant is not active, as of the last line
+        self._last_reason = ""  # why the plant is not active, as of the last line
         self._terminal = self.stream.isatty()
         self._due = time.monotonic()
         self._begun: tuple[float, float] | None = None
@@ -43,10 +43,10 @@ class StatusLine:
         now = time.monotonic()
         if PLANT not in status:
             return
-        stands = self._standing(status[PLANT])
-        if now < self._due and stands == self._stood:
+        reason = self._inactive_reason(status[PLANT])
+        if now < self._due and reason == self._last_reason:
             return
-        self._stood = stands
+        self._last_reason = reason
         self._due = now + (TERMINAL_PERIOD_S if self._terminal else LOG_PERIOD_S)
         text = self._text(status[PLANT], status.get(CONTROLLER), now)
         if self._terminal:
@@ -64,9 +64,9 @@ class StatusLine:
         filled = round(BAR * plant.t / self.duration)
         bar = f"[{'#' * filled}{'.' * (BAR - filled)}] " if self._terminal else ""
         parts = [f"{self.name} {bar}{plant.t:.1f}/{self.duration:g} s", *filter(None, [self.readonly, self.unsafe])]
-        standing = self._standing(plant)
-        if standing:
-            return "  ".join([*parts, standing])
+        reason = self._inactive_reason(plant)
+        if reason:
+            return "  ".join([*parts, reason])
         parts += ["THE MACHINE CLAMPS ITS INPUTS"] if plant.values.get(f"{EXTRA}{CLAMPED}") else []
         parts.append(f"{rate:.3g}x")
         if plant.values.get("round_trip"):
@@ -77,7 +77,7 @@ class StatusLine:
             ]
         return "  ".join(parts)
 
-    def _standing(self, plant: Status) -> str:
+    def _inactive_reason(self, plant: Status) -> str:
         """Why the plant is not active, and what to do; empty if it is active."""
         if plant.lifecycle == "inactive":
             if self.readonly:

@@ -1,4 +1,4 @@
-"""What is told of a control that follows the bounded solution of its program: `check` prints it."""
+"""What is inverted of a control that follows the bounded solution of its program: `check` prints it."""
 
 from typing import Any
 
@@ -10,17 +10,17 @@ from servonode.closed_loop.static_checks import Examination
 from servonode.controllers.inversion.ends import complex_text
 from servonode.controllers.inversion.summary import Inverted, Summary
 
-FAR = 1e-3  # a start whose largest deviation from the solution is above this is told (m, rad, m/s, rad/s)
-MISSED = 1e-6  # a residual on the solution above this is told
+FAR = 1e-3  # a start whose largest deviation from the solution is above this is inverted (m, rad, m/s, rad/s)
+MISSED = 1e-6  # a residual on the solution above this is inverted
 
 
 def examine_inversion(control: Control, limits: Array) -> Examination:
-    """What is told of a control that follows a bounded solution; `limits` of the inputs, which it must not need."""
+    """What is inverted of a control that follows a bounded solution; `limits` of the inputs, which it must not need."""
     assert control.inversion is not None
-    found, told, summary = Examination(), control.inversion, control.inversion.summary
-    bounded = told.found
+    found, inverted, summary = Examination(), control.inversion, control.inversion.summary
+    bounded = inverted.found
     eigenvalues = [complex(mu) for mu in bounded.eigenvalues]
-    found.numbers["inversion"] = _numbers(told)
+    found.numbers["inversion"] = _numbers(inverted)
     kind = "unstable: non-minimum phase" if any(mu.real > 0 for mu in eigenvalues) else "stable"
     free = f"zero dynamics {', '.join(map(complex_text, eigenvalues))} 1/s ({kind})"
     text = f"{free if eigenvalues else 'the goal leaves nothing free'}; bounded solution "
@@ -32,12 +32,12 @@ def examine_inversion(control: Control, limits: Array) -> Examination:
         )
         found.add("warn", "inversion", f"{text}or setpoints act; leave them out for an exact goal")
     _tell_start(found, summary)
-    decay = -np.log(told.radius) / control.times.period
+    decay = -np.log(inverted.radius) / control.times.period
     names = control.law.machine.description.state_names
     passive = ", ".join(name for i, name in enumerate(names) if i not in bounded.held)
     whole = f"all states but {passive}, on which nothing depends" if passive else "the whole state"
     text = f"u = u* + K (x - x*) holds {whole}: errors decay at {decay:.3g} 1/s, the largest eigenvalue of the "
-    text += f"sampled loop is {told.radius:.4g} (limit 1)"
+    text += f"sampled loop is {inverted.radius:.4g} (limit 1)"
     found.add("good", "feedback", text)
     if control.stated.gains:
         found.add(
@@ -65,13 +65,13 @@ def _tell_start(found: Examination, summary: Summary) -> None:
         found.add("warn", "pre-actuation", f"{text}brought it there; {remedy}")
 
 
-def _numbers(told: Inverted) -> dict[str, Any]:
-    bounded, summary = told.found, told.summary
+def _numbers(inverted: Inverted) -> dict[str, Any]:
+    bounded, summary = inverted.found, inverted.summary
     return {
         "eigenvalues": [[float(mu.real), float(mu.imag)] for mu in bounded.eigenvalues],
         "tail": {"before": bounded.before, "after": bounded.after},
         "nodes": len(bounded.t), "residual": bounded.residual, "goal_error": summary.goal_error,
         "goal_moves": summary.goal_moves, "lead": summary.lead, "preactuation": summary.preactuation,
         "gap": summary.gap,
-        "peak": {name: most for name, (most, _) in summary.peak.items()}, "radius": told.radius,
+        "peak": {name: most for name, (most, _) in summary.peak.items()}, "radius": inverted.radius,
     }  # fmt: skip

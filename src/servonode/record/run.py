@@ -23,7 +23,7 @@ from servonode.tables import Row, Tabular, several, valued
 
 Steps = npt.NDArray[np.int64]
 ROWS = 20_000  # rows a run keeps unless asked for more
-MOST_TOLD = 5  # warnings in a run's short table
+MAX_WARNINGS = 5  # warnings in a run's short table
 BY_NAME = ("state", "input", "residual", "residual_max", "scale", "program_state")  # of the fields of a run
 
 
@@ -91,8 +91,8 @@ class Run(Tabular):
         rows = [("end", f"t = {end:.6g} s; took {self.wall_s:.3g} s (wall clock)"), ("fault", self._fault_text())]
         rows += self._residual_rows()
         rows += [("state at the end", several((valued(each.name, value, each.unit) for each, value in last), 8))]
-        rows += [("warning", str(each)) for each in self.warnings[:MOST_TOLD]]
-        more = len(self.warnings) - MOST_TOLD
+        rows += [("warning", str(each)) for each in self.warnings[:MAX_WARNINGS]]
+        more = len(self.warnings) - MAX_WARNINGS
         rows += [("", f"{more} more in run.warnings")] if more > 0 else []
         if len(self.energy) and not np.isnan(self.work).all():  # the work of an external plant is not measured
             rows += [("energy check", f"{self.energy_error:.1e} J between energy and work")]

@@ -49,7 +49,7 @@ class ShownRun(Listener):
             self.closed_loop, self._stored = stored_closed_loop(registry), registry["launch"]
         self.name = registry["run"]
 
-    def standing(self, lifecycle: str) -> str:
+    def plant_status(self, lifecycle: str) -> str:
         """Where a plant of this lifecycle stands, or how it ended."""
         return lifecycle if self.alive else ENDED.get(lifecycle, "ended")
 
@@ -63,6 +63,6 @@ def run_shown(asked: str | None) -> str:
         BusError: there is no such run, or several; the text has their names.
     """
     names = (None,) if asked is None else (asked, Path(asked).stem)
-    told = names[-1] if asked is None or asked.endswith(".toml") else asked
-    found = find_run(next((name for name in names if find_runs(name)), told))
+    named = names[-1] if asked is None or asked.endswith(".toml") else asked
+    found = find_run(next((name for name in names if find_runs(name)), named))
     return str(found.path) if asked == str(found.path) else found.name

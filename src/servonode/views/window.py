@@ -136,7 +136,7 @@ class Window:
             parts.append(f"t = {feed.t:.1f} s")
         if feed.rate and self.source.alive:
             parts.append(f"{feed.rate:.2g} plant seconds per second")
-        parts.append(self.source.standing(feed.lifecycle))
+        parts.append(self.source.plant_status(feed.lifecycle))
         if feed.extra:
             parts.append(feed.extra)
         if self._lag:

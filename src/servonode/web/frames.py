@@ -108,11 +108,11 @@ class Frames:
             "t": feed.t,
             "rate": feed.rate,
             "alive": self._source.alive,
-            "standing": self._source.standing(feed.lifecycle),
+            "standing": self._source.plant_status(feed.lifecycle),
             "lifecycle": str(feed.lifecycle),
             "fault": feed.fault_text,
             "extra": feed.extra,
-            **self._statuses.standing(),
+            **self._statuses.summary(),
         }
 
 

@@ -27,7 +27,7 @@ class Statuses:
         """Drop all: another run begins."""
         self._newest.clear()
 
-    def standing(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, Any]:
         """Whether the plant is armed and stopped, what arming would send, its safe state; nodes, times [ms], counts."""
         plant, _ = self._newest.get(PLANT, (None, 0.0))
         values = plant.values if plant else {}

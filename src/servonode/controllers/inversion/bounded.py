@@ -94,7 +94,7 @@ def bounded_solution(loop: ClosedRates, start: Array, duration: float, tail: flo
     except NotSolved as error:
         text = f"no bounded solution was found to an error of {tolerance:g}: {error}"
         raise NoInversion(f"{text}; give a slower or smaller goal, a smoother one, or a larger tolerance") from error
-    return _told(loop, Solved(found.t, found.pieces, whole, active), begin, rate, found.error, (before, after))
+    return _summarised(loop, Solved(found.t, found.pieces, whole, active), begin, rate, found.error, (before, after))
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Solved:
         return times, self.whole(states.reshape(-1, len(self.active)))
 
 
-def _told(
+def _summarised(
     loop: ClosedRates, solved: Solved, begin: End, rate: float, error: float, tails: tuple[float, float]
 ) -> Bounded:
     """The bounded solution with its inputs, on which the law nowhere stops."""
