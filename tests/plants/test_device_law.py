@@ -8,14 +8,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 import servonode
+from servonode.bus import Message
+from servonode.bus.interfaces import BOUND
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.device_law import goal_orders, law_schema
 from servonode.closed_loop.launch_file import LaunchError, read_launch
 from servonode.nodes.driver import driven_plant
+from servonode.nodes.lockstep import lockstep
 from servonode.plants.drivers.device import DevicePlant
+from servonode.plants.drivers.link_watch import CLIPPED
 from tests.helpers.firmware import SOURCES, Firmware, free_udp_port, needs_compiler
+from tests.helpers.stepped import Bench, puck
 
 LOCKSTEP = ("run.mode=lockstep", "plant.device.law=true")
 WAIT_S = 20.0
@@ -165,6 +171,23 @@ def test_a_law_without_an_answer_lets_the_controllers_inputs_act_which_is_a_faul
     assert fault is not None
     assert fault[0] == "device_law"
     assert "gives no inputs although the controller does" in fault[1]
+
+
+def test_in_lockstep_a_machine_that_always_answers_at_once_is_judged_too(tmp_path: Path) -> None:
+    bench = Bench(puck(tmp_path, 'plant.driver="loopback"', "plant.safety.limit=50", mode="lockstep"))
+    bench.latency_ns = 0
+    link = bench.node.plant.remote.link
+    receive = link.receive
+
+    def clipped(bound: int = BOUND) -> list[tuple[str, Message]]:
+        return [(topic, structs.replace(state, extra={CLIPPED: 1.0})) for topic, state in receive(bound)]
+
+    link.receive = clipped
+    assert bench.prepare()
+    lockstep(bench.node, timeout_s=1.0)
+    assert [each.name for each in bench.node.faults] == ["device_law"]
+    most = bench.node.plant.remote.context.state_timeout
+    assert most < bench.node.faults[0].t <= most + 0.0011
 
 
 def test_a_simulation_of_the_same_launch_file_needs_no_firmware() -> None:

@@ -6,7 +6,7 @@ from servonode.plants.plant import Plant
 
 
 class MachineLink:
-    """Judges whether the machine answers. lost: whether it did not reach the step to which it was sent."""
+    """Judges whether the machine answers. lost: whether a fault was found in lockstep, where it then stands still."""
 
     def __init__(self, plant: Plant, guard: Guard, clock: Clock, timeout_s: float) -> None:
         self.lost = False
@@ -39,10 +39,10 @@ class MachineLink:
             return "stale_state", f"the machine does not answer the handshake: {remote.no_answer_reason()}"
         return None
 
-    def step_fault(self, deadline: int) -> tuple[str, str] | None:
-        """As `fault`, for a machine in lockstep that must reach its next step before the deadline [ns]."""
+    def step_fault(self, deadline: int | None) -> tuple[str, str] | None:
+        """As `fault`, in lockstep, for a machine that must reach its next step by the deadline [ns]; None: it has."""
         now, found = self._clock(), self._remote.fault() if self._remote else None
-        if found is None and now >= deadline:
+        if found is None and deadline is not None and now >= deadline:
             text = (
                 f"no state from the machine after step {self._plant.k} within {self._timeout_s:g} s; "
                 f"check that it is running"

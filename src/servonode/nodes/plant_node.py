@@ -74,6 +74,7 @@ class PlantNode(Node):
         self._check = StateCheck(closed_loop, self.plant)
         self._brake_steps = closed_loop.safety.brake_steps  # steps for which a safe action may be held
         self._advancing = False  # whether `advance_to` is at work
+        self._lockstep = launch.run.mode == "lockstep"
         self._polled = 0  # time of the newest poll of requests
 
     def must_end(self) -> bool:
@@ -145,20 +146,25 @@ class PlantNode(Node):
             self.fault(*found)
 
     def _machine_arrives(self) -> bool:
-        """Wait for a machine in lockstep; False if it does not reach its step, a fault, or the run is to stop."""
+        """Wait for a machine in lockstep; False if it does not reach its step, a fault is found, or the run is to stop.
+
+        A machine that always answers at once is judged at each step too: in lockstep nobody else asks for its faults.
+        """
         remote = self.plant.remote
-        if remote is None or remote.arrived():
+        if remote is None:
             return True
+        if not self._lockstep:
+            return remote.arrived()
         deadline = self.link.deadline()
-        while not remote.arrived():
-            if self.stop or self.link.lost:
-                return False
-            found = self.link.step_fault(deadline)
+        while True:
+            arrived = remote.arrived()
+            found = self.link.step_fault(None if arrived else deadline)
             if found is not None:
                 self.fault(*found)
                 return False
+            if arrived or self.stop:
+                return arrived
             self.bus.wait(min(deadline, remote.due() or deadline), remote.fds)
-        return True
 
     def poll_requests(self) -> None:
         """Answer requests where the node never sleeps, at most every REQUESTS_NS."""
@@ -221,8 +227,7 @@ class PlantNode(Node):
             return REFUSED
         begun, timeout = self.states.asked_ns > 0, self.closed_loop.safety.command_timeout
         # time stands still, and the controller is asked for nothing
-        lockstep = self.closed_loop.launch.run.mode == "lockstep"
-        recent = round(timeout * 1e9) if begun and timeout and not lockstep else None
+        recent = round(timeout * 1e9) if begun and timeout and not self._lockstep else None
         remote = self.plant.remote
         connected = remote is None or remote.connected()
         found = self.link.fault() if connected else None  # notes also that the machine's state is known again
