@@ -94,7 +94,7 @@ S4 = """2.283792905, -0.7167437701, 0.0145460478, 0.02423674339, -0.9996004165, 
 
 
 def test_the_exact_pursuit_passes_the_printed_state(agree_in_print: Agree) -> None:
-    run = exactly(launch("pursuit", **EXACT), 20.0, atol=1e-15)
+    run = exactly(launch("pursuit", **EXACT), 20.0, atol=1e-15, every=1000)
     agree_in_print([column[-1] for column in run.state.values()], S3)
 
 
@@ -111,8 +111,8 @@ def test_the_pursuit_s_path_is_that_of_a_point_whatever_the_masses(agree_in_prin
     path = solve_ivp(W, (0.0, times[-1]), [0.0, 0.0], "DOP853", times, rtol=1e-13, atol=1e-13).y
     printed = ["6.236870047, 0.7094235079", "-3.736791341, 5.257891235", "0.003083827689, -0.3724227749"]
     step = 0.125663706
-    runs = [exactly(launch("pursuit", **EXACT), t) for t in times[:2]]
-    runs.append(exactly(launch("pursuit", **EXACT), 1000 * step, plant__step=step, controller__period=step))
+    runs = [exactly(launch("pursuit", **EXACT), t, every=1000) for t in times[:2]]
+    runs.append(exactly(launch("pursuit", **EXACT), 1000 * step, plant__step=step, controller__period=step, every=100))
     for t, run, r, text in zip(times, runs, path.T, printed, strict=True):
         late = (t - run.t[-1]) * speed(run)[:, -1]  # a whole number of steps ends 0.14 us before 40 pi
         end = np.array([run.state["X"][-1], run.state["Y"][-1]]) + late
@@ -122,7 +122,7 @@ def test_the_pursuit_s_path_is_that_of_a_point_whatever_the_masses(agree_in_prin
 
 def test_other_masses_take_the_same_path() -> None:
     heavy = {"M": 1.7, "m": 2.4, "C3": 0.02, "I": 0.03, "c_j": 0.01, "c_r": 0.004}
-    run = exactly(launch("pursuit", **EXACT), 20.0, plant__parameters=heavy)
+    run = exactly(launch("pursuit", **EXACT), 20.0, every=1000, plant__parameters=heavy)
     assert [run.state["X"][-1], run.state["Y"][-1]] == pytest.approx([6.236870047, 0.7094235079], abs=1e-9)
 
 
@@ -165,15 +165,24 @@ def test_the_sampled_pursuit_has_the_same_ranges_to_three_digits(agree_in_print:
 
 
 @pytest.mark.parametrize(
-    ("kind", "printed"),
+    ("kind", "residual", "spin"),
     [
-        ("min_norm", 5.3e-4),
-        *(pytest.param(*each, marks=pytest.mark.slow) for each in (("spin", 5.3e-4), ("late", 5.9e-4))),
+        ("min_norm", 5.3e-4, "0.018"),
+        pytest.param("late", 5.9e-4, "0.053", marks=pytest.mark.slow),
+        pytest.param("spin", 5.3e-4, "0", marks=pytest.mark.slow),
     ],
 )
-def test_damping_lets_the_sampled_residual_off_by_what_is_printed(kind: str, printed: float) -> None:
-    worst = np.hypot(*[standard(kind).residual[name] for name in ("v_x", "v_y")]).max()
-    assert 0.95 * printed < worst <= printed
+def test_sampled_the_residual_and_the_shell_s_spin_are_the_printed_ones(
+    kind: str, residual: float, spin: str, agree_in_print: Agree
+) -> None:
+    """The residual is what damping leaves; by the least torque the shell spins up, the rule spin keeps it from that."""
+    run = standard(kind)
+    worst = np.hypot(*[run.residual[name] for name in ("v_x", "v_y")]).max()
+    assert 0.95 * residual < worst <= residual
+    agree_in_print(np.abs(run.state["omega_2"]).max(), spin)
+    if kind == "spin":
+        assert np.all(run.state["omega_2"] == 0.0)
+        assert np.abs(run.outputs()["s"]).max() < 3e-4
 
 
 @pytest.mark.slow
@@ -184,23 +193,11 @@ def test_the_bound_of_the_residual_by_the_damping_holds() -> None:
     assert 0.5 * bound < worst < bound
 
 
-@pytest.mark.parametrize(
-    ("kind", "printed"), [("min_norm", "0.018"), pytest.param("late", "0.053", marks=pytest.mark.slow)]
-)
-def test_sampled_the_least_torque_lets_the_shell_spin_up(kind: str, printed: str, agree_in_print: Agree) -> None:
-    agree_in_print(np.abs(standard(kind).state["omega_2"]).max(), printed)
-
-
-@pytest.mark.slow
-def test_the_rule_spin_keeps_the_shell_from_it() -> None:
-    run = standard("spin")
-    assert np.all(run.state["omega_2"] == 0.0)
-    assert np.abs(run.outputs()["s"]).max() < 3e-4
-
-
 def test_sampling_is_of_first_order() -> None:
     periods = (0.02, 0.01, 0.005, 0.0025)
-    runs = [sampled(launch("pursuit"), 10.0, controller__period=each, plant__step=0.0005) for each in periods]
+    runs = [
+        sampled(launch("pursuit"), 10.0, controller__period=each, plant__step=0.0005, every=1000) for each in periods
+    ]
     ends = np.array([[run.state["X"][-1], run.state["Y"][-1]] for run in runs])
     differences = np.abs(np.diff(ends, axis=0)).max(axis=1)
     assert_allclose(1e5 * differences, [2.9, 1.5, 0.7], rtol=0, atol=0.06)
@@ -225,20 +222,16 @@ def test_twelve_minutes_at_20_ms_hold_norms_and_integrals() -> None:
 
 @pytest.mark.slow
 def test_without_damping_the_sampled_pursuit_runs_over_and_its_distance_hides_it() -> None:
-    exact = exactly(launch("pursuit", **EXACT), 60.0, every=10)
+    exact = standard("exact")
     run = sampled(launch("pursuit", **NO_LIMIT), 60.0, every=10, plant__safety__faults=False)
     assert run.fault is None
-    angle, off = tilt(run), np.abs(distance(run) - distance(exact))
+    angle, off = tilt(run), np.abs(distance(run) - distance(exact)[: len(run.t)])
     assert run.t[angle > 10][0] == pytest.approx(34.0, abs=0.1)
     assert run.t[angle > 85][0] == pytest.approx(54.3, abs=0.1)
     assert off[run.t < 46.4].max() < 4e-4
     assert off[run.t < 54.3].max() < 1.1e-3
-
-
-@pytest.mark.slow
-def test_the_bound_on_the_torque_alone_ends_it_sooner() -> None:
-    settings = {**NO_LIMIT, "Q_max": 1.2}
-    run = sampled(launch("pursuit", **settings), 60.0, every=10, plant__safety__faults=False)
+    bounded = {**NO_LIMIT, "Q_max": 1.2}  # ends it sooner
+    run = sampled(launch("pursuit", **bounded), 50.0, every=10, plant__safety__faults=False)
     assert run.t[tilt(run) > 85][0] == pytest.approx(46.4, abs=0.1)
 
 
@@ -309,7 +302,7 @@ def test_a_pendulum_with_A_below_m_l_R_runs_away_under_the_exact_law() -> None:
     assert k * step == pytest.approx(0.61, abs=0.005)
 
 
-# circle, decay, coasting
+# circle, coasting
 
 
 def test_a_steady_circle_has_the_printed_lean_and_torque(agree_in_print: Agree) -> None:
@@ -326,7 +319,7 @@ def test_a_steady_circle_has_the_printed_lean_and_torque(agree_in_print: Agree) 
     spin = s * n + np.cross(n, np.cross([0, 0, W], n))
     start = {"n": n.tolist(), "omega": [0.0, V / R, 0.0], "Omega": spin.tolist()}
     for rule in ("min_norm", "spin"):
-        run = exactly(launch("circle", V="0.8", rule=rule, **EXACT), 30.0, plant__initial=start)
+        run = exactly(launch("circle", V="0.8", rule=rule, **EXACT), 5.0, every=50, plant__initial=start)
         assert_allclose(np.radians(tilt(run)), lean, rtol=0, atol=1e-12)
         torque = np.linalg.norm(run.inputs, axis=0)
         assert np.ptp(torque) < 1e-12
@@ -336,52 +329,14 @@ def test_a_steady_circle_has_the_printed_lean_and_torque(agree_in_print: Agree) 
         assert_allclose((tangent * run.inputs[:2]).sum(axis=0) ** 2, torque**2, rtol=0, atol=1e-12)
 
 
-OFF = {
-    "n": [0.12, -0.16, -float(np.sqrt(0.96))],
-    "omega": [0.4, 1.5, 0.3],
-    "Omega": [0.1, 0.2, -0.3],
-    "X": 0.2,
-    "Y": -0.1,
-}
-DECAYS = {
-    "pursuit": ({"rho0": 2.0, "rule": "spin"}, {"v_x": 1, "v_y": 1, "spin": 1}),
-    "line": ({"direction": [2.0, 1.0], "V": "0.3 + 0.1*sin(t)"}, {"offset": 2, "speed": 1}),
-    "circle": ({"V": "0.5 + 0.1*sin(t)", "rule": "spin"}, {"distance": 2, "speed": 1, "spin": 1}),
-    "trajectory": ({}, {"x": 2, "y": 2}),
-    "stop": ({"rule": "spin"}, {"v_x": 1, "v_y": 1, "spin": 1}),
-    "bilimovich": ({"g_B": "0.5*sin(0.7*t)"}, {"heading": 1}),
-    "bilimovich_with_speed": ({"g_B": "0.5*sin(0.7*t)", "V": "0.2 + 0.1*t"}, {"v_x": 1, "v_y": 1}),
-    "tilt": ({"n_x": "0.1*sin(t)", "n_y": "0.05*cos(2*t)"}, {"tilt_x": 2, "tilt_y": 2}),
-}
-
-
-@pytest.mark.parametrize("name", DECAYS)
-def test_off_the_program_residuals_decay_as_stated(name: str) -> None:
-    settings, relative_degrees = DECAYS[name]
-    limits = {"Q_max": 1e9} if name == "tilt" else NO_LIMIT
-    file = launch(name.partition("_")[0], **settings, **limits)
-    if name == "trajectory":
-        file["target"] = {"x": "0.3*t", "y": "0.2*sin(t)"}
-    run = exactly(file, 3.0, plant__initial=OFF, plant__parameters={"c_j": 0.01, "c_r": 0.002}, every=1)
-    t, rate = run.t, 2.0
-    for residual, relative_degree in relative_degrees.items():
-        f = run.residual[residual]
-        assert np.abs(f[0]) > 1e-3
-        scaled = f * np.exp(rate * t)
-        slope = 0.0 if relative_degree == 1 else np.polyfit(t[:500], scaled[:500], 1)[0]
-        assert_allclose(f, (f[0] + slope * t) * np.exp(-rate * t), rtol=0, atol=1e-10, err_msg=residual)
+ROLLING = {"n": [0.0, 0.6, -0.8], "omega": [1.0, 2.0, 3.0], "Omega": [0.0, 0.5, 1.0]}
 
 
 @pytest.mark.parametrize("kappa", [0.0, 0.05])
 @pytest.mark.parametrize("control", ["continuous", "sampled"])
 def test_along_a_constant_heading_the_robot_coasts(kappa: float, control: Any) -> None:
-    start = {"n": [0.0, 0.6, -0.8], "omega": [1.0, 2.0, 3.0], "Omega": [0.0, 0.5, 1.0]}
-    run = servonode.simulate(
-        launch("bilimovich", g_B="0.4", kappa=kappa, a_lim=1e9),
-        control=control,
-        run__duration=2.0,
-        plant__initial=start,
-    )
+    file = launch("bilimovich", g_B="0.4", kappa=kappa, a_lim=1e9)
+    run = servonode.simulate(file, control=control, every=20, run__duration=2.0, plant__initial=ROLLING)
     n_dot = np.cross(vector(run, "Omega"), vector(run, "n"), axis=0)[:2]
     p = MU * speed(run) + ML * n_dot
     assert np.ptp(p[0] - 0.4 * p[1]) < 1e-8  # of RK4 with 1 ms where it is sampled
@@ -391,13 +346,13 @@ def test_along_a_constant_heading_the_robot_coasts(kappa: float, control: Any) -
 
 @pytest.mark.slow
 def test_sampled_the_bilimovich_program_needs_the_damping_too() -> None:
-    start = {"n": [0.0, 0.6, -0.8], "omega": [1.0, 2.0, 3.0], "Omega": [0.0, 0.5, 1.0]}
-    fate = {}
-    for kappa in (0.0, 0.05):
-        run = sampled(launch("bilimovich", g_B="0.4", kappa=kappa), 60.0, plant__initial=start)
-        fate[kappa] = run.fault["name"] if run.fault else tilt(run)[-1]
-    assert fate[0.0] == "tilt"
-    assert fate[0.05] < 1.0
+    runs = [
+        sampled(launch("bilimovich", g_B="0.4", kappa=kappa), 60.0, plant__initial=ROLLING) for kappa in (0.0, 0.05)
+    ]
+    assert runs[0].fault is not None
+    assert runs[0].fault["name"] == "tilt"
+    assert runs[1].fault is None
+    assert tilt(runs[1])[-1] < 1.0
 
 
 # limits, faults, refusals
@@ -409,7 +364,7 @@ def test_a_sudden_step_tips_the_pendulum_to_the_printed_tilt(
 ) -> None:
     settings = {**NO_LIMIT, "a_lim": a_lim} if a_lim else {"kappa": 0.0, "Q_max": 1e9}
     far = {"target__x": "1e6", "target__y": "0", "plant__safety__faults": False}
-    run = exactly(launch("pursuit", rho0=1.0, **settings), 6.0, every=1, **far)
+    run = exactly(launch("pursuit", rho0=1.0, **settings), 2.0 if highest != "180" else 3.2, every=1, **far)
     agree_in_print(tilt(run).max(), highest)
     assert run.limits["acceleration"]["first"] == 0.0
 

@@ -208,6 +208,7 @@ class Situation:
     u: Array
 
 
+@cache
 def situations(case: MachineCase, count: int = STATES) -> list[Situation]:
     """Random parameters, times, admissible states and inputs that accelerate the machine moderately."""
     rng, found = case.rng(), []

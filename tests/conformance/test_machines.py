@@ -156,7 +156,7 @@ def after(at: Situation, integrator: str, duration: float, steps: int) -> Array:
 @every_machine
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 def test_every_integrator_has_its_order(case: MachineCase, integrator: str) -> None:
-    at, measured = situations(case, 1)[0], list[float]()
+    at, measured = situations(case)[0], list[float]()
     for duration in (0.1, 1.0, 10.0):  # a slow motion takes longer
         exact = after(at, "rk4", duration, 4096)
         scale = 1 + np.abs(exact)
@@ -202,7 +202,7 @@ def test_after_a_fault_the_run_goes_on_under_the_safe_action(case: MachineCase) 
     if not case.machine.n_inputs:
         pytest.skip("the machine has no inputs")
     machine = case.machine
-    at = situations(case, 1)[0]
+    at = situations(case)[0]
     launch = {
         "run": {"duration": 0.5, "mode": "lockstep"},
         "plant": {
@@ -327,7 +327,7 @@ def values_of(machine: Machine, x: Array, u: Array) -> dict[str, float]:
 def test_the_machine_has_views_that_are_finite(case: MachineCase) -> None:
     views = case.source.views()
     assert views
-    for at in situations(case, 20):
+    for at in situations(case):
         given = values_of(at.machine, at.x, at.u), at.machine.parameters
         for view in views:
             assert {name for names in view.trails.values() for name in names} <= given[0].keys()
