@@ -71,7 +71,6 @@ def bypassed(bypass: str, K: tuple[float, ...], epsilon: float = 0.05, delta: fl
     return run
 
 
-@cache
 def by_hand(bypass: str, K: tuple[float, ...], epsilon: float = 0.05, delta: float = 0.87) -> AngleRun:
     ways = {"none": None, "skip": ball_sheet.skip, "split": ball_sheet.split}
     return ball_sheet.euler_angles(S1, 1e-3, 8000, K, ways[bypass], epsilon, delta)
@@ -130,14 +129,11 @@ def test_while_the_plate_speeds_up_the_angular_momentum_stays() -> None:
     assert run.energy_error < 1e-6
 
 
-def test_a_start_by_omega_alone_is_on_the_constraint() -> None:
+def test_a_start_by_omega_or_velocities_alone_is_on_the_constraint() -> None:
     for case in (S1, S2, S3, S4):
         run = servonode.simulate(launch(case, 0.01))
         assert [run.state[name][0] for name in ("x_dot", "y_dot")] == pytest.approx(case.v0.tolist(), abs=1e-15)
         assert slip(run)[0] < 1e-15
-
-
-def test_a_start_by_velocities_alone_finds_the_angular_velocity() -> None:
     file = launch(S2, 0.01, initial={"x_dot": 0.3, "y_dot": -0.4})
     del file["plant"]["initial"]["omega"]
     run = servonode.simulate(file)
@@ -163,9 +159,11 @@ def test_the_slip_of_a_start_dies_out_by_k() -> None:
     assert outputs["c_y"][-1] - outputs["c_y"][0] == pytest.approx(-0.6, abs=1e-4)  # s f / Omega_*, for good
 
 
-def test_the_impulse_and_k_lead_to_circles_of_one_centre() -> None:
+def test_the_impulse_and_k_lead_to_circles_of_one_centre(caplog: pytest.LogCaptureFixture) -> None:
     """Both keep the angular momentum about the contact, which without slip determines the centre."""
     ends = [servonode.simulate(name).outputs() for name in ("ball_off_constraint", "ball_projected")]
+    assert "changes the path permanently" in caplog.text
+    assert "impulse of friction" in caplog.text
     for name in ("c_x", "c_y", "L_x", "L_y"):
         assert ends[0][name][-1] == pytest.approx(ends[1][name][-1], abs=1e-9)
     assert abs(ends[0]["speed"][-1] - ends[1]["speed"][-1]) > 1e-3
@@ -216,13 +214,6 @@ def test_of_a_k_that_varies_only_the_start_is_judged_and_that_is_said(caplog: py
     assert "eigenvalues" in refused(launch(S2, 1.0, parameters={"k1": "5 - t"}))
 
 
-def test_what_happens_to_a_slip_is_said(caplog: pytest.LogCaptureFixture) -> None:
-    servonode.load("ball_off_constraint")
-    assert "changes the path permanently" in caplog.text
-    servonode.load("ball_projected")
-    assert "impulse of friction" in caplog.text
-
-
 # the paper's angles
 
 
@@ -250,19 +241,14 @@ BYPASS_TABLE = [
 
 
 @pytest.mark.parametrize(("bypass", "K", "delta", "place", "angle", "largest"), BYPASS_TABLE)
-def test_errors_of_the_angles_are_the_printed_ones(
+def test_euler_s_run_in_angles_is_the_one_by_hand_with_the_printed_errors(
     bypass: str, K: Any, delta: float, place: str, angle: str, largest: str
 ) -> None:
-    run = bypassed(bypass, K, delta=delta)
-    found = far(run, S1), turned(run, S1), float(slip(run).max())
-    assert [prints(*each) for each in zip(found, (place, angle, largest), strict=True)] == [True] * 3, found
-
-
-@pytest.mark.parametrize(("bypass", "K", "delta"), [each[:3] for each in BYPASS_TABLE])
-def test_euler_s_run_in_angles_is_the_one_by_hand(bypass: str, K: Any, delta: float) -> None:
     run, reference = bypassed(bypass, K, delta=delta), by_hand(bypass, K, delta=delta)
     assert_allclose(np.array(list(run.state.values())).T, reference.z, rtol=0, atol=1e-9)
     assert_allclose(slip(run), reference.slip, rtol=0, atol=1e-9)
+    found = far(run, S1), turned(run, S1), float(slip(run).max())
+    assert [prints(*each) for each in zip(found, (place, angle, largest), strict=True)] == [True] * 3, found
 
 
 def test_with_k_zero_the_skip_leaves_the_path_exact_and_the_slip_for_ever() -> None:
@@ -275,14 +261,13 @@ def test_with_k_zero_the_skip_leaves_the_path_exact_and_the_slip_for_ever() -> N
     assert after.max() < 2.4
 
 
-def test_the_slip_that_a_skip_makes_is_removed_by_moving_the_path() -> None:
-    run = bypassed("skip", source(-50.0))
-    assert slip(run)[-1] < 0.02
-    before = run.t < 2.9
+def apart(run: Run) -> Any:
+    """Distance from the exact path [m]."""
     exact = S1.place(run.t)
-    apart = np.hypot(run.state["x"] - exact[0], run.state["y"] - exact[1])
-    assert apart[before].max() < 6e-5
-    assert apart[-1] > 2.7
+    return np.hypot(run.state["x"] - exact[0], run.state["y"] - exact[1])
+
+
+SKIPPED = 2946  # the row after the skip
 
 
 def test_figure_2_a_skip_is_a_step_of_delta_in_beta(agree_in_print: Agree) -> None:
@@ -291,21 +276,19 @@ def test_figure_2_a_skip_is_a_step_of_delta_in_beta(agree_in_print: Agree) -> No
     at = int(np.argmax(np.abs(np.diff(beta))))
     agree_in_print([run.t[at + 1]], "2.946")
     assert beta[at + 1] - beta[at] == pytest.approx(0.87, abs=1e-12)
-    others = np.delete(np.abs(np.diff(beta)), at)
-    assert others.max() < 0.002
+    assert np.delete(np.abs(np.diff(beta)), at).max() < 0.002
     for name in ("alpha", "gamma", "x", "y"):
         assert abs(run.state[name][at + 1] - run.state[name][at]) < 0.01
+    # at fixed rates it alters the attitude by twice delta
+    assert ball_sheet.between(attitude(run, at), attitude(run, at + 1)) == pytest.approx(2 * 0.87, abs=0.01)
 
 
-def test_figure_3_the_path_is_close_to_the_circle_only_before_the_skip() -> None:
-    exact = S1.place(bypassed("skip", source(-50.0)).t)
-
-    def apart(run: Run) -> Any:
-        return np.hypot(run.state["x"] - exact[0], run.state["y"] - exact[1])
-
-    large = apart(bypassed("skip", source(-50.0)))
-    skipped = 2946
-    assert large[skipped] == pytest.approx(5e-5, abs=1e-5)
+def test_figure_3_the_slip_of_a_skip_is_removed_by_moving_the_path() -> None:
+    run = bypassed("skip", source(-50.0))
+    assert slip(run)[-1] < 0.02
+    large = apart(run)
+    assert large[run.t < 2.9].max() < 6e-5
+    assert large[SKIPPED] == pytest.approx(5e-5, abs=1e-5)
     assert large[-1] > 2.7
     assert apart(bypassed("split", source(-50.0), delta=0.051))[-1] < 0.13
     assert apart(bypassed("skip", NO_K))[-1] < 1.3e-4
@@ -315,7 +298,7 @@ def test_figure_4_the_step_of_a_split_is_small_only_with_a_small_jump() -> None:
     for delta, step in ((0.051, 0.101), (0.87, 0.92)):
         beta = bypassed("split", source(-50.0), delta=delta).state["beta"]
         assert np.abs(np.diff(beta)).max() == pytest.approx(step, abs=0.001)  # out of the window's near side
-        assert beta[2946] == pytest.approx(np.pi / 2 + delta, abs=1e-12)
+        assert beta[SKIPPED] == pytest.approx(np.pi / 2 + delta, abs=1e-12)
 
 
 def test_a_larger_k1_moves_one_eigenvalue_only() -> None:
@@ -337,11 +320,6 @@ def test_beta_turns_back_and_gamma_swings_by_nearly_half_a_turn() -> None:
     fine = servonode.simulate(in_angles(source(-50.0), step=2e-5), every=5)
     rate = np.abs(fine.state["gamma_dot"]).max()
     assert rate == pytest.approx(np.linalg.norm(S1.omega(3.038)) / (2 * 0.01037), rel=0.02)
-
-
-def test_a_jump_at_fixed_rates_alters_the_attitude_by_twice_delta() -> None:
-    run = bypassed("skip", source(-50.0))
-    assert ball_sheet.between(attitude(run, 2945), attitude(run, 2946)) == pytest.approx(2 * 0.87, abs=0.01)
 
 
 @pytest.mark.parametrize("name", ["ball_angles", "ball_skip", "ball_split"])
@@ -486,20 +464,14 @@ def test_a_start_in_angles_that_cannot_be_is_refused(initial: dict[str, Any], pa
     assert part in refused(file)
 
 
-@pytest.mark.parametrize(
-    ("plant", "section", "key"),
-    [
-        ({"disturbance": {"x": 1.0}}, "plant.disturbance", "x"),
-        ({"parameters": {"m": "1 + 0.2*t"}}, "plant.parameters", "m"),
-        ({"parameters": {"J": "0.4 + 0.1*t"}}, "plant.parameters", "J"),
-    ],
-)
-def test_the_printed_forces_of_the_angle_model_know_constants_only(
-    plant: dict[str, Any], section: str, key: str
-) -> None:
-    launch = {"run": {"duration": 1.0}, "plant": {"machine": "ball_on_turntable", "initial": {"x": 1.0}, **plant}}
+def test_the_printed_forces_of_the_angle_model_know_constants_only() -> None:
+    varying = {"disturbance": {"x": 1.0}, "parameters": {"m": "1 + 0.2*t", "J": "0.4 + 0.1*t"}}
+    launch = {"run": {"duration": 1.0}, "plant": {"machine": "ball_on_turntable", "initial": {"x": 1.0}, **varying}}
     assert servonode.simulate(launch).residual_max["slip_x"] < 1e-12
-    launch["plant"]["settings"] = {"scheme": "angles"}
-    with pytest.raises(LaunchError, match='take "quaternion"') as caught:
-        servonode.simulate(launch)
-    assert (caught.value.section, caught.value.key) == (section, key)
+    for section, texts in varying.items():
+        for key, text in texts.items():
+            launch["plant"] = {"machine": "ball_on_turntable", "initial": {"x": 1.0}, "settings": {"scheme": "angles"}}
+            launch["plant"][section] = {key: text}
+            with pytest.raises(LaunchError, match='take "quaternion"') as caught:
+                servonode.load(launch)
+            assert (caught.value.section, caught.value.key) == (f"plant.{section}", key)
