@@ -1,6 +1,7 @@
 """The animation, on a canvas without a display: what is shown of a run up to now, and what is drawn anew."""
 
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -41,16 +42,13 @@ LAUNCHES = {
 }
 SHORT = 1.0  # s
 
-_loops: dict[str, tuple[Loop, Any, dict[str, Any]]] = {}
 
-
+@cache
 def simulated(launch: str) -> tuple[Loop, Any, dict[str, Any]]:
     """A short run of a packaged launch file: its loop, its times, its columns."""
-    if launch not in _loops:
-        loop = servonode.load(launch, run__duration=SHORT)
-        run = loop.simulate(every=5)
-        _loops[launch] = loop, run.t, columns_of(run)
-    return _loops[launch]
+    loop = servonode.load(launch, run__duration=SHORT)
+    run = loop.simulate(every=5)
+    return loop, run.t, columns_of(run)
 
 
 def upto(columns: Mapping[str, Any], n: int) -> dict[str, Any]:
@@ -82,64 +80,57 @@ def inside(axis: Any, image: Any) -> Any:
     return found
 
 
+def check_equal_scales(picture: Animation) -> None:
+    for view in picture.views:
+        (x0, y0), (x1, y1) = view.axis.transData.transform([(0.0, 0.0), (1.0, 1.0)])
+        assert_allclose(x1 - x0, y1 - y0, rtol=1e-9)
+
+
 # what there is
 
 
 @pytest.mark.parametrize("launch", LAUNCHES)
-def test_each_machine_has_its_views_and_panels(launch: str) -> None:
-    picture, t, columns = picture_of(launch)
-    assert picture.show(t[:50], upto(columns, 50))
+def test_each_machine_has_its_views_and_panels_which_move_at_equal_scales(launch: str) -> None:
+    picture, t, columns = picture_of(launch, span=0.5)
+    assert picture.show(t[:60], upto(columns, 60))
     titles, labels, first = LAUNCHES[launch]
     found = [view.axis.get_title(loc="left").replace("\n", " ") for view in picture.views]
     assert found[: len(titles)] == titles
     assert [panel.spec.label for panel in picture.panels] == labels
-    assert [panel.axis.get_title(loc="left") for panel in picture.panels[:1]] == [first]
+    assert picture.panels[0].axis.get_title(loc="left") == first
     assert [panel.axis.get_yscale() for panel in picture.panels] == ["linear"] * (len(labels) - 1) + ["log"]
-
-
-@pytest.mark.parametrize("launch", LAUNCHES)
-def test_views_and_panels_move_with_the_data_at_equal_scales(launch: str) -> None:
-    picture, t, columns = picture_of(launch, span=0.5)
-    picture.show(t[:60], upto(columns, 60))
     before = pixels(picture)
     picture.show(t, columns)
     after = pixels(picture)
     for part in (*picture.views[:1], *picture.panels):
         if part not in picture.panels or "F_t" not in part.spec.label:  # zero throughout
             assert (in_cell(picture, part, before) != in_cell(picture, part, after)).any()
-    for view in picture.views:
-        (x0, y0), (x1, y1) = view.axis.transData.transform([(0.0, 0.0), (1.0, 1.0)])
-        assert_allclose(x1 - x0, y1 - y0, rtol=1e-9)
+    check_equal_scales(picture)
 
 
-def test_machine_trails_and_target_stand_at_the_last_row() -> None:
-    picture, t, columns = picture_of("trailer_pursuit")
-    picture.show(t, columns)
-    (view,) = picture.views
-    lines = {line.get_label(): line for line in view.axis.lines}
-    assert_allclose(lines["robot"].get_xydata()[-1], [columns["X"][-1], columns["Y"][-1]])
-    assert_allclose(lines["trailer"].get_xydata()[-1], [columns["X2"][-1], columns["Y2"][-1]])
-    assert_allclose(lines["target"].get_xydata()[-1], [columns["target_x"][-1], columns["target_y"][-1]])
-    marker = next(line for line in view.axis.lines if line.get_marker() == "o" and len(line.get_xydata()))
-    assert_allclose(marker.get_xydata(), [[columns["target_x"][-1], columns["target_y"][-1]]])
-
-
-def test_panel_counts_from_the_present_and_shows_sizes_of_residuals() -> None:
+def test_picture_stands_at_the_last_row_and_its_panels_count_from_the_present() -> None:
     picture, t, columns = picture_of("trailer_pursuit", span=0.4)
-    picture.show(t, columns)
-    speed, residual = picture.panels[0], picture.panels[-1]
-    assert speed.axis.get_xlim() == (-0.4, 0.0)
-    x, y = speed.axis.lines[0].get_data()
-    assert_allclose([x[0], x[-1]], [-0.4, 0.0], atol=1e-9)
-    assert_allclose(y[-1], columns["V"][-1])
-    assert_allclose(residual.axis.lines[1].get_ydata()[-1], abs(columns["residual_heading"][-1]))
-
-
-def test_log_panel_joins_rare_values() -> None:
-    picture, t, columns = picture_of("trailer_pursuit")
     rare = np.where(np.arange(len(t)) % 20 == 0, columns["residual_speed"], np.nan)
     picture.show(t, {**columns, "residual_speed": rare})
-    assert len(picture.panels[-1].axis.lines[0].get_xdata()) == np.count_nonzero(rare[np.isfinite(rare)])
+    (view,) = picture.views
+    lines = {line.get_label(): line for line in view.axis.lines}
+    target = [columns["target_x"][-1], columns["target_y"][-1]]
+    for name, place in (
+        ("robot", [columns["X"][-1], columns["Y"][-1]]),
+        ("trailer", [columns["X2"][-1], columns["Y2"][-1]]),
+        ("target", target),
+    ):
+        assert_allclose(lines[name].get_xydata()[-1], place)
+    marker = next(line for line in view.axis.lines if line.get_marker() == "o" and len(line.get_xydata()))
+    assert_allclose(marker.get_xydata(), [target])
+
+    speed, residual = picture.panels[0].axis, picture.panels[-1].axis
+    assert speed.get_xlim() == (-0.4, 0.0)
+    x, y = speed.lines[0].get_data()
+    assert_allclose([x[0], x[-1], y[-1]], [-0.4, 0.0, columns["V"][-1]], atol=1e-9)
+    assert_allclose(residual.lines[1].get_ydata()[-1], abs(columns["residual_heading"][-1]))
+    shown = np.isfinite(rare) & (t >= t[-1] - 0.4)
+    assert len(residual.lines[0].get_xdata()) == np.count_nonzero(shown)  # rare values are joined
 
 
 # what a program asks for, leans, and what a movie leaves out
@@ -154,14 +145,26 @@ def test_wanted_path_reaches_the_limits_and_stands_in_the_legend() -> None:
     assert_allclose(sorted(line.get_xydata()[:, 0]), view.axis.get_xlim())
     assert "wanted line" in [each.get_text() for each in view.axis.get_legend().get_texts()]
 
+    beside = view.axis.get_position().width  # a movie gives a wide path the whole width
+    picture.fix_limits(t, {**columns, "X": np.linspace(0.0, -20.0, len(t))})
+    assert beside < 0.55
+    assert picture.views[0].axis.get_position().width > 0.85
+    boxes = [part.axis.get_position() for part in (*picture.views, *picture.panels)]
+    assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
 
-def test_movie_limits_contain_a_wanted_circle() -> None:
+
+def test_movie_limits_contain_a_wanted_circle_and_stay_to_the_last_row() -> None:
     picture, t, columns = picture_of("sphero_circle")
     assert np.ptp(columns["Y"]) < 0.1
     picture.fix_limits(t, columns)
     (left, right), (bottom, top) = picture.views[0].axis.get_xlim(), picture.views[0].axis.get_ylim()
     assert left < -1.5 < 1.5 < right
     assert bottom < 0.0 < 3.0 < top
+    limits = [(axis.get_xlim(), axis.get_ylim()) for axis in picture.figure.axes]
+    redrawn = [picture.show(t[:n], upto(columns, n)) for n in range(2, len(t), 20)]
+    assert redrawn == [True] + [False] * (len(redrawn) - 1)
+    assert [(axis.get_xlim(), axis.get_ylim()) for axis in picture.figure.axes] == limits
+    assert picture.panels[0].axis.get_xlim() == (t[0], t[-1])
 
 
 @pytest.mark.parametrize(("degrees", "factor"), [(0.0, 1.0), (0.01, 1.0), (3.3, 5.0), (6.1, 2.0), (15.1, 1.0)])
@@ -169,12 +172,11 @@ def test_a_lean_is_magnified_as_far_as_it_stays_readable(degrees: float, factor:
     assert magnification(np.radians(degrees)) == factor
 
 
-def test_a_small_lean_is_drawn_magnified_and_the_picture_says_so() -> None:
-    picture, t, columns = picture_of("sphero_pursuit", span=0.5)
+def test_a_small_lean_is_magnified_by_a_factor_that_falls_until_another_run() -> None:
+    picture, t, columns = picture_of("sphero_pursuit")
     picture.show(t, columns)
-    tilt = np.degrees(columns["theta"][-1])
-    assert 0.1 < tilt < 6.0
     view = picture.views[2]
+    assert 0.1 < np.degrees(columns["theta"][-1]) < 6.0
     assert view.view.title.endswith("lean shown x5")
     instant = picture._instant(t, columns, -1)
     drawn, true = (np.diff(instant.lines(each.outline)[1], axis=0)[0] for each in (view.view, picture._plain[2]))
@@ -182,53 +184,29 @@ def test_a_small_lean_is_drawn_magnified_and_the_picture_says_so() -> None:
     assert abs(leans[1]) > np.radians(0.1)
     assert_allclose(leans[0], 5 * leans[1], rtol=2e-3)
     assert view.caption is not None
-    assert (
-        f"lean {np.degrees(leans[1]):+.1f}°".replace("-", "\u2212") == view.caption.text
-    )  # the words tell the true one
+    assert view.caption.text == f"lean {np.degrees(leans[1]):+.1f}°".replace("-", "\u2212")  # in words the true one
 
-
-def test_lean_factor_falls_with_its_size_and_resets_with_a_run() -> None:
-    picture, t, columns = picture_of("sphero_pursuit")
-    picture.show(t, columns)
     tilted = {name: values.copy() for name, values in columns.items()}
     tilted["n_0"][-1], tilted["n_1"][-1], tilted["n_2"][-1] = np.sin(0.2), 0.0, -np.cos(0.2)
-    picture.show(t, tilted)
-    assert picture.views[2].view.title.endswith("lean shown x2")
-    picture.show(t, columns)
-    assert picture.views[2].view.title.endswith("lean shown x2")
+    for shown in (tilted, columns):
+        picture.show(t, shown)
+        assert view.view.title.endswith("lean shown x2")
     picture.begin_run()
     picture.show(t, columns)
-    assert picture.views[2].view.title.endswith("lean shown x5")
+    assert view.view.title.endswith("lean shown x5")
 
 
 def test_movie_leaves_out_zero_panels_and_idle_strips() -> None:
     picture, t, columns = picture_of("snowboarder_carve")
     axes = len(picture.figure.axes)
     picture.fix_limits(t, columns)
-    assert [view.view.title for view in picture.views][1:] == ["from behind, the slope level, sideways shown x2"]
+    above, *strips = picture.views
+    assert [view.view.title for view in strips] == ["from behind, the slope level, sideways shown x2"]
     assert "F_t [N]" not in [panel.spec.label for panel in picture.panels]
     assert len(picture.figure.axes) == axes - 2
+    assert above._scale.largest >= np.abs(columns["R"]).max()  # the scale of the longest arrow
+    assert above._names == ["lateral force R of the snow"]
     picture.show(t, columns)
-
-
-def test_movie_arrows_have_the_scale_of_the_longest_one() -> None:
-    picture, t, columns = picture_of("snowboarder_carve")
-    picture.fix_limits(t, columns)
-    view = picture.views[0]
-    assert view._scale.largest >= np.abs(columns["R"]).max()
-    assert view._names == ["lateral force R of the snow"]
-
-
-def test_movie_gives_a_wide_path_the_whole_width() -> None:
-    picture, t, columns = picture_of("trailer_reverse")
-    picture.show(t, columns)
-    beside = picture.views[0].axis.get_position().width
-    stretched = {**columns, "X": np.linspace(0.0, -20.0, len(t))}
-    picture.fix_limits(t, stretched)
-    assert beside < 0.55
-    assert picture.views[0].axis.get_position().width > 0.85
-    boxes = [part.axis.get_position() for part in (*picture.views, *picture.panels)]
-    assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
 
 
 # drawing
@@ -247,66 +225,39 @@ def test_frame_by_parts_has_the_pixels_of_a_full_drawing() -> None:
     assert_allclose(pixels(picture).astype(int), by_parts.astype(int), atol=0)
 
 
-def test_nothing_changes_outside_of_the_box_that_is_told() -> None:
+def test_limits_follow_in_steps_and_nothing_changes_outside_of_the_box_that_is_told() -> None:
     picture, t, columns = picture_of("snowboarder_carve", span=0.5)
-    picture.show(t[:2], upto(columns, 2))
-    for n in range(3, len(t), 7):
+    redrawn = [picture.show(t[:2], upto(columns, 2))]
+    for n in range(100, len(t)):
         before = pixels(picture)
-        picture.show(t[:n], upto(columns, n))
+        redrawn.append(picture.show(t[:n], upto(columns, n)))
         box, height = picture.changed, before.shape[0]
         outside = np.ones(before.shape[:2], bool)
         outside[round(height - box.y1) : round(height - box.y0), round(box.x0) : round(box.x1)] = False
         assert_allclose(pixels(picture)[outside], before[outside], atol=0)
+    assert redrawn[0]
+    assert sum(redrawn) < len(redrawn) / 3
     picture.show(t[:0], {})
     assert picture.changed is None
 
 
-@pytest.mark.parametrize("size", [(1.0, 1.0), (2.0, 0.5), (0.6, 5.0)])
-def test_a_window_made_very_small_is_still_drawn(size: tuple[float, float]) -> None:
-    picture, t, columns = picture_of("snowboarder_carve")
-    picture.figure.set_size_inches(*size)
-    for n in (100, 150):
-        picture.show(t[:n], upto(columns, n))
-    assert (pixels(picture) != 255).any()
-
-
-def test_limits_follow_in_steps() -> None:
-    picture, t, columns = picture_of("snowboarder_carve", span=0.5)
-    redrawn = [picture.show(t[:n], upto(columns, n)) for n in range(2, len(t))]
-    assert sum(redrawn) < len(redrawn) / 3
-    assert redrawn[0]
-
-
-def test_another_size_is_drawn_in_full_with_equal_scales() -> None:
+def test_another_size_or_resolution_is_drawn_in_full_with_equal_scales() -> None:
     picture, t, columns = picture_of("trailer_pursuit")
     picture.show(t, columns)
-    picture.show(t, columns)
+    assert not picture.show(t, columns)
     picture.figure.set_size_inches(7, 7)
     assert picture.show(t, columns)
     assert pixels(picture).shape[:2] == (420, 420)
-    (x0, y0), (x1, y1) = picture.views[0].axis.transData.transform([(0.0, 0.0), (1.0, 1.0)])
-    assert_allclose(x1 - x0, y1 - y0, rtol=1e-9)
-
-
-def test_another_resolution_of_as_many_pixels_is_drawn_in_full() -> None:
-    picture, t, columns = picture_of("trailer_pursuit")
-    picture.show(t[:100], upto(columns, 100))
-    picture.show(t[:101], upto(columns, 101))
-    width, height = picture.figure.get_size_inches()
-    picture.figure.set_size_inches(width / 1.25, height / 1.25)
+    check_equal_scales(picture)
+    picture.figure.set_size_inches(7 / 1.25, 7 / 1.25)  # as many pixels
     picture.figure.dpi *= 1.25
-    assert picture.show(t[:102], upto(columns, 102))
-    assert not picture.show(t[:102], upto(columns, 102))
-
-
-def test_fixed_limits_stay_from_the_first_row_to_the_last() -> None:
-    picture, t, columns = picture_of("sphero_pursuit")
-    picture.fix_limits(t, columns)
-    limits = [(axis.get_xlim(), axis.get_ylim()) for axis in picture.figure.axes]
-    redrawn = [picture.show(t[:n], upto(columns, n)) for n in range(2, len(t), 20)]
-    assert redrawn == [True] + [False] * (len(redrawn) - 1)
-    assert [(axis.get_xlim(), axis.get_ylim()) for axis in picture.figure.axes] == limits
-    assert picture.panels[0].axis.get_xlim() == (t[0], t[-1])
+    assert picture.show(t, columns)
+    assert not picture.show(t, columns)
+    for size in ((1.0, 1.0), (2.0, 0.5), (0.6, 5.0)):  # hardly a window
+        picture.figure.set_size_inches(*size)
+        for n in (100, 150):
+            picture.show(t[:n], upto(columns, n))
+        assert (pixels(picture) != 255).any()
 
 
 def test_only_the_title_is_drawn_where_there_are_no_rows() -> None:
@@ -321,24 +272,21 @@ def test_only_the_title_is_drawn_where_there_are_no_rows() -> None:
     assert changed.max() < 0.42 * 60 + 1  # the first line, in pixels from above
 
 
-@pytest.mark.parametrize("ending", ["png", "pdf", "svg"])
-def test_saved_picture_has_moving_artists_and_the_next_frame_is_whole(tmp_path: Path, ending: str) -> None:
+def test_saved_picture_has_moving_artists_and_the_next_frame_is_whole(tmp_path: Path) -> None:
     picture, t, columns = picture_of("trailer_pursuit")
     picture.show(t, columns)
     before = pixels(picture)
-    file = tmp_path / f"a.{ending}"
-    picture.figure.savefig(file)
-    if ending == "png":
-        saved = matplotlib.image.imread(file)
-        differs = np.abs(255.0 * saved[..., :3] - before[..., :3]) > 2
-        axes = np.zeros(differs.shape[:2], bool)  # words are set a little differently, by parts of a pixel
-        for axis in picture.figure.axes:
-            axes |= inside(axis, before)
-        assert np.mean(differs[axes]) < 1e-3  # where a curve crosses the frame of its axis, which here lies above it
-    else:
-        assert file.stat().st_size > 5000
-    picture.show(t, columns)
-    assert_allclose(pixels(picture), before)
+    for ending in ("pdf", "svg", "png"):
+        picture.figure.savefig(tmp_path / f"a.{ending}")
+        assert (tmp_path / f"a.{ending}").stat().st_size > 5000
+        picture.show(t, columns)
+        assert_allclose(pixels(picture), before)
+    saved = matplotlib.image.imread(tmp_path / "a.png")
+    differs = np.abs(255.0 * saved[..., :3] - before[..., :3]) > 2
+    axes = np.zeros(differs.shape[:2], bool)  # words are set a little differently, by parts of a pixel
+    for axis in picture.figure.axes:
+        axes |= inside(axis, before)
+    assert np.mean(differs[axes]) < 1e-3  # where a curve crosses the frame of its axis, which here lies above it
 
 
 # what a user may choose

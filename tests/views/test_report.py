@@ -1,5 +1,6 @@
 """The report picture: what is drawn of the views of a machine, and which views are refused before a run."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,76 +10,27 @@ from matplotlib.quiver import Quiver, QuiverKey
 
 import servonode
 from servonode.errors import ModelError
-from servonode.loop import Loop
 from servonode.plants import pendulum_sphero, snowboarder
-from servonode.plants.view import View, leaning_by, shown_larger, signed
+from servonode.plants.view import leaning_by, shown_larger, signed
 from servonode.views import planes
 from servonode.views.report import report_figure
 from servonode.views.view_checks import check_view
 from servonode.views.wanted import wanted_paths
+from tests.helpers.drawn_cart import CART, Viewed, viewed_cart
+from tests.helpers.report_pages import reported
 
 assert_allclose: Any = np.testing.assert_allclose  # its stub refuses nested lists of numbers of two kinds
 SHELL: Any = pendulum_sphero.VIEW
 RIDER: Any = snowboarder.VIEW
-CART = '''"""A cart on a rail, pulled by a spring."""
-
-import os
-from servonode.mechanics import Model, coordinate, input_, output, parameter
-from servonode.plants.view import View, leaning_by, shown_larger, signed
-
-
-def model() -> Model:
-    """A cart."""
-    x = coordinate("x", "place", "m")
-    k = parameter("k", "stiffness", "N/m", default=4.0)
-    F = input_("F", "force", "N")
-    return Model(
-        name="cart",
-        description="cart on a rail",
-        coordinates=(x,),
-        parameters=(k,),
-        kinetic=x.rate**2 / 2,
-        potential=k * x**2 / 2,
-        inputs={F: x.rate},
-        outputs=(output("pull", "force of the spring", -k * x, "N"), output("level", "height of the rail", 0 * x, "m")),
-    )
-
-
-def outline(state, parameters):
-    return [[[state["x"] - 0.1, 0.0], [state["x"] + 0.1, 0.0]], [[state["x"], 0.0]]]
-
-
-def side(values, parameters):
-    return [[[-0.1, 0.0], [0.1, 0.0], [0.1, 0.2]]]
-
-
-def broken(values, parameters):
-    return values["q"]
-
-
-def forces(values, parameters):
-    return {"pull": ([0.0, 0.1], [values["pull"], 0.0]), "nothing": ([0.0, 0.0], [values["F"], 0.0])}
-
-
-# of the environment, so that the cache does not see it and the machine is compiled once
-VIEW = eval(os.environ["CART_VIEW"])
-'''
 STRIP = "View(side, strip=True, title='from the side', arrows=forces, caption=lambda v, p: f'{v[\"pull\"]:.1f} N')"
 OLD = "View(outline=outline, trails={'cart': ('x', 'level')}, axes=('x [m]', ''))"
 
 
-@pytest.fixture
-def cart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Makes the cart with a VIEW."""
-    (tmp_path / "cart.py").write_text(CART)
-    launch = tmp_path / "a.toml"
-    launch.write_text('[run]\nduration = 0.5\n[plant]\nmachine = "./cart.py:model"\ninitial = { x = 0.5 }\n')
-
-    def cart(view: str) -> Loop:
-        monkeypatch.setenv("CART_VIEW", view)
-        return servonode.load(launch)
-
-    return cart
+@pytest.fixture(scope="module")
+def cart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Viewed]:
+    """The run of the cart with a VIEW."""
+    with viewed_cart(tmp_path_factory.mktemp("cart")) as found:
+        yield found
 
 
 def texts(axis: Any) -> list[str]:
@@ -100,8 +52,8 @@ def below(axis: Any) -> list[str]:
 # which views there are, and where they stand
 
 
-def test_a_machine_without_a_view_has_its_panels_only(cart: Any) -> None:
-    figure = report_figure(cart("None").simulate(), "cart")
+def test_a_machine_without_a_view_has_its_panels_only(cart: Viewed) -> None:
+    figure = report_figure(cart("None"), "cart")
     titles = [axis.get_title(loc="left") for axis in figure.axes]
     assert titles == ["place $x$ [m]", r"rate of the place $\dot{x}$ [m/s]"]
     (note,) = (each.get_text() for each in figure.texts[1:])
@@ -109,24 +61,26 @@ def test_a_machine_without_a_view_has_its_panels_only(cart: Any) -> None:
 
 
 def test_warnings_of_the_run_stand_below_the_title() -> None:
-    run = servonode.simulate("snowboarder_curve")
-    said = [text.get_text() for text in report_figure(run, "snowboarder_curve").texts]
+    run, figure = reported("snowboarder_curve")
+    said = [text.get_text() for text in figure.texts]
     assert said[1] == f"Warning: {run.warnings[0]}"
     assert said[1].startswith("Warning: tipping: ")
 
 
-def test_a_residual_that_nobody_computes_is_not_drawn() -> None:
-    run = servonode.simulate("sphero_runs_over")
+def test_residuals_end_at_a_fault_whose_instant_is_shown() -> None:
+    run, figure = reported("sphero_runs_over")
     assert run.fault is not None
-    axis = next(each for each in report_figure(run, "a").axes if "residual" in each.get_title(loc="left"))
+    axis = next(each for each in figure.axes if "residual" in each.get_title(loc="left"))
     line = axis.lines[0]
     drawn = line.get_xdata()[np.isfinite(line.get_ydata())]
     assert drawn.max() <= run.fault["t"] + 0.02 < axis.get_xlim()[1]
+    strip = next(axis for axis in figure.axes if axis.get_title(loc="left").startswith("from its right"))
+    assert f"2: {run.fault['t']:.2f} s lean +79.1° fault" in [" ".join(each.split()) for each in below(strip)]
+    assert len(below(strip)) in (7, 8)
 
 
-def test_single_view_stands_beside_the_panels_with_path_and_outlines(cart: Any) -> None:
+def test_single_view_stands_beside_the_panels_with_path_and_outlines(cart: Viewed) -> None:
     run = cart(OLD.replace("outline=outline", "outline=lambda s, p: [[[0.0, 0.0], [0.0, 0.3]], [[s['x'], 0.0]]]"))
-    run = run.simulate()
     figure = report_figure(run, "cart")
     path, *drawn = figure.axes[0].lines
     assert len(figure.axes) == 1 + 2
@@ -141,33 +95,32 @@ def test_single_view_stands_beside_the_panels_with_path_and_outlines(cart: Any) 
     assert all(plane.x1 < panel.x0 for panel in panels), (plane, panels)
 
 
-def test_a_path_much_wider_than_high_stands_above_the_panels(cart: Any) -> None:
-    figure = report_figure(cart(OLD).simulate(), "cart")
+def test_a_path_much_wider_than_high_stands_above_the_panels(cart: Viewed) -> None:
+    figure = report_figure(cart(OLD), "cart")
     path, *panels = (axis.get_position() for axis in figure.axes)
     assert all(panel.y1 < path.y0 for panel in panels)
     assert path.width > 0.85
 
 
-def test_views_are_drawn_in_order_and_a_strip_adds_height(cart: Any) -> None:
-    figure = report_figure(cart(f"({OLD}, {STRIP})").simulate(), "cart")
+def test_views_are_drawn_in_order_and_a_strip_adds_height(cart: Viewed) -> None:
+    figure = report_figure(cart(f"({OLD}, {STRIP})"), "cart")
     assert [axis.get_title(loc="left") for axis in figure.axes[:2]] == ["", "from the side"]
     assert len(figure.axes) == 2 + 2
-    assert figure.get_figheight() > report_figure(cart(OLD).simulate(), "cart").get_figheight()
+    assert figure.get_figheight() > report_figure(cart(OLD), "cart").get_figheight()
     numbers = ", ".join(each.get_text() for each in figure.axes[0].texts).split(", ")
     assert sorted(numbers) == [each.partition(":")[0] for each in below(figure.axes[1])]  # as in the strip below
 
 
-def test_a_list_of_views_serves_as_a_tuple_does(cart: Any) -> None:
-    assert len(cart(f"[{OLD}, {STRIP}]").closed_loop.source.views()) == 2
-    assert len(cart(OLD).closed_loop.source.views()) == 1
-    assert cart("()").closed_loop.source.views() == ()
+def test_a_list_of_views_serves_as_a_tuple_does(cart: Viewed) -> None:
+    for view, count in ((f"[{OLD}, {STRIP}]", 2), (OLD, 1), ("()", 0)):
+        assert len(cart(view).closed_loop.source.views()) == count
 
 
 # strips and arrows
 
 
-def test_strip_has_instants_side_by_side_with_time_and_caption(cart: Any) -> None:
-    run = cart(STRIP).simulate()
+def test_strip_has_instants_side_by_side_with_time_and_caption(cart: Viewed) -> None:
+    run = cart(STRIP)
     figure = report_figure(run, "cart")
     axis = figure.axes[0]
     x = [line.get_xdata()[1] - 0.1 for line in axis.lines if len(line.get_xdata()) == 3]
@@ -182,8 +135,8 @@ def test_strip_has_instants_side_by_side_with_time_and_caption(cart: Any) -> Non
     assert_allclose(x1 - x0, y1 - y0, rtol=1e-6)
 
 
-def test_arrows_of_a_view_have_one_stated_scale(cart: Any) -> None:
-    run = cart(STRIP).simulate()
+def test_arrows_of_a_view_have_one_stated_scale(cart: Viewed) -> None:
+    run = cart(STRIP)
     axis = report_figure(run, "cart").axes[0]
     (pull,) = arrows(axis)
     instants = np.linspace(0, len(run.t) - 1, 7).astype(int)
@@ -194,29 +147,20 @@ def test_arrows_of_a_view_have_one_stated_scale(cart: Any) -> None:
     assert key.U == 1.0
 
 
-def test_arrows_of_rounding_errors_are_not_drawn(cart: Any) -> None:
+def test_arrows_of_rounding_errors_are_not_drawn(cart: Viewed) -> None:
     noise = STRIP.replace("arrows=forces", "arrows=lambda v, p: {'pull': ([0, 0], [0.0, 1e-15 * v['pull']])}")
-    axis = report_figure(cart(noise).simulate(), "cart").axes[0]
+    axis = report_figure(cart(noise), "cart").axes[0]
     assert arrows(axis) == []
     assert texts(axis) == ["from the side"]
 
 
-def test_strips_of_one_unit_share_what_is_longest(cart: Any) -> None:
+def test_strips_of_one_unit_share_what_is_longest(cart: Viewed) -> None:
     half = STRIP.replace("arrows=forces", "arrows=lambda v, p: {'half': ([0, 0.1], [0.5 * v['pull'], 0.0])}")
-    figure = report_figure(cart(f"({STRIP}, {half})").simulate(), "cart")
+    figure = report_figure(cart(f"({STRIP}, {half})"), "cart")
     whole, less = (arrows(axis)[0] for axis in figure.axes[:2])
     assert_allclose(less.U, 0.5 * whole.U)
     assert_allclose(less.scale, whole.scale)
     assert [texts(axis)[-1] for axis in figure.axes[:2]] == ["1 N", "1 N"]
-
-
-def test_the_instant_of_a_fault_is_shown() -> None:
-    run = servonode.simulate("sphero_runs_over")
-    figure = report_figure(run, "sphero_runs_over")
-    strip = next(axis for axis in figure.axes if axis.get_title(loc="left").startswith("from its right"))
-    assert run.fault is not None
-    assert f"2: {run.fault['t']:.2f} s lean +79.1° fault" in [" ".join(each.split()) for each in below(strip)]
-    assert len(below(strip)) in (7, 8)
 
 
 def test_a_motion_that_escapes_is_drawn(tmp_path: Path) -> None:
@@ -243,7 +187,7 @@ def test_planes_beside_each_other_leave_room_for_their_words() -> None:
 
 
 def test_a_panel_that_ends_earlier_has_times_of_its_own() -> None:
-    figure = report_figure(servonode.simulate("ball_off_constraint"), "ball_off_constraint")
+    _, figure = reported("ball_off_constraint")
     (slip,) = (axis for axis in figure.axes if axis.get_title(loc="left").startswith("residual"))
     assert slip.get_title(loc="left") == f"residuals, magnitude, first {slip.get_xlim()[1]:g} s [m/s]"
     assert slip.get_xlim()[1] < 11
@@ -276,13 +220,11 @@ def test_a_lean_is_worded_alike_by_all_machines() -> None:
             "snowboarder_falls",
             ["from above", *(f"from {side}, the slope level, sideways shown x5" for side in ("behind", "its right"))],
         ),
-        ("trailer_coast", [""]),
     ],
 )
 def test_each_machine_of_servonode_has_its_views(launch: str, titles: list[str]) -> None:
-    loop = servonode.load(launch, run__duration=0.5)
-    check_view(loop.closed_loop)
-    figure = report_figure(loop.simulate(), launch)
+    run, figure = reported(launch, 0.5)
+    check_view(run.closed_loop)
     assert set(titles) <= {axis.get_title(loc="left") for axis in figure.axes}
 
 
@@ -357,18 +299,21 @@ REFUSED = {
     ),
     "View(side, caption=lambda v, p: v['pull'])": "VIEW's caption gave -2.0; give a text",
     f"(View(side, goal='x'), {OLD})": "VIEW[0] has the goal 'x'; name two targets, or leave it out",
+    "View(side, title=5)": "VIEW has the title 5; give a text",
+    "View(side, axes='xy')": "VIEW has the axes 'xy'; give two labels",
+    "View(side, trails={'t': ('x',)})": "VIEW has the trail 't' of ('x',); name two values",
 }
 
 
 @pytest.mark.parametrize("view", REFUSED)
-def test_a_view_that_cannot_be_drawn_is_refused_by_its_number(cart: Any, view: str) -> None:
+def test_a_view_that_cannot_be_drawn_is_refused_by_its_number(cart: Viewed, view: str) -> None:
     with pytest.raises(ModelError) as error:
         check_view(cart(view).closed_loop)
     assert str(error.value) == f"cart.py: {REFUSED[view]}"
 
 
-@pytest.mark.parametrize("part", ["outline", "guides", "arrows", "caption"])
-def test_a_function_of_a_view_that_fails_is_named_by_its_line(cart: Any, part: str) -> None:
+@pytest.mark.parametrize("part", ["outline", "guides", "arrows", "caption", "lean"])
+def test_a_function_of_a_view_that_fails_is_named_by_its_line(cart: Viewed, part: str) -> None:
     given = {"outline": "side", part: "broken"}
     view = f"View({', '.join(f'{name}={function}' for name, function in given.items())})"
     line = 1 + CART[: CART.index('values["q"]')].count("\n")
@@ -376,8 +321,6 @@ def test_a_function_of_a_view_that_fails_is_named_by_its_line(cart: Any, part: s
         check_view(cart(f"({OLD}, {view})").closed_loop)
 
 
-def test_inputs_and_outputs_reach_every_function_of_a_view(cart: Any) -> None:
+def test_inputs_and_outputs_reach_every_function_of_a_view(cart: Viewed) -> None:
     wanted = "lambda v, p: [[[v['x'], v['x_dot']], [v['F'], v['pull']], [v['level'], p['k']]]]"
-    loop = cart(f"View({wanted}, guides={wanted}, caption=lambda v, p: str(v['F']))")
-    check_view(loop.closed_loop)
-    assert isinstance(loop.closed_loop.source.views()[0], View)
+    check_view(cart(f"View({wanted}, guides={wanted}, caption=lambda v, p: str(v['F']))").closed_loop)

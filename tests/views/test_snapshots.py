@@ -7,9 +7,9 @@ import pytest
 
 import servonode
 from servonode.views.panels import panels_of
-from servonode.views.report import report_figure
 from servonode.views.scene import Scene
 from servonode.views.snapshots import RARE, Motion, side_by_side, spread
+from tests.helpers.report_pages import reported
 
 PIECES = 24
 
@@ -62,7 +62,7 @@ def test_a_view_without_a_lean_says_nothing_of_rest() -> None:
 
 
 def test_fallen_snowboarder_is_not_drawn_below_the_snow() -> None:
-    run = servonode.simulate("snowboarder_turns_back")
+    run, figure = reported("snowboarder_turns_back")
     scene = Scene.of(run)
     assert scene.beyond is not None
     up = run.outputs()["E_n"]
@@ -73,7 +73,6 @@ def test_fallen_snowboarder_is_not_drawn_below_the_snow() -> None:
     for view in scene.views():
         if view.strip:
             assert min(line[:, 1].min() for i in scene.instants for line in scene.lines(i, view.outline)) >= 0
-    figure = report_figure(run, "snowboarder_turns_back")
     said = [text.get_text() for text in figure.texts]
     assert f"Fault at 1.03 s: law (dotted line), fallen from {run.t[scene.beyond]:.2f} s on (shaded)" in said
     shades = [each.get_x() for axis in figure.axes for each in axis.patches]

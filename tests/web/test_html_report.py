@@ -2,7 +2,7 @@
 
 import json
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,41 +23,15 @@ from servonode.web.colours import SEEN, colours_css, lighter, luminance
 from servonode.web.embedded import escaped, json_text
 from servonode.web.html_report import PIECES, columns_of, html_report
 from servonode.web.recorded_scene import INSTANTS, Motion
+from tests.helpers.drawn_cart import LAUNCH, Viewed, viewed_cart
 from tests.helpers.html_files import HtmlFile, decoded
 from tests.helpers.pages import browser, needs_browser
 
-MACHINES = ("trailer_pursuit", "sphero_pursuit", "snowboarder_slalom", "ball_circle", "hoop_incline")
+MACHINES = ("trailer_pursuit", "snowboarder_slalom", "hoop_incline")
 LONG = (*MACHINES, "ball_angles", "ball_speeding_up", "hoop_source", "sphero_cascade", "trailer_reverse")
 LARGEST = 3_000_000  # bytes
 EVIL = "</script><script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">'\"&amp;<!--"
-CART = '''"""A cart."""
-
-from servonode.mechanics import Model, coordinate, input_, parameter
-from servonode.plants.view import View
-
-
-def model() -> Model:
-    x = coordinate("x", {evil!r}, "m")
-    k = parameter("k", "stiffness", "N/m", default=4.0)
-    F = input_("F", "force", "N")
-    return Model(
-        name="cart",
-        description={evil!r},
-        coordinates=(x,),
-        parameters=(k,),
-        kinetic=x.rate**2 / 2,
-        potential=k * x**2 / 2,
-        inputs={{F: x.rate}},
-    )
-'''
-VIEW = """
-
-def outline(state, parameters):
-    return [[[state["x"] - 0.1, 0.0], [state["x"] + 0.1, 0.0]]]
-
-
-VIEW = View(outline, title={evil!r}, caption=lambda v, p: {evil!r}, strip=True)
-"""
+VIEW = f"View(outline, title={EVIL!r}, caption=lambda v, p: {EVIL!r}, strip=True)"
 
 
 @pytest.fixture(scope="module")
@@ -65,16 +39,32 @@ def trailer() -> Run:
     return servonode.simulate("trailer_pursuit", run__duration=5)
 
 
+@pytest.fixture(scope="module")
+def report(trailer: Run) -> str:
+    return html_report(trailer, "a")
+
+
+@pytest.fixture(scope="module")
+def cart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Viewed]:
+    """A run of a machine of a user's own, whose texts are HTML."""
+    with viewed_cart(tmp_path_factory.mktemp("cart"), f"# {EVIL}\n{LAUNCH}", EVIL, EVIL) as found:
+        yield found
+
+
 @pytest.mark.parametrize(
     ("name", "looks"),
-    [("trailer_pursuit", ["good"]), ("snowboarder_curve", ["warn"]), ("snowboarder_too_weak", ["bad", "warn"])],
+    [("trailer_reverse", ["good"]), ("snowboarder_curve", ["warn"]), ("snowboarder_too_weak", ["bad", "warn"])],
 )
 def test_the_head_of_the_page_warns_as_the_run_does(name: str, looks: list[str]) -> None:
-    run = servonode.simulate(name)
-    head = html_report(run, name).partition("<main")[0]
+    run = servonode.simulate(name, every=5)
+    page = html_report(run, name)
+    head = page.partition("<main")[0]
     assert [each for each in ("bad", "warn", "good") if f'class="chip {each}"' in head] == looks
     for each in run.warnings:
         assert f'<p class="note warn">{escaped(str(each))}</p>' in head
+    if name == "trailer_reverse":
+        (view,) = valid(page).data["views"]
+        assert [line["name"] for line in view["wanted"]] == ["wanted line"]
 
 
 def cut(run: Run, rows: int) -> Run:
@@ -85,14 +75,6 @@ def cut(run: Run, rows: int) -> Run:
 
     alone = {name: getattr(run, name)[:rows] for name in ("t", "k", "energy", "work", "goal_t")}
     return replace(run, **alone, state=first(run.state), input=first(run.input), residual=first(run.residual))
-
-
-def cart(folder: Path, view: str = "") -> Run:
-    """A run of a machine of a user's own, whose texts are HTML."""
-    (folder / "cart.py").write_text((CART + view).format(evil=EVIL))
-    launch = folder / "a.toml"
-    launch.write_text(f'# {EVIL}\n[run]\nduration = 1\n[plant]\nmachine = "./cart.py:model"\ninitial = {{ x = 0.5 }}\n')
-    return servonode.simulate(launch)
 
 
 def valid(text: str) -> HtmlFile:
@@ -123,22 +105,23 @@ def test_the_data_in_the_file_are_the_columns_of_the_run(name: str) -> None:
 
 
 def test_html_report_of_a_long_run_keeps_peaks() -> None:
-    run = servonode.simulate("trailer_pursuit", every=10)
+    run = servonode.simulate("trailer_pursuit", run__duration=6, every=1)
     assert len(run.t) > 3 * PIECES
     text = html_report(run, "long")
     data = valid(text).data
     t = decoded(data["t"], "f8")
     assert data["kept"] == len(t) <= 2 * (PIECES + 1)
     assert f"curves of {len(t):,} of {len(run.t):,} rows, lowest and highest values kept" in text
+    columns = columns_of(run)
     for column in ("V", "U1", "residual_heading"):
         pairs = decoded(data["columns"][column]).reshape(-1, 2)
         for (start, end), pair in list(zip(t.reshape(-1, 2), pairs, strict=True))[::100]:
-            values = columns_of(run)[column][(run.t >= start) & (run.t <= end)].astype(np.float32)
+            values = columns[column][(run.t >= start) & (run.t <= end)].astype(np.float32)
             assert {pair.min(), pair.max()} == {values.min(), values.max()}
 
 
-def test_html_report_draws_the_machine_at_a_few_hundred_instants(trailer: Run) -> None:
-    data = valid(html_report(trailer, "a")).data
+def test_html_report_draws_the_machine_at_a_few_hundred_instants(trailer: Run, report: str) -> None:
+    data = valid(report).data
     instants = decoded(data["instants"], "f8")
     assert len(instants) == len(data["views"][0]["shapes"]) == len(data["ends"]) <= INSTANTS + 1
     assert (instants[0], instants[-1]) == (0.0, 5.0)
@@ -159,8 +142,8 @@ def test_the_rows_of_the_paths_hold_the_instants() -> None:
     assert Motion.of(np.zeros(0)) == Motion([], [])
 
 
-def test_the_tables_have_the_numbers_of_the_run(trailer: Run) -> None:
-    words = valid(html_report(trailer, "a")).words
+def test_the_tables_have_the_numbers_of_the_run(trailer: Run, report: str) -> None:
+    words = valid(report).words
     found = measures(Compared.of_run("a", trailer), [Compared.of_run("a", trailer)])
     for each in found.residuals.values():
         assert f"{each['largest']:.4g}" in words
@@ -193,14 +176,14 @@ def test_a_run_of_hardly_a_row_has_a_report(trailer: Run, rows: int) -> None:
     assert ("no row was recorded" in page.words) == (rows == 0)
 
 
-def test_a_machine_without_a_view_has_a_report(tmp_path: Path) -> None:
-    data = valid(html_report(cart(tmp_path), "cart")).data
+def test_a_machine_without_a_view_has_a_report(cart: Viewed) -> None:
+    data = valid(html_report(cart("None"), "cart")).data
     assert data["views"] == []
     assert data["panels"]
 
 
-def test_no_text_of_a_user_becomes_html(tmp_path: Path) -> None:
-    text = html_report(cart(tmp_path, VIEW), EVIL)
+def test_no_text_of_a_user_becomes_html(cart: Viewed) -> None:
+    text = html_report(cart(VIEW), EVIL)
     page = valid(text)
     assert page.words.count(EVIL) >= 2  # the title and the description, as words
     assert page.data["views"][0]["layout"]["title"] == EVIL
@@ -235,18 +218,6 @@ def test_html_report_names_zeros_and_magnifies_no_rounding() -> None:
         assert panel["logarithmic"] or high - low >= limits.STEADY * np.nanmax(np.abs(values))
 
 
-def test_the_path_that_is_wanted_stands_in_the_report() -> None:
-    run = servonode.simulate("trailer_reverse", run__duration=5)
-    (view,) = html_report_views(run)
-    (line,) = view["wanted"]
-    assert line["name"] == "wanted line"
-
-
-def html_report_views(run: Run) -> list[dict[str, Any]]:
-    views: list[dict[str, Any]] = valid(html_report(run, "a")).data["views"]
-    return views
-
-
 @pytest.mark.parametrize("colour", SOURCES)
 def test_page_colours_are_lighter_on_a_dark_ground(colour: str) -> None:
     light, dark = colours_css().split("@media")
@@ -268,6 +239,7 @@ def test_the_report_of_a_packaged_launch_file_is_valid_and_small(name: str) -> N
 
 LAMBDA = "sideways force on the driven axle Λ₁ [N]"
 VALUE = "return report.panels[0].box.querySelector('output').textContent"
+MOVE = "const s = document.getElementById('time'); s.value = arguments[0]; s.dispatchEvent(new Event('input'))"
 
 
 @pytest.fixture(scope="module")
@@ -300,56 +272,40 @@ def ranges(chromium: Any) -> list[list[float]]:
 
 
 @needs_browser
-def test_the_slider_moves_the_machine_and_the_values(chromium: Any, tmp_path: Path, trailer: Run) -> None:
-    shown(chromium, tmp_path, html_report(trailer, "a"))
-    at_the_end, value = picture(chromium), chromium.execute_script(VALUE)
-    move = "const s = document.getElementById('time'); s.value = arguments[0]; s.dispatchEvent(new Event('input'))"
-    chromium.execute_script(move, 150)
-    assert picture(chromium) != at_the_end
-    assert chromium.execute_script(VALUE) != value
-    t = chromium.execute_script("return report.time")
-    assert chromium.find_element("id", "clock").text == f"t = {t:.3f} s"
-    assert t == pytest.approx(2.5, abs=0.03)
-
-
-@needs_browser
-def test_a_drag_zooms_all_panels_and_a_double_click_shows_all(chromium: Any, tmp_path: Path, trailer: Run) -> None:
-    from selenium.webdriver import ActionChains
-
-    shown(chromium, tmp_path, html_report(trailer, "a"))
-    assert ranges(chromium) == [[0, 5]] * len(ranges(chromium))
-    over = chromium.find_elements("css selector", ".u-over")[1]
-    ActionChains(chromium).move_to_element_with_offset(over, -100, 0).click_and_hold().move_by_offset(
-        200, 0
-    ).release().perform()
-    (low, high), *others = ranges(chromium)
-    assert 0 < low < 2.5 < high < 5
-    assert others == [[low, high]] * len(others)
-    ActionChains(chromium).double_click(over).perform()
-    assert ranges(chromium) == [[0, 5]] * len(ranges(chromium))
-
-
-@needs_browser
-def test_it_plays_and_a_click_on_a_curve_goes_there(chromium: Any, tmp_path: Path, trailer: Run) -> None:
+def test_the_report_in_a_browser_does_what_its_reader_asks(chromium: Any, tmp_path: Path, report: str) -> None:
     from selenium.webdriver import ActionChains
     from selenium.webdriver.support.ui import WebDriverWait
 
-    shown(chromium, tmp_path, html_report(trailer, "a"))
-    chromium.find_element("id", "play").click()
-    WebDriverWait(chromium, 30).until(lambda each: 0.2 < each.execute_script("return report.time") < 5)
-    chromium.find_element("id", "play").click()
-    assert chromium.execute_script("return report.playing") == 0
-    over = chromium.find_elements("css selector", ".u-over")[0]
-    ActionChains(chromium).move_to_element(over).click().perform()
-    assert chromium.execute_script("return report.time") == pytest.approx(2.5, abs=0.05)
+    shown(chromium, tmp_path, report)
+    run: Callable[..., Any] = chromium.execute_script
+    at_the_end, value = picture(chromium), run(VALUE)
+    run(MOVE, 150)  # the slider moves the machine and the values
+    assert picture(chromium) != at_the_end
+    assert run(VALUE) != value
+    t = run("return report.time")
+    assert chromium.find_element("id", "clock").text == f"t = {t:.3f} s"
+    assert t == pytest.approx(2.5, abs=0.03)
 
+    assert ranges(chromium) == [[0, 5]] * len(ranges(chromium))
+    first, second = chromium.find_elements("css selector", ".u-over")[:2]
+    drag = ActionChains(chromium).move_to_element_with_offset(second, -100, 0).click_and_hold()
+    drag.move_by_offset(200, 0).release().perform()  # zooms all panels, a double click shows all
+    (low, high), *others = ranges(chromium)
+    assert 0 < low < 2.5 < high < 5
+    assert others == [[low, high]] * len(others)
+    ActionChains(chromium).double_click(second).perform()
+    assert ranges(chromium) == [[0, 5]] * len(ranges(chromium))
 
-@needs_browser
-def test_a_further_curve_is_shown_on_request(chromium: Any, tmp_path: Path, trailer: Run) -> None:
-    shown(chromium, tmp_path, html_report(trailer, "a"))
-    before = len(ranges(chromium))
-    chromium.find_element("css selector", "#more option[value='Lambda1']").click()
-    assert len(ranges(chromium)) == before + 1
+    run("report.go(0)")
+    chromium.find_element("id", "play").click()
+    WebDriverWait(chromium, 30).until(lambda _: 0.2 < run("return report.time") < 5)
+    chromium.find_element("id", "play").click()
+    assert run("return report.playing") == 0
+    ActionChains(chromium).move_to_element(first).click().perform()  # goes there
+    assert run("return report.time") == pytest.approx(2.5, abs=0.05)
+
+    chromium.find_element("css selector", "#more option[value='Lambda1']").click()  # one panel more
+    assert len(ranges(chromium)) == len(others) + 2
     assert chromium.find_elements("css selector", ".panel .title")[-1].text == LAMBDA
 
 
@@ -366,25 +322,24 @@ return [points, [["moveTo", view.x(5), view.y(5)], ["lineTo", view.x(6), view.y(
 
 
 @needs_browser
-def test_a_path_begins_where_it_is_known(chromium: Any, tmp_path: Path, trailer: Run) -> None:
-    shown(chromium, tmp_path, html_report(trailer, "a"))
-    drawn, wanted = chromium.execute_script(TRACED)
-    assert drawn == wanted
-
-
-@needs_browser
 @pytest.mark.parametrize("kind", ["zero", "one", "gap", "evil", "bare", "fault"])
-def test_every_kind_of_report_runs_in_a_browser(chromium: Any, tmp_path: Path, trailer: Run, kind: str) -> None:
-    if kind in ("zero", "one"):
-        text = html_report(cut(trailer, int(kind == "one")), "a")
-    elif kind == "gap":
-        state = {name: values.copy() for name, values in trailer.state.items()}
-        state["X"][50:] = np.nan
-        text = html_report(replace(trailer, state=state), "a")
-    elif kind == "fault":
-        text = html_report(servonode.simulate("trailer_open_loop", controller__settings={"U1": 1e200, "U2": 0.0}), "a")
-    else:
-        text = html_report(cart(tmp_path, VIEW if kind == "evil" else ""), EVIL)
-    shown(chromium, tmp_path, text)
-    assert chromium.title.startswith(EVIL if kind in ("evil", "bare") else "a · servonode")
+def test_every_kind_of_report_runs_in_a_browser(
+    chromium: Any, tmp_path: Path, trailer: Run, cart: Viewed, kind: str
+) -> None:
+    name = EVIL if kind in ("evil", "bare") else "a"
+    run = {
+        "zero": lambda: cut(trailer, 0),
+        "one": lambda: cut(trailer, 1),
+        "gap": lambda: replace(
+            trailer, state=trailer.state | {"X": np.where(trailer.t < 2.5, trailer.state["X"], np.nan)}
+        ),
+        "evil": lambda: cart(VIEW),
+        "bare": lambda: cart("None"),
+        "fault": lambda: servonode.simulate("trailer_open_loop", controller__settings={"U1": 1e200, "U2": 0.0}),
+    }[kind]()
+    shown(chromium, tmp_path, html_report(run, name))
+    assert chromium.title.startswith(EVIL if name == EVIL else "a · servonode")
     assert not chromium.find_elements("css selector", "img")
+    if kind == "gap":  # a path begins where it is known
+        drawn, wanted = chromium.execute_script(TRACED)
+        assert drawn == wanted

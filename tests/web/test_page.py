@@ -11,6 +11,8 @@ import pytest
 from tests.helpers.pages import COMMAND, PageProcess, begun, browser, is_stopped, needs_browser
 from tests.helpers.runs import START_S, Process, Runs, eventually
 
+NEWEST_OF_BANDS = """return page.panels.filter(({ plot, data }) => plot.bands.length === 1 && data.length === 5).map(
+    ({ data }) => data.slice(2).map((values) => values.findLast((v) => v !== null)))"""
 PICTURE = "return [...document.querySelectorAll('{}')].map((each) => each.toDataURL())"
 
 
@@ -61,6 +63,8 @@ def quiet_console(chromium: Any) -> None:
 
 @needs_browser
 def test_browser_shows_the_trailer_and_stops_it(runs: Runs, chromium: Any, tmp_path: Path) -> None:
+    from selenium.webdriver import ActionChains
+
     run = begun(runs, "trailer_pursuit")
     with PageProcess(tmp_path, run.name) as page:
         watched(chromium, page)
@@ -72,6 +76,13 @@ def test_browser_shows_the_trailer_and_stops_it(runs: Runs, chromium: Any, tmp_p
         assert "round trip" in text(chromium, "timing")
         assert "heading [rad]" in text(chromium, "residuals")
         assert not chromium.find_element("id", "connection").is_displayed()
+        over = chromium.find_elements("css selector", ".panel .u-over")[0]  # a part of the time, by dragging
+        ActionChains(chromium).move_to_element(over).click_and_hold().move_by_offset(60, 0).release().perform()
+        low, high = chromium.execute_script("return page.range")
+        assert 0.5 < high - low < 10
+        assert chromium.execute_script("return page.panels.map((each) => each.range)") == [[low, high]] * 7
+        ActionChains(chromium).double_click(over).perform()
+        assert chromium.execute_script("return page.range") is None
         stops_by_click(chromium, run)
         assert eventually(lambda: text(chromium, "standing") == "emergency stop")
         assert "Fault: estop" in text(chromium, "fault")
@@ -91,28 +102,32 @@ def test_browser_shows_the_trailer_and_stops_it(runs: Runs, chromium: Any, tmp_p
 
 @needs_browser
 @pytest.mark.slow
-def test_the_sphero_with_its_four_views(runs: Runs, chromium: Any, tmp_path: Path) -> None:
-    run = begun(runs, "sphero_pursuit")
+@pytest.mark.parametrize(
+    ("launch", "views", "said"),
+    [
+        ("sphero_pursuit", 4, {"machine": 3 * ("friction of the floor",)}),
+        ("trailer_estimated", 1, {"panels": ("φ estimated",)}),
+        ("my_crane.toml", 1, {"what": ("crane with a hanging load",)}),
+    ],
+)
+def test_other_machines_are_shown_and_stopped(
+    runs: Runs, chromium: Any, tmp_path: Path, launch: str, views: int, said: dict[str, tuple[str, ...]]
+) -> None:
+    if launch.endswith(".toml"):  # of the user's own
+        subprocess.run([*COMMAND, "new", "machine", "my_crane"], cwd=tmp_path, check=True, capture_output=True)
+        launch = str(tmp_path / launch)
+    run = begun(runs, launch)
     with PageProcess(tmp_path, run.name) as page:
         watched(chromium, page)
         drawn = moves(chromium, ".machine canvas")
-        assert (len(drawn), all(drawn)) == (4, True)
+        assert (len(drawn), all(drawn)) == (views, True)
         assert all(moves(chromium, ".panel canvas"))
-        assert text(chromium, "machine").count("friction of the floor") == 3
-        stops_by_click(chromium, run)
-        quiet_console(chromium)
-
-
-@needs_browser
-@pytest.mark.slow
-def test_a_machine_of_the_users_own(runs: Runs, chromium: Any, tmp_path: Path) -> None:
-    subprocess.run([*COMMAND, "new", "machine", "my_crane"], cwd=tmp_path, check=True, capture_output=True)
-    run = begun(runs, str(tmp_path / "my_crane.toml"))
-    with PageProcess(tmp_path, run.name) as page:
-        watched(chromium, page)
-        assert all(moves(chromium, ".machine canvas"))
-        assert all(moves(chromium, ".panel canvas"))
-        assert "crane with a hanging load" in text(chromium, "what")
+        for part, words in said.items():
+            assert text(chromium, part).count(words[0]) == len(words)
+        for band in chromium.execute_script(NEWEST_OF_BANDS):
+            estimated, low, high = band
+            assert low < estimated < high
+        assert launch != "trailer_estimated" or chromium.execute_script("return page.panels[2].plot.bands.length") == 1
         stops_by_click(chromium, run)
         quiet_console(chromium)
 
@@ -135,38 +150,3 @@ def test_page_says_that_a_run_ended_and_shows_the_next(runs: Runs, chromium: Any
         assert eventually(lambda: text(chromium, "standing") == "active")
         assert not chromium.find_element("id", "answer").is_displayed()
         stops_by_click(chromium, again)
-
-
-@needs_browser
-@pytest.mark.slow
-def test_a_part_of_the_time_is_looked_at_closer_by_dragging(runs: Runs, chromium: Any, tmp_path: Path) -> None:
-    from selenium.webdriver import ActionChains
-
-    run = begun(runs, "trailer_pursuit")
-    with PageProcess(tmp_path, run.name) as page:
-        watched(chromium, page)
-        over = chromium.find_elements("css selector", ".panel .u-over")[0]
-        ActionChains(chromium).move_to_element(over).click_and_hold().move_by_offset(60, 0).release().perform()
-        low, high = chromium.execute_script("return page.range")
-        assert 0.5 < high - low < 10
-        assert chromium.execute_script("return page.panels.map((each) => each.range)") == [[low, high]] * 7
-        ActionChains(chromium).double_click(over).perform()
-        assert chromium.execute_script("return page.range") is None
-
-
-@needs_browser
-@pytest.mark.slow
-def test_an_estimate_is_drawn_with_its_band(runs: Runs, chromium: Any, tmp_path: Path) -> None:
-    run = begun(runs, "trailer_estimated")
-    with PageProcess(tmp_path, run.name) as page:
-        watched(chromium, page)
-        assert all(moves(chromium, ".panel canvas"))
-        assert chromium.execute_script("return page.panels[2].plot.bands.length") == 1
-        assert "φ estimated" in chromium.find_elements("css selector", ".panel header")[2].text
-        newest = (
-            "const { data } = page.panels[2]; return data.slice(2).map((values) => values.findLast((v) => v !== null))"
-        )
-        estimated, low, high = chromium.execute_script(newest)
-        assert low < estimated < high
-        quiet_console(chromium)
-        stops_by_click(chromium, run)

@@ -1,13 +1,12 @@
 """A movie of a finished run, as mp4 or gif: the animation of the live window, one frame after the other."""
 
-import importlib.util
 import math
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -72,13 +71,8 @@ def plan(
         raise NoMovie(f"{file} is a folder; give the name of a file")
     if not (file.parent.is_dir() and os.access(file.parent, os.W_OK)):
         raise NoMovie(f"{file}: the folder {file.parent} is not there or cannot be written; name another")
-    if not ffmpeg():
-        if not has_pillow():
-            raise NoMovie(f"{file}: neither ffmpeg nor pillow is there; {INSTALL}, or pip install pillow for a gif")
-        if ending == ".mp4":
-            raise NoMovie(
-                f"{file}: an mp4 needs ffmpeg, which is not there; {INSTALL}, or take {file.with_suffix('.gif')}"
-            )
+    if ending == ".mp4" and not ffmpeg():
+        raise NoMovie(f"{file}: an mp4 needs ffmpeg, which is not there; {INSTALL}, or take {file.with_suffix('.gif')}")
     rate = fps or FPS
     if ending == ".gif":
         rate = 1 / (TICK * max(2, round(1 / (TICK * rate))))  # 20 ms is the shortest that viewers respect
@@ -96,10 +90,6 @@ def ffmpeg() -> str | None:
         return str(imageio_ffmpeg.get_ffmpeg_exe())
     except (ImportError, RuntimeError):  # RuntimeError: an installation without the program
         return shutil.which("ffmpeg")
-
-
-def has_pillow() -> bool:
-    return importlib.util.find_spec("PIL") is not None
 
 
 def chosen_speed(closed_loop: ClosedLoop) -> float:
@@ -123,9 +113,10 @@ def write_movie(run: Run, name: str, plan: Plan) -> int:
         reel = Reel(run, name, SIZE[plan.file.suffix.lower()], plan.panels)
         times = plan.times(reel.end)
         held = round(HELD * plan.fps) if run.fault else 0
-        film = film_of(plan, reel)
+        is_gif = plan.file.suffix.lower() == ".gif"
+        write = partial(_write_gif, palette=_palette(reel)) if is_gif else _write_mp4
         with beside(plan.file) as part:
-            film(part, progress(reel, [*times, *[times[-1]] * held], plan.file))
+            write(part, plan.fps, reel.size, progress(reel, [*times, *[times[-1]] * held], plan.file))
     return len(times) + held
 
 
@@ -194,49 +185,18 @@ def beside(file: Path) -> Iterator[Path]:
 
 # what writes the file
 
-Film = Callable[[Path, Iterator[bytes]], None]
 
-
-def film_of(plan: Plan, reel: Reel) -> Film:
-    """The function that writes frames into a file: ffmpeg, or pillow where ffmpeg is missing."""
-    program, rate = ffmpeg(), f"{plan.fps:.6g}"
-    if plan.file.suffix.lower() == ".mp4":
-        return partial(_ffmpeg, [str(program), *_raw(reel, rate), *MP4])
-    palette = _palette(reel)
-    return partial(_ffmpeg_gif, str(program), reel, rate, palette) if program else partial(_pillow, reel, plan, palette)
-
-
-MP4 = ["-an", "-c:v", "libx264", "-pix_fmt", "yuv420p", "-crf", "20", "-movflags", "+faststart"]
-
-
-def _raw(reel: Reel, rate: str) -> list[str]:
-    """The arguments with which ffmpeg reads frames from its standard input."""
-    width, height = reel.size
-    return [
-        "-y",
-        "-loglevel",
-        "error",
-        "-f",
-        "rawvideo",
-        "-pix_fmt",
-        "rgba",
-        "-s",
-        f"{width}x{height}",
-        "-r",
-        rate,
-        "-i",
-        "-",
-    ]
-
-
-def _ffmpeg(command: list[str], part: Path, frames: Iterator[bytes]) -> None:
-    """Give the frames to ffmpeg.
+def _write_mp4(part: Path, fps: float, size: tuple[int, int], frames: Iterator[bytes]) -> None:
+    """An mp4 by ffmpeg.
 
     Raises:
         NoMovie: it ended with an error.
     """
+    raw = f"-f rawvideo -pix_fmt rgba -s {size[0]}x{size[1]} -r {fps:.6g} -i -"
+    coded = "-an -c:v libx264 -pix_fmt yuv420p -crf 20 -movflags +faststart"
+    command = [str(ffmpeg()), "-y", "-loglevel", "error", *raw.split(), *coded.split(), str(part)]
     with tempfile.TemporaryFile() as errors:
-        with subprocess.Popen([*command, str(part)], stdin=subprocess.PIPE, stderr=errors) as process:
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=errors) as process:
             assert process.stdin is not None
             try:
                 with suppress(BrokenPipeError):  # it has ended; its text says why
@@ -260,29 +220,16 @@ def _palette(reel: Reel) -> Any:
     return picture.quantize(254, dither=Image.Dither.NONE)
 
 
-def _ffmpeg_gif(program: str, reel: Reel, rate: str, palette: Any, part: Path, frames: Iterator[bytes]) -> None:
-    """A gif by ffmpeg with one palette, so that no frame waits for the others."""
-    from PIL import Image
-
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "palette.png"
-        colours = np.frombuffer(bytes(palette.getpalette()), np.uint8).reshape(-1, 3)
-        table = np.zeros((256, 3), np.uint8)
-        table[: len(colours)] = colours
-        Image.fromarray(table.reshape(16, 16, 3)).save(file)
-        words = ["-i", str(file), "-lavfi", "[0:v][1:v]paletteuse=dither=none:diff_mode=rectangle", "-loop", "0"]
-        _ffmpeg([program, *_raw(reel, rate), *words], part, frames)
-
-
-def _pillow(reel: Reel, plan: Plan, palette: Any, part: Path, frames: Iterator[bytes]) -> None:
+def _write_gif(part: Path, fps: float, size: tuple[int, int], frames: Iterator[bytes], palette: Any) -> None:
     """A gif by pillow, which keeps only what changes from frame to frame."""
     from PIL import Image
 
     def pictures() -> Iterator[Any]:
         for frame in frames:
-            image = Image.frombytes("RGBA", reel.size, frame).convert("RGB")
+            image = Image.frombytes("RGBA", size, frame).convert("RGB")
             yield image.quantize(palette=palette, dither=Image.Dither.NONE)
 
-    rest, each = pictures(), round(1000 / plan.fps)
+    rest = pictures()
     with part.open("w+b") as file:
-        next(rest).save(file, format="GIF", save_all=True, append_images=rest, duration=each, loop=0, disposal=1)
+        duration = round(1000 / fps)
+        next(rest).save(file, format="GIF", save_all=True, append_images=rest, duration=duration, loop=0, disposal=1)
