@@ -256,7 +256,7 @@ def safety_suite(driver: Driver) -> type:
         def phase(self) -> Callable[[], None]:
             """Sleeps to a random phase of the control period."""
             rng = random.Random()
-            return lambda: time.sleep(rng.uniform(0.3, 0.3 + 3 * PERIOD))
+            return lambda: time.sleep(rng.uniform(0.05, 0.05 + 3 * PERIOD))
 
         # runs that end
 
@@ -297,18 +297,6 @@ def safety_suite(driver: Driver) -> type:
             assert run.fault("node_died")["text"].startswith("plant was killed by SIGKILL")
             assert run.printed["exit"] == 1
 
-        def test_promise_03_frozen_plant_silences_the_controller(self, stage: Stage, phase: Callable[[], None]) -> None:
-            run = stage.start()
-            with Watch(run.name, {CONTROLLER: ["command", "status"]}) as watch:
-                watch.until(lambda message: type(message) is Command)
-                phase()
-                assert_falls_silent(watch, run.kill(PLANT, signal.SIGSTOP))
-                run.ends_with(1)
-            assert run.fault("plant_silent")
-            columns = run.columns
-            assert np.all(np.diff(columns["t"]) > 0)
-            assert columns["t"][-1] == run.printed["t"] > 0
-
         def test_promise_04_lockstep_never_hangs(self, stage: Stage, phase: Callable[[], None]) -> None:
             run = stage.start(WAITS, "run.mode=lockstep", "run.duration=50000", words=("--every", "1000"))
             with Watch(run.name) as watch:
@@ -344,7 +332,7 @@ def safety_suite(driver: Driver) -> type:
                     if node == TARGET:
                         assert watch.status("active", time.monotonic_ns()).run == active.run  # nobody noticed
                         continue
-                    time.sleep(0.3)  # it does not arm itself
+                    time.sleep(0.1)  # it does not arm itself
                     stands = run.ask("status")
                     assert stands["lifecycle"] == ("fault" if node == CONTROLLER else "inactive")
                     if node == CONTROLLER:
@@ -359,16 +347,13 @@ def safety_suite(driver: Driver) -> type:
             run.stop()
             assert stage.runs.left_files() == left
 
-        @pytest.mark.parametrize("numbers", [("HUP", "TERM", "INT", "INT")])
-        def test_promise_24_plant_closes_its_link_after_any_signals(
-            self, stage: Stage, numbers: tuple[str, ...]
-        ) -> None:
+        def test_promise_24_plant_closes_its_link_after_any_signals(self, stage: Stage) -> None:
             run = stage.start(WAITS, "plant.safety.safe_time=5")
             begun = time.monotonic()
-            for number in numbers:
-                signalled(run.popen.pid, signal.Signals[f"SIG{number}"])
+            for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT, signal.SIGINT):
+                signalled(run.popen.pid, number)
                 time.sleep(0.05)
-            run.ends_with(128 + signal.Signals[f"SIG{numbers[0]}"])
+            run.ends_with(128 + signal.SIGHUP)
             assert time.monotonic() - begun < 5.0
             assert (run.printed["ended"], run.printed["faults"]) == ("broken off", [])  # nobody was killed
             assert "is killed" not in run.stderr
@@ -469,9 +454,9 @@ def safety_suite(driver: Driver) -> type:
                 return command
 
             puppet.answer = answers
-            puppet.play_states(150)
+            puppet.play_states(80)
             passed = [each for each in puppet.applied if each.re in asked]
-            assert len(passed) > 100
+            assert len(passed) > 50
             reasons = {reason for each in passed for reason in each.reasons}
             assert reasons == {*(f"limit:{name}" for name in names), *(f"rate:{name}" for name in names), "power"}
             powers = list[float]()
@@ -486,7 +471,7 @@ def safety_suite(driver: Driver) -> type:
                     elapsed = states[each.re].t - states[before.re].t
                     changes = [abs(each.input[name] - before.input[name]) for name in names]
                     assert max(changes) <= RATE * elapsed + 1e-12
-            assert len(powers) > 50
+            assert len(powers) > 25
             assert 0.99 * POWER < max(powers) <= POWER * (1 + 1e-9)
             assert_within_limits(puppet)
             counts = puppet.counts
@@ -626,19 +611,6 @@ def safety_suite(driver: Driver) -> type:
                 assert stop.mono <= status.mono
                 assert_latched(run, watch)
 
-        def test_promise_15_estop_with_frozen_controller_and_launcher(self, stage: Stage) -> None:
-            run, watch = stage.driven()
-            signalled(run.popen.pid, signal.SIGSTOP)
-            frozen = run.kill(CONTROLLER, signal.SIGSTOP)
-            done = operator("estop", run.name)
-            assert done.returncode == 0, done.stderr
-            stands = run.ask("status")
-            assert stands["lifecycle"] == "fault"
-            assert "fault:estop" in {reason for each in watch.of(Applied, frozen) for reason in each.reasons}
-            run.kill(CONTROLLER, signal.SIGCONT)
-            signalled(run.popen.pid, signal.SIGCONT)
-            assert_latched(run, watch)
-
         def test_promise_23_estop_needs_no_socket_launcher_or_file(self, stage: Stage) -> None:
             run, watch = stage.driven()
             plant = run.pids()[PLANT]
@@ -650,6 +622,7 @@ def safety_suite(driver: Driver) -> type:
             done = operator("estop", run.name, descriptors=12)
             assert (done.returncode, done.stderr) == (0, "")  # one socket is enough, and that not for the stop itself
             assert watch.until(lambda m: type(m) is Status and m.values.get("estop"), asked)
+            assert "fault:estop" in {reason for each in watch.of(Applied, asked) for reason in each.reasons}
             done = operator("estop", run.name, "--json")
             assert done.returncode == 0, done.stderr
             stop = json.loads(done.stdout)["runs"][0]
@@ -721,13 +694,13 @@ def safety_suite(driver: Driver) -> type:
             assert_latched(run, watch)
             assert run.pids() == pids
 
-        @pytest.mark.parametrize("what", ["silent", "idle"])
-        def test_promise_22_idle_connections_leave_descriptors_and_estop(self, stage: Stage, what: str) -> None:
+        def test_promise_22_idle_connections_leave_descriptors_and_estop(self, stage: Stage) -> None:
             run, watch = stage.driven()
             pids = run.pids()
             with ExitStack() as stack:
                 for place in bound_by_plant(stage, run):
-                    stack.enter_context(stranger(what, place))
+                    for what in ("silent", "idle"):
+                        stack.enter_context(stranger(what, place))
                 time.sleep(0.5)
                 assert watch.status(after=time.monotonic_ns()).lifecycle == "active", run.ask("status")["faults"]
                 assert len(list(Path(f"/proc/{pids[PLANT]}/fd").iterdir())) < DESCRIPTORS
@@ -750,6 +723,18 @@ def safety_suite(driver: Driver) -> type:
                                 pass
             after = watch.status(after=time.monotonic_ns())
             assert (after.lifecycle, after.fault, after.run) == ("active", "", before.run)
+
+        def test_promise_03_frozen_plant_silences_the_controller(self, stage: Stage) -> None:
+            run, _ = stage.driven()  # which ends here
+            with Watch(run.name, {CONTROLLER: ["command", "status"]}) as watch:
+                watch.until(lambda message: type(message) is Command)
+                assert_falls_silent(watch, run.kill(PLANT, signal.SIGSTOP))
+                run.ends_with(1)
+            stage.close()
+            assert run.fault("plant_silent")
+            columns = run.columns
+            assert np.all(np.diff(columns["t"]) > 0)
+            assert columns["t"][-1] == run.printed["t"] > 0
 
     def bound_by_plant(stage: Stage, run: Process) -> list[str | int]:
         """The addresses at which other processes can reach the plant itself."""

@@ -229,7 +229,7 @@ def test_promise_17_false_states_are_refused_and_counted(runs: Runs) -> None:
     with Watch(run.name) as watch:
         before = run.ask("status")["counts"]
         driver.relay.spoils = True
-        assert eventually(lambda: driver.relay.sent > 3000)
+        assert eventually(lambda: driver.relay.sent > 1500)
         driver.relay.spoils = False
         stands = run.ask("status")
         refused = {word for word, n in stands["counts"].items() if n > before.get(word, 0)}
@@ -294,13 +294,13 @@ def test_promise_20_slow_states_are_counted_with_their_age(runs: Runs) -> None:
         time.sleep(0.1)
         begun = time.monotonic_ns()
         # so many states, not so long a time: a busy computer runs the machine more slowly
-        assert eventually(lambda: len(watch.of(State, begun)) > 100)
+        assert eventually(lambda: len(watch.of(State, begun)) > 60)
         stands = run.ask("status")
         ages = [each.age for each in watch.of(State, begun) if each.control]
-        assert len(ages) > 50
+        assert len(ages) > 30
         assert max(ages) > 0.008  # half of them are a period older than the others
         assert min(ages) < 0.012
-        assert stands["counts"]["slow_states"] > 25
+        assert stands["counts"]["slow_states"] > 15
         assert stands["values"]["command_age_p99"] > 0.008
     run.stop()
     assert max(run.columns["state_age"]) > 0.008

@@ -102,7 +102,7 @@ def test_promise_11_the_walls_clock_may_jump_by_hours(
     shifted = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     readings = [float(word) for word in shifted.stdout.split()]
     assert max(readings) - min(readings) > HOUR_S
-    run = runs.start(LAUNCH, "run.speed=1", "run.duration=2", "plant.safety.command_timeout=0.1")
+    run = runs.start(LAUNCH, "run.speed=1", "run.duration=1", "plant.safety.command_timeout=0.1")
     run.ends_with(0, START_S)
     assert run.printed["faults"] == []
     assert run.printed["rate"] == pytest.approx(1.0, rel=0.01)
@@ -185,7 +185,7 @@ def session_runs(tmp_path: Path) -> Iterator[Runs]:
         yield runs
 
 
-@pytest.mark.parametrize("count", [5, pytest.param(MANY, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [3, pytest.param(MANY, marks=pytest.mark.slow)])
 def test_promise_23_estop_from_a_service_or_in_the_first_ms(session_runs: Runs, count: int) -> None:
     run = session_runs.start(LAUNCH, "run.speed=1", "run.duration=6000", *RESTARTED, OFTEN)
     assert eventually(run.registry, START_S)
@@ -212,22 +212,13 @@ def test_promise_23_estop_from_a_service_or_in_the_first_ms(session_runs: Runs, 
 # 16
 
 
-@pytest.mark.parametrize(
-    ("speed", "timeout"), [(1.0, 0.0), (1.0, 10.1), (6.0, 60.1), (0.1, 1.1)], ids=lambda value: f"{value:g}"
-)
+@pytest.mark.parametrize(("speed", "timeout"), [(1.0, 0.0), (1.0, 10.1), (6.0, 60.1), (0.1, 1.1)])
 def test_promise_16_a_watch_that_never_acts_is_refused(speed: float, timeout: float) -> None:
     options: dict[str, Any] = {"run__speed": speed, "plant__safety__command_timeout": timeout}
     with pytest.raises(LaunchError, match=r"without a watchdog; give more than 0.*plant\.safety\.unsafe = true"):
         servonode.load(LAUNCH, **options)
     servonode.load(LAUNCH, plant__safety__unsafe=True, **options)
     servonode.load(LAUNCH, run__speed=speed, plant__safety__command_timeout=10.0 * speed)
-
-
-def test_promise_16_run_without_watchdog_is_refused(runs: Runs) -> None:
-    run = runs.start(LAUNCH, "plant.safety.command_timeout=0")
-    assert run.popen.wait(START_S) == 2
-    assert "plant.safety.unsafe = true" in run.stderr
-    assert runs.left_files() == []
 
 
 def test_promise_16_where_it_was_asked_for_every_line_says_so(runs: Runs) -> None:
@@ -237,8 +228,8 @@ def test_promise_16_where_it_was_asked_for_every_line_says_so(runs: Runs) -> Non
     with Watch(run.name) as watch:
         watch.status("active")
         frozen = run.kill(CONTROLLER, signal.SIGSTOP)
-        time.sleep(1.0)
-        assert watch.status(after=frozen + 10**9).lifecycle == "active"  # which is why it is called unsafe
+        time.sleep(0.3)  # ten times the usual timeout
+        assert watch.status(after=frozen + 3 * 10**8).lifecycle == "active"  # which is why it is called unsafe
     run.kill(CONTROLLER, signal.SIGCONT)
     run.stop()
     lines = [line for line in run.stderr.splitlines() if line.startswith(f"{run.name} ")]

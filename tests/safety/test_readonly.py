@@ -98,7 +98,10 @@ def test_nothing_reaches_the_machine_whatever_the_operator_asks(runs: Runs) -> N
     assert len({each.run for each in sent}) == 2, "the handshake of the reset is another one"
 
 
-@pytest.mark.parametrize("victim", [CONTROLLER, PLANT, "machine", "frozen machine"])
+@pytest.mark.parametrize(
+    "victim",
+    [CONTROLLER, "machine", *(pytest.param(each, marks=pytest.mark.slow) for each in (PLANT, "frozen machine"))],
+)
 def test_nothing_reaches_the_machine_whoever_dies(victim: str, runs: Runs) -> None:
     with observed(runs) as (run, beside, sent):
         if victim in (CONTROLLER, PLANT):
@@ -114,12 +117,12 @@ def test_nothing_reaches_the_machine_whoever_dies(victim: str, runs: Runs) -> No
 def test_readonly_status_says_what_arming_would_send(runs: Runs, tmp_path: Path) -> None:
     bag = tmp_path / "run.mcap"
     words = ("--record", str(bag))
-    with observed(runs, "run.duration=3", "plant.initial.V=0.5", "plant.initial.Omega=0.2", words=words) as (
+    with observed(runs, "run.duration=1.5", "plant.initial.V=0.5", "plant.initial.Omega=0.2", words=words) as (
         run,
         _,
         sent,
     ):
-        assert eventually(lambda: run.ask("status")["t"] > 0.5)
+        assert eventually(lambda: run.ask("status")["t"] > 0.2)
         found = status(run.name)
         stands = found["nodes"][PLANT]
         assert stands["lifecycle"] == "inactive"
@@ -153,7 +156,7 @@ def test_a_simulation_goes_on_under_zero_input(driver: str, runs: Runs) -> None:
     settings = (
         f'plant.driver="{driver}"',
         "run.speed=1",
-        "run.duration=1",
+        "run.duration=0.8",
         "plant.initial.V=0.5",
         "plant.initial.phi=0.3",
     )

@@ -7,11 +7,8 @@ prints the peaks.
 
 import random
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -28,10 +25,10 @@ from servonode.nodes.plant_node import PlantNode
 from servonode.nodes.target_node import TargetNode
 from servonode.record.run_rows import run_of_rows
 from tests.helpers.runs import MANY, START_S, Runs, Watch, eventually
-from tests.safety.test_external import ROBOT, free_ports
+from tests.safety.test_external import External
 
 MOST = 2.0  # times the checked peak
-PAUSES = 20
+PAUSES = 10
 PROCESS_PAUSES = MANY // 3  # where each takes seconds of the wall clock
 PERIOD = 0.01  # s
 UNBOUND = ("plant.safety.arming_limit=5", "plant.safety.limit=5")
@@ -113,32 +110,12 @@ def test_without_a_limit_after_arming_the_machine_lurches(checked: float) -> Non
 # processes
 
 
-@contextmanager
-def robot() -> Iterator[tuple[str, ...]]:
-    """The example of a robot, and the settings that lead to it."""
-    state, applied = (f"tcp://127.0.0.1:{port}" for port in free_ports())
-    process = subprocess.Popen([sys.executable, str(ROBOT), state, applied])
-    try:
-        yield (f'plant.device.state="{state}"', f'plant.device.applied="{applied}"')
-    finally:
-        process.kill()
-        process.wait()
-
-
-@contextmanager
-def nothing() -> Iterator[tuple[str, ...]]:
-    yield ()
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(("launch", "beside"), [("external", robot), ("loopback", nothing)])
-def test_promise_19_holds_for_external_plants(
-    runs: Runs, checked: float, launch: str, beside: Callable[[], AbstractContextManager[tuple[str, ...]]]
-) -> None:
+def test_promise_19_holds_for_external_plants(runs: Runs, checked: float) -> None:
     rng = random.Random(2)
     settings = ("run.speed=1", "run.duration=2000", 'plant.safety.on_fault="wait"')
-    with beside() as more:
-        run = runs.start(f"trailer_pursuit_{launch}", *settings, *more, words=("--every", "1", "--arm"))
+    with External().machine() as beside:
+        run = runs.start("trailer_pursuit_external", *settings, *beside.settings, words=("--every", "1", "--arm"))
         run.wait_open()
         with Watch(run.name) as watch:
             watch.status("active", within_s=START_S)
@@ -157,4 +134,4 @@ def test_promise_19_holds_for_external_plants(
         run.stop()
     columns = run.columns
     assert columns["t"][-1] - columns["goal_t"][-1] > 0.05 * PROCESS_PAUSES
-    assert judged(launch, columns, 0.001, checked) <= MOST
+    assert judged("external", columns, 0.001, checked) <= MOST
