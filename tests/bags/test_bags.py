@@ -25,10 +25,9 @@ from servonode.cli.main import main
 from servonode.closed_loop.launch_file import launch_of_table, table_of
 from servonode.record.bag import read_bag
 from servonode.simulation.replay import replay
-from servonode.simulation.rows_of_messages import runs_in
 from servonode.version import VERSION
 from tests.helpers.extras import json_validator, oracle
-from tests.helpers.runs import START_S, Runs, operator, private_runs
+from tests.helpers.runs import MANY, START_S, Runs, operator, private_runs
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 Change = Callable[[str, bytes], bytes | None]  # name of an attachment, a metadata or a topic, content; None: left out
@@ -54,7 +53,7 @@ def realtime(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int, int]:
     """The recording, and the wall's clock before and after the run [ns]."""
     began = time.time_ns()
     folder = tmp_path_factory.mktemp("realtime")
-    file = recorded(folder, "trailer_pursuit", "run.duration=4", "run.speed=2", "plant.publish_every=1", *QUIET)
+    file = recorded(folder, "trailer_pursuit", "run.duration=3", "run.speed=2", "plant.publish_every=1", *QUIET)
     return file, began, time.time_ns()
 
 
@@ -123,7 +122,8 @@ def test_schemas_times_and_numbers_hold_for_every_mcap_reader(
         content = json.loads(message.data)
         assert (schema.encoding, topic != "") == ("jsonschema", True)
         validator = validators.setdefault(schema.id, json_validator(json.loads(schema.data)))
-        validator.validate(content)
+        if len(numbers.get(topic, ())) % 20 == 0:  # all of a topic are alike, and validation is slow
+            validator.validate(content)
         assert set(content) <= set(validator.schema["properties"]), topic
         assert began < message.log_time == message.publish_time < ended
         if topic != "run/events":
@@ -132,31 +132,13 @@ def test_schemas_times_and_numbers_hold_for_every_mcap_reader(
     for topic, found in numbers.items():
         distinct = sorted(set(found))
         assert distinct == list(range(distinct[-1] + 1)), topic
-    assert len(numbers["plant/state"]) >= 4001  # at 1 kHz, both ends included
+    assert len(numbers["plant/state"]) >= 3001  # at 1 kHz, both ends included
     assert {"plant/state", "plant/applied", "controller/command", "controller/report", "target/target"} < numbers.keys()
-
-
-def test_log_times_are_in_order_and_paced_as_the_run(realtime: tuple[Path, int, int]) -> None:
-    states = [m for topic, _, m in messages(realtime[0]) if topic == "plant/state"]
+    states = [message for topic, _, message in messages(file) if topic == "plant/state"]
     log = np.array([each.log_time for each in states])
     t = np.array([json.loads(each.data)["t"] for each in states])
     assert np.all(np.diff(log) >= 0)
     assert (log[-1] - log[0]) / 1e9 == pytest.approx((t[-1] - t[0]) / 2, rel=0.2)  # speed 2
-
-
-def test_damaged_rows_are_said_and_the_messages_stand_for_them(lockstep: Path, tmp_path: Path) -> None:
-    data = bytearray(lockstep.read_bytes())
-    with lockstep.open("rb") as stream:
-        summary = make_reader(stream).get_summary()
-    assert summary is not None
-    rows = next(each for each in summary.attachment_indexes if each.name == "rows.npz")
-    middle = rows.offset + rows.length // 2
-    data[middle : middle + 64] = bytes(64)
-    (tmp_path / "rows.mcap").write_bytes(data)
-    found = read_bag(tmp_path / "rows.mcap")
-    assert found.damage == ["the attachment rows.npz is damaged; it is left out"]
-    run = runs_in(found, found.closed_loop())[-1]
-    assert (len(run.t), float(run.t[-1])) == (401, 4.0)
 
 
 def test_metadata_says_what_was_run_by_what(lockstep: Path) -> None:
@@ -396,7 +378,7 @@ def test_a_run_that_goes_on_is_recorded_by_listening(runs: Runs, tmp_path: Path)
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         assert process.stderr.readline() == f"{run.name}: recording into {file}; Ctrl-C ends it\n"
-        time.sleep(2.0)
+        time.sleep(1.0)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=START_S)
     run.stop()
@@ -406,9 +388,8 @@ def test_a_run_that_goes_on_is_recorded_by_listening(runs: Runs, tmp_path: Path)
     assert found["topics"]["plant/state"] > 50
     result = servo("replay", str(file), "--json")
     assert json.loads(result.stdout)["differing"] == 0, result.stdout
-    picture = tmp_path / "report.png"
-    assert servo("bag", "report", str(file), "--report", str(picture), "--json").returncode == 0
-    assert picture.stat().st_size > 10_000
+    assert servo("bag", "report", str(file), "--report", str(tmp_path / "report.png"), "--json").returncode == 0
+    assert (tmp_path / "report.png").stat().st_size > 10_000
 
 
 def test_without_a_run_there_is_nothing_to_record(runs: Runs) -> None:
@@ -453,21 +434,21 @@ def test_when_all_is_killed_the_spool_is_read_and_made_a_bag(runs: Runs) -> None
 @pytest.mark.slow
 def test_random_deaths_cost_at_most_six_tenths_of_a_second(runs: Runs, rng: np.random.Generator) -> None:
     costs = []
-    for _ in range(20):
+    for _ in range(MANY // 4):
         spool, killed = killed_after(runs, float(rng.uniform(0.3, 2.0)))
         costs.append(assert_at_most_lost(spool, killed, 0.6))
         spool.unlink()
-    print(f"\n20 deaths: at worst {max(costs):.3f} s lost")
+    print(f"\n{MANY // 4} deaths: at worst {max(costs):.3f} s lost")
 
 
 @pytest.mark.slow
-def test_a_recorder_that_is_killed_twenty_times_loses_nothing(runs: Runs, rng: np.random.Generator) -> None:
+def test_a_recorder_that_is_killed_again_and_again_loses_nothing(runs: Runs, rng: np.random.Generator) -> None:
     file = runs.folder / "killed.mcap"
     run = runs.start("trailer_pursuit", "run.speed=1", "run.duration=600", *QUIET, words=("--record", str(file)))
     run.wait_open()
     killed = 0
-    while killed < 20:
-        time.sleep(float(rng.uniform(0.1, 1.5)))
+    while killed < MANY // 2:
+        time.sleep(float(rng.uniform(0.1, 1.0)))
         for writer in run.left_over(b"writer"):
             os.kill(writer, signal.SIGKILL)
             killed += 1
@@ -484,17 +465,17 @@ def test_a_recorder_that_is_killed_twenty_times_loses_nothing(runs: Runs, rng: n
 def test_a_full_disk_ends_the_recording_and_not_the_run(runs: Runs, tmp_path: Path) -> None:
     small = tmp_path / "small"
     small.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=600k", "tmpfs", str(small)], capture_output=True)
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", str(small)], capture_output=True)
     if mounted.returncode:
         pytest.skip(f"no file system can be mounted here: {mounted.stderr.decode()}")
     try:
         run = runs.start(
-            "trailer_pursuit", "run.speed=3", "run.duration=9", "plant.publish_every=1", *QUIET,
+            "trailer_pursuit", "run.speed=3", "run.duration=4.5", "plant.publish_every=1", *QUIET,
             words=("--record", str(small / "a.mcap")),
         )  # fmt: skip
         assert run.popen.wait(START_S) == 1
         ended = tuple(run.printed[word] for word in ("t", "ended", "faults", "exit"))
-        assert ended == (9.0, "completed", [], 1)
+        assert ended == (4.5, "completed", [], 1)
         spool = small / "a.mcap.spool"
         assert f"[writer] {spool}: cannot be written (No space left on device); the recording ends here" in run.stderr
         remedy = f"what was recorded is kept: servonode bag recover {spool}"

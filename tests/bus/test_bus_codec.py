@@ -1,5 +1,4 @@
 import math
-import random
 import sys
 import time
 
@@ -237,62 +236,6 @@ def len_of_stack() -> int:
     while frame is not None:
         frame, depth = frame.f_back, depth + 1
     return depth
-
-
-any_topic = st.sampled_from([*(word.encode() for word in TOPICS), b"", b"other"])
-junk = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats() | st.text() | st.binary(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(names | st.integers(0, 9), inner, max_size=4),
-    max_leaves=8,
-)
-
-
-def decoded_or_refused(topic: bytes, payload: bytes) -> None:
-    try:
-        message = decode(topic, payload)
-    except MessageError as error:
-        reason = error.reason
-    else:
-        assert decode(topic, encode(message)) == message
-        return
-    assert reason in REASONS
-
-
-@given(any_topic, st.binary(max_size=300))
-def test_random_bytes_give_message_errors_only(topic, payload):
-    decoded_or_refused(topic, payload)
-
-
-@given(st.sampled_from(sorted(SAMPLES)), st.randoms(use_true_random=False), st.integers(1, 5))
-def test_damaged_messages_give_message_errors_only(topic, random_, n_edits):
-    decoded_or_refused(topic.encode(), damaged(encode(SAMPLES[topic]), random_, n_edits))
-
-
-def damaged(payload: bytes, random_: random.Random, n_edits: int) -> bytes:
-    data = bytearray(payload)
-    for _ in range(n_edits):
-        at = random_.randrange(len(data))
-        data[at : at + random_.randint(0, 2)] = random_.randbytes(random_.randint(0, 2)) or b"\x00"
-    return bytes(data)
-
-
-@given(st.sampled_from(sorted(SAMPLES)), st.data())
-def test_messages_with_a_wrong_value_give_message_errors_only(topic, data):
-    content = msgpack.unpackb(encode(SAMPLES[topic]))
-    key = data.draw(st.sampled_from(sorted(content)))
-    decoded_or_refused(topic.encode(), msgpack.packb({**content, key: data.draw(junk)}))
-
-
-@given(st.binary(max_size=200) | junk.map(msgpack.packb) | junk.map(lambda v: msgpack.packb({"a": v})))
-def test_requests_of_any_bytes_give_maps_or_message_errors(payload):
-    try:
-        content = decode_map(payload)
-    except MessageError as error:
-        reason = error.reason
-    else:
-        assert decode_map(encode_map(content)) == content
-        return
-    assert reason in REASONS
 
 
 def test_requests_are_held_to_the_limits():

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from itertools import product
 from typing import Any
 
 import msgpack
@@ -11,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servonode.bus import Command, MessageError, State, decode, encode
+from servonode.bus import Command, MessageError, decode, encode
 from servonode.definitions import cache
 from servonode.nodes.command_filter import Expected, refusal
 from servonode.plants.limits import Limits, limited
@@ -41,14 +40,14 @@ def clamped(asked: Sequence[float], most: Sequence[float]) -> tuple[list[float],
 # which commands pass
 
 
-def test_a_good_answer_passes() -> None:
-    assert refusal(command(), EXPECTED) is None
-    assert refusal(command(re=10), EXPECTED) is None  # late, but the newest there is
-
-
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
+        ({}, None),
+        ({"re": 10}, None),  # late, but the newest there is
+        ({"input": {"U1": math.nan}, "run": 78, "re": 9}, "shape"),  # of several reasons the first
+        ({"input": {"U1": math.nan, "U2": 0.0}, "run": 78, "re": 9}, "non_finite"),
+        ({"run": 78, "re": 13}, "run"),
         ({"run": 78}, "run"),
         ({"re": 13}, "future"),
         ({"re": 2**53}, "future"),
@@ -56,31 +55,15 @@ def test_a_good_answer_passes() -> None:
         ({"re": 8}, "old"),
         ({"re": -1}, "old"),
         ({"re": 11}, "old"),  # a telemetry state, or one that was given up
-        ({"input": {}}, "shape"),
         ({"input": {"U1": 0.1}}, "shape"),
         ({"input": {"U1": 0.1, "U3": 0.1}}, "shape"),
         ({"input": {"U1": 0.1, "U2": 0.1, "U3": 0.1}}, "shape"),
-        ({"input": {"U1": 0.1, "U2 ": 0.1}}, "shape"),
-        ({"input": {"U1": math.nan, "U2": 0.1}}, "non_finite"),
         ({"input": {"U1": 0.1, "U2": math.inf}}, "non_finite"),
         ({"input": {"U1": -math.inf, "U2": 0.1}}, "non_finite"),
     ],
 )
-def test_a_bad_answer_is_refused_for_the_stated_reason(changes: dict[str, Any], reason: str) -> None:
+def test_a_bad_answer_is_refused_for_the_stated_reason(changes: dict[str, Any], reason: str | None) -> None:
     assert refusal(command(**changes), EXPECTED) == reason
-
-
-def test_of_several_reasons_the_first_is_named() -> None:
-    inputs = {
-        "shape": {"U1": math.nan},
-        "non_finite": {"U1": math.nan, "U2": 0.0},
-        None: {"U1": 0.1, "U2": 0.0},
-    }
-    answers = {"future": 13, "repeated": 9, "old": 8, None: 12}
-    for (input_reason, values), run, (age_reason, re) in product(inputs.items(), (77, 78), answers.items()):
-        reasons = [input_reason, None if run == 77 else "run", age_reason]
-        expected = next((each for each in reasons if each is not None), None)
-        assert refusal(command(input=values, run=run, re=re), EXPECTED) == expected
 
 
 @given(
@@ -129,117 +112,6 @@ def changed(**changes: Any) -> bytes:
     return payload
 
 
-def test_each_answer_acts_once_and_only_in_its_run() -> None:
-    payload, later = encode(command()), encode(command(re=10))
-    assert reason_of(payload) is None
-    answered = Expected(run=77, newest=14, answered=12, outstanding={14: 140}, input_names=frozenset(NAMES))
-    assert reason_of(payload, answered) == "repeated"  # replayed, or a second controller's
-    assert reason_of(later, answered) == "old"
-    restarted = Expected(run=78, newest=12, answered=9, outstanding={10: 100, 12: 120}, input_names=frozenset(NAMES))
-    assert reason_of(payload, restarted) == "run"
-    nothing_asked = Expected(run=77, newest=-1, answered=-1, outstanding={}, input_names=frozenset(NAMES))
-    assert reason_of(payload, nothing_asked) == "future"
-
-
-@given(
-    run=st.integers(1, 2**53),
-    re=st.integers(0, 2**53),
-    answered=st.integers(-1, 100),
-    ahead=st.sets(st.integers(1, 50), max_size=8),
-)
-def test_no_header_but_an_open_state_of_this_run_gets_through(
-    run: int, re: int, answered: int, ahead: set[int]
-) -> None:
-    outstanding = {answered + each: answered + each for each in ahead}
-    newest = answered + max(ahead, default=0)
-    for number, start in product({re, answered, answered + 1, newest, newest + 1, *outstanding}, {run, 77}):
-        expected = Expected(
-            run=77, newest=newest, answered=answered, outstanding=outstanding, input_names=frozenset(NAMES)
-        )
-        acts = reason_of(changed(run=start, re=number), expected) is None
-        assert acts == (start == 77 and number in outstanding)
-
-
-def test_bytes_from_the_wrong_source_do_not_act() -> None:
-    header = {name: GOOD[name] for name in ("t", "seq", "run", "k", "mono", "node", "src")}
-    state = encode(State(**header, state={"X": 1.0}, input={"U1": 0.1, "U2": -0.2}, control=True))
-    assert reason_of(state) == "missing"  # another topic's message under this one's word
-    assert reason_of(changed(src=0)) == "limits"
-    assert reason_of(changed(src=-5)) == "limits"
-    assert reason_of(changed(src="5")) == "type"
-    assert reason_of(changed(node=None)) == "type"
-    assert reason_of(encode(command()), topic=b"comman") == "topic"
-
-
-BAD_VALUES = [
-    (math.nan, "non_finite"),
-    (math.inf, "non_finite"),
-    (-math.inf, "non_finite"),
-    (True, "type"),
-    (False, "type"),
-    (None, "type"),
-    ("0.1", "type"),
-    ("nan", "type"),
-    (b"\x00", "type"),
-    ([0.1], "type"),
-    ([], "type"),
-    ({"a": 0.1}, "type"),
-    (msgpack.Timestamp(1), "type"),
-    (msgpack.ExtType(5, b"xyz"), "type"),
-    (2**53 + 1, "limits"),
-    (-(2**53) - 1, "limits"),
-    (2**63, "limits"),
-    (2**64 - 1, "limits"),
-    (-(2**63), "limits"),
-]
-
-
-@pytest.mark.parametrize(("value", "reason"), BAD_VALUES, ids=str)
-def test_a_value_that_is_no_finite_number_is_refused(value: object, reason: str) -> None:
-    for name in NAMES:
-        assert reason_of(changed(input={**GOOD["input"], name: value})) == reason
-    assert reason_of(changed(t=value)) == reason
-
-
-@pytest.mark.parametrize("key", sorted(GOOD))
-def test_a_missing_key_is_refused(key: str) -> None:
-    payload = msgpack.packb({name: value for name, value in GOOD.items() if name != key})
-    assert reason_of(payload) == (None if key == "fault" else "missing")
-
-
-@pytest.mark.parametrize("key", ["seq", "run", "k", "mono", "src", "re", "target_seq"])
-@pytest.mark.parametrize(
-    ("value", "reason"),
-    [(True, "type"), (12.5, "type"), (math.nan, "type"), ("12", "type"), (2**64 - 1, "limits"), (-7, "limits")],
-)
-def test_a_number_in_the_header_that_is_no_count_is_refused(key: str, value: object, reason: str) -> None:
-    assert reason_of(changed(**{key: value})) == reason
-
-
-@pytest.mark.parametrize(
-    ("inputs", "reason"),
-    [
-        ({}, "shape"),
-        ({"U1": 0.1}, "shape"),
-        ({"U1": 0.1, "U2": 0.1, "U3": 0.1}, "shape"),
-        ({f"U{i}": 0.1 for i in range(1, 257)}, "shape"),
-        ({f"U{i}": 0.1 for i in range(1, 258)}, "limits"),
-        ([0.1, -0.2], "type"),
-        (0.1, "type"),
-        (None, "type"),
-    ],
-)
-def test_inputs_of_the_wrong_length_or_kind_are_refused(inputs: object, reason: str) -> None:
-    assert reason_of(changed(input=inputs)) == reason
-
-
-def test_whole_numbers_are_numbers_and_act() -> None:
-    message = decode(b"command", changed(input={"U1": 1, "U2": -(2**52)}))
-    assert isinstance(message, Command)
-    assert message.input == {"U1": 1.0, "U2": -(2.0**52)}
-    assert all(type(value) is float for value in message.input.values())
-
-
 anything = st.recursive(
     st.none()
     | st.booleans()
@@ -286,10 +158,6 @@ def test_what_passes_the_limits_is_finite_and_inside_them(pairs: list[tuple[floa
             assert given_out == math.copysign(limit, asked)
             changed_by.append(f"limit:U{i}")
     assert reasons == changed_by
-
-
-def test_a_limit_of_zero_lets_nothing_through() -> None:
-    assert clamped([1e308, -1e-300], [0.0, 0.0]) == ([0.0, 0.0], ["limit:U0", "limit:U1"])
 
 
 CLAMP = """\
@@ -347,12 +215,6 @@ def test_too_much_power_scales_all_inputs_by_one_factor() -> None:
     limits = Limits(FREE, FREE, power=2.5)
     assert limited([3.0, 1.0], [0.0, 0.0], 0.01, limits, NAMES, lambda: (2.0, -1.0)) == ([1.5, 0.5], ["power"])
     assert limited([1.5, 0.5], [0.0, 0.0], 0.01, limits, NAMES, lambda: (2.0, -1.0)) == ([1.5, 0.5], [])
-
-
-def test_what_passes_are_plain_numbers_whatever_the_rates_come_in() -> None:
-    limits = Limits(FREE, FREE, power=2.5)
-    applied, _ = limited([3.0, 1.0], [0.0, 0.0], 0.01, limits, NAMES, lambda: np.array([2.0, -1.0]))
-    assert [type(each) for each in applied] == [float, float]
 
 
 def test_braking_is_never_cut() -> None:

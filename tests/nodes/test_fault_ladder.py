@@ -32,11 +32,8 @@ def fault(name: str) -> Fault:
 # the ladder alone
 
 
-def test_the_safe_states_stand_in_this_order() -> None:
+def test_each_fault_has_its_safe_state_and_they_stand_in_this_order() -> None:
     assert [safe_state.name for safe_state in sorted(SafeState)] == ["NOMINAL", "WARN", "HOLD", "DAMP", "ZERO", "STOP"]
-
-
-def test_each_fault_has_its_safe_state() -> None:
     assert {safe_state.name: AT[safe_state] for safe_state in SafeState if AT[safe_state]} == {
         "DAMP": ["estop", "host_stall", "law", "lockstep_timeout", "overrun", "stale_applied", "stale_command"],
         "ZERO": [
@@ -312,12 +309,6 @@ def test_without_a_safe_action_there_is_no_time_for_it(folder: Path) -> None:
     assert bench.node.faults[0].t == bench.node.plant.t
 
 
-def test_the_safe_action_ends_with_the_run_at_the_latest(folder: Path) -> None:
-    bench = driven(puck(folder, "run.duration=0.5", mode="lockstep"), (20, lambda b: setattr(b, "latency_ns", None)))
-    assert bench.node.plant.k == bench.node.grid.steps == 500
-    assert bench.states[-1].final
-
-
 def test_a_machine_that_started_at_rest_and_is_at_rest_again_stays_under_its_safe_action(folder: Path) -> None:
     chosen = ("run.duration=30", "plant.safety.safe_time=100", "plant.initial.x_dot=0", "plant.initial.y_dot=0")
     bench = driven(puck(folder, *chosen, "plant.publish_every=10", mode="lockstep"), (50, says("estop")))
@@ -326,7 +317,7 @@ def test_a_machine_that_started_at_rest_and_is_at_rest_again_stays_under_its_saf
     assert bench.node.plant.k == bench.node.grid.steps
 
 
-@pytest.mark.parametrize("ms", [0, 3, 17, 49])
+@pytest.mark.parametrize("ms", [0, 17])
 def test_a_stop_whose_safe_action_reaches_the_end_of_a_lockstep_run_ends_it(ms: int, folder: Path) -> None:
     settings = ("run.duration=0.5", "plant.safety.safe_time=5")
     bench = driven(puck(folder, *settings, mode="lockstep"), (ms, says("estop")))

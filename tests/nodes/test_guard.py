@@ -78,16 +78,6 @@ def test_only_the_first_answer_to_a_state_counts_and_an_older_state_cannot_be_an
     assert (counts["refused_repeated"], counts["refused_old"], counts["missed_commands"]) == (1, 1, 1)
 
 
-def test_of_two_answers_in_one_look_the_newest_acts(plain: ClosedLoop) -> None:
-    bench = active(plain)
-    first = bench.ask()
-    bench.advance(10)
-    second = bench.ask()
-    assert bench.give(bench.command(first, 0.3), bench.command(second, 0.4))
-    assert bench.written[-1] == (0.4, 0.0)
-    assert bench.counts["late_commands"] == 1
-
-
 def test_a_command_after_its_instant_is_late_and_acts_at_once(plain: ClosedLoop) -> None:
     bench = active(plain)
     state = bench.ask()
@@ -166,18 +156,6 @@ def test_the_rate_starts_from_zero_however_long_the_plant_was_armed(folder: Path
         bench.period(0.95, -0.05)
         assert bench.written[-1] == pytest.approx((min(i / 10, 0.95), -0.05), abs=1e-12)
     assert bench.counts["rate:F"] == 9
-
-
-def test_the_rate_starts_from_zero_after_zero_input(folder: Path) -> None:
-    bench = active(puck(folder, WAITS, RATE, "plant.settings.brake=false"))
-    for _ in range(10):
-        bench.period(1.0)
-    assert bench.written[-1] == pytest.approx((1.0, 0.0))
-    assert "done" in bench.node.handle_request("disarm")
-    assert bench.written[-1] == (0.0, 0.0)
-    assert "done" in bench.node.handle_request("arm")
-    assert bench.period(1.0)
-    assert bench.written[-1] == pytest.approx((0.1, 0.0), abs=1e-12)
 
 
 def test_the_rate_starts_from_the_brake_after_the_brake(folder: Path) -> None:
@@ -324,13 +302,6 @@ def test_a_reset_leaves_an_emergency_stop_latched_until_it_is_released_itself(pl
     assert "done" in bench.node.handle_request("arm")
 
 
-def test_the_release_of_an_emergency_stop_is_a_reset_of_all_else(plain: ClosedLoop) -> None:
-    bench = active(plain)
-    bench.node.fault("law", "it happened")
-    assert bench.node.handle_request("reset_estop") == {"done": True, "lifecycle": "inactive"}
-    assert refused(bench.node.handle_request("reset_estop")) == "no fault is latched: the plant is inactive"
-
-
 def test_a_machine_whose_state_is_known_again_brakes_also_while_it_is_armed(plain: ClosedLoop) -> None:
     bench = Bench(plain)
     assert bench.prepare()
@@ -388,25 +359,6 @@ def test_what_waits_for_its_instant_is_gone_after_a_stop(word: str, folder: Path
     bench.node.handle_request(word)
     bench.advance(50)
     assert not {(0.5, 0.0), (0.6, 0.0)} & set(bench.written)
-
-
-def test_disarming_while_armed_but_not_yet_active(plain: ClosedLoop) -> None:
-    bench = Bench(plain)
-    bench.prepare()
-    assert "done" in bench.node.handle_request("disarm")
-    assert not bench.period(0.4)
-    assert "done" in bench.node.handle_request("arm")
-    assert bench.period(0.4)
-
-
-def test_two_stops_are_one_fault_that_one_reset_clears(plain: ClosedLoop) -> None:
-    bench = active(plain)
-    assert bench.node.handle_request("estop") == {"done": True, "lifecycle": "fault"}
-    statuses = len(bench.statuses)
-    assert bench.node.handle_request("estop") == {"done": True, "lifecycle": "fault"}
-    assert len(bench.statuses) > statuses
-    assert [each.name for each in bench.node.faults] == ["estop"]
-    bench.rearm()
 
 
 def test_a_stop_before_the_gate_waits_for_its_reset_and_does_not_arm_by_itself(plain: ClosedLoop) -> None:
@@ -729,7 +681,7 @@ VARIANTS: dict[str, tuple[str, ...]] = {
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("examples", [60, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("examples", [30, pytest.param(400, marks=pytest.mark.slow)])
 def test_any_sequence_of_commands_stops_and_armings_is_safe(variant: str, examples: int, folder: Path) -> None:
     met: set[str] = set()
     machine = type("Sequence", (AnySequence,), {"closed_loop": puck(folder, *VARIANTS[variant]), "met": met})

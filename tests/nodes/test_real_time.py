@@ -101,7 +101,7 @@ def test_a_deadline_is_off_by_rounding_alone_however_long_the_run(speed: float, 
 
 
 @pytest.mark.parametrize("speed", [1.0, 6.0, 0.3])
-@pytest.mark.parametrize("events", [2000, pytest.param(100_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("events", [2000, pytest.param(30_000, marks=pytest.mark.slow)])
 def test_the_grid_is_absolute_however_late_each_wake_up_was(speed: float, events: int, folder: Path) -> None:
     closed_loop = puck(folder, f"run.speed={speed}", f"run.duration={events / 1000}", "plant.parameters.c_b=1e-9",
                     controlled=False)  # fmt: skip
@@ -126,8 +126,8 @@ def test_the_grid_is_absolute_however_late_each_wake_up_was(speed: float, events
     assert paced.pace.rate() == pytest.approx(speed, rel=2 / events)
 
 
-@pytest.mark.parametrize(("every", "period"), [(1, 10), (3, 10), (7, 4), (25, 10), (10, 10)])
-@pytest.mark.parametrize("speed", [1.0, 6.0, 0.3])
+@pytest.mark.parametrize(("every", "period"), [(1, 10), (7, 4), (25, 10)])
+@pytest.mark.parametrize("speed", [1.0, 0.3])
 def test_states_come_each_so_many_steps_and_at_each_control_instant(
     every: int, period: int, speed: float, folder: Path
 ) -> None:
@@ -197,8 +197,8 @@ def test_the_run_ends_with_its_last_step_also_where_that_is_no_control_instant(
 # commands
 
 
-@pytest.mark.parametrize("latency", [0.0, 0.4, 1.1, 3.4, 8.9, 9.7])
-@pytest.mark.parametrize(("every", "speed"), [(1, 1.0), (10, 1.0), (3, 1.0), (10, 6.0), (3, 0.3)])
+@pytest.mark.parametrize("latency", [0.0, 1.1, 9.7])
+@pytest.mark.parametrize(("every", "speed"), [(1, 1.0), (10, 6.0), (3, 0.3)])
 def test_a_command_acts_from_the_step_in_which_it_arrives(
     latency: float, every: int, speed: float, folder: Path
 ) -> None:
@@ -219,7 +219,7 @@ def test_a_command_acts_from_the_step_in_which_it_arrives(
     assert paced.counts["late_commands"] == 0
 
 
-@pytest.mark.parametrize(("delay", "latency"), [(1, 0.0), (1, 2.5), (1, 9.9), (2, 2.5), (2, 13.5), (2, 19.9)])
+@pytest.mark.parametrize(("delay", "latency"), [(1, 0.0), (1, 9.9), (2, 13.5), (2, 19.9)])
 def test_with_a_delay_a_command_acts_at_its_control_instant_to_the_step(
     delay: int, latency: float, folder: Path
 ) -> None:
@@ -273,7 +273,7 @@ def notices(paced: Paced) -> list[tuple[float, int]]:
     return noticed
 
 
-@pytest.mark.parametrize("timeout_ms", [21.0, 34.0, 38.6, 100.0])
+@pytest.mark.parametrize("timeout_ms", [21.0, 38.6, 100.0])
 @pytest.mark.parametrize("every", [1, 10, 100])
 def test_a_silent_controller_is_noticed_to_the_moment(timeout_ms: float, every: int, folder: Path) -> None:
     chosen = (f"plant.safety.command_timeout={timeout_ms / 1000}", f"plant.publish_every={every}", "run.duration=1")
@@ -370,12 +370,6 @@ def test_too_late_is_one_fault_of_its_name(own: bool, name: str, every: int, fol
     assert paced.statuses[-1].lifecycle == "finished"
     shown = "is 0.25 s behind the clock" if own else "did not run for 0.25 s"
     assert shown in paced.node.faults[0].text
-
-
-def test_lateness_up_to_the_limit_is_no_fault(folder: Path) -> None:
-    chosen = ("run.duration=1", "plant.publish_every=10", "plant.safety.lateness_limit=0.1")
-    paced = Paced(puck(folder, *chosen), latency_ns=MS // 10).late(300, 99.9).run()
-    assert (paced.faults, paced.pace.lateness.stalls) == ([], 1)
 
 
 def test_a_stall_and_an_overrun_are_told_apart_within_one_run(folder: Path) -> None:
