@@ -3,12 +3,9 @@
 import csv
 import importlib
 import json
-import os
 import re
-import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -17,7 +14,6 @@ from typing import Any, cast
 import click
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
 
 import servonode
 from servonode.bus import Status
@@ -25,8 +21,8 @@ from servonode.cli.console import StatusLine, table
 from servonode.cli.main import FILES, VERBS, main
 from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_file import packaged, read_launch
-from servonode.definitions.cache import cache_root
 from servonode.nodes.collect import Outcome
+from tests.helpers.refusals import command, refused_command
 
 KEYS = {"t", "state", "input", "residual", "output", "program_state", "energy", "fault", "steps", "wall_s"}
 ESCAPES = ("--set", "controller.settings.U1=1e200")
@@ -35,30 +31,11 @@ SHORT = ("--set", "run.duration=0.5")
 NEVER_STARTS = ("ball_refused", "hoop_too_curved", "sphero_refused")
 
 
-def servo(*words: str) -> Result:
-    result = CliRunner().invoke(main, words)
-    if not isinstance(result.exception, SystemExit | None):
-        raise result.exception
-    return result
-
-
-def refused(*words: str) -> str:
-    """The one line on stderr of a command that ends with exit code 2."""
-    result = servo(*words)
-    assert result.exit_code == 2
-    assert result.stdout == ""
-    assert "Traceback" not in result.stderr
-    line, end, rest = result.stderr.partition("\n")
-    assert (end, rest) == ("\n", "")
-    assert line.startswith("servonode: ")
-    return line
-
-
 # results
 
 
 def test_a_saturated_drive_is_told_on_the_terminal_and_in_json_and_is_no_failure() -> None:
-    result = servo("simulate", "trailer_pursuit", *WEAK, "--json")
+    result = command("simulate", "trailer_pursuit", *WEAK, "--json")
     assert result.exit_code == 0
     assert "  warning           U1 is at its limit of 0.01 N m for " in result.stderr
     printed = json.loads(result.stdout)
@@ -72,27 +49,19 @@ def test_a_saturated_drive_is_told_on_the_terminal_and_in_json_and_is_no_failure
 MISTAKES: dict[str, tuple[str, str]] = {  # name: (override, remedy)
     "unknown_machine": ("plant.machine=diff_drive_trailr", "did you mean diff_drive_trailer?"),
     "unknown_key": ("plant.intgrator=rk4", "did you mean integrator?"),
-    "unknown_section": ("plnat.step=1", "did you mean plant?"),
-    "unknown_program": ("controller.program=persuit", "did you mean pursuit?"),
     "unknown_variant": ("controller.settings.variant=finit", "did you mean finite?"),
     "unknown_setting": ("controller.settings.rho=2", "did you mean rho0?"),
-    "unknown_parameter": ("plant.parameters.mk=2", "did you mean m_k?"),
     "unknown_believed_parameter": ("controller.parameters.mk=2", "did you mean m_k?"),
     "unknown_state": ("plant.initial.ph=0.1", "did you mean phi?"),
     "unknown_gain": ("controller.gains.lambda_heding=1", "did you mean lambda_heading?"),
     "unknown_input": ("plant.actuator.limit.U3=1", "choose U1 or U2"),
     "unknown_sensor": ("plant.sensor.noise.ph=1", "did you mean phi?"),
     "unknown_target": ("target.z=1", "choose x or y"),
-    "text_for_a_number": ("plant.step=fast", "give the integrator step"),
     "text_for_a_parameter": ("plant.parameters.m1=heavy", "neither a number nor a function of t"),
     "text_for_a_state": ("plant.initial.phi=[1, 2]", "give one"),
     "negative_mass": ("plant.parameters.m1=-4", "must be greater than 0"),
     "negative_believed_mass": ("controller.parameters.m1=-4", "must be greater than 0"),
     "impossible_inertia": ("plant.parameters.I1=0.35", "raise I1"),
-    "nan": ("plant.parameters.m1=nan", "not finite"),
-    "infinite_start": ("plant.initial.V=inf", "not finite"),
-    "zero_duration": ("run.duration=0", "a number > 0"),
-    "period_that_does_not_divide": ("controller.period=0.0105", "use 0.01 or 0.011"),
     "negative_gain": ("controller.gains.lambda=-1", "0 or more"),
     "distance_below_zero": ("controller.settings.rho0=-2", "must be greater than 0"),
     "foreign_name": ("target.x=2 + speed*t", "unknown name 'speed'"),
@@ -101,30 +70,29 @@ MISTAKES: dict[str, tuple[str, str]] = {  # name: (override, remedy)
     "huge_power": ("target.x=9**9**9", "keep exponents within"),
     "unfinished_expression": ("target.x=2 +", "target"),
     "empty_expression": ("target.x=", "target"),
-    "no_settings": ("plant.settings.gravity=true", "remove it"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("verb", ["simulate", "check", "run"])
 def test_a_missing_file_is_refused_with_what_there_is(verb: str) -> None:
-    assert "no such file; did you mean trailer_pursuit, " in refused(verb, "trailer_persuit.toml")
+    assert "no such file; did you mean trailer_pursuit, " in refused_command(verb, "trailer_persuit.toml")
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_refused_in_one_line_with_its_remedy(mistake: str) -> None:
     override, remedy = MISTAKES[mistake]
-    assert remedy in refused("check", "trailer_pursuit", "--set", override)
+    assert remedy in refused_command("check", "trailer_pursuit", "--set", override)
 
 
 @pytest.mark.parametrize("verb", ["simulate", "run"])
 @pytest.mark.parametrize("mistake", ["unknown_key", "negative_mass", "foreign_name"])
 def test_simulate_and_run_refuse_what_check_refuses(verb: str, mistake: str) -> None:
     override, remedy = MISTAKES[mistake]
-    assert remedy in refused(verb, "trailer_pursuit", "--set", override)
+    assert remedy in refused_command(verb, "trailer_pursuit", "--set", override)
 
 
 def test_a_target_inside_the_guard_radius_is_refused_at_the_start() -> None:
-    line = refused("simulate", "trailer_pursuit", "--set", "target.x=0.03", "--set", "target.y=0")
+    line = refused_command("simulate", "trailer_pursuit", "--set", "target.x=0.03", "--set", "target.y=0")
     assert "at the initial state the target is inside the guard radius" in line
     assert "start farther away" in line
 
@@ -132,142 +100,58 @@ def test_a_target_inside_the_guard_radius_is_refused_at_the_start() -> None:
 def test_a_missing_target_is_asked_for_with_an_example(tmp_path: Path) -> None:
     file = tmp_path / "a.toml"
     file.write_text('run.duration = 1\nplant.machine = "diff_drive_trailer"\ncontroller.program = "pursuit"\n')
-    assert "give an expression of t, for example" in refused("check", str(file))
+    assert "give an expression of t, for example" in refused_command("check", str(file))
 
 
-ATTACKS = [
-    "__import__('os').system('touch {}')",
-    "(lambda: __import__('os').system('touch {}'))()",
-    "[c for c in ().__class__.__base__.__subclasses__()]",
-    "t.__class__.__mro__[1].__subclasses__()",
-    "exec(\"open('{}', 'w')\")",
-    "eval(\"open('{}', 'w')\")",
-    "open('{}', 'w')",
-    "sin(open('{}', 'w'))",
-    "f'{{open(\"{}\")}}'",
-    "t if open('{}', 'w') else t",
-    "(y := t)",
-    "t; import os",
-    "t\nimport os",
-    "Integer(3)",
-    "Symbol('a')",
-    "sin.__globals__",
-    "t.func",
-    "`touch {}`",
-    "$(touch {})",
-    "{{ 1 }}",
-    "\u202e t",
-    "(" * 5000 + "t" + ")" * 5000,
-    "+".join(["t"] * 200_000),
-    "9" * 5000,
-]
-
-
-@pytest.mark.parametrize("attack", ATTACKS, ids=range(len(ATTACKS)))
+@pytest.mark.parametrize("attack", ["__import__('os').system('touch {}')", "open('{}', 'w')", "(" * 5000 + "t"])
 @pytest.mark.parametrize("place", ["target.x", "controller.settings.U1"])
 def test_an_expression_cannot_run_code(tmp_path: Path, attack: str, place: str) -> None:
     trace = tmp_path / "trace"
     launch = "trailer_pursuit" if place == "target.x" else "trailer_open_loop"
-    line = refused("simulate", launch, "--set", f"{place}={attack.replace('{}', str(trace))}", *SHORT)
+    line = refused_command("simulate", launch, "--set", f"{place}={attack.replace('{}', str(trace))}", *SHORT)
     assert f"[{place.rpartition('.')[0]}]" in line or "--set" in line
     assert len(line) < 2000
     assert not trace.exists()
 
 
-def private_folder(above: Path, *names: str) -> Path:
-    """Folders one in the other, which nobody else can write whatever the umask."""
-    for name in names:
-        above /= name
-        above.mkdir(mode=0o700, exist_ok=True)
-    return above
+BAD_USAGE = """
+simulate
+frobnicate
+simulate trailer_coast --every 0
+simulate trailer_coast --control continous
+simulate trailer_coast --rtol 0
+simulate trailer_coast --out /nonexistent/a.csv
+simulate trailer_coast --report /nonexistent/a.png
+simulate trailer_coast --report /tmp/a.xyz
+simulate trailer_coast --out /tmp
+simulate trailer_coast --fps 10
+simulate trailer_coast --movie a.avi
+run trailer_coast --name no/such/folder
+run trailer_coast --window 3
+list gnomes
+new machine 2fast
+protocol chek
+protocol check --machine a --launch b
+--nonsense
+"""
 
 
-@pytest.fixture
-def own_cache(tmp_path: Path) -> Callable[[], subprocess.CompletedProcess[str]]:
-    """Runs `check trailer_pursuit` in a fresh process on a copy of the kernel cache in tmp_path/cache."""
-    closed_loop = resolve(read_launch("trailer_pursuit"))
-    assert closed_loop.control is not None
-    kernels = (closed_loop.machine, closed_loop.control.law, closed_loop.control.signals, closed_loop.targets)
-    for module in {each.kernel.__name__ for each in kernels if each.kernel}:  # numbers need none
-        kept = cache_root() / f"{module.removeprefix('kernel_')}.kernel"
-        shutil.copy(kept, private_folder(tmp_path, "cache", "servonode", "kernels"))
-
-    def check() -> subprocess.CompletedProcess[str]:
-        words = [sys.executable, "-m", "servonode.cli.main", "check", "trailer_pursuit"]
-        environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
-        return subprocess.run(words, capture_output=True, text=True, env=environment, timeout=120, cwd=tmp_path)
-
-    return check
-
-
-def test_a_damaged_kernel_is_made_again(
-    own_cache: Callable[[], subprocess.CompletedProcess[str]], tmp_path: Path
-) -> None:
-    # the target's kernel: small, so that building it again is quick
-    kernels = (tmp_path / "cache" / "servonode" / "kernels").iterdir()
-    victim = min(kernels, key=lambda each: each.stat().st_size)
-    content = bytearray(victim.read_bytes())
-    content[len(content) // 2] ^= 1
-    victim.write_bytes(content)
-    done = own_cache()
-    assert done.returncode == 0
-    (line,) = (each for each in done.stderr.splitlines() if "damaged" in each)
-    assert line.endswith(f"the kernel cache {victim} is damaged; it is made again")
-    done = own_cache()
-    assert done.returncode == 0
-    assert "damaged" not in done.stderr
-
-
-def test_a_cache_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "servonode").write_text("in the way")
-    words = [sys.executable, "-m", "servonode.cli.main", "check", "trailer_open_loop"]
-    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
-    done = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=120)
-    assert done.returncode == 2
-    assert "set XDG_CACHE_HOME to a folder that can be written" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("simulate",),
-        ("frobnicate",),
-        ("simulate", "trailer_coast", "--every", "0"),
-        ("simulate", "trailer_coast", "--control", "continous"),
-        ("simulate", "trailer_coast", "--rtol", "0"),
-        ("simulate", "trailer_coast", "--out", "/nonexistent/a.csv"),
-        ("simulate", "trailer_coast", "--report", "/nonexistent/a.png"),
-        ("simulate", "trailer_coast", "--report", "/tmp/a.xyz"),
-        ("simulate", "trailer_coast", "--out", "/tmp"),
-        ("simulate", "trailer_coast", "--fps", "10"),
-        ("simulate", "trailer_coast", "--movie", "a.avi"),
-        ("run", "trailer_coast", "--name", "no/such/folder"),
-        ("run", "trailer_coast", "--window", "3"),
-        ("list", "gnomes"),
-        ("new", "machine", "2fast"),
-        ("protocol", "chek"),
-        ("protocol", "check", "--machine", "a", "--launch", "b"),
-        ("--nonsense",),
-    ],
-)
-def test_bad_usage_ends_with_exit_code_2_before_anything_runs(words: tuple[str, ...]) -> None:
-    result = servo(*words)
-    assert result.exit_code == 2
-    assert result.stdout == ""
-    assert result.stderr.startswith("servonode: ")
-    assert result.stderr.count("\n") == 1
+@pytest.mark.parametrize("typed", BAD_USAGE.split("\n")[1:-1])
+def test_bad_usage_ends_with_exit_code_2_before_anything_runs(typed: str) -> None:
+    assert refused_command(*typed.split())
 
 
 def test_a_run_too_long_to_record_is_refused() -> None:
-    assert "larger --every" in refused("simulate", "trailer_coast", "--set", "run.duration=300000", "--every", "1")
+    assert "larger --every" in refused_command(
+        "simulate", "trailer_coast", "--set", "run.duration=300000", "--every", "1"
+    )
 
 
 # what is printed
 
 
 def test_simulate_prints_one_json_object_and_nothing_else_on_stdout() -> None:
-    result = servo("simulate", "trailer_pursuit", "--json", *SHORT)
+    result = command("simulate", "trailer_pursuit", "--json", *SHORT)
     assert result.exit_code == 0
     assert result.stdout.count("\n") == 1
     printed = json.loads(result.stdout)
@@ -281,14 +165,14 @@ def test_simulate_prints_one_json_object_and_nothing_else_on_stdout() -> None:
 
 @pytest.mark.parametrize("control", ["sampled", "continuous"])
 def test_json_has_the_full_precision_of_the_python_call(control: Any) -> None:
-    printed = json.loads(servo("simulate", "trailer_pursuit", "--json", "--control", control, *SHORT).stdout)
+    printed = json.loads(command("simulate", "trailer_pursuit", "--json", "--control", control, *SHORT).stdout)
     expected = servonode.simulate("trailer_pursuit", control=control, run__duration=0.5).final()
     for key in ("t", "state", "input", "residual", "output", "energy"):
         assert printed[key] == expected[key]
 
 
 def test_unknown_numbers_are_printed_as_null_and_infinite_ones_as_text() -> None:
-    result = servo("simulate", "trailer_open_loop", "--json", *ESCAPES)
+    result = command("simulate", "trailer_open_loop", "--json", *ESCAPES)
     assert result.exit_code == 1
 
     def never(text: str) -> None:
@@ -302,29 +186,29 @@ def test_unknown_numbers_are_printed_as_null_and_infinite_ones_as_text() -> None
 def test_a_law_that_fails_midway_ends_with_exit_code_1_and_names_the_guard() -> None:
     words = ("--set", "target.x=2 - 0.5*t", "--set", "target.y=0", "--set", "controller.settings.rho0=0.06")
     for more in ((), ("--loop", "nodes"), ("--control", "continuous")):
-        result = servo("simulate", "trailer_pursuit", *words, *more)
+        result = command("simulate", "trailer_pursuit", *words, *more)
         assert result.exit_code == 1
         assert "the target is inside the guard radius" in result.output
-    printed = json.loads(servo("simulate", "trailer_pursuit", *words, "--json").stdout)
+    printed = json.loads(command("simulate", "trailer_pursuit", *words, "--json").stdout)
     assert printed["fault"]["name"] == "law"
     brake = -0.05 * printed["output"]["theta1_dot"]  # c_b; held from a step before, when it was 0.2 % faster
     assert printed["input"] == pytest.approx({"U1": brake, "U2": brake}, rel=5e-3)
     assert abs(printed["state"]["V"]) < 1e-5
     printed = json.loads(
-        servo("simulate", "trailer_pursuit", *words, "--json", "--set", "plant.parameters.c_b=0").stdout
+        command("simulate", "trailer_pursuit", *words, "--json", "--set", "plant.parameters.c_b=0").stdout
     )
     assert printed["input"] == {"U1": 0.0, "U2": 0.0}
 
 
 def test_the_table_shows_residuals_energy_and_faults() -> None:
-    result = servo("simulate", "trailer_pursuit", *SHORT)
+    result = command("simulate", "trailer_pursuit", *SHORT)
     assert result.stderr == ""
     for word in ("completed after 0.500 s", "largest residual", "heading", "energy check", "faults            none"):
         assert word in result.stdout
 
 
 def test_the_table_counts_nothing_that_did_not_happen_and_warns_of_what_did() -> None:
-    result = servo("simulate", "trailer_coast", "--set", "plant.initial.phi=2")
+    result = command("simulate", "trailer_coast", "--set", "plant.initial.phi=2")
     assert "warning" in result.stdout
     assert "hitch angle beyond pi/2" in result.stdout
     assert "fault " not in result.stdout
@@ -334,7 +218,7 @@ def test_the_table_counts_nothing_that_did_not_happen_and_warns_of_what_did() ->
 @pytest.mark.parametrize("launch", ["trailer_pursuit", "trailer_coast"])
 def test_the_csv_holds_the_whole_run_in_full_precision(tmp_path: Path, launch: str, every: int) -> None:
     file = tmp_path / "out.csv"
-    result = servo("simulate", launch, "--out", str(file), "--every", str(every), *SHORT)
+    result = command("simulate", launch, "--out", str(file), "--every", str(every), *SHORT)
     assert result.exit_code == 0
     with file.open(newline="") as stream:
         header, *rows = csv.reader(stream)
@@ -342,6 +226,7 @@ def test_the_csv_holds_the_whole_run_in_full_precision(tmp_path: Path, launch: s
     residuals = {f"residual_{name}": values for name, values in run.residual.items()}
     columns = {"t": run.t, **run.state, **run.input, **residuals, "energy": run.energy}
     assert header == list(columns)
+    assert len(rows) == 1 + 500 // every + (500 % every > 0)
     table = np.array(rows, dtype=float).T
     for name, column in zip(header, table, strict=True):
         np.testing.assert_array_equal(column, columns[name], name)
@@ -349,66 +234,43 @@ def test_the_csv_holds_the_whole_run_in_full_precision(tmp_path: Path, launch: s
 
 def test_the_csv_tells_a_residual_from_a_state_of_the_same_name(tmp_path: Path) -> None:
     file = tmp_path / "out.csv"
-    servo("simulate", "trailer_reverse", "--set", "run.duration=0.1", "--out", str(file))
+    command("simulate", "trailer_reverse", "--set", "run.duration=0.1", "--out", str(file))
     header = file.read_text().partition("\n")[0].split(",")
     assert "phi" in header
     assert "residual_phi" in header
     assert len(set(header)) == len(header)
 
 
-def test_the_csv_has_every_step_unless_told_otherwise(tmp_path: Path) -> None:
-    file = tmp_path / "out.csv"
-    servo("simulate", "trailer_coast", "--out", str(file), *SHORT)
-    assert len(file.read_text().splitlines()) == 502
-
-
-@pytest.mark.parametrize(
-    "launch",
-    [
-        pytest.param(each, marks=() if each == "trailer_pursuit" else pytest.mark.slow)
-        for each in packaged()
-        if each not in NEVER_STARTS
-    ],
-)
-def test_the_report_is_a_picture(tmp_path: Path, launch: str) -> None:
-    file = tmp_path / "report.png"
-    faults = launch == "sphero_runs_over"  # of which there is a picture all the same
-    assert servo("simulate", launch, "--report", str(file), *SHORT).exit_code == int(faults)
-    content = file.read_bytes()
-    assert content.startswith(b"\x89PNG\r\n\x1a\n")
-    assert content.endswith(b"IEND\xaeB`\x82")
-    assert len(content) > 20_000
-
-
 def test_a_run_that_ended_by_a_fault_is_drawn_too(tmp_path: Path) -> None:
     file = tmp_path / "report.png"
-    result = servo("simulate", "trailer_open_loop", "--report", str(file), "--json", *ESCAPES)
+    result = command("simulate", "trailer_open_loop", "--report", str(file), "--json", *ESCAPES)
     assert result.exit_code == 1
     assert file.read_bytes().startswith(b"\x89PNG")
 
 
 def test_reports_are_pictures_and_pages_by_their_endings(tmp_path: Path) -> None:
     page, picture = tmp_path / "a.html", tmp_path / "a.PNG"
-    result = servo("simulate", "trailer_pursuit", "--report", str(page), "--report", str(picture), *SHORT)
+    result = command("simulate", "trailer_pursuit", "--report", str(page), "--report", str(picture), *SHORT)
     assert result.exit_code == 0
     assert result.stdout.endswith(f"  report            {page}\n  report            {picture}\n")
     assert page.read_text().startswith("<!doctype html>")
-    assert picture.read_bytes().startswith(b"\x89PNG")
+    content = picture.read_bytes()
+    assert content.startswith(b"\x89PNG\r\n\x1a\n")
+    assert content.endswith(b"IEND\xaeB`\x82")
+    assert len(content) > 20_000
 
 
 def test_a_report_of_another_ending_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     page, other = tmp_path / "a.html", tmp_path / "a.txt"
-    line = refused("simulate", "trailer_pursuit", "--report", str(page), "--report", str(other), *SHORT)
-    assert line == f"servonode: {other}: unknown ending of a report; choose .png, .pdf, .svg, .jpg, .html\n".rstrip(
-        "\n"
-    )
+    line = refused_command("simulate", "trailer_pursuit", "--report", str(page), "--report", str(other), *SHORT)
+    assert line == f"{other}: unknown ending of a report; choose .png, .pdf, .svg, .jpg, .html"
     assert not page.exists()
 
 
 def test_two_reports_that_cannot_be_written_are_both_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = [tmp_path / "a.html", tmp_path / "b.html"]
     monkeypatch.setattr("servonode.web.html_report.html_report", lambda *_: 1 / 0)
-    result = servo("simulate", "trailer_pursuit", *(f"--report={file}" for file in files), *SHORT)
+    result = command("simulate", "trailer_pursuit", *(f"--report={file}" for file in files), *SHORT)
     assert result.exit_code == 1
     assert [line.partition(": cannot be made (ZeroDivisionError")[0] for line in result.stderr.splitlines()] == [
         f"servonode: {file}" for file in files
@@ -460,7 +322,7 @@ def test_an_unsafe_watchdog_stands_in_every_status_line_and_table() -> None:
         assert "UNSAFE" not in shown(lifecycle)
     assert "UNSAFE: command timeout 30 s" in shown("active", unsafe[0], "plant.safety.command_timeout=30")
     words = [word for override in unsafe for word in ("--set", override)]
-    assert f"safety            {text}\n" in servo("simulate", "trailer_pursuit", *SHORT, *words).stdout
+    assert f"safety            {text}\n" in command("simulate", "trailer_pursuit", *SHORT, *words).stdout
 
 
 def test_a_change_of_lifecycle_is_shown_at_once() -> None:
@@ -486,7 +348,7 @@ def test_arm_is_handed_to_the_launcher(
             return Outcome()
 
     monkeypatch.setattr("servonode.nodes.launcher.Launcher", Recording)
-    assert servo("run", "trailer_pursuit", "--no-report", *words).exit_code == 0
+    assert command("run", "trailer_pursuit", "--no-report", *words).exit_code == 0
     assert handed == {"arm": arm}
 
 
@@ -535,38 +397,38 @@ def test_the_table_of_a_run_in_lockstep_shows_the_round_trip_only() -> None:
 
 
 def test_list_shows_machines_programs_and_launch_files() -> None:
-    assert "diff_drive_trailer " in servo("list", "machines").stdout
+    assert "diff_drive_trailer " in command("list", "machines").stdout
     for name in ("pursuit", "rates", "open_loop"):
-        assert f"{name} " in servo("list", "programs").stdout
-    lines = servo("list", "launch").stdout.splitlines()
+        assert f"{name} " in command("list", "programs").stdout
+    lines = command("list", "launch").stdout.splitlines()
     assert [line.split()[0] for line in lines] == sorted(packaged())
     assert all("Watch for:" in line for line in lines)
-    assert json.loads(servo("list", "launch", "--json").stdout) == packaged()
+    assert json.loads(command("list", "launch", "--json").stdout) == packaged()
 
 
 def test_list_alone_shows_every_kind() -> None:
-    text, kinds = servo("list").stdout, json.loads(servo("list", "--json").stdout)
+    text, kinds = command("list").stdout, json.loads(command("list", "--json").stdout)
     assert list(kinds) == ["machines", "programs", "launch", "drivers"]
     assert all(
         f"  {name} " in text
         for name in (*kinds["machines"], *kinds["launch"], *kinds["drivers"], "pursuit", "open_loop")
     )
     for kind, found in kinds.items():
-        assert json.loads(servo("list", kind, "--json").stdout) == found
+        assert json.loads(command("list", kind, "--json").stdout) == found
 
 
-@pytest.mark.parametrize("launch", ["trailer_line", "sphero_rolls", "snowboarder_slalom"])
-def test_check_prints_the_report_for_people_and_for_machines(launch: str) -> None:
-    result = servo("check", launch)
+def test_check_prints_the_report_for_people_and_for_machines() -> None:
+    launch = "sphero_rolls"
+    result = command("check", launch)
     assert (result.exit_code, result.stderr) == (0, "")
     assert "machine " in result.stdout
-    printed = json.loads(servo("check", launch, "--json").stdout)
+    printed = json.loads(command("check", launch, "--json").stdout)
     assert printed == json.loads(json.dumps(servonode.check(launch).as_dict()))
 
 
 def test_check_resolves_degrees_rates_and_the_start() -> None:
     words = ("--set", "controller.gains.lambda_speed=3", "--set", "target.x=2.5")
-    printed = json.loads(servo("check", "trailer_pursuit", "--json", *words).stdout)
+    printed = json.loads(command("check", "trailer_pursuit", "--json", *words).stdout)
     found = {name: (each["relative_degree"], each["convergence_rate"]) for name, each in printed["residuals"].items()}
     assert found == {"speed": (1, 3.0), "heading": (2, 2.0)}
     assert printed["settings"]["rho0"] == 2.5
@@ -576,45 +438,21 @@ def test_check_resolves_degrees_rates_and_the_start() -> None:
 
 def test_the_last_override_wins() -> None:
     words = ("--set", "run.duration=3", "--set", "run.duration=0.25")
-    assert json.loads(servo("simulate", "trailer_coast", "--json", *words).stdout)["t"] == 0.25
+    assert json.loads(command("simulate", "trailer_coast", "--json", *words).stdout)["t"] == 0.25
 
 
-SIGNALS = {"129", "130", "143"}
-EXITS = {  # of each verb: every exit code that it can end with
-    "run": {"0", "1", "2", *SIGNALS},
-    "simulate": {"0", "1", "2", *SIGNALS},
-    "check": {"0", "1", "2", "130"},
-    "compare": {"0", "1", "2", "130"},
-    "status": {"0", "1", "2", "130"},
-    "arm": {"0", "1", "2", "130"},
-    "disarm": {"0", "1", "2", "130"},
-    "reset": {"0", "1", "2", "130"},
-    "estop": {"0", "1", "2", "130"},
-    "plot": {"0", "2", "130"},
-    "topic list": {"0", "2", "130"},
-    "topic info": {"0", "2", "130"},
-    "topic echo": {"0", "1", "2", "130"},
-    "topic hz": {"0", "2", "130"},
-    "topic bw": {"0", "2", "130"},
-    "topic delay": {"0", "2", "130"},
-    "node list": {"0", "2", "130"},
-    "node info": {"0", "1", "2", "130"},
-    "page": {"2", "130", "143"},
-    "recover": {"0", "2", "130"},
-    "replay": {"0", "1", "2", "130"},
-    "bag info": {"0", "2", "130"},
-    "bag recover": {"0", "2", "130"},
-    "bag export": {"0", "2", "130"},
-    "bag report": {"0", "1", "2", "129", "130", "143"},
-    "record": {"0", "1", "2", "143"},
-    "completion": {"0", "2"},
-    "new": {"0", "2"},
-    "list": {"0", "2"},
-    "show": {"0", "2", "130"},
-    "protocol check": {"0", "1", "2", "130"},
-    "hil header": {"0", "2", "130"},
-    "hil accept": {"0", "1", "2", "130"},
+EXITS = {  # of verbs, with a comma between them: every exit code that they can end with
+    "run, simulate": {0, 1, 2, 129, 130, 143},
+    "check, compare, status, arm, disarm, reset, estop, topic echo, node info, replay": {0, 1, 2, 130},
+    "protocol check, hil accept": {0, 1, 2, 130},
+    "plot, topic list, topic info, topic hz, topic bw, topic delay, node list, recover, show, hil header": {0, 2, 130},
+    "bag info, bag recover, bag export": {0, 2, 130},
+    "bag report": {0, 1, 2, 129, 130, 143},
+    "page": {2, 130, 143},
+    "record": {0, 1, 2, 143},
+    "completion, new, list": {0, 2},
 }
+CODES = {verb: codes for verbs, codes in EXITS.items() for verb in verbs.split(", ")}
 
 
 @pytest.fixture
@@ -636,27 +474,26 @@ def commands(group: click.Group, *path: str) -> dict[str, click.Command]:
 
 @pytest.mark.usefixtures("narrow")
 @pytest.mark.parametrize("verb", commands(main))
-@pytest.mark.parametrize("flag", ["-h", "--help"])
-def test_the_help_of_a_verb_begins_with_examples_and_ends_with_its_exit_codes(verb: str, flag: str) -> None:
-    result = servo(*verb.split(), flag)
+def test_the_help_of_a_verb_begins_with_examples_and_ends_with_its_exit_codes(verb: str) -> None:
+    result = command(*verb.split(), "-h")
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.startswith((f"Examples:\n  servonode {verb} ", f"Examples:\n  servonode {verb}\n"))
-    codes = re.findall(r"^  (\d+) +\S", result.stdout.partition("\nExit codes:\n")[2], re.MULTILINE)
-    assert codes == sorted(codes, key=int)
-    if verb in EXITS:
-        assert set(codes) == EXITS[verb]
+    codes = [int(code) for code in re.findall(r"^  (\d+) +\S", result.stdout.partition("\nExit codes:\n")[2], re.M)]
+    assert codes == sorted(codes)
+    assert set(codes) == CODES.get(verb, set(codes))
 
 
 def test_the_exit_codes_of_every_verb_are_known() -> None:
-    assert EXITS.keys() <= commands(main).keys()
-    assert {verb for verb, command in commands(main).items() if not getattr(command, "exits", None)} == set()
+    assert CODES.keys() <= commands(main).keys()
+    assert {verb for verb, each in commands(main).items() if not getattr(each, "exits", None)} == set()
+    assert command("run", "--help").stdout == command("run", "-h").stdout
 
 
 @pytest.mark.usefixtures("narrow")
 def test_servonode_alone_shows_its_verbs_by_section_each_in_one_whole_line() -> None:
-    result = servo()
+    result = command()
     assert (result.exit_code, result.stderr) == (0, "")
-    assert result.stdout == servo("-h").stdout
+    assert result.stdout == command("-h").stdout
     places = [result.stdout.index(f"\n{section}:\n") for section in VERBS]
     assert places == sorted(places)
     assert list(VERBS) == ["Run, simulate, check", "Operate", "Create", "Inspect"]
@@ -670,13 +507,13 @@ def test_servonode_alone_shows_its_verbs_by_section_each_in_one_whole_line() -> 
 def test_no_help_is_cut_off_and_none_is_wider_than_the_terminal() -> None:
     groups = [name for name in main.list_commands(click.Context(main)) if name not in commands(main)]
     for words in ("", *groups, *commands(main)):
-        _, _, text = servo(*words.split(), "-h").stdout.partition("\n\n")  # behind examples and usage
+        _, _, text = command(*words.split(), "-h").stdout.partition("\n\n")  # behind examples and usage
         assert not [line for line in text.splitlines() if line.endswith("...") and "Usage" not in line], words
         assert max(map(len, text.splitlines())) <= 80, words
 
 
 def test_a_group_of_commands_alone_shows_them() -> None:
-    result = servo("protocol")
+    result = command("protocol")
     assert (result.exit_code, result.stderr) == (0, "")
     assert "  check  Act as the host of a machine program" in result.stdout
 
@@ -693,53 +530,20 @@ def test_a_file_of_verbs_holds_what_the_table_says() -> None:
 
 @pytest.mark.parametrize(
     ("typed", "near"),
-    [
-        ("simulat", "did you mean simulate? "),
-        ("stauts", "did you mean status? "),
-        ("frobnicate", ""),
-    ],
+    [("simulat", "did you mean simulate? "), ("frobnicate", "")],
 )
 def test_a_mistyped_verb_is_answered_with_the_nearest(typed: str, near: str) -> None:
-    line = refused(typed)
-    assert line.startswith(f"servonode: there is no command {typed!r}; {near}")
+    line = refused_command(typed)
+    assert line.startswith(f"there is no command {typed!r}; {near}")
     assert line.endswith("see servonode --help")
 
 
-@pytest.mark.parametrize(
-    ("key", "typed", "says"),
-    [
-        ("plant.machine", "snowborder", "did you mean snowboarder? choose a name that servonode list machines shows"),
-        ("plant.machine", "zzz", "'zzz' is unknown; choose a name that servonode list machines shows"),
-        ("controller.program", "persuit", "did you mean pursuit? choose a name that servonode list programs shows"),
-    ],
-)
-def test_a_mistyped_name_is_answered_with_the_nearest_and_where_all_are_listed(key: str, typed: str, says: str) -> None:
-    assert says in refused("check", "trailer_pursuit", "--set", f"{key}={typed}")
-
-
-def test_the_nearest_launch_files_are_few() -> None:
-    line = refused("check", "trailer_persuit")
-    assert line.count("trailer_") <= 4
-    assert "trailer_pursuit" in line
-    assert line.endswith("or a name that servonode list launch shows")
-
-
 def test_the_version_is_the_packages() -> None:
-    assert servo("--version").stdout == f"servonode {servonode.__version__}\n"
+    assert command("--version").stdout == f"servonode {servonode.__version__}\n"
 
 
 def test_stdout_stays_clean_in_a_process_of_its_own(tmp_path: Path) -> None:
-    words = [
-        sys.executable,
-        "-W",
-        "error",
-        "-m",
-        "servonode.cli.main",
-        "simulate",
-        "trailer_pursuit",
-        "--json",
-        *SHORT,
-    ]
+    words = [sys.executable, "-W", "error", "-m", "servonode.cli.main", "simulate", "trailer_pursuit", "--json", *SHORT]
     done = subprocess.run(words, capture_output=True, text=True, timeout=120, cwd=tmp_path)
     assert done.returncode == 0
     assert json.loads(done.stdout)["t"] == 0.5
