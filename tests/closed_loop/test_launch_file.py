@@ -82,13 +82,7 @@ def refusal(file: str | Path, *overrides: str) -> LaunchError:
 def test_a_small_file_has_the_defaults(file: Path) -> None:
     launch = read_launch(file)
     run, plant, controller = launch.run, launch.plant, launch.controller
-    assert (run.mode, run.speed, run.duration, run.seed, run.lockstep_timeout) == (
-        "realtime",
-        1.0,
-        10.0,
-        1,
-        5.0,
-    )
+    assert (run.mode, run.speed, run.duration, run.seed, run.lockstep_timeout) == ("realtime", 1.0, 10.0, 1, 5.0)
     assert (plant.driver, plant.step, plant.integrator, plant.publish_every) == ("simulated", 0.001, "rk4", 1)
     assert controller is not None
     assert (controller.period, controller.delay, controller.settings) == (0.01, 0, {})
@@ -137,14 +131,7 @@ def test_a_byte_order_mark_and_windows_lines_do_no_harm(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("step", "period", "steps"),
-    [
-        (0.1, 0.3, 3),
-        (0.001, 0.007, 7),
-        (0.0001, 0.0029, 29),
-        (1e-9, 3e-9, 3),
-        (0.01, 0.57, 57),
-        (0.3, 0.9, 3),
-    ],
+    [(0.1, 0.3, 3), (0.001, 0.007, 7), (0.0001, 0.0029, 29), (1e-9, 3e-9, 3), (0.01, 0.57, 57), (0.3, 0.9, 3)],
 )
 def test_times_divide_as_decimals_not_as_doubles(file: Path, step: float, period: float, steps: int) -> None:
     launch = read_launch(file, [f"plant.step={step}", f"controller.period={period}", f"run.duration={period}"])
@@ -166,16 +153,10 @@ def test_the_last_period_may_be_cut_short(file: Path) -> None:
 @pytest.mark.parametrize(
     ("override", "remedy"),
     [
-        (
-            "controller.period=0.0105",
-            r"0\.0105 s is not a whole number of plant steps of 0\.001 s; use 0\.01 or 0\.011",
-        ),
+        ("controller.period=0.0105", r"0\.0105 s is not a whole number of .* 0\.001 s; use 0\.01 or 0\.011"),
         ("controller.period=0.0004", r"0\.0004 s .*; use 0\.001$"),
         ("run.duration=1.0005", r"1\.0005 s is not .* use 1 or 1\.001"),
-        (
-            "plant.step=0.003",
-            r"\[run\] duration: 10 s is not a whole number of plant steps of 0\.003 s; use 9\.999 or",
-        ),
+        ("plant.step=0.003", r"\[run\] duration: 10 s is not a whole number of .* 0\.003 s; use 9\.999 or"),
         ("plant.step=1e-10", r"1e-10 s is 0 when rounded to ns; use at least 1e-9"),
     ],
 )
@@ -184,152 +165,89 @@ def test_times_that_do_not_divide_are_refused_with_the_nearest_ones(file: Path, 
         read_launch(file, [override])
 
 
-SECTIONS = r"choose controller, estimator, plant, run, supervision or target"
-MISTAKES = [
-    ("[rnu]", "rnu", None, r"unknown section; did you mean run\? C" + SECTIONS[1:]),
-    ("[zzz]", "zzz", None, r"unknown section; " + SECTIONS),
-    ("run = 3", "run", None, r"3 is not a section; write its keys below \[run\]"),
-    ("[[run]]", "run", None, r"not a section"),
-    (
-        "speed = 3",
-        None,
-        "speed",
-        r"outside every section; write it below \[run\], \[plant\], \[controller\], \[estimator\], \[superv",
-    ),
-    (
-        "[run]\nsped = 3",
-        "run",
-        "sped",
-        r"unknown key; did you mean speed\? Choose duration, lock_memory, lockstep_timeout, mode",
-    ),
-    ("[plant.actuator]\nlimt = 3", "plant.actuator", "limt", r"did you mean limit\?"),
-    ("plant.sensor = 3", "plant.sensor", None, r"write its keys below \[plant\.sensor\]"),
-    (
-        "[run]",
-        "run",
-        "duration",
-        r"missing; give the plant time after which the run ends, in s: a number > 0",
-    ),
-    ("", "run", "duration", r"missing"),
-    ("run.duration = 1", "plant", "machine", r"missing; give the machine; `servonode list machines` lists them"),
-    (
-        "run.duration = 1\nplant.machine = 'a'\n[controller]",
-        "controller",
-        "program",
-        r"missing; name a program",
-    ),
-    (
-        'run.speed = "fast"',
-        "run",
-        "speed",
-        r'"fast" is not a number >= 1e-06 and <= 1e\+06; give plant seconds .*\(default 1\.0\)',
-    ),
-    ("run.speed = true", "run", "speed", r"true is not a number >= 1e-06"),
-    ("run.speed = 0", "run", "speed", r"0 is not a number >= 1e-06"),
-    ("run.speed = nan", "run", "speed", r"nan is not a number >= 1e-06"),
-    ("run.speed = inf", "run", "speed", r"inf is not a number >= 1e-06 and <= 1e\+06; give plant seconds"),
-    ("run.speed = []", "run", "speed", r"\[\] is not a number"),
-    ("run.duration = 0", "run", "duration", r"0 is not a number > 0 and <= 9e\+09; give the plant time"),
-    ("run.duration = 1e300", "run", "duration", r"1e\+300 is not a number"),
-    ("run.seed = 1.0", "run", "seed", r"1\.0 is not a whole number >= 0"),
-    ("run.seed = -1", "run", "seed", r"-1 is not a whole number >= 0"),
-    ("run.seed = true", "run", "seed", r"true is not a whole number"),
-    ("run.seed = 99999999999999999999", "run", "seed", r"above 2\*\*53; give a smaller number"),
-    (
-        'run.mode = "realtme"',
-        "run",
-        "mode",
-        r'"realtme" is unknown; did you mean realtime\? Choose lockstep or realt',
-    ),
-    ("run.mode = 3", "run", "mode", r"3 is unknown; choose lockstep or realtime"),
-    ('plant.driver = "parallel"', "plant", "driver", r"choose external, loopback, mujoco, serial, simulated or udp"),
-    ('plant.integrator = "rk5"', "plant", "integrator", r"Choose euler, heun, radau, ralston, rk2 or rk4"),
-    ("plant.step = -0.001", "plant", "step", r"-0\.001 is not a number > 0"),
-    ("plant.publish_every = 0", "plant", "publish_every", r"0 is not a whole number >= 1"),
-    ('plant.machine = ""', "plant", "machine", r'"" is not a nonempty text'),
-    ("plant.machine = 3", "plant", "machine", r"3 is not a nonempty text"),
-    ("plant.parameters = 3", "plant", "parameters", r"3 is not a table by name"),
-    (
-        "plant.parameters.m = nan",
-        "plant.parameters",
-        "m",
-        r"nan is not finite; give the values that differ from the machine",
-    ),
-    ("plant.parameters.m = true", "plant.parameters", "m", r"true is not a number"),
-    ("plant.parameters.m = 1" + "0" * 400, "plant.parameters", "m", r"a huge number is not a number"),
-    ("plant.settings.a = []", "plant.settings", "a", r"not a text, a number or a boolean \(true or false\)"),
-    ("plant.settings.a = -inf", "plant.settings", "a", r"-inf is not finite"),
-    ("plant.initial.n = [0, nan]", "plant.initial", "n", r"\[0, nan\] is not finite"),
-    ("plant.initial.n = [0, true]", "plant.initial", "n", r"\[0, true\] is not a"),
-    ("plant.initial.n = {a = 1}", "plant.initial", "n", r"a table is not a"),
-    ("plant.actuator.limit = -1", "plant.actuator", "limit", r"-1 is not a number >= 0 or a table by name"),
-    (
-        "plant.actuator.limit = {l = -1}",
-        "plant.actuator",
-        "limit.l",
-        r"-1 is not a number >= 0; give the largest",
-    ),
-    (
-        "plant.actuator.lag = {l = inf}",
-        "plant.actuator",
-        "lag.l",
-        r"inf is not a number >= 0 and <= 9e\+09; give the time constant",
-    ),
-    ("plant.sensor.bias = {x = nan}", "plant.sensor", "bias.x", r"nan is not finite"),
-    (
-        "plant.sensor.drop = 1",
-        "plant.sensor",
-        "drop",
-        r"1 is not a number >= 0 and < 1; give the probability",
-    ),
-    ("plant.sensor.drop = {x = 0.5}", "plant.sensor", "drop", r"a table is not a number"),
-    ("plant.safety.command_timeout = -1", "plant.safety", "command_timeout", r"-1 is not a number >= 0"),
-    (
-        'plant.safety.on_fault = "stp"',
-        "plant.safety",
-        "on_fault",
-        r"did you mean stop\? Choose auto, resume, stop or wait",
-    ),
-    ("controller.delay = -1", "controller", "delay", r"whole number >= 0; give the time from .* in periods"),
-    ("controller.settings.a = 1" + "0" * 30, "controller.settings", "a", r"above 2\*\*53"),
-    ("controller.settings.a = [[1]]", "controller.settings", "a", r"\[\[\.\.\.\]\] is not a"),
-    (
-        "controller.gains.a = 1979-05-27",
-        "controller.gains",
-        "a",
-        r"not a number, a text or a list of numbers",
-    ),
-    (
-        "target.x = true",
-        "target",
-        "x",
-        r"true is not a text, a number or a table by name; give the goals by name: expressions of t",
-    ),
-    ("target = 3", "target", None, r"3 is not a table by name"),
-    ("run = {duration =", None, None, r"bad TOML: .*line 1.*; write key = value lines"),
-    ("[run]\nduration = ten", None, None, r"bad TOML: Invalid value \(at line 2, column 12\)"),
-    ("[run]\nduration = 1\nduration = 2\n", None, None, r"bad TOML: .*line "),
-    ("x = " + "[" * 3000, None, None, r"the brackets are nested too deeply; use fewer"),
-    ("x = 1" + "0" * 5000, None, None, r"thousands of digits; write a decimal such as 1e18"),
-    ("#" * 1_000_001, None, None, r"longer than 100 kB; give the path of a TOML file"),
-    ('[run]\n"a\\nb\\u0000" = 1', "run", "a\nb\0", r"\[run\] a\\nb\\x00: unknown key"),
-    (".".join("a" * 5000) + " = 1", "a", None, r"unknown section"),
-    ("plant.initial." + ".".join("a" * 5000) + " = 1", "plant.initial", "a", r"a table is not"),
-]
+MISTAKES = {  # a file: the place of the mistake, and behind it what is said, with ... for what is left out
+    "[rnu]": "[rnu]: unknown section; did you mean run? Choose controller, estimator, plant, run, supervision",
+    "[zzz]": "[zzz]: unknown section; choose controller, estimator, plant, run, supervision or target",
+    "run = 3": "[run]: 3 is not a section; write its keys below [run]",
+    "[[run]]": "[run]: [a table] is not a section",
+    "speed = 3": "speed: outside every section; write it below [run], [plant], [controller], [estimator], [superv",
+    "[run]\nsped = 3": "[run] sped: unknown key; did you mean speed? Choose duration, lock_memory, lockstep_timeout",
+    "[plant.actuator]\nlimt = 3": "[plant.actuator] limt: unknown key; did you mean limit?",
+    "plant.sensor = 3": "[plant.sensor]: 3 is not a section; write its keys below [plant.sensor]",
+    "[run]": "[run] duration: missing; give the plant time after which the run ends, in s: a number > 0",
+    "": "[run] duration: missing",
+    "run.duration = 1": "[plant] machine: missing; give the machine; `servonode list machines` lists them",
+    "run.duration = 1\nplant.machine = 'a'\n[controller]": "[controller] program: missing; name a program",
+    'run.speed = "fast"': '[run] speed: "fast" is not a number >= 1e-06 and <= 1e+06; give plant seconds ... (default 1.0)',
+    "run.speed = true": "[run] speed: true is not a number >= 1e-06",
+    "run.speed = 0": "[run] speed: 0 is not a number >= 1e-06",
+    "run.speed = nan": "[run] speed: nan is not a number >= 1e-06",
+    "run.speed = inf": "[run] speed: inf is not a number >= 1e-06 and <= 1e+06; give plant seconds",
+    "run.speed = []": "[run] speed: [] is not a number",
+    "run.duration = 0": "[run] duration: 0 is not a number > 0 and <= 9e+09; give the plant time",
+    "run.duration = 1e300": "[run] duration: 1e+300 is not a number",
+    "run.seed = 1.0": "[run] seed: 1.0 is not a whole number >= 0",
+    "run.seed = -1": "[run] seed: -1 is not a whole number >= 0",
+    "run.seed = true": "[run] seed: true is not a whole number",
+    "run.seed = 99999999999999999999": "[run] seed: ... above 2**53; give a smaller number",
+    'run.mode = "realtme"': '[run] mode: "realtme" is unknown; did you mean realtime? Choose lockstep or realt',
+    "run.mode = 3": "[run] mode: 3 is unknown; choose lockstep or realtime",
+    'plant.driver = "parallel"': "[plant] driver: ... choose external, loopback, mujoco, serial, simulated or udp",
+    'plant.integrator = "rk5"': "[plant] integrator: ... Choose euler, heun, radau, ralston, rk2 or rk4",
+    "plant.step = -0.001": "[plant] step: -0.001 is not a number > 0",
+    "plant.publish_every = 0": "[plant] publish_every: 0 is not a whole number >= 1",
+    'plant.machine = ""': '[plant] machine: "" is not a nonempty text',
+    "plant.machine = 3": "[plant] machine: 3 is not a nonempty text",
+    "plant.parameters = 3": "[plant] parameters: 3 is not a table by name",
+    "plant.parameters.m = nan": "[plant.parameters] m: nan is not finite; give the values that differ from the machine",
+    "plant.parameters.m = true": "[plant.parameters] m: true is not a number",
+    "plant.parameters.m = 1" + "0" * 400: "[plant.parameters] m: a huge number is not a number",
+    "plant.settings.a = []": "[plant.settings] a: ... not a text, a number or a boolean (true or false)",
+    "plant.settings.a = -inf": "[plant.settings] a: -inf is not finite",
+    "plant.initial.n = [0, nan]": "[plant.initial] n: [0, nan] is not finite",
+    "plant.initial.n = [0, true]": "[plant.initial] n: [0, true] is not a",
+    "plant.initial.n = {a = 1}": "[plant.initial] n: a table is not a",
+    "plant.actuator.limit = -1": "[plant.actuator] limit: -1 is not a number >= 0 or a table by name",
+    "plant.actuator.limit = {l = -1}": "[plant.actuator] limit.l: -1 is not a number >= 0; give the largest",
+    "plant.actuator.lag = {l = inf}": "[plant.actuator] lag.l: inf is not a number >= 0 and <= 9e+09; give the time",
+    "plant.sensor.bias = {x = nan}": "[plant.sensor] bias.x: nan is not finite",
+    "plant.sensor.drop = 1": "[plant.sensor] drop: 1 is not a number >= 0 and < 1; give the probability",
+    "plant.sensor.drop = {x = 0.5}": "[plant.sensor] drop: a table is not a number",
+    "plant.safety.command_timeout = -1": "[plant.safety] command_timeout: -1 is not a number >= 0",
+    'plant.safety.on_fault = "stp"': "[plant.safety] on_fault: ... did you mean stop? Choose auto, resume, stop",
+    "controller.delay = -1": "[controller] delay: ... whole number >= 0; give the time from a sample",
+    "controller.settings.a = 1" + "0" * 30: "[controller.settings] a: ... above 2**53",
+    "controller.settings.a = [[1]]": "[controller.settings] a: [[...]] is not a",
+    "controller.gains.a = 1979-05-27": "[controller.gains] a: ... not a number, a text or a list of numbers",
+    "target.x = true": "[target] x: true is not a text, a number or a table by name; give the goals by name: ex",
+    "target = 3": "[target]: 3 is not a table by name",
+    "run = {duration =": ": bad TOML: ... line 1, ... write key = value lines",
+    "[run]\nduration = ten": ": bad TOML: Invalid value (at line 2, column 12)",
+    "[run]\nduration = 1\nduration = 2\n": ": bad TOML: ... (at line ",
+    "x = " + "[" * 3000: ": the brackets are nested too deeply; use fewer",
+    "x = 1" + "0" * 5000: ": an integer has thousands of digits; write a decimal such as 1e18",
+    "#" * 1_000_001: ": longer than 100 kB; give the path of a TOML file",
+    '[run]\n"a\\nb\\u0000" = 1': "[run] a\\nb\\x00: unknown key",
+    ".".join("a" * 5000) + " = 1": "[a]: unknown section",
+    "plant.initial." + ".".join("a" * 5000) + " = 1": "[plant.initial] a: a table is not",
+}
 
 
-@pytest.mark.parametrize(("text", "section", "key", "remedy"), MISTAKES, ids=[case[0][:40] for case in MISTAKES])
-def test_a_mistake_names_file_section_key_and_remedy(
-    tmp_path: Path, text: str, section: str | None, key: str | None, remedy: str
-) -> None:
+@pytest.mark.parametrize("text", MISTAKES, ids=[text[:40] for text in MISTAKES])
+def test_a_mistake_names_file_section_key_and_remedy(tmp_path: Path, text: str) -> None:
     path = tmp_path / "a.toml"
     path.write_text(text)
     error = refusal(path)
-    assert (error.file, error.section, error.key) == (str(path), section, key)
-    with pytest.raises(LaunchError, match=remedy):
-        raise error
-    place = f"{path} [{section}]" if section else str(path)
-    assert str(error).startswith(place)
+    place, _, remedy = MISTAKES[text].partition(": ")
+    begin = f"{path} {place}".rstrip() + ": "
+    assert str(error).startswith(begin)
+    said = str(error).removeprefix(begin)
+    first, *others = remedy.split("... ")
+    assert said.startswith(first)
+    for passage in others:
+        assert passage in said
+    named = " ".join(part for part in (error.section and f"[{error.section}]", error.key) if part)
+    assert place == named.replace("\n", r"\n").replace("\0", r"\x00")
 
 
 def test_an_error_reads_like_the_house_example(tmp_path: Path) -> None:
@@ -390,10 +308,6 @@ def test_an_unknown_bare_name_gives_three_names_at_most() -> None:
     assert set(re.split(", | or ", near[1])) <= set(packaged())
 
 
-def test_the_real_packaged_files_can_be_listed() -> None:
-    assert all(isinstance(line, str) for line in packaged().values())
-
-
 @pytest.mark.parametrize(
     ("override", "where", "value"),
     [
@@ -434,11 +348,7 @@ def test_the_last_override_wins_and_may_make_a_section(tmp_path: Path) -> None:
         ("run.speed=fast", "run.speed", '"fast" is not a number >= 1e-06'),
         ("run.speed=nan", "run.speed", "nan is not"),
         ("run.speed.x=1", "run.speed.x", "table"),
-        (
-            "plant.machine.x=1",
-            "plant.machine.x",
-            "plant.machine is not a table in the file; set it as a whole",
-        ),
+        ("plant.machine.x=1", "plant.machine.x", "plant.machine is not a table in the file; set it as a whole"),
         ("plant=5", "plant", "not SECTION.KEY=VALUE; write for example --set run.duration=10"),
         ("plant.sensor=5", "plant.sensor", "write its keys below [plant.sensor]"),
         ("plant.actuator={lag = -1}", "plant.actuator", "-1 is not a number >= 0"),
@@ -496,22 +406,8 @@ def test_every_key_has_a_sentence_and_a_unit() -> None:
 
 
 KEYS = [
-    "run.speed",
-    "run.duration",
-    "run.mode",
-    "run.seed",
-    "plant.step",
-    "plant.initial.x",
-    "plant.actuator.limit",
-]
-KEYS += [
-    "plant.sensor.drop",
-    "plant.parameters",
-    "controller.settings.a",
-    "target.x",
-    "controller.period",
-    "run",
-    "x",
+    *("run", "run.speed", "run.duration", "run.mode", "run.seed", "plant.step", "plant.initial.x", "plant.parameters"),
+    *("plant.actuator.limit", "plant.sensor.drop", "controller.settings.a", "controller.period", "target.x", "x"),
 ]
 VALUES = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.dates(), st.times()),
