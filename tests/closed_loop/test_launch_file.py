@@ -16,6 +16,7 @@ from servonode.closed_loop import launch_file, launch_keys
 from servonode.closed_loop.launch_error import check_names, per_name, worded
 from servonode.closed_loop.launch_file import LaunchError, packaged, read_launch
 from servonode.closed_loop.launch_keys import LaunchFile
+from tests.helpers.refusals import has_passages
 
 SMALL = """# Watch for: the robot settles behind the target.
 [run]
@@ -178,7 +179,7 @@ MISTAKES = {  # a file: the place of the mistake, and behind it what is said, wi
     "": "[run] duration: missing",
     "run.duration = 1": "[plant] machine: missing; give the machine; `servonode list machines` lists them",
     "run.duration = 1\nplant.machine = 'a'\n[controller]": "[controller] program: missing; name a program",
-    'run.speed = "fast"': '[run] speed: "fast" is not a number >= 1e-06 and <= 1e+06; give plant seconds ... (default 1.0)',
+    'run.speed = "fast"': '[run] speed: "fast" is not a number >= 1e-06 and <= 1e+06; give plant ... (default 1.0)',
     "run.speed = true": "[run] speed: true is not a number >= 1e-06",
     "run.speed = 0": "[run] speed: 0 is not a number >= 1e-06",
     "run.speed = nan": "[run] speed: nan is not a number >= 1e-06",
@@ -189,11 +190,11 @@ MISTAKES = {  # a file: the place of the mistake, and behind it what is said, wi
     "run.seed = 1.0": "[run] seed: 1.0 is not a whole number >= 0",
     "run.seed = -1": "[run] seed: -1 is not a whole number >= 0",
     "run.seed = true": "[run] seed: true is not a whole number",
-    "run.seed = 99999999999999999999": "[run] seed: ... above 2**53; give a smaller number",
+    "run.seed = 99999999999999999999": "[run] seed:  ... above 2**53; give a smaller number",
     'run.mode = "realtme"': '[run] mode: "realtme" is unknown; did you mean realtime? Choose lockstep or realt',
     "run.mode = 3": "[run] mode: 3 is unknown; choose lockstep or realtime",
-    'plant.driver = "parallel"': "[plant] driver: ... choose external, loopback, mujoco, serial, simulated or udp",
-    'plant.integrator = "rk5"': "[plant] integrator: ... Choose euler, heun, radau, ralston, rk2 or rk4",
+    'plant.driver = "parallel"': "[plant] driver:  ... choose external, loopback, mujoco, serial, simulated or udp",
+    'plant.integrator = "rk5"': "[plant] integrator:  ... Choose euler, heun, radau, ralston, rk2 or rk4",
     "plant.step = -0.001": "[plant] step: -0.001 is not a number > 0",
     "plant.publish_every = 0": "[plant] publish_every: 0 is not a whole number >= 1",
     'plant.machine = ""': '[plant] machine: "" is not a nonempty text',
@@ -202,7 +203,7 @@ MISTAKES = {  # a file: the place of the mistake, and behind it what is said, wi
     "plant.parameters.m = nan": "[plant.parameters] m: nan is not finite; give the values that differ from the machine",
     "plant.parameters.m = true": "[plant.parameters] m: true is not a number",
     "plant.parameters.m = 1" + "0" * 400: "[plant.parameters] m: a huge number is not a number",
-    "plant.settings.a = []": "[plant.settings] a: ... not a text, a number or a boolean (true or false)",
+    "plant.settings.a = []": "[plant.settings] a:  ... not a text, a number or a boolean (true or false)",
     "plant.settings.a = -inf": "[plant.settings] a: -inf is not finite",
     "plant.initial.n = [0, nan]": "[plant.initial] n: [0, nan] is not finite",
     "plant.initial.n = [0, true]": "[plant.initial] n: [0, true] is not a",
@@ -214,16 +215,16 @@ MISTAKES = {  # a file: the place of the mistake, and behind it what is said, wi
     "plant.sensor.drop = 1": "[plant.sensor] drop: 1 is not a number >= 0 and < 1; give the probability",
     "plant.sensor.drop = {x = 0.5}": "[plant.sensor] drop: a table is not a number",
     "plant.safety.command_timeout = -1": "[plant.safety] command_timeout: -1 is not a number >= 0",
-    'plant.safety.on_fault = "stp"': "[plant.safety] on_fault: ... did you mean stop? Choose auto, resume, stop",
-    "controller.delay = -1": "[controller] delay: ... whole number >= 0; give the time from a sample",
-    "controller.settings.a = 1" + "0" * 30: "[controller.settings] a: ... above 2**53",
+    'plant.safety.on_fault = "stp"': "[plant.safety] on_fault:  ... did you mean stop? Choose auto, resume, stop",
+    "controller.delay = -1": "[controller] delay:  ... whole number >= 0; give the time from a sample",
+    "controller.settings.a = 1" + "0" * 30: "[controller.settings] a:  ... above 2**53",
     "controller.settings.a = [[1]]": "[controller.settings] a: [[...]] is not a",
-    "controller.gains.a = 1979-05-27": "[controller.gains] a: ... not a number, a text or a list of numbers",
+    "controller.gains.a = 1979-05-27": "[controller.gains] a:  ... not a number, a text or a list of numbers",
     "target.x = true": "[target] x: true is not a text, a number or a table by name; give the goals by name: ex",
     "target = 3": "[target]: 3 is not a table by name",
-    "run = {duration =": ": bad TOML: ... line 1, ... write key = value lines",
+    "run = {duration =": ": bad TOML:  ... line 1,  ... write key = value lines",
     "[run]\nduration = ten": ": bad TOML: Invalid value (at line 2, column 12)",
-    "[run]\nduration = 1\nduration = 2\n": ": bad TOML: ... (at line ",
+    "[run]\nduration = 1\nduration = 2\n": ": bad TOML:  ... (at line ",
     "x = " + "[" * 3000: ": the brackets are nested too deeply; use fewer",
     "x = 1" + "0" * 5000: ": an integer has thousands of digits; write a decimal such as 1e18",
     "#" * 1_000_001: ": longer than 100 kB; give the path of a TOML file",
@@ -242,10 +243,7 @@ def test_a_mistake_names_file_section_key_and_remedy(tmp_path: Path, text: str) 
     begin = f"{path} {place}".rstrip() + ": "
     assert str(error).startswith(begin)
     said = str(error).removeprefix(begin)
-    first, *others = remedy.split("... ")
-    assert said.startswith(first)
-    for passage in others:
-        assert passage in said
+    assert has_passages(said, remedy)
     named = " ".join(part for part in (error.section and f"[{error.section}]", error.key) if part)
     assert place == named.replace("\n", r"\n").replace("\0", r"\x00")
 

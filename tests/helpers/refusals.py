@@ -38,3 +38,16 @@ def line_of(result: Result, code: int = 2) -> str:
 def refused_command(*words: str) -> str:
     """The one line, without the program's name, of a command that is refused."""
     return line_of(command(*words))
+
+
+def has_passages(text: str, passages: str) -> bool:
+    """Whether a text begins with the first of these passages and has the others after it (` ... ` parts them)."""
+    first, *others = passages.split(" ... ")
+    if not text.startswith(first):
+        return False
+    rest = text.removeprefix(first)
+    for each in others:
+        _, said, rest = rest.partition(each)
+        if not said:
+            return False
+    return True
