@@ -23,18 +23,17 @@ LIMITED = (
     "controller.delay=2", "plant.safety.limit=0.25", "plant.safety.rate_limit=4", "plant.safety.power_limit=0.15",
 )  # fmt: skip
 LOOPS: dict[str, tuple[str, ...]] = {
-    "pursuit": ("trailer_pursuit_lockstep", "run.duration=3"),
     "limits": ("trailer_pursuit_lockstep", "run.duration=5", *LIMITED),
-    "rate_of_one_input": ("trailer_pursuit_lockstep", "run.duration=3", "plant.safety.rate_limit={U1 = 0.004}"),
+    "rate_of_one_input": ("trailer_pursuit_lockstep", "run.duration=1", "plant.safety.rate_limit={U1 = 0.004}"),
     "integrals": (
         "trailer_pursuit_lockstep",
-        "run.duration=3",
+        "run.duration=2",
         "controller.gains.integral=0.5",
         "controller.delay=1",
         "target.x={points = [[0.5, 2], [1.1, 2.3], [2, 2.1]]}",
     ),
-    "own_states": ("snowboarder_curve", "run.duration=2", "controller.delay=1", "plant.safety.rate_limit=3000"),
-    "sphero": ("sphero_pursuit", "run.duration=3", "plant.safety.limit=5e-6", "plant.safety.rate_limit=3e-6"),
+    "own_states": ("snowboarder_curve", "run.duration=1", "controller.delay=1", "plant.safety.rate_limit=3000"),
+    "sphero": ("sphero_pursuit", "run.duration=1", "plant.safety.limit=5e-6", "plant.safety.rate_limit=3e-6"),
     "sphero_cascade": ("sphero_cascade", "run.duration=1", "controller.delay=1", "plant.safety.limit=1e-8"),
 }
 ACTS = {"limits", "rate_of_one_input", "own_states", "sphero", "sphero_cascade"}  # where a limit must have acted
@@ -126,83 +125,30 @@ def states(a: ClosedLoop, rng: np.random.Generator, n: int) -> Array:
     return a.start + rng.normal(size=(n, len(a.start)))
 
 
+BAD = (np.nan, np.inf, -np.inf)
 MACHINES = ("trailer_pursuit", "sphero_pursuit", "snowboarder_slalom")
 
 
-@pytest.mark.parametrize("name", MACHINES)
-def test_the_safe_action_is_that_of_the_guard(library: Any, rng: np.random.Generator, name: str) -> None:
-    a = loop(name, "plant.safety.limit=0.02")
-    safe, c, u = SafeAction(a), library(c_text(a)), np.zeros(a.machine.n_inputs)
+@pytest.fixture(scope="module", params=MACHINES)
+def limited_loop(request: pytest.FixtureRequest) -> ClosedLoop:
+    """A loop with a limit that its safe action meets, and a delay."""
+    return loop(request.param, "plant.safety.limit=0.02", "controller.delay=1")
+
+
+def test_the_safe_action_is_that_of_the_guard(library: Any, rng: np.random.Generator, limited_loop: ClosedLoop) -> None:
+    safe, c, u = SafeAction(limited_loop), library(c_text(limited_loop)), np.zeros(limited_loop.machine.n_inputs)
     assert safe.stated
     seen = set()
-    for x in states(a, rng, 300):
+    for x in states(limited_loop, rng, 300):
         c.run_safe(ctypes.c_double(1.5), pointer(x), pointer(u))
         same(u, np.array(safe.inputs(1.5, x)))
         seen |= set(np.abs(u).tolist())
     assert 0.02 in seen
     assert len(seen) > 2
     for bad in (np.nan, np.inf):
-        x = np.full(len(a.start), bad)
+        x = np.full(len(limited_loop.start), bad)
         c.run_safe(ctypes.c_double(1.5), pointer(x), pointer(u))
         assert not u.any()
-
-
-def test_without_a_safe_action_it_is_zero(library: Any, tmp_path: Path) -> None:
-    (tmp_path / "block.py").write_text(BLOCK)
-    (tmp_path / "block.toml").write_text('[run]\nduration = 1.0\n[plant]\nmachine = "block.py:model"\n')
-    a = loop(str(tmp_path / "block.toml"))
-    u, x = np.array([3.0]), a.start.copy()
-    library(c_text(a)).run_safe(ctypes.c_double(0.0), pointer(x), pointer(u))
-    assert u == [0.0]
-
-
-BLOCK = """
-from servonode.mechanics import Model, coordinate, input_, parameter, velocity
-
-
-def model():
-    x, v, F = coordinate("x", "place", "m"), velocity("v", "speed", "m/s"), input_("F", "force", "N")
-    m = parameter("m", "mass", "kg", default=1.0, above=0)
-    moves = {"kinematics": {x: v}, "velocities": (v,), "kinetic": m * x.rate**2 / 2, "inputs": {F: x.rate}}
-    return Model(name="block", description="block", parameters=(m,), **moves)
-"""
-
-
-@pytest.mark.parametrize(
-    "stated",
-    [
-        {"limit": 0.3},
-        {"limit": 0.3, "rate_limit": 20.0},
-        {"rate_limit": 20.0},
-        {"limit": 0.3, "rate_limit": 20.0, "power_limit": 0.05},
-        {"power_limit": 0.0},
-        {"limit": 0.0},
-    ],
-    ids=str,
-)
-def test_the_limits_are_those_of_the_guard(library: Any, rng: np.random.Generator, stated: dict[str, float]) -> None:
-    a = loop("trailer_pursuit", *(f"plant.safety.{key}={value}" for key, value in stated.items()))
-    limits, c, outcomes = a.safety.limits, library(c_text(a)), Counter[int]()
-    for x in states(a, rng, 2000):
-        asked, before = rng.normal(size=2) * rng.choice([0.01, 0.3, 2.0, 1e300]), rng.normal(size=2) * 0.2
-        u, rates = asked.copy(), a.machine.input_rates(0.5, x)
-        returned = c.run_limit(ctypes.c_double(0.5), pointer(x), pointer(before), pointer(u))
-        expected, _ = limited(asked.tolist(), before.tolist(), 0.01, limits, ("U1", "U2"), lambda r=rates: r)
-        same(u, np.array(expected))
-        assert returned == int(expected != asked.tolist())
-        outcomes[returned] += 1
-    assert set(outcomes) == {1} if 0.0 in stated.values() and "limit" in stated else set(outcomes) == {0, 1}
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_an_input_that_is_no_number_gives_the_safe_action_never_a_full_torque(library: Any, bad: float) -> None:
-    a = loop("trailer_pursuit", "plant.safety.limit=0.3", "plant.safety.rate_limit=5", "plant.safety.power_limit=1")
-    c, x, safe = library(c_text(a)), a.start + 0.4, np.zeros(2)
-    c.run_safe(ctypes.c_double(0.0), pointer(x), pointer(safe))
-    assert safe.all()
-    for u, before in ((np.array([0.1, bad]), np.zeros(2)), (np.array([0.1, 0.1]), np.array([bad, 0.0]))):
-        assert c.run_limit(ctypes.c_double(0.0), pointer(x), pointer(before), pointer(u)) == -2
-        same(u, safe)
 
 
 def spoiled(array: Array, i: int, bad: float) -> Array:
@@ -211,20 +157,17 @@ def spoiled(array: Array, i: int, bad: float) -> Array:
     return copy
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("name", ["trailer_pursuit", "sphero_pursuit", "snowboarder_curve"])
 def test_a_state_or_goal_that_is_no_number_gives_the_safe_action_until_the_next_start(
-    library: Any, name: str, bad: float
+    library: Any, limited_loop: ClosedLoop
 ) -> None:
-    a = loop(name, "plant.safety.limit=0.5", "controller.delay=1")
-    controller, safe, x = Controller(library, a), SafeAction(a), a.start.copy()
+    controller, safe, x = Controller(library, limited_loop), SafeAction(limited_loop), limited_loop.start.copy()
     y = controller.goal(0.0).copy()
-    for at in [*(("x", i) for i in range(a.machine.n_state)), *(("y", i) for i in range(len(y)))]:
-        seen = spoiled(x, at[1], bad) if at[0] == "x" else x
-        goal = spoiled(y, at[1], bad) if at[0] == "y" else y
+    wrong = [(spoiled(x, i, bad), y) for i in range(limited_loop.machine.n_state) for bad in BAD]
+    wrong += [(x, spoiled(y, i, bad)) for i in range(len(y)) for bad in BAD]
+    for seen, goal in wrong:
         controller.start()
         assert controller.update(0.0, x, y) == 0
-        assert controller.update(0.01, seen, goal) == -2, at
+        assert controller.update(0.01, seen, goal) == -2, (seen, goal)
         same(controller.u, np.array(safe.inputs(0.01, seen)))
         assert controller.update(0.02, x, y) == -2  # it has stopped
         same(controller.u, np.array(safe.inputs(0.02, x)))
@@ -232,12 +175,45 @@ def test_a_state_or_goal_that_is_no_number_gives_the_safe_action_until_the_next_
     assert controller.update(0.03, x, y) == 0
 
 
+ALL_LIMITS = {"limit": 0.3, "rate_limit": 20.0, "power_limit": 0.05}
+
+
+@pytest.mark.parametrize("stated", [ALL_LIMITS, {"rate_limit": 20.0}, {"power_limit": 0.0}, {"limit": 0.0}], ids=str)
+def test_the_limits_are_those_of_the_guard(library: Any, rng: np.random.Generator, stated: dict[str, float]) -> None:
+    a = loop("trailer_pursuit", *(f"plant.safety.{key}={value}" for key, value in stated.items()))
+    limits, c, outcomes = a.safety.limits, library(c_text(a)), Counter[int]()
+    for x in states(a, rng, 500):
+        asked, before = rng.normal(size=2) * rng.choice([0.01, 0.3, 2.0, 1e300]), rng.normal(size=2) * 0.2
+        u, rates = asked.copy(), a.machine.input_rates(0.5, x)
+        returned = c.run_limit(ctypes.c_double(0.5), pointer(x), pointer(before), pointer(u))
+        expected, _ = limited(asked.tolist(), before.tolist(), 0.01, limits, ("U1", "U2"), lambda r=rates: r)
+        same(u, np.array(expected))
+        assert returned == int(expected != asked.tolist())
+        outcomes[returned] += 1
+    assert set(outcomes) == ({1} if stated == {"limit": 0.0} else {0, 1})
+
+
+def test_an_input_that_is_no_number_gives_the_safe_action_never_a_full_torque(library: Any) -> None:
+    a = loop("trailer_pursuit", *(f"plant.safety.{key}={value}" for key, value in ALL_LIMITS.items()))
+    c, x, safe = library(c_text(a)), a.start + 0.4, np.zeros(2)
+    c.run_safe(ctypes.c_double(0.0), pointer(x), pointer(safe))
+    assert safe.all()
+    for bad in BAD:
+        for u, before in ((np.array([0.1, bad]), np.zeros(2)), (np.array([0.1, 0.1]), np.array([bad, 0.0]))):
+            assert c.run_limit(ctypes.c_double(0.0), pointer(x), pointer(before), pointer(u)) == -2
+            same(u, safe)
+
+
 def test_a_guard_of_the_law_gives_the_safe_action_until_the_next_start(library: Any) -> None:
     a = loop("trailer_pursuit", "plant.safety.limit=0.5")
-    controller, x = Controller(library, a), a.start + 0.2
+    controller, x, text = Controller(library, a), a.start + 0.2, " ".join(c_text(a).replace("\n *", " ").split())
+    assert a.control is not None
     near, far = np.array([0.21, 0.0, 0.0, 0.2, 0.0, 0.0]), np.array([3.0, 0.0, 0.0, 0.2, 0.0, 0.0])
     for y, status in ((far, 0), (near, 1), (far, 1)):
         assert controller.update(0.0, x, y) == status
+        answer = a.control.law.evaluate(0.0, x, y)
+        assert answer.status == int(y is near)
+        assert not answer.status or a.control.law.explain(answer).split(";")[0] in text
         if status:
             same(controller.u, np.array(SafeAction(a).inputs(0.0, x)))
     controller.start()
@@ -262,19 +238,16 @@ def test_after_an_arming_inputs_grow_as_the_guard_lets_them(library: Any) -> Non
     assert "plant.safety" not in c_text(a).split("Not in here:")[1].split("Plant:")[0]
 
 
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
-        (
-            ("controller.delay=2", "controller.predictor=true"),
-            "controller.predictor: the law acts on the measured",
-        ),
-        (("plant.sensor.noise=0.001", "plant.sensor.delay=0.01"), r"plant.sensor (noise, delay): x is the state"),
-        (("plant.actuator.lag=0.01",), "plant.actuator (lag): in the plant step inputs act at once"),
-        (("estimator.gate=5",), "The estimator: the law acts on the x that the caller gives"),
-        ((), "plant.safety (ramp): in a simulation and in lockstep"),
-    ],
-)
+NOT_IN_C = [
+    (("controller.delay=2", "controller.predictor=true"), "controller.predictor: the law acts on the measured"),
+    (("plant.sensor.noise=0.001", "plant.sensor.delay=0.01"), "plant.sensor (noise, delay): x is the state"),
+    (("plant.actuator.lag=0.01",), "plant.actuator (lag): in the plant step inputs act at once"),
+    (("estimator.gate=5",), "The estimator: the law acts on the x that the caller gives"),
+    ((), "plant.safety (ramp): in a simulation and in lockstep"),
+]
+
+
+@pytest.mark.parametrize(("changes", "says"), NOT_IN_C)
 def test_what_the_launch_file_asks_for_and_c_does_not_have_stands_in_the_head(
     changes: tuple[str, ...], says: str
 ) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import servonode
 from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_file import read_launch
 from servonode.controllers.engine.program import Program, residual
@@ -19,12 +18,9 @@ from servonode.mechanics.integrate import METHODS
 from servonode.plants.limits import Limits
 from tests.helpers.c_code import c_text, pointer
 
-PURSUIT = ("trailer_pursuit_lockstep", "run.duration=2")  # 200 control periods
 LAWS: dict[str, tuple[str, ...]] = {
-    "pursuit": PURSUIT,
-    "pursuit_believing_another_machine": (*PURSUIT, "controller.parameters.m1=5.5", "controller.gains.lambda=3"),
-    "pursuit_with_integrals": (*PURSUIT, "controller.gains.integral=0.5"),
-    "pursuit_damped": (*PURSUIT, "controller.damping=0.01"),
+    "believing_another_machine": ("trailer_pursuit", "controller.parameters.m1=5.5", "controller.gains.lambda=3"),
+    "pursuit_damped": ("trailer_pursuit", "controller.gains.integral=0.5", "controller.damping=0.01"),
     "hitch_angle_least_norm": ("trailer_hitch_swing", "controller.settings.completion=least_norm"),
     "hitch_angle_speed": ("trailer_hitch_speed",),
     "trailer_path": ("trailer_circle",),
@@ -38,7 +34,7 @@ def test_the_plant_step_has_the_bits_of_the_kernel(library: Any) -> None:
         h = a.launch.step_ns / 1e9
         x = np.array([0.1, -0.2, 0.3, 0.5, 0.4, 0.2, 0.0, 0.0, 0.0])
         ours, u = x.copy(), np.zeros(2)
-        for k in range(1000):
+        for k in range(200):
             u[:] = 0.05 * np.sin(0.01 * k), 0.04 * np.cos(0.017 * k)
             step(k * h, x, u, a.machine.c, h)
             compiled(ctypes.c_double(k * h), pointer(ours), pointer(u))
@@ -53,7 +49,7 @@ def test_the_law_has_the_bits_of_the_kernel(library: Any, rng: np.random.Generat
     assert a.control is not None
     law, compiled = a.control.law, library(c_text(a)).run_law
     out, statuses = np.zeros(law.answer_layout.size), set()
-    for _ in range(300):
+    for _ in range(100):
         t, x, y = rng.uniform(0.0, 50.0), rng.normal(size=a.machine.n_state), rng.normal(size=law.goal_layout.size)
         answer = law.evaluate(t, x, y)
         assert compiled(ctypes.c_double(t), pointer(x), pointer(y), pointer(out)) == answer.status
@@ -72,7 +68,7 @@ def test_a_law_with_three_inputs_is_solved_with_pivoting_in_c_as_well(
     text = c_file(Exported(machine, law, "rk4", 0.001, 0.01, "run", machine.state({}), free, None, 0, none, none, ()))
     assert "solve_3(S3, v3)" in text
     compiled, out = library(text).run_law, np.zeros(law.answer_layout.size)
-    for _ in range(300):
+    for _ in range(100):
         x, y = rng.normal(size=machine.n_state), np.zeros(0)
         answer = law.evaluate(0.5, x, y)
         assert compiled(ctypes.c_double(0.5), pointer(x), None, pointer(out)) == answer.status == 0
@@ -86,37 +82,6 @@ def plate_rates(plate: Any) -> Program:
     return Program("plate_rates", "steady rates", [residual(name, goal, name) for name, goal in goals.items()])
 
 
-def test_a_guard_has_the_same_status(library: Any) -> None:
-    a = resolve(read_launch(*_split(PURSUIT)))
-    assert a.control is not None
-    law, out = a.control.law, np.zeros(7)
-    x, y = np.zeros(8), np.array([0.01, 0.0, 0.0, 0.0, 0.0, 0.0])  # the target is inside the guard radius
-    assert library(c_text(a)).run_law(ctypes.c_double(0.0), pointer(x), pointer(y), pointer(out)) == 1
-    answer = law.evaluate(0.0, x, y)
-    assert answer.status == 1
-    assert law.explain(answer).split(";")[0] in " ".join(re.sub(r"\n \*", " ", c_text(a)).split())
-
-
-def _split(case: tuple[str, ...]) -> tuple[str, list[str]]:
-    return case[0], list(case[1:])
-
-
-def test_the_closed_loop_in_c_ends_in_the_bits_of_the_simulation(library: Any) -> None:
-    run = servonode.simulate(PURSUIT[0], run__duration=2.0)
-    a = resolve(read_launch(*_split(PURSUIT)))
-    compiled, launch = library(c_text(a)), a.launch
-    assert launch.steps_per_period is not None
-    x, out = a.start.copy(), np.zeros(7)
-    for k in range(launch.steps):
-        t = k * launch.step_ns / 1e9
-        if k % launch.steps_per_period == 0:
-            assert compiled.run_law(ctypes.c_double(t), pointer(x), pointer(a.goal(t)), pointer(out)) == 0
-        compiled.run_plant_step(ctypes.c_double(t), pointer(x), pointer(out))
-    assert launch.steps == 200 * launch.steps_per_period
-    final = np.array([*(column[-1] for column in run.state.values()), run.work[-1]])
-    np.testing.assert_array_equal(x.view(np.int64), final.view(np.int64))
-
-
 def test_a_machine_on_a_holonomic_constraint_is_projected_in_c_as_well(library: Any, tmp_path: Path) -> None:
     (tmp_path / "pendulum.py").write_text(PENDULUM)
     file = tmp_path / "pendulum.toml"
@@ -128,10 +93,13 @@ def test_a_machine_on_a_holonomic_constraint_is_projected_in_c_as_well(library: 
     step, compiled, h = a.machine.stepper("rk4"), library(c_text(a)).run_plant_step, a.launch.step_ns / 1e9
     x, u = a.start.copy(), np.zeros(a.machine.n_inputs)
     ours = x.copy()
-    for k in range(1000):
+    for k in range(200):
         step(k * h, x, u, a.machine.c, h)
         compiled(ctypes.c_double(k * h), pointer(ours), pointer(u))
     np.testing.assert_array_equal(ours.view(np.int64), x.view(np.int64))
+    u[:] = 3.0
+    library(c_text(a)).run_safe(ctypes.c_double(0.0), pointer(x), pointer(u))
+    assert u == [0.0]  # without a safe action of its own
 
 
 PENDULUM = '''
@@ -145,21 +113,14 @@ def model():
     w = velocity("w", "turning rate", "rad/s")
     m = parameter("m", "mass", "kg", default=1.0, above=0)
     F = input_("F", "force to the right", "N")
-    return Model(
-        name="pendulum",
-        description="pendulum in Cartesian coordinates",
-        parameters=(m,),
-        kinematics={x: -y * w, y: x * w},
-        velocities=(w,),
-        kinetic=m * (x.rate**2 + y.rate**2) / 2,
-        potential=9.81 * m * y,
-        constraints=(constraint("rod", "force of the rod", x**2 + y**2 - 1),),
-        inputs={F: x.rate},
-    )
+    moves = {"kinematics": {x: -y * w, y: x * w}, "velocities": (w,), "inputs": {F: x.rate}}
+    rod = constraint("rod", "force of the rod", x**2 + y**2 - 1)
+    energies = {"kinetic": m * (x.rate**2 + y.rate**2) / 2, "potential": 9.81 * m * y}
+    return Model("pendulum", "pendulum", parameters=(m,), constraints=(rod,), **moves, **energies)
 '''
 
 
-@pytest.mark.parametrize("name", ["trailer_pursuit", "trailer_coast", "trailer_open_loop", "trailer_look_ahead"])
+@pytest.mark.parametrize("name", ["trailer_pursuit", "trailer_coast"])
 def test_the_file_needs_no_allocation_and_no_state(name: str) -> None:
     text = re.sub(r"/\*.*?\*/", "", c_text(resolve(read_launch(name, [])), name), flags=re.DOTALL)
     assert not re.search(r"malloc|alloca|free|memcpy|goto|while", text)
