@@ -88,10 +88,7 @@ def test_comments_docstrings_and_strangers_do_not_change_the_digest(module: str,
     assert digest_of_code(code_of(changed), "room.derive") == digest_of_code(code_of(SOURCES), "room.derive")
 
 
-@pytest.mark.parametrize(
-    "module",
-    ["mechanics/derive", "mechanics/model", "kernels/llvm"],
-)
+@pytest.mark.parametrize("module", ["mechanics/derive", "mechanics/model", "kernels/llvm"])
 def test_a_machine_is_derived_again_when_what_derives_it_changes(package: Path, module: str) -> None:
     before = machine_key_now()
     file = package / f"{module}.py"

@@ -156,10 +156,7 @@ REFUSED = [
     ({"plant": {"sensors": {"gyroscope": {"noise": 0.0}}}}, "plant.sensors.gyroscope", "neither noise nor quantum"),
     ({"plant": {"sensors": {"gyroscope": {"rate": 5000.0}}}}, "plant.sensors.gyroscope", "faster than the plant's"),
     (
-        {
-            "plant": {"publish_every": 1000, "sensors": {"gyroscope": {"rate": 1000.0}}},
-            "controller": {"period": 0.15},
-        },
+        {"plant": {"publish_every": 1000, "sensors": {"gyroscope": {"rate": 1000.0}}}, "controller": {"period": 0.15}},
         "plant.sensors.gyroscope",
         "150 readings would come with one state message, .* 1000 Hz only with plant.publish_every = 127 or less",
     ),

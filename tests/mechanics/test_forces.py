@@ -49,10 +49,7 @@ def bicycle() -> Model:
         coordinates=(x, y, psi),
         kinetic=(m * (x.rate**2 + y.rate**2) + I * psi.rate**2) / 2,
         inputs={F: ahead, N: psi.rate},
-        forces=(
-            (-C * tanh(atan2(front, along_front) / s), front),
-            (-C * tanh(atan2(rear, ahead) / s), rear),
-        ),
+        forces=((-C * tanh(atan2(front, along_front) / s), front), (-C * tanh(atan2(rear, ahead) / s), rear)),
     )
 
 
@@ -135,7 +132,7 @@ def walls() -> Model:
             (-s.k * Max(0, s.x - s.gap), s.x.rate),
             (-sympy.sign(s.x.rate) * s.x.rate**2, s.x.rate),
             (5 * exp(-time), s.x.rate),
-        ),
+        )
     )
 
 
