@@ -6,8 +6,7 @@ import sympy
 from sympy import Abs, Max, Rational, atan2, cos, exp, log, sin, sqrt, tan, tanh
 
 from servonode.mechanics import wrap
-from servonode.mechanics.differentiate import diff, diff_matrix, gradient
-from servonode.mechanics.straight_line import symbols_of
+from servonode.mechanics.differentiate import diff, gradient
 
 x, y, z = sympy.symbols("x y z", real=True)
 m, k = sympy.symbols("m k", positive=True)
@@ -40,16 +39,3 @@ def test_derivatives_of_products_of_random_factors_are_those_of_sympy(rng: np.ra
         terms = [sympy.Mul(*(factors[i] for i in rng.integers(len(factors), size=4))) for _ in range(4)]
         expression = sympy.Add(*terms)
         assert gradient(expression, (x, y)) == [sympy.diff(expression, x), sympy.diff(expression, y)]
-
-
-def test_the_derivative_of_a_number_is_zero() -> None:
-    assert diff(3.5, x) == 0
-
-
-def test_a_matrix_is_differentiated_entry_by_entry() -> None:
-    assert diff_matrix(sympy.Matrix([[x * y, sin(x)]]), x) == sympy.Matrix([[y, cos(x)]])
-
-
-def test_symbols_are_those_of_the_whole_expression() -> None:
-    for expression in (x, x * y + sin(x * m) ** 2, sympy.Integer(2), sqrt(k + y * x), (x + y) * (y + z)):
-        assert symbols_of(expression) == expression.free_symbols

@@ -34,12 +34,3 @@ def test_the_values_are_those_of_sympy(expression: sympy.Expr) -> None:
 
 def test_what_has_no_real_value_is_nan_where_it_has_none() -> None:
     assert_array_equal(np.isfinite(at_states([sqrt(x), log(x), acos(y)], STATES)), [[True, True, True], [False] * 3])
-
-
-def test_a_symbol_without_a_value_is_nan() -> None:
-    assert np.isnan(at_states([x * u, u], STATES)).all()
-
-
-def test_there_is_a_column_for_each_expression() -> None:
-    assert at_states([], STATES).shape == (2, 0)
-    assert_array_equal(at_states([x, x + y, 1], STATES), [[0.3, 1.0, 1.0], [-0.4, 1.6, 1.0]])

@@ -106,16 +106,6 @@ def test_constant_functions_enter_as_the_doubles_of_plain_python() -> None:
     assert parse("min(atan2(tan(tan(7)), -exp(7)), t)").sympy({"t": t}).has(t)  # sympy cannot order it exactly
 
 
-def test_an_expression_tells_which_names_it_uses() -> None:
-    assert parse("phi*t + sin(pi)", ("t", "phi", "psi")).names == {"t", "phi"}
-    assert parse("2*pi").names == frozenset()
-
-
-def test_equal_texts_give_equal_hashable_expressions() -> None:
-    assert parse("t + 1") == parse("t + 1")
-    assert len({parse("t + 1"), parse("t + 1"), parse("t + 2")}) == 2
-
-
 def test_a_constant_expression_has_a_value_and_others_have_none() -> None:
     assert parse("2*pi/3 + abs(-1)").constant() == 2 * math.pi / 3 + 1
     assert parse(-2).constant() == -2.0

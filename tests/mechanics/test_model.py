@@ -18,7 +18,7 @@ from servonode.mechanics import (
     velocity,
 )
 from servonode.mechanics.derive import derive
-from servonode.mechanics.machine_source import describe, machine_source
+from servonode.mechanics.machine_source import describe
 
 x, y, z = (coordinate(name, f"coordinate {name}", "m") for name in "xyz")
 v, w = (velocity(name, f"speed {name}", "m/s") for name in "vw")
@@ -52,12 +52,6 @@ def test_a_particle_is_derived() -> None:
     assert equations.M_r == sympy.diag(m, m)
     assert equations.h_r == sympy.zeros(2, 1)
     assert equations.B_r == sympy.Matrix([1, 0])
-
-
-def test_a_machine_without_inputs_is_derived() -> None:
-    assert "def rhs(t_: f64, x_: f64, y_: f64, v_: f64, w_: f64, c: f64[n_constants]) -> f64[5]:" in machine_source(
-        derive(particle(inputs={}))
-    )
 
 
 def test_kinematics_that_forget_a_given_motion_are_refused() -> None:
@@ -168,8 +162,3 @@ def test_a_refusal_has_the_values_of_both_sides(relation: Any, greater: float, l
 def test_an_unknown_symbol_of_a_machine_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ModelError, match="machine particle has no symbol 'V'; it has F, m, v, w, x, y"):
         particle()["V"]
-
-
-def test_the_rate_of_a_coordinate_is_a_symbol_of_its_own() -> None:
-    assert x.rate != x
-    assert x.rate.name == "x_dot"

@@ -40,21 +40,3 @@ def test_a_polynomial_is_the_expanded_expression(expression: sympy.Expr) -> None
 def test_what_is_no_polynomial_is_refused(expression: sympy.Expr) -> None:
     with pytest.raises(NotPolynomial):
         Polynomials({}).of(1 + x * expression)
-
-
-def test_stand_ins_are_put_in_and_not_taken_for_stand_ins_again() -> None:
-    polynomials = Polynomials({x: x - y, sin(a + b): sin(a) * cos(b) + cos(a) * sin(b), sin(a): 2 * sin(a)})
-    assert expanded(polynomials, x * y) == x * y - y**2
-    assert expanded(polynomials, sin(a + b)) == sin(a) * cos(b) + cos(a) * sin(b)
-    assert expanded(polynomials, sin(a) * x) == sympy.expand(2 * sin(a) * (x - y))
-
-
-def test_squares_of_one_are_replaced_by_those_of_the_other() -> None:
-    polynomials = Polynomials({})
-    polynomial = polynomials.of(x * sin(a) ** 5 - a * cos(a) ** 2 + b / x)
-    rest = polynomials.without_squares(polynomial, {sin(a): cos(a)})
-    value = sum(
-        rational(number) * sympy.Mul(*(s**n for s, n in zip(polynomials.generators, powers, strict=True)))
-        for powers, number in zip(polynomials.exponents(rest), rest.values(), strict=True)
-    )
-    assert value == sympy.expand(x * sin(a) * (1 - cos(a) ** 2) ** 2 - a * cos(a) ** 2 + b / x)

@@ -125,21 +125,6 @@ def test_off_the_constraint_the_residual_obeys_its_equation() -> None:
         assert_allclose(held.constraint_residual(0.0, x), [f], atol=1e-15)
 
 
-@pytest.mark.parametrize("coupled", [False, True])
-def test_the_energy_changes_by_the_work_of_inputs_and_reactions_off_the_constraint_too(coupled: bool) -> None:
-    held = machine(partial(rod, coupled), f"rod{coupled}")
-    x, u = held.state({"x": 0.8, "y": 0.1, "x_dot": 0.4}), np.array([0.3])
-    start, step = held.energy(0.0, x), held.stepper("rk4")
-    errors = []
-    for n in (100, 200):
-        moved = x.copy()
-        for k in range(n):
-            step(k / n, moved, u, held.c, 1 / n)
-        errors.append(abs(held.energy(1.0, moved) - start - moved[-1]))
-    assert errors[1] < 1e-6
-    assert 12 < errors[0] / errors[1] < 20  # fourth order
-
-
 def test_a_parameter_that_varies_acts_with_its_rates() -> None:
     def build() -> Model:
         return changed(rod(coupled=False), Changes(varying={"l": "0.7 - 0.1*t - 0.05*t**2"}))

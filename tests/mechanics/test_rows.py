@@ -20,8 +20,3 @@ def test_rows_are_what_single_states_give(name: str) -> None:
         assert energies[i] == machine.energy(t[i], x[i])
         np.testing.assert_array_equal(residuals[i], machine.constraint_residual(t[i], x[i]))
         np.testing.assert_array_equal(monitored[i], machine.monitor(t[i], x[i], u[i]))
-
-
-def test_no_rows_give_nothing() -> None:
-    machine = load_machine("diff_drive_trailer", {}, {})
-    assert rows.energies(machine, np.zeros(0), np.zeros((0, machine.n_state + 1))).shape == (0,)

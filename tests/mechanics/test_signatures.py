@@ -3,7 +3,6 @@
 import ast
 from typing import Annotated, Any, Protocol
 
-import numpy as np
 import pytest
 
 from servonode.arrays import Array
@@ -76,29 +75,3 @@ def test_generated_modules_hold_what_their_protocols_say(closed_loop: ClosedLoop
     for signals in (control.signals, control.targets):
         if signals.kernel is not None:
             stated(signals.kernel, SignalsKernel)
-
-
-def test_the_sizes_are_those_of_the_arrays(closed_loop: ClosedLoop) -> None:
-    machine, control, x = closed_loop.machine, closed_loop.control, closed_loop.start
-    assert control is not None
-    law, y = control.law, closed_loop.goal(0.0)
-
-    def shape(face: type, of: Any, name: str, argument: str) -> tuple[int, ...]:
-        return Signature.of(face, name).arrays(of.sizes, argument)[argument].shape
-
-    u = np.zeros(machine.n_inputs)
-    assert shape(MachineKernel, machine, "derivatives", "x") == x.shape
-    assert shape(MachineKernel, machine, "derivatives", "u") == u.shape
-    assert shape(MachineKernel, machine, "energy", "c") == machine.c.shape
-    assert shape(MachineKernel, machine, "constants", "p") == (len(machine.parameters),)
-    assert shape(MachineKernel, machine, "outputs", "out") == machine.monitor(0.0, x, u).shape
-    assert shape(MachineKernel, machine, "constraint_residual", "out") == machine.constraint_residual(0.0, x).shape
-    assert shape(MachineKernel, machine, "position_residual", "out") == machine.position_residual(0.0, x).shape
-    assert shape(MachineKernel, machine, "requirements", "out") == (3, len(machine.description.requirements))
-    assert shape(LawKernel, law, "law", "y") == y.shape
-    assert shape(LawKernel, law, "law", "K") == law.K.shape
-    assert shape(LawKernel, law, "law", "c") == law.c.shape
-    assert shape(LawKernel, law, "law", "out") == law.answer().out.shape
-    assert shape(LawKernel, law, "follow", "memory") == law.memory().shape
-    assert shape(LawKernel, law, "state_rates", "out") == law.state_rates(0.0, x, y).shape
-    assert shape(LawKernel, law, "conditions", "gains") == (len(law.description.residuals),)

@@ -23,7 +23,7 @@ from servonode.mechanics.evaluate import at_states
 from servonode.mechanics.generic_points import are_zero
 from servonode.mechanics.machine import load_machine
 from servonode.mechanics.machine_source import machine_source
-from servonode.mechanics.straight_line import Auxiliary, auxiliaries_of, in_parts, named, ordered, symbols_of
+from servonode.mechanics.straight_line import auxiliaries_of, in_parts, named, ordered
 from tests.helpers import car_with_trailers as helper
 from tests.helpers.car_with_trailers import car_with_trailers, kane
 from tests.helpers.small_machines import bead, cart_pole
@@ -64,16 +64,6 @@ def test_equal_definitions_and_their_negatives_are_one_symbol() -> None:
     assert named(x + y * z) is named(y * z + x)
     assert named(-x - y * z) == -named(x + y * z)
     assert named(sympy.Float(0.5) * x * y + z) is named(x * y / 2 + z)
-
-
-def test_numbers_symbols_and_functions_of_angles_have_no_names() -> None:
-    for each in (sympy.Integer(3), x, -x, 2 * x, sin(x + y), -cos(x)):
-        assert named(each) == each
-
-
-def test_a_named_expression_has_the_symbols_of_its_definition() -> None:
-    assert named(SAMPLE).free_symbols == SAMPLE.free_symbols
-    assert symbols_of(named(SAMPLE)) == {x, y, z}
 
 
 def test_symbols_are_replaced_in_definitions() -> None:
@@ -197,8 +187,3 @@ def test_the_text_of_a_large_machine_is_the_same_in_each_process() -> None:
         for seed in ("1", "2")
     ]
     assert runs[0].stdout == runs[1].stdout
-
-
-def test_an_auxiliary_symbol_is_named_by_its_definition() -> None:
-    name = Auxiliary(x * y + z).name
-    assert name == Auxiliary(z + x * y).name != Auxiliary(x * y + 2 * z).name
