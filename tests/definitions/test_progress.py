@@ -13,15 +13,9 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.fixture
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The line is shown without waiting."""
+def test_a_terminal_sees_each_part_and_at_the_end_the_times(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "FIRST", 0.0)
     monkeypatch.setattr(progress, "PERIOD", 0.0)
-
-
-@pytest.mark.usefixtures("at_once")
-def test_a_terminal_sees_each_part_and_at_the_end_the_times() -> None:
     stream = Terminal()
     with progress_of("machine car", stream):
         assert list(counted("deriving", "row", ["a", "b"])) == ["a", "b"]
@@ -36,17 +30,11 @@ def test_a_terminal_sees_each_part_and_at_the_end_the_times() -> None:
     ]
 
 
-@pytest.mark.usefixtures("at_once")
-def test_elsewhere_nothing_is_written() -> None:
-    stream = io.StringIO()
-    with progress_of("machine car", stream):
-        doing("deriving", "row")
-        done("machine car: derived in 1.0 s")
-    assert stream.getvalue() == ""
-
-
-def test_what_is_quick_leaves_no_line() -> None:
-    stream = Terminal()
+@pytest.mark.parametrize(("stream", "first"), [(io.StringIO(), 0.0), (Terminal(), 60.0)])
+def test_elsewhere_and_of_what_is_quick_nothing_is_written(
+    stream: io.StringIO, first: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "FIRST", first)
     with progress_of("machine car", stream):
         doing("deriving", "row")
         done("machine car: derived in 0.1 s")

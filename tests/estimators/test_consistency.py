@@ -18,7 +18,6 @@ from servonode.plants.sensors import SensorEffects, SensorSuite
 
 Array = Any
 STEP_NS, PERIOD = 1_000_000, 10
-RUNS, INSTANTS = 200, 150
 START = np.array([0.3, -0.2, 0.4, 0.2, 0.4, 0.1, 0.0, 0.0, 0.0])
 WELL_KNOWN = np.array([0.05, 0.05, 0.05, 0.1, 0.05, 0.05, 0.05, 0.05])
 NOISE = {"V": 0.05, "Omega": 0.05, "phi": 0.02}
@@ -125,27 +124,10 @@ def test_a_filter_that_believes_too_much_of_its_machine_leaves_the_band(observer
     assert nees[-1] > 3 * band(observer.n, 20)[1]
 
 
-def test_a_filter_converges_from_a_wrong_start(observer: Observer) -> None:
-    """Half a radian and half a metre off, and told so: within a second it is as near as it says."""
-    n = observer.n
-    wrong = START.copy()
-    wrong[:4] += [0.5, -0.5, 0.5, -0.5]
-    deviation = np.where(np.arange(n) < 4, 0.5, WELL_KNOWN)
-    stated = settings(observer, deviation=np.zeros(n))  # the truth starts exactly at START
-    believed = settings(observer, mean=wrong, deviation=deviation)
-    for seed in range(5):
-        nees = errors(observer, stated, seed, 150, believed)[0][:, 0]
-        assert np.mean(nees[100:]) < 3 * n
-
-
-LOST = {"the camera": ("camera_x", "camera_y"), "everything": USED}
-
-
-@pytest.mark.parametrize("sensors", LOST.values(), ids=LOST)
-def test_sensors_are_lost_for_a_second_and_come_back(sensors: tuple[str, ...]) -> None:
+def test_sensors_are_lost_for_a_second_and_come_back() -> None:
     """The launch file's `lost_from` and `lost_for`: meanwhile less is known, as much as is said, and then all again."""
     lost = {
-        f"plant__sensors__{name}__{key}": at for name in sensors for key, at in (("lost_from", 3.0), ("lost_for", 1.0))
+        f"plant__sensors__{name}__{key}": at for name in USED for key, at in (("lost_from", 3.0), ("lost_for", 1.0))
     }
     used = {"estimator__sensors": list(USED), "run__duration": 6.0, "every": 10}
     whole, run = (servonode.simulate("trailer_estimated", **used, **more) for more in ({}, lost))

@@ -2,6 +2,7 @@
 
 import math
 import pickle
+import sys
 from typing import Any
 
 import numpy as np
@@ -50,8 +51,6 @@ def test_results_have_their_types(kernel: Any) -> None:
 
 
 def test_a_call_keeps_no_reference(kernel: Any) -> None:
-    import sys
-
     given = good()
     before = [sys.getrefcount(each) for each in given[3:]]
     for _ in range(1000):
