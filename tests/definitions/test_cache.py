@@ -367,7 +367,7 @@ def ended(pid: int) -> int:
 # other users, as whom nothing can be written
 
 
-def ends_well_as_another_user(work: Callable[[], object]) -> bool:
+def succeeds_as_another_user(work: Callable[[], object]) -> bool:
     def as_other() -> None:
         os.setgroups([])
         os.setgid(OTHER)
@@ -400,7 +400,7 @@ def test_a_warm_cache_that_cannot_be_written_works(compiled: Compiled, readable:
         module, description = load(KEY, no_build)
         assert (module.twice(1.5), description) == (3.0, DESCRIPTION)
 
-    assert ends_well_as_another_user(works)
+    assert succeeds_as_another_user(works)
     assert [readable, *readable.rglob("*")] == everything
 
 
@@ -429,7 +429,7 @@ def test_what_another_user_cannot_read_or_write_is_one_line(compiled: Compiled, 
         assert str(caught.value).startswith(wanted)
         assert "\n" not in str(caught.value)
 
-    assert ends_well_as_another_user(is_refused)
+    assert succeeds_as_another_user(is_refused)
 
 
 # many processes at once
