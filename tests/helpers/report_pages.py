@@ -16,9 +16,13 @@ def laid_out(run: Run, name: str) -> Any:
     return figure
 
 
-@cache
 def reported(launch: str, duration: float | None = None) -> tuple[Run, Any]:
     """The run of a packaged launch file and its report picture, both made once."""
+    return _reported(launch, duration)
+
+
+@cache
+def _reported(launch: str, duration: float | None) -> tuple[Run, Any]:
     run = servonode.simulate(launch, every=5, **({"run__duration": duration} if duration else {}))
     return run, laid_out(run, launch)
 

@@ -34,16 +34,13 @@ def test_estimate_errors_exist_only_with_an_estimate(run: Any) -> None:
     assert estimate_columns(servonode.simulate("trailer_coast", run__duration=1.0)) == {}
 
 
-def test_a_running_ratio_is_the_ratio_of_sums_over_its_rows() -> None:
+def test_a_running_ratio_is_the_ratio_of_sums_over_its_rows(run: Any) -> None:
     squares, numbers = np.array([1.0, np.nan, 3.0, 8.0, 5.0]), np.array([1.0, 2.0, 1.0, 4.0, 0.0])
     np.testing.assert_allclose(running_ratio(squares, numbers, 3), [1.0, 2.0, 11 / 5, 11 / 5, 8 / 4])
     np.testing.assert_allclose(running_ratio(squares, numbers, 1)[[0, 2, 3]], [1.0, 3.0, 2.0])
     assert np.isnan(running_ratio(squares, numbers, 1)[[1, 4]]).all()
-
-
-def test_the_mean_over_the_run_is_what_the_summary_says(run: Any) -> None:
     whole = running_ratio(run.estimate.nees, run.estimate.dimensions, 4 * len(run.t))
-    np.testing.assert_allclose(whole, run.estimate.nees_mean)
+    np.testing.assert_allclose(whole, run.estimate.nees_mean)  # as the summary says
 
 
 def test_estimate_errors_are_drawn_with_expected_ones_by_unit(run: Any) -> None:
@@ -84,6 +81,7 @@ def test_html_report_dashes_what_its_titles_call_dashed(run: Any) -> None:
     panels = [each for each in panels_of(run, {**run.state, **run.outputs(), **run.input}) if each.seen]
     dashed = [each for each in panels if "dashed" in each.words]
     assert dashed
+    assert estimate_columns(run).keys() <= columns_of(run).keys()
     for panel in panels:
         shown = run_panel(panel)
         beside = [each for each in shown["curves"] if "dash" in each]
@@ -92,7 +90,3 @@ def test_html_report_dashes_what_its_titles_call_dashed(run: Any) -> None:
             alike = {curve["column"]: curve["color"] for curve in shown["curves"]}
             assert alike[each["column"].replace("expected", "error")] == each["color"]
             assert shown["limits"][0] <= np.nanmax(columns_of(run)[each["column"]]) <= shown["limits"][1]
-
-
-def test_the_html_report_holds_every_column_of_its_panels(run: Any) -> None:
-    assert estimate_columns(run).keys() <= columns_of(run).keys()

@@ -1,6 +1,7 @@
 """What every report picture keeps: text that can be read, axes that show something, nothing that covers anything."""
 
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 import servonode
@@ -23,9 +25,9 @@ from servonode.views.planes import WIDER, Map, listed
 from servonode.views.report import report_figure, write_report
 from servonode.views.scene import Scene
 from servonode.views.shapes import round_size
-from servonode.views.sheet import PIXELS, PRINT, WIDTH
+from servonode.views.sheet import WIDTH
 from servonode.views.symbols import mathtext, plain, titles, unit_text
-from servonode.views.titles import SIZE, Head, text_width, wrapped
+from servonode.views.titles import SIZE, text_width, wrapped
 from servonode.views.wanted import wanted_paths
 from tests.helpers.report_pages import check_page, reported
 
@@ -43,7 +45,7 @@ def picture(launch: str) -> Any:
 
 
 @given(COLUMNS)
-def test_limits_are_round_and_contain_everything_with_room(values: Any) -> None:
+def test_limits_are_round_with_room_and_ticks_are_written_as_they_are(values: Any) -> None:
     found = limits.round_limits([values])
     extent = found.high - found.low
     step = found.ticks[1] - found.ticks[0]
@@ -53,15 +55,10 @@ def test_limits_are_round_and_contain_everything_with_room(values: Any) -> None:
     assert found.high >= values.max() + 0.02 * np.ptp(values)
     assert 2 <= len(found.ticks) <= 10
     assert all(found.low - 1e-9 * extent <= tick <= found.high + 1e-9 * extent for tick in found.ticks)
-
-
-@given(COLUMNS)
-def test_ticks_are_written_as_they_are_and_none_twice(values: Any) -> None:
-    found = limits.round_limits([values])
     texts = found.texts()
     assert len(set(texts)) == len(texts)
     shown = np.array([float(text.replace("\u2212", "-")) for text in texts]) * 10.0**found.power
-    np.testing.assert_allclose(shown, found.ticks, rtol=1e-6, atol=1e-9 * (found.high - found.low))
+    np.testing.assert_allclose(shown, found.ticks, rtol=1e-6, atol=1e-9 * extent)
 
 
 @given(st.floats(1e-3, 1e3), st.floats(0, 1e-3))
@@ -140,6 +137,7 @@ def test_rolling_ball_has_no_panel_of_slip() -> None:
         ("v_x", "$v_{x}$", "v_x"),
         ("Omega", r"$\Omega$", "Ω"),
         ("friction_needed", "friction needed", "friction needed"),
+        ("a_very_long_name_of_it", "a very long name of it", "a very long name of it"),
     ],
 )
 def test_names_are_written_as_symbols(name: str, math: str, text: str) -> None:
@@ -209,23 +207,16 @@ SIGHTS = {  # Machado, Oliveira, Fernandes 2009, severity 1
 
 @pytest.mark.parametrize("sight", SIGHTS)
 def test_what_stands_in_one_plane_differs_for_every_reader(sight: str) -> None:
-    together = [*PALETTE[:2], GOAL, ARROWS[0], INK]
-    for i, one in enumerate(together):
-        for other in together[:i]:
-            assert np.linalg.norm(lab(one, SIGHTS[sight]) - lab(other, SIGHTS[sight])) > 15, (one, other)
-
-
-def test_the_first_curves_differ_in_grey_print() -> None:
-    lightness = [lab(color, np.eye(3))[0] for color in PALETTE[:3]]
-    assert min(abs(a - b) for i, a in enumerate(lightness) for b in lightness[:i]) > 15
+    for one, other in combinations([*PALETTE[:2], GOAL, ARROWS[0], INK], 2):
+        assert np.linalg.norm(lab(one, SIGHTS[sight]) - lab(other, SIGHTS[sight])) > 15, (one, other)
+    for one, other in combinations(PALETTE[:3], 2):  # in grey print too
+        assert abs(lab(one, np.eye(3))[0] - lab(other, np.eye(3))[0]) > 15
 
 
 # curves that would fill their axis
 
 
 def axis_of_panel() -> Any:
-    from matplotlib.figure import Figure
-
     return Figure(figsize=(4, 3)).add_subplot()
 
 
@@ -348,15 +339,27 @@ def test_pictures_of_packaged_launch_files_have_no_overlaps(launch: str) -> None
         _, figure = reported(launch, None if launch in WANTED else SHORT)
     except LaunchError:
         pytest.skip("it is refused")
-    assert figure.get_figwidth() == WIDTH
+    assert figure.get_figwidth() == WIDTH == pytest.approx(17 / 2.54, abs=0.02)
     check_page(figure)
-    assert min(text.get_fontsize() for text in words(figure)) >= SIZE
+    assert min(text.get_fontsize() for text in words(figure)) >= SIZE == 8.0
     for axis in figure.axes:
         check_legend(axis, figure.canvas.get_renderer())
     if name := WANTED.get(launch):
         (line,) = [line for line in figure.axes[0].lines if line.get_label() == name]
         assert line.get_color() == GOAL
         assert name in [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+    if launch in ("ball_tilted", "sphero_circle", "trailer_line"):
+        check_plane(figure.axes[0])
+
+
+def check_plane(axis: Any) -> None:
+    """It has the shape of what is drawn in it."""
+    drawn = [line.get_xydata() for line in axis.lines if line.get_linestyle() == "-" and len(line.get_xydata())]
+    points = np.concatenate(drawn)
+    points = points[np.isfinite(points).all(axis=1)]
+    box, (x0, x1), (y0, y1) = axis.get_window_extent(), axis.get_xlim(), axis.get_ylim()
+    assert min(np.ptp(points, axis=0) / (x1 - x0, y1 - y0)) > 0.55
+    assert (x1 - x0) / box.width == pytest.approx((y1 - y0) / box.height, rel=1e-6)
 
 
 def check_legend(axis: Any, renderer: Any) -> None:
@@ -384,26 +387,6 @@ def test_a_round_size_is_at_most_the_size() -> None:
         assert round_size(size) <= size * (1 + 1e-9)
 
 
-def test_picture_text_has_at_least_8_pt() -> None:
-    assert abs(WIDTH * 2.54 - 17) < 0.05
-    assert SIZE == 8.0
-    assert PRINT["font.size"] == SIZE
-    assert 96 * WIDTH < PIXELS  # on a page it is larger
-
-
-@pytest.mark.parametrize("launch", ["trailer_line", "sphero_circle", "ball_tilted"])
-def test_the_plane_of_a_path_has_its_shape(launch: str) -> None:
-    axis = picture(launch).axes[0]
-    box = axis.get_window_extent()
-    drawn = [line.get_xydata() for line in axis.lines if line.get_linestyle() == "-" and len(line.get_xydata())]
-    points = np.concatenate(drawn)
-    points = points[np.isfinite(points).all(axis=1)]
-    (x0, x1), (y0, y1) = axis.get_xlim(), axis.get_ylim()
-    used = np.ptp(points, axis=0) / (x1 - x0, y1 - y0)
-    assert min(used) > 0.55
-    assert (x1 - x0) / box.width == pytest.approx((y1 - y0) / box.height, rel=1e-6)
-
-
 @pytest.mark.parametrize(
     ("launch", "name"),
     [("trailer_circle", "wanted circle"), ("sphero_line", "wanted line"), ("snowboarder_slalom", "wanted slalom")],
@@ -415,25 +398,19 @@ def test_a_view_knows_the_path_that_is_wanted(launch: str, name: str) -> None:
     assert np.isfinite(found[name]).any()
 
 
-def far_beside(y0: float) -> Any:
-    """The plane of a snowboarder that begins so far [m] beside its slalom."""
+@pytest.mark.parametrize("y0", [25.0, 250.0])
+def test_a_plane_grows_to_a_wanted_path_beside_it_unless_it_is_too_far_away(y0: float) -> None:
     run = servonode.simulate("snowboarder_turns_back", plant__initial={"y0": y0, "v": 3.0})
-    return report_figure(run, "beside").axes[0]
-
-
-def test_a_plane_grows_to_a_wanted_path_beside_it() -> None:
-    axis = far_beside(25.0)
-    (wanted,) = (line for line in axis.lines if line.get_label() == "wanted slalom")
+    axis = report_figure(run, "beside").axes[0]
+    wanted = [line for line in axis.lines if line.get_label() == "wanted slalom"]
     low, high = axis.get_ylim()
-    assert low < wanted.get_ydata().max() < 2.0
-    assert high < 30.0
-
-
-def test_wanted_path_too_far_away_is_named_in_the_title() -> None:
-    axis = far_beside(250.0)
-    assert axis.get_title(loc="left").replace("\n", " ") == "from above, wanted slalom beyond the picture"
-    assert not [line for line in axis.lines if line.get_label() == "wanted slalom"]
-    assert axis.get_ylim()[0] > 200.0
+    if y0 < 30.0:
+        assert low < wanted[0].get_ydata().max() < 2.0
+        assert high < 30.0
+    else:
+        assert axis.get_title(loc="left").replace("\n", " ") == "from above, wanted slalom beyond the picture"
+        assert not wanted
+        assert low > 200.0
 
 
 def test_arrows_do_not_make_a_plane_much_larger() -> None:
@@ -484,46 +461,29 @@ def test_spring_twist_is_drawn_larger_and_titled() -> None:
     np.testing.assert_allclose(np.arctan2(-factor_1[1][1][0], factor_1[1][1][1]), 0.05)
 
 
-def test_snapshots_do_not_cover_each_other() -> None:
+def test_snapshots_and_their_times_do_not_cover_each_other() -> None:
     from matplotlib.path import Path
 
-    axis = picture("trailer_line").axes[0]
-    outlines = [line for line in axis.lines if line.get_color() == INK and len(line.get_xdata()) > 2]
+    outlines = [line for line in picture("trailer_line").axes[0].lines if line.get_color() == INK]
     shades: dict[float, list[Any]] = {}
     for line in outlines:
-        shades.setdefault(line.get_alpha(), []).append(Path(line.get_xydata()))
+        if len(line.get_xdata()) > 2:
+            shades.setdefault(line.get_alpha(), []).append(Path(line.get_xydata()))
     assert len(shades) >= 5
-    snapshots = list(shades.values())
-    for i, one in enumerate(snapshots):
-        for other in snapshots[:i]:
-            assert not any(a.intersects_path(b) for a in one for b in other)
+    for one, other in combinations(shades.values(), 2):
+        assert not any(a.intersects_path(b) for a in one for b in other)
 
-
-def test_the_times_of_snapshots_do_not_cover_each_other() -> None:
     figure = picture("trailer_hitch_swing")
     renderer = figure.canvas.get_renderer()
     boxes = [text.get_window_extent(renderer) for text in figure.axes[0].texts if text.get_text().endswith(" s")]
     assert len(boxes) >= 6
-    for i, box in enumerate(boxes):
-        assert not any(box.overlaps(other) for other in boxes[:i])
+    assert not any(box.overlaps(other) for box, other in combinations(boxes, 2))
 
 
 def test_small_values_have_a_stated_power_of_ten() -> None:
-    from matplotlib.figure import Figure
-
-    axis = Figure(figsize=(4, 3)).add_subplot()
-    t = np.linspace(0, 1, 50)
+    axis, t = axis_of_panel(), np.linspace(0, 1, 50)
     assert Curves.of(t, [Curve("F", 4e-6 * t, INK)], False).draw(axis) == -6
     assert [tick.get_text() for tick in axis.get_yticklabels()][:3] == ["0", "1", "2"]
-
-
-def test_a_head_says_how_high_it_is() -> None:
-    one = Head.of("torque", ["a", "b"], 3.0)
-    assert one.beside
-    many = Head.of("torque of the wheels", ["a long name of a curve"] * 4, 2.0)
-    assert not many.beside
-    assert many.legend_rows > 1
-    assert many.height > one.height
 
 
 def test_words_stay_words_in_pdf_and_svg(tmp_path: Any) -> None:

@@ -209,25 +209,6 @@ def test_a_lean_is_worded_alike_by_all_machines() -> None:
 # the machines of servonode
 
 
-@pytest.mark.parametrize(
-    ("launch", "titles"),
-    [
-        (
-            "sphero_rolls",
-            ["from above", "direction n from above", "from its right, the way ahead to the right, lean shown x2"],
-        ),
-        (
-            "snowboarder_falls",
-            ["from above", *(f"from {side}, the slope level, sideways shown x5" for side in ("behind", "its right"))],
-        ),
-    ],
-)
-def test_each_machine_of_servonode_has_its_views(launch: str, titles: list[str]) -> None:
-    run, figure = reported(launch, 0.5)
-    check_view(run.closed_loop)
-    assert set(titles) <= {axis.get_title(loc="left") for axis in figure.axes}
-
-
 def test_shell_views_show_true_angles() -> None:
     _, direction, ahead, behind = SHELL
     tilt, parameters = np.radians(30), {"R": 0.15, "l": 0.04}

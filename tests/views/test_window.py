@@ -1,7 +1,6 @@
 """The window on a run: what it takes in and shows, what it says where it cannot, and that the run never notices it."""
 
 import contextlib
-import json
 import os
 import shutil
 import signal
@@ -22,7 +21,7 @@ import servonode
 from servonode.bus import BusError, Command, Status, run_folder
 from servonode.cli.main import main
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
-from servonode.closed_loop.launch_file import launch_of_table, read_launch, table_of
+from servonode.closed_loop.launch_file import read_launch, table_of
 from servonode.loop import Loop
 from servonode.mechanics.description import packed
 from servonode.operator.find_runs import find_runs
@@ -284,16 +283,6 @@ def test_a_fault_stands_in_the_title_and_another_launch_file_makes_another_pictu
 # which run
 
 
-def test_what_a_run_runs_is_read_from_its_registry() -> None:
-    launch = read_launch("sphero_pursuit", ["run.duration=2", "controller.gains.lambda=3", "plant.sensor.noise=1e-4"])
-    stored = json.loads(json.dumps({"table": table_of(launch), "path": str(launch.path), "file": launch.file}))
-    assert launch_of_table(stored["table"], path=Path(stored["path"]), file=stored["file"]) == launch
-    closed_loop = stored_closed_loop({"run": "a", "launch": stored})
-    assert closed_loop.launch.run.duration == 2.0
-    with pytest.raises(BusError, match="does not say what it runs"):
-        stored_closed_loop({"run": "a"})
-
-
 @pytest.mark.usefixtures("runs")
 def test_shown_run_is_found_by_name_file_or_as_the_only_one() -> None:
     with pytest.raises(BusError, match=r"^no run is in progress; start one with servonode run FILE"):
@@ -310,7 +299,7 @@ def test_shown_run_is_found_by_name_file_or_as_the_only_one() -> None:
 
 @pytest.mark.usefixtures("runs")
 def test_shown_run_connects_once_all_nodes_have_started() -> None:
-    launch = read_launch("trailer_pursuit")
+    launch = read_launch("trailer_pursuit", ["run.duration=2", "controller.gains.lambda=3", "plant.sensor.noise=1e-4"])
     described = {"launch": {"table": table_of(launch), "path": str(launch.path), "file": launch.file}}
     source = ShownRun("a")
     with run_folder("a") as folder:
@@ -322,6 +311,10 @@ def test_shown_run_connects_once_all_nodes_have_started() -> None:
         assert not source.look(20.0)
         assert source.alive
         first = source.closed_loop
+        assert first is not None
+        assert first.launch == launch
+    with pytest.raises(BusError, match="does not say what it runs"):
+        stored_closed_loop({"run": "a"})
     source.look(30.0)
     assert not source.alive
     assert source.receive() == []

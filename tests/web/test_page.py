@@ -1,18 +1,16 @@
 """The page in a browser: what moves, the stop button, what it says when a connection or a run ends."""
 
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.helpers.pages import COMMAND, PageProcess, begun, browser, is_stopped, needs_browser
+from tests.helpers.pages import PageProcess, begun, browser, is_stopped, needs_browser
 from tests.helpers.runs import START_S, Process, Runs, eventually
 
-NEWEST_OF_BANDS = """return page.panels.filter(({ plot, data }) => plot.bands.length === 1 && data.length === 5).map(
-    ({ data }) => data.slice(2).map((values) => values.findLast((v) => v !== null)))"""
+ESTIMATED = "const { data } = page.panels[2]; return data.slice(2).map((all) => all.findLast((each) => each !== null))"
 PICTURE = "return [...document.querySelectorAll('{}')].map((each) => each.toDataURL())"
 
 
@@ -65,7 +63,7 @@ def quiet_console(chromium: Any) -> None:
 def test_browser_shows_the_trailer_and_stops_it(runs: Runs, chromium: Any, tmp_path: Path) -> None:
     from selenium.webdriver import ActionChains
 
-    run = begun(runs, "trailer_pursuit")
+    run = begun(runs, "trailer_estimated")
     with PageProcess(tmp_path, run.name) as page:
         watched(chromium, page)
         assert all(moves(chromium, ".machine canvas"))
@@ -76,6 +74,10 @@ def test_browser_shows_the_trailer_and_stops_it(runs: Runs, chromium: Any, tmp_p
         assert "round trip" in text(chromium, "timing")
         assert "heading [rad]" in text(chromium, "residuals")
         assert not chromium.find_element("id", "connection").is_displayed()
+        assert chromium.execute_script("return page.panels[2].plot.bands.length") == 1
+        assert "φ estimated" in chromium.find_elements("css selector", ".panel header")[2].text
+        estimated, low, high = chromium.execute_script(ESTIMATED)
+        assert low < estimated < high
         over = chromium.find_elements("css selector", ".panel .u-over")[0]  # a part of the time, by dragging
         ActionChains(chromium).move_to_element(over).click_and_hold().move_by_offset(60, 0).release().perform()
         low, high = chromium.execute_script("return page.range")
@@ -102,32 +104,13 @@ def test_browser_shows_the_trailer_and_stops_it(runs: Runs, chromium: Any, tmp_p
 
 @needs_browser
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("launch", "views", "said"),
-    [
-        ("sphero_pursuit", 4, {"machine": 3 * ("friction of the floor",)}),
-        ("trailer_estimated", 1, {"panels": ("φ estimated",)}),
-        ("my_crane.toml", 1, {"what": ("crane with a hanging load",)}),
-    ],
-)
-def test_other_machines_are_shown_and_stopped(
-    runs: Runs, chromium: Any, tmp_path: Path, launch: str, views: int, said: dict[str, tuple[str, ...]]
-) -> None:
-    if launch.endswith(".toml"):  # of the user's own
-        subprocess.run([*COMMAND, "new", "machine", "my_crane"], cwd=tmp_path, check=True, capture_output=True)
-        launch = str(tmp_path / launch)
-    run = begun(runs, launch)
+def test_the_sphero_with_its_four_views(runs: Runs, chromium: Any, tmp_path: Path) -> None:
+    run = begun(runs, "sphero_pursuit")
     with PageProcess(tmp_path, run.name) as page:
         watched(chromium, page)
         drawn = moves(chromium, ".machine canvas")
-        assert (len(drawn), all(drawn)) == (views, True)
-        assert all(moves(chromium, ".panel canvas"))
-        for part, words in said.items():
-            assert text(chromium, part).count(words[0]) == len(words)
-        for band in chromium.execute_script(NEWEST_OF_BANDS):
-            estimated, low, high = band
-            assert low < estimated < high
-        assert launch != "trailer_estimated" or chromium.execute_script("return page.panels[2].plot.bands.length") == 1
+        assert (len(drawn), all(drawn)) == (4, True)
+        assert text(chromium, "machine").count("friction of the floor") == 3
         stops_by_click(chromium, run)
         quiet_console(chromium)
 
