@@ -6,70 +6,85 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
-import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import msgpack
 import pytest
-import zmq
 from click.testing import CliRunner
 
-from servonode.acceptance.protocol_check import NobodyThere, Plan, ProtocolReport, both_addresses, check_protocol
+from servonode.acceptance.protocol_check import Check, Plan, ProtocolReport, both_addresses, check_protocol
+from servonode.acceptance.protocol_host import Host
+from servonode.acceptance.protocol_wires import Misfit, NobodyThere, read_frames
+from servonode.bus import Message, encode
 from servonode.cli.main import main
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import read_launch
 from tests.helpers.external_c import external_c
+from tests.helpers.timed_board import MS, Time
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "external_plant.py"
 LAUNCH = "trailer_pursuit_external"
 PLAN = Plan(wait=2.0, observe=0.4, settle=0.3)
-AT_ONCE = 9  # robots with flaws that are checked at the same time: they mostly wait
 INPUTS = ("U1", "U2")
 BRAKES = "brakes until an input comes, and says so"  # no flaw
 
 
-class Robot(threading.Thread):
-    """A robot that rolls on as it will, by the page but for its flaw."""
+class Robot:
+    """A robot that rolls on as it will, by the page but for its flaw, in a time that the test moves.
 
-    def __init__(self, folder: Path, flaw: str = "") -> None:
-        super().__init__(daemon=True)
-        self.addresses = (f"ipc://{folder}/{flaw or 'good'}.state", f"ipc://{folder}/{flaw or 'good'}.applied")
-        self.flaw, self.ends = flaw, threading.Event()
+    It is also the wire to it, which carries each message at once.
+    """
+
+    def __init__(self, time: Time, flaw: str = "") -> None:
+        self.time, self.flaw = time, flaw
         self.x = {"X": 0.0, "Y": 0.0, "psi": 0.3, "phi": 0.2, "V": 0.4, "Omega": 0.3, "theta1": 2.9, "theta2": 2.9}
         self.setup: dict[str, Any] = {"run": 0, "src": 0}
         self.running, self.u, self.taken, self.seq = False, 0.0, -1, 0
         self.fresh = self.published = self.moved = 0.0
         self.late: list[tuple[float, dict[str, Any]]] = []  # what it takes later than it comes
+        self.said: list[list[bytes]] = []
 
-    def run(self) -> None:
-        with zmq.Context() as context, context.socket(zmq.PUB) as self.out, context.socket(zmq.SUB) as into:
-            self.out.bind(self.addresses[0])
-            into.connect(self.addresses[1])
-            into.subscribe("")
-            while not self.ends.is_set():
-                if into.poll(2):
-                    topic, payload = into.recv_multipart()
-                    message = msgpack.unpackb(payload)
-                    if topic == b"setup":
-                        self.begin(message)
-                    else:
-                        self.late.append((time.monotonic() + (0.2 if self.flaw == "echo" else 0.0), message))
-                while self.late and self.late[0][0] <= time.monotonic():
-                    self.apply(self.late.pop(0)[1])
-                if self.running and (self.setup["mode"] == "realtime" or self.flaw == "rolls"):
-                    self.roll()
-            self.out.close(linger=0)
+    @property
+    def now(self) -> float:
+        return self.time.now / 1e9
+
+    # the wire
+
+    def open(self) -> None: ...
+    def close(self) -> None: ...
+
+    def send(self, topic: str, message: Message) -> None:
+        content = msgpack.unpackb(encode(message))
+        if topic == "setup":
+            self.begin(content)
+        else:
+            self.late.append((self.now + (0.2 if self.flaw == "echo" else 0.0), content))
+            self.pass_time()
+
+    def receive(self, wait_ms: int) -> list[Message | Misfit]:
+        """The next message, for which it waits in steps of a millisecond."""
+        end = self.time.now + wait_ms * MS
+        while not self.said and self.time.now < end:
+            self.time.sleep(min(end, self.time.now + MS))
+            self.pass_time()
+        return [read_frames(self.said.pop(0))] if self.said else []
+
+    # the robot
+
+    def pass_time(self) -> None:
+        while self.late and self.late[0][0] <= self.now:
+            self.apply(self.late.pop(0)[1])
+        if self.running and (self.setup["mode"] == "realtime" or self.flaw == "rolls"):
+            self.roll()
 
     def begin(self, setup: dict[str, Any]) -> None:
-        now, known = time.monotonic(), setup["run"] == self.setup["run"]
+        now, known = self.now, setup["run"] == self.setup["run"]
         owned = self.running and now < self.fresh + self.setup["timeout"]
         if self.flaw == "status" or (setup["timeout"] <= 0 and self.flaw != "setup"):
-            return self.send(b"status", setup, {"lifecycle": "fault", "fault": "too hot", "counts": {}, "values": {}})
+            return self.say(b"status", setup, {"lifecycle": "fault", "fault": "too hot", "counts": {}, "values": {}})
         if owned and setup["src"] != self.setup["src"] and self.flaw != "stranger":
             return None
         if self.flaw == "again" and self.setup["run"] and not known:
@@ -93,13 +108,13 @@ class Robot(threading.Thread):
         elif applied["seq"] > self.taken or lockstep:
             most = math.inf if self.flaw == "nolimit" else self.setup["limits"].get("U1", math.inf)
             self.u = max(-most, min(most, applied["input"]["U1"]))
-            self.taken, self.fresh = applied["seq"], time.monotonic()
+            self.taken, self.fresh = applied["seq"], self.now
             if lockstep and applied["until"] >= self.k:
                 self.k = applied["until"]
                 self.publish()
 
     def roll(self) -> None:
-        now = time.monotonic()
+        now = self.now
         if now > self.fresh + self.setup["timeout"] and self.flaw != "timeout":
             self.u = 0.0
         h, self.moved, x, p = now - self.moved, now, self.x, self.setup["parameters"]
@@ -113,7 +128,7 @@ class Robot(threading.Thread):
             self.publish()
 
     def publish(self) -> None:
-        self.published = time.monotonic()
+        self.published = self.now
         state: dict[str, Any] = dict(self.x)
         match self.flaw:
             case "sign":
@@ -141,11 +156,11 @@ class Robot(threading.Thread):
         content = {"state": state, "input": acting, "control": False, "applied_seq": echo}
         if self.flaw == BRAKES and self.taken < 0:
             content["extra"] = {"machine_safe": 1.0}
-        self.send(b"state", self.setup, content)
+        self.say(b"state", self.setup, content)
 
-    def send(self, topic: bytes, setup: dict[str, Any], values: dict[str, Any]) -> None:
+    def say(self, topic: bytes, setup: dict[str, Any], values: dict[str, Any]) -> None:
         self.seq += 1
-        passed = time.monotonic() - self.began if self.setup["run"] else 0.0
+        passed = self.now - self.began if self.setup["run"] else 0.0
         k = setup["k"] + int(passed / setup["step"] * (2 if self.flaw == "pace" else 1))
         if self.flaw == "backwards" and self.seq % 20 == 0:
             k = max(k - 20, 0)
@@ -153,7 +168,7 @@ class Robot(threading.Thread):
         if setup["mode"] == "lockstep" and self.flaw != "rolls":
             k = self.k
         head = {"t": passed if self.flaw == "t" else k * setup["step"], "k": k, "run": setup["run"], "src": 7}
-        head |= {"seq": 5 if self.flaw == "seq" else self.seq, "mono": time.monotonic_ns(), "node": "robot"}
+        head |= {"seq": 5 if self.flaw == "seq" else self.seq, "mono": self.time.now, "node": "robot"}
         if self.flaw == "t":
             head["t"] += 3.0
         if self.flaw == "run":
@@ -161,7 +176,7 @@ class Robot(threading.Thread):
         if self.flaw == "key":
             del head["k"]
         frames = [topic, msgpack.packb(head | values)]
-        self.out.send_multipart([*frames, b""] if self.flaw == "frames" else frames)
+        self.said.append([*frames, b""] if self.flaw == "frames" else frames)
 
 
 @pytest.fixture(scope="module")
@@ -215,45 +230,34 @@ FLAWS = {
 }
 
 
-def checked(folder: Path, closed_loop: ClosedLoop, flaw: str) -> ProtocolReport:
-    robot = Robot(folder, flaw)
-    robot.start()
-    try:
-        return check_protocol(closed_loop, robot.addresses, PLAN)
-    finally:
-        robot.ends.set()
-        robot.join()
-
-
-@pytest.fixture(scope="module")
-def reports(folder: Path, closed_loop: ClosedLoop) -> dict[str, ProtocolReport]:
-    """Of the robot with each flaw, and of the one without, which is checked alone: it must have no finding."""
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        jobs = {flaw: pool.submit(checked, folder, closed_loop, flaw) for flaw in (*FLAWS, BRAKES)}
-    return {flaw: job.result() for flaw, job in jobs.items()} | {"": checked(folder, closed_loop, "")}
+def checked(closed_loop: ClosedLoop, flaw: str = "") -> ProtocolReport:
+    time = Time()
+    report = ProtocolReport("diff_drive_trailer", "paper.state", "paper.applied")
+    with Host(closed_loop, Robot(time, flaw), time.clock) as host:
+        Check(host, report, PLAN, "paper").go()
+    return report
 
 
 @pytest.mark.parametrize("flaw", FLAWS)
 def test_each_flaw_of_a_robot_is_named_with_its_remedy_in_one_line(
-    reports: dict[str, ProtocolReport], flaw: str
+    closed_loop: ClosedLoop, flaw: str
 ) -> None:
     subject, says = FLAWS[flaw]
-    report = reports[flaw]
+    report = checked(closed_loop, flaw)
     found = [each.text for each in report.findings if each.subject == subject]
     assert any(says in text for text in found), report.text()
     assert not any("\n" in each.text for each in report.findings)
     assert report.as_dict()["verdict"] == "no"
 
 
-def test_nothing_is_found_with_a_robot_that_keeps_to_the_page(reports: dict[str, ProtocolReport]) -> None:
-    assert reports[""].findings == [], reports[""].text()
-    assert reports[""].notes == []
+def test_nothing_is_found_with_a_robot_that_keeps_to_the_page(closed_loop: ClosedLoop) -> None:
+    report = checked(closed_loop)
+    assert (report.findings, report.notes) == ([], []), report.text()
 
 
-def test_a_run_may_begin_under_a_brake_of_the_machines_own_that_is_reported(
-    reports: dict[str, ProtocolReport],
-) -> None:
-    assert "again" not in {each.subject for each in reports[BRAKES].findings}, reports[BRAKES].text()
+def test_a_run_may_begin_under_a_brake_of_the_machines_own_that_is_reported(closed_loop: ClosedLoop) -> None:
+    report = checked(closed_loop, BRAKES)
+    assert "again" not in {each.subject for each in report.findings}, report.text()
 
 
 def test_nobody_there_is_said_with_both_addresses(folder: Path, closed_loop: ClosedLoop) -> None:

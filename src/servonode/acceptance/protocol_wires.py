@@ -87,14 +87,7 @@ class ZmqWire:
         """The next message, or nothing."""
         if not self._into.poll(wait_ms):
             return []
-        frames = self._into.recv_multipart()
-        if len(frames) != 2:
-            return [Misfit("frames", f"a message has {len(frames)} frames; send the topic and one msgpack map")]
-        try:
-            return [decode(frames[0], frames[1])]
-        except MessageError as error:
-            topic = frames[0][:20].decode(errors="replace")
-            return [Misfit("type", f"{topic}: {error}; see the page's tables")]
+        return [read_frames(self._into.recv_multipart())]
 
     def close(self) -> None:
         """Close the sockets, and remove the path that was bound."""
@@ -104,6 +97,17 @@ class ZmqWire:
         if self._path is not None:
             self._path.unlink(missing_ok=True)
         clear_devices_folder()
+
+
+def read_frames(frames: list[bytes]) -> Message | Misfit:
+    """The message in the frames of the bus."""
+    if len(frames) != 2:
+        return Misfit("frames", f"a message has {len(frames)} frames; send the topic and one msgpack map")
+    try:
+        return decode(frames[0], frames[1])
+    except MessageError as error:
+        topic = frames[0][:20].decode(errors="replace")
+        return Misfit("type", f"{topic}: {error}; see the page's tables")
 
 
 class LinkWire:
