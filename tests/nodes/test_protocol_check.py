@@ -239,9 +239,7 @@ def checked(closed_loop: ClosedLoop, flaw: str = "") -> ProtocolReport:
 
 
 @pytest.mark.parametrize("flaw", FLAWS)
-def test_each_flaw_of_a_robot_is_named_with_its_remedy_in_one_line(
-    closed_loop: ClosedLoop, flaw: str
-) -> None:
+def test_each_flaw_of_a_robot_is_named_with_its_remedy_in_one_line(closed_loop: ClosedLoop, flaw: str) -> None:
     subject, says = FLAWS[flaw]
     report = checked(closed_loop, flaw)
     found = [each.text for each in report.findings if each.subject == subject]
