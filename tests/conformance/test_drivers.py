@@ -103,13 +103,21 @@ def test_a_trailer_is_reversed_onto_a_line_as_well_as_documented(
         assert robot > RESOLUTION * FAR
 
 
+@pytest.fixture(scope="module")
+def without_baud_rate(drivers: ModuleType) -> Mapping[str, Any]:
+    """The rows of the same run over a pseudo-terminal."""
+    with drivers.ways()["firmware, serial"] as met:
+        found: Mapping[str, Any] = drivers.driven(TASK, met, ON_LINE_S)
+        return found
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("line", LINES, ids=lambda line: line.name.replace(" ", "_"))
-def test_run_over_a_line_has_the_bits_of_one_without_baud_rate(line: OnLine, drivers: ModuleType) -> None:
-    with drivers.ways()["firmware, serial"] as met:
-        expected = drivers.driven(TASK, met, ON_LINE_S)
+def test_run_over_a_line_has_the_bits_of_one_without_baud_rate(
+    line: OnLine, drivers: ModuleType, without_baud_rate: Mapping[str, Any]
+) -> None:
     with line.machine() as beside:
         found = drivers.driven(TASK, drivers.Met((*line.settings, *beside.settings, drivers.LIMIT)), ON_LINE_S)
-    assert found.keys() == expected.keys()
-    for name, values in expected.items():
+    assert found.keys() == without_baud_rate.keys()
+    for name, values in without_baud_rate.items():
         np.testing.assert_array_equal(found[name], values, name)
