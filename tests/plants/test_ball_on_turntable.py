@@ -68,30 +68,18 @@ def moved(machine: Machine, x: Any, integrator: str, h: float, duration: float) 
 # equations
 
 
-def test_rates_are_the_formulas_by_hand(ball: Machine, rng: np.random.Generator) -> None:
+def test_rates_friction_force_slip_and_power_are_the_formulas_by_hand(ball: Machine, rng: np.random.Generator) -> None:
     for _ in range(200):
         machine, x = random_ball(ball, rng), random_state(rng)
-        found, expected = machine.derivatives(0.7, x, NO_INPUT)[:WORK], ball_sheet.rates(machine.parameters, x)
-        assert_allclose(found, expected, rtol=0, atol=1e-12 * np.max(np.abs(expected)))
-
-
-def test_the_friction_force_and_slip_are_the_formulas_by_hand(ball: Machine, rng: np.random.Generator) -> None:
-    for _ in range(50):
-        machine, x = random_ball(ball, rng), random_state(rng)
-        outputs = machine.outputs(0.0, x, NO_INPUT)
-        F, f = ball_sheet.friction(machine.parameters, x)
+        p, rates = machine.parameters, machine.derivatives(0.7, x, NO_INPUT)
+        expected, outputs = ball_sheet.rates(p, x), machine.outputs(0.0, x, NO_INPUT)
+        assert_allclose(rates[:WORK], expected, rtol=0, atol=1e-12 * np.max(np.abs(expected)))
+        F, f = ball_sheet.friction(p, x)
         assert_allclose([outputs["F_x"], outputs["F_y"]], F, rtol=1e-12, atol=1e-12)
         assert outputs["friction"] == pytest.approx(np.hypot(*F), rel=1e-12)
         assert_allclose(machine.constraint_residual(0.0, x), f, rtol=0, atol=1e-14 * (1 + np.abs(f).max()))
-
-
-def test_the_power_is_that_of_the_friction_force_in_the_contact(ball: Machine, rng: np.random.Generator) -> None:
-    for _ in range(50):
-        machine, x = random_ball(ball, rng), random_state(rng)
-        p, (F, _) = machine.parameters, ball_sheet.friction(machine.parameters, x)
         contact = [x[2] - p["a"] * x[5], x[3] + p["a"] * x[4]]
-        power = machine.derivatives(0.0, x, NO_INPUT)[WORK]
-        assert power == pytest.approx(np.dot(F, contact), rel=1e-11, abs=1e-11)
+        assert rates[WORK] == pytest.approx(np.dot(F, contact), rel=1e-11, abs=1e-11)
 
 
 def test_a_varying_rate_enters_by_its_derivative(rng: np.random.Generator) -> None:
@@ -110,14 +98,12 @@ def test_a_varying_rate_enters_by_its_derivative(rng: np.random.Generator) -> No
         assert_allclose(turned.derivatives(t, z, NO_INPUT)[:10], by_hand, rtol=0, atol=1e-12 * np.abs(by_hand).max())
 
 
-def test_the_inertia_of_a_solid_ball_and_of_a_shell_give_two_sevenths_and_two_fifths() -> None:
-    assert Ball(J=0.4).s == pytest.approx(2 / 7, rel=1e-15)
-    assert Ball(J=2 / 3).s == pytest.approx(2 / 5, rel=1e-15)
-
-
-@pytest.mark.parametrize("J", [0.4, 2 / 3])
-def test_a_free_circle_turns_at_its_share_of_the_plate_s_rate(ball: Machine, flow: Flow, J: float) -> None:
+@pytest.mark.parametrize(("J", "share"), [(0.4, 2 / 7), (2 / 3, 2 / 5)])  # a solid ball, a shell
+def test_a_free_circle_turns_at_its_share_of_the_plate_s_rate(
+    ball: Machine, flow: Flow, J: float, share: float
+) -> None:
     case = Ball(J=J)
+    assert case.s == pytest.approx(share, rel=1e-15)
     period = 2 * np.pi / case.turning
     x = flow(machine_of(ball, case), start(case), period, NO_INPUT)[:, -1]
     assert_allclose(x[PLACE], start(case)[PLACE], rtol=0, atol=1e-11)
@@ -433,18 +419,16 @@ def test_the_state_has_its_eleven_numbers_in_order(ball: Machine) -> None:
     assert_allclose(ball.state({}), [0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0], atol=0)
 
 
-def test_the_ball_would_slip_where_the_friction_force_is_too_large(ball: Machine) -> None:
+def test_a_ball_that_would_slip_and_more_inertia_than_a_shell_s_are_warned_of(ball: Machine) -> None:
     limit = ball.outputs(0.0, start(S2), NO_INPUT)["friction"] / 9.81
-    for factor, slips in ((1 + 1e-9, False), (1 - 1e-9, True)):
-        warned = ball.with_parameters({"mu_f": limit * factor}).warnings(0.0, start(S2), NO_INPUT)
-        assert [("would slip" in each) for each in warned] == [True] * slips
-
-
-def test_more_inertia_than_a_shell_s_is_warned_of(ball: Machine) -> None:
-    assert ball.with_parameters({"J": 2 / 3}).warnings(0.0, start(S2), NO_INPUT) == []
-    assert any(
-        "not a real ball" in each for each in ball.with_parameters({"J": 0.67}).warnings(0.0, start(S2), NO_INPUT)
-    )
+    for changes, text in (
+        ({"mu_f": limit * (1 + 1e-9)}, None),
+        ({"mu_f": limit * (1 - 1e-9)}, "would slip"),
+        ({"J": 2 / 3}, None),
+        ({"J": 0.67}, "not a real ball"),
+    ):
+        warned = ball.with_parameters(changes).warnings(0.0, start(S2), NO_INPUT)
+        assert [text in each for each in warned] == [True] if text else warned == []
 
 
 def test_a_jump_of_less_than_two_half_windows_is_warned_of() -> None:

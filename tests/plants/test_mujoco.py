@@ -280,9 +280,10 @@ def test_wheels_slip_where_the_floor_does_not_hold_them() -> None:
     assert "the hitch angle has reached pi/2" in slippery.fault["text"]
 
 
-def test_a_machine_of_ones_own_is_moved_as_the_page_says(tmp_path: Path) -> None:
+def test_a_machine_of_ones_own_is_moved_as_the_page_says_and_needs_a_physical_model(tmp_path: Path) -> None:
     page = (Path(__file__).parents[2] / "docs" / "how_to" / "mujoco.md").read_text("utf-8")
-    (tmp_path / "block.py").write_text(page.partition("```python\n")[2].partition("```")[0])
+    source = page.partition("```python\n")[2].partition("```")[0]
+    (tmp_path / "block.py").write_text(source)
     launch = tmp_path / "block.toml"
     launch.write_text(
         "[run]\nduration = 1.0\n[plant]\nmachine = './block.py:model'\ndriver = 'mujoco'\n"
@@ -291,14 +292,7 @@ def test_a_machine_of_ones_own_is_moved_as_the_page_says(tmp_path: Path) -> None
     run = servonode.simulate(str(launch))
     assert run.state["x_dot"][-1] == pytest.approx(0.5 * (1 - np.exp(-2.0)), rel=0.02)
     assert not run.fault
-
-
-def test_what_is_no_physical_model_is_refused(tmp_path: Path) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "how_to" / "mujoco.md").read_text("utf-8")
-    source = page.partition("```python\n")[2].partition("```")[0]
     (tmp_path / "block.py").write_text(source.replace("PHYSICS = PhysicalModel(", "PHYSICS = dict("))
-    launch = tmp_path / "block.toml"
-    launch.write_text("[run]\nduration = 1.0\n[plant]\nmachine = './block.py:model'\ndriver = 'mujoco'\n")
     assert "PHYSICS is no PhysicalModel; write it as PHYSICS = PhysicalModel(...)" in refused(str(launch))
 
 
@@ -317,31 +311,26 @@ def test_without_mujoco_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     assert '[plant] driver: "mujoco" needs the package mujoco: pip install "servonode[mujoco]"' in text
 
 
-def test_a_machine_without_a_physical_model_is_refused() -> None:
-    text = refused("snowboarder_carve", plant__driver="mujoco")
-    assert "snowboarder has none" in text
-    assert "(diff_drive_trailer, pendulum_sphero)" in text
+VARIES = {"plant__parameters": {"m2": "2 + 0.1*sin(t)"}}
+PURSUIT = "trailer_pursuit_mujoco"
 
 
-def test_a_contact_that_the_step_cannot_resolve_is_refused() -> None:
-    text = refused("trailer_pursuit_mujoco", plant__mujoco={"contact_time": 0.0005})
-    assert "[plant.mujoco] contact_time: 0.0005 is shorter than two steps of the physics of 0.0005 s" in text
-
-
-def test_a_parameter_that_varies_is_refused() -> None:
-    text = refused("trailer_pursuit_mujoco", plant__parameters={"m2": "2 + 0.1*sin(t)"})
-    assert "[plant.parameters] m2: is a function of t" in text
-
-
-def test_a_body_that_cannot_be_is_refused() -> None:
-    text = refused("sphero_pursuit_mujoco", plant__parameters={"C3": 0.03})
-    assert "[plant] parameters: MuJoCo cannot build this machine" in text
-
-
-def test_the_continuous_mode_and_disturbances_are_refused() -> None:
-    assert '"mujoco" steps in time' in refused("trailer_pursuit_mujoco", control="continuous")
-    text = refused("trailer_pursuit_mujoco", plant__disturbance={"X": 0.1})
-    assert 'is for driver = "simulated" or "loopback"' in text
+@pytest.mark.parametrize(
+    ("file", "given", "text"),
+    [
+        ("snowboarder_carve", {"plant__driver": "mujoco"}, "snowboarder has none"),
+        ("snowboarder_carve", {"plant__driver": "mujoco"}, "(diff_drive_trailer, pendulum_sphero)"),
+        (PURSUIT, {"plant__mujoco": {"contact_time": 0.0005}},
+         "[plant.mujoco] contact_time: 0.0005 is shorter than two steps of the physics of 0.0005 s"),
+        (PURSUIT, VARIES, "[plant.parameters] m2: is a function of t"),
+        ("sphero_pursuit_mujoco", {"plant__parameters": {"C3": 0.03}},
+         "[plant] parameters: MuJoCo cannot build this machine"),
+        (PURSUIT, {"control": "continuous"}, '"mujoco" steps in time'),
+        (PURSUIT, {"plant__disturbance": {"X": 0.1}}, 'is for driver = "simulated" or "loopback"'),
+    ],
+)  # fmt: skip
+def test_what_mujoco_cannot_move_is_refused(file: str, given: dict[str, Any], text: str) -> None:
+    assert text in refused(file, **given)
 
 
 def test_nothing_of_it_is_loaded_by_other_drivers() -> None:

@@ -192,40 +192,26 @@ def test_the_samples_have_long_and_short_pendulums(samples: Samples) -> None:
     assert max(ratios) > 1.2
 
 
-def test_derived_rates_are_the_explicit_ones(samples: Samples) -> None:
+def test_derived_rates_are_the_explicit_ones_those_of_the_mass_matrix_and_of_two_bodies(samples: Samples) -> None:
     for machine, by_hand, x, Q in samples:
-        close(machine.derivatives(0.0, x, Q)[:STATE], by_hand.explicit(x, Q), 1e-11)
-
-
-def test_derived_rates_are_those_of_the_mass_matrix(samples: Samples) -> None:
-    for machine, by_hand, x, Q in samples:
-        mass = by_hand.mass(x)
+        rates, outputs, mass = machine.derivatives(0.0, x, Q), machine.outputs(0.0, x, Q), by_hand.mass(x)
+        close(rates[:STATE], by_hand.explicit(x, Q), 1e-11)
         assert_allclose(mass, mass.T, rtol=0, atol=1e-16)
         assert np.linalg.eigvalsh(mass).min() > 0
-        rates = machine.derivatives(0.0, x, Q)
         v_dot = by_hand.p["R"] * np.array([rates[OMEGA_Y], -rates[OMEGA][0]])
         close([*v_dot, *rates[PENDULUM]], np.linalg.solve(mass, by_hand.force(x, Q)), 1e-11)
-
-
-def test_derived_rates_and_floor_force_are_those_of_two_bodies(samples: Samples) -> None:
-    for machine, by_hand, x, Q in samples:
         turns, floor = by_hand.two_bodies(x, Q)
-        rates, outputs = machine.derivatives(0.0, x, Q), machine.outputs(0.0, x, Q)
         close(rates[5:11], turns, 1e-11)
         close([outputs[f"N_{axis}"] for axis in "xyz"], floor, 1e-11)
 
 
-def test_energy_and_power_are_those_written_by_hand(samples: Samples) -> None:
+def test_energy_power_and_outputs_are_those_written_by_hand(samples: Samples) -> None:
     for machine, by_hand, x, Q in samples:
         assert machine.energy(0.0, x) == pytest.approx(by_hand.energy(x), rel=1e-12, abs=1e-13)
         joint = x[PENDULUM] - x[OMEGA]
         terms = [*Q * joint, *-by_hand.p["c_j"] * joint**2, *-by_hand.p["c_r"] * x[OMEGA] ** 2]
         power = machine.derivatives(0.0, x, Q)[WORK]
         assert_allclose(power, sum(terms), rtol=0, atol=1e-14 * np.abs(terms).max())
-
-
-def test_outputs_show_velocity_tilt_and_spin(samples: Samples) -> None:
-    for machine, by_hand, x, Q in samples:
         outputs = machine.outputs(0.0, x, Q)
         close([outputs["v_x"], outputs["v_y"]], by_hand.v(x), 1e-15)
         assert np.cos(outputs["theta"]) == pytest.approx(-x[N][2], abs=1e-15)
@@ -323,19 +309,14 @@ def test_rk4_converges_with_order_four(sphero: Machine, flow: Flow) -> None:
     assert abs(sphero.energy(5.0, x) - sphero.energy(0.0, x0)) < 2e-12
 
 
-@pytest.mark.parametrize("step_ms", [1, 5, 10, 20])
-def test_the_norms_stay_one_for_minutes(sphero: Machine, step_ms: int) -> None:
+@pytest.mark.parametrize("step_ms", [1, 5, 20])
+def test_norms_and_energy_stay_for_minutes(sphero: Machine, step_ms: int) -> None:
     x = printed_start(sphero)
+    before = sphero.energy(0.0, x)
     assert sphero.advancer("rk4")(0, 760_000 // step_ms, step_ms * 1_000_000, x, REST, sphero.c)
     assert_allclose([np.linalg.norm(x[N]), np.linalg.norm(x[ATTITUDE])], 1.0, rtol=0, atol=4e-16)
     assert x[OMEGA_Z] == 3.0
-
-
-def test_energy_stays_for_minutes(sphero: Machine) -> None:
-    x = printed_start(sphero)
-    before = sphero.energy(0.0, x)
-    sphero.advancer("rk4")(0, 760_000, 1_000_000, x, REST, sphero.c)
-    assert sphero.energy(760.0, x) == pytest.approx(before, abs=5e-10)  # about 1e-12 J in the first 5 s
+    assert sphero.energy(760.0, x) == pytest.approx(before, abs=5e-10) or step_ms > 1  # 1e-12 J in the first 5 s
 
 
 # the brake
@@ -362,20 +343,15 @@ def braking(machine: Machine, x: Any, seconds: int) -> tuple[Any, Any]:
 def test_the_brake_only_takes_energy_out_until_all_hangs_and_spins_together(
     sphero: Machine, rng: np.random.Generator
 ) -> None:
+    without_spin = in_line(sphero, 2.0, theta_dot=3.0, v=1.0)
     starts = [printed_start(sphero), in_line(sphero, 1.0), in_line(sphero, 3.0, v=-1.0), random_state(rng)]
-    for x in starts:
+    for x in (without_spin, *starts):
         energies, end = braking(sphero, x, 40)
         assert np.diff(energies).max() < 1e-15 + 1e-15 * energies[0]  # rounding
-        spin = end[OMEGA_Z]
+        spin = 0.0 if x is without_spin else end[OMEGA_Z]
         assert_allclose(end[N], [0, 0, -1], rtol=0, atol=1e-8)
         assert_allclose(end[5:11], [0, 0, spin, 0, 0, spin], rtol=0, atol=1e-8)
         assert energies[-1] == pytest.approx(-2.0 * 0.04 * 9.81 + 0.5 * (0.015 + 0.0288) * spin**2, abs=1e-12)
-
-
-def test_braked_from_a_start_without_spin_all_stands(sphero: Machine) -> None:
-    energies, end = braking(sphero, in_line(sphero, 2.0, theta_dot=3.0, v=1.0), 40)
-    assert energies[-1] == pytest.approx(-2.0 * 0.04 * 9.81, abs=1e-12)
-    assert_allclose(end[5:11], 0.0, atol=1e-8)
 
 
 def growth(machine: Machine, up: float, spin: float) -> float:
@@ -450,19 +426,13 @@ def test_turned_about_the_vertical_the_machine_moves_as_turned(samples: Samples)
 
 def test_without_joint_friction_the_shell_s_vertical_spin_moves_nothing_else(samples: Samples) -> None:
     for machine, _, x, Q in samples:
-        machine = machine.with_parameters({"c_j": 0.0})
-        spun = x + 5.0 * (np.arange(16) == OMEGA_Z)
-        change = machine.derivatives(0.0, spun, Q) - machine.derivatives(0.0, x, Q)
-        expected = -machine.parameters["c_r"] / machine.parameters["I"] * 5.0
-        assert change[OMEGA_Z] == pytest.approx(expected, rel=1e-10, abs=1e-12)
-        assert np.all(np.delete(change, [OMEGA_Z, 11, 12, 13, 14, WORK]) == 0.0)
-
-
-def test_with_joint_friction_it_does(sphero: Machine) -> None:
-    machine = sphero.with_parameters({"c_j": 0.01})
-    x = printed_start(machine)
-    change = machine.derivatives(0.0, x + (np.arange(16) == OMEGA_Z), REST) - machine.derivatives(0.0, x, REST)
-    assert np.abs(change[PENDULUM]).max() > 0.1
+        for c_j in (0.0, 0.01):
+            machine = machine.with_parameters({"c_j": c_j})
+            spun = x + 5.0 * (np.arange(16) == OMEGA_Z)
+            change = machine.derivatives(0.0, spun, Q) - machine.derivatives(0.0, x, Q)
+            expected = -(machine.parameters["c_r"] + c_j) / machine.parameters["I"] * 5.0
+            assert change[OMEGA_Z] == pytest.approx(expected, rel=1e-10, abs=1e-12)
+            assert np.all(np.delete(change, [OMEGA_Z, 11, 12, 13, 14, WORK]) == 0.0) == (c_j == 0.0)
 
 
 # straight rolling
@@ -485,14 +455,10 @@ def test_straight_rolling_is_a_cart_with_a_pendulum(samples: Samples, rng: np.ra
         assert np.all(across == 0.0)
 
 
-def test_a_torque_about_minus_y_drives_forward(sphero: Machine) -> None:
-    assert sphero.derivatives(0.0, sphero.state({}), np.array([0, -0.1, 0]))[OMEGA_Y] > 0
-
-
 def test_a_steady_torque_holds_its_tilt(sphero: Machine, flow: Flow, agree_in_print: Print) -> None:
     theta = ByHand(sphero).steady_tilt(0.3 / (11 / 3 * 0.15))
     agree_in_print(np.degrees(theta), "19.25490291")
-    x = flow(sphero, in_line(sphero, theta), TIMES, np.array([0, -0.3, 0]))
+    x = flow(sphero, in_line(sphero, theta), TIMES, np.array([0, -0.3, 0]))  # forward
     tilts = [sphero.outputs(0.0, each, REST)["theta"] for each in x.T]
     assert_allclose(tilts, theta, rtol=0, atol=1e-12)
     agree_in_print(0.15 * x[OMEGA_Y] / TIMES, ", ".join(["0.5454545455"] * len(TIMES)))
@@ -556,15 +522,12 @@ def test_a_point_pendulum_is_a_machine_too(sphero: Machine, flow: Flow) -> None:
 LIFTED, SLIPS, TILTED = "lifted", "would slip", "tilt above 75"
 
 
-def test_hanging_at_rest_raises_no_warning(sphero: Machine) -> None:
-    assert sphero.warnings(0.0, sphero.state({}), REST) == []
-
-
 def test_the_lift_warning_begins_where_the_floor_force_ends(sphero: Machine) -> None:
     limit = np.sqrt(3.0 * 9.81 / 0.08)  # upright N_z = (M + m) g - m l Omega_y^2
     for factor, lifts in ((1 - 1e-9, False), (1 + 1e-9, True)):
         x = at(sphero, (0, 0, 1), REST, (0, factor * limit, 0))
         assert warns(sphero, x, REST, LIFTED) == lifts
+    assert sphero.warnings(0.0, sphero.state({}), REST) == []
 
 
 def test_the_slip_warning_begins_at_the_friction_cone(sphero: Machine) -> None:
