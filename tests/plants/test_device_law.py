@@ -4,6 +4,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +37,12 @@ def until(plant: DevicePlant, holds: Callable[[], bool]) -> None:
         time.sleep(0.0005)
 
 
+def go(plant: DevicePlant, steps: int = 10) -> None:
+    """In lockstep, so many steps on."""
+    plant.advance(steps)
+    until(plant, plant.remote.arrived)
+
+
 @pytest.fixture
 def port() -> Iterator[int]:
     """The UDP port of a robot with its law."""
@@ -44,7 +51,8 @@ def port() -> Iterator[int]:
         yield found
 
 
-def connected(port: int, *settings: str) -> tuple[ClosedLoop, DevicePlant]:
+@contextmanager
+def connected(port: int, *settings: str) -> Iterator[tuple[ClosedLoop, DevicePlant]]:
     """The loop, and its plant after the handshake."""
     said = [f'plant.device.address="127.0.0.1:{port}"', *LOCKSTEP, *settings]
     loop = resolve(read_launch("trailer_pursuit_udp", said), strict=False)
@@ -53,7 +61,10 @@ def connected(port: int, *settings: str) -> tuple[ClosedLoop, DevicePlant]:
     plant.open()
     plant.begin(4242, 0)
     until(plant, lambda: plant.remote.connected() or plant.remote.fault() is not None)
-    return loop, plant
+    try:
+        yield loop, plant
+    finally:
+        plant.close()
 
 
 def acting(plant: DevicePlant) -> np.ndarray:
@@ -71,29 +82,24 @@ def asked(loop: ClosedLoop, plant: DevicePlant) -> tuple[np.ndarray, np.ndarray]
 
 
 def test_in_lockstep_the_firmware_acts_by_its_own_law_to_rounding_and_not_by_the_inputs_near_it(port: int) -> None:
-    loop, plant = connected(port)
-    worst, largest = 0.0, 0.0
-    try:
+    with connected(port) as (loop, plant):
+        worst, largest = 0.0, 0.0
         for k in range(0, 3000, 10):
             u, goal = asked(loop, plant)
             plant.follow(u + 0.01, [float(k), float(k), *goal])  # within the tolerance of 0.04 N m
             for part in (3, 7):  # the second order of a period decides nothing
-                plant.advance(part)
-                until(plant, plant.remote.arrived)
+                go(plant, part)
                 worst = max(worst, float(np.abs(acting(plant) - u).max()))
             largest = max(largest, float(np.abs(u).max()))
             assert (plant.extra["machine_law"], plant.extra["machine_law_clipped"]) == (1.0, 0.0)
         assert plant.remote.fault() is None
-    finally:
-        plant.close()
     assert largest > 0.02
     assert worst < 4e-6  # N m, of positions of 10 m in 32 bits
 
 
 def test_between_two_goals_the_firmware_goes_on_by_their_derivatives(port: int) -> None:
-    loop, plant = connected(port)
-    assert loop.control is not None
-    try:
+    with connected(port) as (loop, plant):
+        assert loop.control is not None
         goal = loop.control.goal(plant.t)
         plant.follow(asked(loop, plant)[0], [0.0, 0.0, *goal])
         for k in range(0, 200, 10):
@@ -102,31 +108,24 @@ def test_between_two_goals_the_firmware_goes_on_by_their_derivatives(port: int) 
                 moved[i] += goal[i + 1] * dt + goal[i + 2] * dt * dt / 2
                 moved[i + 1] += goal[i + 2] * dt
             u = loop.control.law.evaluate(plant.t, plant.x[:-1].copy(), moved).inputs.copy()
-            plant.advance(10)
-            until(plant, plant.remote.arrived)
+            go(plant)
             np.testing.assert_allclose(acting(plant), u, atol=4e-6)
-    finally:
-        plant.close()
 
 
 def test_what_the_law_asks_for_acts_no_farther_from_the_controller_than_the_tolerance_which_is_a_fault(
     port: int,
 ) -> None:
-    loop, plant = connected(port)
-    try:
+    with connected(port) as (loop, plant):
         clipped = 0
         for k in range(0, 1000, 10):
             u, goal = asked(loop, plant)
             plant.follow(u + np.array([0.1, -0.1]), [float(k), float(k), *goal])
-            plant.advance(10)
-            until(plant, plant.remote.arrived)
+            go(plant)
             np.testing.assert_allclose(acting(plant), u + np.array([0.06, -0.06]), atol=4e-6)
             clipped += 1
             if plant.remote.fault() is not None:
                 break
         fault = plant.remote.fault()
-    finally:
-        plant.close()
     assert fault is not None
     assert fault[0] == "device_law"
     assert "asks for inputs beyond plant.device.law_tolerance of the controller's: it may have other gains" in fault[1]
@@ -134,40 +133,30 @@ def test_what_the_law_asks_for_acts_no_farther_from_the_controller_than_the_tole
 
 
 def test_without_a_goal_the_law_does_not_act_and_the_inputs_do(port: int) -> None:
-    loop, plant = connected(port)
-    try:
+    with connected(port) as (loop, plant):
         u, goal = asked(loop, plant)
         plant.follow(u, [0.0, 0.0, *goal])
-        plant.advance(10)
-        until(plant, plant.remote.arrived)
+        go(plant)
         assert plant.extra["machine_law"] == 1.0
         plant.write(np.array([0.03125, -0.0625]))
-        plant.advance(10)
-        until(plant, plant.remote.arrived)
+        go(plant)
         assert acting(plant).tolist() == [0.03125, -0.0625]
         assert plant.extra["machine_law"] == 0.0
         plant.follow(np.array([0.5, 0.5]), [20.0, 20.0, *goal])  # beyond the limits of 0.4 N m
-        plant.advance(10)
-        until(plant, plant.remote.arrived)
+        go(plant)
         assert np.abs(acting(plant)).max() <= np.float32(0.4)
-    finally:
-        plant.close()
 
 
 def test_a_law_without_an_answer_lets_the_controllers_inputs_act_which_is_a_fault(port: int) -> None:
-    _, plant = connected(port)
-    try:
+    with connected(port) as (_, plant):
         for k in range(0, 1000, 10):
             goal = [plant.x[0], 0.0, 0.0, plant.x[1], 0.0, 0.0]  # inside the radius in which its bearing is not defined
             plant.follow(np.array([0.03125, 0.0625]), [float(k), float(k), *goal])
-            plant.advance(10)
-            until(plant, plant.remote.arrived)
+            go(plant)
             assert acting(plant).tolist() == [0.03125, 0.0625]
             if plant.remote.fault() is not None:
                 break
         fault = plant.remote.fault()
-    finally:
-        plant.close()
     assert fault is not None
     assert fault[0] == "device_law"
     assert "gives no inputs although the controller does" in fault[1]
@@ -199,10 +188,9 @@ def test_a_simulation_of_the_same_launch_file_needs_no_firmware() -> None:
 @pytest.mark.parametrize("own", [True, False])
 def test_firmware_with_another_law_or_none_is_refused_at_the_handshake(own: bool) -> None:
     port = free_udp_port()
-    with Firmware("robot", "--udp", str(port), *([] if own else ["--no-law"])):
-        loop, plant = connected(port, "controller.settings.a=1.5")
+    words = [] if own else ["--no-law"]
+    with Firmware("robot", "--udp", str(port), *words), connected(port, "controller.settings.a=1.5") as (loop, plant):
         fault = plant.remote.fault()
-        plant.close()
     assert loop.control is not None
     assert fault is not None
     assert fault[0] == "device"
@@ -244,8 +232,7 @@ def test_a_whole_run_by_the_law_in_the_firmware_is_ours_within_rounding_of_32_bi
             u, goal = asked(loop, plant)
             states.append(plant.x[:-1].copy())
             plant.follow(u, [float(k), float(k), *goal])
-            plant.advance(10)
-            until(plant, plant.remote.arrived)
+            go(plant)
             inputs.append(acting(plant))
         assert plant.remote.fault() is None
         assert plant.extra["machine_law"] == 1.0
@@ -311,11 +298,10 @@ def residuals_of(loop: ClosedLoop, t: float, x: np.ndarray) -> np.ndarray:
 
 def late_in_lockstep(port: int, by_firmware: bool, late: int) -> np.ndarray:
     """The residuals where states reach the controller `late` periods late."""
-    loop, plant = connected(port)
-    assert loop.control is not None
-    found: list[np.ndarray] = []
-    states = [plant.x[:-1].copy()] * (late + 1)
-    try:
+    with connected(port) as (loop, plant):
+        assert loop.control is not None
+        found: list[np.ndarray] = []
+        states = [plant.x[:-1].copy()] * (late + 1)
         for k in range(0, 10000, 10):
             seen = max(k - 10 * late, 0)
             goal = loop.control.goal(seen * 1e-3)
@@ -324,13 +310,10 @@ def late_in_lockstep(port: int, by_firmware: bool, late: int) -> np.ndarray:
                 plant.follow(u, [float(seen), float(seen), *goal])
             else:
                 plant.write(u)
-            plant.advance(10)
-            until(plant, plant.remote.arrived)
+            go(plant)
             states.append(plant.x[:-1].copy())
             found.append(residuals_of(loop, plant.t, states[-1]))
         assert plant.remote.fault() is None
-    finally:
-        plant.close()
     return rms(found)
 
 

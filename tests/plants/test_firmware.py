@@ -19,16 +19,14 @@ import numpy as np
 import pytest
 
 import servonode
-from servonode.bus import Applied, BusError, Setup, State, Status
+from servonode.bus import BusError, State
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.connection import connection_of
 from servonode.closed_loop.launch_file import LaunchError, read_launch
-from servonode.mechanics.description import unpacked
 from servonode.nodes.driver import driven_plant
 from servonode.plants.drivers import cobs, packets, serial_transport
 from servonode.plants.drivers.device import DevicePlant
 from servonode.plants.drivers.frozen import Frozen
-from servonode.plants.drivers.handshake import setup_terms
 from servonode.plants.drivers.packet_link import RESOLUTION, PacketLink
 from servonode.plants.drivers.safe_map import safe_map, safe_remarks
 from servonode.plants.drivers.serial_transport import SerialTransport, port_problem
@@ -113,49 +111,7 @@ def test_the_whole_pursuit_on_firmware_is_ours_within_rounding_of_32_bits(kind: 
         assert difference.max() <= 4 * ROUNDING * np.abs(ours.state[name]).max(), name
 
 
-# safe by itself
-
-
-class Host:
-    """A host over packets that says what it will. A context manager."""
-
-    def __init__(self, loop: ClosedLoop, port: int, run: int = 4242) -> None:
-        self.link = PacketLink(UdpTransport("127.0.0.1", port), loop.machine, loop.start)
-        self.loop, self.run, self.seq, self.states = loop, run, 0, list[State]()
-        self.faults: list[str] = []
-
-    def __enter__(self) -> "Host":
-        self.link.open()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.link.close()
-
-    def setup(self, **changes: Any) -> None:
-        values = setup_terms(context(self.loop.machine, self.loop.start, (0.4, 0.4))) | {
-            "t": 0.0, "seq": 0, "run": self.run, "k": 0, "mono": 0, "node": "plant", "src": self.run + 1,
-        }  # fmt: skip
-        self.link.send("setup", Setup(**(values | changes)))
-
-    def apply(self, *inputs: float, **changes: Any) -> None:
-        self.seq += 1
-        values: dict[str, Any] = {
-            "t": 0.0, "seq": self.seq, "run": self.run, "k": 0, "mono": 0, "node": "plant", "src": self.run + 1,
-            "input": dict(zip(("U1", "U2"), inputs, strict=True)), "desired": {}, "re": -1, "reasons": [], "repeats": 0,
-        }  # fmt: skip
-        self.link.send("applied", Applied(**(values | changes)))
-
-    def listen(self, seconds: float, holds: Callable[[], bool] = lambda: False) -> bool:
-        """Take what comes, until this holds; whether it came to hold."""
-        limit = time.monotonic() + seconds
-        while not holds() and time.monotonic() < limit:
-            for _, message in self.link.receive():
-                if isinstance(message, State):
-                    self.states.append(message)
-                elif isinstance(message, Status):
-                    self.faults.append(message.fault)
-            time.sleep(0.001)
-        return holds()
+# handshakes
 
 
 @pytest.fixture
@@ -166,61 +122,46 @@ def port() -> Iterator[int]:
         yield found
 
 
-def test_a_robot_whose_host_dies_brakes_by_itself_from_its_own_state(closed_loop: ClosedLoop, port: int) -> None:
-    with Host(closed_loop, port) as host:
-        host.setup(
-            start=dict(zip(closed_loop.machine.description.state_names, [0, 0, 0, 0, 1.0, 0, 0, 0], strict=True))
-        )
-        assert host.listen(WAIT_S, lambda: bool(host.states))
-        host.apply(0.01, 0.01)
-        assert host.listen(WAIT_S, lambda: host.states[-1].extra["machine_safe"] == 1.0)  # type: ignore[index]
-        host.listen(0.5)
-    braking = [each for each in host.states if each.extra["machine_safe"] == 1.0]  # type: ignore[index]
-    for each in braking:
-        x = np.array([*unpacked(closed_loop.machine.description.layout, each.state), 0.0])
-        expected = np.clip(closed_loop.machine.safe_input(each.t, x), -0.4, 0.4)
-        np.testing.assert_allclose(list(each.input.values()), expected, rtol=1e-6)
-    assert max(max(each.input.values()) for each in braking) < -0.01
-    assert braking[-1].state["V"] < 0.7 * braking[0].state["V"]  # type: ignore[operator]
+class Remembering(UdpTransport):
+    """Keeps what it sends."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__("127.0.0.1", port)
+        self.sent: list[bytes] = []
+
+    def send(self, packet: bytes) -> None:
+        self.sent.append(packet)
+        super().send(packet)
 
 
-def test_a_host_whose_run_goes_on_keeps_the_machine_and_its_peers_packets_are_counted(
-    closed_loop: ClosedLoop, port: int
-) -> None:
-    with Host(closed_loop, port) as first, Host(closed_loop, port, run=777) as second:
-        first.setup()
-        assert first.listen(WAIT_S, lambda: bool(first.states))
-        for _ in range(10):
-            first.apply(0.0, 0.0)
-            second.setup()
-            first.listen(0.02)
-        assert not second.listen(0.1, lambda: bool(second.states or second.faults))
-        refused = first.states[-1].extra["machine_refused"]  # type: ignore[index]
-        assert refused >= 9
-        first.listen(0.2)  # it has fallen silent
-        second.setup()
-        assert second.listen(WAIT_S, lambda: bool(second.states))
+def asking(loop: ClosedLoop, transport: UdpTransport, speed: float = 1.0, **changes: Any) -> DevicePlant:
+    """A plant whose handshake has begun, on other terms."""
+    terms = replace(context(loop.machine, loop.start, (0.4, 0.4), speed=speed), **changes)
+    plant = DevicePlant(terms, PacketLink(transport, loop.machine, loop.start))
+    plant.open()
+    plant.begin(4242, 0)
+    return plant
 
 
 def test_a_setup_that_was_long_under_way_does_not_begin_a_run_of_before_again(
     closed_loop: ClosedLoop, port: int
 ) -> None:
-    with Host(closed_loop, port) as host:
-        host.setup(seq=4)
-        assert host.listen(WAIT_S, lambda: bool(host.states))
-        host.setup(run=5252, src=host.run + 1, seq=5)
-        assert host.listen(WAIT_S, lambda: host.states[-1].run == 5252)
-        before = len(host.states)
-        for _ in range(3):
-            host.setup(seq=4)
-        assert host.listen(WAIT_S, lambda: host.states[-1].extra["machine_refused"] == 3.0)  # type: ignore[index]
-        assert {each.run for each in host.states[before:]} == {5252}
+    transport = Remembering(port)
+    plant = asking(closed_loop, transport)
+    until(plant, plant.remote.connected)
+    plant.begin(5252, 0)
+    until(plant, plant.remote.connected)
+    for _ in range(3):
+        transport.send(transport.sent[0])
+    until(plant, lambda: plant.remote.arrived() and plant.extra["machine_refused"] == 3.0)
+    assert not plant.counts
+    plant.close()
 
 
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"step": 2e-3}, "its step is 1000000 ns; set plant.step to that"),
+        ({"step_ns": 2_000_000}, "its step is 1000000 ns; set plant.step to that"),
         ({"speed": 2.0}, "it runs only at speed 1; set run.speed = 1"),
         ({"timeout": -1.0}, "the timeout is not positive"),
         ({"limits": {"U1": -1.0}}, "a limit is negative"),
@@ -229,11 +170,23 @@ def test_a_setup_that_was_long_under_way_does_not_begin_a_run_of_before_again(
 def test_a_run_that_the_robot_cannot_take_part_in_is_refused_by_reason(
     closed_loop: ClosedLoop, port: int, changes: dict[str, Any], text: str
 ) -> None:
-    with Host(closed_loop, port) as host:
-        host.setup(**changes)
-        assert host.listen(WAIT_S, lambda: bool(host.faults))
-        assert text in host.faults[0]
-        assert host.states == []
+    plant = asking(closed_loop, UdpTransport("127.0.0.1", port), **changes)
+    until(plant, lambda: plant.remote.connected() or plant.remote.fault() is not None)
+    assert text in str(plant.remote.fault())
+    plant.close()
+
+
+def test_inputs_that_32_bits_cannot_hold_are_a_fault_and_are_not_sent(closed_loop: ClosedLoop, port: int) -> None:
+    transport = Remembering(port)
+    plant = asking(closed_loop, transport)
+    until(plant, plant.remote.connected)
+    sent = len(transport.sent)
+    plant.write(np.array([1e300, 0.0]))
+    assert len(transport.sent) == sent
+    until(plant, plant.remote.arrived)
+    plant.advance(1)
+    assert "does not fit into a packet" in str(plant.remote.fault())
+    plant.close()
 
 
 def test_firmware_of_another_packet_version_is_a_fault_that_names_both(closed_loop: ClosedLoop) -> None:
@@ -243,15 +196,14 @@ def test_firmware_of_another_packet_version_is_a_fault_that_names_both(closed_lo
             changed = good[:2] + b"\x02" + good[3:-2]
             return [changed + packets.crc_hqx(changed, 0xFFFF).to_bytes(2, "little")]
 
-    link = PacketLink(Newer("127.0.0.1", free_udp_port()), closed_loop.machine, closed_loop.start)
-    plant = DevicePlant(context(closed_loop.machine, closed_loop.start, (1.0, 1.0)), link)
-    plant.begin(4242, 0)
+    plant = asking(closed_loop, Newer("127.0.0.1", free_udp_port()))
     assert not plant.remote.connected()
     fault = plant.remote.fault()
     assert fault is not None
     assert fault[0] == "device"
     assert "it speaks packets of version 2, and servonode of version 1; flash firmware" in fault[1]
     assert plant.counts["refused_version"] > 0
+    plant.close()
 
 
 # what is sent
@@ -290,14 +242,6 @@ def test_a_safe_action_that_is_no_feedback_is_said_and_zero_is_sent(brake: Calla
     else:
         assert found is None
         assert "the safe action of cart is not a linear feedback of its state" in said[0]
-
-
-def test_inputs_that_32_bits_cannot_hold_are_a_fault_and_are_not_sent(closed_loop: ClosedLoop, port: int) -> None:
-    with Host(closed_loop, port) as host:
-        host.setup()
-        host.apply(1e300, 0.0)
-        assert host.listen(WAIT_S, lambda: bool(host.faults))
-        assert "does not fit into a packet" in host.faults[0]
 
 
 def test_readings_that_32_bits_cannot_tell_apart_are_not_frozen(closed_loop: ClosedLoop) -> None:
@@ -419,23 +363,21 @@ def test_nobody_is_told_to_join_a_group_that_would_not_help(monkeypatch: pytest.
     assert "there is no serial port a" in port_problem("a\0b")
 
 
-@pytest.mark.parametrize(
-    "words", [("--udp", "abc"), ("--udp", "99999"), ("--udp", "127.0.0.1:"), ("--pty", "/dev/null")]
-)
-def test_the_host_program_refuses_what_it_cannot_serve(words: tuple[str, ...]) -> None:
-    done = subprocess.run([built("robot"), *words], capture_output=True, text=True, timeout=WAIT_S, check=False)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert words[1].rpartition(":")[2] in done.stderr
-    assert "give" in done.stderr
+PLACES = [("--udp", "abc"), ("--udp", "99999"), ("--udp", "127.0.0.1:"), ("--pty", "/dev/null")]
+NUMBERS = [(option, word) for option in ("--corrupt", "--delay")
+           for word in ("abc", "", "0.5s", "nan", "inf", "-1", "1e30")]  # fmt: skip
 
 
-@pytest.mark.parametrize("option", ["--corrupt", "--delay"])
-@pytest.mark.parametrize("word", ["abc", "", "0.5s", "nan", "inf", "-1", "1e30"])
-def test_the_host_program_refuses_what_is_no_probability_and_no_delay(option: str, word: str) -> None:
-    command = [built("robot"), "--udp", str(free_udp_port()), option, word]
+@pytest.mark.parametrize("words", PLACES + NUMBERS)
+def test_the_host_program_refuses_what_it_cannot_serve(words: tuple[str, str]) -> None:
+    place = () if words in PLACES else ("--udp", str(free_udp_port()))
+    command = [built("robot"), *place, *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False)
     assert (done.returncode, done.stdout) == (1, "")
-    assert f"{option} '{word}': give a number from 0 to " in done.stderr
+    option, word = words
+    said = word.rpartition(":")[2] if words in PLACES else f"{option} '{word}': give a number from 0 to "
+    assert said in done.stderr
+    assert "give" in done.stderr
 
 
 @pytest.mark.parametrize("words", [(), ("--corrupt", "1e-3", "--delay", "0.5")])
