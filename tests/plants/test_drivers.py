@@ -130,7 +130,7 @@ class Rig:
             self.clock.sleep(1)
             self.plant.advance(1)
 
-    def hears(self, **changes) -> None:
+    def receives(self, **changes) -> None:
         """A state comes, and a millisecond passes."""
         self.wire.says("state", state(**changes))
         self.pass_ms(1)
@@ -236,9 +236,9 @@ def test_a_machine_that_cannot_take_part_says_so_and_that_is_a_fault(rig):
 def test_what_else_the_machine_measures_is_kept_as_it_said_last(rig):
     rig.connect(extra={"battery": 24.5, "temperature": 31.0})
     assert rig.plant.extra == {"battery": 24.5, "temperature": 31.0}
-    rig.hears(seq=1)  # nothing new of it
+    rig.receives(seq=1)  # nothing new of it
     assert rig.plant.extra == {"battery": 24.5, "temperature": 31.0}
-    rig.hears(seq=2, extra={"battery": 24.4})
+    rig.receives(seq=2, extra={"battery": 24.4})
     assert rig.plant.extra == {"battery": 24.4}
 
 
@@ -269,7 +269,7 @@ def test_a_new_run_forgets_the_states_of_the_one_before(rig):
     rig.wire.says("state", state(run=78, seq=0, k=500, src=10, state={**STATE, "X": 3.0}))
     assert rig.plant.remote.connected()
     assert (rig.plant.k, rig.plant.t, rig.plant.x[0]) == (500, 0.5, 3.0)
-    rig.hears(seq=2)  # now it is
+    rig.receives(seq=2)  # now it is
     assert rig.plant.counts == {"refused_run": 1}
 
 
@@ -300,7 +300,7 @@ def test_the_newest_state_is_read_under_our_own_stamp(rig):
     assert rig.plant.finite
     assert not rig.plant.drops()
     for i in range(60):
-        rig.hears(seq=i + 3, k=4001)  # the same step once more is no fresh reading
+        rig.receives(seq=i + 3, k=4001)  # the same step once more is no fresh reading
     assert rig.fault == "stale_state"
 
 
@@ -340,7 +340,7 @@ def test_a_state_that_cannot_be_is_refused_by_reason_and_soon_missed(rig, change
     rig.connect()
     before = rig.plant.x.tolist()
     for i in range(51):
-        rig.hears(**{"seq": i + 1, "state": {**STATE, "X": 9.0}, **changes})
+        rig.receives(**{"seq": i + 1, "state": {**STATE, "X": 9.0}, **changes})
         fault = rig.plant.remote.fault()
         assert (fault is None) == (i < 50)
     assert rig.plant.x[:-1].tolist() == before[:-1]
@@ -387,12 +387,12 @@ def test_inputs_that_the_machine_does_not_take_are_a_fault_though_its_states_com
     rig.connect()
     for i in range(200):
         rig.plant.write(U)
-        rig.hears(seq=i + 1, k=i + 1, applied_seq=min(max(i - 40, -1), 60))  # late, but steady, up to number 60
+        rig.receives(seq=i + 1, k=i + 1, applied_seq=min(max(i - 40, -1), 60))  # late, but steady, up to number 60
         assert (rig.fault is None) == (i < 111)  # number 61 was sent at 61 ms, and now it is i + 1
     name, text = rig.plant.remote.fault()
     assert name == "stale_applied"
     assert "has taken no input sent in the last 139 ms" in text
-    rig.hears(seq=300, k=201, applied_seq=199)
+    rig.receives(seq=300, k=201, applied_seq=199)
     assert rig.fault is None
 
 
@@ -403,7 +403,7 @@ def test_a_reading_is_as_old_as_its_arrival_says(rig):
     rig.connect()
     for k in range(20, 200, 20):  # at 50 Hz
         rig.pass_ms(20)
-        rig.hears(seq=k, k=k)
+        rig.receives(seq=k, k=k)
         reading = rig.plant.read()
         assert (reading.k, reading.step) == (rig.plant.k, k)
         assert reading.age == pytest.approx(0.001, abs=0.001)
@@ -415,7 +415,7 @@ def test_a_reading_is_as_old_as_its_arrival_says(rig):
 def test_a_reading_that_has_waited_on_the_way_is_old_when_it_comes(rig):
     rig.connect()
     for k in range(1, 60):
-        rig.hears(seq=k, k=k)
+        rig.receives(seq=k, k=k)
     late = [state(seq=60 + i, k=60 + i) for i in range(40)]
     rig.pass_ms(40)
     rig.wire.says("state", late[0])  # measured when step 60 was due, which is 40 ms ago
@@ -435,8 +435,8 @@ def test_a_reading_that_has_waited_on_the_way_is_old_when_it_comes(rig):
 def test_stamps_that_go_backward_are_refused(rig, stamps):
     rig.connect()
     rig.pass_ms(40)
-    rig.hears(seq=1, k=40, t=0.04, state={**STATE, "X": 3.0})
-    rig.hears(**{"seq": 2, "t": 0.041, "state": {**STATE, "X": 9.0}, **stamps})
+    rig.receives(seq=1, k=40, t=0.04, state={**STATE, "X": 3.0})
+    rig.receives(**{"seq": 2, "t": 0.041, "state": {**STATE, "X": 9.0}, **stamps})
     assert rig.plant.x[0] == 3.0
     assert rig.plant.counts == {"refused_backward": 1}
 
@@ -447,7 +447,7 @@ def test_a_clock_that_drifts_slowly_is_followed(rig, drift, fault):
     for i in range(1, 3000):
         newest = rig.wire.sent[-1]
         echo = newest.seq if isinstance(newest, Applied) else -1
-        rig.hears(seq=i, k=int(i * (1 - drift)), applied_seq=echo)
+        rig.receives(seq=i, k=int(i * (1 - drift)), applied_seq=echo)
     found = rig.plant.remote.fault()
     assert (found and found[0]) == fault
 
@@ -486,10 +486,10 @@ def judged(trailer, **limits):
 @pytest.mark.parametrize("value", [1.01, -1e9, 1e300])
 def test_a_reading_beyond_its_limit_is_a_fault_and_not_taken(trailer, value):
     rig = judged(trailer, value={"V": 1.0})
-    rig.hears(seq=1, k=1, state={**STATE, "V": 1.0})
+    rig.receives(seq=1, k=1, state={**STATE, "V": 1.0})
     assert rig.fault is None
     rig.wire.says("state", state(seq=2, k=2, state={**STATE, "V": value}))
-    rig.hears(seq=3, k=3, state={**STATE, "V": 0.5})  # a good one does not make up for it
+    rig.receives(seq=3, k=3, state={**STATE, "V": 0.5})  # a good one does not make up for it
     name, text = rig.plant.remote.fault()
     assert name == "implausible_state"
     assert f"V = {value:g} is beyond 1" in text
@@ -502,9 +502,9 @@ def test_a_reading_beyond_its_limit_is_a_fault_and_not_taken(trailer, value):
 def test_a_reading_that_jumps_is_a_fault_unless_time_has_passed(trailer):
     rig = judged(trailer, rate={"psi": 100.0})
     for k, psi in ((1, 1.0), (2, 0.1), (101, 9.9), (102, 9.0)):  # 1 rad in a control period, 10 in 0.1 s
-        rig.hears(seq=k, k=k, state={**STATE, "psi": psi})
+        rig.receives(seq=k, k=k, state={**STATE, "psi": psi})
         assert rig.plant.distrust is None
-    rig.hears(seq=103, k=103, state={**STATE, "psi": 9.0 - 2 * math.pi})
+    rig.receives(seq=103, k=103, state={**STATE, "psi": 9.0 - 2 * math.pi})
     name, text = rig.plant.remote.fault()
     assert name == "implausible_state"
     assert "psi jumped from 9 to 2.7" in text
@@ -526,7 +526,7 @@ def test_readings_that_stay_the_same_while_inputs_act_are_a_fault(trailer, push,
     found = []
     for k in range(1, 300):
         values = {**STATE, "X": 1.0 + 1e-12 * k} if moves else STATE
-        rig.hears(seq=k, k=k, state=values, applied_seq=0)
+        rig.receives(seq=k, k=k, state=values, applied_seq=0)
         if rig.plant.distrust:
             found.append((k, rig.plant.distrust[0]))
     assert found[:1] == ([(101, "frozen_state")] if push.any() and not moves else [])
@@ -537,7 +537,7 @@ def test_a_machine_that_rests_where_its_inputs_hold_it_is_not_frozen(trailer):
     for first, last, push, fault in ((1, 300, 0 * U, None), (300, 420, U, "frozen_state")):
         rig.plant.write(push)
         for k in range(first, last):
-            rig.hears(seq=k, k=k, state=dict.fromkeys(STATE, 0.0), applied_seq=0)
+            rig.receives(seq=k, k=k, state=dict.fromkeys(STATE, 0.0), applied_seq=0)
         assert (rig.plant.distrust and rig.plant.distrust[0]) == fault
 
 
