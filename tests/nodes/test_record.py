@@ -41,7 +41,7 @@ class Going:
     def __init__(self, stack: ExitStack) -> None:
         self._stack = stack
 
-    def __call__(self, run: Process, at_least: float = 1.0) -> Callable[[], float]:
+    def __call__(self, run: Process, at_least: float = 0.7) -> Callable[[], float]:
         """Wait until the run has gone on for so long [s]; what gives the plant time [s] of its newest state."""
         run.wait_open()
         watch = self._stack.enter_context(Watch(run.name, {PLANT: ["state", "status"]}))
@@ -121,7 +121,7 @@ def test_promise_25_each_life_of_a_plant_leaves_its_record(runs: Runs, going: Go
 
 def test_killed_writer_is_replaced_and_nothing_is_missing(runs: Runs, going: Going) -> None:
     run = runs.start(LAUNCH, *COMMON)
-    going(run, 1.5)
+    going(run)
     writer = run.writer()
     signalled(writer, signal.SIGKILL)
     assert eventually(lambda: len(run.left_over()) == 5 and run.left_over(b"writer") not in ([], [writer]))
@@ -139,7 +139,7 @@ def test_a_frozen_writer_holds_up_nobody(runs: Runs, going: Going) -> None:
     run = runs.start(LAUNCH, *COMMON)
     going(run, 0.5)
     signalled(run.writer(), signal.SIGSTOP)
-    newest = going(run, 1.5)
+    newest = going(run, 1.0)
     signalled(run.popen.pid, signal.SIGINT)
     run.ends_with(130)
     assert_complete(run.columns, newest())
@@ -176,10 +176,10 @@ def test_promise_25_random_deaths_cost_half_a_second_each(runs: Runs, going: Goi
 
 
 def test_promise_25_full_disk_ends_the_recording_alone(runs: Runs, going: Going) -> None:
-    settings = (*COMMON, "run.duration=6", "run.speed=3")
-    run = runs.start(LAUNCH, *settings, limits={resource.RLIMIT_FSIZE: 200_000})
+    settings = (*COMMON, "run.duration=4", "run.speed=4")
+    run = runs.start(LAUNCH, *settings, limits={resource.RLIMIT_FSIZE: 150_000})
     assert run.popen.wait(START_S) == 1  # for the data, of a run that completed
-    assert (run.printed["t"], run.printed["ended"], run.printed["faults"]) == (6.0, "completed", [])
+    assert (run.printed["t"], run.printed["ended"], run.printed["faults"]) == (4.0, "completed", [])
     (spool,) = run.spools()
     assert run.stderr.count("cannot be written") == 2
     assert f"[writer] {spool}: cannot be written (File too large)" in run.stderr
@@ -190,24 +190,24 @@ def test_promise_25_full_disk_ends_the_recording_alone(runs: Runs, going: Going)
     recover(spool, run.csv)
     k = np.round(run.columns["t"] * 1000)
     np.testing.assert_array_equal(k, np.arange(len(k)))
-    assert 1.0 < run.columns["t"][-1] < 6.0
+    assert 0.5 < run.columns["t"][-1] < 4.0
 
 
 def test_record_of_a_removed_folder_is_saved_elsewhere(runs: Runs, going: Going, tmp_path: Path) -> None:
     folder = tmp_path / "goes"
     folder.mkdir()
-    run = runs.start(LAUNCH, *COMMON, "run.duration=3", words=("--out", str(folder / "a.csv")))
+    run = runs.start(LAUNCH, *COMMON, "run.duration=1.5", words=("--out", str(folder / "a.csv")))
     going(run, 0.2)
     shutil.rmtree(folder)
     assert run.popen.wait(START_S) == 1
-    assert (run.printed["t"], run.printed["ended"], run.printed["exit"]) == (3.0, "completed", 1)
+    assert (run.printed["t"], run.printed["ended"], run.printed["exit"]) == (1.5, "completed", 1)
     assert f"servonode: {folder / 'a.csv'}: cannot be written (No such file or directory)" in run.stderr
     saved = Path(run.stderr.partition("servonode recover ")[2].split()[0])
     try:
         recover(saved, run.csv)
     finally:
         saved.unlink()
-    assert len(run.csv.read_text().splitlines()) == 3002
+    assert len(run.csv.read_text().splitlines()) == 1502
 
 
 @pytest.mark.slow
@@ -225,21 +225,19 @@ def test_a_runtime_folder_that_fills_costs_nothing(runs: Runs, going: Going) -> 
 # what a run is told
 
 
-@pytest.mark.parametrize(
-    "how", [*(pytest.param(f"SIG{n}", marks=pytest.mark.slow) for n in ("TERM", "INT", "HUP")), "a request"]
-)
-def test_plant_that_is_told_to_stop_is_not_completed(runs: Runs, going: Going, how: str) -> None:
+def test_plant_that_is_told_to_stop_is_not_completed(runs: Runs, going: Going) -> None:
     run = runs.start(LAUNCH, *COMMON)
     going(run, 0.3)
-    if how == "a request":
-        run.ask("stop")
-    else:
-        run.kill(PLANT, getattr(signal, how))
+    run.ask("stop")
     run.ends_with(1)
-    assert (run.printed["ended"], run.printed["stopped_by"], run.printed["faults"]) == ("stopped early", how, [])
+    assert (run.printed["ended"], run.printed["stopped_by"], run.printed["faults"]) == (
+        "stopped early",
+        "a request",
+        [],
+    )
     assert run.printed["exit"] == 1
     assert "stopped early after" in run.stderr
-    assert f"the plant was told to stop: {how}" in run.stderr
+    assert "the plant was told to stop: a request" in run.stderr
     assert run.columns["t"][-1] == run.printed["t"] >= 0.3
 
 

@@ -10,9 +10,7 @@ from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
-import msgpack
 import pytest
-import zmq
 
 from servonode.bus import Bus, Status, run_folder
 from servonode.bus.loopback import check_telemetry
@@ -20,14 +18,14 @@ from servonode.bus.processes import Named
 from servonode.bus.topology import PLANT
 from servonode.cli.telemetry import AddressTaken, bound, telemetry_beside
 from servonode.nodes.helper_process import ProcessBeside
-from tests.helpers.plotjuggler import PlotJuggler, Refused, frames_of, parsed, words_of
+from tests.helpers.plotjuggler import PlotJuggler
 from tests.helpers.ports import free_port
-from tests.helpers.runs import END_S, RESTARTED, START_S, Process, Runs, eventually, operator, state_of
+from tests.helpers.runs import END_S, RESTARTED, START_S, Process, Runs, eventually, operator
 
 FORGIVING = ("run.speed=1", "run.duration=600", "plant.safety.command_timeout_floor=5")  # a busy host is not tested
-LISTEN_S = 1.5
+LISTEN_S = 1.0
 PAGE = Path(__file__).parents[2] / "docs" / "how_to" / "plotjuggler.md"
-FROZEN_S = 3.0
+FROZEN_S = 1.5
 FLOOD = """
 import socket, sys, time
 host, port = sys.argv[1], int(sys.argv[2])
@@ -58,36 +56,6 @@ def telemetry_of(run: Process) -> int:
     return pid
 
 
-# the rules themselves
-
-
-@pytest.mark.parametrize("version", [3, 4])
-def test_the_rules_of_plotjuggler_are_the_ones_that_were_read(version: int) -> None:
-    assert words_of("") == [""]
-    assert words_of("plant/state, controller;target") == ["plant/state", "controller", "target"]
-    with PlotJuggler("tcp://127.0.0.1:1", version=version) as viewer:
-        nested = {"t": 1.5, "q": [0.5, True], "nest": {"a": {"b": 7}}, "s": "word", "bin": b"1", "none": None, "e": {}}
-        viewer.take([b"plant/state", msgpack.packb(nested)])
-        expected = {"plant/state/t", "plant/state/q[0]", "plant/state/q[1]", "plant/state/nest/a/b"}
-        assert viewer.series.keys() == expected | ({"plant/state/s"} if version == 4 else set())
-        assert viewer.series["plant/state/nest/a/b"] == [(1.5, 7.0)]
-        viewer.take([b"x", msgpack.packb([{"t": 1, "v": 2}, {"t": 2, "v": 3}])])
-        assert viewer.series["x/v"] == [(1.0, 2.0), (2.0, 3.0)]
-        assert viewer.refused == []
-        for wrong in (msgpack.packb({1: 2}), msgpack.packb({"a": 1}) + b"\0", msgpack.packb({"a": {2: 1}})):
-            viewer.take([b"x", wrong])
-        assert len(viewer.refused) == 3
-        viewer.take([b"y", msgpack.packb({"v": 1})])  # without the time field: the time of arrival
-        viewer.take([b"y", msgpack.packb({"v": 2, "t": 9.0})])
-        assert (viewer.series["y/v"][1][0] == 9.0) is (version == 4)
-
-
-def test_empty_topic_is_wrong_for_both_plotjuggler_versions() -> None:
-    assert frames_of([b"", b"payload"], 3) == ("", b"payload")
-    with pytest.raises(Refused):
-        frames_of([b"", b"payload"], 4)
-
-
 # a real run
 
 
@@ -95,7 +63,7 @@ def test_plotjuggler_reads_a_run_topic_by_topic(runs: Runs, address: str) -> Non
     run = runs.start("trailer_pursuit", *FORGIVING, words=("--telemetry", address))
     run.wait_open()
     assert run.registry()["telemetry"] == address
-    with PlotJuggler(address) as viewer, PlotJuggler(address, "controller, target/target", version=4) as chosen:
+    with PlotJuggler(address) as viewer, PlotJuggler(address, "controller, target/target") as chosen:
         assert viewer.receives("plant/status", START_S)
         assert chosen.receives("controller/status", START_S)
         viewer.receive_for(LISTEN_S)
@@ -128,7 +96,6 @@ def test_plotjuggler_reads_a_run_topic_by_topic(runs: Runs, address: str) -> Non
     assert {frames[0].decode() for frames in chosen.frames} == {
         "controller/command", "controller/report", "controller/status", "target/target",
     }  # fmt: skip
-    assert chosen.series["controller/status/lifecycle"][-1][1] == "active"
     run.stop()
     with PlotJuggler(address), bound(address):  # free again at once, also while a viewer looks for it
         pass
@@ -148,24 +115,6 @@ def first_line(code: str) -> str:
         line = process.stdout.readline()
         process.kill()
         return line
-
-
-@pytest.mark.slow
-def test_payloads_are_those_of_the_node(runs: Runs, address: str) -> None:
-    run = runs.start("trailer_pursuit", "plant.publish_every=1", f"run.telemetry={address}", *FORGIVING)
-    run.wait_open()
-    with PlotJuggler(address, "plant/state") as viewer, Bus(run.path, "beside") as bus:
-        opened = bus._open(zmq.SUB)
-        opened.setsockopt(zmq.SUBSCRIBE, b"state")
-        opened.connect(f"ipc://{run.path}/plant.pub")
-        viewer.receive_for(1.0)
-        direct = set()
-        while opened.poll(0):
-            direct.add(opened.recv_multipart()[1])
-    gathered = [payload for _, payload in viewer.frames]
-    assert len(direct & set(gathered)) > 0.5 * len(gathered) > 50
-    assert parsed(gathered[0]).keys() >= {"t", "seq", "state", "input"}
-    run.stop()
 
 
 def test_telemetry_reads_a_restarted_node_again(runs: Runs, address: str) -> None:
@@ -219,21 +168,6 @@ def test_the_run_goes_on_where_the_telemetry_is_killed(runs: Runs, address: str)
     run.stop()
 
 
-@pytest.mark.slow
-def test_telemetry_outlives_a_killed_launcher(runs: Runs, address: str) -> None:
-    run = runs.start("trailer_pursuit", *FORGIVING, words=("--telemetry", address))
-    run.wait_open()
-    pid = telemetry_of(run)
-    with PlotJuggler(address, "plant/status") as viewer:
-        viewer.receive_for(0.5)
-        run.popen.kill()
-        run.popen.wait()
-        viewer.receive_for(1.0)
-    assert viewer.series["plant/status/lifecycle"] == []  # version 3 shows no texts
-    assert msgpack.unpackb(viewer.frames[-1][1])["lifecycle"] in ("fault", "finished")
-    assert eventually(lambda: state_of(pid) in ("", "Z"), END_S)
-
-
 # beside a run of the test's own
 
 
@@ -276,7 +210,7 @@ def test_it_ends_without_a_run_and_when_another_takes_the_name(address: str) -> 
         registry = json.loads((folder.path / "registry.json").read_text())
         (folder.path / "registry.json").write_text(json.dumps(registry | {"pid": 1}))
         with telemetry_beside(address, "left", lambda _: None), PlotJuggler(address) as viewer:
-            viewer.receive_for(1.0)
+            viewer.receive_for(0.5)
             assert publisher.subscriptions_seen() == 0
         bound(address).close()
 
@@ -305,29 +239,20 @@ def test_helper_output_is_printed_behind_its_name(capsys: pytest.CaptureFixture[
 # addresses
 
 
-@pytest.mark.parametrize("good", ["tcp://127.0.0.1:9872", "tcp://localhost:1", "tcp://[::1]:65535"])
-def test_an_address_of_this_computer_alone_is_taken(good: str) -> None:
-    assert check_telemetry(good) is None
-
-
 @pytest.mark.parametrize(
-    ("wrong", "text"),
+    ("address", "text"),
     [
-        (
-            "tcp://0.0.0.0:9872",
-            "may be reached from other computers, and this link has no keys yet; take tcp://127.0.0.1",
-        ),
+        *((good, "None") for good in ("tcp://127.0.0.1:9872", "tcp://localhost:1", "tcp://[::1]:65535")),
+        ("tcp://0.0.0.0:9872", "may be reached from other computers, and this link has no keys yet; take tcp://127"),
         ("tcp://*:9872", "ssh -L 9872:127.0.0.1:9872"),
         ("tcp://192.168.1.5:9872", "may be reached from other computers"),
-        ("tcp://127.0.0.1", "has no usable port"),
-        ("tcp://127.0.0.1:0", "has no usable port"),
-        ("tcp://127.0.0.1:99999", "has no usable port"),
+        *((f"tcp://127.0.0.1{port}", "has no usable port") for port in ("", ":0", ":99999")),
         ("ipc:///tmp/x", "is not an address; take tcp://127.0.0.1:PORT"),
         ("trailer_pursuit", "is not an address"),
     ],
 )
-def test_another_address_is_refused_with_reason_and_remedy(wrong: str, text: str) -> None:
-    assert text in str(check_telemetry(wrong))
+def test_an_address_of_this_computer_alone_is_taken_and_others_are_refused_with_remedy(address: str, text: str) -> None:
+    assert text in str(check_telemetry(address))
 
 
 def test_a_run_is_refused_at_an_address_that_others_reach() -> None:

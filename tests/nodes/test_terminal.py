@@ -25,7 +25,7 @@ from servonode.nodes.terminal import KEPT_BYTES, Lines
 from tests.helpers.runs import START_S
 
 LAUNCH = "trailer_pursuit"
-SHORT = ("--set", "run.duration=6", "--set", "run.speed=3", "--set", "plant.safety.command_timeout=5")
+SHORT = ("--set", "run.duration=2", "--set", "run.speed=3", "--set", "plant.safety.command_timeout=5")
 COMMAND = [sys.executable, "-m", "servonode.cli.main", "run", LAUNCH, "--no-report", *SHORT]
 
 
@@ -61,6 +61,7 @@ def test_bytes_are_refused_as_a_text_stream_refuses_them() -> None:
         lines.write(b"")  # type: ignore[arg-type]
     print("a line", file=lines)
     assert taken(read) == b"a line\n"
+    assert os.get_blocking(lines.fileno())  # nobody else writes without waiting for it
 
 
 def test_silent_reader_costs_no_time_and_the_oldest_lines() -> None:
@@ -69,6 +70,8 @@ def test_silent_reader_costs_no_time_and_the_oldest_lines() -> None:
     for i in range(20_000):
         print(f"line {i:06d}", file=lines)
     assert time.monotonic() - begin < 5.0
+    assert lines._size <= KEPT_BYTES
+    assert not lines.drain(0.05)
     found = taken(read)
     while not lines.drain(0.0):
         found += taken(read)
@@ -81,29 +84,12 @@ def test_silent_reader_costs_no_time_and_the_oldest_lines() -> None:
     assert lines.failed is None
 
 
-def test_what_waits_is_bounded() -> None:
-    _, lines = pipe()
-    for i in range(20_000):
-        print(f"line {i:06d}", file=lines)
-    assert lines._size <= KEPT_BYTES
-    assert not lines.drain(0.05)
-
-
-def test_nobody_else_writes_without_waiting_for_it() -> None:
-    read, write = os.pipe()
-    print("a line", file=Lines(write))
-    assert os.get_blocking(write)
-    assert os.read(read, 100) == b"a line\n"
-
-
-@pytest.mark.parametrize("gone", [True, False])
-def test_a_reader_that_is_gone_is_passed_over_in_silence(gone: bool) -> None:
+def test_a_reader_that_is_gone_is_passed_over_in_silence() -> None:
     read, lines = pipe()
-    if gone:
-        os.close(read)
+    os.close(read)
     print("a line", file=lines)
-    assert lines.drain(1.0) is not gone
-    assert isinstance(lines.failed, BrokenPipeError if gone else type(None))
+    assert not lines.drain(1.0)
+    assert isinstance(lines.failed, BrokenPipeError)
 
 
 def test_files_sockets_and_full_devices_are_written_to(tmp_path: Path) -> None:
@@ -237,17 +223,13 @@ def on_terminal(*words: str, stops: bool) -> tuple[int, Path]:
 @pytest.mark.parametrize("stops", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_stopped_or_unread_terminal_holds_up_nothing(stops: bool, tmp_path: Path) -> None:
     code, file = on_terminal("--out", str(tmp_path / "a.csv"), stops=stops)
-    assert (code, len(file.read_text().splitlines())) == (0, 6002)
+    assert (code, len(file.read_text().splitlines())) == (0, 2002)
 
 
 SHELL = {  # what stands behind the command, the exit code
     ">/dev/full": 1,
     ">/dev/full 2>/dev/full": 1,
-    "2>/dev/full": 0,
-    "2>&1 >/dev/null | true": 0,
     "2>&1 | head -1": 0,
-    ">&-": 0,
-    "2>&-": 0,
     "<&- >&- 2>&-": 0,
     "--json >&-": 2,
 }
@@ -265,7 +247,7 @@ def test_a_run_ends_as_it_should_wherever_its_output_goes(rest: str, tmp_path: P
     assert "Traceback" not in done.stderr
     assert [each.name for each in tmp_path.iterdir()] == ([] if SHELL[rest] == 2 else ["a.csv"])
     if SHELL[rest] != 2:
-        assert len(file.read_text().splitlines()) == 6002
+        assert len(file.read_text().splitlines()) == 2002
     if rest == ">/dev/full":
         assert "standard output: the result could not be written (No space left on device)" in done.stderr
 

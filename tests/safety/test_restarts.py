@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from servonode.bus.topology import CONTROLLER, LAUNCHER
+from tests.helpers.ports import free_port
 from tests.helpers.runs import (
     MANY,
     NODES,
@@ -174,7 +175,8 @@ def test_restarts_let_nothing_grow(runs: Runs, count: int) -> None:
 
 @pytest.mark.parametrize(("victim", "number"), DEATHS)
 def test_deaths_leave_no_process_or_file(runs: Runs, victim: str, number: int) -> None:
-    run = runs.start(LAUNCH, "run.speed=1", "run.duration=60", f"plant.safety.command_timeout={TIMEOUT}")
+    telemetry = f"run.telemetry=tcp://127.0.0.1:{free_port()}"  # one process more
+    run = runs.start(LAUNCH, "run.speed=1", "run.duration=60", f"plant.safety.command_timeout={TIMEOUT}", telemetry)
     run.wait_open()
     with Watch(run.name) as watch:
         watch.status("active", within_s=START_S)
