@@ -1,22 +1,10 @@
-from inspect import signature
 
 import pytest
 
 from servonode.bus import (
-    Bus,
     BusError,
-    BusFace,
     MemoryBus,
-    MemoryPublisher,
-    MemoryRequests,
-    MemorySubscriber,
-    Publisher,
-    PublisherFace,
-    Requests,
-    RequestsFace,
     State,
-    Subscriber,
-    SubscriberFace,
     Switchboard,
     Target,
 )
@@ -40,23 +28,6 @@ def pair():
     yield plant, controller
     plant.close()
     controller.close()
-
-
-@pytest.mark.parametrize(
-    ("face", "bodies"),
-    [
-        (BusFace, [Bus, MemoryBus]),
-        (PublisherFace, [Publisher, MemoryPublisher]),
-        (SubscriberFace, [Subscriber, MemorySubscriber]),
-        (RequestsFace, [Requests, MemoryRequests]),
-    ],
-)
-def test_the_bus_of_sockets_and_the_one_of_memory_have_the_same_face(face, bodies):
-    methods = [name for name, value in vars(face).items() if callable(value) and not name.startswith("_")]
-    assert methods
-    for body in bodies:
-        for name in methods:
-            assert signature(getattr(body, name)).parameters == signature(getattr(face, name)).parameters
 
 
 def test_messages_arrive_decoded_from_bytes_and_in_order(pair):

@@ -143,14 +143,6 @@ def test_messages_go_both_ways_as_two_frames(link, machine):
     assert received(link, 2) == [("state", state(1)), ("status", fault)]
 
 
-def test_all_that_a_machine_must_know_fits_into_a_setup():
-    setup = Setup(
-        **HEADER, seq=0, machine="cart", mode="lockstep", step=0.001, period=0.01, speed=1.0, timeout=0.03,
-        inputs=["F"], limits={"F": 2.0}, parameters={"m": 1.0}, start={"x": 0.0, "n": [0.0, 0.0, 1.0]},
-    )  # fmt: skip
-    assert decode(b"setup", encode(setup)) == setup
-
-
 def test_fields_for_devices_may_be_absent_from_the_messages_of_others():
     for message in (state(1), applied(1)):
         topic = type(message).__name__.lower().encode()

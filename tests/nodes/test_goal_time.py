@@ -164,15 +164,6 @@ def test_the_inputs_grow_with_the_square_of_the_time_after_each_arming_during_th
     assert ramped[0].desired == {"F": 4.0, "G": -2.0}
 
 
-def test_ramp_of_zero_does_not_limit(folder: Path) -> None:
-    bench = active(puck(folder, WAITS, "plant.safety.ramp=0"))
-    bench.node.handle_request("disarm")
-    bench.period(0.0)
-    bench.node.handle_request("arm")
-    assert bench.period(4.0)
-    assert bench.acting == (4.0, 0.0)
-
-
 def test_limits_hold_on_the_ramp(folder: Path) -> None:
     bench = active(puck(folder, WAITS, "plant.safety.ramp=0.05", "plant.safety.limit=1.0"))
     bench.node.handle_request("disarm")

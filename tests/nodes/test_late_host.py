@@ -66,7 +66,7 @@ def test_a_host_that_is_late_accuses_no_good_firmware(closed_loop: ClosedLoop, s
     assert report.text().endswith("yes" if not report.undecided else f"undecided: do not arm it; {AGAIN}")
 
 
-@pytest.mark.parametrize("at_s", np.arange(0.05, 6.0, 0.75))
+@pytest.mark.parametrize("at_s", [0.05, 2.3, 4.55])
 def test_a_part_during_which_the_host_was_late_is_tried_again(closed_loop: ClosedLoop, at_s: float) -> None:
     report = judged(closed_loop, once(at_s, 0.4))
     assert report.verdict == "yes", report.text()

@@ -107,9 +107,6 @@ def test_without_wishes_slack_and_memory_are_asked(calls: list[Any]) -> None:
         "not: SCHED_FIFO (not asked; run.priority), cores pinned (not asked; run.pin)"
     )
     assert calls == [("prctl", 29, 1000, 0, 0, 0), ("mlockall", 1 | 2 | 4)]
-
-
-def test_memory_may_be_left_alone(calls: list[Any]) -> None:
     assert ask(run(lock_memory=False), "plant").refused[MEMORY] == "not asked; run.lock_memory"
 
 
@@ -121,26 +118,27 @@ def test_in_lockstep_only_the_slack_is_asked(calls: list[Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("node", "core", "priority"), [("plant", (2,), 51), ("controller", (3,), 50), ("target", (5, 7), None)]
-)
+    ("cores", "node", "pinned", "priority"),
+    [
+        ({7, 5, 3, 2}, "plant", (2,), 51), ({7, 5, 3, 2}, "controller", (3,), 50), ({7, 5, 3, 2}, "target", (5, 7), None),
+        ({4, 1}, "target", (4,), None),  # the controller's too
+        ({3}, "plant", (), 51),
+    ],
+)  # fmt: skip
 def test_plant_has_the_higher_priority_and_each_its_core(
-    calls: list[Any], node: str, core: tuple[int, ...], priority: int | None
+    calls: list[Any],
+    monkeypatch: pytest.MonkeyPatch,
+    cores: set[int],
+    node: str,
+    pinned: tuple[int, ...],
+    priority: int | None,
 ) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: cores)
     given = ask(run(priority=50, pin=True), node)
-    assert ("cores", *core) in calls
     assert [call[1] for call in calls if call[0] == os.SCHED_FIFO] == ([priority] if priority else [])
-    assert given.refused == ({} if priority else {FIFO: "for plant and controller only"})
-
-
-def test_with_two_cores_others_share_the_controllers(calls: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {4, 1})
-    ask(run(pin=True), "target")
-    assert ("cores", 4) in calls
-
-
-def test_a_single_core_is_not_pinned(calls: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3})
-    assert ask(run(pin=True), "plant").refused[CORES] == "only core 3 is given; widen taskset or cpuset"
+    assert [call[1:] for call in calls if call[0] == "cores"] == ([pinned] if pinned else [])
+    assert given.refused.get(FIFO) == (None if priority else "for plant and controller only")
+    assert given.refused.get(CORES) == (None if pinned else "only core 3 is given; widen taskset or cpuset")
 
 
 # what is refused says how to fix it
@@ -169,34 +167,16 @@ def test_a_limit_on_locked_memory(calls: list[Any], monkeypatch: pytest.MonkeyPa
     assert (MEMORY in given.granted) is capable
 
 
-def test_memory_that_the_kernel_does_not_lock(calls: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(name: str, *_: int) -> None:
-        if name == "mlockall":
-            raise OSError(12, "Cannot allocate memory")
-
-    monkeypatch.setattr(grants, "_call", refuse)
-    given = ask(run(), "plant")
-    assert given.refused[MEMORY] == "refused: Cannot allocate memory; give CAP_IPC_LOCK"
-    assert given.granted == ("timer slack 1 us",)
-
-
 # on the system as it is
 
 
-def test_the_slack_is_a_microsecond(given: dict[str, Any]) -> None:
-    assert "timer slack 1 us" in given["granted"]
-    assert given["slack"] <= 1000  # newer kernels say 0 of SCHED_FIFO, which has none
-
-
-def test_locked_memory_is_not_read_in_or_copied(given: dict[str, Any]) -> None:
-    if MEMORY not in given["granted"]:
-        pytest.skip("locked memory is limited here")
-    before, after = given["before"], given["after"]
-    assert before["VmLck"] == 0
-    assert after["VmLck"] > before["VmRSS"]
-    assert after["VmRSS"] - before["VmRSS"] < 32 * 1024  # of the 64 MiB that lie untouched
-
-
-def test_everything_at_once_is_granted_or_explained(given: dict[str, Any]) -> None:
+def test_each_wish_is_granted_or_explained(given: dict[str, Any]) -> None:
     assert len(given["granted"]) + len(given["refused"]) == 4
     assert all(given["refused"].values())
+    assert "timer slack 1 us" in given["granted"]
+    assert given["slack"] <= 1000  # newer kernels say 0 of SCHED_FIFO, which has none
+    if MEMORY in given["granted"]:  # and what lies untouched is not read in or copied
+        before, after = given["before"], given["after"]
+        assert before["VmLck"] == 0
+        assert after["VmLck"] > before["VmRSS"]
+        assert after["VmRSS"] - before["VmRSS"] < 32 * 1024  # of the 64 MiB

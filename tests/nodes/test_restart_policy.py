@@ -15,24 +15,19 @@ def restarts(policy: Restart = "always", attempts: int = 5, window: float = 60.0
     return Restarts(policy, attempts, window, backoff)
 
 
-@pytest.mark.parametrize("code", [0, 1, -signal.SIGKILL])
-def test_never_is_never(code: int) -> None:
-    policy = restarts("never")
-    assert policy.ended(code, BEGIN) is None
-    assert policy.why == "it is not restarted (supervision: never)"
-    assert policy.count == 0
-
-
-@pytest.mark.parametrize(("code", "again"), [(0, False), (1, True), (-signal.SIGKILL, True)])
-def test_restart_on_failure_leaves_alone_what_completed(code: int, again: bool) -> None:
-    policy = restarts("on-failure")
-    assert policy.ended(code, BEGIN) == (BEGIN if again else None)
-    assert policy.why == ("" if again else "it completed (supervision: on-failure)")
-
-
-@pytest.mark.parametrize("code", [0, 1, -signal.SIGKILL])
-def test_always_starts_again_whatever_the_end(code: int) -> None:
-    assert restarts("always").ended(code, BEGIN) == BEGIN
+@pytest.mark.parametrize(
+    ("policy", "code", "why"),
+    [
+        *(("never", code, "it is not restarted (supervision: never)") for code in (0, 1, -signal.SIGKILL)),
+        *(("always", code, "") for code in (0, 1, -signal.SIGKILL)),
+        *(("on-failure", code, "") for code in (1, -signal.SIGKILL)),
+        ("on-failure", 0, "it completed (supervision: on-failure)"),
+    ],
+)
+def test_a_node_that_ended_is_started_again_or_the_reason_is_said(policy: Restart, code: int, why: str) -> None:
+    found = restarts(policy)
+    assert found.ended(code, BEGIN) == (None if why else BEGIN)
+    assert found.why == why
 
 
 def test_the_first_comes_at_once_the_second_after_the_backoff_and_each_more_after_twice_that() -> None:
@@ -51,13 +46,6 @@ def test_too_many_within_the_window_end_it_with_the_reason() -> None:
     assert [policy.ended(1, BEGIN + i * S) for i in range(3)] == [BEGIN, BEGIN + S, BEGIN + 2 * S]
     assert policy.ended(1, BEGIN + 3 * S) is None
     assert policy.why == "3 restarts within 60 s"
-
-
-def test_one_attempt_is_told_in_the_singular() -> None:
-    policy = restarts(attempts=1)
-    policy.ended(1, BEGIN)
-    assert policy.ended(1, BEGIN + S) is None
-    assert policy.why == "1 restart within 60 s"
 
 
 def test_what_lies_before_the_window_is_forgotten() -> None:

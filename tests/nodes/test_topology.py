@@ -13,9 +13,7 @@ from servonode.bus.topology import (
     publishers,
     subscribers,
 )
-from servonode.closed_loop.launch_keys import Supervision
 from servonode.nodes.node_main import OPERATOR
-from servonode.nodes.restart_policy import Restarts
 from servonode.operator.listener import NoSuchTopic, named
 
 
@@ -34,11 +32,6 @@ def test_every_topic_of_a_run_has_a_publisher_and_a_device_has_its_own() -> None
 def test_the_plant_starts_last_and_is_alone_without_a_controller() -> None:
     assert nodes_of(controlled=True) == (TARGET, CONTROLLER, PLANT)
     assert nodes_of(controlled=False) == (PLANT,)
-
-
-def test_every_node_has_a_restart_policy_in_the_launch_file() -> None:
-    asked = Supervision(plant="on-failure", controller="on-failure", target="on-failure")
-    assert {Restarts.of(asked, node).policy for node in NODES} == {"on-failure"}
 
 
 @pytest.mark.parametrize(
