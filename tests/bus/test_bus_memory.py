@@ -1,4 +1,3 @@
-
 import pytest
 
 from servonode.bus import (

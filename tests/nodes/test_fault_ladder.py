@@ -147,20 +147,6 @@ def test_the_most_severe_acts_whatever_came_first(first: str, then: str, plain: 
     assert bench.written[-1] == (0.0, 0.0)
 
 
-def test_a_fault_stays_until_its_reset_and_is_remembered_after_it(plain: ClosedLoop) -> None:
-    bench = active(plain)
-    bench.node.fault("law", "it happened")
-    for _ in range(20):
-        assert not bench.period(1.0)
-        assert bench.written[-1] != (1.0, 0.0)
-        assert (bench.guard.lifecycle, bench.safe_state) == ("fault", "damp")
-    bench.rearm()
-    assert (bench.safe_state, bench.node.status.describe()["fault"]) == ("nominal", "")
-    assert [each.name for each in bench.node.faults] == ["law"]
-    bench.node.fault("law", "it happened again")
-    assert [each.text for each in bench.node.faults] == ["it happened", "it happened again"]
-
-
 def test_after_the_reset_the_safe_action_goes_on(plain: ClosedLoop) -> None:
     bench = active(plain)
     bench.node.fault("estop", "it happened")
@@ -240,16 +226,6 @@ def test_lost_states_count_as_repeats_in_lockstep_too(budget: int, folder: Path)
     assert counts["repeats"] == len(lost) > 100
     assert counts["repeats"] > counts["over_budget"] > 10
     assert braked
-
-
-def test_a_fault_beats_the_safe_state_that_is_passing(folder: Path) -> None:
-    bench = active(puck(folder, WAITS, "plant.safety.repeats=0"))
-    bench.advance(20)
-    assert bench.safe_state == "damp"
-    bench.node.fault("stale_state", "it happened")
-    assert (bench.safe_state, bench.written[-1]) == ("zero", (0.0, 0.0))
-    bench.advance(50)
-    assert bench.written[-1] == (0.0, 0.0)  # what is only passing does not brake now
 
 
 # what follows

@@ -120,11 +120,13 @@ def test_in_lockstep_only_the_slack_is_asked(calls: list[Any]) -> None:
 @pytest.mark.parametrize(
     ("cores", "node", "pinned", "priority"),
     [
-        ({7, 5, 3, 2}, "plant", (2,), 51), ({7, 5, 3, 2}, "controller", (3,), 50), ({7, 5, 3, 2}, "target", (5, 7), None),
+        ({7, 5, 3, 2}, "plant", (2,), 51),
+        ({7, 5, 3, 2}, "controller", (3,), 50),
+        ({7, 5, 3, 2}, "target", (5, 7), None),
         ({4, 1}, "target", (4,), None),  # the controller's too
         ({3}, "plant", (), 51),
     ],
-)  # fmt: skip
+)
 def test_plant_has_the_higher_priority_and_each_its_core(
     calls: list[Any],
     monkeypatch: pytest.MonkeyPatch,

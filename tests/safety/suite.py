@@ -25,7 +25,6 @@ import os
 import random
 import signal
 import socket
-import struct
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -52,7 +51,6 @@ from tests.helpers.runs import (
     MANY,
     OFTEN,
     RESTARTED,
-    SOON_S,
     START_S,
     Process,
     Puppet,
@@ -64,7 +62,7 @@ from tests.helpers.runs import (
     signalled,
     stopped_early,
 )
-from tests.helpers.strangers import asking, legacy, stranger
+from tests.helpers.strangers import stranger
 
 PERIOD = 0.01  # s, between two control instants
 TIMEOUT = 0.1  # s, the command timeout of these runs
@@ -711,19 +709,6 @@ def safety_suite(driver: Driver) -> type:
                 assert run.pids() == pids
             assert_latched(run, watch)
 
-        def test_promise_22_zmtp_below_3_is_disconnected(self, stage: Stage) -> None:
-            run, watch = stage.driven()
-            before = watch.status("active", time.monotonic_ns())
-            for place in bound_by_plant(stage, run):
-                for said in LEGACY:
-                    with spoken_to(place, said) as peer:
-                        peer.settimeout(SOON_S)
-                        with suppress(ConnectionError):
-                            while peer.recv(4096):  # nothing but our greeting, then the end
-                                pass
-            after = watch.status(after=time.monotonic_ns())
-            assert (after.lifecycle, after.fault, after.run) == ("active", "", before.run)
-
         def test_promise_03_frozen_plant_silences_the_controller(self, stage: Stage) -> None:
             run, _ = stage.driven()  # which ends here
             with Watch(run.name, {CONTROLLER: ["command", "status"]}) as watch:
@@ -815,21 +800,6 @@ def safety_suite(driver: Driver) -> type:
 
 FLOODS_OF_SUBSCRIBERS = ("many subscriptions", "subscriptions come and go")
 REQUEST_FLOODS = ("requests", "stream")
-LEGACY = (
-    b"\x01\x00" + legacy(b"\x01"),  # ZMTP 1.0: its identity, then a subscription to everything
-    b"\x01\x00" + legacy(struct.pack("<QQ", 1, 2**64 - 1), 1) + legacy(b"\x81\xa3ask\xa5estop"),
-    b"\xff" + bytes(8) + b"\x7f\x01\x02\x00\x00" + b"\x00\x01\x01",  # ZMTP 2.0: of a subscriber
-    b"\xff" + bytes(8) + b"\x7f\x01\x05\x00\x00" + asking(b"\x81\xa3ask\xa5estop"),
-)
-
-
-@contextmanager
-def spoken_to(place: str | int, data: bytes) -> Iterator[socket.socket]:
-    """A connection to a Unix socket or a tcp port of this computer, over which this went."""
-    with socket.socket(socket.AF_UNIX if isinstance(place, str) else socket.AF_INET, socket.SOCK_STREAM) as opened:
-        opened.connect(place if isinstance(place, str) else ("127.0.0.1", place))
-        opened.sendall(data)
-        yield opened
 
 
 def damaged_commands(command: Command) -> Iterator[bytes]:

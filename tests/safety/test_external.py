@@ -15,7 +15,7 @@ import msgspec
 import pytest
 import zmq
 
-from servonode.bus import Applied, State, decode
+from servonode.bus import Applied, Message, State, decode
 from servonode.bus.topology import PLANT
 from tests.helpers.ports import free_port
 from tests.helpers.runs import END_S, SOON_S, START_S, Process, Runs, Watch, eventually, signalled
@@ -200,16 +200,17 @@ SOME = [("INT", "INT"), ("TERM", "INT", "INT"), ("HUP", "INT")]
 
 
 @contextmanager
-def listening(address: str) -> Iterator[list[Applied]]:
-    """What a run tells its machine, in the order in which it came; all of it at the end."""
-    received: list[Applied] = []
+def listening(*addresses: str, topic: str = "") -> Iterator[list[Message]]:
+    """All that is published at these addresses, in the order in which it came; all of it at the end."""
+    received: list[Message] = []
     ends = threading.Event()
 
     def listen() -> None:
         with zmq.Context() as context, context.socket(zmq.SUB) as opened:
-            opened.connect(address)
-            opened.subscribe("applied")
-            while not ends.is_set() or opened.poll(200):
+            for address in addresses:
+                opened.connect(address)
+            opened.subscribe(topic)
+            while not ends.is_set():
                 if opened.poll(20):
                     received.append(decode(*opened.recv_multipart()))  # type: ignore[arg-type]
 
@@ -218,6 +219,7 @@ def listening(address: str) -> Iterator[list[Applied]]:
     try:
         yield received
     finally:
+        time.sleep(0.3)  # for what is still on its way
         ends.set()
         thread.join(SOON_S)
 
@@ -322,8 +324,8 @@ def test_promise_24_machine_gets_zero_and_final_after_any_signals(
 ) -> None:
     stage = Stage(External(), runs)
     run = stage.start(WAITS, "plant.safety.safe_time=5")
-    with listening(stage.beside.settings[1].partition('"')[2].rstrip('"')) as received:
-        assert eventually(lambda: len(received) > 5)
+    with listening(f"tcp://127.0.0.1:{stage.beside.ports[1]}", topic="applied") as sent:
+        assert eventually(lambda: len(sent) > 5)
         begun = time.monotonic()
         for number in numbers:
             with suppress(ProcessLookupError):  # it has ended already
@@ -334,6 +336,7 @@ def test_promise_24_machine_gets_zero_and_final_after_any_signals(
         assert code in {128 + signal.Signals[f"SIG{number}"] for number in first}
         run.ends_with(code)
         took = time.monotonic() - begun
+    received = [each for each in sent if isinstance(each, Applied)]
     assert received[-1].final, received[-3:]
     assert set(received[-1].input.values()) == {0.0}
     assert next(each for each in received if each.final).seq >= received[-1].seq - 1  # nothing is sent after it

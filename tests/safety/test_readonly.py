@@ -2,7 +2,6 @@
 
 import json
 import signal
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,48 +9,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import zmq
 
-from servonode.bus import Applied, Message, Setup, State, decode
+from servonode.bus import Applied, Message, Setup, State
 from servonode.bus.topology import CONTROLLER, PLANT
 from servonode.operator.operator_requests import status, status_text
-from tests.helpers.runs import END_S, SOON_S, START_S, Process, Runs, Watch, eventually, signalled
+from tests.helpers.runs import END_S, START_S, Process, Runs, Watch, eventually, signalled
 from tests.safety.suite import COMMON, WAITS, Beside
-from tests.safety.test_external import External
+from tests.safety.test_external import External, listening
 
 READONLY = ("--readonly",)
-
-
-@contextmanager
-def machine_side(beside: Beside) -> Iterator[list[Message]]:
-    """All that a run sends to its machine, of whatever topic, and all that the machine says; all of it at the end."""
-    received: list[Message] = []
-    ends = threading.Event()
-
-    def listen() -> None:
-        with zmq.Context() as context, context.socket(zmq.SUB) as opened:
-            for port in beside.ports[:2]:
-                opened.connect(f"tcp://127.0.0.1:{port}")
-            opened.subscribe("")
-            while not ends.is_set():
-                if opened.poll(20):
-                    received.append(decode(*opened.recv_multipart()))  # type: ignore[arg-type]
-
-    thread = threading.Thread(target=listen, daemon=True)
-    thread.start()
-    try:
-        yield received
-    finally:
-        time.sleep(0.3)  # for what is still on its way
-        ends.set()
-        thread.join(SOON_S)
 
 
 @contextmanager
 def observed(runs: Runs, *settings: str, **options: Any) -> Iterator[tuple[Process, Beside, list[Message]]]:
     """A run that only observes the external robot, computing; what is sent to the robot."""
     driver = External()
-    with driver.machine() as beside, machine_side(beside) as sent:
+    with driver.machine() as beside, listening(*(f"tcp://127.0.0.1:{port}" for port in beside.ports)) as sent:
         given = (*COMMON, *driver.settings, *beside.settings, *settings)
         run = runs.start(driver.launch, *given, words=(*READONLY, *options.pop("words", ())), **options)
         try:
