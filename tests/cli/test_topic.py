@@ -22,7 +22,8 @@ from servonode.cli.topic_rates import bandwidth_text, delay_text, rate_text
 from servonode.cli.topic_table import table
 from servonode.cli.topic_values import NoSuchField, chosen, flat
 from servonode.operator.raw_inbox import Raw
-from tests.helpers.runs import END_S, Runs, eventually, operator
+from tests.helpers.refusals import command, refused_command
+from tests.helpers.runs import END_S, Process, Runs, eventually, private_runs
 
 ECHO = ("topic", "echo")
 TOPICS = (
@@ -37,8 +38,8 @@ FORGIVING = ("run.speed=1", "run.duration=600", "plant.safety.command_timeout_fl
 @contextmanager
 def began(*words: str, of: tuple[str, ...] = ECHO) -> Iterator["subprocess.Popen[str]"]:
     """The command in a process of its own, once it has printed a line; killed at the end."""
-    command = [sys.executable, "-m", "servonode.cli.main", *of, *words]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    typed = [sys.executable, "-m", "servonode.cli.main", *of, *words]
+    with subprocess.Popen(typed, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             assert process.stdout.readline()
@@ -49,48 +50,39 @@ def began(*words: str, of: tuple[str, ...] = ECHO) -> Iterator["subprocess.Popen
 
 def refused(*words: str, of: tuple[str, ...] = ECHO) -> str:
     """The one line with which the command is refused."""
-    result = operator(*of, *words)
-    assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1), result.stderr
-    return result.stderr.removeprefix("servonode: ").rstrip()
+    return refused_command(*of, *words)
 
 
-def test_topic_commands_follow_a_run_until_it_ends(runs: Runs) -> None:
-    assert refused("state") == "no run is in progress; start one with servonode run FILE"
-    run = runs.start("trailer_pursuit", *FORGIVING)
-    run.wait_open()
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    """A run in progress, which all tests look at; the last one ends it."""
+    with private_runs(tmp_path_factory.mktemp("topic")) as runs:
+        run = runs.start("trailer_pursuit", "plant.publish_every=1", *FORGIVING)
+        run.wait_open()
+        yield run
 
-    result = operator(*ECHO, "plant/state", "-n", "3", "--json")
-    assert (result.returncode, result.stderr) == (0, "")
-    states = [json.loads(line) for line in result.stdout.splitlines()]
+
+def test_messages_are_printed_as_they_come(run: Process) -> None:
+    states = [json.loads(line) for line in lines(*ECHO, "plant/state", "-n", "3", "--json")]
     assert [state["seq"] - states[0]["seq"] for state in states] == [0, 1, 2]
     assert {(state["topic"], state["node"], state["t"] == state["k"] / 1000) for state in states} == {
         ("state", "plant", True)
     }
     assert states[0]["state"].keys() == {"X", "Y", "psi", "phi", "V", "Omega", "theta1", "theta2"}
 
-    result = operator(*ECHO, run.name, "status", "-n", "9")
-    assert {line.split()[0] for line in result.stdout.splitlines()} == {
-        "plant/status", "controller/status", "target/status",
-    }  # fmt: skip
-    assert all(' lifecycle="active" ' in line and " t=" in line for line in result.stdout.splitlines())
+    printed = lines(*ECHO, run.name, "status", "-n", "9")
+    assert {line.split()[0] for line in printed} == {"plant/status", "controller/status", "target/status"}
+    assert all(' lifecycle="active" ' in line and " t=" in line for line in printed)
 
     choices = "choose applied, command, estimate, report, state, status, target, or one node's: target/target, "
     assert f"topic 'plant/command' is not published in this run; {choices}" in refused("plant/command")
     assert refused("nowhere", "state").startswith("no run named 'nowhere' is in progress; choose ")
 
-    with began(run.name, "state") as interrupted, began("plant/status", "--json") as left:
-        interrupted.send_signal(signal.SIGINT)
-        assert interrupted.wait(END_S) == 130
-        run.stop()
-        out, err = left.communicate(timeout=END_S)
-        assert (left.returncode, err) == (0, "")
-        assert json.loads(out.splitlines()[-1])["lifecycle"] == "finished"
-
 
 def lines(*words: str) -> list[str]:
     """What a command prints that succeeds without a word on standard error."""
-    result = operator(*words)
-    assert (result.returncode, result.stderr) == (0, ""), result
+    result = command(*words)
+    assert (result.exit_code, result.stderr) == (0, ""), result
     return result.stdout.splitlines()
 
 
@@ -107,10 +99,7 @@ def report(*words: str, after: str) -> tuple[str, str]:
         return found, second
 
 
-def test_topics_and_nodes_of_a_run_are_shown_in_the_words_of_ros2(runs: Runs) -> None:
-    run = runs.start("trailer_pursuit", "plant.publish_every=1", *FORGIVING)
-    run.wait_open()
-
+def test_topics_and_nodes_of_a_run_are_shown_in_the_words_of_ros2(run: Process) -> None:
     assert lines("topic", "list") == list(TOPICS)
     assert "plant/state [State]" in lines("topic", "list", run.name, "-t")
     assert "plant/state [State] to controller: The state of the plant, measured at step `k`." in lines(
@@ -165,42 +154,53 @@ def test_topics_and_nodes_of_a_run_are_shown_in_the_words_of_ros2(runs: Runs) ->
     assert spread.endswith(" window: 50\n")
     average, _ = slow
     assert float(average.rpartition(" ")[2]) == pytest.approx(5.0, rel=0.2)
-    run.stop()
 
 
-def test_the_rates_end_with_the_run_and_a_pipe_that_is_closed_ends_them_quietly(runs: Runs) -> None:
-    run = runs.start("trailer_pursuit", *FORGIVING)
-    run.wait_open()
-    with began("state", of=("topic", "hz")) as left, began("state") as cut:
+def test_a_run_does_not_wait_for_an_echo_that_is_frozen_or_closed(run: Process) -> None:
+    with began("state") as frozen, began("state") as cut:
         assert cut.stdout is not None
         assert cut.stderr is not None
         cut.stdout.close()
         assert cut.wait(END_S) == 0
         assert cut.stderr.read() == ""
+        frozen.send_signal(signal.SIGSTOP)
+        begin = run.ask("status")["t"]
+        assert eventually(lambda: run.ask("status")["t"] > begin + FROZEN_S, END_S)
+    stands = run.ask("status")
+    assert (stands["lifecycle"], stands["values"]["rate"]) == ("active", pytest.approx(1.0, abs=0.05))
+
+
+def test_what_follows_a_run_ends_with_it_or_by_an_interrupt(run: Process) -> None:
+    with (
+        began(run.name, "state") as interrupted,
+        began("plant/status", "--json") as left,
+        began("state", of=("topic", "hz")) as rate,
+    ):
+        interrupted.send_signal(signal.SIGINT)
+        assert interrupted.wait(END_S) == 130
         run.stop()
-        assert left.wait(END_S) == 0
-        assert left.stderr is not None
-        assert left.stderr.read() == ""
+        out, err = left.communicate(timeout=END_S)
+        assert (left.returncode, err) == (0, "")
+        assert json.loads(out.splitlines()[-1])["lifecycle"] == "finished"
+        assert rate.stderr is not None
+        assert (rate.wait(END_S), rate.stderr.read()) == (0, "")
 
 
 def test_without_a_run_there_is_the_table_of_topics_and_for_the_rest_one_line(runs: Runs) -> None:
     for words in (("topic", "list"), ("topic", "info", "state"), ("topic", "list", "--json")):
-        result = operator(*words)
-        assert (result.returncode, result.stderr) == (
-            0, "servonode: no run is in progress; these are the topics of any run\n",
-        )  # fmt: skip
-    text = operator("topic", "list").stdout
-    assert [line.split()[0] for line in text.splitlines()] == list(TOPICS)
-    assert re.search(r"\n  age +number +s +age of", operator("topic", "info", "state").stdout)
+        result = command(*words)
+        assert result.exit_code == 0
+        assert result.stderr == "servonode: no run is in progress; these are the topics of any run\n"
+    assert [line.split()[0] for line in command("topic", "list").stdout.splitlines()] == list(TOPICS)
+    assert re.search(r"\n  age +number +s +age of", command("topic", "info", "state").stdout)
     for words in (("echo", "state"), ("hz", "state"), ("bw", "state"), ("delay", "state")):
         assert refused(*words, of=("topic",)) == NONE
     assert refused("list", of=("node",)) == refused("info", "plant", of=("node",)) == NONE
-    assert "topic 'staet' is not published" in operator("topic", "info", "staet").stderr
-    assert operator("topic", "info", "staet").returncode == 2
-    assert (
-        refused("list", "nowhere", of=("topic",))
-        == "no run named 'nowhere' is in progress; start one with servonode run FILE"
-    )
+    unknown = command("topic", "info", "staet")
+    assert unknown.exit_code == 2
+    assert "topic 'staet' is not published" in unknown.stderr
+    nowhere = "no run named 'nowhere' is in progress; start one with servonode run FILE"
+    assert refused("list", "nowhere", of=("topic",)) == nowhere
     assert refused("state", "--csv", "--json").startswith("give --csv or --json, not both")
     assert refused("state", "--once", "-n", "3").startswith("give --once or -n COUNT, not both")
     assert refused("a", "b", "c").startswith("give one topic, with at most one run before it")
@@ -211,11 +211,11 @@ def test_a_topic_that_stays_silent_ends_an_echo_that_is_told_how_long_to_wait(ru
         bus.publisher()
         own = {"pids": {"plant": os.getpid()}, "starts": {"plant": Named.of(os.getpid()).start}}
         folder.register(["plant"], own | {"open": True})
-        result = operator(*ECHO, "left", "state", "--timeout", "0.3")
-        assert (result.returncode, result.stdout) == (1, "")
+        result = command(*ECHO, "left", "state", "--timeout", "0.3")
+        assert (result.exit_code, result.stdout) == (1, "")
         assert result.stderr == "servonode: nothing came on state for 0.3 s\n"
-        result = operator("node", "info", "left", "plant", "--json")  # nobody answers there
-        assert result.returncode == 1
+        result = command("node", "info", "left", "plant", "--json")  # nobody answers there
+        assert result.exit_code == 1
         assert json.loads(result.stdout)["error"]
 
 
@@ -265,15 +265,3 @@ def test_every_field_of_every_message_is_described_and_has_a_kind() -> None:
             assert each["kind"]
     fields = [info for kind in bus_topics.values() for info in structs.fields(kind)]
     assert all(getattr(info.type, "__metadata__", ())[-1].description for info in fields)
-
-
-def test_a_run_does_not_wait_for_an_echo_that_is_frozen(runs: Runs) -> None:
-    run = runs.start("trailer_pursuit", "plant.publish_every=1", *FORGIVING)
-    run.wait_open()
-    with began("state") as echo:
-        echo.send_signal(signal.SIGSTOP)
-        begin = run.ask("status")["t"]
-        assert eventually(lambda: run.ask("status")["t"] > begin + FROZEN_S, END_S)
-    stands = run.ask("status")
-    assert (stands["lifecycle"], stands["values"]["rate"]) == ("active", pytest.approx(1.0, abs=0.05))
-    run.stop()
