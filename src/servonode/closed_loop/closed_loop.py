@@ -45,14 +45,15 @@ from servonode.closed_loop.preparation import completed, preparation_of
 from servonode.closed_loop.safety_settings import SafetySettings, safety_settings
 from servonode.closed_loop.start_on_program import wants_program_start
 from servonode.closed_loop.static_checks import Examination, examine, singular_at_rest
-from servonode.closed_loop.trust import refuse_code
 from servonode.closed_loop.watches import check_watches
+from servonode.controllers import PROGRAMS
 from servonode.controllers.engine.layout import Answer
 from servonode.controllers.engine.signals import Signals
+from servonode.definitions.references import names_code
 from servonode.mechanics.derivation import derived_once
 from servonode.mechanics.description import Quantity
 from servonode.mechanics.machine import Machine
-from servonode.plants import MachineSource
+from servonode.plants import PLANTS, MachineSource
 from servonode.plants.drivers.driver import Driver, DriverContext, LawTerms
 from servonode.plants.drivers.estimated import EstimateTerms
 from servonode.plants.effects import ActuatorEffects, SensorEffects
@@ -63,6 +64,9 @@ from servonode.tables import Row, Tabular, named, several, valued
 
 if TYPE_CHECKING:
     from servonode.plants.drivers.line_traffic import Traffic
+
+SHIPPED = {f"servonode.plants.{name}:model" for name in PLANTS}
+SHIPPED |= {f"servonode.controllers.{entry.module}:program" for entry in PROGRAMS}
 
 
 @dataclass(frozen=True)
@@ -241,7 +245,7 @@ def resolve(launch: LaunchFile, strict: bool = True, code: bool = True) -> Close
     plant, controller = launch.plant, launch.controller
     with worded(launch.file), derived_once():
         if not code:
-            refuse_code(plant.machine, controller.program if controller else None)
+            _refuse_code(plant.machine, controller.program if controller else None)
         connection_of(launch).check()
         check_watches(plant, launch.run)
         _check_telemetry(launch.run.telemetry)
@@ -305,6 +309,17 @@ def varied(
                 text = f"at the initial state {changed.control.law.explain(answer)}"
                 raise ProgramUnfit("plant.initial", None, text)
     return replace(changed, examination=closed_loop.examination)
+
+
+def _refuse_code(machine: str, program: str | None) -> None:
+    """Refuse Python code, a file or a module, instead of a machine or program known by name.
+
+    Known are those that come with servonode and those that installed packages have registered.
+    """
+    for section, key, reference in (("plant", "machine", machine), ("controller", "program", program)):
+        if reference and reference not in SHIPPED and names_code(reference):
+            text = f"{reference!r} is Python code, which --no-code (code=False) refuses; read the code and run it "
+            raise KeyRefused(section, key, f"{text}without --no-code, or name one of `servonode list {key}s`")
 
 
 def _check_telemetry(address: str | None) -> None:

@@ -1,12 +1,15 @@
 """Whether a goal is reached: the criterion on a run's late residuals, and the goal's own size."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from servonode.arrays import Array
-from servonode.closed_loop.closed_loop import ClosedLoop
+
+if TYPE_CHECKING:
+    from servonode.closed_loop.closed_loop import ClosedLoop
 
 Columns = dict[str, Array]
 MISSED = 100.0  # times the residual that the zero-order hold explains: more than that at the end is a goal not reached
@@ -24,7 +27,7 @@ def at_limit(values: Array, limit: float) -> npt.NDArray[np.bool_]:
     return result
 
 
-def limited_share(closed_loop: ClosedLoop, inputs: Columns, rows: slice) -> dict[str, float]:
+def limited_share(closed_loop: "ClosedLoop", inputs: Columns, rows: slice) -> dict[str, float]:
     """The share of these rows at which each input is at its limit, of those that have one."""
     limits = closed_loop.safety.limits.value
     at = {
@@ -35,7 +38,7 @@ def limited_share(closed_loop: ClosedLoop, inputs: Columns, rows: slice) -> dict
     return {name: float(np.mean(each)) if len(each) else 0.0 for name, each in at.items()}
 
 
-def limited_late(closed_loop: ClosedLoop, inputs: Columns, rows: int) -> float:
+def limited_late(closed_loop: "ClosedLoop", inputs: Columns, rows: int) -> float:
     """The share of the second half of this many rows for which an input is at its limit."""
     return max(limited_share(closed_loop, inputs, slice(rows // 2, None)).values(), default=0.0)
 
@@ -90,7 +93,7 @@ def _unsized(explained: Explained) -> float:
     return max(MISSED * (explained.held + explained.noise), explained.estimated)
 
 
-def goal_amplitudes(closed_loop: ClosedLoop, t: Array, own: Columns) -> Array:
+def goal_amplitudes(closed_loop: "ClosedLoop", t: Array, own: Columns) -> Array:
     """How far each residual's goal moves over goal times t [s]: half of the way between its extremes.
 
     It is looked at as the residual at the machine's initial state, while time, targets and own states are the run's.

@@ -1,4 +1,4 @@
-"""What is inverted of a control that follows the bounded solution of its program: `check` prints it."""
+"""Findings about a control that follows the bounded solution of its program: `check` prints them."""
 
 from typing import Any
 
@@ -10,12 +10,12 @@ from servonode.closed_loop.static_checks import Examination
 from servonode.controllers.inversion.ends import complex_text
 from servonode.controllers.inversion.summary import Inverted, Summary
 
-FAR = 1e-3  # a start whose largest deviation from the solution is above this is inverted (m, rad, m/s, rad/s)
-MISSED = 1e-6  # a residual on the solution above this is inverted
+FAR = 1e-3  # a start whose largest deviation from the solution is above this is reported (m, rad, m/s, rad/s)
+MISSED = 1e-6  # a residual on the solution above this is reported
 
 
 def examine_inversion(control: Control, limits: Array) -> Examination:
-    """What is inverted of a control that follows a bounded solution; `limits` of the inputs, which it must not need."""
+    """The findings about a control that follows a bounded solution; `limits` of the inputs, which it must not need."""
     assert control.inversion is not None
     found, inverted, summary = Examination(), control.inversion, control.inversion.summary
     bounded = inverted.found

@@ -2,17 +2,19 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from servonode.arrays import Array
 from servonode.closed_loop import goal_reached
-from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.goal_reached import ROUNDING, Columns, Explained, Late
 from servonode.mechanics.description import MachineDescription
 from servonode.mechanics.fault_time import located
+
+if TYPE_CHECKING:
+    from servonode.closed_loop.closed_loop import ClosedLoop
 
 Steps = npt.NDArray[np.int64]
 SIDE = 1e-6  # of a state, to both sides, for a difference
@@ -37,7 +39,7 @@ class RunWarning:
 
 
 def missed_goals(
-    closed_loop: ClosedLoop, t: Array, inputs: Columns, residuals: Columns, own: Columns, spread: Columns
+    closed_loop: "ClosedLoop", t: Array, inputs: Columns, residuals: Columns, own: Columns, spread: Columns
 ) -> list[RunWarning]:
     """The residuals that are not small beside their goals in the last quarter of the run, at rows of goal times t [s].
 
@@ -60,7 +62,7 @@ def missed_goals(
     return found
 
 
-def _known(closed_loop: ClosedLoop, spread: Columns) -> Array:
+def _known(closed_loop: "ClosedLoop", spread: Columns) -> Array:
     """What the noise of the measured state, or the uncertainty of the estimated one, explains of each residual."""
     assert closed_loop.control is not None
     law, goal = closed_loop.control.law, closed_loop.goal(0.0)
@@ -86,7 +88,7 @@ def machine_warnings(machine: MachineDescription, t: Array, monitored: Array) ->
     return [RunWarning("machine", text, float(t[i])) for i, text in sorted(found, key=lambda each: each[0])]
 
 
-def faults_let_pass(closed_loop: ClosedLoop, k: Steps, xs: Array, us: Array) -> list[RunWarning]:
+def faults_let_pass(closed_loop: "ClosedLoop", k: Steps, xs: Array, us: Array) -> list[RunWarning]:
     """The machine's fault that was met first and, as the launch file wants, did not end the run, with its time.
 
     Located where no input changes between the rows, else the first row at which it is met.
@@ -111,7 +113,7 @@ def faults_let_pass(closed_loop: ClosedLoop, k: Steps, xs: Array, us: Array) -> 
 
 
 def input_warnings(
-    closed_loop: ClosedLoop, t: Array, inputs: Columns, shares: Mapping[str, float], counts: Mapping[str, int]
+    closed_loop: "ClosedLoop", t: Array, inputs: Columns, shares: Mapping[str, float], counts: Mapping[str, int]
 ) -> list[RunWarning]:
     """The inputs that were at their limits, and by reason in `counts` other limits that held back commands."""
     machine, found = closed_loop.machine.description, []
