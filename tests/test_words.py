@@ -12,10 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
-import click
 import pytest
 
-from servonode.cli.main import main
+from tests.helpers.commands import helps
 
 ROOT = Path(__file__).parents[1]
 OLD_FILES = (
@@ -209,19 +208,8 @@ def test_texts_and_names_use_the_words_of_the_field(search: Callable[[str, str],
     assert [hit for name, file in files.items() for hit in search(file.read_text("utf-8"), name)] == []
 
 
-def helps(command: click.Command, name: str, parent: click.Context | None = None) -> Iterator[tuple[str, str]]:
-    """The help of each command, by its name."""
-    context = click.Context(command, parent, name, **({} if parent else command.context_settings))
-    yield name, command.get_help(context)
-    if isinstance(command, click.Group):
-        for word in command.list_commands(context):
-            below = command.get_command(context, word)
-            assert below is not None
-            yield from helps(below, f"{name} {word}", context)
-
-
 def test_the_help_of_every_command_uses_the_words_of_the_field() -> None:
-    texts = dict(helps(main, "servonode"))
+    texts = helps()
     assert "servonode bag report" in texts
     assert [hit for name, text in texts.items() for hit in found(text, name)] == []
 

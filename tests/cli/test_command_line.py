@@ -18,10 +18,11 @@ import pytest
 import servonode
 from servonode.bus import Status
 from servonode.cli.console import StatusLine, table
-from servonode.cli.main import FILES, VERBS, main
+from servonode.cli.main import FILES, VERBS
 from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_file import packaged, read_launch
 from servonode.nodes.collect import Outcome
+from tests.helpers.commands import commands, verbs
 from tests.helpers.refusals import command, refused_command
 
 KEYS = {"t", "state", "input", "residual", "output", "program_state", "energy", "fault", "steps", "wall_s"}
@@ -461,19 +462,8 @@ def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
 
 
-def commands(group: click.Group, *path: str) -> dict[str, click.Command]:
-    """Every command of a group, those of its groups too, by what is typed."""
-    found: dict[str, click.Command] = {}
-    for name in group.list_commands(click.Context(group)):
-        command = group.get_command(click.Context(group), name)
-        assert command is not None
-        is_group = isinstance(command, click.Group)
-        found |= commands(command, *path, name) if is_group else {" ".join((*path, name)): command}
-    return found
-
-
 @pytest.mark.usefixtures("narrow")
-@pytest.mark.parametrize("verb", commands(main))
+@pytest.mark.parametrize("verb", verbs())
 def test_the_help_of_a_verb_begins_with_examples_and_ends_with_its_exit_codes(verb: str) -> None:
     result = command(*verb.split(), "-h")
     assert (result.exit_code, result.stderr) == (0, "")
@@ -484,8 +474,8 @@ def test_the_help_of_a_verb_begins_with_examples_and_ends_with_its_exit_codes(ve
 
 
 def test_the_exit_codes_of_every_verb_are_known() -> None:
-    assert CODES.keys() <= commands(main).keys()
-    assert {verb for verb, each in commands(main).items() if not getattr(each, "exits", None)} == set()
+    assert CODES.keys() <= verbs().keys()
+    assert {verb for verb, each in verbs().items() if not getattr(each, "exits", None)} == set()
     assert command("run", "--help").stdout == command("run", "-h").stdout
 
 
@@ -497,17 +487,16 @@ def test_servonode_alone_shows_its_verbs_by_section_each_in_one_whole_line() -> 
     places = [result.stdout.index(f"\n{section}:\n") for section in VERBS]
     assert places == sorted(places)
     assert list(VERBS) == ["Run, simulate, check", "Operate", "Create", "Inspect"]
-    for section, verbs in VERBS.items():
+    for section, names in VERBS.items():
         shown = result.stdout.partition(f"\n{section}:\n")[2].partition("\n\n")[0]
-        assert [line.split()[0] for line in shown.splitlines()] == list(verbs)
+        assert [line.split()[0] for line in shown.splitlines()] == list(names)
         assert all(re.fullmatch(r"  \w+ +\S.*[^.]\.", line) for line in shown.splitlines())
 
 
 @pytest.mark.usefixtures("narrow")
 def test_no_help_is_cut_off_and_none_is_wider_than_the_terminal() -> None:
-    groups = [name for name in main.list_commands(click.Context(main)) if name not in commands(main)]
-    for words in ("", *groups, *commands(main)):
-        _, _, text = command(*words.split(), "-h").stdout.partition("\n\n")  # behind examples and usage
+    for words in commands():
+        _, _, text = command(*words.split()[1:], "-h").stdout.partition("\n\n")  # behind examples and usage
         assert not [line for line in text.splitlines() if line.endswith("...") and "Usage" not in line], words
         assert max(map(len, text.splitlines())) <= 80, words
 

@@ -5,11 +5,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import click
-import pytest
-
-from servonode.cli.main import main
 from servonode.nodes.fault_ladder import SAFE_STATES, SafeState
+from tests.helpers.commands import verbs
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/reference/faults.md").read_text("utf-8")
@@ -89,26 +86,13 @@ def test_the_fault_conditions_of_packaged_machines_are_those_of_the_page() -> No
     assert stated == faults_of_machines()
 
 
-def commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:
-    if isinstance(command, click.Group):
-        context = click.Context(command)
-        for word in command.list_commands(context):
-            below = command.get_command(context, word)
-            assert below is not None
-            yield from commands(below, f"{name} {word}")
-    else:
-        yield name, command
+EXITS = {f"servonode {name}": dict(getattr(each, "exits", {})) for name, each in verbs().items()}
 
 
-@pytest.fixture(scope="module")
-def exits() -> dict[str, dict[int, str]]:
-    return {name: dict(getattr(command, "exits", {})) for name, command in commands(main, "servonode")}
-
-
-def test_the_page_lists_every_exit_code_and_no_other(exits: dict[str, dict[int, str]]) -> None:
+def test_the_page_lists_every_exit_code_and_no_other() -> None:
     table = {int(row[0]) for row in rows("Exit codes") if row[0].isdigit()}
-    assert table == {code for codes in exits.values() for code in codes}
+    assert table == {code for codes in EXITS.values() for code in codes}
 
 
-def test_the_page_says_of_every_command_what_its_exit_code_1_means(exits: dict[str, dict[int, str]]) -> None:
-    assert named("Exit codes") == {name for name, codes in exits.items() if 1 in codes}
+def test_the_page_says_of_every_command_what_its_exit_code_1_means() -> None:
+    assert named("Exit codes") == {name for name, codes in EXITS.items() if 1 in codes}

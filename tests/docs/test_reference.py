@@ -13,9 +13,9 @@ import click
 import pytest
 
 from servonode.cli.create import new
-from servonode.cli.main import main
 from servonode.plants.view import View
 from servonode.version import SITE, page
+from tests.helpers.commands import helps
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -94,17 +94,6 @@ def test_the_changelog_has_every_kind_of_file_that_new_makes() -> None:
 # where help and errors point to
 
 
-def helps(command: click.Command, name: str, parent: click.Context | None = None) -> Iterator[str]:
-    """The help of a command, and of those of which it is made."""
-    context = click.Context(command, parent, name)
-    yield command.get_help(context)
-    if isinstance(command, click.Group):
-        for word in command.list_commands(context):
-            below = command.get_command(context, word)
-            assert below is not None
-            yield from helps(below, word, context)
-
-
 def strings() -> Iterator[str]:
     """Every text of the package's code that is no docstring."""
     for room in ROOMS:
@@ -122,7 +111,7 @@ def test_the_site_is_that_of_the_package() -> None:
 
 
 def test_help_and_errors_point_to_pages_by_their_address_and_to_no_file_that_a_wheel_lacks() -> None:
-    shown = list(helps(main, "servonode"))
+    shown = list(helps().values())
     texts = [*shown, *strings()]
     assert [each for each in texts if re.search(r"\bdocs/\w+/", each)] == []
     addresses = {found for each in shown for found in ADDRESS.findall(each)}
