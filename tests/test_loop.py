@@ -57,18 +57,12 @@ def loop() -> Loop:
     return servonode.load(table())
 
 
-def test_the_start_is_the_launch_files(loop: Loop) -> None:
-    assert loop.start == {"theta": 0.4, "theta_dot": 0.0}
-
-
 def test_derivatives_are_those_of_the_pendulum(loop: Loop) -> None:
     rates = loop.derivatives(0.0, {"theta": 0.7, "theta_dot": 1.1}, {"N": 0.3})
     expected = (0.3 - 0.1 * 1.1) / (2.0 * LENGTH**2) - 9.81 / LENGTH * np.sin(0.7)
     assert rates["theta"] == 1.1
     assert rates["theta_dot"] == pytest.approx(expected, rel=1e-13)
-
-
-def test_what_is_not_given_is_the_start(loop: Loop) -> None:
+    assert loop.start == {"theta": 0.4, "theta_dot": 0.0}
     assert loop.derivatives(0.0) == loop.derivatives(0.0, {"theta": 0.4})
 
 
@@ -111,27 +105,21 @@ def test_a_loop_says_what_it_is(loop: Loop) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("call", "text"),
-    [
-        (lambda loop: loop.derivatives(0.0, {}, {"U": 1.0}), "'U' is not an input; choose N"),
-        (lambda loop: loop.derivatives("now"), "t = 'now' is not a number"),
-        (lambda loop: loop.derivatives(0.0, {"theta": None}), "the state theta = None is not a number"),
-        (
-            lambda loop: loop.derivatives(0.0, [1.0, 2.0]),
-            r"state=\[1.0, 2.0\] is not a mapping; .* state={'theta': 1.0}",
-        ),
-        (lambda loop: loop.simulate(control="sampeld"), r"did you mean sampled\? choose"),
-        (lambda loop: loop.simulate(every=2.5), "every = 2.5 is not a number of plant steps"),
-        (
-            lambda loop: loop.simulate(control="continuous", rtol=-1),
-            "rtol=-1 is not a tolerance; give a number from 1e-14",
-        ),
-        (lambda loop: loop.simulate(control="continuous", atol="a"), "atol = 'a' is not a number"),
-        (lambda loop: loop.simulate(initial=3), "initial=3 is not a mapping"),
-        (lambda loop: loop.show("pdf"), "form='pdf' is unknown; choose text, latex or c"),
-    ],
-)
+MISTAKES = [
+    (lambda loop: loop.derivatives(0.0, {}, {"U": 1.0}), "'U' is not an input; choose N"),
+    (lambda loop: loop.derivatives("now"), "t = 'now' is not a number"),
+    (lambda loop: loop.derivatives(0.0, {"theta": None}), "the state theta = None is not a number"),
+    (lambda loop: loop.derivatives(0.0, [1.0]), r"state=\[1.0\] is not a mapping; .* state={'theta': 1.0}"),
+    (lambda loop: loop.simulate(control="sampeld"), r"did you mean sampled\? choose"),
+    (lambda loop: loop.simulate(every=2.5), "every = 2.5 is not a number of plant steps"),
+    (lambda loop: loop.simulate(control="continuous", rtol=-1), "rtol=-1 is not a tolerance; give a number from 1e-14"),
+    (lambda loop: loop.simulate(control="continuous", atol="a"), "atol = 'a' is not a number"),
+    (lambda loop: loop.simulate(initial=3), "initial=3 is not a mapping"),
+    (lambda loop: loop.show("pdf"), "form='pdf' is unknown; choose text, latex or c"),
+]
+
+
+@pytest.mark.parametrize(("call", "text"), MISTAKES)
 def test_a_mistake_is_answered_with_the_choices(loop: Loop, call: Any, text: str) -> None:
     with pytest.raises(ValueError, match=text):
         call(loop)

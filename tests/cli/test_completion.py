@@ -6,10 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from servonode.cli.completion import SHELLS
-from servonode.cli.main import main
+from tests.helpers.refusals import command
 
 MAIN = "from servonode.cli.main import main; main(prog_name='servonode')"
 ASK = """
@@ -36,8 +35,8 @@ def completed(program: Path, *words: str, folder: Path | None = None) -> list[st
     """What bash completes the last of these words to."""
     environment = {"PATH": f"{program.parent}:/usr/bin:/bin", "SERVONODE": str(program), "PYTHON": sys.executable}
     environment |= {"MAIN": MAIN, "PYTHONPATH": ":".join(filter(None, sys.path)), "HOME": str(program.parent)}
-    command = ["bash", "-c", ASK, "bash", "servonode", *words]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=folder, check=False, timeout=60)
+    typed = ["bash", "-c", ASK, "bash", "servonode", *words]
+    done = subprocess.run(typed, capture_output=True, text=True, env=environment, cwd=folder, check=False, timeout=60)
     assert done.stderr == ""
     return done.stdout.split()
 
@@ -67,7 +66,7 @@ def test_what_cannot_be_read_completes_nothing_and_says_nothing(program: Path, t
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_each_script_is_one_of_its_shell(shell: str) -> None:
-    done = CliRunner().invoke(main, ["completion", shell])
+    done = command("completion", shell)
     assert done.exit_code == 0
     assert "_SERVONODE_COMPLETE" in done.stdout
     if not shutil.which(shell):
@@ -78,13 +77,13 @@ def test_each_script_is_one_of_its_shell(shell: str) -> None:
 
 @pytest.mark.skipif(not shutil.which("fish"), reason="needs fish")
 def test_fish_shows_whole_help_texts_although_they_have_commas(program: Path) -> None:
-    script = CliRunner().invoke(main, ["completion", "fish"]).stdout
+    script = command("completion", "fish").stdout
     environment = {"PATH": f"{program.parent}:/usr/bin:/bin", "HOME": str(program.parent)}
     environment |= {"PYTHONPATH": ":".join(filter(None, sys.path))}
-    command = ["fish", "--no-config", "-c", f"{script}\ncomplete -C 'servonode ru'"]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=60)
+    typed = ["fish", "--no-config", "-c", f"{script}\ncomplete -C 'servonode ru'"]
+    done = subprocess.run(typed, capture_output=True, text=True, env=environment, check=False, timeout=60)
     assert done.stdout == "run\tRun FILE: start its nodes as processes,...\n"
 
 
 def test_a_key_is_completed_without_a_space_behind_it() -> None:
-    assert "*= ]] && compopt -o nospace" in CliRunner().invoke(main, ["completion", "bash"]).stdout
+    assert "*= ]] && compopt -o nospace" in command("completion", "bash").stdout

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from servonode.cli.create import COPIES, copy
+from tests.helpers.refusals import command, refused_command
 
 QUICK = ("--set", "run.speed=20", "--set", "run.duration=4")
 MADE = {"machine": ["py", "toml"], "program": ["py", "toml"], "run": ["toml"]}
@@ -38,19 +39,16 @@ def test_what_is_made_runs_with_the_printed_command(tmp_path: Path, kind: str) -
     names = [f"crab.{ending}" for ending in MADE[kind]]
     assert made.stdout.splitlines() == [*(f"wrote {name}" for name in names), "now: servonode run crab.toml"]
     assert sorted(each.name for each in tmp_path.iterdir()) == names
-    command = made.stdout.splitlines()[-1].removeprefix("now: servonode ").split()
-    run = servonode(tmp_path, *command, *QUICK)
+    typed = made.stdout.splitlines()[-1].removeprefix("now: servonode ").split()
+    run = servonode(tmp_path, *typed, *QUICK)
     assert run.returncode == 0, run.stderr
     assert run.stdout.startswith("crab: completed after 4.000 s of plant time")
     assert (tmp_path / "crab.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_the_machine_that_is_made_brakes_after_a_fault(tmp_path: Path) -> None:
-    assert servonode(tmp_path, "new", "machine", "crab").returncode == 0
-    checked = servonode(tmp_path, "check", "crab.toml")
-    assert checked.returncode == 0, checked.stderr
-    assert "after a fault    F brakes with -c_b*x_dot" in checked.stdout.splitlines()
-    assert "safe action" not in checked.stdout
+    if kind == "machine":
+        checked = command("check", str(tmp_path / "crab.toml"))
+        assert checked.exit_code == 0, checked.stderr
+        assert "after a fault    F brakes with -c_b*x_dot" in checked.stdout.splitlines()
+        assert "safe action" not in checked.stdout
 
 
 @every_kind
@@ -70,20 +68,19 @@ def test_every_template_names_what_it_is_filled_with() -> None:
 
 
 @pytest.mark.parametrize("name", ["2fast", "my-crab", "../crab", "cr ab", "käfer", "", "_", "crab.py"])
-def test_new_refuses_what_is_no_name(tmp_path: Path, name: str) -> None:
-    refused = servonode(tmp_path, "new", "machine", name)
-    assert refused.returncode == 2
-    assert "use ASCII letters, digits and _, beginning with a letter" in refused.stderr
+def test_new_refuses_what_is_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "use ASCII letters, digits and _, beginning with a letter" in refused_command("new", "machine", name)
     assert not list(tmp_path.iterdir())
 
 
 @every_kind
-def test_nothing_is_overwritten(tmp_path: Path, kind: str) -> None:
+def test_nothing_is_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    monkeypatch.chdir(tmp_path)
     last = tmp_path / f"crab.{MADE[kind][-1]}"
     last.write_text("mine")
-    refused = servonode(tmp_path, "new", kind, "crab")
-    assert refused.returncode == 2
-    assert f"{last.name} exists already; choose another name, or move the file away" in refused.stderr
+    line = refused_command("new", kind, "crab")
+    assert line.endswith(f"{last.name} exists already; choose another name, or move the file away")
     assert last.read_text() == "mine"
     assert list(tmp_path.iterdir()) == [last]
 
@@ -92,13 +89,14 @@ def test_nothing_is_overwritten(tmp_path: Path, kind: str) -> None:
     ("kind", "file"),
     [("examples", "segway/place.toml"), ("launch", "trailer_pursuit_serial.toml"), ("firmware", "device.c")],
 )
-def test_examples_and_firmware_are_copied_into_a_new_folder(tmp_path: Path, kind: str, file: str) -> None:
-    made = servonode(tmp_path, "new", kind, "mine")
-    assert (made.returncode, made.stdout) == (0, "wrote mine\n")
+def test_examples_and_firmware_are_copied_into_a_new_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, file: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = command("new", kind, "mine")
+    assert (made.exit_code, made.stdout) == (0, "wrote mine\n")
     assert (tmp_path / "mine" / file).read_bytes() == (Path(__file__).parents[2] / kind / file).read_bytes()
-    again = servonode(tmp_path, "new", kind, "mine")
-    assert (again.returncode, again.stdout) == (2, "")
-    assert again.stderr == "servonode: mine is there already; choose another name, or move it away\n"
+    assert refused_command("new", kind, "mine") == "mine is there already; choose another name, or move it away"
 
 
 ROOT = Path(__file__).parents[2]

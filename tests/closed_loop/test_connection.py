@@ -18,6 +18,7 @@ from servonode.plants.drivers import DRIVERS
 ROOT = Path(__file__).parents[2]
 EXTERNAL = "trailer_pursuit_external"
 NAME = "diff_drive_trailer"
+SAME = ["plant.device.state=ipc:///tmp/a", "plant.device.applied=ipc:///tmp/a"]
 
 
 @pytest.fixture(autouse=True)
@@ -35,11 +36,8 @@ def test_without_addresses_they_are_the_private_ones_of_the_machines_name() -> N
         "ipc:///tmp/sn/devices/diff_drive_trailer.applied",
     )
     assert connection_of(read_launch("trailer_pursuit")).addresses(NAME) == ()
-
-
-def test_one_may_be_given_and_the_other_not() -> None:
-    launch = read_launch(EXTERNAL, ["plant.device.state=tcp://127.0.0.1:9873"])
-    assert connection_of(launch).addresses(NAME) == (
+    one = read_launch(EXTERNAL, ["plant.device.state=tcp://127.0.0.1:9873"])
+    assert connection_of(one).addresses(NAME) == (
         "tcp://127.0.0.1:9873",
         "ipc:///tmp/sn/devices/diff_drive_trailer.applied",
     )
@@ -48,22 +46,14 @@ def test_one_may_be_given_and_the_other_not() -> None:
 @pytest.mark.parametrize(
     ("name", "options", "says"),
     [
-        (
-            "my robot",
-            [],
-            r"\[plant.device\] state: missing, and the machine's name 'my robot' cannot be part of a socket's name",
-        ),
-        ("x" * 100, [], r"\[plant.device\] state: missing, and .*a Unix socket takes 107; give one, or set XDG_RUNT"),
-        (
-            NAME,
-            ["plant.device.state=ipc:///tmp/a", "plant.device.applied=ipc:///tmp/a"],
-            r"\[plant.device\] applied: 'ipc:///tmp/a' cannot serve states and inputs; give the machine a second",
-        ),
+        ("my robot", [], r"state: missing, and the machine's name 'my robot' cannot be part of a socket's name"),
+        ("x" * 100, [], r"state: missing, and .*a Unix socket takes 107; give one, or set XDG_RUNT"),
+        (NAME, SAME, r"applied: 'ipc:///tmp/a' cannot serve states and inputs; give the machine a second"),
     ],
     ids=["name", "length", "same"],
 )
 def test_addresses_that_cannot_be_are_refused_with_their_key(name: str, options: list[str], says: str) -> None:
-    with pytest.raises(LaunchError, match=says) as caught:
+    with pytest.raises(LaunchError, match=rf"\[plant.device\] {says}") as caught:
         connection_of(read_launch(EXTERNAL, options)).addresses(name)
     assert "\n" not in str(caught.value)
 
@@ -71,27 +61,11 @@ def test_addresses_that_cannot_be_are_refused_with_their_key(name: str, options:
 @pytest.mark.parametrize(
     ("launch", "setting", "says"),
     [
-        (
-            "trailer_pursuit",
-            "plant.link.loss=0.1",
-            r'link\] loss: is for driver = "loopback", and .* "simulated"; change',
-        ),
-        (
-            EXTERNAL,
-            "plant.link.loss=0.1",
-            r'\[plant.link\] loss: is for driver = "loopback", and .* "external"; change',
-        ),
-        (
-            EXTERNAL,
-            "plant.sensor.drop=0.1",
-            r'sensor\] drop: is for driver = "simulated" or "loopback" or "mujoco", .* "external"',
-        ),
-        (
-            EXTERNAL,
-            "plant.actuator.lag=0.1",
-            r'actuator\] lag: is for driver = "simulated" or "loopback" or "mujoco", .* leave it',
-        ),
-        (EXTERNAL, "plant.disturbance.X=0.1", r'\[plant.disturbance\] X: is for driver = "simulated" or "loopback"'),
+        ("trailer_pursuit", "plant.link.loss=0.1", r'link\] loss: .* "loopback", and .* "simulated"; change'),
+        (EXTERNAL, "plant.link.loss=0.1", r'link\] loss: is for driver = "loopback", and .* "external"; change'),
+        (EXTERNAL, "plant.sensor.drop=0.1", r'sensor\] drop: .* "simulated" or "loopback" or "mujoco", .* "external"'),
+        (EXTERNAL, "plant.actuator.lag=0.1", r'actuator\] lag: .* "simulated" or "loopback" or "mujoco", .* leave it'),
+        (EXTERNAL, "plant.disturbance.X=0.1", r'disturbance\] X: is for driver = "simulated" or "loopback"'),
     ],
 )
 def test_what_the_driver_would_not_read_is_refused(launch: str, setting: str, says: str) -> None:
@@ -100,10 +74,7 @@ def test_what_the_driver_would_not_read_is_refused(launch: str, setting: str, sa
     assert "\n" not in str(caught.value)
     own = "loopback" if "link" in setting else "simulated"
     connection_of(read_launch("trailer_pursuit", [setting, f"plant.driver={own}"])).check()
-
-
-def test_the_limit_of_a_machines_drives_may_be_stated_outside_too() -> None:
-    connection_of(read_launch(EXTERNAL, ["plant.actuator.limit=0.4"])).check()
+    connection_of(read_launch(EXTERNAL, ["plant.actuator.limit=0.4"])).check()  # of its drives, which may be stated
 
 
 @pytest.mark.parametrize(

@@ -246,15 +246,6 @@ def test_options_of_a_program_come_from_the_settings(write: Write) -> None:
     assert back.residuals(0.0)["place"] == pytest.approx(0.3 + 0.5, abs=1e-15)
 
 
-def test_an_option_whose_default_is_computed_is_refused_with_its_line(write: Write) -> None:
-    text = SLIDER.replace("copies: int = 1,", "copies: int = len('ab'),")
-    line = 1 + text[: text.index("len('ab')")].count("\n")
-    assert refusal(write(slider=text)) == (
-        f"[plant] machine: slider.py line {line}: the default of option 'copies' is not a number, a text or a boolean; "
-        "give one"
-    )
-
-
 # packages
 
 SELF_CONTAINED = SLIDER.replace("from stiffnesses import SOFT\n", "").replace("SOFT", "8.0")

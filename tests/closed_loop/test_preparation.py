@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 import servonode
-from servonode.cli.main import main
 from servonode.closed_loop.launch_file import LaunchError
+from tests.helpers.refusals import command
 
 MACHINE = """
 from math import cos, sin
@@ -84,12 +83,7 @@ def test_a_step_is_chosen_where_it_is_auto(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("plant", "section", "key", "text"),
     [
-        (
-            {"initial": {"angle": 1.0, "kind": "wide"}},
-            "plant.initial",
-            "kind",
-            "'wide' is unknown; choose level",
-        ),
+        ({"initial": {"angle": 1.0, "kind": "wide"}}, "plant.initial", "kind", "'wide' is unknown; choose level"),
         ({"initial": {"angel": 1.0}}, "plant.initial", "angel", "did you mean angle"),
         ({"initial": {"angle": True}}, "plant.initial", "angle", "True is neither a number nor a text"),
         ({"actuator": {"limit": 1.0}}, "plant.actuator", None, r"has no inputs; leave \[plant.actuator\] out"),
@@ -186,6 +180,6 @@ def test_a_fault_that_may_pass_is_a_warning_with_its_time(folder: Path) -> None:
 def test_the_command_line_says_it(folder: Path) -> None:
     file = folder / "fall.toml"
     file.write_text('[run]\nduration = 1.0\n[plant]\nmachine = "./point.py:model"\n')
-    done = CliRunner().invoke(main, ["simulate", str(file), "--json"])
+    done = command("simulate", str(file), "--json")
     assert done.exit_code == 1
     assert json.loads(done.stdout)["fault"]["t"] == pytest.approx(FALL, abs=1e-12)
