@@ -72,7 +72,7 @@ def test_fallen_snowboarder_is_not_drawn_below_the_snow() -> None:
     assert max(scene.instants) == scene.beyond
     for view in scene.views():
         if view.strip:
-            assert min(line[:, 1].min() for i in scene.instants for line in scene.lines(i, view.outline)) >= 0
+            assert min(line[:, 1].min() for i in scene.instants for line in scene.shapes(i, view).lines) >= 0
     said = [text.get_text() for text in figure.texts]
     assert f"Fault at 1.03 s: law (dotted line), fallen from {run.t[scene.beyond]:.2f} s on (shaded)" in said
     shades = [each.get_x() for axis in figure.axes for each in axis.patches]

@@ -12,8 +12,8 @@ import servonode
 from servonode.bus import Estimate, State
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.plants.view import View
-from servonode.views.scene import Instant, Scene
-from servonode.views.shapes import ArrowScale, Shapes
+from servonode.views.scene import Scene
+from servonode.views.shapes import ArrowScale, Instant, Shapes
 from servonode.views.shown_run import ShownRun
 from servonode.web import frames as module
 from servonode.web.frames import Frames, TooLarge

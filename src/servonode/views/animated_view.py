@@ -13,8 +13,7 @@ from servonode.plants.view import View
 from servonode.views.animated_axes import FIXED_ROOM, Box, Columns, Part, TextPart, bounds
 from servonode.views.decimation import Decimation
 from servonode.views.palette import ARROWS, GOAL, GUIDE, INK, PALETTE
-from servonode.views.scene import Instant
-from servonode.views.shapes import LONGEST, LONGEST_IN_STRIP, USED, ArrowScale, Shapes, round_size
+from servonode.views.shapes import LONGEST, LONGEST_IN_STRIP, USED, ArrowScale, Instant, Shapes, round_size
 from servonode.views.titles import readable
 
 PathsIn = Callable[[Array, Array], Mapping[str, Array]]  # of the corners of a region -> legend name -> path (n, 2)

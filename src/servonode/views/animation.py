@@ -35,7 +35,8 @@ from servonode.views.palette import GOAL, INK
 from servonode.views.panel_choice import chosen_panels, usual_panels
 from servonode.views.panels import PanelSpec
 from servonode.views.report import STYLE
-from servonode.views.scene import WIDE, Instant, leaning, magnification
+from servonode.views.scene import WIDE, leaning, magnification
+from servonode.views.shapes import Instant
 from servonode.views.wanted import wanted_paths
 
 SIZE = (13.0, 7.8)  # in; of a window

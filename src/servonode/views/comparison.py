@@ -311,4 +311,4 @@ def own_view(source: Compared, view: View) -> View | None:
 def _outline(source: Compared, view: View) -> list[Any]:
     """The machine at the end of its run."""
     own = own_view(source, view)
-    return Scene.of(source.run).lines(len(source.t) - 1, own.outline) if source.run and own else []
+    return Scene.of(source.run).shapes(len(source.t) - 1, own).lines if source.run and own else []

@@ -1,4 +1,4 @@
-"""Parts of a picture of a machine that planes and strips share: lines, arrows with their scale, what they take up."""
+"""What planes and strips share: a machine's shapes at one instant, arrows with their scale, what they take up."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,9 +9,9 @@ import numpy as np
 
 from servonode.arrays import Array
 from servonode.plants.view import View
-from servonode.views.palette import ARROWS, INK
+from servonode.views.palette import ARROWS, GUIDE, INK
 from servonode.views.scene import Scene
-from servonode.views.shapes import UNSEEN, round_size
+from servonode.views.shapes import UNSEEN, Shapes, round_size
 from servonode.views.titles import SIZE, text_width
 
 KEY_GAP = 0.06  # in; between the arrow that states the scale and its words
@@ -33,7 +33,7 @@ class Arrows:
     def of(cls, scene: Scene, view: View, largest: float, longest: float) -> Self:
         """What nowhere has a length to be seen is left out; one of the largest size is drawn as long as said [m]."""
         least = UNSEEN * largest if largest else np.inf
-        found = [scene.arrows(i, view) for i in scene.instants]
+        found = [scene.shapes(i, view).arrows for i in scene.instants]
         seen = [{name: each[name] for name in each if least < np.hypot(*each[name][1]) < np.inf} for each in found]
         names = tuple(dict.fromkeys(name for each in seen for name in each))
         known = round_size(0.7 * largest) if names else 0.0
@@ -69,6 +69,14 @@ class Arrows:
             words: Any = {"labelpos": "E", "color": INK, "labelsep": KEY_GAP, "fontproperties": {"size": SIZE}}
             axis.quiverkey(drawn, *at, self.known, self.text, **words)
         return handles
+
+
+def draw_shapes(axis: Any, shapes: Shapes, at: Array | float = 0.0, **look: Any) -> None:
+    """Guides and lines, shifted by this; look: of the lines of the machine."""
+    for line in shapes.guides:
+        draw_line(axis, line + at, color=GUIDE, linewidth=0.6, zorder=1)
+    for line in shapes.lines:
+        draw_line(axis, line + at, color=INK, zorder=3, **look)
 
 
 def draw_line(axis: Any, line: Array, **look: Any) -> None:

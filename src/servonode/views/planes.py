@@ -9,8 +9,8 @@ import numpy as np
 
 from servonode.arrays import Array
 from servonode.plants.view import View
-from servonode.views.outlines import Arrows, draw_line
-from servonode.views.palette import GOAL, GUIDE, INK, PALETTE
+from servonode.views.outlines import Arrows, draw_shapes
+from servonode.views.palette import GOAL, INK, PALETTE
 from servonode.views.scene import Scene
 from servonode.views.shapes import box_of
 from servonode.views.sheet import label_axes
@@ -54,7 +54,8 @@ class Map:
         else:
             scene = well_spread(scene, view)
             numbers = {i: time_text(float(scene.run.t[i]), digits_of(scene)) for i in scene.instants}
-        lines = [line for i in scene.instants for each in (view.outline, view.guides) for line in scene.lines(i, each)]
+        shown = [scene.shapes(i, view) for i in scene.instants]
+        lines = [line for each in shown for line in (*each.lines, *each.guides)]
         lines += [*(scene.path(pair).T for pair in view.trails.values()), *_goal(scene, view)]
         arrows, low, high = _with_arrows(scene, view, box_of(lines), AROUND if numbered else AROUND_TIMES)
         low, high, paths = _with_paths(scene, view, low, high)
@@ -85,10 +86,7 @@ class Map:
         handles = self._draw_paths(axis)
         for number, i in enumerate(self.scene.instants):
             shade = 0.35 + 0.65 * number / max(len(self.scene.instants) - 1, 1)
-            for line in self.scene.lines(i, self.view.guides):
-                draw_line(axis, line, color=GUIDE, linewidth=0.6, zorder=1)
-            for line in self.scene.lines(i, self.view.outline):
-                draw_line(axis, line, color=INK, linewidth=0.8, alpha=shade, zorder=3)
+            draw_shapes(axis, self.scene.shapes(i, self.view), linewidth=0.8, alpha=shade)
         self._draw_numbers(axis, per_m)
         head = self.head(width)
         above = (head.height - KEY) / height
@@ -184,7 +182,7 @@ class Map:
         """The outlines of an instant that are nearer to a place than their own size, not those at the end of a rope."""
         if i not in self.scene.instants:
             return []
-        lines = self.scene.lines(i, self.view.outline)
+        lines = self.scene.shapes(i, self.view).lines
         return [line for line in lines if len(line) != 2 and np.isfinite(line).all() and _is_at(line, at)]
 
     def _reach(self, i: int, at: Array, away: Array) -> float:

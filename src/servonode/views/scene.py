@@ -1,62 +1,21 @@
-"""What the views of a picture are drawn from: the machine at one instant; a run's values and a few instants of it."""
+"""What the views of a picture are drawn from: a run's values, and what its views draw at a few instants of it."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Self, TypeVar
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 import numpy as np
 
 from servonode.arrays import Array
-from servonode.closed_loop.machine_section import parameters_at
-from servonode.mechanics.machine import Machine
-from servonode.plants import MachineSource
 from servonode.plants.view import View
 from servonode.record.run import Run
-from servonode.views.wanted import points_of
+from servonode.views.shapes import Instant, Shapes, is_seen, longest_arrow
 
-T = TypeVar("T")
 SNAPSHOTS = 9  # instants at which the outline is drawn
-ROUNDING = 1e-9  # of an arrow to the largest quantity of its unit, at which it shows only rounding errors
 MAGNIFIED, READABLE = (5.0, 2.0), np.radians(30.0)  # factors of a lean, and how far it may lean when it is drawn
-STRAIGHT, NEARLY = (
-    np.radians(0.05),
-    0.02,
-)  # a lean below this all the time, or this part of the largest, counts as no lean
+# a lean below this all the time, or this part of the largest, counts as no lean
+STRAIGHT, NEARLY = np.radians(0.05), 0.02
 WIDE = 2.2  # width over height from which a path wants the whole width of the picture
-
-
-@dataclass(frozen=True)
-class Instant:
-    """A machine at one instant: states, inputs and outputs by name, and the parameters as they are then."""
-
-    source: MachineSource
-    values: Mapping[str, float]
-    parameters: Mapping[str, float]
-
-    @classmethod
-    def of(cls, source: MachineSource, machine: Machine, t: float, values: Mapping[str, float]) -> Self:
-        """The machine at time t [s]."""
-        return cls(source, values, parameters_at(machine, source, t))
-
-    def given(self, function: Callable[[Mapping[str, float], Mapping[str, float]], T]) -> T:
-        """What a view's function gives; what its source raises names the line."""
-        result: T = self.source.definition.run(lambda: function(self.values, self.parameters))
-        return result
-
-    def lines(self, outline: Callable[..., Iterable[Any]] | None) -> list[Array]:
-        """Polylines (n, 2)."""
-        if outline is None:
-            return []
-        lines, file = self.given(lambda *names: list(outline(*names))), self.source.definition.file.name
-        found = [points_of(line, f"{file}: line {i} of a view") for i, line in enumerate(lines)]
-        return [line for line in found if len(line)]
-
-    def arrows(self, view: View) -> dict[str, Array]:
-        """Foot and vector of each arrow, (2, 2), by legend name."""
-        if view.arrows is None:
-            return {}
-        arrows = self.given(view.arrows)
-        return {name: np.array([foot, vector], float) for name, (foot, vector) in arrows.items()}
 
 
 @dataclass(frozen=True)
@@ -72,6 +31,7 @@ class Scene:
     instants: list[int]
     fault: set[int]
     beyond: int | None
+    _drawn: dict[tuple[int, int], tuple[View, Shapes]] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(cls, run: Run) -> Self:
@@ -101,32 +61,24 @@ class Scene:
         values = {name: float(column[i]) for name, column in self.known.items()}
         return Instant.of(self.run.closed_loop.source, self.run.closed_loop.machine, float(self.run.t[i]), values)
 
-    def at(self, i: int, function: Callable[[Mapping[str, float], Mapping[str, float]], T]) -> T:
-        """What a view's function gives at row i; what its source raises names the line."""
-        return self.instant(i).given(function)
-
-    def lines(self, i: int, outline: Callable[..., Iterable[Any]] | None) -> list[Array]:
-        """Polylines (n, 2) at row i."""
-        return self.instant(i).lines(outline)
-
-    def arrows(self, i: int, view: View) -> dict[str, Array]:
-        """Foot and vector of each arrow at row i, (2, 2), by legend name."""
-        return self.instant(i).arrows(view)
+    def shapes(self, i: int, view: View) -> Shapes:
+        """What a view draws at row i; it is asked once."""
+        if (i, id(view)) not in self._drawn:
+            self._drawn[i, id(view)] = view, Shapes.of(view, self.instant(i))
+        return self._drawn[i, id(view)][1]
 
     def largest(self, views: Sequence[View]) -> float:
         """The length of the longest arrow of the views, which have one unit; 0 where all are rounding errors."""
-        arrows = [each for view in views for i in self.instants for each in self.arrows(i, view).values()]
-        lengths = [float(np.hypot(*vector)) for _, vector in arrows]
-        longest = max((each for each in lengths if np.isfinite(each)), default=0.0)
+        longest = longest_arrow(self.shapes(i, view) for view in views for i in self.instants)
         machine = self.run.closed_loop.machine
         return longest if any(is_seen(longest, machine, self.known, view.arrow_unit) for view in views) else 0.0
 
     def views(self) -> tuple[View, ...]:
         """The machine's views with leans as they can be seen; strips in which nothing ever leans are left out."""
         views = self.run.closed_loop.source.views()
-        leans = [max((abs(self.at(i, each.lean)) for i in self.instants), default=0.0) if each.lean else None
-                 for each in views]  # fmt: skip
-        return readable(views, leans)
+        shown = [self.instant(i) for i in self.instants]
+        return readable(views, [max((abs(at.given(each.lean)) for at in shown), default=0.0) if each.lean else None
+                                for each in views])  # fmt: skip
 
     def path(self, pair: tuple[str, str]) -> Array:
         """The path (2, rows) of two values."""
@@ -173,12 +125,3 @@ def magnification(lean: float) -> float:
     """By how much a lean [rad] is magnified so that it can be seen, 1 where it is large enough or none at all."""
     fit = [factor for factor in MAGNIFIED if factor * lean <= READABLE]
     return fit[0] if fit and lean > STRAIGHT else 1.0
-
-
-def is_seen(length: float, machine: Machine, columns: Mapping[str, Array], unit: str) -> bool:
-    """Whether an arrow of this length is more than rounding beside the machine's quantities of its unit."""
-    description = machine.description
-    quantities = (*description.state, *description.inputs, *description.outputs)
-    sizes = [np.abs(columns[each.name]) for each in quantities if each.unit == unit and each.name in columns]
-    usual = max((float(np.max(size, where=np.isfinite(size), initial=0.0)) for size in sizes), default=0.0)
-    return length > ROUNDING * usual

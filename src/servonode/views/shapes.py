@@ -1,21 +1,52 @@
 """What a machine's view draws at one instant, as data: pictures, the window, movies and the page all draw these."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
 from servonode.arrays import Array
+from servonode.closed_loop.machine_section import parameters_at
 from servonode.mechanics.machine import Machine
+from servonode.plants import MachineSource
 from servonode.plants.view import View
 from servonode.views.limits import GREATEST
-from servonode.views.scene import Instant, is_seen
+from servonode.views.wanted import points_of
 
+T = TypeVar("T")
+ROUNDING = 1e-9  # of an arrow to the largest quantity of its unit, at which it shows only rounding errors
 UNSEEN = 1e-3  # of an arrow to the largest one, below which it is not drawn
 GROWTH = 1.5  # of the size that an arrow of full length stands for to the largest one so far
 LONGEST, LONGEST_IN_STRIP = 0.22, 0.45  # of an arrow of full length to the lesser side of an axis that moves
 USED = 0.4  # of the room that is used to the room there is, below which limits that follow are set anew
+
+
+@dataclass(frozen=True)
+class Instant:
+    """A machine at one instant: states, inputs and outputs by name, and the parameters as they are then."""
+
+    source: MachineSource
+    values: Mapping[str, float]
+    parameters: Mapping[str, float]
+
+    @classmethod
+    def of(cls, source: MachineSource, machine: Machine, t: float, values: Mapping[str, float]) -> Self:
+        """The machine at time t [s]."""
+        return cls(source, values, parameters_at(machine, source, t))
+
+    def given(self, function: Callable[[Mapping[str, float], Mapping[str, float]], T]) -> T:
+        """What a view's function gives; what its source raises names the line."""
+        result: T = self.source.definition.run(lambda: function(self.values, self.parameters))
+        return result
+
+    def lines(self, outline: Callable[..., Iterable[Any]] | None) -> list[Array]:
+        """Polylines (n, 2)."""
+        if outline is None:
+            return []
+        lines, file = self.given(lambda *names: list(outline(*names))), self.source.definition.file.name
+        found = [points_of(line, f"{file}: line {i} of a view") for i, line in enumerate(lines)]
+        return [line for line in found if len(line)]
 
 
 @dataclass(frozen=True)
@@ -30,8 +61,10 @@ class Shapes:
     @classmethod
     def of(cls, view: View, instant: Instant) -> Self:
         """What a view draws at an instant."""
+        given = instant.given(view.arrows) if view.arrows else {}
+        arrows = {name: np.array([foot, vector], float) for name, (foot, vector) in given.items()}
         caption = instant.given(view.caption) if view.caption else ""
-        return cls(instant.lines(view.outline), instant.lines(view.guides), instant.arrows(view), caption)
+        return cls(instant.lines(view.outline), instant.lines(view.guides), arrows, caption)
 
     def bounding(self, view: View) -> list[Array]:
         """The lines that the limits of an axis contain: those of the machine, in a strip its guides too."""
@@ -61,6 +94,15 @@ def longest_arrow(shapes: Iterable[Shapes]) -> float:
     """The length of the longest arrow, in its unit; 0 without any."""
     sizes = [float(np.hypot(*vector)) for each in shapes for _, vector in each.arrows.values()]
     return max((size for size in sizes if np.isfinite(size)), default=0.0)
+
+
+def is_seen(length: float, machine: Machine, columns: Mapping[str, Array], unit: str) -> bool:
+    """Whether an arrow of this length is more than rounding beside the machine's quantities of its unit."""
+    description = machine.description
+    quantities = (*description.state, *description.inputs, *description.outputs)
+    sizes = [np.abs(columns[each.name]) for each in quantities if each.unit == unit and each.name in columns]
+    usual = max((float(np.max(size, where=np.isfinite(size), initial=0.0)) for size in sizes), default=0.0)
+    return length > ROUNDING * usual
 
 
 def box_of(lines: Iterable[Array]) -> tuple[Array, Array]:

@@ -102,7 +102,7 @@ def apart(scene: Scene, view: View) -> list[int]:
     first = [*sorted(scene.fault), scene.instants[0], scene.instants[-1]]
     kept: dict[int, list[Any]] = {}
     for i in dict.fromkeys([*first, *scene.instants]):
-        bodies = _bodies(scene.lines(i, view.outline))
+        bodies = _bodies(scene.shapes(i, view).lines)
         if not any(one.intersects_path(other) for each in kept.values() for one in bodies for other in each):
             kept[i] = bodies
     return sorted(kept)

@@ -5,13 +5,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from servonode.arrays import Array
 from servonode.plants.view import View
 from servonode.views import limits
-from servonode.views.outlines import Arrows, draw_line
-from servonode.views.palette import GUIDE, INK
+from servonode.views.outlines import Arrows, draw_shapes
 from servonode.views.scene import Scene
-from servonode.views.shapes import box_of
+from servonode.views.shapes import Shapes, box_of
 from servonode.views.sheet import label_axes
 from servonode.views.snapshots import digits_of, time_text
 from servonode.views.titles import KEY, Head, readable, shortened, text_width
@@ -32,10 +30,8 @@ class Strip:
 
     scene: Scene
     view: View
-    guides: list[list[Array]]
-    lines: list[list[Array]]
+    shapes: list[Shapes]
     arrows: Arrows
-    captions: list[str]
     half: float
     bottom: float
     top: float
@@ -44,40 +40,35 @@ class Strip:
     @classmethod
     def of(cls, scene: Scene, view: View, largest: float) -> Self:
         """The snapshots of a run, with the room that they need; an arrow of the largest size is the longest."""
-        guides = [scene.lines(i, view.guides) for i in scene.instants]
-        lines = [scene.lines(i, view.outline) for i in scene.instants]
-        low, high = box_of([np.zeros((1, 2)), *(line for each in (*guides, *lines) for line in each)])
+        shapes = [scene.shapes(i, view) for i in scene.instants]
+        low, high = box_of([np.zeros((1, 2)), *(line for each in shapes for line in each.bounding(view))])
         arrows = Arrows.of(scene, view, largest, LONGEST_IN_STRIP * float(max(high - low)))
         size = float(max(high - low))
         low, high = box_of([np.array([low, high]), *arrows.tips])
         clear = float(max(high - low)) <= REACH * size
         half = ROOM * _largest([abs(low[0]), abs(high[0])])
-        captions = [scene.at(i, view.caption) if view.caption else "" for i in scene.instants]
-        return cls(scene, view, guides, lines, arrows, captions, half, float(low[1]), float(high[1]), clear)
+        return cls(scene, view, shapes, arrows, half, float(low[1]), float(high[1]), clear)
 
     def height(self, width: float) -> float:
         """The height that it would like for a width, in the same unit."""
-        return width * ROOM * (self.top - self.bottom) / (2 * self.half * len(self.lines))
+        return width * ROOM * (self.top - self.bottom) / (2 * self.half * len(self.shapes))
 
     def _between(self, width: float, height: float) -> float:
         """The distance of two snapshots [m] in an axis of this size [in]."""
-        return max(2 * self.half, ROOM * (self.top - self.bottom) * width / height / len(self.lines))
+        return max(2 * self.half, ROOM * (self.top - self.bottom) * width / height / len(self.shapes))
 
     def head(self, width: float, height: float) -> Head:
         """What stands above an axis of this size [in]."""
-        right = self.arrows.key_width(width / (self._between(width, height) * len(self.lines)))
+        right = self.arrows.key_width(width / (self._between(width, height) * len(self.shapes)))
         return Head.of(self.view.title or (" " if right else ""), self.arrows.names, width, right)
 
     def draw(self, axis: Any, width: float, height: float) -> None:
         """The snapshots side by side at true scale, each above its number, time and caption."""
-        between, count = self._between(width, height), len(self.lines)
+        between, count = self._between(width, height), len(self.shapes)
         middles = between * np.arange(count)
         shifts = [np.array([middle, 0.0]) for middle in middles]
-        for number, at in enumerate(shifts):
-            for line in self.guides[number]:
-                draw_line(axis, line + at, color=GUIDE, linewidth=0.6, zorder=1)
-            for line in self.lines[number]:
-                draw_line(axis, line + at, color=INK, linewidth=1.0, zorder=3)
+        for shapes, at in zip(self.shapes, shifts, strict=True):
+            draw_shapes(axis, shapes, at, linewidth=1.0)
         per_m = width / (between * count)
         axis.set_xlim(-between / 2, between * (count - 0.5))
         middle = (self.bottom + self.top) / 2
@@ -98,8 +89,8 @@ class Strip:
         """What stands below a snapshot; captions are broken alike where one is wider than the room [in] for it."""
         i, t = self.scene.instants[number], self.scene.run.t
         lines = [f"{number + 1}:  {time_text(float(t[i]), digits_of(self.scene))}"]
-        caption = self.captions[number]
-        broken = any(text_width(each) > width - APART for each in self.captions)
+        caption = self.shapes[number].caption
+        broken = any(text_width(each.caption) > width - APART for each in self.shapes)
         parts = caption.split(", " if ", " in caption else " ") if broken else [caption] * bool(caption)
         lines += [shortened(readable(each), width - 0.03) for each in parts]
         return "\n".join([*lines, *(["fault"] if i in self.scene.fault else [])])
@@ -107,7 +98,7 @@ class Strip:
     @property
     def below(self) -> int:
         """How many lines stand below the snapshots at most, in an axis of the full width."""
-        return max(self._below(i, 6.0 / len(self.lines)).count("\n") + 1 for i in range(len(self.lines)))
+        return max(self._below(i, 6.0 / len(self.shapes)).count("\n") + 1 for i in range(len(self.shapes)))
 
 
 def _largest(sizes: Any) -> float:

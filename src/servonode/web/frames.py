@@ -19,8 +19,8 @@ from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.errors import ServonodeError
 from servonode.plants.view import View
 from servonode.views.panel_choice import usual_panels
-from servonode.views.scene import Instant, magnified
-from servonode.views.shapes import ArrowScale, Shapes
+from servonode.views.scene import magnified
+from servonode.views.shapes import ArrowScale, Instant, Shapes
 from servonode.views.shown_run import ShownRun, usual_span
 from servonode.views.window_feed import ROWS, Feed
 from servonode.web.panel_layouts import live_panel

@@ -8,8 +8,8 @@ import numpy as np
 
 from servonode.arrays import Array
 from servonode.plants.view import View
-from servonode.views.scene import Instant, Scene, is_seen
-from servonode.views.shapes import Shapes, longest_arrow
+from servonode.views.scene import Scene
+from servonode.views.shapes import is_seen, longest_arrow
 from servonode.web.embedded import numbers
 from servonode.web.view_data import decimals, path_columns, shapes_data, view_layout
 from servonode.web.wanted_lines import lines_around
@@ -49,12 +49,11 @@ def recorded_views(scene: Scene, motion: Motion, columns: Mapping[str, Array]) -
 
     columns: states, inputs and outputs, and targets as `target_NAME`, of every row.
     """
-    instants = [scene.instant(i) for i in motion.instants]
-    return [_recorded(view, scene, instants, columns) for view in scene.views() if instants]
+    return [_recorded(view, scene, motion.instants, columns) for view in scene.views() if motion.instants]
 
 
-def _recorded(view: View, scene: Scene, instants: Sequence[Instant], columns: Mapping[str, Array]) -> dict[str, Any]:
-    shapes = [Shapes.of(view, each) for each in instants]
+def _recorded(view: View, scene: Scene, instants: Sequence[int], columns: Mapping[str, Array]) -> dict[str, Any]:
+    shapes = [scene.shapes(i, view) for i in instants]
     layout = view_layout(view, list(scene.goals))
     drawn = [np.column_stack([columns[name] for name in pair]) for pair in path_columns(layout)]
     low, high = _corners([*drawn, *(line for each in shapes for line in each.bounding(view))])
