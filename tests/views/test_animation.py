@@ -333,45 +333,36 @@ def test_a_ring_keeps_the_newest_rows_in_order_and_never_grows() -> None:
     assert len(ring.columns["t"]) == 0
 
 
-def test_decimation_keeps_peaks_and_shape_while_scrolling() -> None:
-    t = np.arange(0.0, 10.0, 0.001)
-    values = np.sin(t)
+T = np.arange(0.0, 10.0, 0.001)
+
+
+def test_decimation_keeps_peaks_and_shape_while_scrolling_and_leaves_out_nan() -> None:
+    values = np.sin(T)
     values[4321] = 7.0
-    thin = Decimation.of(t, 10.0, 100)
-    x, y = thin.curve(values)
+    x, y = Decimation.of(T, 10.0, 100).curve(values)
     assert len(x) <= 202
     assert y.max() == 7.0
-    later = Decimation.of(t[500:], 10.0, 100).curve(values[500:])
-    assert_allclose(later[0][2:], x[len(x) - len(later[0]) + 2 :])  # all but the piece that was cut into
-    assert_allclose(later[1][2:], y[len(y) - len(later[1]) + 2 :])
-
-
-def test_decimation_keeps_few_rows_and_leaves_out_nan() -> None:
-    t = np.arange(0.0, 1.0, 0.001)
-    x, y = Decimation.of(t, 1.0, 500).curve(t**2)
-    assert_allclose(x, t)
-    assert_allclose(y, t**2)
-    rare = np.where(np.arange(len(t)) == 500, 3.0, np.nan)
-    x, y = Decimation.of(t, 1.0, 100).curve(rare)
+    later = Decimation.of(T[500:], 10.0, 100).curve(values[500:])
+    for shown, whole in zip(later, (x, y), strict=True):
+        assert_allclose(shown[2:], whole[len(x) - len(shown) + 2 :])  # all but the piece that was cut into
+    few = T[:1000]
+    for shown, whole in zip(Decimation.of(few, 1.0, 500).curve(few**2), (few, few**2), strict=True):
+        assert_allclose(shown, whole)
+    rare = np.where(np.arange(1000) == 500, 3.0, np.nan)
+    _, y = Decimation.of(few, 1.0, 100).curve(rare)
     assert_allclose(y[np.isfinite(y)], 3.0)
 
 
-def test_decimated_sizes_keep_known_values_and_peaks() -> None:
-    t = np.arange(0.0, 10.0, 0.001)
-    rare = np.where(np.arange(len(t)) % 1000 == 0, -2.0, np.nan)
-    x, y = Decimation.of(t, 10.0, 100).sizes(rare)
+def test_decimated_sizes_keep_known_values_and_peaks_and_paths_their_end() -> None:
+    rare = np.where(np.arange(len(T)) % 1000 == 0, -2.0, np.nan)
+    x, y = Decimation.of(T, 10.0, 100).sizes(rare)
     assert_allclose(x, np.arange(10.0))
     assert_allclose(y, 2.0)
-    values = np.sin(t) + 2.0
+    values = np.sin(T) + 2.0
     values[4321], values[5432] = -7.0, 0.0
-    x, y = Decimation.of(t, 10.0, 100).sizes(values)
+    x, y = Decimation.of(T, 10.0, 100).sizes(values)
     assert len(x) <= 202
     assert (y.min(), y.max()) == (pytest.approx(1.0, abs=1e-5), 7.0)
-
-
-def test_a_path_ends_at_its_last_row() -> None:
-    t = np.arange(0.0, 10.0, 0.001)
-    (path,) = Decimation.of(t, 10.0, 50).path(t)
+    (path,) = Decimation.of(T, 10.0, 50).path(T)
     assert len(path) <= 52
-    assert path[0] == t[0]
-    assert path[-1] == t[-1]
+    assert (path[0], path[-1]) == (T[0], T[-1])

@@ -7,12 +7,11 @@ import pytest
 from matplotlib.figure import Figure
 
 import servonode
-from servonode.views.curves import MEANS, Curve, Curves
+from servonode.views.curves import Curve, Curves
 from servonode.views.estimates import estimate_columns, running_ratio
 from servonode.views.palette import INK
-from servonode.views.panels import estimate_specs, panels_of
+from servonode.views.panels import panels_of
 from servonode.views.report import report_figure
-from servonode.views.symbols import mathtext
 from servonode.web.html_report import columns_of
 from servonode.web.panel_layouts import run_panel
 
@@ -69,12 +68,6 @@ def test_means_are_drawn_as_they_are_however_often_they_turn() -> None:
         Curves.of(t, [curve], True).draw(axis)
         np.testing.assert_array_equal(axis.lines[-1].get_ydata(), turning)
     assert Curves.of(t, [Curve("V", turning, INK)], True).peaks  # of a residual its peaks
-
-
-def test_means_of_an_estimate_are_never_drawn_by_their_peaks(run: Any) -> None:
-    specs = estimate_specs(run.closed_loop.machine.description.state, estimate_columns(run), 0.1)
-    assert tuple(mathtext(name) for name in specs[-1].curves) == MEANS
-    assert all(each.expected.keys() == each.curves.keys() for each in specs[:-1])
 
 
 def test_html_report_dashes_what_its_titles_call_dashed(run: Any) -> None:

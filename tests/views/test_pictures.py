@@ -18,7 +18,7 @@ from servonode.closed_loop.launch_file import LaunchError, packaged
 from servonode.mechanics import coordinate
 from servonode.mechanics.description import Quantity
 from servonode.views import limits
-from servonode.views.curves import BRIEF, Curve, Curves, band_of, peaks_of, turns
+from servonode.views.curves import BRIEF, Curve, Curves, peaks_of, turns
 from servonode.views.palette import ARROWS, GOAL, INK, PALETTE
 from servonode.views.panels import Panel, PanelSpec, zero_note
 from servonode.views.planes import WIDER, Map, listed
@@ -59,12 +59,6 @@ def test_limits_are_round_with_room_and_ticks_are_written_as_they_are(values: An
     assert len(set(texts)) == len(texts)
     shown = np.array([float(text.replace("\u2212", "-")) for text in texts]) * 10.0**found.power
     np.testing.assert_allclose(shown, found.ticks, rtol=1e-6, atol=1e-9 * extent)
-
-
-@given(st.floats(1e-3, 1e3), st.floats(0, 1e-3))
-def test_a_steady_value_is_not_magnified(value: float, change: float) -> None:
-    found = limits.round_limits([np.array([value, value * (1 + change)])])
-    assert found.high - found.low >= limits.STEADY * value
 
 
 @given(arrays(float, 40, elements=st.floats(-14, 3).map(lambda x: 10.0**x)), st.sampled_from([0.0, 1e-12, 1e-9]))
@@ -244,16 +238,6 @@ def test_band_is_drawn_by_mean_lowest_and_highest() -> None:
     Curves.of(t, [Curve("F", np.sin(t), INK)], False).draw(smooth)
     assert len(smooth.collections) == 0
     np.testing.assert_array_equal(smooth.lines[0].get_ydata(), np.sin(t))
-
-
-@given(arrays(float, st.integers(3, 200), elements=st.floats(-1e3, 1e3)), st.integers(1, 50))
-def test_a_band_contains_every_value(values: Any, count: int) -> None:
-    t = np.arange(len(values), dtype=float)
-    times, low, mean, high = band_of(t, values, count)
-    assert len(times) <= count + 1
-    assert (low.min(), high.max()) == (values.min(), values.max())
-    slack = 1e-9 * np.abs(values).max()
-    assert ((low <= mean + slack) & (mean <= high + slack)).all()
 
 
 def test_notched_sizes_are_drawn_by_their_peaks() -> None:

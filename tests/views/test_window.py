@@ -126,7 +126,8 @@ def test_panel_may_show_what_only_an_external_plant_measures(loop: Loop) -> None
 
 
 def test_feed_row_has_state_outputs_inputs_target_and_rare_values(loop: Loop, feed: Feed, talk: Talk) -> None:
-    for message in (talk.target(0), talk.target(10), talk.target(20), talk.state(0), talk.report(0), talk.status(0)):
+    report = talk.report(0, mono=talk.state(0).mono + 400_000)
+    for message in (talk.target(0), talk.target(10), talk.target(20), talk.state(0), report, talk.status(0)):
         feed.take(message)
     feed.take(talk.state(15))
     found = {name: column.tolist() for name, column in feed.ring.columns.items()}
@@ -137,16 +138,10 @@ def test_feed_row_has_state_outputs_inputs_target_and_rare_values(loop: Loop, fe
     assert found["residual_heading"] == pytest.approx([np.nan, -2e-3], nan_ok=True)
     assert found["timing_round_trip"] == pytest.approx([np.nan, 0.3], nan_ok=True)
     assert found["timing_law"] == pytest.approx([np.nan, 0.05], nan_ok=True)
+    assert found["timing_age"] == pytest.approx([np.nan, 0.4], nan_ok=True)  # since its state
     x = np.append(talk.x, 0.0)
     outputs = loop.closed_loop.machine.outputs(0.015, x, np.array([1.0, 2.0]))
     assert {name: found[name][-1] for name in outputs} == pytest.approx(outputs)
-
-
-def test_report_age_counts_from_its_state(feed: Feed, talk: Talk) -> None:
-    feed.take(talk.state(10))
-    feed.take(talk.report(10, mono=10**9 + 10 * 10**6 + 400_000))
-    feed.take(talk.state(20))
-    assert feed.ring.columns["timing_age"][-1] == pytest.approx(0.4)
 
 
 def test_whatever_comes_memory_is_bounded_and_the_span_is_kept(feed: Feed, talk: Talk) -> None:

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from websockets.exceptions import ConnectionClosed
 
+from servonode.cli.main import main
 from tests.helpers.pages import COMMAND, LINK, Link, PageProcess, begun, is_stopped, told
 from tests.helpers.runs import START_S, Process, Runs, eventually, operator, state_of
 
@@ -108,15 +110,14 @@ def test_a_run_with_a_page_prints_its_link_and_ends_as_ever(runs: Runs) -> None:
 # what is said
 
 
-def test_without_its_libraries_one_line_says_what_to_install(tmp_path: Path) -> None:
-    hidden = "import sys; sys.modules['uvicorn'] = None; sys.argv = ['servonode', *sys.argv[1:]]"
-    code = f"{hidden}\nfrom servonode.cli.main import main\nmain()"
-    for words in (["page"], ["run", "trailer_pursuit", "--page", "--no-report"]):
-        done = subprocess.run(
-            [sys.executable, "-c", code, *words], capture_output=True, text=True, cwd=tmp_path, check=False
-        )
-        assert done.returncode == 2
-        assert done.stderr == 'servonode: the page needs uvicorn, not installed here: pip install "servonode[web]"\n'
+@pytest.mark.parametrize("words", [("page",), ("run", "trailer_pursuit", "--page", "--no-report")])
+def test_without_its_libraries_one_line_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 2
+    assert done.stderr == 'servonode: the page needs uvicorn, not installed here: pip install "servonode[web]"\n'
 
 
 def test_without_a_run_the_page_says_so_in_one_line(runs: Runs) -> None:

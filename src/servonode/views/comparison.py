@@ -96,8 +96,8 @@ def _panel(sources: Sequence[Compared], names: Sequence[str]) -> ComparedPanel:
     units = ", ".join(dict.fromkeys(unit for name in names if (unit := unit_of(sources, name))))
     curves = [
         Curve(
-            _title(source, name, names),
-            _shown(source, name, sized),
+            source.name if len(names) == 1 else f"{name}, {source.name}",
+            np.abs(source.columns[name]) if sized else source.columns[name],
             COLORS[i],
             dashes,
             width_of(i, len(sources)),
@@ -136,14 +136,6 @@ def _floor(sources: Sequence[Compared], unit: str) -> float:
         if not name.startswith(RESIDUAL) and source.units.get(name) == unit
     ]
     return limits.floor_of(unit or "1", limits.largest(columns))
-
-
-def _title(source: Compared, name: str, names: Sequence[str]) -> str:
-    return source.name if len(names) == 1 else f"{name}, {source.name}"
-
-
-def _shown(source: Compared, name: str, sized: bool) -> Any:
-    return np.abs(source.columns[name]) if sized else source.columns[name]
 
 
 # the picture
@@ -223,7 +215,7 @@ class ComparedPlane:
     view: View
     low: Array
     high: Array
-    wanted: dict[str, Array]  # the paths that are wanted, by legend name: of targets, and fixed ones
+    wanted: list[tuple[str, Array]]  # legend name and path (n, 2) of what is wanted: of targets, and fixed ones
 
     @classmethod
     def of(cls, sources: Sequence[Compared], view: View) -> Self:
@@ -250,11 +242,11 @@ class ComparedPlane:
 
     def head(self, width: float) -> Head:
         """What stands above an axis of this width [in]."""
-        return Head.of(self.view.title or "paths", list(dict.fromkeys(map(str.strip, self.wanted))), width)
+        return Head.of(self.view.title or "paths", list(dict(self.wanted)), width)
 
     def draw(self, axis: Any, width: float, height: float) -> None:
         """Draw it into an axis of this size [in]."""
-        marks = {name.strip(): axis.plot(*path.T, **DASHED)[0] for name, path in self.wanted.items()}
+        marks = {name: axis.plot(*path.T, **DASHED)[0] for name, path in self.wanted}
         for i, path in self._paths(self.sources, self.view):
             look: Any = {"color": COLORS[i], "zorder": 2}
             axis.plot(*path.T, linewidth=width_of(i, len(self.sources)), **look)
@@ -268,14 +260,14 @@ class ComparedPlane:
         self.head(width).draw(axis, list(marks.values()))
 
 
-def _wanted(sources: Sequence[Compared], view: View, low: Array, high: Array) -> dict[str, Array]:
-    """The paths that are wanted in a region, by legend name; those of further targets have spaces behind it."""
-    paths = {"target" + i * " ": path.T for i, (_, path) in enumerate(goal_paths(sources, view))}
+def _wanted(sources: Sequence[Compared], view: View, low: Array, high: Array) -> list[tuple[str, Array]]:
+    """Legend names and paths of what is wanted in a region."""
+    fixed: dict[str, Array] = {}
     for source in sources:
         own = own_view(source, view)
         if source.run and own:
-            paths |= wanted_paths(source.run.closed_loop, own, low, high)
-    return paths
+            fixed |= wanted_paths(source.run.closed_loop, own, low, high)
+    return [*(("target", path.T) for _, path in goal_paths(sources, view)), *fixed.items()]
 
 
 def width_of(number: int, of: int) -> float:

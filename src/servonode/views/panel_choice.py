@@ -1,7 +1,6 @@
 """Choice of the panels of a window or movie: the default ones, or the user's."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from servonode.bus.durations import EXTRA
 from servonode.closed_loop.closed_loop import ClosedLoop
@@ -25,7 +24,7 @@ class FieldError(ServonodeError, ValueError):
 def usual_panels(closed_loop: ClosedLoop, timing: bool) -> list[PanelSpec]:
     """The panels of the report picture, with one of times where these are known."""
     units = {each.name: each.unit for each in closed_loop.residuals}
-    panels = panel_specs(closed_loop.machine.description, residual_names(closed_loop), units)
+    panels = panel_specs(closed_loop.machine.description, list(units), units)
     return (
         [*panels, PanelSpec("[ms]", timing_curves(closed_loop), True, "times [ms]", "times [ms]")] if timing else panels
     )
@@ -41,24 +40,22 @@ def timing_curves(closed_loop: ClosedLoop) -> dict[str, str]:
     }
 
 
-def residual_names(closed_loop: ClosedLoop) -> list[str]:
-    """Of the constraints that the machine's reactions hold, then of the program."""
-    return [each.name for each in closed_loop.residuals]
-
-
 def chosen_panels(closed_loop: ClosedLoop, fields: Sequence[str], timing: bool) -> list[PanelSpec]:
     """A panel for each "NAME,NAME"; where all its names are residuals, or times, on a logarithmic axis.
 
     Raises:
         FieldError: no such name, or more of them in one panel than there are colours.
     """
-    units = _units(closed_loop, timing) | (
-        dict.fromkeys(extra_columns(closed_loop, fields), "its unit") if timing else {}
-    )
-    alias = dict(zip(closed_loop.machine.description.columns, closed_loop.machine.description.state_names, strict=True))
     description = closed_loop.machine.description
     known = {each.name: each for each in (*description.state, *description.outputs, *description.inputs)}
-    return [_worded(_chosen(text, units, alias), known) for text in fields]
+    units = {each.name: each.unit for each in known.values()}
+    units |= {f"residual_{each.name}": each.unit for each in closed_loop.residuals}
+    units |= {f"target_{name}": "target" for name in closed_loop.targets.names}
+    if timing:
+        units |= dict.fromkeys(timing_curves(closed_loop).values(), "ms")
+        units |= dict.fromkeys(extra_columns(closed_loop, fields), "its unit")
+    alias = dict(zip(description.columns, description.state_names, strict=True))
+    return [_chosen(text, units, alias, known) for text in fields]
 
 
 def extra_columns(closed_loop: ClosedLoop, fields: Sequence[str]) -> list[str]:
@@ -69,40 +66,23 @@ def extra_columns(closed_loop: ClosedLoop, fields: Sequence[str]) -> list[str]:
     return [name for name in dict.fromkeys(names) if name.startswith(EXTRA) and name != EXTRA]
 
 
-def _chosen(text: str, units: Mapping[str, str], alias: Mapping[str, str]) -> PanelSpec:
+def _chosen(
+    text: str, units: Mapping[str, str], alias: Mapping[str, str], known: Mapping[str, Quantity]
+) -> PanelSpec:  # fmt: skip
+    """The panel of a text, its title in words; residuals and times by their own names."""
     names = [alias.get(name.strip(), name.strip()) for name in text.split(",")]
     for name in names:
         if name not in units:
             raise FieldError(f"panel {text!r}: unknown name {name!r}; choose from {', '.join(units)}")
     if len(names) > len(PALETTE):
         raise FieldError(f"panel {text!r} has {len(names)} names; give at most {len(PALETTE)} to one panel")
-    of = list(dict.fromkeys(units[name] for name in names))
-    sized = all(name.startswith("residual_") for name in names) or all(name.startswith("timing_") for name in names)
-    word = names[0] if len(names) == 1 else ""
-    label = f"|{word or 'residual'}|" if sized and names[0].startswith("residual_") else word
-    return PanelSpec(f"{label} [{', '.join(of)}]".strip(), {name: name for name in names}, sized)
-
-
-def _worded(spec: PanelSpec, known: Mapping[str, Quantity]) -> PanelSpec:
-    """The panel with its title in words; residuals and times by their own names."""
-    columns = list(spec.curves.values())
-    if all(name in known for name in columns):
-        maths, words = titles([known[name] for name in columns])
-        return replace(spec, maths=maths, title=words)
-    if spec.logarithmic:
-        kind, _, only = columns[0].partition("_")
-        word = f"{kind} {plain(only)}" if len(columns) == 1 else f"{kind}s"
-        unit = spec.label.partition("[")[2].rstrip("]")
-        words = f"{word.replace('timing', 'time')}{', magnitude' if kind == 'residual' else ''}{unit_text(unit)}"
-        curves = {name.removeprefix(f"{kind}_"): name for name in columns}
-        return replace(spec, maths=words, title=words, curves=curves)
-    return spec
-
-
-def _units(closed_loop: ClosedLoop, timing: bool) -> dict[str, str]:
-    """Every column that a panel may show, with its unit."""
-    description = closed_loop.machine.description
-    units = {each.name: each.unit for each in (*description.state, *description.outputs, *description.inputs)}
-    units |= {f"residual_{each.name}": each.unit for each in closed_loop.residuals}
-    units |= {f"target_{name}": "target" for name in closed_loop.targets.names}
-    return units | (dict.fromkeys(timing_curves(closed_loop).values(), "ms") if timing else {})
+    unit = ", ".join(dict.fromkeys(units[name] for name in names))
+    only, kind = names[0] if len(names) == 1 else "", names[0].partition("_")[0]
+    if kind in ("residual", "timing") and all(name.startswith(f"{kind}_") for name in names):
+        word = f"{kind} {plain(only.removeprefix(f'{kind}_'))}" if only else f"{kind}s"
+        word = f"{word}, magnitude" if kind == "residual" else word.replace("timing", "time")
+        label = f"|{only or kind}|" if kind == "residual" else only
+        title, curves = f"{word}{unit_text(unit)}", {name.removeprefix(f"{kind}_"): name for name in names}
+        return PanelSpec(f"{label} [{unit}]".strip(), curves, True, title, title)
+    maths, words = titles([known[name] for name in names]) if known.keys() >= {*names} else ("", "")
+    return PanelSpec(f"{only} [{unit}]".strip(), {name: name for name in names}, False, words, maths)

@@ -13,7 +13,7 @@ from servonode.bus.durations import EXTRA, extras
 from servonode.bus.topology import PLANT
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.mechanics.description import unpacked
-from servonode.views.panel_choice import TIMING, residual_names
+from servonode.views.panel_choice import TIMING
 
 ROWS = 8192  # rows kept
 GOALS = 4096  # targets kept for states that are still to come
@@ -77,7 +77,7 @@ class Feed:
         self._machine, self._layout = closed_loop.machine, description.layout
         self._inputs, self._targets = description.input_names, closed_loop.targets.names
         known = [*description.state_names, *(each.name for each in description.outputs), *self._inputs]
-        rare = [f"residual_{name}" for name in residual_names(closed_loop)] + [*TIMING.values(), *extra]
+        rare = [*(f"residual_{each.name}" for each in closed_loop.residuals), *TIMING.values(), *extra]
         self.estimated = description.state_names if estimates and closed_loop.estimation else ()
         bands = [f"{word}_{name}" for word in ("estimate", "low", "high") for name in self.estimated]
         self.ring = Ring([*known, *(f"target_{name}" for name in self._targets), *rare, *bands], ROWS)
