@@ -1,4 +1,4 @@
-"""Drivers of installed packages: found by their entry points, and clear errors where a package is broken."""
+"""What it takes to add a driver: its name in the table, or in an installed package; errors where one is broken."""
 
 import json
 import os
@@ -12,7 +12,8 @@ import pytest
 from tests.helpers.extras import json_validator
 from tests.helpers.packages import install, install_wheels
 
-NULL = (Path(__file__).parents[1] / "helpers" / "null_driver.py").read_text()
+ROOT = Path(__file__).parents[2]
+NULL = (ROOT / "tests" / "helpers" / "null_driver.py").read_text()
 SHORT = ("run.duration=0.2", "run.speed=1")
 
 
@@ -60,10 +61,14 @@ def test_a_launch_file_runs_with_the_driver_of_a_package(packages: Path) -> None
         ("other", "package misnamed 1.0: its driver 'other' (null_driver:DRIVER) calls itself 'null'; entry point and"),
         ("twice", "package first 1.0 and package second 1.0 both have a driver 'twice'"),
         ("nul", '"nul" is unknown; did you mean null? Choose '),
+        (
+            "null",
+            '[plant.sensor] noise: is for driver = "simulated" or "loopback" or "mujoco", and [plant] has driver',
+        ),
     ],
 )
-def test_a_broken_package_is_one_error_with_its_name(driver: str, text: str, packages: Path) -> None:
-    found = run(packages, driver)
+def test_a_broken_package_and_what_a_driver_does_not_read_are_one_error(driver: str, text: str, packages: Path) -> None:
+    found = run(packages, driver, *(["plant.sensor.noise={phi=0.001}"] if driver == "null" else []))
     assert found.returncode == 2
     assert text in found.stderr
     assert "plant" in found.stderr
@@ -94,6 +99,18 @@ def test_the_schema_for_editors_knows_what_is_installed(packages: Path, tmp_path
     launch = {"run": {"duration": 1.0}, "plant": {"machine": "a", "driver": "null"}}
     assert schema.is_valid(launch)
     assert not schema.is_valid({**launch, "plant": {"machine": "a", "driver": "nul"}})
+
+
+def test_the_reference_page_knows_a_driver_of_the_table() -> None:
+    code = "import runpy; from servonode.plants.drivers import DRIVERS; from tests.helpers.null_driver import DRIVER; "
+    code += "DRIVERS['null'] = DRIVER; runpy.run_path('docs/_extensions/launch_reference.py', run_name='__main__')"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120, check=True
+    )
+    assert "| `null` | a plant that stands still |" in done.stdout
+    summaries = "a microcontroller on a serial port, a microcontroller on a network, a plant that stands still"
+    names = "`external`, `loopback`, `mujoco`, `null`, `serial`, `simulated`, `udp`"
+    assert f"another process, {summaries}; one of {names} |" in done.stdout
 
 
 def test_no_package_is_looked_at_for_a_driver_of_servonode() -> None:

@@ -80,24 +80,24 @@ class Board:
         return lambda: None  # open, due, listened, renew, close
 
 
-def plant_on(board: Board) -> DevicePlant:
-    """The plant of a machine on this link, in real time; its handshake has begun."""
-    loop = board.loop
+def asked(loop: ClosedLoop, speed: float = 0.0) -> tuple[Board, DevicePlant]:
+    """A machine, and the plant of it in real time, whose handshake has begun."""
+    board = Board(loop, speed)
     terms = context(
         loop.machine, loop.start, loop.safety.limits.value, estimate=loop.device_estimate, resolution=RESOLUTION,
         clock=lambda: board.now, plausible=loop.safety.plausible(own=True),
     )  # fmt: skip
     plant = DevicePlant(terms, board)
     plant.begin(4242, 0)
-    return plant
+    return board, plant
 
 
-def believed(board: Board) -> DevicePlant:
+def believed(loop: ClosedLoop, speed: float = 0.0) -> tuple[Board, DevicePlant]:
     """The same after its first good message."""
-    plant = plant_on(board)
+    board, plant = asked(loop, speed)
     board.says()
     assert plant.remote.connected()
-    return plant
+    return board, plant
 
 
 def after(plant: DevicePlant, board: Board, messages: int, readings: Any = None, **changes: Any) -> tuple[str, str]:
@@ -144,8 +144,7 @@ def test_a_plant_that_estimates_gives_the_very_bits_of_a_controller_that_does(ga
 
 
 def test_a_machine_is_not_known_before_each_of_its_sensors_has_been_read(loop: ClosedLoop) -> None:
-    board = Board(loop)
-    plant = plant_on(board)
+    board, plant = asked(loop)
     board.says(lambda: board.readings("encoder_left", "gyroscope"))
     assert not plant.remote.connected()
     assert plant.remote.no_answer_reason() == "no reading of encoder_right has come yet"
@@ -155,8 +154,7 @@ def test_a_machine_is_not_known_before_each_of_its_sensors_has_been_read(loop: C
 
 
 def test_an_estimate_that_knows_too_little_is_not_armed_and_later_a_fault() -> None:
-    loose = Board(resolved("estimator.std_limit={X = 0.0005}"))
-    plant = plant_on(loose)
+    loose, plant = asked(resolved("estimator.std_limit={X = 0.0005}"))
     loose.says()
     assert not plant.remote.connected()
     assert "X is known to 0.001 alone (standard deviation), beyond its [estimator] std_limit of 0.0005" in (
@@ -165,11 +163,10 @@ def test_an_estimate_that_knows_too_little_is_not_armed_and_later_a_fault() -> N
 
 
 def test_while_a_sensor_may_be_away_the_covariance_says_when_too_little_is_known() -> None:
-    board = Board(resolved(
+    board, plant = believed(resolved(
         "estimator.std_limit={V = 0.05}", "estimator.process_noise=0.1",
         "estimator.sensor_timeout={encoder_left = 9.0, encoder_right = 9.0}",
     ))  # fmt: skip
-    plant = believed(board)
     assert after(plant, board, 20) == ("", "")
     name, text = after(plant, board, 100, lambda: board.readings("gyroscope"))
     assert (name, text[:9]) == ("estimate", "V is know")
@@ -178,8 +175,7 @@ def test_while_a_sensor_may_be_away_the_covariance_says_when_too_little_is_known
 
 @pytest.mark.parametrize("name", SENSORS)
 def test_a_sensor_that_stops_is_a_fault_by_its_name(loop: ClosedLoop, name: str) -> None:
-    board = Board(loop)
-    plant = believed(board)
+    board, plant = believed(loop)
     assert after(plant, board, 10) == ("", "")
     others = [each for each in SENSORS if each != name]
     found = after(plant, board, 13, lambda: board.readings(*others))
@@ -188,16 +184,14 @@ def test_a_sensor_that_stops_is_a_fault_by_its_name(loop: ClosedLoop, name: str)
 
 
 def test_a_sensor_may_stay_away_for_as_long_as_the_launch_file_says() -> None:
-    board = Board(resolved("estimator.sensor_timeout={gyroscope = 0.5}"))
-    plant = believed(board)
+    board, plant = believed(resolved("estimator.sensor_timeout={gyroscope = 0.5}"))
     assert after(plant, board, 49, lambda: board.readings("encoder_left", "encoder_right")) == ("", "")
     assert after(plant, board, 3, lambda: board.readings("encoder_left", "encoder_right"))[0] == "sensor_lost"
 
 
 def test_readings_that_are_too_old_to_be_used_are_no_readings(loop: ClosedLoop) -> None:
     """A gyroscope whose readings take half a second, of which the launch file knows nothing."""
-    board = Board(loop)
-    plant = believed(board)
+    board, plant = believed(loop)
     assert after(plant, board, 60) == ("", "")
     late = lambda: board.readings() | {"gyroscope": [board.k - 500.0, 0.0]}  # noqa: E731
     name, text = after(plant, board, 13, late)
@@ -207,8 +201,7 @@ def test_readings_that_are_too_old_to_be_used_are_no_readings(loop: ClosedLoop) 
 
 
 def test_a_machine_whose_sensor_has_given_old_readings_alone_is_not_known(loop: ClosedLoop) -> None:
-    board = Board(loop)
-    plant = plant_on(board)
+    board, plant = asked(loop)
     for k in range(70):
         old = {"gyroscope": [board.k - 490.0, 0.0]} if k >= 60 else {}
         board.says(board.readings("encoder_left", "encoder_right") | old)
@@ -217,16 +210,14 @@ def test_a_machine_whose_sensor_has_given_old_readings_alone_is_not_known(loop: 
 
 
 def test_a_stall_of_the_machine_is_no_silence_of_a_sensor(loop: ClosedLoop) -> None:
-    board = Board(loop)
-    plant = believed(board)
+    board, plant = believed(loop)
     board.k += 90
     board.now += 90 * MS
     assert after(plant, board, 3, lambda: board.readings("encoder_left", "encoder_right")) == ("", "")
 
 
 def test_a_late_reading_that_makes_the_filter_diverge_is_a_fault_and_the_estimate_stays(loop: ClosedLoop) -> None:
-    board = Board(loop)
-    plant = believed(board)
+    board, plant = believed(loop)
     assert after(plant, board, 20) == ("", "")
     before, deviations = plant.x.copy(), list(plant.read().estimate.std.values())  # type: ignore[union-attr]
     wrong = lambda: board.readings("gyroscope") | {"encoder_left": [board.k - 45.0, 1e200]}  # noqa: E731
@@ -245,8 +236,7 @@ def test_a_late_reading_that_makes_the_filter_diverge_is_a_fault_and_the_estimat
 
 
 def test_a_host_that_sleeps_while_it_takes_messages_does_not_take_all_later_ones_for_old(loop: ClosedLoop) -> None:
-    board = Board(loop)
-    plant = believed(board)
+    board, plant = believed(loop)
     came = board.receive
 
     def asleep(bound: int = 0) -> list[tuple[str, Message]]:
@@ -265,8 +255,7 @@ def test_a_host_that_sleeps_while_it_takes_messages_does_not_take_all_later_ones
 
 
 def test_nothing_of_a_message_that_is_wrong_is_believed(loop: ClosedLoop) -> None:
-    board = Board(loop)
-    plant = believed(board)
+    board, plant = believed(loop)
     before = plant.x.copy()
     good = board.readings()
     wrong: list[tuple[str, dict[str, Any]]] = [
@@ -295,8 +284,7 @@ def test_nothing_of_a_message_that_is_wrong_is_believed(loop: ClosedLoop) -> Non
 
 
 def test_a_machine_far_ahead_of_its_time_is_refused_and_not_followed_step_by_step(loop: ClosedLoop) -> None:
-    board = Board(loop)
-    plant = believed(board)
+    board, plant = believed(loop)
     assert after(plant, board, 3) == ("", "")
     ahead = board.k + 10**15  # a bridge that stamps nanoseconds of the day
     board.says(k=ahead, t=ahead * 1e-3)
@@ -307,8 +295,7 @@ def test_a_machine_far_ahead_of_its_time_is_refused_and_not_followed_step_by_ste
 
 
 def test_sensors_that_freeze_while_it_drives_are_a_fault() -> None:
-    board = Board(resolved("plant.initial.V=0.2"), speed=0.2)
-    plant = believed(board)
+    board, plant = believed(resolved("plant.initial.V=0.2"), speed=0.2)
     theta = 0.0
     stuck = lambda: board.readings("gyroscope") | {each: [float(board.k), theta] for each in SENSORS[:2]}  # noqa: E731
     for _ in range(60):
@@ -321,8 +308,7 @@ def test_sensors_that_freeze_while_it_drives_are_a_fault() -> None:
 
 @pytest.mark.parametrize(("noise", "torque"), [(0.001, 0.005), (0.02, 0.3), (5.0, 0.03)])
 def test_dead_sensors_are_found_though_a_filter_would_see_a_machine_that_stands(noise: float, torque: float) -> None:
-    board = Board(resolved(f"estimator.process_noise={noise}"))
-    plant = believed(board)
+    board, plant = believed(resolved(f"estimator.process_noise={noise}"))
     plant.write(np.array([torque, torque]))
     still = lambda: {name: [float(board.k), 0.0] for name in SENSORS}  # noqa: E731
     name, text = after(plant, board, 100, still, input={"U1": torque, "U2": torque})
@@ -331,16 +317,14 @@ def test_dead_sensors_are_found_though_a_filter_would_see_a_machine_that_stands(
 
 
 def test_a_machine_that_stands_under_zero_input_is_not_frozen(loop: ClosedLoop) -> None:
-    board = Board(loop)
-    plant = believed(board)
+    board, plant = believed(loop)
     assert after(plant, board, 300) == ("", "")
     plant._readings.estimated._filter.x[4] = 0.002  # type: ignore[union-attr]  # known no better than that
     assert after(plant, board, 300) == ("", "")
 
 
 def test_readings_that_cannot_be_this_machines_are_a_fault_after_a_while(loop: ClosedLoop) -> None:
-    board = Board(loop)
-    plant = believed(board)
+    board, plant = believed(loop)
     turned = lambda: board.readings("encoder_left", "encoder_right") | {"gyroscope": [float(board.k), 2.0]}  # noqa: E731
     name, text = after(plant, board, 30, turned)
     assert name in ("sensor_misfit", "implausible_state")
@@ -349,8 +333,7 @@ def test_readings_that_cannot_be_this_machines_are_a_fault_after_a_while(loop: C
 
 
 def test_an_outlier_is_rejected_counted_and_moves_nothing() -> None:
-    board = Board(resolved("estimator.gate=4"))
-    plant = believed(board)
+    board, plant = believed(resolved("estimator.gate=4"))
     assert after(plant, board, 20) == ("", "")
     before = plant.x.copy()
     wrong = lambda: board.readings() | {"encoder_left": [float(board.k), 0.5]}  # noqa: E731
@@ -366,8 +349,7 @@ def test_an_outlier_is_rejected_counted_and_moves_nothing() -> None:
 
 
 def test_a_sensor_that_the_gate_rejects_for_longer_than_its_timeout_is_a_fault_by_its_name() -> None:
-    board = Board(resolved("estimator.gate=4", "estimator.sensor_timeout={encoder_left = 0.5}"))
-    plant = believed(board)
+    board, plant = believed(resolved("estimator.gate=4", "estimator.sensor_timeout={encoder_left = 0.5}"))
     wrong = lambda: board.readings() | {"encoder_left": [float(board.k), 0.5]}  # noqa: E731
     assert after(plant, board, 49, wrong) == ("", "")
     name, text = after(plant, board, 3, wrong)
@@ -378,8 +360,7 @@ def test_a_sensor_that_the_gate_rejects_for_longer_than_its_timeout_is_a_fault_b
 @pytest.mark.parametrize("off", [0.3, 1.0, 40.0])
 def test_counters_that_stand_elsewhere_are_never_known_behind_a_gate_either(off: float) -> None:
     """Not later either, when the filter has become unsure enough to take them."""
-    board = Board(resolved("estimator.gate=4"))
-    plant = plant_on(board)
+    board, plant = asked(resolved("estimator.gate=4"))
     for _ in range(1100):
         board.says(lambda: board.readings("gyroscope") | {name: [float(board.k), off] for name in SENSORS[:2]})
         assert not plant.remote.connected()
@@ -387,8 +368,7 @@ def test_counters_that_stand_elsewhere_are_never_known_behind_a_gate_either(off:
 
 
 def test_a_first_reading_that_is_an_outlier_refuses_no_machine_behind_a_gate() -> None:
-    board = Board(resolved("estimator.gate=4"))
-    plant = plant_on(board)
+    board, plant = asked(resolved("estimator.gate=4"))
     board.says(lambda: board.readings() | {"encoder_left": [float(board.k), 40.0]})
     for _ in range(400):
         board.says()
@@ -398,16 +378,14 @@ def test_a_first_reading_that_is_an_outlier_refuses_no_machine_behind_a_gate() -
 
 
 def test_a_robot_whose_counters_stand_elsewhere_than_the_file_says_is_refused(loop: ClosedLoop) -> None:
-    board = Board(loop)
-    plant = plant_on(board)
+    board, plant = asked(loop)
     board.says(lambda: board.readings("gyroscope") | {name: [float(board.k), 40.0] for name in SENSORS[:2]})
     assert not plant.remote.connected()
     assert "the first reading of encoder_left" in plant.remote.no_answer_reason()
 
 
 def test_after_a_reset_the_estimate_goes_on_where_the_machine_has_been_moving_unseen(loop: ClosedLoop) -> None:
-    board = Board(loop, speed=0.0)
-    plant = believed(board)
+    board, plant = believed(loop, speed=0.0)
     board.speed = 0.0
     assert after(plant, board, 50) == ("", "")
     board.k += 2000  # two seconds in which nothing came
@@ -420,8 +398,7 @@ def test_after_a_reset_the_estimate_goes_on_where_the_machine_has_been_moving_un
 
 
 def test_what_is_found_by_the_first_readings_after_a_reset_is_no_jump() -> None:
-    board = Board(resolved("plant.initial.V=0.4"), speed=0.4)
-    plant = believed(board)
+    board, plant = believed(resolved("plant.initial.V=0.4"), speed=0.4)
     after(plant, board, 50)
     theta = board.readings("encoder_left")["encoder_left"][1]
     board.k += 3000  # three seconds in which nothing came: it has stopped at once
@@ -438,8 +415,7 @@ def test_what_is_found_by_the_first_readings_after_a_reset_is_no_jump() -> None:
 
 
 def test_a_machine_that_has_started_anew_is_not_known(loop: ClosedLoop) -> None:
-    board = Board(loop)
-    plant = believed(board)
+    board, plant = believed(loop)
     plant.begin(4243, board.k)
     board.src = 8
     board.says()
@@ -448,8 +424,7 @@ def test_a_machine_that_has_started_anew_is_not_known(loop: ClosedLoop) -> None:
 
 
 def test_a_machine_whose_own_limits_are_smaller_is_told_of_while_it_clamps(loop: ClosedLoop) -> None:
-    board = Board(loop)
-    plant = believed(board)
+    board, plant = believed(loop)
     plant.write(np.array([0.03, -0.02]))
     assert after(plant, board, 1, input={"U1": 0.03 * (1 - 1e-7), "U2": -0.02}) == ("", "")
     assert "machine_clamped" not in plant.extra
@@ -516,14 +491,12 @@ def test_an_estimator_of_a_machine_that_sends_readings_beside_its_state_is_not(d
 
 
 def test_a_machine_that_does_the_other_is_named(loop: ClosedLoop) -> None:
-    board = Board(loop)
-    plant = plant_on(board)
+    board, plant = asked(loop)
     board.says(state=packed(loop.machine.description.layout, loop.start[:-1].tolist()))
     assert not plant.remote.connected()
     assert plant.remote.no_answer_reason().startswith("the machine sends its state; leave plant.device.sends out")
     own = resolve(read_launch("trailer_pursuit"), strict=False)
-    board = Board(own)
-    plant = plant_on(board)
+    board, plant = asked(own)
     board.says()
     assert not plant.remote.connected()
     assert plant.remote.no_answer_reason().startswith("the machine sends no state; give plant.device.sends")
