@@ -185,6 +185,32 @@ def test_a_command_one_period_late_makes_the_heading_error_three_times_as_large(
     assert held("finite", 0.01, 1) == pytest.approx(3 * held("finite", 0.01), rel=0.05)
 
 
+@pytest.mark.parametrize(
+    ("variant", "yaw_rate", "printed"),
+    [
+        ("literal", 0.02, "0.629, 1.121"),
+        ("plain", 0.02, "0.5, 1.3"),
+        ("differential", 0.02, "0.11, 0.11"),
+        ("literal", 0.0, "0.336, 0.717"),
+        ("plain", 0.0, "0.1, 0.1"),
+        ("differential", 0.0, "0.1, 0.1"),
+        ("finite", 0.02, "0.000000000000, 0.000000000000"),
+    ],
+)
+def test_of_a_wrong_heading_at_the_start_the_printed_error_is_left_after_20_and_60_s(
+    variant: str, yaw_rate: float, printed: str, agree_in_print: Agree
+) -> None:
+    file = {
+        "run": {"duration": 60.0},
+        "plant": {"machine": "diff_drive_trailer", "initial": {"psi": 0.1, "Omega": yaw_rate}},
+        "controller": {"program": "pursuit", "settings": {"variant": variant, "a": 1.0, "rho0": 2.0}},
+        "target": {"x": "2 + 0.3*t", "y": "0"},
+    }
+    run = servonode.simulate(file, control="continuous", every=20_000, rtol=1e-12, atol=1e-12)
+    error = run.state["psi"] - np.arctan2(-run.state["Y"], run.targets()["x"] - run.state["X"])
+    agree_in_print(error[[1, 3]], printed)
+
+
 # the continuous mode
 
 
