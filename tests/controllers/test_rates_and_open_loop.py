@@ -1,4 +1,4 @@
-"""Joystick and open loop: torques against the torque map, exact decay, signals."""
+"""Joystick and open loop: torques against the torque map, signals."""
 
 from types import ModuleType
 from typing import Any
@@ -8,7 +8,6 @@ import pytest
 from numpy.testing import assert_allclose
 
 from servonode.controllers import ServoLaw
-from servonode.controllers.engine.layout import Answer
 from servonode.controllers.engine.signals import ExpressionError, load_signals
 from servonode.mechanics.machine import Machine
 from tests.helpers.small_machines import packaged_law
@@ -46,48 +45,24 @@ def test_torques_are_those_of_the_torque_map(
         assert_allclose(answer.inputs, expected, rtol=0, atol=1e-12 * np.abs(expected).max())  # a few roundings
 
 
-@pytest.mark.parametrize("friction", [0.0, 0.02])
-def test_speed_and_yaw_rate_errors_decay_exactly(trailer: Machine, flow: Any, friction: float) -> None:
-    machine = trailer.with_parameters({"c_w": friction})
-    law, times = law_of("rates", machine, speed=2.0, yaw_rate=3.0), np.array([0.5, 1.0, 3.0])
-    signals = load_signals({"v": "0.4 + 0.2*sin(t)", "Omega_d": "0.5*cos(2*t)"}, law.description.signal_order)
-
-    def answer(t: float, x: Any) -> Answer:
-        y = np.zeros(law.goal_layout.size)
-        signals.evaluate(t, y)
-        found = law.evaluate(t, x, y)
-        assert found.status == 0
-        return found
-
-    def inputs(t: float, x: Any) -> Any:
-        return answer(t, x).inputs
-
-    x0 = machine.state({"phi": 0.5, "V": -0.3, "Omega": 1.2})
-    for t, x in zip(times, flow(machine, x0, times, inputs, rtol=1e-12, atol=1e-12).T, strict=True):
-        expected = [(-0.3 - 0.4) * np.exp(-2 * t), (1.2 - 0.5) * np.exp(-3 * t)]
-        assert_allclose(answer(t, x).residuals, expected, rtol=0, atol=1e-10)  # the solver's error
-
-
 def test_the_joystick_has_the_defaults_of_the_sheet(trailer: Machine) -> None:
     description = law_of("rates", trailer, speed=2.0, yaw_rate=2.0).description
     assert description.signal_defaults == ("0.4", "0")
     assert [each.default for each in description.residuals] == [2.0, 2.0]
 
 
-def test_open_loop_gives_the_stated_inputs(trailer: Machine, sheet: ModuleType, rng: Any) -> None:
+def test_open_loop_gives_the_stated_inputs_or_reports_that_they_are_not_finite(
+    trailer: Machine, sheet: ModuleType, rng: Any
+) -> None:
     law = law_of("open_loop", trailer)
     answer = law.evaluate(1.0, sheet.random_state(rng), np.array([0.3, -0.7]))
     assert answer.status == 0
     assert_allclose(answer.inputs, [0.3, -0.7], rtol=0)
     assert answer.condition == 1.0
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_input_that_is_not_finite_is_reported(trailer: Machine, bad: float) -> None:
-    law = law_of("open_loop", trailer)
-    answer = law.evaluate(0.0, trailer.state({}), np.array([0.0, bad]))
-    assert answer.status == -2
-    assert "not finite; check the parameters and the initial state" in law.explain(answer)
+    for bad in (np.nan, np.inf):
+        answer = law.evaluate(0.0, trailer.state({}), np.array([0.0, bad]))
+        assert answer.status == -2
+        assert "not finite; check the parameters and the initial state" in law.explain(answer)
 
 
 def test_signals_have_their_value_and_derivatives() -> None:
@@ -102,14 +77,11 @@ def test_signals_have_their_value_and_derivatives() -> None:
     assert_allclose(out, [*expected, 3.0, 0.0, 0.0], rtol=0, atol=1e-15)  # a few roundings
 
 
-def test_target_without_the_needed_derivative_is_refused() -> None:
+def test_a_kink_is_refused_only_where_a_derivative_is_needed() -> None:
     with pytest.raises(ExpressionError) as caught:
         load_signals({"x": "2 + abs(sin(t))", "y": "0"}, 2)
     assert "x: abs has no derivative at 0 and the program needs 2" in str(caught.value)
     assert "sqrt(u**2 + 0.01**2) for abs(u)" in str(caught.value)
-
-
-def test_a_kink_is_accepted_where_no_derivative_is_needed() -> None:
     out = np.zeros(1)
     load_signals({"x": "2 + abs(t - 5)"}, 0).evaluate(3.0, out)
     assert out[0] == 4.0
