@@ -17,9 +17,7 @@ from servonode.controllers.engine.realize import (
     Survey,
     random_states,
     realisability,
-    response,
-    response_by_null_space,
-    response_by_projector,
+    responses,
     survey,
     unsurveyed,
 )
@@ -95,31 +93,6 @@ def samples(trailer: Machine, sheet: ModuleType, rng: np.random.Generator) -> li
     return [sheet.random_state(rng) for _ in range(20)]
 
 
-def test_projector_and_null_space_give_the_same_response(trailer: Machine, samples: Any) -> None:
-    for x in samples:
-        m = trailer.matrices(0.0, x)
-        assert_allclose(
-            response_by_projector(m.M, m.A, m.B), response_by_null_space(m.M, m.A, m.B), atol=1e-12, rtol=1e-12
-        )
-
-
-def test_response_without_passive_constraints_is_the_inverse_mass(small: ModuleType, rng: Any) -> None:
-    cart = small.machine(small.cart_pole)
-    m = cart.matrices(0.0, rng.normal(size=5))
-    for way in (response_by_projector, response_by_null_space):
-        assert_allclose(way(m.M, m.A, m.B), np.linalg.inv(m.M) @ m.B, rtol=1e-13)
-
-
-def test_the_full_form_is_that_of_the_multipliers(trailer: Machine, samples: Any, rng: Any) -> None:
-    for x in samples:
-        u, m = rng.normal(size=2), trailer.matrices(0.0, x)
-        acceleration, force = trailer.full(0.0, x, u)
-        terms = [m.M @ acceleration, m.h, -m.B @ u, -m.A.T @ force]
-        # roundings of the solve and of each term
-        assert_allclose(np.sum(terms, axis=0), 0.0, atol=1e-13 * np.abs(terms).max())
-        assert_allclose(m.A @ acceleration, m.gamma, atol=1e-12 * np.abs(acceleration).max())
-
-
 def kinematics(machine: Machine, x: Any) -> Any:
     """G (n_q, n_v): the coordinates' rates at unit velocities."""
     names, d = machine.description.state_names, machine.description
@@ -133,11 +106,25 @@ def kinematics(machine: Machine, x: Any) -> Any:
     return np.array(result).T
 
 
-def test_response_in_rates_is_that_in_velocities(trailer: Machine, samples: Any) -> None:
-    for x in samples:
-        m = trailer.matrices(0.0, x)
-        expected = kinematics(trailer, x) @ response(trailer, 0.0, x)
-        assert_allclose(response_by_projector(m.M, m.A, m.B), expected, rtol=1e-12, atol=1e-12)
+def response(machine: Machine, x: Any) -> Any:
+    """R (n_v, n_tau)."""
+    return responses(machine, np.zeros(1), x[None])[0]
+
+
+def response_by_null_space(machine: Machine, x: Any) -> Any:
+    """R (n_q, n_tau) in rates, Z (Z^T M Z)^-1 Z^T B, Z a basis of the kernel of A."""
+    m = machine.matrices(0.0, x)
+    Z = np.linalg.svd(m.A)[2][len(m.A) :].T if len(m.A) else np.eye(len(m.M))
+    return Z @ np.linalg.solve(Z.T @ m.M @ Z, Z.T @ m.B)
+
+
+def test_response_is_that_of_mass_matrix_and_constraints(
+    trailer: Machine, small: ModuleType, samples: Any, rng: Any
+) -> None:
+    cart = small.machine(small.cart_pole)
+    for machine, x in [*((trailer, x) for x in samples), (cart, rng.normal(size=5))]:
+        expected = kinematics(machine, x) @ response(machine, x)
+        assert_allclose(response_by_null_space(machine, x), expected, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["hitch_angle speed", "hitch_angle opposed", "look_ahead"])
@@ -145,7 +132,7 @@ def test_W_of_the_law_is_J_times_the_response(laws: Any, samples: Any, name: str
     law = laws(name)
     for x in samples:
         terms = law.terms(0.0, x, np.zeros(law.goal_layout.size))
-        assert_allclose(terms["W"], terms["J"] @ response(law.machine, 0.0, x), rtol=1e-12, atol=1e-12)
+        assert_allclose(terms["W"], terms["J"] @ response(law.machine, x), rtol=1e-12, atol=1e-12)
 
 
 def test_random_states_stay_near_the_start_and_have_done_no_work(trailer: Machine, rng: Any) -> None:
@@ -164,9 +151,6 @@ def test_hitch_and_speed_are_determined_and_regular(laws: Any) -> None:
     found = judged(law)
     assert (found.realisable, found.case, found.remedy) == (True, "determined", "")
     assert "phi, speed can be realised by U1 and U2 uniquely; condition at most" in found.text
-
-
-def test_the_look_ahead_point_is_determined_and_regular(laws: Any) -> None:
     assert judged(laws("look_ahead"), V=0.3).case == "determined"
 
 
@@ -213,22 +197,20 @@ def test_a_singular_surface_is_named_with_its_state_and_remedy(laws: Any) -> Non
     assert "at t = 0 s, phi = " in found.text
     assert "psi" not in found.text
     assert "a residual for the speed" in found.remedy
-
-
-def test_equal_torques_fight_the_relation_by_name(laws: Any) -> None:
     assert "control of phi and relation 1 at some states" in judged(laws("equal_torques")).text
 
 
-def test_opposed_torques_complete_the_hitch(laws: Any) -> None:
-    found = judged(laws("hitch_angle opposed"))
+@pytest.mark.parametrize(
+    ("completion", "text"),
+    [
+        ("opposed", "completed by 1 relation; what this leaves free is not controlled"),
+        ("least_norm", "completed by the least norm"),
+    ],
+)
+def test_relation_or_least_norm_completes_the_hitch(laws: Any, completion: str, text: str) -> None:
+    found = judged(laws(f"hitch_angle {completion}"))
     assert (found.realisable, found.case) == (True, "completed")
-    assert "completed by 1 relation; what this leaves free is not controlled" in found.text
-
-
-def test_the_least_norm_completes_the_hitch(laws: Any) -> None:
-    found = judged(laws("hitch_angle least_norm"))
-    assert (found.realisable, found.case) == (True, "completed")
-    assert "completed by the least norm" in found.text
+    assert text in found.text
 
 
 def test_one_residual_for_two_motors_is_incomplete(laws: Any) -> None:
@@ -277,11 +259,8 @@ def test_states_beyond_a_guard_are_left_out(laws: Any) -> None:
     assert found.count + found.outside == 50
     assert found.worst is not None
     assert abs(found.worst.state[4]) < 10.0
-
-
-def test_a_survey_beyond_the_guards_is_refused(laws: Any) -> None:
     with pytest.raises(ValueError, match="none of 50 states is inside the program's domain; survey closer"):
-        judged(laws("hitch_angle speed"), V=20.0)
+        judged(law, V=20.0)
 
 
 def test_relations_that_were_not_surveyed_are_refused(laws: Any) -> None:

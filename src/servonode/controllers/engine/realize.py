@@ -27,36 +27,8 @@ SIDE, SAME = 1e-5, 1e-6  # differences by the state, and what of them is roundin
 FADED = 1e-8  # a row of J below this share of its largest is not scaled up any more
 
 
-def response_by_projector(M: Array, A: Array, B: Array) -> Array:
-    """R (n_q, n_tau) = M^-1 (I - A^T C^-1 A M^-1) B, C = A M^-1 A^T; M (n_q, n_q), A (n_c, n_q), B (n_q, n_tau).
-
-    Raises:
-        LinAlgError: M is singular, or rows of A are redundant.
-    """
-    free, held = np.linalg.solve(M, B), np.linalg.solve(M, A.T)
-    result: Array = free - held @ np.linalg.solve(A @ held, A @ free)
-    return result
-
-
-def response_by_null_space(M: Array, A: Array, B: Array) -> Array:
-    """The same R (n_q, n_tau) = Z (Z^T M Z)^-1 Z^T B, Z an orthonormal basis of the kernel of A; M may be singular.
-
-    Raises:
-        LinAlgError: M is singular on the kernel of A.
-    """
-    Z = np.linalg.svd(A)[2][np.linalg.matrix_rank(A) if len(A) else 0 :].T
-    result: Array = Z @ np.linalg.solve(Z.T @ M @ Z, Z.T @ B)
-    return result
-
-
-def response(machine: Machine, t: float, x: Array) -> Array:
-    """R (n_v, n_tau) of the minimal form, in velocities: what a unit of each input adds to v'."""
-    found: Array = responses(machine, np.array([t]), x[None])[0]
-    return found
-
-
 def responses(machine: Machine, times: Array, states: Array) -> Array:
-    """R (n, n_v, n_tau) at states (n, n_x) with their times (n,) [s]."""
+    """R (n, n_v, n_tau), what a unit of each input adds to v', at states (n, n_x) with their times (n,) [s]."""
     d, kernel, c = machine.description, machine.kernel, machine.c
     rows = [d.state_names.index(name) for name in d.velocities]
     still = np.array(states)
