@@ -4,6 +4,7 @@ import io
 import runpy
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from math import comb
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,9 @@ from numpy.testing import assert_allclose
 from scipy.linalg import expm
 
 import servonode
+from servonode.analysis.check import structure
 from servonode.cli.main import main
+from servonode.closed_loop.launch_error import ProgramRefused
 from servonode.closed_loop.launch_file import LaunchError
 from servonode.controllers import Program, residual, target
 from servonode.controllers.engine.extension_description import describe_extension
@@ -26,7 +29,7 @@ from servonode.controllers.engine.layout import CROSSED as CROSSES
 from servonode.controllers.engine.layout import GOOD
 from servonode.controllers.engine.servo import derive_servo
 from servonode.definitions import progress
-from servonode.mechanics import Model, body, coordinate, first_order, input_, vector, velocity
+from servonode.mechanics import Model, body, coordinate, first_order, input_, parameter, vector, velocity
 from servonode.mechanics.derive import derive
 from servonode.nodes.answerer import Answerer
 from servonode.nodes.received_goals import ReceivedGoals
@@ -62,6 +65,80 @@ def launch(tmp_path_factory: pytest.TempPathFactory) -> Launch:
     return write
 
 
+def machine_of(name: str, coordinates: Any, kinetic: Any, inputs: Any, **more: Any) -> Model:
+    return Model(name, name, kinetic, coordinates=coordinates, inputs=inputs, **more)
+
+
+def beam() -> Model:
+    """A heavy ball, small and without rotation, on a beam (J. Hauser, S. Sastry, P. Kokotovic, 1992)."""
+    r, theta = coordinate("r", "place of the ball", "m"), coordinate("theta", "angle of the beam", "rad")
+    kinetic = (r.rate**2 + (1 + r**2) * theta.rate**2) / 2
+    tau = input_("tau", "torque", "N m")
+    return machine_of("beam", (r, theta), kinetic, {tau: theta.rate}, potential=9.81 * r * sympy.sin(theta))
+
+
+def crank() -> Model:
+    """A crank, which a force turns by its lever: W = cos(q)."""
+    q, F = coordinate("q", "angle", "rad"), input_("F", "force", "N")
+    return machine_of("crank", (q,), q.rate**2 / 2, {F: sympy.cos(q) * q.rate})
+
+
+def pvtol(coupled: bool = True) -> Model:
+    """An aircraft with vertical take-off in a vertical plane: its torque also pushes it sideways, by epsilon."""
+    x, z, theta = coordinate("x", "place", "m"), coordinate("z", "height", "m"), coordinate("theta", "tilt", "rad")
+    epsilon = parameter("epsilon", "sideways push of the torque", "1/m", default=0.0)
+    gone = parameter("gone", "another parameter that is 0", "N", default=0.0)
+    T, tau = input_("T", "thrust", "N"), input_("tau", "torque", "N m")
+    c, s = sympy.cos(theta), sympy.sin(theta)
+    inputs = {
+        T: z.rate * c - x.rate * s,
+        tau: theta.rate + (epsilon * (x.rate * c + z.rate * s) if coupled else 0),
+    }
+    kinetic, weight = (x.rate**2 + z.rate**2 + theta.rate**2) / 2, 9.81 + gone
+    return machine_of("pvtol", (x, z, theta), kinetic, inputs, potential=weight * z, parameters=(epsilon, gone))
+
+
+def loose() -> Model:
+    """Two masses that nothing connects."""
+    a, b, F = coordinate("a", "driven", "m"), coordinate("b", "loose", "m"), input_("F", "force", "N")
+    return machine_of("loose", (a, b), (a.rate**2 + b.rate**2) / 2, {F: a.rate})
+
+
+def twins() -> Model:
+    """An arm at p on a spring, whose other end at q two motors turn."""
+    q, p = coordinate("q", "motors", "rad"), coordinate("p", "arm", "rad")
+    one, other = input_("one", "torque", "N m"), input_("other", "torque", "N m")
+    kinetic = (q.rate**2 + p.rate**2) / 2
+    return machine_of("twins", (q, p), kinetic, {one: q.rate, other: q.rate}, potential=25 * (q - p) ** 2)
+
+
+def equal(machine: Model) -> Program:
+    """Both motors give half."""
+    one, other = machine.inputs
+    return Program("equal", "", [residual("arm", machine["p"], "angle", "rad", rate=3.0)], relations=(one - other,))
+
+
+def least(machine: Model) -> Program:
+    """The motors share the torque."""
+    return Program("least", "", [residual("arm", machine["p"], "angle", "rad", rate=3.0)], least_norm=True)
+
+
+def stated(
+    machine: Any, residuals: dict[str, str] | None, duration: float = 0.1, program: Any = None, **more: Any
+) -> dict[str, Any]:
+    """A launch file; `more`: sections, and `controller`, further keys of that one."""
+    controller = {"residuals": residuals} if residuals else {"program": program}
+    controller |= more.pop("controller", {})
+    plant = {"machine": machine} | more.pop("plant", {})
+    return {"run": {"duration": duration}, "plant": plant, "controller": controller, **more}
+
+
+def refusal_of(launch: dict[str, Any]) -> str:
+    (found,) = [each for each in servonode.check(launch).findings if each.level == "refuse"]
+    return f"{found.subject}: {found.text}"
+
+
+ON_PROGRAM = {"initial": {"on_program": True}}
 CROSSED = "lost rank (the determinant of W has changed its sign since the last control instant"
 CRANE = {"load_x": "x - X", "load_z": "z - Z"}
 ARM = {"angle": "p - A"}
@@ -307,14 +384,10 @@ def test_a_singular_set_on_the_way_ends_an_integration(launch: Launch) -> None:
 
 
 @pytest.mark.parametrize("loop", ["fused", "nodes"])
-def test_input_that_loses_its_effect_ends_a_run(tmp_path: Path, loop: str) -> None:
-    """A crank at its dead centre, which it passes at a constant speed: W = cos(q)."""
-    (tmp_path / "crank.py").write_text(CRANK)
-    file = {
-        "run": {"duration": 1.0},
-        "plant": {"machine": f"{tmp_path}/crank.py:model", "initial": {"on_program": True}, "step": 0.001},
-        "controller": {"period": 0.007, "residuals": {"angle": "q - 1.2 - t"}},
-    }
+def test_input_that_loses_its_effect_ends_a_run(loop: str) -> None:
+    """A crank at its dead centre, which it passes at a constant speed."""
+    period = {"period": 0.007}
+    file = stated(crank, {"angle": "q - 1.2 - t"}, 1.0, plant=ON_PROGRAM, controller=period)
     run = servonode.load(file).simulate(loop=loop)
     assert run.fault is not None
     assert f"angle {CROSSED})" in run.fault["text"]
@@ -334,14 +407,8 @@ def test_a_sign_that_was_lost_stays_lost_until_the_state_is_back(launch: Launch)
     assert found == [GOOD, GOOD, CROSSES, CROSSES, GOOD]
 
 
-def test_singular_set_may_be_crossed_while_goal_time_stands(tmp_path: Path) -> None:
-    (tmp_path / "crank.py").write_text(CRANK)
-    file = {
-        "run": {"duration": 1.0},
-        "plant": {"machine": f"{tmp_path}/crank.py:model"},
-        "controller": {"residuals": {"angle": "q - 1.2 - t"}},
-    }
-    answerer = Answerer(servonode.load(file).closed_loop, ReceivedGoals((), 1))
+def test_singular_set_may_be_crossed_while_goal_time_stands() -> None:
+    answerer = Answerer(servonode.load(stated(crank, {"angle": "q - 1.2 - t"})).closed_loop, ReceivedGoals((), 1))
 
     def status(k: int, q: float) -> int:
         return answerer.follow(k, np.array([q, 1.0, 0.0]))
@@ -428,25 +495,20 @@ def test_a_terminal_sees_what_is_derived(monkeypatch: pytest.MonkeyPatch) -> Non
     assert lines == sorted(lines)
 
 
-def test_a_coupling_that_is_zero_is_named_with_its_remedy(tmp_path: Path) -> None:
-    """Of an aircraft with vertical take-off: its torque also pushes it sideways, by epsilon."""
-    (tmp_path / "pvtol.py").write_text(PVTOL)
-    launch: dict[str, Any] = {
-        "run": {"duration": 0.5},
-        "plant": {"machine": f"{tmp_path}/pvtol.py:model", "initial": {"on_program": True}},
-        "controller": {"residuals": {"px": "x - X", "pz": "z - Z"}, "period": 0.005},
-        "target": {"X": "0.1*sin(t)", "Z": "0*t"},
-    }
+def test_a_coupling_that_is_zero_is_named_with_its_remedy() -> None:
+    launch = stated(
+        pvtol, {"px": "x - X", "pz": "z - Z"}, 0.5, plant=ON_PROGRAM, controller={"period": 0.005},
+        target={"X": "0.1*sin(t)", "Z": "0*t"},
+    )  # fmt: skip
     with pytest.raises(LaunchError) as error:
         servonode.simulate(launch)
     text = str(error.value)
     assert "px and pz depend on each other at all 40 states tried" in text
     assert "because epsilon = 0; give it another value, or leave it out of the equations" in text
     assert "\n" not in text
-    launch["plant"]["parameters"] = {"epsilon": 0.1}
+    launch["plant"] |= {"parameters": {"epsilon": 0.1}}
     assert not servonode.load(launch).closed_loop.examination.refusals
-    (tmp_path / "pvtol.py").write_text(PVTOL.replace("theta.rate + epsilon*", "theta.rate + 0*"))
-    launch["plant"]["parameters"] = {}
+    launch["plant"] = {"machine": partial(pvtol, coupled=False), **ON_PROGRAM}
     assert servonode.simulate(launch).fault is None
 
 
@@ -476,15 +538,9 @@ def test_gains_of_any_degree_have_one_eigenvalue() -> None:
     assert_allclose(np.hstack([A_d, B]), expm(A * T_s)[:4], atol=1e-16)
 
 
-def test_a_set_that_no_condition_shows_is_found_between_states(tmp_path: Path) -> None:
-    """A ball on a beam (J. Hauser, S. Sastry, P. Kokotovic, 1992): W of its place is in proportion to r theta'."""
-    (tmp_path / "beam.py").write_text(BALL_ON_BEAM)
-    start = {"r": 0.3, "theta_dot": 0.1}
-    launch = {
-        "run": {"duration": 0.1},
-        "plant": {"machine": f"{tmp_path}/beam.py:model", "initial": start},
-        "controller": {"residuals": {"place": "r - 0.3"}},
-    }
+def test_a_set_that_no_condition_shows_is_found_between_states() -> None:
+    """W of the ball's place is in proportion to r theta'."""
+    launch = stated(beam, {"place": "r - 0.3"}, plant={"initial": {"r": 0.3, "theta_dot": 0.1}})
     found = {each.subject: each for each in servonode.check(launch).findings}["rank"]
     assert found.level == "warn"
     assert "tau loses control of place at some states: the determinant of W changes its sign at t = 0 s, " in found.text
@@ -494,136 +550,51 @@ def test_a_set_that_no_condition_shows_is_found_between_states(tmp_path: Path) -
         servonode.simulate(launch)
 
 
-BALL_ON_BEAM = '''
-from sympy import sin
-
-from servonode.mechanics import Model, coordinate, input_
-
-
-def model() -> Model:
-    """A heavy ball, small and without rotation, on a beam."""
-    r, theta = coordinate("r", "place of the ball", "m"), coordinate("theta", "angle of the beam", "rad")
-    tau = input_("tau", "torque", "N m")
-    return Model(
-        name="beam",
-        description="ball on a beam",
-        coordinates=(r, theta),
-        kinetic=(r.rate**2 + (1 + r**2) * theta.rate**2) / 2,
-        potential=9.81 * r * sin(theta),
-        inputs={tau: theta.rate},
-    )
-'''
-
-CRANK = '''
-from sympy import cos
-
-from servonode.mechanics import Model, coordinate, input_
-
-
-def model() -> Model:
-    """A crank, which a force turns by its lever."""
-    q, F = coordinate("q", "angle", "rad"), input_("F", "force", "N")
-    return Model(
-        name="crank",
-        description="crank",
-        coordinates=(q,),
-        kinetic=q.rate**2 / 2,
-        inputs={F: cos(q) * q.rate},
-    )
-'''
-
-PVTOL = '''
-from sympy import cos, sin
-
-from servonode.mechanics import Model, coordinate, input_, parameter
-
-
-def model() -> Model:
-    """An aircraft in a vertical plane."""
-    x, z, theta = coordinate("x", "place", "m"), coordinate("z", "height", "m"), coordinate("theta", "tilt", "rad")
-    epsilon = parameter("epsilon", "sideways push of the torque", "1/m", default=0.0)
-    gone = parameter("gone", "another parameter that is 0", "N", default=0.0)
-    T, tau = input_("T", "thrust", "N"), input_("tau", "torque", "N m")
-    return Model(
-        name="pvtol",
-        description="aircraft",
-        coordinates=(x, z, theta),
-        parameters=(epsilon, gone),
-        kinetic=(x.rate**2 + z.rate**2 + theta.rate**2) / 2,
-        potential=(9.81 + gone) * z,
-        inputs={
-            T: z.rate * cos(theta) - x.rate * sin(theta),
-            tau: theta.rate + epsilon*(x.rate * cos(theta) + z.rate * sin(theta)),
-        },
-    )
-'''
-
-
-def checked(file: Path | str, *overrides: str) -> str:
+def checked(file: Path) -> str:
     """What the command prints."""
-    options = [part for each in overrides for part in ("--set", each)]
-    return CliRunner().invoke(main, ["check", str(file), *options]).output
+    return CliRunner().invoke(main, ["check", str(file)]).output
 
 
-def test_ball_at_rest_on_a_beam_is_refused_with_the_remedy(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("initial", "hint"), [({"r": 0.3}, "on_program = true in [plant.initial]"), ({"on_program": True}, "")]
+)
+def test_ball_at_rest_on_a_beam_is_refused_with_the_remedy(initial: dict[str, Any], hint: str) -> None:
     """No state of rest is better than another: the torque moves the ball's place in proportion to r theta'."""
-    (tmp_path / "beam.py").write_text(BALL_ON_BEAM)
-    file = tmp_path / "beam.toml"
-    stated = f'[run]\nduration = 0.1\n[plant]\nmachine = "{tmp_path}/beam.py:model"\n[plant.initial]\n'
-    for start, hint in (("r = 0.3", "on_program = true in [plant.initial]"), ("on_program = true", "")):
-        residuals = '[controller.residuals]\nplace = "r - 0.3 - 0.1*sin(t)"\n'
-        file.write_text(f"{stated}{start}\n{residuals}")
-        text = checked(file)
-        lines = dict(line.split(maxsplit=1) for line in text.splitlines() if not line.startswith("extension"))
-        assert lines["place"] == "relative degree 3"
-        assert "extension        1 of the states and integrators are left free" in text
-        assert "extension        singular where 2*r*theta_dot/(r**2 + 1) is 0" in text
-        assert "the inputs cannot move it here, nor at any state of rest: choose another output" in lines["NO"]
-        assert "state the inputs by inputs= of a program" in lines["NO"]
-        assert lines["NO"].endswith(hint)
-        assert "initial state;" not in lines["NO"]
-        assert "keep away" not in text
-        assert lines["verdict"] == "no"
+    with pytest.raises(ProgramRefused) as refused:
+        servonode.check(stated(beam, {"place": "r - 0.3 - 0.1*sin(t)"}, plant={"initial": initial}))
+    known, text = structure(refused.value.law), str(refused.value)
+    assert known["residuals"]["place"]["relative_degree"] == 3
+    assert known["extension"]["left_free"] == 1
+    assert known["extension"]["determinant"] == "2*r*theta_dot/(r**2 + 1)"
+    assert "the inputs cannot move it here, nor at any state of rest: choose another output" in text
+    assert "state the inputs by inputs= of a program" in text
+    assert text.endswith(hint)
+    assert "initial state;" not in text
+    assert "keep away" not in text
 
 
-def test_residual_that_no_input_moves_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "loose.py").write_text(LOOSE)
-    launch = {
-        "run": {"duration": 0.1},
-        "plant": {"machine": f"{tmp_path}/loose.py:model"},
-        "controller": {"residuals": {"other": "b - 0.1*t"}},
-    }
-    (found,) = [each for each in servonode.check(launch).findings if each.level == "refuse"]
-    assert "no derivative of other contains an input; in place of other choose an output" in found.text
-    assert "one rate more" not in found.text
+def test_residual_that_no_input_moves_is_refused() -> None:
+    text = refusal_of(stated(loose, {"other": "b - 0.1*t"}))
+    assert "no derivative of other contains an input; in place of other choose an output" in text
+    assert "one rate more" not in text
 
 
 @pytest.mark.slow  # many derivatives of a trailer's places
 def test_look_ahead_point_is_offered_for_the_place_of_an_axle() -> None:
-    launch: dict[str, Any] = {
-        "run": {"duration": 0.1},
-        "plant": {"machine": "diff_drive_trailer"},
-        "controller": {"residuals": {"one": "X - 0.1*t", "other": "2*X + sin(X) - 0.1*t"}},
-    }
-    (found,) = [each for each in servonode.check(launch).findings if each.level == "refuse"]
-    assert "they are functions of each other; leave out one of them" in found.text
-    assert "look-ahead" not in found.text
-    launch["controller"] = {"residuals": {"x": "X - 0.1*t", "y": "Y"}, "damping": 1e-3}
-    (found,) = [each for each in servonode.check(launch).findings if each.level == "refuse"]
-    assert "for the place of an axle take a look-ahead point" in found.text
-    assert "functions of each other" not in found.text
+    text = refusal_of(stated("diff_drive_trailer", {"one": "X - 0.1*t", "other": "2*X + sin(X) - 0.1*t"}))
+    assert "they are functions of each other; leave out one of them" in text
+    assert "look-ahead" not in text
+    text = refusal_of(stated("diff_drive_trailer", {"x": "X - 0.1*t", "y": "Y"}, controller={"damping": 1e-3}))
+    assert "for the place of an axle take a look-ahead point" in text
+    assert "functions of each other" not in text
 
 
-def test_completed_program_is_given_no_integrators(tmp_path: Path) -> None:
-    """An arm that two motors turn through one spring."""
-    (tmp_path / "twins.py").write_text(TWINS)
-    launch: dict[str, Any] = {"run": {"duration": 0.1}, "plant": {"machine": f"{tmp_path}/twins.py:model"}}
-    for program, word in (("equal", "relations="), ("least", "least_norm=True")):
-        launch["controller"] = {"program": f"{tmp_path}/twins.py:{program}"}
-        (found,) = [each for each in servonode.check(launch).findings if each.level == "refuse"]
-        assert f"with {word} a residual is differentiated at most twice" in found.text
-        assert f"give as many residuals as inputs and leave out {word}" in found.text
-        assert "one rate more" not in found.text
+@pytest.mark.parametrize(("program", "word"), [(equal, "relations="), (least, "least_norm=True")])
+def test_completed_program_is_given_no_integrators(program: Any, word: str) -> None:
+    text = refusal_of(stated(twins, None, program=program))
+    assert f"with {word} a residual is differentiated at most twice" in text
+    assert f"give as many residuals as inputs and leave out {word}" in text
+    assert "one rate more" not in text
 
 
 def test_a_determinant_that_never_vanishes_is_not_printed(launch: Launch) -> None:
@@ -632,15 +603,11 @@ def test_a_determinant_that_never_vanishes_is_not_printed(launch: Launch) -> Non
     assert "singular" not in text
 
 
-def test_determinant_is_factored_or_its_states_are_named(launch: Launch, tmp_path: Path) -> None:
+def test_determinant_is_factored_or_its_states_are_named(launch: Launch) -> None:
     """A quadrotor's thrust; of the crane, whose entries have a hundred thousand operations, what they depend on."""
-    (tmp_path / "pvtol.py").write_text(PVTOL)
-    report = servonode.check({
-        "run": {"duration": 0.1},
-        "plant": {"machine": f"{tmp_path}/pvtol.py:model", "initial": {"on_program": True},
-                  "parameters": {"epsilon": 0.1}},
-        "controller": {"residuals": {"px": "x - epsilon*sin(theta)", "pz": "z + epsilon*cos(theta)"}, "period": 0.005},
-    })  # fmt: skip
+    coupled = ON_PROGRAM | {"parameters": {"epsilon": 0.1}}
+    centre = {"px": "x - epsilon*sin(theta)", "pz": "z + epsilon*cos(theta)"}
+    report = servonode.check(stated(pvtol, centre, plant=coupled, controller={"period": 0.005}))
     assert report.extension["determinant"] == "epsilon*theta_dot**2 - demanded_T"
     assert report.extension["depends_on"] == ["demanded_T", "theta_dot"]
     text = checked(launch("crane/crane.py:model", CRANE, {"X": "sin(t)", "Z": "1 + 0*t"}, duration=0.1))
@@ -695,39 +662,3 @@ def spacecraft() -> tuple[Model, Any]:
         first_order={torque: 20 * (each - torque) for torque, each in zip(torques, u, strict=True)},
     )  # fmt: skip
     return model, q
-
-
-LOOSE = '''
-from servonode.mechanics import Model, coordinate, input_
-
-
-def model() -> Model:
-    """Two masses that nothing connects."""
-    a, b, F = coordinate("a", "driven", "m"), coordinate("b", "loose", "m"), input_("F", "force", "N")
-    return Model("loose", "two masses", (a.rate**2 + b.rate**2) / 2, coordinates=(a, b), inputs={F: a.rate})
-'''
-
-TWINS = '''
-from servonode.controllers import Program, residual
-from servonode.mechanics import Model, coordinate, input_
-
-
-def model() -> Model:
-    """An arm at p on a spring, whose other end at q two motors turn."""
-    q, p = coordinate("q", "motors", "rad"), coordinate("p", "arm", "rad")
-    one, other = input_("one", "torque", "N m"), input_("other", "torque", "N m")
-    kinetic = (q.rate**2 + p.rate**2) / 2
-    inputs = {one: q.rate, other: q.rate}
-    return Model("twins", "an arm", kinetic, coordinates=(q, p), potential=25 * (q - p) ** 2, inputs=inputs)
-
-
-def equal(machine: Model) -> Program:
-    """Both motors give half."""
-    one, other = machine.inputs
-    return Program("equal", "", [residual("arm", machine["p"], "angle", "rad", rate=3.0)], relations=(one - other,))
-
-
-def least(machine: Model) -> Program:
-    """The motors share the torque."""
-    return Program("least", "", [residual("arm", machine["p"], "angle", "rad", rate=3.0)], least_norm=True)
-'''
