@@ -7,7 +7,7 @@ import pytest
 
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import read_launch
-from servonode.controllers.engine.layout import AnswerLayout, GoalLayout, RecordLayout
+from servonode.controllers.engine.layout import AnswerLayout
 from servonode.mechanics.description import ProgramDescription, Quantity
 
 
@@ -21,23 +21,6 @@ def described(integral: bool) -> ProgramDescription:
         target_order=2, signal_order=1, relations=0, completion="none", integral=integral, explicit=False,
         **quantities, **nothing,
     )  # fmt: skip
-
-
-@pytest.mark.parametrize("integral", [False, True])
-def test_the_parts_of_a_goal_lie_one_behind_the_other(integral: bool) -> None:
-    goal = GoalLayout.of(described(integral))
-    assert (goal.targets, goal.signals, goal.states) == (slice(0, 3), slice(3, 7), slice(7, 10))
-    assert goal.integrals == slice(10, 12 if integral else 10)
-    assert goal.kept == slice(7, goal.size)
-    assert goal.size == (12 if integral else 10)
-
-
-def test_layout_of_answer_and_record() -> None:
-    answer, record = AnswerLayout.of(described(False), 3), RecordLayout.of(described(False))
-    assert (answer.inputs, answer.residuals, answer.rates) == (slice(0, 3), slice(3, 5), slice(5, 7))
-    assert (answer.condition, answer.scales, answer.recorded) == (slice(7, 8), slice(8, 9), slice(3, 9))
-    assert record.columns(described(False)) == ["k", "a", "b", "a_rate", "b_rate", "condition", "l", "p", "q", "r"]
-    assert (record.size, record.scales, record.states) == (10, slice(6, 7), slice(7, 10))
 
 
 def test_parts_are_arranged_in_the_order_of_the_array_or_refused() -> None:
