@@ -241,7 +241,7 @@ BYPASS_TABLE = [
 
 
 @pytest.mark.parametrize(("bypass", "K", "delta", "place", "angle", "largest"), BYPASS_TABLE)
-def test_euler_s_run_in_angles_is_the_one_by_hand_with_the_printed_errors(
+def test_run_in_angles_is_that_by_hand_with_the_printed_errors(
     bypass: str, K: Any, delta: float, place: str, angle: str, largest: str
 ) -> None:
     run, reference = bypassed(bypass, K, delta=delta), by_hand(bypass, K, delta=delta)

@@ -138,7 +138,7 @@ def test_an_option_of_the_call_that_is_no_choice_is_refused(wrong: dict[str, Any
 # energy
 
 
-def test_energy_is_the_work_of_the_torques_and_the_heading_belongs_to_the_wheels_to_rounding() -> None:
+def test_energy_and_heading_are_exact_to_rounding() -> None:
     run = simulate("trailer_pursuit", every=1, plant__initial__psi=0.3)
     assert np.ptp(run.energy) > 1.0
     assert_allclose(run.energy - run.energy[0], run.work, rtol=0, atol=1e-12)

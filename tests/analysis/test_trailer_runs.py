@@ -197,7 +197,7 @@ def test_a_command_one_period_late_makes_the_heading_error_three_times_as_large(
         ("finite", 0.02, "0.000000000000, 0.000000000000"),
     ],
 )
-def test_of_a_wrong_heading_at_the_start_the_printed_error_is_left_after_20_and_60_s(
+def test_heading_error_left_by_each_variant_is_the_printed_one(
     variant: str, yaw_rate: float, printed: str, agree_in_print: Agree
 ) -> None:
     file = {

@@ -42,12 +42,15 @@ def rates(at: Moment, u: Array) -> Array:
     return at.machine.derivatives(at.t, at.x, u)
 
 
+def stated(at: Moment) -> Array:
+    """The residuals of the program's own expressions."""
+    return np.array([at.value(each.expression) for each in at.expressions.program.residuals])
+
+
 def wanted(at: Moment) -> Array:
     """-K1 f' - K0 f - damping, of the programs' own expressions and the kernel's f'."""
-    terms = at.terms
     damping = np.array([at.value(each.damping) for each in at.expressions.program.residuals])
-    f = np.array([at.value(each.expression) for each in at.expressions.program.residuals])
-    result: Array = -at.law.K[1] @ terms["f_dot"] - at.law.K[0] @ f - damping
+    result: Array = -at.law.K[1] @ at.terms["f_dot"] - at.law.K[0] @ stated(at) - damping
     return result
 
 
@@ -65,7 +68,7 @@ def served(at: Moment) -> bool:
 
 
 @every_program
-def test_the_law_answers_finite_inputs(case: ProgramCase) -> None:
+def test_the_law_answers_finite_inputs_and_the_stated_residuals(case: ProgramCase) -> None:
     description = case.loaded.law.description
     assert description.name == case.program
     for at in case.loaded.moments:
@@ -74,14 +77,8 @@ def test_the_law_answers_finite_inputs(case: ProgramCase) -> None:
         assert answer.inputs.shape == (at.machine.n_inputs,)
         assert np.isfinite(answer.out).all()
         assert np.all((answer.scales > 0) & (answer.scales <= 1))
-        assert answer.residuals.shape == (len(description.residuals),)
-
-
-@every_program
-def test_the_compiled_residuals_are_the_stated_ones(case: ProgramCase) -> None:
-    for at in case.loaded.moments:
-        answer = at.law.evaluate(at.t, at.x, at.y)
-        f = np.array([at.value(each.expression) for each in at.expressions.program.residuals])
+        f = stated(at)
+        assert answer.residuals.shape == f.shape == (len(description.residuals),)
         near(answer.residuals, f, f, 1e-12)
         if served(at):
             near(at.terms["f"], f, f, 1e-12)
@@ -112,19 +109,15 @@ def test_the_jacobian_is_the_derivative_by_the_velocities(case: ProgramCase) -> 
 
 
 @every_program
-def test_top_derivative_is_J_times_acceleration_plus_drift(case: ProgramCase) -> None:
+def test_terms_of_the_top_derivative_are_its_differences(
+    case: ProgramCase,
+) -> None:
     for at in filter(served, case.loaded.moments):
-        terms, v_dot = at.terms, accelerations(at.machine, rates(at, at.u))
-        made = terms["J"] * v_dot
+        terms, v_dot, here = at.terms, accelerations(at.machine, rates(at, at.u)), top(at, at.u)
+        made, W = terms["J"] * v_dot, terms["W"]
         scale = np.sum(np.abs(made)) + np.max(np.abs(terms["delta"]), initial=0.0)
-        near(terms["J"] @ v_dot + terms["delta"], top(at, at.u), scale, 1e-8)
-        near(terms["W"] @ at.u + terms["b"], terms["J"] @ v_dot + terms["delta"], scale, 1e-11)
-
-
-@every_program
-def test_W_is_the_derivative_of_the_top_derivative_by_the_inputs(case: ProgramCase) -> None:
-    for at in filter(served, case.loaded.moments):
-        W, here = at.terms["W"], top(at, at.u)
+        near(terms["J"] @ v_dot + terms["delta"], here, scale, 1e-8)
+        near(W @ at.u + terms["b"], terms["J"] @ v_dot + terms["delta"], scale, 1e-11)
         for k in range(at.machine.n_inputs):
             moved = at.u.copy()
             moved[k] += 1.0 / max(float(np.max(np.abs(W[:, k]))), 1e-6)
@@ -150,7 +143,13 @@ def test_the_residuals_obey_their_equation_under_the_laws_inputs(case: ProgramCa
 
 
 @every_program
-def test_the_inputs_are_completed_as_stated(case: ProgramCase) -> None:
+def test_the_inputs_are_given_or_completed_as_stated(case: ProgramCase) -> None:
+    for at in case.loaded.moments:
+        given = {each.name: each for each in at.expressions.program.inputs}
+        assert bool(given) == at.law.description.explicit
+        for u, name in zip(at.u, at.machine.description.input_names, strict=True):
+            if given:
+                near(np.array([u]), np.array([at.value(at.expressions.program.inputs[given[name]])]), at.u, 1e-9)
     for at in filter(served, case.loaded.moments):
         terms, program = at.terms, at.expressions.program
         for relation in program.relations:
@@ -166,17 +165,6 @@ def test_the_inputs_are_completed_as_stated(case: ProgramCase) -> None:
             near(terms["J"] @ response, terms["W"] @ at.u, terms["W"] * at.u, 1e-8)
         rows = len(program.residuals) + len(program.relations)
         assert rows == len(at.u) or program.least_norm or program.ideal
-
-
-@every_program
-def test_a_law_without_residuals_feedback_states_its_inputs(case: ProgramCase) -> None:
-    for at in case.loaded.moments:
-        stated = at.expressions.program.inputs
-        assert bool(stated) == at.law.description.explicit
-        for u, name in zip(at.u, at.machine.description.input_names, strict=True):
-            if stated:
-                symbol = next(each for each in stated if each.name == name)
-                near(np.array([u]), np.array([at.value(stated[symbol])]), at.u, 1e-9)
 
 
 @every_program

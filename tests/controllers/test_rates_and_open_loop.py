@@ -51,9 +51,7 @@ def test_the_joystick_has_the_defaults_of_the_sheet(trailer: Machine) -> None:
     assert [each.default for each in description.residuals] == [2.0, 2.0]
 
 
-def test_open_loop_gives_the_stated_inputs_or_reports_that_they_are_not_finite(
-    trailer: Machine, sheet: ModuleType, rng: Any
-) -> None:
+def test_open_loop_gives_the_stated_inputs_or_reports_nan(trailer: Machine, sheet: ModuleType, rng: Any) -> None:
     law = law_of("open_loop", trailer)
     answer = law.evaluate(1.0, sheet.random_state(rng), np.array([0.3, -0.7]))
     assert answer.status == 0

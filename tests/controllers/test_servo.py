@@ -176,7 +176,7 @@ def test_lost_rank_is_reported_with_condition_and_remedy(laws: Any, phi: float) 
     assert "choose another program or another initial state" in text
 
 
-def test_constraints_that_depend_on_each_other_or_that_no_input_reaches_are_reported(laws: Any) -> None:
+def test_dependent_or_unreached_constraints_are_reported(laws: Any) -> None:
     law = laws("same_thing_twice")
     law.stabilise({f"f{i}": 1.0 for i in range(3)})
     assert law.evaluate(0.0, law.machine.state({"x": 1.0, "psi": 0.4}), np.zeros(0)).status == -1
