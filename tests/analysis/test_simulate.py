@@ -72,11 +72,11 @@ def test_nodes_and_fused_loop_end_in_the_same_bits_at_every_step(fused: Any, cas
 
 @pytest.mark.parametrize("loop", ["fused", "nodes"])
 def test_fewer_rows_are_rows_of_the_full_record(loop: Any) -> None:
-    full, *thinned = (
+    full, *decimated = (
         simulate("trailer_pursuit", every=every, loop=loop, run__duration=1.237, controller__delay=1)
         for every in (1, 3, 10, 40, 999, 5000)
     )
-    for every, thin in zip((3, 10, 40, 999, 5000), thinned, strict=True):
+    for every, thin in zip((3, 10, 40, 999, 5000), decimated, strict=True):
         kept = np.unique(np.append(np.arange(0, 1237, every), 1237))
         np.testing.assert_array_equal(thin.k, kept)
         for name, column in columns(full).items():
