@@ -139,9 +139,6 @@ def test_a_start_by_omega_or_velocities_alone_is_on_the_constraint() -> None:
     run = servonode.simulate(file)
     assert [run.state[f"omega_{i}"][0] for i in range(3)] == pytest.approx([1.0 + 0.4, 0.3, 0.0], abs=1e-15)
     assert slip(run)[0] < 1e-15
-
-
-def test_a_varying_rate_counts_at_its_start() -> None:
     run = servonode.simulate("ball_speeding_up", run__duration=0.01)
     assert [run.state["x_dot"][0], run.state["y_dot"][0]] == pytest.approx([0.3, 0.2], abs=1e-15)
 
@@ -332,7 +329,7 @@ def test_a_launch_file_in_angles_is_the_printed_row(name: str) -> None:
     assert slipping == (bypass != "none")
 
 
-def test_angles_and_their_rates_may_be_stated() -> None:
+def test_angles_and_their_rates_may_be_stated_or_found_of_an_attitude(rng: np.random.Generator) -> None:
     file = in_angles(source(-50.0))
     at = np.array([0.3, 0.4, -0.5])
     spins = np.array([0.2, -0.1, 0.6])
@@ -344,9 +341,6 @@ def test_angles_and_their_rates_may_be_stated() -> None:
     l, m, n = ball_sheet.columns(*at)  # noqa: E741
     omega = n * spins[0] + m * spins[1] + l * spins[2]
     assert [run.outputs()[f"omega_{i}"][0] for i in range(3)] == pytest.approx(omega.tolist(), abs=1e-15)
-
-
-def test_an_attitude_and_an_angular_velocity_become_angles(rng: np.random.Generator) -> None:
     for _ in range(5):
         q, omega = rng.normal(size=4), rng.normal(size=3)
         file = in_angles(source(-50.0))

@@ -175,7 +175,7 @@ def test_a_machine_that_runs_away_after_a_fault_is_warned_of() -> None:
     assert found["kinetic_run"] < 0.1 < found["kinetic_max"]
 
 
-def test_a_machine_that_brakes_after_a_fault_says_how() -> None:
+def test_a_machine_that_brakes_after_a_fault_says_how_one_without_inputs_nothing() -> None:
     report = servonode.check("trailer_pursuit", run__duration=5.0)
     assert report.after_fault == {"U1": "brakes with -c_b*theta1_dot", "U2": "brakes with -c_b*theta2_dot"}
     assert "safe action" not in {each.subject for each in report.findings}
@@ -184,9 +184,6 @@ def test_a_machine_that_brakes_after_a_fault_says_how() -> None:
     lines = check("trailer_pursuit", "run.duration=5").output.splitlines()
     assert "after a fault    U1 brakes with -c_b*theta1_dot" in lines
     assert "after a fault    U2 brakes with -c_b*theta2_dot" in lines
-
-
-def test_a_machine_without_inputs_has_no_safe_action() -> None:
     report = servonode.check("hoop_rolls", run__duration=1.0)
     assert report.after_fault == {}
     assert "after_fault" not in report.numbers

@@ -32,21 +32,15 @@ def table(name: str, t: Any, **columns: Any) -> Compared:
     return Compared(name, np.asarray(t, float), {key: np.asarray(each, float) for key, each in columns.items()})
 
 
-def test_residuals_are_the_largest_and_the_rms_of_all_rows_and_of_the_second_half() -> None:
+def test_sizes_are_the_largest_and_the_rms_of_all_rows_and_of_the_second_half() -> None:
     found = sizes(np.array([0.0, 1.0, 2.0, 3.0]), np.array([-4.0, 0.0, np.nan, 3.0]))
     assert found == {"largest": 4.0, "rms": pytest.approx(np.sqrt(25 / 3)), "largest_late": 3.0, "rms_late": 3.0}
-
-
-def test_a_residual_that_is_never_known_has_no_size() -> None:
     assert all(np.isnan(each) for each in sizes(np.arange(2.0), np.full(2, np.nan)).values())
 
 
-def test_an_integral_holds_each_value_to_the_next_row() -> None:
+def test_effort_and_work_of_two_equal_torques_by_integrals_that_hold() -> None:
     assert held_integral(np.array([0.0, 1.0, 3.0]), np.array([2.0, 5.0, 99.0])) == 2.0 * 1 + 5.0 * 2
     assert held_integral(np.array([0.0, 1.0, 3.0]), np.array([2.0, np.nan, 99.0])) == 2.0
-
-
-def test_effort_and_work_of_two_equal_torques() -> None:
     run = servonode.simulate(LINE)
     found = measures(Compared.of_run("a", run), [Compared.of_run("a", run)])
     assert found.effort == {"N m": pytest.approx(2 * 0.1**2 * 4.0)}
@@ -75,7 +69,7 @@ def test_the_path_error_is_that_of_a_robot_beside_the_path_of_its_target() -> No
     assert path_error(table("b", [0, 1], X=[0, 1], Y=[0, 1])) is None
 
 
-def test_sources_are_compared_where_their_times_overlap() -> None:
+def test_differences_where_times_overlap_and_their_order() -> None:
     a, b = table("a", [0, 1, 2, 3], x=[0, 1, 2, 3]), table("b", [1, 2, 4], x=[1, 4, 4])
     assert_allclose(differences([a, b], "x"), [np.nan, 2.0])
     c = table("c", [7, 8], x=[0, 0])

@@ -88,13 +88,10 @@ def test_without_a_start_it_is_released_at_rest_at_1() -> None:
     assert final(run) == pytest.approx(final(simulated("hoop_rolls", run__duration=0.01)), rel=1e-15)
 
 
-def test_states_beside_abscissa_and_speed_override_but_the_energy_stays_that_of_the_profile() -> None:
+def test_a_start_in_states_overrides_or_is_taken_as_it_is() -> None:
     plain, moved = found(q=0.4, s=1.0), found(q=0.4, s=1.0, x_dot=2.0, theta=3.0)
     assert moved.initial == plain.initial | {"x_dot": 2.0, "theta": 3.0}
     assert moved.parameters["E_0"] == plain.parameters["E_0"]
-
-
-def test_a_start_in_states_is_taken_as_it_is() -> None:
     state = {"x": 0.5, "z": -0.58, "x_dot": 0.3, "z_dot": 0.1, "theta_dot": -20.0, "alpha": -1.5, "theta": 0.2}
     start = found(**state)
     assert start.initial == state
@@ -132,13 +129,17 @@ def test_epsilon_is_a_small_part_of_the_fastest_turning() -> None:
     assert found("x**2", q=0.0).parameters["epsilon"] > 0  # at rest where it is lowest
 
 
-def test_the_rate_follows_from_integrator_and_step() -> None:
+def test_the_rate_and_step_follow_from_the_integrator() -> None:
     rates = {
         ("rk4", 1e-3): 10.0, ("rk4", 1e-5): 10.0, ("rk4", 0.05): 2.0, ("euler", 1e-4): 1000.0,
         ("rk2", 1e-5): 1000.0, ("heun", 1e-3): 10.0, ("ralston", 1e-4): 100.0, ("rk2", 0.02): 5.0,
     }  # fmt: skip
     for (integrator, step), rate in rates.items():
         assert found(step=step, integrator=integrator).parameters["lambda"] == pytest.approx(rate, rel=1e-12)
+    start = found(step=None, integrator="rk2", duration=101.0)
+    assert start.step == 1e-5
+    assert start.parameters["lambda"] == 1000.0
+    assert found(step=None, duration=101.0).step == 1e-3
 
 
 AUTOMATIC = [("euler", 1e-6), *((name, floor) for name in ("rk2", "heun", "ralston", "rk4") for floor in (1e-6, 1e-8))]
@@ -157,22 +158,12 @@ def test_an_automatic_step_leaves_residuals_of_the_wanted_size(integrator: str, 
     assert round(duration * 1e9) % step == 0
 
 
-def test_papers_step_and_rate_are_what_two_stages_need_for_1e_8() -> None:
-    start = found(step=None, integrator="rk2", duration=101.0)
-    assert start.step == 1e-5
-    assert start.parameters["lambda"] == 1000.0
-    assert found(step=None, duration=101.0).step == 1e-3
-
-
-def test_a_product_of_rate_and_step_near_the_limit_is_remarked_upon() -> None:
+def test_a_rate_near_its_limit_or_that_varies_is_remarked_upon() -> None:
     assert found(lambda_=1000.0, integrator="rk2").notes == ()
     (note,) = found(lambda_=1500.0, integrator="rk2").notes
     assert note == "lambda*step = 1.5 is near the limit of rk2; stay up to 1"
     (note,) = found(lambda_=600.0).notes
     assert "stay up to 0.5" in note
-
-
-def test_a_rate_that_varies_is_judged_at_the_start_and_that_is_said() -> None:
     assert found(lambda_=20.0, varying=frozenset({"lambda"})).notes == (
         "lambda varies and was judged at t = 0 only: with this step it may become 500, "
         "and from 2600 on residuals grow with rk4",
@@ -205,9 +196,6 @@ def test_less_energy_than_at_rest_at_the_start_is_refused() -> None:
     for energy in (-10.0, -5.0, 0.028):
         with pytest.raises(ModelError, match="less than the hoop has at rest where it starts"):
             found(E_0=energy)
-
-
-def test_the_larger_of_both_energies_says_where_the_hoop_gets() -> None:
     assert found(q=-0.5, r=0.3).notes == ()  # it stays in the left valley
     with pytest.raises(ModelError, match=r"too narrow a valley at x = 0\.619"):  # E_0 lifts it over the hill
         found(q=-0.5, r=0.3, E_0=3.0)
@@ -240,13 +228,21 @@ def test_a_hoop_that_leaves_before_the_profile_ends_is_not_refused() -> None:
     assert np.arcsin(x / 2.1) == pytest.approx(np.arccos(np.sqrt(3) / 4), abs=2e-3)
 
 
-def test_an_end_that_is_not_reached_in_the_time_is_no_refusal() -> None:
+def test_an_end_that_is_not_reached_is_no_refusal() -> None:
     assert found("sqrt(x)", q=0.5, duration=0.001).notes == ()
     assert found("sqrt(x)", q=0.5, duration=3.0).notes == ()  # it is lost before
     for q, duration in ((0.02, 0.001), (1.99, 0.001), (1.9999, 0.0001)):  # less than a piece away, too
         assert found("-sqrt(4 - x**2)", q=q, s=0.5, r=0.1, duration=duration).notes == ()
     with pytest.raises(ModelError, match="the profile ends or is vertical at x = 2, and the hoop gets there"):
         found("-sqrt(4 - x**2)", q=1.99, s=3.0, r=0.1, duration=0.5)
+    assert found(q=-0.5, r=0.3).parameters["E_0"] < 0  # the left valley is wide enough, and it stays there
+    with pytest.raises(ModelError, match="too narrow a valley at x = "):
+        found(q=-0.9, r=0.3)
+    wedge = "sqrt((x - 3)**2 + 0.0001)"
+    assert found(wedge, q=4.0, r=0.1, duration=0.3).notes == ()  # it does not get there in the time
+    with pytest.raises(ModelError, match="too narrow a valley at x = 3"):
+        found(wedge, q=4.0, r=0.1, duration=2.0)
+    assert found(CIRCLE, q=1.0, z_a=-1.7, r=0.1).notes == ()
 
 
 # refusals
@@ -302,20 +298,6 @@ def test_a_launch_file_that_cannot_roll_is_refused_in_one_line() -> None:
     ) as e:
         simulated(launch(settings={"profile": "abs(x)"}))
     assert "\n" not in str(e.value)
-
-
-def test_a_corrected_sign_rolls() -> None:
-    assert found(CIRCLE, q=1.0, z_a=-1.7, r=0.1).notes == ()
-
-
-def test_only_valleys_that_the_energy_reaches_must_be_wide_enough() -> None:
-    assert found(q=-0.5, r=0.3).parameters["E_0"] < 0  # the left valley is wide enough, and it stays there
-    with pytest.raises(ModelError, match="too narrow a valley at x = "):
-        found(q=-0.9, r=0.3)
-    wedge = "sqrt((x - 3)**2 + 0.0001)"
-    assert found(wedge, q=4.0, r=0.1, duration=0.3).notes == ()  # it does not get there in the time
-    with pytest.raises(ModelError, match="too narrow a valley at x = 3"):
-        found(wedge, q=4.0, r=0.1, duration=2.0)
 
 
 # runs

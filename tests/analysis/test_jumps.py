@@ -49,12 +49,9 @@ def test_what_an_impact_takes_away_is_counted_as_work(tmp_path: Path) -> None:
     assert run.energy_error < 1e-9
 
 
-def test_bounces_without_end_are_refused_and_not_passed_over(tmp_path: Path) -> None:
+def test_jumps_without_end_or_that_look_back_at_a_step_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SimulationError, match="jumps follow each other without end"):
         bounced(tmp_path, 10.0, parameters={"e": 0.5})
-
-
-def test_jumps_that_look_back_at_a_step_are_refused(tmp_path: Path) -> None:
     with pytest.raises(LaunchError, match="its jumps depend on the states at the beginning of a plant step"):
         bounced(tmp_path, settings={"compares": True})
 

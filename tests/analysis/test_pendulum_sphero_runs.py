@@ -93,12 +93,9 @@ S4 = """2.283792905, -0.7167437701, 0.0145460478, 0.02423674339, -0.9996004165, 
 0.05306963363"""
 
 
-def test_the_exact_pursuit_passes_the_printed_state(agree_in_print: Agree) -> None:
+def test_the_pursuit_passes_the_printed_states(agree_in_print: Agree) -> None:
     run = exactly(launch("pursuit", **EXACT), 20.0, atol=1e-15, every=1000)
     agree_in_print([column[-1] for column in run.state.values()], S3)
-
-
-def test_the_sampled_pursuit_passes_the_printed_state(agree_in_print: Agree) -> None:
     run = sampled(launch("pursuit"), 10.0, plant__step=0.0005)
     agree_in_print([column[-1] for column in run.state.values()], S4)
 
@@ -147,9 +144,6 @@ def test_the_exact_pursuit_has_the_printed_ranges(agree_in_print: Agree) -> None
     agree_in_print((np.hypot(outputs["N_x"], outputs["N_y"]) / outputs["N_z"]).max(), "0.0098")
     power = (run.inputs * (vector(run, "Omega") - vector(run, "omega"))).sum(axis=0)
     agree_in_print(ranges(power), "-0.060, 0.106")
-
-
-def test_by_the_least_torque_a_combination_of_the_spins_stays() -> None:
     run = standard("exact")
     kept = ML / A * 0.0288 * run.outputs()["s"] - 0.015 / 0.15 * run.state["omega_2"]
     assert np.abs(kept).max() < 1e-12

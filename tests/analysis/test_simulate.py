@@ -101,7 +101,7 @@ def test_a_command_acts_for_one_period_and_late_by_the_stated_delay() -> None:
     np.testing.assert_array_equal(late.input["U1"][:20], 0.0)
 
 
-def test_limits_hold_at_every_step_and_are_reached() -> None:
+def test_limits_and_residuals_at_every_step() -> None:
     limits: dict[str, Any] = {"plant__actuator__limit": 0.01, "plant__safety__limit": {"U1": 0.004}}
     run = simulate("trailer_pursuit", every=1, run__duration=5.0, **limits)
     assert np.max(np.abs(run.input["U1"])) == 0.004
@@ -147,19 +147,13 @@ def test_energy_and_heading_are_exact_to_rounding() -> None:
     assert_allclose(drift, 0.3, rtol=0, atol=1e-11)  # wheel angles of hundreds of rad, 125 664 roundings
 
 
-def test_friction_takes_energy_and_the_check_accounts_for_it() -> None:
+def test_energy_changes_by_friction_and_a_poor_integrator_alone() -> None:
     run = simulate("trailer_coast", every=1, plant__parameters__c_w=0.01)
     assert run.energy[-1] < 0.5 * run.energy[0]
     assert run.energy_error < 1e-12
-
-
-def test_the_energy_check_shows_a_poor_integrator() -> None:
     poor, good = (simulate("trailer_coast", plant__step=0.02, plant__integrator=rule) for rule in ("euler", "rk4"))
     assert poor.energy_error > 1e-4  # J; the right answer has none
     assert good.energy_error < 1e-8
-
-
-def test_coasting_keeps_the_energy() -> None:
     run = simulate("trailer_coast", every=1)
     assert_allclose(run.energy, 1.13301813299, rtol=0, atol=1e-11)
     np.testing.assert_array_equal(run.work, 0.0)

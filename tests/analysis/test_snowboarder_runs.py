@@ -133,10 +133,15 @@ def test_the_ideal_slalom_begins_with_the_printed_accelerations_and_inputs(figur
     agree_in_print(inputs[1] * np.cos(figures.state["phi0"][0]) ** 2, "-2.90175027584")
 
 
-def test_the_printed_energies(figures: Run, agree_in_print: Any) -> None:
+def test_printed_energies_and_offsets(figures: Run, agree_in_print: Any) -> None:
     agree_in_print(figures.energy[0], "1566.86876745")
     assert_allclose(printed_run(1).energy, 950.0, rtol=0, atol=1e-9)
     agree_in_print(printed_run(2).energy[-1], "1577.6876906")
+    assert offset(printed_run(4))[-1] == pytest.approx(0.116636574335, abs=1e-12)
+    assert offset(printed_run(5))[-1] == pytest.approx(3e-12, abs=1e-12)  # its pull finds back to the path
+    curve = printed_run(7).program_state
+    agree_in_print(curve["s"][-1], "45.4089843369")
+    assert curve["n"][-1] == pytest.approx(1.323e-8, abs=0.6e-11)
 
 
 def test_the_physical_slalom_is_the_same_motion_in_either_gravity(agree_in_print: Any) -> None:
@@ -159,19 +164,8 @@ def test_the_carving_run_stays_within_the_printed_ranges() -> None:
     assert (outputs["N"].min(), outputs["N"].max()) == pytest.approx((490, 973), abs=0.5)
     upright = exact("slalom", {"delta": 0.0})  # on the same path
     assert np.max(np.abs(upright.input["M_sigma"])) == pytest.approx(881, abs=0.5)
-
-
-def test_carving_begins_with_the_speed_of_the_start() -> None:
     run = servonode.simulate(launch("carve", {"delta": 0.0}, duration=0.01))
     assert run.closed_loop.control.law.parameters["V0"] == 5.0
-
-
-def test_the_printed_offsets_of_slalom_and_curve(agree_in_print: Any) -> None:
-    assert offset(printed_run(4))[-1] == pytest.approx(0.116636574335, abs=1e-12)
-    assert offset(printed_run(5))[-1] == pytest.approx(3e-12, abs=1e-12)  # its pull finds back to the path
-    curve = printed_run(7).program_state
-    agree_in_print(curve["s"][-1], "45.4089843369")
-    assert curve["n"][-1] == pytest.approx(1.323e-8, abs=0.6e-11)
 
 
 SAMPLED = "83.8722350555, -0.506232685486, -0.130863151532, 0.0484403089079, -0.00594303893222, "
@@ -268,14 +262,11 @@ def height_energy(x: Any) -> Any:
     return -76 * g * np.sin(alpha) * x - 63 * g * (along - np.cos(alpha) * np.cos(pitch))
 
 
-def test_ideal_actuation_keeps_the_energy_and_makes_one_equation_of_the_motion(figures: Run) -> None:
+def test_ideal_actuation_keeps_the_energy_and_its_quadrature_takes_eight_seconds(figures: Run) -> None:
     assert_allclose(figures.energy, figures.energy[0], rtol=0, atol=1e-9)
     x = figures.state["x0"]
     x_rate = figures.state["v"] * np.cos(figures.state["phi0"])
     assert_allclose(effective_mass(x) * x_rate**2 / 2 + height_energy(x), figures.energy, rtol=0, atol=1e-8)
-
-
-def test_the_quadrature_of_the_ideal_slalom_takes_eight_seconds() -> None:
     speed = 5 / np.sqrt(1.09)
     total = effective_mass(0.0) * speed**2 / 2 + height_energy(0.0)
 
@@ -289,7 +280,7 @@ def test_the_quadrature_of_the_ideal_slalom_takes_eight_seconds() -> None:
 # figures 2 to 4
 
 
-def test_the_figures_have_the_printed_ranges(figures: Run, agree_in_print: Any) -> None:
+def test_figures_2_to_4_have_the_printed_ranges_and_times(figures: Run, agree_in_print: Any) -> None:
     columns = {**figures.state, **figures.input, **figures.outputs()}
     agree_in_print(columns["x0"][-1], "83.808")
     printed = {
@@ -303,9 +294,6 @@ def test_the_figures_have_the_printed_ranges(figures: Run, agree_in_print: Any) 
     assert (columns["R"].min(), columns["R"].max()) == pytest.approx((-1063, 1029), abs=0.5)
     assert_allclose(offset(figures), 0.0, rtol=0, atol=1e-10)
     assert_allclose(columns["v"][[0, -1]], [5.0, 16.70], rtol=0, atol=0.005)
-
-
-def test_in_the_figures_the_body_passes_the_upright_at_the_printed_times(figures: Run, agree_in_print: Any) -> None:
     theta, t = figures.state["theta"], figures.t
     before = np.flatnonzero(theta[:-1] * theta[1:] < 0)
     share = theta[before] / (theta[before] - theta[before + 1])
