@@ -128,26 +128,15 @@ def refusal(**changes: Any) -> str:
     return str(caught.value)
 
 
-def test_an_inertia_that_does_not_turn_with_its_body_is_refused() -> None:
-    w = top().velocities
+def test_bodies_that_cannot_be_are_refused_with_the_remedy() -> None:
+    n, w = top().coordinates, top().velocities
     fixed = body("top", inertia=Matrix([[1, 0, 0], [0, 2, 0], [0, 0, 3]]), angular_velocity=w)
     assert "the inertia of body top does not turn with it" in refusal(bodies=(fixed,))
-
-
-def test_an_identity_that_the_kinematics_break_is_refused() -> None:
-    n = top().coordinates
     assert "the kinematics do not keep the identity first" in refusal(identities={"first": n[0] - 1})
-
-
-def test_a_body_in_velocities_beside_a_multiplier_is_refused() -> None:
-    n = top().coordinates
     held = constraint("R", "force", n[0].rate * n[0] + n[1].rate * n[1] + n[2].rate * n[2])
     assert "contains the velocity w0; write it in rates of coordinates" in refusal(constraints=(held,))
-
-
-def test_an_inertia_of_the_wrong_shape_is_refused() -> None:
     with pytest.raises(ModelError, match="an inertia of 2 by 2 for 3 angular velocities"):
-        body("top", inertia=eye(2), angular_velocity=top().velocities)
+        body("top", inertia=eye(2), angular_velocity=w)
 
 
 def test_a_disturbance_of_an_input_on_a_velocity_acts_as_the_input_does(spinning: Machine, small: ModuleType) -> None:
@@ -188,15 +177,13 @@ def test_the_entries_of_a_vector_go_as_one_list_outside() -> None:
     assert unpacked(description.layout, values) == [0.0, 0.6, 0.8, 1.0, 2.0, 3.0]
 
 
-@pytest.mark.parametrize("value", [0.5, [1.0, 2.0], [1.0, 2.0, 3.0, 4.0]])
-def test_a_vector_of_the_wrong_size_is_refused(value: Any) -> None:
-    with pytest.raises(ValueError, match="is not a list of 3 numbers"):
-        unpacked((("n", 3),), {"n": value})
-
-
-def test_a_list_for_a_number_is_refused() -> None:
-    with pytest.raises(ValueError, match="is not a number"):
-        unpacked((("x", 0),), {"x": [1.0]})
+@pytest.mark.parametrize(
+    ("size", "value", "text"),
+    [(3, 0.5, "a list of 3 numbers"), (3, [1.0, 2.0], "a list of 3 numbers"), (0, [1.0], "a number")],
+)
+def test_a_vector_of_the_wrong_size_is_refused(size: int, value: Any, text: str) -> None:
+    with pytest.raises(ValueError, match=f"is not {text}"):
+        unpacked((("n", size),), {"n": value})
 
 
 def test_entries_of_a_vector_must_follow_each_other() -> None:

@@ -75,6 +75,18 @@ def test_stabilisation_is_stable_up_to_the_limit_of_the_integrator(
     assert run(full, method, unstable)[1] > 1.0
 
 
+def test_the_residual_has_the_trend_of_the_theory(full: Any) -> None:
+    methods = ("euler", "rk2", "rk4")
+    halves = {x: {m: run(full, m, x) for m in methods} for x in (0.0, 0.01, 0.1, 1.0)}
+    sizes = {x: {m: second for m, (_, second) in found.items()} for x, found in halves.items()}
+    assert all(second > first for first, second in halves[0.0].values())  # without stabilisation it grows
+    assert sizes[1.0]["euler"] < sizes[0.1]["euler"] < sizes[0.01]["euler"] < sizes[0.0]["euler"]  # best near 1
+    assert sizes[0.01]["rk4"] < sizes[0.1]["rk4"] < sizes[1.0]["rk4"]  # stable is not accurate: best near 0.01
+    assert sizes[0.01]["rk4"] < sizes[0.0]["rk4"]
+    for x in (0.0, 0.01):
+        assert sizes[x]["rk4"] < 1e-3 * sizes[x]["rk2"] < 1e-3 * sizes[x]["euler"]
+
+
 @pytest.mark.parametrize(("method", "order"), [("euler", 1), ("rk2", 2), ("rk4", 4)])
 def test_at_a_fixed_rate_the_residual_falls_with_the_order_of_the_method(full: Any, method: str, order: int) -> None:
     rate, steps = 1.0, (0.04, 0.02) if method == "rk4" else (0.02, 0.01)

@@ -33,7 +33,6 @@ from servonode.mechanics import (
 from servonode.mechanics.changes import Changes, changed
 from servonode.mechanics.derive import derive
 from servonode.mechanics.machine import Machine, load_machine
-from tests.helpers.machines import fault_text
 
 G, L, LAM = 9.81, 0.7, 4.0
 
@@ -134,47 +133,6 @@ def test_a_parameter_that_varies_acts_with_its_rates() -> None:
     x = held.state({"x": l, "y": 0.0, "x_dot": rate, "y_dot": 0.9})
     rates = held.derivatives(t, x, np.zeros(1))
     assert x[2] ** 2 + x[3] ** 2 + l * rates[2] == pytest.approx(rate**2 + l * second, abs=1e-12)
-
-
-def follower() -> Model:
-    """A mass that is pushed to keep pace with a phase whose rate is itself a reaction: rows that hang together."""
-    x, y, p = coordinate("x", "x", "m"), coordinate("y", "y", "m"), coordinate("p", "phase")
-    m = parameter("m", "mass", "kg", default=2.0)
-    A, B, U = reaction("A", "force", "N"), reaction("B", "force", "N"), reaction("U", "rate of the phase", "1/s")
-    f = (x - cos(p), y - sin(p), x**2 + y**2 - 1)
-    rows = (derivative(x.rate + f[0]) + f[0], derivative(y.rate + f[1]) + f[1], U - 1 + A / 10 - B / 20)
-    return Model(
-        name="follower",
-        description="follower",
-        kinetic=m * (x.rate**2 + y.rate**2) / 2,
-        parameters=(m,),
-        coordinates=(x, y, p),
-        kinematics={p: U},
-        reactions={A: x.rate, B: y.rate, U: 0},
-        stabilised=tuple(
-            stabilised(f"row{i}", "row", each, row) for i, (each, row) in enumerate(zip(f, rows, strict=True))
-        ),
-        outputs=(output("pace", "rate of the phase", p.rate, "1/s"),),
-        faults=(condition(A < 0, "pushed forward"),),
-    )
-
-
-def test_rows_that_hang_together_are_solved_together_and_may_move_a_coordinate() -> None:
-    held, rng, found = machine(follower, "follower"), np.random.default_rng(3), set()
-    names = held.description.state_names
-    for _ in range(8):
-        x = np.append(rng.normal(size=len(names)), 0.0)
-        of = dict(zip(names, x, strict=False))
-        A, B, U, pace = held.outputs(0.0, x, np.zeros(0)).values()
-        p, m = of["p"], 2.0
-        S = np.array([[1 / m, 0, np.sin(p)], [0, 1 / m, -np.cos(p)], [0.1, -0.05, 1.0]])
-        right = [-of["x_dot"] - of["x"] + np.cos(p), -of["y_dot"] - of["y"] + np.sin(p), 1.0]
-        assert_allclose([A, B, U], np.linalg.solve(S, right), rtol=1e-11)
-        assert pace == U
-        assert held.derivatives(0.0, x, np.zeros(0))[names.index("p")] == U
-        found.add(fault_text(held, x))
-        assert fault_text(held, x) == ("" if A < 0 else "pushed forward")
-    assert found == {"", "pushed forward"}
 
 
 def test_derivative_is_the_total_one() -> None:
@@ -282,76 +240,54 @@ def test_a_jump_that_cannot_be_is_refused() -> None:
         derive(Model(**stated, **line, jumps=(jump(x > 0, {y.rate: 0}, "stop"),)))
     with pytest.raises(ModelError, match="sets v twice, once as a rate"):
         Model(**stated, **line, jumps=(jump(x > 0, {x.rate: 0, v: 1}, "stop"),))
+    with pytest.raises(ModelError, match="state when it happens as a relation"):
+        jump(sqrt(x), {x: 0}, "x")
 
 
-def wrong(kind: str) -> Model:
+def refused_models() -> dict[str, dict[str, Any]]:
+    """What cannot be, as changes of the rod, by what is said of it."""
     model = rod()
     x, y = model.coordinates
     S = next(iter(model.reactions))
     other, stranger = reaction("T", "another force", "N"), coordinate("q", "q")
     f = x**2 + y**2
     row = derivative(derivative(f)) + f
-    return rod(
-        **{
-            "fewer rows": {"reactions": {**model.reactions, other: x.rate}},
-            "not linear": {"stabilised": (stabilised("length", "l", f, row + S**2),)},
-            "empty": {"stabilised": (stabilised("length", "l", f, f),)},
-            "residual": {"stabilised": (stabilised("length", "l", f + S, row),)},
-            "undetermined": {
-                "reactions": {S: x.rate, other: y.rate},
-                "stabilised": (stabilised("a", "l", f, S - x), stabilised("b", "l", f, S - y)),
-            },
-            "no work": {"reactions": {S: 0}},
-            "dependent": {
-                "reactions": {S: x.rate, other: y.rate},
-                "stabilised": (stabilised("a", "l", f, row), stabilised("b", "l", f, 2 * row)),
-            },
-            "no rate": {"reactions": {S: x}},
-            "square": {"reactions": {S: x.rate**2}},
-            "cubic": {"stabilised": (stabilised("length", "l", f, row + x.acceleration**3),)},
-            "constraints": {"constraints": (constraint("N", "N", x.rate - y.rate),)},
-            "fault": {"faults": (condition(S < 1, "strong"),)},
-            "stranger": {"stabilised": (stabilised("length", "l", f, row + stranger.rate),)},
-            "energy": {
-                "kinematics": {x: S},
-                "inputs": {},
-                "stabilised": (stabilised("length", "l", f, S - y),),
-                "outputs": (),
-            },
-            "jump": {"jumps": (jump(x < 0, {stranger: 1}, "nowhere"),)},
-        }[kind]
-    )
+
+    def held(row: Any, residual: Any = f) -> dict[str, Any]:
+        return {"stabilised": (stabilised("length", "l", residual, row),)}
+
+    def both(first: Any, second: Any) -> dict[str, Any]:
+        rows = stabilised("a", "l", f, first), stabilised("b", "l", f, second)
+        return {"reactions": {S: x.rate, other: y.rate}, "stabilised": rows}
+
+    return {
+        "2 reactions and 1 stabilised constraints; give one for each reaction":
+            {"reactions": {**model.reactions, other: x.rate}},
+        "constraint length: its row must be linear in reactions and accelerations": held(row + S**2),
+        "constraint length: its row must be linear in reactions": held(row + x.acceleration**3),
+        "constraint length: its row contains neither a reaction nor an acceleration": held(f),
+        "the constraint length contains S, which is not known there": held(row, f + S),
+        "no row determines reaction T; let it stand in one": both(S - x, S - y),
+        "no row determines reaction S; let it stand in one, or do work where one looks": {"reactions": {S: 0}},
+        "the rows of a, b depend on each other, so they leave the reactions undetermined": both(row, 2 * row),
+        "reaction S does work on x, which is not linear in rates; give one such as x.rate": {"reactions": {S: x}},
+        r"reaction S does work on x_dot\*\*2, which is not linear in rates": {"reactions": {S: x.rate**2}},
+        "the multipliers of the former would not know the latter; hold all by reactions":
+            {"constraints": (constraint("N", "N", x.rate - y.rate),)},
+        "which is not known there; use only states, rates and parameters; faults may contain reactions":
+            {"faults": (condition(S < 1, "strong"),)},
+        "constraint length contains 'q_dot', which the model does not list": held(row + stranger.rate),
+        "x moves with a reaction, so energies, powers and forces must not contain it":
+            {"kinematics": {x: S}, "inputs": {}, "outputs": (), **held(S - y)},
+        "the jump 'nowhere' sets q, which is not a state; choose from x, y, x_dot, y_dot":
+            {"jumps": (jump(x < 0, {stranger: 1}, "nowhere"),)},
+    }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("kind", "text"),
-    [
-        ("fewer rows", "2 reactions and 1 stabilised constraints; give one for each reaction"),
-        ("not linear", "constraint length: its row must be linear in reactions and accelerations"),
-        ("empty", "constraint length: its row contains neither a reaction nor an acceleration"),
-        ("residual", "the constraint length contains S, which is not known there"),
-        ("undetermined", "no row determines reaction T; let it stand in one"),
-        ("no work", "no row determines reaction S; let it stand in one, or do work where one looks"),
-        ("dependent", "the rows of a, b depend on each other, so they leave the reactions undetermined"),
-        ("no rate", "reaction S does work on x, which is not linear in rates; give one such as x.rate"),
-        ("square", r"reaction S does work on x_dot\*\*2, which is not linear in rates"),
-        ("cubic", "constraint length: its row must be linear in reactions and accelerations"),
-        ("constraints", "the multipliers of the former would not know the latter; hold all by reactions"),
-        ("fault", "which is not known there; use only states, rates and parameters; faults may contain reactions"),
-        ("stranger", "constraint length contains 'q_dot', which the model does not list"),
-        ("energy", "x moves with a reaction, so energies, powers and forces must not contain it"),
-        ("jump", "the jump 'nowhere' sets q, which is not a state; choose from x, y, x_dot, y_dot"),
-    ],
-)
-def test_what_cannot_be_is_refused(kind: str, text: str) -> None:
+@pytest.mark.parametrize("text", refused_models())
+def test_what_cannot_be_is_refused(text: str) -> None:
     with pytest.raises(ModelError, match=text):
-        derive(wrong(kind))
-
-
-def test_a_relation_is_wanted_of_a_jump() -> None:
-    x = coordinate("x", "x")
-    with pytest.raises(ModelError, match="state when it happens as a relation"):
-        jump(sqrt(x), {x: 0}, "x")
+        derive(rod(**refused_models()[text]))
 
 
 def test_rows_in_coordinates_with_kinematics_are_those_in_their_velocities() -> None:
