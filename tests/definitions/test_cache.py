@@ -139,18 +139,6 @@ def is_made_again(file: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert load(KEY, no_build)[0].twice(1.5) == 3.0
 
 
-def test_a_kernel_that_is_removed_while_it_is_read_is_made_again(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    original = store.untrusted_reason
-
-    def removed_meanwhile(place: Path) -> str | None:
-        found = original(place)
-        place.unlink(missing_ok=True)
-        return found
-
-    monkeypatch.setattr(store, "untrusted_reason", removed_meanwhile)
-    assert load(KEY, build)[0].twice(1.5) == 3.0
-
-
 class _Broken(Exception):
     pass
 

@@ -22,20 +22,28 @@ from tests.helpers.c_code import WARNINGS, c_text, compiler, pointer
 LIMITED = (
     "controller.delay=2", "plant.safety.limit=0.25", "plant.safety.rate_limit=4", "plant.safety.power_limit=0.15",
 )  # fmt: skip
-LOOPS: dict[str, tuple[str, ...]] = {
+LOOPS: dict[str, tuple[str, ...]] = {  # every integrator, law and limit
     "limits": ("trailer_pursuit_lockstep", "run.duration=5", *LIMITED),
-    "rate_of_one_input": ("trailer_pursuit_lockstep", "run.duration=1", "plant.safety.rate_limit={U1 = 0.004}"),
-    "integrals": (
-        "trailer_pursuit_lockstep",
-        "run.duration=2",
-        "controller.gains.integral=0.5",
-        "controller.delay=1",
-        "target.x={points = [[0.5, 2], [1.1, 2.3], [2, 2.1]]}",
+    "rate_of_one_input": (
+        "trailer_pursuit_lockstep", "run.duration=1", "plant.safety.rate_limit={U1 = 0.004}", "plant.integrator=heun",
     ),
+    "integrals": (
+        "trailer_pursuit_lockstep", "run.duration=2", "controller.gains.integral=0.5", "controller.delay=1",
+        "target.x={points = [[0.5, 2], [1.1, 2.3], [2, 2.1]]}", "plant.integrator=rk2",
+    ),
+    "another_machine": (
+        "trailer_pursuit_lockstep", "run.duration=1", "controller.parameters.m1=5.5", "controller.gains.lambda=3",
+        "controller.damping=0.01", "plant.parameters.c_w=0.003", "plant.integrator=euler",
+    ),
+    "least_norm": (
+        "trailer_hitch_swing", "run.duration=1", "controller.settings.completion=least_norm", "plant.integrator=radau",
+    ),
+    "hitch_speed": ("trailer_hitch_speed", "run.duration=1", "plant.integrator=ralston"),
+    "path": ("trailer_circle", "run.duration=1"),
     "own_states": ("snowboarder_curve", "run.duration=1", "controller.delay=1", "plant.safety.rate_limit=3000"),
     "sphero": ("sphero_pursuit", "run.duration=1", "plant.safety.limit=5e-6", "plant.safety.rate_limit=3e-6"),
     "sphero_cascade": ("sphero_cascade", "run.duration=1", "controller.delay=1", "plant.safety.limit=1e-8"),
-}
+}  # fmt: skip
 ACTS = {"limits", "rate_of_one_input", "own_states", "sphero", "sphero_cascade"}  # where a limit must have acted
 
 

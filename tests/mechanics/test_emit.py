@@ -31,7 +31,7 @@ from sympy import (
 )
 
 from servonode.mechanics import ModelError, wrap
-from servonode.mechanics.emit import LONGEST_SUM, Block, Constants, combine, solve_spd
+from servonode.mechanics.emit import LONGEST_SUM, Block, Constants, solve_spd
 from servonode.mechanics.functions import root
 
 x, y = sympy.symbols("x y", real=True)
@@ -158,19 +158,6 @@ def test_constants_are_hoisted_with_their_value() -> None:
     scope["constants"]([2.0, 0.3], c)
     run(str(block), {"c": c, "out": out, "x_": 0.7, "y_": -1.3})
     assert_allclose(out, [float(each.subs(numbers)) for each in expressions], rtol=1e-14)
-
-
-@pytest.mark.parametrize(
-    ("terms", "start", "text"),
-    [
-        ([("+", "a", "b")], "0.0", "a*b"),
-        ([("-", "a", "b")], "0.0", "-a*b"),
-        ([("-", "a", "0.0"), ("+", "1.0", "b")], "s", "s + b"),
-        ([("+", "-0.0", "b")], "0.0", "0.0"),
-    ],
-)
-def test_combining_leaves_out_zeros_and_ones(terms: Any, start: str, text: str) -> None:
-    assert combine(terms, start) == text
 
 
 def symmetric_with_zeros(n: int, rng: np.random.Generator) -> Any:

@@ -16,7 +16,6 @@ from sympy import cos, sin
 import servonode
 from servonode.errors import ServonodeError
 from servonode.mechanics import Model, ModelError, constraint, coordinate, input_, parameter, velocity
-from servonode.mechanics.derive import derive
 from servonode.mechanics.machine import Machine
 from servonode.simulation.event_integration import SimulationError
 from tests.helpers.machines import fault_text
@@ -237,17 +236,6 @@ def slider_crank(**change: Any) -> Model:
     parts = {"coordinates": (theta, phi, x), "independent": (theta,), "constraints": tuple(
         constraint(name, "force", row) for name, row in rows.items())}  # fmt: skip
     return Model("slider_crank", "a piston", kinetic, **parts | change)
-
-
-def test_a_slider_crank_is_solved_row_by_row() -> None:
-    model = slider_crank()
-    theta, phi, x = model.coordinates
-    w = model.velocities[0]
-    ratio = cos(theta) / cos(phi) / 4
-    assert sympy.simplify(model.kinematics[phi] - ratio * w) == 0
-    assert sympy.simplify(model.kinematics[x] + w * (sin(theta) + cos(theta) * sin(phi) / cos(phi)) / 5) == 0
-    inertia = sympy.Rational(1, 50) + 3 * (model.kinematics[x] / w) ** 2
-    assert sympy.simplify(derive(model).M_r[0] - inertia) == 0
 
 
 def refusal(**change: Any) -> str:

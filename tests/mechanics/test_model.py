@@ -54,10 +54,16 @@ def test_a_particle_is_derived() -> None:
     assert equations.B_r == sympy.Matrix([1, 0])
 
 
-def test_kinematics_that_forget_a_given_motion_are_refused() -> None:
+def test_constraints_that_do_not_fit_the_kinematics_are_refused() -> None:
+    still = sympy.Integer(0)
     belt = constraint("N1", "force of the belt", x.rate - sympy.cos(time))
-    text = refusal(kinematics={x: sympy.Integer(0), y: w}, velocities=(w,), constraints=(belt,))
+    text = refusal(kinematics={x: still, y: w}, velocities=(w,), constraints=(belt,))
     assert "do not satisfy the constraint N1 (left over: -cos(t), -0.9" in text
+    twice = tuple(constraint(name, "force of the wall", x.rate) for name in ("N1", "N2"))
+    assert "redundant" in refusal(kinematics={x: still, y: w, z: still}, velocities=(w,), constraints=twice)
+    line = constraint("N1", "force of the line", x.rate - y.rate)
+    text = refusal(kinematics={x: v, y: v, z: v}, velocities=(v,), constraints=(line,))
+    assert "3 coordinates less 1 constraints leave 2 velocities, but 1 are given" in text
 
 
 def two_trailers(b_rate: Any) -> Model:
@@ -92,23 +98,10 @@ def test_wrong_kinematics_of_which_no_proof_is_known_are_refused_with_a_value() 
         derive(two_trailers(lambda a, b, c: v / sympy.cos(b - a) * sympy.tan(c - b + sympy.Rational(1, 10**9))))
 
 
-def test_a_constraint_stated_twice_is_refused_even_if_the_count_is_right() -> None:
-    rows = tuple(constraint(name, "force of the wall", x.rate) for name in ("N1", "N2"))
-    still = sympy.Integer(0)
-    text = refusal(kinematics={x: still, y: w, z: still}, velocities=(w,), constraints=rows)
-    assert "redundant" in text
-
-
 @pytest.mark.parametrize("make", [lambda n: constraint(n, "", x.rate), lambda n: output(n, "", x)])
 def test_a_constraint_or_output_needs_a_plain_name_too(make: Any) -> None:
     with pytest.raises(ModelError, match="names are ASCII identifiers"):
         make("side force")
-
-
-def test_a_missing_constraint_is_refused() -> None:
-    line = constraint("N1", "force of the line", x.rate - y.rate)
-    text = refusal(kinematics={x: v, y: v, z: v}, velocities=(v,), constraints=(line,))
-    assert "3 coordinates less 1 constraints leave 2 velocities, but 1 are given" in text
 
 
 @pytest.mark.parametrize("name", ["", "2x", "m 1", "m-1", "φ", "t", "x_dot", "x_ddot"])

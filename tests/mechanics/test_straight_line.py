@@ -17,7 +17,7 @@ from servonode.errors import ModelError
 from servonode.export import show_latex, show_text
 from servonode.mechanics import Model, coordinate, input_, parameter, trig_reduce
 from servonode.mechanics.derive import derive
-from servonode.mechanics.differentiate import along, diff, gradient
+from servonode.mechanics.differentiate import gradient
 from servonode.mechanics.equations import Equations
 from servonode.mechanics.evaluate import at_states
 from servonode.mechanics.generic_points import are_zero
@@ -43,43 +43,6 @@ def straight_line(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Every machine counts as large."""
     monkeypatch.setattr(trig_reduce, "LARGEST", 0)
     return None
-
-
-def written_out(expression: Any) -> Any:
-    """The expression with definitions in place of auxiliary symbols."""
-    known: dict[Any, Any] = {}
-    for each in ordered([expression]):
-        known[each] = each.definition.xreplace(known)
-    return expression.xreplace(known)
-
-
-SAMPLE = (x + y * z) ** 2 * sin(x * y + 1) / (2 + cos(z)) + (x + y * z) * z
-
-
-def test_a_name_for_each_sum_changes_no_value() -> None:
-    assert sympy.expand(written_out(named(SAMPLE)) - SAMPLE) == 0
-
-
-def test_equal_definitions_and_their_negatives_are_one_symbol() -> None:
-    assert named(x + y * z) is named(y * z + x)
-    assert named(-x - y * z) == -named(x + y * z)
-    assert named(sympy.Float(0.5) * x * y + z) is named(x * y / 2 + z)
-
-
-def test_symbols_are_replaced_in_definitions() -> None:
-    rule = {x: 1 + z, z: sin(y)}
-    assert sympy.expand(written_out(named(SAMPLE).xreplace(rule)) - SAMPLE.xreplace(rule)) == 0
-    assert named(x * y + z).xreplace({x: sympy.Integer(0)}) == z
-
-
-def test_derivatives_follow_the_chain_rule() -> None:
-    expression = named(SAMPLE)
-    by_all = gradient(expression, [x, y, z])
-    for symbol, slope in zip((x, y, z), by_all, strict=True):
-        exact = sympy.diff(SAMPLE, symbol)
-        assert are_zero([slope - exact, diff(expression, symbol) - exact, expression.diff(symbol) - exact])
-    rates = {x: y, y: z**2, z: sympy.Integer(1)}
-    assert are_zero([along(expression, rates) - sum(sympy.diff(SAMPLE, s) * rate for s, rate in rates.items())])
 
 
 def test_what_does_not_vanish_is_not_found_to_be_zero() -> None:
@@ -129,15 +92,6 @@ def test_a_car_with_four_trailers_accelerates_as_by_kanes_equations(car: Any) ->
         rates = car.derivatives(0.0, np.concatenate([q, v, [0.0]]), u)
         expected = kane(dict(zip(names, q, strict=True)), v, u, car.parameters)
         np.testing.assert_allclose(rates[len(names) : len(names) + 2], expected, rtol=1e-10)
-
-
-def test_the_car_keeps_its_energy_balance(car: Any) -> None:
-    state = car.state({"v": 3.0, "delta": 0.3, "phi1": 0.4, "phi3": -0.2})
-    before = car.energy(0.0, state)
-    car.advancer("rk4")(0, 2000, 1_000_000, state, np.array([300.0, 0.1]), car.c)
-    work = state[-1]
-    assert abs(work) > 100.0
-    assert car.energy(2.0, state) - before == pytest.approx(work, abs=1e-8 * abs(before))
 
 
 def test_wrong_kinematics_of_a_large_machine_are_refused() -> None:
