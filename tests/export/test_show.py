@@ -36,7 +36,7 @@ PROGRAMS: dict[str, tuple[str, dict[str, str]]] = {
     "opposed": ("hitch_angle", {"completion": "opposed"}),
     "circle": ("path", {"path": "circle", "far": "soft"}),
 }
-SMALL = ("bead", "cart_pole", "shaken_pendulum", "plate")
+SMALL = ("bead", "cart_pole", "plate")
 MACHINES = ("pursuit", *SMALL)  # one case for each machine: its equations are shown before any program's
 WORST = 20.0  # pt that a line may run over
 

@@ -73,31 +73,6 @@ def cart_pole() -> Model:
     )
 
 
-def shaken_pendulum() -> Model:
-    """Pendulum whose pivot is moved up and down, y' = A W cos(W t)."""
-    y, theta = coordinate("y", "height of the pivot", "m"), coordinate("theta", "angle from below", "rad")
-    w = velocity("w", "rate of the pendulum", "rad/s")
-    m = parameter("m", "mass of the bob", "kg", default=0.4, above=0)
-    L = parameter("L", "length", "m", default=0.6, above=0)
-    g = parameter("g", "gravity", "m/s^2", default=9.81, above=0)
-    A = parameter("A", "amplitude of the pivot", "m", default=0.1)
-    W = parameter("W", "angular frequency of the pivot", "rad/s", default=5.0)
-    N = input_("N", "torque on the pendulum", "N m")
-    pivot = A * W * cos(W * time)
-    bob = (L * theta.rate * cos(theta)) ** 2 + (y.rate + L * theta.rate * sin(theta)) ** 2
-    return Model(
-        name="shaken_pendulum",
-        description="pendulum with a shaken pivot",
-        parameters=(m, L, g, A, W),
-        kinematics={y: pivot, theta: w},
-        velocities=(w,),
-        kinetic=m * bob / 2,
-        potential=m * g * (y - L * cos(theta)),
-        constraints=(constraint("lift", "force on the pivot, up", y.rate - pivot),),
-        inputs={N: theta.rate},
-    )
-
-
 def plate() -> Model:
     """Plate on a frictionless plane, pushed by two forces at P and a torque; centre of mass d ahead."""
     x, y = coordinate("x", "position of P", "m"), coordinate("y", "position of P", "m")

@@ -1,7 +1,6 @@
 """Machines whose reactions are determined by stabilised constraints: against minimal forms, and what is refused."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -178,28 +177,6 @@ def test_a_jump_sets_states_at_the_end_of_a_step_and_its_energy_counts_as_work()
     fallen = last[1] * h - G * h**2 / 2
     speed = last[1] - G * h
     assert x[2] == pytest.approx(-2.0 * G * fallen - 0.75 * speed**2, abs=1e-12)
-
-
-def test_a_jump_sets_rates_as_it_sets_velocities() -> None:
-    """Of a coordinate with kinematics of its own, and of one whose rate is itself the state."""
-
-    def in_rates(own: bool) -> Model:
-        model = ball()
-        z = model.coordinates[0]
-        bounce = jump(z < 0, {z: before(z), z.rate: -model.parameters[2] * z.rate}, "bounce")
-        kinematics = {} if own else {"kinematics": model.kinematics, "velocities": model.velocities}
-        return replace(model, jumps=(bounce,), order=(), **({"kinematics": {}, "velocities": ()} | kinematics))
-
-    ends = []
-    for build in (ball, partial(in_rates, False), partial(in_rates, True)):
-        bouncing = machine(build, "ball")
-        x = bouncing.state({})
-        assert bouncing.advancer("rk4")(0, 1000, 1_000_000, x, np.zeros(0), bouncing.c)
-        ends.append(x.tolist())
-    assert ends[0] == ends[1] == ends[2]
-    assert ends[0][1] > 0  # after a bounce
-    z = coordinate("z", "height", "m")
-    assert before(z.rate) == before(z.own_velocity())
 
 
 def test_what_a_jump_sets_is_brought_onto_holonomic_constraints() -> None:
