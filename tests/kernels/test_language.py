@@ -4,7 +4,6 @@ import math
 import random
 import threading
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,6 @@ import pytest
 from servonode.kernels.build import built
 from servonode.kernels.language import KernelError, parse
 from servonode.kernels.native import Kernel
-from servonode.mechanics.machine_source import solves
-from tests.kernels.test_c99 import CALLS, EVERY_FUNCTION, LOCALS, LOOPS, WHOLE, in_python
 
 MATH = ("acos", "asin", "atan", "cos", "cosh", "exp", "fabs", "floor", "log", "sin", "sinh", "sqrt", "tan", "tanh")
 
@@ -22,28 +19,6 @@ MATH = ("acos", "asin", "atan", "cos", "cosh", "exp", "fabs", "floor", "log", "s
 def compiled(text: str, others: dict[str, str] | None = None) -> Any:
     code, contents = built(text, (others or {}).__getitem__)
     return Kernel("test", text, code, contents)
-
-
-PROGRAMS: dict[str, tuple[str, str, Callable[[np.random.Generator], list[Any]]]] = {  # text, function, arguments
-    "functions and operators": (EVERY_FUNCTION, "f", lambda rng: [rng.uniform(-0.99, 0.99, 2), np.zeros(10)]),
-    "pivots": (solves("solve_4(")[0], "solve_4", lambda rng: [rng.normal(size=(4, 4)), rng.normal(size=4)]),
-    "blocks": (LOCALS.replace("größe", "size"), "f", lambda rng: [rng.normal(size=6), *map(float, rng.normal(size=5))]),
-    "loops": (LOOPS, "f", lambda rng: [int(rng.integers(0, 7)), rng.normal(size=8)]),
-    "whole numbers": (WHOLE, "f", lambda rng: [int(rng.integers(-9, 9)), int(rng.choice([-4, -1, 1, 3])), 10**9]),
-    "calls": (CALLS, "f", lambda rng: [0.7, rng.normal(size=2), rng.normal(size=(3, 2, 2))]),
-}
-
-
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_a_program_has_the_bits_of_python(name: str, rng: np.random.Generator) -> None:
-    text, entry, draw = PROGRAMS[name]
-    ours, theirs = getattr(compiled(text), entry), in_python(text, entry)
-    for _ in range(50):
-        given = draw(rng)
-        same = [each.copy() if isinstance(each, np.ndarray) else each for each in given]
-        assert ours(*given) == theirs(*same)
-        for found, expected in zip(given, same, strict=True):
-            np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("name", MATH)
