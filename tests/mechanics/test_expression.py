@@ -77,23 +77,12 @@ def test_a_constant_expression_has_a_value_and_others_have_none() -> None:
     assert parse("t - t").constant() is None
 
 
-@pytest.mark.parametrize(
-    ("text", "smooth"),
-    [
-        ("sin(t)**3 + exp(t)/(1 + t**2)", True),
-        ("abs(-2)*t + max(1, 2)", True),
-        ("sqrt(1 + t**2)", True),
-        ("sqrt(4)*t", True),
-        ("abs(t)", False),
-        ("abs(t)**2", False),
-        ("1 + min(t, 0)", False),
-        ("sqrt(t**2)", False),
-        ("sqrt(4*t*t)", False),
-        ("(t**2)**0.5", False),
-    ],
-)
-def test_only_kinks_that_move_limit_the_derivatives(text: str, smooth: bool) -> None:
-    assert parse(text).smoothness() == (None if smooth else 0)
+def test_only_kinks_that_move_limit_the_derivatives() -> None:
+    for text in ("sin(t)**3 + exp(t)/(1 + t**2)", "abs(-2)*t + max(1, 2)", "sqrt(1 + t**2)", "sqrt(4)*t"):
+        parse(text).require_derivatives(4, "target x")
+    for text in ("abs(t)", "abs(t)**2", "1 + min(t, 0)", "sqrt(t**2)", "sqrt(4*t*t)", "(t**2)**0.5"):
+        with pytest.raises(ExpressionError, match="has no derivative"):
+            parse(text).require_derivatives(1, "target x")
 
 
 def test_a_kink_is_refused_only_when_a_derivative_is_needed() -> None:
