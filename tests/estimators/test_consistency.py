@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 from msgspec.structs import replace
+from scipy.stats import chi2
 
 import servonode
-from servonode.estimators.consistency import band, consistency
+from servonode.estimators.consistency import consistency
 from servonode.estimators.estimator import Estimator
 from servonode.estimators.kalman import ExtendedKalmanFilter
 from servonode.estimators.settings import EstimatorSettings
@@ -96,6 +97,12 @@ def errors(observer: Observer, *words: Any) -> Any:
         stats = ours.take_stats()
         sums += stats.nis, stats.taken
     return np.array(found), sums
+
+
+def band(dimensions: int, runs: int, chance: float = 0.95) -> Any:
+    """The band in which the mean of this many independent chi-square values lies with this chance."""
+    tail = (1 - chance) / 2
+    return chi2.ppf([tail, 1 - tail], dimensions * runs) / runs
 
 
 def study(

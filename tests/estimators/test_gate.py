@@ -10,7 +10,6 @@ from numpy.testing import assert_allclose
 import servonode
 from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_file import read_launch
-from servonode.estimators.consistency import band
 from servonode.estimators.estimator import Estimator
 from servonode.estimators.kalman import ExtendedKalmanFilter
 from servonode.estimators.rejections import LEAST
@@ -19,7 +18,7 @@ from servonode.mechanics.observer import Observer
 from servonode.views.summary import summary_rows
 from tests.estimators import test_consistency as machine
 from tests.estimators import test_kalman as linear
-from tests.estimators.test_consistency import START, USED, WELL_KNOWN, followed, study
+from tests.estimators.test_consistency import START, USED, WELL_KNOWN, band, followed, study
 
 observer = machine.observer
 cart_observer = linear.cart_observer

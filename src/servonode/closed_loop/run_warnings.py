@@ -11,7 +11,7 @@ from servonode.arrays import Array
 from servonode.closed_loop import goal_reached
 from servonode.closed_loop.goal_reached import ROUNDING, Columns, Explained, Late
 from servonode.mechanics.description import MachineDescription
-from servonode.mechanics.fault_time import located
+from servonode.mechanics.machine import fault_time
 
 if TYPE_CHECKING:
     from servonode.closed_loop.closed_loop import ClosedLoop
@@ -107,7 +107,7 @@ def faults_let_pass(closed_loop: "ClosedLoop", k: Steps, xs: Array, us: Array) -
         steps = instants[i + 1] - instants[i] if watch and i + 1 < len(instants) else 0
         made = watch(instants[i], steps, step_ns, x, last, u, machine.c) if watch and steps else 0
         if made:
-            t, violated = located(machine, integrator, step_ns, instants[i] + made - 1, last, u)
+            t, violated = fault_time(machine, integrator, step_ns, instants[i] + made - 1, last, u)
             return [RunWarning("machine", violated.text if violated else "", t)]
     return []
 

@@ -23,12 +23,3 @@ def consistency(mean: Array, P: Array, truth: Array) -> tuple[float, int]:
     along = directions.T @ ((mean - truth)[uncertain] / scale)
     kept = values > LEAST
     return float(np.sum(along[kept] ** 2 / values[kept])), int(kept.sum())
-
-
-def band(dimensions: int, runs: int, chance: float = 0.95) -> tuple[float, float]:
-    """The band in which the mean of this many independent chi-square values lies with this chance."""
-    from scipy.stats import chi2
-
-    tail = (1 - chance) / 2
-    low, high = chi2.ppf([tail, 1 - tail], dimensions * runs) / runs
-    return float(low), float(high)

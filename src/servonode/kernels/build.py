@@ -1,11 +1,14 @@
-"""From the text of a kernel to machine code. Not imported where the code is in the cache."""
+"""From the text of a kernel to machine code, by llvmlite. Not imported where the code is in the cache."""
 
+import functools
 import re
 from collections.abc import Callable
+from typing import Any
+
+import llvmlite.binding as llvm
 
 from servonode.kernels import ir
 from servonode.kernels.adapter import ADAPTER_TEXT
-from servonode.kernels.compile import object_code
 from servonode.kernels.contents import Argument, Contents, Entry
 from servonode.kernels.ir import Array, Scalar, Signature, Type
 from servonode.kernels.language import parse
@@ -13,6 +16,7 @@ from servonode.kernels.llvm import llvm_text
 
 TextOf = Callable[[str], str]
 Keeps = Callable[[str, Callable[[], bytes]], bytes]
+OPTIMISATION = 2
 _KEY = re.compile(r"kernel_[0-9a-f]{32}")
 
 
@@ -23,7 +27,7 @@ def built(text: str, text_of: TextOf) -> tuple[bytes, Contents]:
         KernelError: the text is outside of the kernel language.
     """
     module = parse(text, text_of)
-    return object_code(llvm_text(module) + ADAPTER_TEXT), Contents(_entries(module), module.constants)
+    return _object_code(llvm_text(module) + ADAPTER_TEXT), Contents(_entries(module), module.constants)
 
 
 def built_for_numbers(text: str, text_of: TextOf, kept: Keeps) -> tuple[bytes, Contents]:
@@ -36,7 +40,7 @@ def built_for_numbers(text: str, text_of: TextOf, kept: Keeps) -> tuple[bytes, C
     """
     module, numbers = parse(text, text_of), list[float]()
     text_for_all = _without_keys(llvm_text(module, numbers)) + ADAPTER_TEXT
-    code = kept(text_for_all, lambda: object_code(text_for_all))
+    code = kept(text_for_all, lambda: _object_code(text_for_all))
     return code, Contents(_entries(module), module.constants, tuple(numbers))
 
 
@@ -64,3 +68,34 @@ def _argument(name: str, kind: Type, written: bool) -> Argument:
     if isinstance(kind, Scalar):
         return Argument(name, kind.value)
     return Argument(name, kind.element.value, tuple(-1 if n is None else n for n in kind.shape), written)
+
+
+@functools.cache
+def _machine() -> Any:
+    """The target of object code: this computer's processor with all its features."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    llvm.initialize_native_asmparser()
+    target = llvm.Target.from_default_triple()
+    return target.create_target_machine(
+        cpu=llvm.get_host_cpu_name(),
+        features=llvm.get_host_cpu_features().flatten(),
+        opt=OPTIMISATION,
+        reloc="pic",
+        codemodel="small",
+    )
+
+
+def _object_code(text: str) -> bytes:
+    """The optimised object code of LLVM IR. It neither contracts nor reorders the operations of the text."""
+    machine = _machine()
+    module = llvm.parse_assembly(text)
+    module.triple = machine.triple
+    module.data_layout = str(machine.target_data)
+    options = llvm.create_pipeline_tuning_options(speed_level=OPTIMISATION)
+    options.loop_vectorization = False
+    options.slp_vectorization = False
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+    code: bytes = machine.emit_object(module)
+    return code

@@ -24,7 +24,6 @@ LONGEST_TERM = 60  # characters of a term that a mismatch shows
 PURE = (1, 2, 3, 4)  # numerators and denominators of numbers without a unit, such as 1/2 m v^2; others may have one
 _NUMBERS = {"sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "exp", "log"}
 _ALIKE = {"Abs", "wrap", "Max", "Min", "atan2"}  # whose arguments have one dimension
-DEFAULT_FORCE = "N"  # the unit of a multiplier that defines none
 
 
 def pure(number: Expr) -> bool:

@@ -11,8 +11,7 @@ T^m/m! [(1 - (1 - delta)^m) u_{k-n-1} + (1 - delta)^m u_{k-n}] for a derivative 
 s_{k+1} = s_k + T f_k. The state is X = (f; f' where the relative degree is above 1; f'' where it is above 2; ...; s;
 u_{k-1}; u_{k-2}; ...), residuals in the program's order. Limits follow from the spectral radius of its map; nothing is
 looked up. Numbers without unit are in periods: x = lambda T. A model that is integrated over the torques already sent
-(predictor) has the limits of d = 0. A law that is evaluated in every stage of an integrator has `integrator_limit`;
-frozen over a step it is a sampled law.
+(predictor) has the limits of d = 0.
 """
 
 import math
@@ -26,7 +25,6 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.arrays import Array
-from servonode.mechanics.integrate import INTEGRATORS, Tableau
 from servonode.mechanics.stabilize import Gains, UnstableGains, eigenvalues, is_stable
 
 REFUSE = 0.8  # of the limit: beyond it the model's errors decide about stability
@@ -214,11 +212,6 @@ def auto_rate(relative_degree: int, period: float, delay: float) -> float:
     return min(SHARE * limit(relative_degree, delay), best(relative_degree, delay)[0]) / period
 
 
-def demand_noise(gains: Gains, s_f: npt.ArrayLike, s_f_dot: npt.ArrayLike = 0.0) -> Array:
-    """Standard deviations (n_s,) of the demands f^(r) under white noise s_f, s_f_dot of the measured f and f'."""
-    return np.asarray(np.sqrt(gains.K0**2 @ _each(s_f, gains) ** 2 + gains.K1**2 @ _each(s_f_dot, gains) ** 2))
-
-
 def held_noise(gains: Gains, period: float, delay: float, s_f: npt.ArrayLike, s_f_dot: npt.ArrayLike = 0.0) -> Array:
     """Standard deviations (n_s,) of the true residuals at the samples under that noise; each a number or (n_s,).
 
@@ -265,24 +258,3 @@ def _stable_map(gains: Gains, period: float, delay: float) -> Array:
 
 def _each(values: npt.ArrayLike, gains: Gains) -> Array:
     return np.broadcast_to(np.asarray(values, dtype=float), (len(gains.relative_degrees),))
-
-
-def stability_polynomial(tableau: Tableau) -> np.polynomial.Polynomial:
-    """R of the factor R(-lambda h) per step: 1 + sum_j b^T A^j 1 z^(j+1)."""
-    b, power = np.array(tableau.b), np.ones(len(tableau.b))
-    A = np.array([[*row, *(0.0,) * (len(b) - len(row))] for row in tableau.a])
-    coefficients = [1.0]
-    for _ in b:
-        coefficients.append(float(b @ power))
-        power = A @ power
-    return np.polynomial.Polynomial(coefficients)
-
-
-def integrator_limit(method: str | Tableau) -> float:
-    """The largest stable lambda h of a law evaluated in every stage; ValueError for an unknown name."""
-    if isinstance(method, str) and method not in INTEGRATORS:
-        raise ValueError(f"integrator {method!r} is unknown; choose {', '.join(INTEGRATORS)}")
-    R = stability_polynomial(INTEGRATORS[method] if isinstance(method, str) else method)
-    roots = np.asarray((1.0 - R * R).roots(), dtype=complex)
-    candidates = -roots.real[(np.abs(roots.imag) < 1e-7) & (roots.real < -1e-7)]
-    return float(min(x for x in candidates if abs(R(-1.0001 * x)) > 1.0))

@@ -124,16 +124,12 @@ class Expression:
             raise self._error("has a power too high", f"keep exponents within -{MAX_EXPONENT}..{MAX_EXPONENT}")
         return result
 
-    def smoothness(self) -> int | None:
-        """How often it can be differentiated where it is defined: 0 with abs, min or max, else None.
-
-        Conservative: abs(t)**2 counts as 0. The edge of a domain (sqrt at 0) and the cut of atan2 do not
-        count. A root needs sympy, to find the abs in sqrt(t**2); it may raise what `sympy` raises.
-        """
-        return 0 if self._kink() else None
-
     def require_derivatives(self, order: int, name: str) -> None:
-        """Raise ExpressionError, for `name` such as 'target x', unless it has `order` derivatives."""
+        """Raise ExpressionError, for `name` such as 'target x', unless it has `order` derivatives where it is defined.
+
+        Conservative: abs(t)**2 has none. The edge of a domain (sqrt at 0) and the cut of atan2 do not count. A root
+        needs sympy, to find the abs in sqrt(t**2); it may raise what `sympy` raises.
+        """
         kink = self._kink() if order > 0 else None
         if kink:
             where = "0" if kink in ("abs", "sqrt") else "the switch between its arguments"

@@ -18,6 +18,7 @@ from servonode.mechanics.signatures import Signature
 from servonode.tables import Row, Tabular, named, several, valued
 
 FEW = 16  # numbers of an array that are written out
+HALVINGS = 60  # of a step: beyond the last bit of its fraction
 _OUTPUTS, _MATRICES = (Signature.of(MachineKernel, name) for name in ("outputs", "matrices"))
 
 
@@ -251,6 +252,29 @@ class Machine(Tabular):
         return [
             each.text for each, margin in zip(self.description.warnings, margins, strict=True) if not each.met(margin)
         ]
+
+
+def fault_time(
+    machine: Machine, integrator: str, step_ns: int, k: int, x: Array, u: Array
+) -> tuple[float, Requirement | None]:
+    """Time [s] of the fault that the step from state x at step k ends with, the input u held, and its condition.
+
+    Within the step the motion is that of a shorter step of the same integrator.
+    """
+    step, c, t = machine.stepper(integrator), machine.c, k * step_ns / 1e9
+
+    def fault(h: float) -> Requirement | None:
+        moved = x.copy()
+        step(t, moved, u, c, h)
+        return machine.fault(t + h, moved)
+
+    low, high = 0.0, step_ns / 1e9
+    violated = fault(high)
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        found = fault(middle)
+        low, high, violated = (low, middle, found) if found else (middle, high, violated)
+    return t + high, violated
 
 
 def load_machine(

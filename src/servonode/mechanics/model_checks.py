@@ -19,110 +19,105 @@ from servonode.mechanics.trig_reduce import is_large, trig_reduce
 
 Matrix = Any  # sympy.Matrix
 Expr = Any
-Stated = tuple[str, Expr, set[Any], Place]  # what, its expression, the symbols it may contain, where
+Stated = tuple[str, Expr, Place]  # what, its expression, where
 
 
 def check_symbols(model: Model) -> None:
     """Every symbol of a model's expressions must be one of the model's own."""
-    known = {*model.symbols, time, *(each.rate for each in (*model.coordinates, *model.parameters))}
+    motion = {*model.state, *model.parameters, time, *(q.rate for q in model.coordinates)}
+    energies = motion | {p.rate for p in model.parameters}
+    known = energies | set(model.symbols)
     later = known | {v.rate for v in model.velocities} | {q.acceleration for q in model.coordinates}
     later |= {each.multiplier for each in model.constraints}
     later -= {q.acceleration for q in model.moved_by_reactions}  # the rate of a reaction is not known
     known -= {*model.reactions, *(q.rate for q in model.moved_by_reactions)}
-    stated = [(f"the constraint {each.quantity.name}", each.row, known, each.place) for each in model.constraints]
-    stated += [*_energies(model), *_input_rates(model), *_bodies(model), *_force_rates(model)]
-    stated += [
-        (f"the force on {on}", force, known, place_of(model, "forces", i)) for i, (force, on) in enumerate(model.forces)
+    forces = [(f"the force on {on}", e, place_of(model, "forces", i)) for i, (e, on) in enumerate(model.forces)]
+    rates = [(f"the rate of {q.name}", e, model.place_of_kinematics(q)) for q, e in model.kinematics.items()]
+    held = [(f"the constraint {each.quantity.name}", each) for each in model.stabilised]
+    groups: list[tuple[list[Stated], set[Any]]] = [
+        ([(f"the constraint {each.quantity.name}", each.row, each.place) for each in model.constraints], known),
+        (_energies(model), energies),
+        (_entries(model, "inputs", "the rate of input {}"), motion | set(model.symbols)),
+        (_bodies(model), energies),
+        (_force_rates(model), motion),
+        (forces, known),
+        (_entries(model, "identities", "the identity {}"), {*model.coordinates, *model.parameters, time}),
+        (rates, known | set(model.reactions)),
+        (_entries(model, "first_order", "the rate of {}"), known | set(model.inputs)),
+        *(([(what, each.residual, each.place)], known) for what, each in held),
+        *(([(what, each.row, each.place)], later) for what, each in held),
+        (_entries(model, "reactions", "the rate of reaction {}"), motion),
+        (_jumps(model), {*model.state, *model.parameters, time, *map(before, model.state)}),
+        ([(f"the output {each.quantity.name}", each.expression, each.place) for each in model.outputs], later),
+        (
+            [(f"the sensor {each.quantity.name}", each.expression, each.place) for each in model.sensors],
+            later - {each.multiplier for each in model.constraints} - set(model.reactions),
+        ),
+        (_conditions(model, "warnings", "the warning"), later),
+        (_conditions(model, "requirements", "the requirement"), set(model.parameters)),
+        (_conditions(model, "faults", "the fault"), (known if model.inputs else later) | set(model.assemblies)),
+        (_entries(model, "safe", "the safe action of {}"), known),
     ]
-    coordinates = {*model.coordinates, *model.parameters, time}
-    identities = enumerate(model.identities.items())
-    stated += [
-        (f"the identity {name}", e, coordinates, place_of(model, "identities", i)) for i, (name, e) in identities
-    ]
-    kinematics = model.kinematics.items()
-    moving = known | set(model.reactions)
-    stated += [(f"the rate of {q.name}", rate, moving, model.place_of_kinematics(q)) for q, rate in kinematics]
-    growing, first_order = known | set(model.inputs), enumerate(model.first_order.items())
-    stated += [(f"the rate of {x.name}", e, growing, place_of(model, "first_order", i)) for i, (x, e) in first_order]
-    for each in model.stabilised:
-        what = f"the constraint {each.quantity.name}"
-        stated += [(what, each.residual, known, each.place), (what, each.row, later, each.place)]
-    stated += [*_reaction_rates(model), *_jumps(model)]
-    stated += [(f"the output {each.quantity.name}", each.expression, later, each.place) for each in model.outputs]
-    motion = later - {each.multiplier for each in model.constraints} - set(model.reactions)
-    stated += [(f"the sensor {each.quantity.name}", each.expression, motion, each.place) for each in model.sensors]
-    stated += [(f"the warning {each.requirement.text!r}", each.margin, later, each.place) for each in model.warnings]
-    stated += [
-        (f"the requirement {each.requirement.text!r}", each.margin, set(model.parameters), each.place)
-        for each in model.requirements
-    ]
-    judged = (known if model.inputs else later) | set(model.assemblies)
-    stated += [(f"the fault {each.requirement.text!r}", each.margin, judged, each.place) for each in model.faults]
-    safe = enumerate(model.safe.items())
-    stated += [(f"the safe action of {u.name}", e, known, place_of(model, "safe", i)) for i, (u, e) in safe]
-    for what, expression, symbols, place in stated:
-        if what.startswith(("the fault", "the safe")) and sympy.sympify(expression).free_symbols & set(model.inputs):
-            text = f"machine {model.name}: {what} contains an input; use only states, rates and parameters"
-            raise ModelError(text, place)
-        free = expression.free_symbols if isinstance(expression, Body) else sympy.sympify(expression).free_symbols
-        unknown = sorted(symbol.name for symbol in free - symbols)
-        if unknown and unknown[0] in {each.name for each in (*model.inputs, *model.reactions)}:
-            text = f"machine {model.name}: {what} contains {unknown[0]}, which is not known there"
-            text += "; use only states, rates and parameters"
-            if what.startswith("the fault"):
-                text += "; faults may contain reactions where the machine has no inputs"
-            raise ModelError(text, place)
-        if unknown:
-            raise ModelError(
-                f"machine {model.name}: {what} contains {unknown[0]!r}, which the model does not list; "
-                f"add it to the model or use one of {', '.join(_names(model, symbols))}",
-                place,
-            )
+    for stated, symbols in groups:
+        for what, expression, place in stated:
+            _refuse_unknown(model, what, expression, symbols, place)
 
 
-def _names(model: Model, symbols: set[Any]) -> list[str]:
-    """What an expression may contain, without the rates of parameters, which few machines need."""
-    return sorted({symbol.name for symbol in symbols - {p.rate for p in model.parameters}})
+def _refuse_unknown(model: Model, what: str, expression: Expr, symbols: set[Any], place: Place) -> None:
+    """An expression must contain these symbols alone."""
+    free = _symbols_of(expression)
+    if what.startswith(("the fault", "the safe")) and free & set(model.inputs):
+        text = f"machine {model.name}: {what} contains an input; use only states, rates and parameters"
+        raise ModelError(text, place)
+    unknown = sorted(symbol.name for symbol in free - symbols)
+    if unknown and unknown[0] in {each.name for each in (*model.inputs, *model.reactions)}:
+        text = f"machine {model.name}: {what} contains {unknown[0]}, which is not known there"
+        text += "; use only states, rates and parameters"
+        if what.startswith("the fault"):
+            text += "; faults may contain reactions where the machine has no inputs"
+        raise ModelError(text, place)
+    if unknown:  # rates of parameters, which few machines need, are not offered
+        choices = sorted({symbol.name for symbol in symbols - {p.rate for p in model.parameters}})
+        raise ModelError(
+            f"machine {model.name}: {what} contains {unknown[0]!r}, which the model does not list; "
+            f"add it to the model or use one of {', '.join(choices)}",
+            place,
+        )
+
+
+def _symbols_of(stated: Expr) -> set[Any]:
+    found: set[Any] = (stated if isinstance(stated, Body) else sympy.sympify(stated)).free_symbols
+    return found
 
 
 def place_of(model: Model, keyword: str, entry: int | None = None) -> Place:
     return model.place.argument(keyword, entry)
 
 
+def _entries(model: Model, keyword: str, words: str) -> list[Stated]:
+    """The entries of an argument of the model that is a mapping; `words` say what of a key each is."""
+    entries = enumerate(getattr(model, keyword).items())
+    return [(words.format(getattr(key, "name", key)), e, place_of(model, keyword, i)) for i, (key, e) in entries]
+
+
+def _conditions(model: Model, keyword: str, word: str) -> list[Stated]:
+    return [(f"{word} {each.requirement.text!r}", each.margin, each.place) for each in getattr(model, keyword)]
+
+
 def _energies(model: Model) -> list[Stated]:
-    """The energies with the symbols they may contain and where they are given."""
-    known = {*model.state, *model.parameters, time, *(each.rate for each in (*model.coordinates, *model.parameters))}
     words = {"kinetic": "the kinetic energy", "potential": "the potential", "dissipation": "the dissipation"}
-    return [(text, getattr(model, word), known, place_of(model, word)) for word, text in words.items()]
+    return [(text, getattr(model, word), place_of(model, word)) for word, text in words.items()]
 
 
 def _bodies(model: Model) -> list[Stated]:
-    known = {*model.state, *model.parameters, time, *(each.rate for each in (*model.coordinates, *model.parameters))}
-    return [(f"the body {each.name}", each, known, each.place) for each in model.bodies]
-
-
-def _input_rates(model: Model) -> list[Stated]:
-    known = {*model.symbols, time, *(q.rate for q in model.coordinates)}
-    inputs = enumerate(model.inputs.items())
-    return [(f"the rate of input {u.name}", on, known, place_of(model, "inputs", i)) for i, (u, on) in inputs]
+    return [(f"the body {each.name}", each, each.place) for each in model.bodies]
 
 
 def _force_rates(model: Model) -> list[Stated]:
-    known = {*model.state, *model.parameters, time, *(q.rate for q in model.coordinates)}
-    return [("the rate of a force", on, known, place_of(model, "forces", i)) for i, (_, on) in enumerate(model.forces)]
-
-
-def _reaction_rates(model: Model) -> list[Stated]:
-    known = {*model.state, *model.parameters, time, *(q.rate for q in model.coordinates)}
-    rates = enumerate(model.reactions.items())
-    return [
-        (f"the rate of reaction {N.name}", sympy.sympify(on), known, place_of(model, "reactions", i))
-        for i, (N, on) in rates
-    ]
+    return [("the rate of a force", on, place_of(model, "forces", i)) for i, (_, on) in enumerate(model.forces)]
 
 
 def _jumps(model: Model) -> list[Stated]:
-    known = {*model.state, *model.parameters, time, *map(before, model.state)}
     stated: list[Stated] = []
     for each in model.jumps:
         what = f"the jump {each.description!r}"
@@ -130,7 +125,7 @@ def _jumps(model: Model) -> list[Stated]:
         if strange:
             text = f"machine {model.name}: {what} sets {strange[0]}, which is not a state; choose from "
             raise ModelError(text + ", ".join(symbol.name for symbol in model.state), each.place)
-        stated += [(what, expression, known, each.place) for expression in (each.margin, *each.changes.values())]
+        stated += [(what, expression, each.place) for expression in (each.margin, *each.changes.values())]
     return stated
 
 
@@ -139,13 +134,11 @@ def check_speaks_in_rates(model: Model) -> None:
 
     Bodies, losses and inputs may contain velocities where there is no constraint whose multiplier would miss them.
     """
-    rows: list[Stated]
-    rows = [(f"the constraint {each.quantity.name}", each.row, set(), each.place) for each in model.constraints]
-    others = [*_bodies(model), _energies(model)[2], *_input_rates(model), *_force_rates(model)]
-    others = others if model.constraints else []
-    for what, expression, _, place in [*_energies(model)[:2], *rows, *others]:
-        stated = expression if isinstance(expression, Body) else sympy.sympify(expression)
-        wrong = stated.free_symbols & set(model.own_motions)
+    rows = [(f"the constraint {each.quantity.name}", each.row, each.place) for each in model.constraints]
+    input_rates = _entries(model, "inputs", "the rate of input {}")
+    others = [*_bodies(model), _energies(model)[2], *input_rates, *_force_rates(model)] if model.constraints else []
+    for what, expression, place in [*_energies(model)[:2], *rows, *others]:
+        wrong = _symbols_of(expression) & set(model.own_motions)
         if wrong:
             name = min(symbol.name for symbol in wrong)
             raise ModelError(

@@ -41,11 +41,6 @@ def trig_reduce(expression: Expr, constants: Collection[sympy.Symbol]) -> Expr:
         return _reduced_by_expansion(expression, frozenset(constants))
 
 
-def trig_reduce_matrix(matrix: Expr, constants: Collection[sympy.Symbol]) -> Expr:
-    """`trig_reduce` applied to every entry."""
-    return matrix.applyfunc(lambda entry: trig_reduce(entry, constants))
-
-
 def is_large(expression: Expr, constants: Collection[sympy.Symbol]) -> bool:
     """Whether an expression has too many products, multiplied out, or functions of functions, for its sum to be short.
 

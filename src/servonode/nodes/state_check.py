@@ -4,8 +4,7 @@ import numpy as np
 
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.mechanics.fault_time import located
-from servonode.mechanics.machine import Machine
+from servonode.mechanics.machine import Machine, fault_time
 from servonode.mechanics.stiffness import stiffness
 from servonode.plants.plant import Plant
 
@@ -42,7 +41,7 @@ class StateCheck:
             return found
         t, violated = plant.t, machine.fault(plant.t, plant.x)
         if before is not None:
-            t, violated = located(machine, self._integrator, plant.step_ns, plant.k - 1, before, plant.output)
+            t, violated = fault_time(machine, self._integrator, plant.step_ns, plant.k - 1, before, plant.output)
         return [(violated.name, violated.text, t)] if violated else []
 
     def _why(self) -> str:
