@@ -4,7 +4,8 @@ All functions take the state array x (n + 1,) in the description's state order w
 losses as last entry, the inputs u, and the constants c computed from the parameters p by `constants(p, c)`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -82,20 +83,23 @@ def machine_source(equations: Equations) -> str:
     model = equations.model
     doing("deriving", "text of its functions")
     constants = Constants(model.parameters)
+    at_state, with_rates = partial(_at_state, model, constants), partial(_with_rates, model, constants)
+    residuals = [*(each.row for each in model.constraints), *(each.residual for each in model.stabilised)]
     body = [
         _rhs(equations, constants),
-        *([_position_residual(equations, constants), _project(equations, constants)] if model.held else []),
+        *([_values("position_residual", at_state(), model.held.values())] if model.held else []),
+        *([_project(model, at_state())] if model.held else []),
         _derivatives(equations),
-        _energy(equations, constants),
-        _constraint_residual(equations, constants),
+        _values("energy", at_state(), [equations.kinetic, equations.potential]),
+        _values("constraint_residual", with_rates(), residuals),
         *([_full(equations, constants), _matrices(equations, constants)] if model.has_full_form else []),
         _outputs(equations, constants),
         *(Signature.of(MachineKernel, name).definition() + body for name, body in _ROWS.items()),
         *([_faults(equations, constants)] if model.faults else []),
-        *([_assembly(equations, constants)] if model.assemblies else []),
-        *([_input_rates(equations, constants)] if model.inputs else []),
-        *([_safe_input(equations, constants)] if model.safe else []),
-        *([_jump(equations, constants)] if model.jumps else []),
+        *([_assembly(model, at_state())] if model.assemblies else []),
+        *([_values("input_rates", with_rates(), model.inputs.values())] if model.inputs else []),
+        *([_values("safe_input", with_rates(), [model.safe.get(u, 0) for u in model.inputs])] if model.safe else []),
+        *([_jump(model, constants)] if model.jumps else []),
         _requirements(model),
     ]
     sizes = sizes_text(describe(model).sizes)
@@ -125,14 +129,10 @@ def accelerations(block: Block, equations: Equations, beside: list[Expr]) -> tup
         return reactions.solve(block, equations, beside)
     n = len(equations.model.velocities)
     force = equations.B_r * equations.tau - equations.h_r
-    texts = block.evaluate([*_lower(equations.M_r), *force, *beside])
+    texts = block.evaluate([*lower_triangle(equations), *force, *beside])
     size = n * (n + 1) // 2
     (solution,) = emit.solve_spd(block, unpack_lower(texts[:size], n), [texts[size : size + n]])
     return solution, texts[size + n :]
-
-
-def _lower(M: Expr) -> list[Expr]:
-    return [M[i, j] for i in range(M.rows) for j in range(i + 1)]
 
 
 def unpack_lower(texts: list[str], n: int) -> list[list[str]]:
@@ -142,7 +142,8 @@ def unpack_lower(texts: list[str], n: int) -> list[list[str]]:
 
 def lower_triangle(equations: Equations) -> list[Expr]:
     """The minimal mass matrix's lower triangle, row by row."""
-    return _lower(equations.M_r)
+    M = equations.M_r
+    return [M[i, j] for i in range(M.rows) for j in range(i + 1)]
 
 
 def _rhs(equations: Equations, constants: Constants) -> str:
@@ -167,13 +168,11 @@ def _bind_accelerations(block: Block, model: Model, texts: list[str]) -> None:
         block.bind(v.rate, text)
 
 
-def _project(equations: Equations, constants: Constants) -> str:
+def _project(model: Model, block: Block) -> str:
     """Generated `project(t, x, c)`: one Gauss-Newton step q -= Gq^T (Gq Gq^T)^-1 g back onto what is held at zero.
 
     The integrator leaves them by its own error, of its order; one correction a time step keeps it from adding up.
     """
-    model, block = equations.model, Block(constants)
-    block.load("x", model.state)
     finite = list(model.held.values())
     slopes = [gradient(g, model.coordinates) for g in finite]
     gram = [sum((a * b for a, b in zip(slopes[i], slopes[j], strict=True)), sympy.Integer(0))
@@ -204,18 +203,22 @@ def _function(name: str, block: Block, result: str = "") -> str:
     return block.function(Signature.of(MachineKernel, name), "t", result=result)
 
 
-def _energy(equations: Equations, constants: Constants) -> str:
+def _values(name: str, block: Block, expressions: Iterable[Expr]) -> str:
+    """A generated function that puts the values of expressions into its array `out`."""
+    block.store("out", block.evaluate(list(expressions)))
+    return _function(name, block)
+
+
+def _at_state(model: Model, constants: Constants) -> Block:
+    """A block in which the state has its values."""
     block = Block(constants)
-    block.load("x", equations.model.state)
-    texts = block.evaluate([equations.kinetic, equations.potential])
-    block.store("out", texts)
-    return _function("energy", block)
-
-
-def _with_rates(equations: Equations, constants: Constants) -> Block:
-    """A block in which the state and the coordinates' rates have their values, those excepted that are reactions."""
-    model, block = equations.model, Block(constants)
     block.load("x", model.state)
+    return block
+
+
+def _with_rates(model: Model, constants: Constants) -> Block:
+    """A block in which the state and the coordinates' rates have their values, those excepted that are reactions."""
+    block = _at_state(model, constants)
     _bind_rates(block, {q: rate for q, rate in model.kinematics.items() if q not in model.moved_by_reactions})
     return block
 
@@ -237,24 +240,9 @@ def _bind_motion(block: Block, equations: Equations, wanted: list[Expr]) -> None
             block.bind(q.acceleration, full or block.evaluate([equations.acceleration(i)])[0])
 
 
-def _constraint_residual(equations: Equations, constants: Constants) -> str:
-    block = _with_rates(equations, constants)
-    rows = [each.row for each in equations.model.constraints] + [each.residual for each in equations.model.stabilised]
-    block.store("out", block.evaluate(rows))
-    return _function("constraint_residual", block)
-
-
-def _position_residual(equations: Equations, constants: Constants) -> str:
-    """Generated `position_residual(t, x, c, out)`: what holonomic constraints and identities want to be zero."""
-    block = Block(constants)
-    block.load("x", equations.model.state)
-    block.store("out", block.evaluate(list(equations.model.held.values())))
-    return _function("position_residual", block)
-
-
 def _full(equations: Equations, constants: Constants) -> str:
     """M q'' - A^T Lambda = B tau - h, A q'' = gamma, solved with pivoting: (q'', Lambda) in y."""
-    block = _with_rates(equations, constants)
+    block = _with_rates(equations.model, constants)
     block.load("u", equations.model.inputs)
     n_q, n_c = len(equations.model.coordinates), len(equations.model.constraints)
     S = sympy.Matrix(sympy.BlockMatrix([[equations.M, -equations.A.T], [equations.A, sympy.zeros(n_c)]]))
@@ -269,7 +257,7 @@ def _full(equations: Equations, constants: Constants) -> str:
 
 def _matrices(equations: Equations, constants: Constants) -> str:
     """Generated `matrices(t, x, c, M, h, B, A, gamma)`: the terms of the full form, for checks and reports."""
-    block = _with_rates(equations, constants)
+    block = _with_rates(equations.model, constants)
     tables = {"M": equations.M, "h": equations.h, "B": equations.B, "A": equations.A, "gamma": equations.gamma}
     texts = iter(block.evaluate([entry for table in tables.values() for entry in table]))
     for name, table in tables.items():
@@ -282,7 +270,7 @@ def _matrices(equations: Equations, constants: Constants) -> str:
 def _outputs(equations: Equations, constants: Constants) -> str:
     """Multipliers, declared outputs, then the warnings' margins."""
     model = equations.model
-    block = _with_rates(equations, constants)
+    block = _with_rates(equations.model, constants)
     block.load("u", model.inputs)
     n_q = len(model.coordinates)
     if model.has_full_form:
@@ -298,7 +286,7 @@ def _outputs(equations: Equations, constants: Constants) -> str:
 
 def _faults(equations: Equations, constants: Constants) -> str:
     """Generated `faults(t, x, c)`: the number of the first fault whose condition is violated, 0 for none."""
-    model, block = equations.model, _with_rates(equations, constants)
+    model, block = equations.model, _with_rates(equations.model, constants)
     margins = [each.margin for each in model.faults]
     solved = {*model.reactions, *(each.rate for each in (*model.velocities, *model.moved_by_reactions))}
     solved |= {q.acceleration for q in model.coordinates}
@@ -314,36 +302,19 @@ def _faults(equations: Equations, constants: Constants) -> str:
     return _function("faults", block, "found")
 
 
-def _assembly(equations: Equations, constants: Constants) -> str:
+def _assembly(model: Model, block: Block) -> str:
     """Generated `assembly(t, x, c)`: the signs of the loops' determinants, put at the end of the constants."""
-    model, block = equations.model, Block(constants)
-    block.load("x", model.state)
     texts = block.evaluate(list(model.assemblies.values()))
     block.lines += [f"    c[len(c) - {i}] = sign({text})" for i, text in enumerate(texts, 1)]
     return _function("assembly", block)
 
 
-def _input_rates(equations: Equations, constants: Constants) -> str:
-    """Generated `input_rates(t, x, c, out)`: the velocities on which the inputs work."""
-    block = _with_rates(equations, constants)
-    block.store("out", block.evaluate(list(equations.model.inputs.values())))
-    return _function("input_rates", block)
-
-
-def _safe_input(equations: Equations, constants: Constants) -> str:
-    """Generated `safe_input(t, x, c, out)`: the inputs of the machine's safe action."""
-    model, block = equations.model, _with_rates(equations, constants)
-    block.store("out", block.evaluate([model.safe.get(u, 0) for u in model.inputs]))
-    return _function("safe_input", block)
-
-
-def _jump(equations: Equations, constants: Constants) -> str:
+def _jump(model: Model, constants: Constants) -> str:
     """Generated `jump(t, b, ..., x, c)`: what the first jump that holds sets at the end of a step from states b.
 
     The result is brought onto what is held; the change of energy counts as work.
     """
-    model, block = equations.model, Block(constants)
-    block.load("x", model.state)
+    block = _at_state(model, constants)
     margins = block.evaluate([each.margin for each in model.jumps])
     held = [f"        for _ in range({PROJECTIONS}):", "            project(t_, x, c)"] if model.held else []
     lines = ["    old = empty(2)", "    new = empty(2)"]
