@@ -1,12 +1,14 @@
 """PlotJuggler's ZMQ subscriber in Python: what it receives, how it flattens it, what it drops without a word.
 
-It takes what versions 3 (`datastream_zmq.cpp`, `nlohmann_parsers.cpp` of its releases 3.10 to 3.17) and 4 (the plugins
-`zmq-subscriber` and `json-parser`, autumn 2026) both take as it is meant, and refuses the rest. Rebuilt from reading
-these, not run against the program.
+Version 3, as in its releases 3.10 to 3.17 (`datastream_zmq.cpp`, `nlohmann_parsers.cpp`); version 4 subscribes and
+flattens alike, and shows texts besides. Rebuilt from reading these, not run against the program.
+
+    python -m tests.helpers.plotjuggler ADDRESS     prints a line once something has come, and goes on
 """
 
 import math
 import re
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator
@@ -15,46 +17,59 @@ from typing import Any
 import msgpack
 import zmq
 
-LONGEST_LIST = 500  # entries of a list that are shown
-
 
 class Refused(Exception):
-    """A message that PlotJuggler drops, or takes for another."""
+    """A message that PlotJuggler drops."""
+
+
+def words_of(filtered: str) -> list[str]:
+    """What it subscribes to for a text in the field of topics."""
+    return [word for word in re.split(r"[,; \t]+", filtered) if word] or [""]
 
 
 def parsed(payload: bytes) -> Any:
-    """The one msgpack map that the payload is, as nlohmann::json reads it."""
+    """The one msgpack object that the payload is, as nlohmann::json reads it."""
     try:
-        found = msgpack.unpackb(payload)  # refuses trailing bytes, and keys that are no text
+        found = msgpack.unpackb(payload, strict_map_key=False)  # refuses trailing bytes
     except (msgpack.exceptions.ExtraData, ValueError) as error:
         raise Refused(str(error)) from None
-    if not isinstance(found, dict) or not isinstance(found.get("t"), int | float):
-        raise Refused("no map with a time")
+    _check_keys(found)
     return found
 
 
+def _check_keys(value: Any) -> None:
+    inside: Any = ()
+    if isinstance(value, dict):
+        if not all(isinstance(key, str) for key in value):
+            raise Refused("a key that is no text")
+        inside = value.values()
+    for each in value if isinstance(value, list) else inside:
+        _check_keys(each)
+
+
 def flattened(value: Any, name: str) -> Iterator[tuple[str, float]]:
-    """Series and value of everything in it that is plotted by both versions."""
+    """Series and value of everything in it that is plotted."""
     if isinstance(value, dict):
         for key, each in value.items():
             yield from flattened(each, f"{name}/{key}")
     elif isinstance(value, list):
-        for i, each in enumerate(value[:LONGEST_LIST]):
+        for i, each in enumerate(value):
             yield from flattened(each, f"{name}[{i}]")
     elif isinstance(value, bool | int | float):
         yield name, float(value)
 
 
 class PlotJuggler:
-    """A SUB socket, and the series of what came; `topics` as typed into the field of its dialog."""
+    """A SUB socket, and the series of what came; the field `t` is typed into its dialog as the time."""
 
     def __init__(self, address: str, topics: str = "") -> None:
         self.series: dict[str, list[tuple[float, float]]] = defaultdict(list)
         self.refused: list[str] = []
         self.frames: list[list[bytes]] = []
+        self._untimed: set[str] = set()  # topics of which a message had no such field: off for good
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._socket = self._context.socket(zmq.SUB)
-        for word in [word for word in re.split(r"[,; \t]+", topics) if word] or [""]:
+        for word in words_of(topics):
             self._socket.setsockopt(zmq.SUBSCRIBE, word.encode())
         self._socket.connect(address)
 
@@ -62,7 +77,7 @@ class PlotJuggler:
         """Whether a message of the topic comes within so long; what comes is taken."""
         end = time.monotonic() + within_s
         while time.monotonic() < end and not any(frames[0].decode() == topic for frames in self.frames):
-            self.receive_for(0.05)
+            self.receive_for(0.1)
         return time.monotonic() < end
 
     def receive_for(self, seconds: float) -> None:
@@ -73,16 +88,25 @@ class PlotJuggler:
                 self.take(self._socket.recv_multipart())
 
     def take(self, frames: list[bytes]) -> None:
-        """Take one message: a topic that is not empty, and one payload."""
+        """Take one message: topic and payload; of a list each entry is a sample."""
         self.frames.append(frames)
+        topic, payload = frames[0].decode(), frames[1]
         try:
-            if len(frames) != 2 or not all(frames):
-                raise Refused("not two frames")
-            content = parsed(frames[1])
-            for name, value in flattened(content, frames[0].decode()):
-                self.series[name].append((content["t"], value))
+            content = parsed(payload)
         except Refused as error:
             self.refused.append(str(error))
+            return
+        for sample in content if isinstance(content, list) else [content]:
+            at = self._time(topic, sample)
+            for name, value in flattened(sample, topic):
+                self.series[name].append((at, value))
+
+    def _time(self, topic: str, sample: Any) -> float:
+        found = sample.get("t") if isinstance(sample, dict) else None
+        if isinstance(found, int | float) and topic not in self._untimed:
+            return float(found)
+        self._untimed.add(topic)
+        return time.monotonic()
 
     def close(self) -> None:
         self._socket.close(linger=0)
@@ -93,3 +117,12 @@ class PlotJuggler:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+if __name__ == "__main__":
+    with PlotJuggler(sys.argv[1]) as viewer:
+        while True:
+            viewer.receive_for(0.1)
+            if viewer.frames:
+                print("received", flush=True)
+                viewer.receive_for(600.0)

@@ -123,7 +123,7 @@ def test_telemetry_reads_a_restarted_node_again(runs: Runs, address: str) -> Non
     pid = telemetry_of(run)
     host, port = address.removeprefix("tcp://").split(":")
     flood = [sys.executable, "-c", FLOOD, host, port, str(FROZEN_S)]
-    frozen = [sys.executable, "-m", "tests.helpers.plotjuggler_frozen", address]
+    frozen = [sys.executable, "-m", "tests.helpers.plotjuggler", address]
     with (
         PlotJuggler(address, "controller/status") as viewer,
         subprocess.Popen(frozen, stdout=subprocess.PIPE) as stopped,

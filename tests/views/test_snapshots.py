@@ -56,11 +56,6 @@ def test_the_largest_lean_is_shown_in_place_of_another_instant() -> None:
     assert (shown.instants[0], shown.instants[-1]) == (0, len(scene.run.t) - 1)
 
 
-def test_a_view_without_a_lean_says_nothing_of_rest() -> None:
-    scene = scene_of("trailer_coast", run__duration=2.0)
-    assert Motion.of(scene, scene.views()) is None
-
-
 def test_fallen_snowboarder_is_not_drawn_below_the_snow() -> None:
     run, figure = reported("snowboarder_turns_back")
     scene = Scene.of(run)
@@ -86,3 +81,5 @@ def test_machine_within_its_model_is_shown_to_the_end(launch: str) -> None:
     assert scene.beyond is None
     assert scene.beyond_name == ""
     assert scene.instants[-1] == len(scene.run.t) - 1
+    without_lean = all(view.lean is None for view in scene.views())
+    assert (Motion.of(scene, scene.views()) is None) == without_lean == (launch == "trailer_coast")

@@ -105,14 +105,17 @@ def is_seen(length: float, machine: Machine, columns: Mapping[str, Array], unit:
     return length > ROUNDING * usual
 
 
-def box_of(lines: Iterable[Array]) -> tuple[Array, Array]:
-    """Lowest and highest corner (2,) of what is finite; of some extent even where there is nothing."""
+def corners(lines: Iterable[Array]) -> tuple[Array, Array] | None:
+    """Lowest and highest corner (2,) of the points of lines (n, 2) that are finite; None without any."""
     points = np.concatenate([np.zeros((0, 2)), *lines])
     points = points[(np.abs(points) < GREATEST / 10).all(axis=1)]
-    if not len(points):
-        return np.full(2, -1.0), np.full(2, 1.0)
-    low, high = points.min(axis=0), points.max(axis=0)
-    least = 1e-6 * max(float(np.abs(points).max()), 1e-3)
+    return (points.min(axis=0), points.max(axis=0)) if len(points) else None
+
+
+def box_of(lines: Iterable[Array]) -> tuple[Array, Array]:
+    """The corners of lines; of some extent even where there is nothing."""
+    low, high = corners(lines) or (np.full(2, -1.0), np.full(2, 1.0))
+    least = 1e-6 * max(float(np.abs([low, high]).max()), 1e-3)
     return (low - least, high + least) if max(high - low) < least else (low, high)
 
 

@@ -46,7 +46,7 @@ class Strip:
         size = float(max(high - low))
         low, high = box_of([np.array([low, high]), *arrows.tips])
         clear = float(max(high - low)) <= REACH * size
-        half = ROOM * _largest([abs(low[0]), abs(high[0])])
+        half = ROOM * (float(max(abs(low[0]), abs(high[0]))) or 1.0)
         return cls(scene, view, shapes, arrows, half, float(low[1]), float(high[1]), clear)
 
     def height(self, width: float) -> float:
@@ -99,9 +99,3 @@ class Strip:
     def below(self) -> int:
         """How many lines stand below the snapshots at most, in an axis of the full width."""
         return max(self._below(i, 6.0 / len(self.shapes)).count("\n") + 1 for i in range(len(self.shapes)))
-
-
-def _largest(sizes: Any) -> float:
-    """The largest of the sizes that are finite and above zero, 1 without any: something to divide by."""
-    found = [float(each) for each in sizes if np.isfinite(each) and each > 0]
-    return max(found, default=1.0)

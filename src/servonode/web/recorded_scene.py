@@ -9,7 +9,7 @@ import numpy as np
 from servonode.arrays import Array
 from servonode.plants.view import View
 from servonode.views.scene import Scene
-from servonode.views.shapes import is_seen, longest_arrow
+from servonode.views.shapes import corners, is_seen, longest_arrow
 from servonode.web.embedded import numbers
 from servonode.web.view_data import decimals, path_columns, shapes_data, view_layout
 from servonode.web.wanted_lines import lines_around
@@ -56,7 +56,8 @@ def _recorded(view: View, scene: Scene, instants: Sequence[int], columns: Mappin
     shapes = [scene.shapes(i, view) for i in instants]
     layout = view_layout(view, list(scene.goals))
     drawn = [np.column_stack([columns[name] for name in pair]) for pair in path_columns(layout)]
-    low, high = _corners([*drawn, *(line for each in shapes for line in each.bounding(view))])
+    bounding = [line for each in shapes for line in each.bounding(view)]
+    low, high = corners([*drawn, *bounding]) or (np.full(2, -1.0), np.full(2, 1.0))
     longest = longest_arrow(shapes)
     digits = decimals(float(max(high - low)))
     return {
@@ -66,13 +67,6 @@ def _recorded(view: View, scene: Scene, instants: Sequence[int], columns: Mappin
         "largest": longest if is_seen(longest, scene.run.closed_loop.machine, columns, view.arrow_unit) else 0.0,
         "shapes": [shapes_data(each, digits) for each in shapes],
     }
-
-
-def _corners(lines: Sequence[Array]) -> tuple[Array, Array]:
-    """Lowest and highest corner (2,) [m] of what is known of the lines."""
-    points = np.concatenate([np.zeros((0, 2)), *lines])
-    points = points[np.isfinite(points).all(axis=1)]
-    return (points.min(axis=0), points.max(axis=0)) if len(points) else (np.full(2, -1.0), np.full(2, 1.0))
 
 
 def paths(columns: Mapping[str, Array], views: Sequence[Mapping[str, Any]], motion: Motion) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """The paths that a program asks for, as polylines for the JavaScript that draws them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -8,7 +8,7 @@ import numpy as np
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.plants.view import View
-from servonode.views.shapes import Shapes
+from servonode.views.shapes import Shapes, corners
 from servonode.views.wanted import wanted_paths
 from servonode.web.view_data import decimals, path_columns, view_layout
 
@@ -53,7 +53,7 @@ class LiveLines:
         """Ask anew where what is drawn, paths of these columns and an outline [m], needs it; whether lines changed."""
         if self._view.paths is None:
             return False
-        box = _box([*((columns[x], columns[y]) for x, y in self._columns), *(line.T for line in shapes.lines)])
+        box = corners([*(np.column_stack([columns[x], columns[y]]) for x, y in self._columns), *shapes.lines])
         if box is None or self._suffices(*box):
             return False
         before, extent = self.lines, _extent(*box)
@@ -65,12 +65,3 @@ class LiveLines:
         extent = _extent(low, high)
         inside = (self._low <= low - NEEDED * extent).all() and (high + NEEDED * extent <= self._high).all()
         return bool(inside and _extent(self._low, self._high) <= SPARE * (1 + 2 * ASKED) * extent)
-
-
-def _box(paths: Sequence[Any]) -> tuple[Array, Array] | None:
-    """The corners of paths (2, n), as far as these are known."""
-    with np.errstate(all="ignore"):
-        ends = [[np.fmin.reduce(each[i], initial=np.inf) for i in (0, 1)] for each in paths]
-        tops = [[np.fmax.reduce(each[i], initial=-np.inf) for i in (0, 1)] for each in paths]
-    low, high = np.min(ends, axis=0, initial=np.inf), np.max(tops, axis=0, initial=-np.inf)
-    return (low, high) if np.isfinite([low, high]).all() else None
