@@ -176,8 +176,7 @@ def _along(closed_loop: ClosedLoop, control: Control, run: Run, found: Examinati
     """Condition of W along the run, and what the zero-order hold leaves of the residuals."""
     law, launch, machine = control.law, closed_loop.launch, closed_loop.machine
     assert launch.steps_per_period is not None
-    assert launch.period_ns is not None
-    period = launch.period_ns / 1e9
+    period = control.times.period
     advance = machine.advancer(launch.plant.integrator)
     states, inputs = np.array(list(run.state.values())), run.inputs
     answer, conditions, largest = law.answer(), [], np.zeros(law.n_s)
@@ -236,6 +235,12 @@ class _Held:
     y: Array
     wanted: Array
 
+    def top_derivative(self, law: ServoLaw) -> Array:
+        """f^(r) = W u + b of each residual under the inputs u."""
+        terms = law.terms(self.t, self.x, self.y)
+        result: Array = terms["W"] @ self.u + terms["b"]
+        return result
+
 
 def _hold_effect(closed_loop: ClosedLoop, control: Control, before: _Held, after: _Held) -> Array:
     """How fast f^(r) drifts under the held inputs; of a law with an extension what they leave of the residuals."""
@@ -243,16 +248,8 @@ def _hold_effect(closed_loop: ClosedLoop, control: Control, before: _Held, after
     if law.description.extension is not None:
         late = (after.wanted - before.wanted) * (0.5 + control.delay)
         return left_by_held_inputs(control, closed_loop.machine, before.t, before.x, before.y, late)
-    ends = [_top_derivative(law, each.t, each.x, each.u, each.y) for each in (before, after)]
-    assert closed_loop.launch.period_ns is not None
-    return np.abs(ends[1] - ends[0]) / (closed_loop.launch.period_ns / 1e9)
-
-
-def _top_derivative(law: Any, t: float, x: Array, u: Array, y: Array) -> Array:
-    """f^(r) = W u + b of each residual under the inputs u."""
-    terms = law.terms(t, x, y)
-    result: Array = terms["W"] @ u + terms["b"]
-    return result
+    ends = [each.top_derivative(law) for each in (before, after)]
+    return np.abs(ends[1] - ends[0]) / control.times.period
 
 
 def _noise(closed_loop: ClosedLoop, control: Control, found: Examination) -> None:
@@ -260,10 +257,8 @@ def _noise(closed_loop: ClosedLoop, control: Control, found: Examination) -> Non
     noise = np.array(closed_loop.sensor.noise)
     if not noise.any() or control.gains.plain:
         return
-    law, launch = control.law, closed_loop.launch
-    assert launch.period_ns is not None
-    y, slopes = closed_loop.goal(0.0), []
-    period, delay = launch.period_ns / 1e9, control.delay
+    law, y, slopes = control.law, closed_loop.goal(0.0), []
+    period, delay = control.times.period, control.delay
     names = [each.name for each in law.description.residuals]
     if law.description.extension is not None:
         s_f = noise_of_demand(control, closed_loop.start, y, noise)

@@ -61,10 +61,10 @@ def period_matrix(loop: ContinuousLoop, at: Linearised, lively: Sequence[int]) -
 def _period(loop: ContinuousLoop, t: float, x: Array, queue: Array) -> tuple[Array, Array]:
     """State and waiting inputs, the oldest first, a period later."""
     launch, machine, n = loop.closed_loop.launch, loop.machine, loop.machine.n_inputs
+    assert loop.control is not None
     assert launch.steps_per_period is not None
-    assert launch.period_ns is not None
     queue = np.append(queue, loop.inputs(t, x))
-    own = x[loop.n_x :] + launch.period_ns / 1e9 * loop.rates(t, x)[loop.n_x :]
+    own = x[loop.n_x :] + loop.control.times.period * loop.rates(t, x)[loop.n_x :]
     state, u = x[: loop.n_x].copy(), queue[:n].copy()
     advance = machine.advancer(launch.plant.integrator)
     advance(round(t * 1e9 / launch.step_ns), launch.steps_per_period, launch.step_ns, state, u, machine.c)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from sympy import Rational, cos, pi, sin, sqrt
 
-from servonode.controllers.engine.program import Limit, Program, Residual, Target, late, limit, residual
+from servonode.controllers.engine.program import Limit, Program, Residual, late, limit, residual, target
 from servonode.mechanics import Model, condition, parameter
 from servonode.mechanics.symbols import Condition, Parameter
 
@@ -181,15 +181,16 @@ def point(description: str, default: tuple[float, float]) -> list[Parameter]:
 class Approach:
     """v = W = alpha (1 - rho0/rho) (P - r) towards the target P, as `pursuit` holds it and `cascade` follows it."""
 
-    def __init__(self, robot: Sphero, targets: Sequence[Target]) -> None:
-        self.robot, self.targets = robot, targets
+    def __init__(self, robot: Sphero) -> None:
+        self.robot = robot
+        self.targets = tuple(target(axis, f"position of the target along {axis}", "m") for axis in "xy")
         self.alpha = parameter("alpha", "approach speed per metre of distance", "1/s", default=1.0, above=0)
         self.rho0 = parameter("rho0", "distance to keep (default: the initial distance)", "m", above=0)
         text = "least distance, the radii of shell and target (default: the shell's)"
         self.h = parameter("h", text, "m", at_least=0)
         text = "the target's largest speed, to refuse gains that may run into it; 0: not stated"
         self.v_max = parameter("v_max", text, "m/s", default=0.0, at_least=0)
-        self.d = [P - r for P, r in zip(targets, robot.r, strict=True)]
+        self.d = [P - r for P, r in zip(self.targets, robot.r, strict=True)]
         self.rho = sqrt(self.d[0] ** 2 + self.d[1] ** 2)
         self.W = [self.alpha * (1 - self.rho0 / self.rho) * each for each in self.d]
 

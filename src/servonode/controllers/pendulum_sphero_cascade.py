@@ -6,7 +6,7 @@ holds this acceleration steadily, taking it as constant. The program is followed
 
 from typing import Any
 
-from servonode.controllers.engine.program import Program, limit, setpoint, target
+from servonode.controllers.engine.program import Program, limit, setpoint
 from servonode.controllers.pendulum_sphero import (
     Approach,
     Plane,
@@ -26,9 +26,7 @@ Expr = Any
 def program(machine: Model) -> Program:
     """The cascade program: settings of pursuit, and `lambda_a`, the rate of the outer loop."""
     robot = Sphero(machine)
-    x = target("x", "position of the target along x", "m")
-    y = target("y", "position of the target along y", "m")
-    approach = Approach(robot, (x, y))
+    approach = Approach(robot)
     lambda_a = parameter("lambda_a", "rate of the outer loop", "1/s", default=1.0, at_least=0)
     a_lim, (Q_max, torque) = acceleration_limit(), torque_limit(robot)
     wanted = [rate - lambda_a * (v - W) for rate, v, W in zip(approach.W_rate, robot.v, approach.W, strict=True)]
@@ -43,7 +41,7 @@ def program(machine: Model) -> Program:
         residuals=tilt_rows(robot, points, rate=10.0),
         parameters=(*approach.parameters, lambda_a, a_lim, Q_max),
         start={**approach.start, a_lim: robot.a_max / 2},
-        targets=(x, y),
+        targets=approach.targets,
         setpoints=points,
         guards=(approach.guard, hanging(robot)),
         limits=(acceleration, torque),

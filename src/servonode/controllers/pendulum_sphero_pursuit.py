@@ -6,7 +6,7 @@ slower the nearer it is to the distance rho0, and back off when it is nearer.
 
 from typing import Literal
 
-from servonode.controllers.engine.program import Program, target
+from servonode.controllers.engine.program import Program
 from servonode.controllers.pendulum_sphero import Approach, Drive, Sphero
 from servonode.mechanics import Model
 
@@ -18,9 +18,7 @@ def program(machine: Model, rule: Literal["min_norm", "spin"] = "min_norm") -> P
     """
     robot = Sphero(machine)
     drive = Drive(robot)
-    x = target("x", "position of the target along x", "m")
-    y = target("y", "position of the target along y", "m")
-    approach = Approach(robot, (x, y))
+    approach = Approach(robot)
     return drive.program(
         "pursuit",
         "the centre rolls straight at a moving target and keeps a distance",
@@ -28,7 +26,7 @@ def program(machine: Model, rule: Literal["min_norm", "spin"] = "min_norm") -> P
         rule,
         parameters=approach.parameters,
         start=approach.start,
-        targets=(x, y),
+        targets=approach.targets,
         guards=(approach.guard,),
         requirements=approach.requirements,
     )
