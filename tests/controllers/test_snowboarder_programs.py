@@ -74,23 +74,21 @@ def random_gains(rng: np.random.Generator) -> Gains:
 
 
 def laws() -> list[Any]:
-    """Gravity, input set, program, path and actuation of every law; each takes seconds to compile, so few are fast."""
-    found = []
-    for gravity, input_set in (("full", "relative"), ("paper", "total"), ("full", "total"), ("paper", "relative")):
-        for name, path in CASES:
-            for actuation in ("physical", "ideal"):
-                usual = (gravity, input_set, path, actuation) == ("full", "relative", "sine", "physical")
-                marks = () if usual else (pytest.mark.slow,)
-                found.append(pytest.param(gravity, input_set, name, path, actuation, marks=marks))
-    return found
+    """Gravity, input set, program, path and actuation of laws; each takes seconds to compile, so few are fast.
+
+    Of the machine's other forces one law with a path and one with states of its own are enough.
+    """
+    usual = [("full", "relative", *case, actuation) for case in CASES for actuation in ("physical", "ideal")]
+    others = [("paper", "total"), ("full", "total"), ("paper", "relative")]
+    more = [(*forces, name, "sine", "physical") for forces in others for name in ("slalom", "curve")]
+    fast = {("full", "relative", name, "sine", "physical") for name in SETTINGS}
+    return [pytest.param(*each, marks=() if each in fast else pytest.mark.slow) for each in (*usual, *more)]
 
 
 @pytest.mark.parametrize(("gravity", "input_set", "name", "path", "actuation"), laws())
 def test_inputs_are_those_of_the_law_by_hand(
     hand: Any, rng: np.random.Generator, gravity: str, input_set: str, name: str, path: str, actuation: str
 ) -> None:
-    if name == "carve":
-        gravity = "full"  # it is refused with the other one
     law = law_of(name, path, actuation, gravity, input_set)
     rider = hand.Rider(law.machine.parameters, gravity)
     for _ in range(20):

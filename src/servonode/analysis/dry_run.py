@@ -1,6 +1,6 @@
 """What a launch file will do, found by simulating it: peaks, conditions, steady residuals, the zero dynamics."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -101,16 +101,17 @@ def _beginning(closed_loop: ClosedLoop) -> ClosedLoop:
     return replace(closed_loop, launch=msgspec.structs.replace(launch, run=run, times=times))
 
 
+def _rows(run: Run, most: int) -> Iterator[tuple[int, float, Array, Array]]:
+    """About so many rows of a run, evenly spread: the row, its time [s], state as kernels take it, and inputs."""
+    states, inputs = np.array(list(run.state.values())), run.inputs
+    for i in range(0, len(run.t), max(1, len(run.t) // most)):
+        yield i, float(run.t[i]), np.append(states[:, i], 0.0), np.ascontiguousarray(inputs[:, i])
+
+
 def _peaks(closed_loop: ClosedLoop, run: Run) -> dict[str, Any]:
     """Largest demanded inputs, rates on which they work, and power [W], over the rows."""
     peaks = {name: float(np.max(np.abs(values))) for name, values in run.input.items()}
-    machine = closed_loop.machine
-    power = np.zeros(len(run.t))
-    states, inputs = np.array(list(run.state.values())), run.inputs
-    x = np.zeros(machine.n_state + 1)
-    for i in range(0, len(run.t), max(1, len(run.t) // ROWS)):
-        x[:-1] = states[:, i]
-        power[i] = machine.derivatives(float(run.t[i]), x, np.ascontiguousarray(inputs[:, i]))[-1]
+    power = [closed_loop.machine.derivatives(t, x, u)[-1] for _, t, x, u in _rows(run, ROWS)]
     return {
         "input_max": peaks,
         "power_max": float(np.max(power, initial=0.0)),
@@ -151,25 +152,18 @@ def _judge_energy(run: Run, found: Examination, times: Sequence[int]) -> None:
 
 def _stiff(run: Run, times: Sequence[int]) -> str:
     """The stiffest motion along the run that its steps do not follow; empty where they follow all."""
-    loop, states, found = run.closed_loop, np.array(list(run.state.values())), []
+    loop = run.closed_loop
     if loop.driver.motion is not None:
         return ""
     method, step = loop.launch.plant.integrator, loop.launch.step_ns / 1e9
-    for i in range(0, len(run.t), max(1, len(run.t) // FEW_ROWS)):
-        x, u = np.append(states[:, i], 0.0), np.ascontiguousarray(run.inputs[:, i])
-        found.append(stiffness(loop.machine, method, step, float(run.t[i]), x, u, times))
+    found = [stiffness(loop.machine, method, step, t, x, u, times) for _, t, x, u in _rows(run, FEW_ROWS)]
     worst = max((each for each in found if each), key=lambda each: each.size / each.limit, default=None)
     return str(worst) if worst else ""
 
 
 def _largest_kinetic(run: Run) -> float:
     """The largest kinetic energy [J] over the rows that are looked at."""
-    machine, states = run.closed_loop.machine, np.array(list(run.state.values()))
-    x, largest = np.zeros(machine.n_state + 1), 0.0
-    for i in range(0, len(run.t), max(1, len(run.t) // ROWS)):
-        x[:-1] = states[:, i]
-        largest = max(largest, machine.energies(float(run.t[i]), x)[0])
-    return largest
+    return max(0.0, *(run.closed_loop.machine.energies(t, x)[0] for _, t, x, _ in _rows(run, ROWS)))
 
 
 def _along(closed_loop: ClosedLoop, control: Control, run: Run, found: Examination) -> None:
@@ -178,13 +172,12 @@ def _along(closed_loop: ClosedLoop, control: Control, run: Run, found: Examinati
     assert launch.steps_per_period is not None
     period = control.times.period
     advance = machine.advancer(launch.plant.integrator)
-    states, inputs = np.array(list(run.state.values())), run.inputs
     answer, conditions, largest = law.answer(), [], np.zeros(law.n_s)
     limits = np.array(closed_loop.safety.limits.value) * (1 - 1e-9)
     signs: list[tuple[float, float]] = []
-    for i in range(0, len(run.t) - 1, max(1, len(run.t) // ROWS)):
-        x, u = np.append(states[:, i], 0.0), np.ascontiguousarray(inputs[:, i])
-        t = float(run.t[i])
+    for i, t, x, u in _rows(run, ROWS):
+        if i + 1 == len(run.t):
+            break
         own = np.array([values[i] for values in run.program_state.values()])
         y = closed_loop.goal(t, own)
         if law.compute(t, x, y, answer):

@@ -77,7 +77,7 @@ def judge(closed_loop: ClosedLoop, duration: float | None = None, run: float = 0
 
 @dataclass
 class _Found:
-    """A closed loop under judgement, and what of it is known so far."""
+    """A closed loop under judgement, and what of it is known so far: each method finds or words a part of it."""
 
     loop: ContinuousLoop
     free: InternalMotion

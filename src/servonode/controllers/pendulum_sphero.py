@@ -21,7 +21,7 @@ MARGIN = Rational(21, 20)  # by which A must exceed m l R: nearer to it the swin
 
 
 class Sphero:
-    """The robot in the words of its page: r and v of the centre, n_h and its rate, derived constants."""
+    """The robot in the words of its page, one attribute each: r and v of the centre, n_h, derived constants."""
 
     def __init__(self, machine: Model) -> None:
         self.machine = machine

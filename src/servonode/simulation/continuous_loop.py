@@ -22,7 +22,8 @@ class ContinuousLoop:
     """The closed loop x' = F(t, x), limited as the plant's filter would; `refusal` explains where the law stops.
 
     A stacked state is the machine's, its work, then the program's own states; `names` are those of `entries`, all
-    but the work. Guards are ignored, integral action is left out.
+    but the work. Guards are ignored, integral action is left out. It is large because every judgement asks the same
+    few functions of a state, which share the law's answer and the order of the entries.
 
     Raises:
         SimulationError: the machine has jumps, after which a motion beside another one is not where it would be.

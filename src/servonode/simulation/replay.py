@@ -132,7 +132,10 @@ def _other(bag: Bag, name: str, texts: dict[str, str]) -> bool:
 
 
 class _Player:
-    """A controller node, and what it is fed; one that was restarted is made again."""
+    """A controller node, and what it is fed; one that was restarted is made again.
+
+    What it keeps is what messages that are still to come refer to.
+    """
 
     def __init__(self, closed_loop: ClosedLoop) -> None:
         self._closed_loop = closed_loop

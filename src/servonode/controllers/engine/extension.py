@@ -117,7 +117,7 @@ def extend(
 
 
 class _Structure:
-    """The structure algorithm."""
+    """The structure algorithm: its steps, each a method, share the extension that they build."""
 
     def __init__(
         self,

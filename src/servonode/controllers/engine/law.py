@@ -29,7 +29,8 @@ class ServoLaw(Tabular):
     """The law of one program on one (believed) machine.
 
     `machine` holds the parameters that the law assumes, not the plant's. The layouts state the order of the
-    entries in goals `y`, in answers and in the rows of a record.
+    entries in goals `y`, in answers and in the rows of a record. Each function of its kernel has a method here, which
+    is why there are many.
     """
 
     def __init__(
