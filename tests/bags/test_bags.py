@@ -354,7 +354,7 @@ def test_what_is_no_recording_is_refused_in_one_line(lockstep: Path, tmp_path: P
     assert there.read_text() == "mine"
 
 
-def test_recordings_do_not_overwrite(runs: Runs, tmp_path: Path) -> None:
+def test_recordings_do_not_overwrite(tmp_path: Path) -> None:
     there = tmp_path / "there.mcap"
     there.write_bytes(b"")
     line = refused("run", "trailer_pursuit", "--record", str(there))

@@ -99,10 +99,10 @@ def test_what_does_not_determine_integrators_leaves_them_as_they_are(tmp_path: P
 
 def test_a_process_that_is_restarted_in_lockstep_keeps_the_machine_on_its_way(runs: Runs, tmp_path: Path) -> None:
     file = launch(tmp_path, *QUADROTOR)
-    run = runs.start(str(file), "run.duration=40", 'plant.safety.on_fault="resume"', *RESTARTED)
+    run = runs.start(str(file), "run.duration=20", 'plant.safety.on_fault="resume"', *RESTARTED)
     run.wait_open()
     before = run.pids()[CONTROLLER]
-    time.sleep(0.5)
+    time.sleep(0.2)
     run.kill(CONTROLLER, signal.SIGKILL)
     assert eventually(lambda: run.is_open() and run.pids()[CONTROLLER] != before, START_S)
     run.ends_with(0)
@@ -110,5 +110,5 @@ def test_a_process_that_is_restarted_in_lockstep_keeps_the_machine_on_its_way(ru
     columns = run.columns
     t, x = columns["t"], columns["x"]
     expected = np.abs(servonode.simulate(file).residual["px"]).max()
-    assert t[-1] == 40.0
+    assert t[-1] == 20.0
     assert np.abs(x - np.sin(2 * t)).max() < MORE * expected

@@ -21,8 +21,6 @@ import servonode
 from servonode.bus.topology import CONTROLLER, PLANT, TARGET
 from servonode.cli.main import main
 from servonode.closed_loop.launch_file import LaunchError
-from servonode.definitions import store
-from servonode.definitions.cache import Compiled
 from servonode.nodes import answers, command_filter, fault_ladder, guard, input_limiter, plant_output
 from servonode.plants import limits
 from servonode.views.interpreter import fresh
@@ -258,35 +256,6 @@ def commanded(*words: str) -> subprocess.CompletedProcess[str]:
     """The command line in a process of its own, which as `servonode` imports nothing from the working directory."""
     command = [sys.executable, "-P", "-m", "servonode.cli.main", *words]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-
-
-def test_promise_26_a_cache_in_which_others_can_write_is_not_run(tmp_path: Path) -> None:
-    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
-
-    def evaluated(place: Path, text: str) -> subprocess.CompletedProcess[str]:
-        code = "from servonode.controllers.engine.signals import load_signals; import numpy as np; y = np.zeros(1); "
-        code += f"load_signals({{'a': {text!r}}}, 0).evaluate(2.0, y); print(y[0])"
-        environment = os.environ | {"XDG_CACHE_HOME": str(place)}
-        command = [sys.executable, "-P", "-c", code]
-        return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, check=False)
-
-    def signal_file(place: Path) -> Path:
-        """The kernel of the signal; beside it are digests, and code for other numbers."""
-        (found,) = (each for each in (place / "servonode" / "kernels").iterdir() if kernel_in(each))
-        return found
-
-    def kernel_in(file: Path) -> Compiled | None:
-        return store.read(file, Compiled)
-
-    assert evaluated(ours, "3*t").stdout == "6.0\n"
-    assert evaluated(theirs, "5*t").stdout == "10.0\n"
-    store.write(signal_file(ours), kernel_in(signal_file(theirs)))  # somebody else's code, with a checksum that fits
-    assert evaluated(ours, "3*t").stdout == "10.0\n"  # so what is poisoned is run where it is one's own
-    ours.chmod(0o777)
-    done = evaluated(ours, "3*t")
-    assert done.stdout == "6.0\n"
-    wanted = f"the kernel cache is not used: {ours.resolve()} can be written by other users (mode 0777); let "
-    assert done.stderr.startswith(wanted)
 
 
 def test_promise_26_nothing_is_imported_from_the_working_directory(
