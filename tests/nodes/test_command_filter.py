@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from servonode.bus import Command, MessageError, decode, encode
 from servonode.definitions import cache
-from servonode.nodes.command_filter import Expected, refusal
+from servonode.nodes.answers import Expected, refusal
 from servonode.plants.limits import Limits, limited
 
 NAMES = ("U1", "U2")

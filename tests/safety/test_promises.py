@@ -21,7 +21,7 @@ import servonode
 from servonode.bus.topology import CONTROLLER, PLANT, TARGET
 from servonode.cli.main import main
 from servonode.closed_loop.launch_file import LaunchError
-from servonode.nodes import answers, command_filter, fault_ladder, guard, input_limiter, plant_output
+from servonode.nodes import answers, fault_ladder, guard, input_limiter, plant_output
 from servonode.plants import limits
 from servonode.views.interpreter import fresh
 from tests.helpers.runs import (
@@ -40,7 +40,7 @@ from tests.helpers.runs import (
 from tests.safety import test_external, test_loopback, test_simulated
 
 LAUNCH = "trailer_pursuit"
-FILTER = (answers, command_filter, fault_ladder, guard, input_limiter, limits, plant_output)  # before the plant
+FILTER = (answers, fault_ladder, guard, input_limiter, limits, plant_output)  # before the plant
 HOUR_S = 3600.0
 SHIFTED = """
 import os, sys, time, traceback

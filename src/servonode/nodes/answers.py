@@ -1,12 +1,13 @@
 """The control states that wait for an answer, and the commands that answer them: a sign that the controller runs."""
 
+import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from servonode.bus import Command, Lifecycle
 from servonode.bus.durations import Durations
-from servonode.nodes.command_filter import Expected, refusal
 from servonode.nodes.node import Clock
 
 OUTSTANDING = 64  # control states that may wait for an answer at once
@@ -20,6 +21,40 @@ class AskedState(NamedTuple):
     measured: int  # when its reading was taken
     goal_at: int = 0  # the machine's own step at that instant
     goal_step: int = 0  # the step of the goal at that instant
+
+
+@dataclass(slots=True)
+class Expected:
+    """What a command is compared with: the run, the states that may still be answered, the input names.
+
+    The plant keeps one and updates it, rather than make one for each command.
+    """
+
+    run: int
+    newest: int  # seq of the newest control state published
+    answered: int  # seq of the newest one already answered
+    outstanding: Container[int]  # seqs of the control states that wait for an answer
+    input_names: frozenset[str]
+
+
+def refusal(command: Command, expected: Expected) -> str | None:
+    """The reason to count if a command is refused, or None for a good one.
+
+    Checked in this order: shape, finiteness, run id, sequence and age. A refused command has no effect.
+    """
+    if command.input.keys() != expected.input_names:
+        return "shape"
+    if not all(map(math.isfinite, command.input.values())):
+        return "non_finite"
+    if command.run != expected.run:
+        return "run"
+    if command.re > expected.newest:
+        return "future"
+    if command.re <= expected.answered:
+        return "repeated" if command.re == expected.answered else "old"
+    if command.re not in expected.outstanding:
+        return "old"
+    return None
 
 
 class Answers:

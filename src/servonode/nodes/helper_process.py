@@ -3,11 +3,11 @@
 import contextlib
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 
 from servonode.bus import Status
 from servonode.nodes.launcher import Progress
+from servonode.nodes.node_process import Output
 
 END = b"\n"  # tells a process that the run has ended
 END_S = 2.0  # s (wall clock), for a process that is to end with the run
@@ -22,16 +22,14 @@ class ProcessBeside:
     """
 
     def __init__(self, label: str, command: Sequence[str], descriptors: Sequence[int] = (), ends: bool = False) -> None:
-        self._label, self._command = label, command
-        self._descriptors, self._ends = descriptors, ends
+        self._command, self._descriptors, self._ends = command, descriptors, ends
         self._process: subprocess.Popen[bytes] | None = None
-        self._output = -1
-        self._partial = b""
+        self._output = Output(label, -1)
 
     def start(self) -> None:
         """Start it; `look` prints its output."""
-        self._output, write = os.pipe()
-        os.set_blocking(self._output, False)
+        self._output.output, write = os.pipe()
+        os.set_blocking(self._output.output, False)
         self._process = subprocess.Popen(
             self._command,
             stdin=subprocess.PIPE if self._ends else subprocess.DEVNULL,
@@ -46,11 +44,7 @@ class ProcessBeside:
         """Print its standard error since the last call; returns whether it lives."""
         if self._process is None:
             return False
-        with contextlib.suppress(BlockingIOError):
-            while chunk := os.read(self._output, 65536):
-                *lines, self._partial = (self._partial + chunk).split(b"\n")
-                for line in lines:
-                    print(f"[{self._label}] {line.decode(errors='replace')}", file=sys.stderr)  # noqa: T201
+        self._output.forward()
         return self._process.poll() is None
 
     def leave(self) -> None:
@@ -67,7 +61,7 @@ class ProcessBeside:
                 self._process.kill()
                 self._process.wait()
         self.look()
-        os.close(self._output)
+        self._output.close()
         self._process.returncode = self._process.poll() or 0  # else Python would warn that it is still running
         self._process = None
 

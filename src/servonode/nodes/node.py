@@ -98,6 +98,10 @@ class Node:
         self.faults: list[Fault] = []  # of the whole run
         self.stop = False
 
+    def halt(self) -> None:
+        """Have the node end in good order."""
+        self.stop = True
+
     def describe(self) -> dict[str, Any]:
         """The state of the node, in words and numbers."""
         raise NotImplementedError

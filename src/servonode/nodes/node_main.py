@@ -46,14 +46,9 @@ class NodeBus(Bus):
         self._messages = messages
         self._signalled = self._emergency = False
         super().__init__(folder, node)
+        self.served: Node | None = None  # the node that is told of stops and requests, once it is built
         self.started = self.stopped = False
         self.stopped_by = ""  # who asked first for the stop
-        self.stops = 0  # how often a stop was asked for
-        self.on_stop: Callable[[], None] = lambda: None
-        self.is_ready: Callable[[], bool] = lambda: False
-        self.on_operator: Callable[[str], dict[str, Any]] = lambda _: {
-            "refused": f"node {node} does not handle this request"
-        }
         self._requests: deque[tuple[Identity, dict[str, Any]]] = deque()  # requests that wait for an answer
         self._request_socket = self.requests()
         self._wake, write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -79,9 +74,9 @@ class NodeBus(Bus):
         if by == "SIGINT" and self.stopped_by not in ("", by):
             return
         self.stopped_by = self.stopped_by or by
-        self.stops += 1
         self.stopped = self._signalled = True
-        self.on_stop()
+        if self.served is not None:
+            self.served.halt()
 
     def _alarm(self) -> None:
         self._signalled = self._emergency = True
@@ -102,9 +97,9 @@ class NodeBus(Bus):
         if self._signalled:
             self._signalled = False
             self._drain_signals()
-            if self._emergency:
+            if self._emergency and self.served is not None:
                 self._emergency = False
-                self.on_operator("estop")
+                self.served.handle_request("estop")
         if self._request_socket.waiting() or self._requests:
             self.answer_requests()
 
@@ -128,15 +123,15 @@ class NodeBus(Bus):
     def _answer(self, content: dict[str, Any]) -> dict[str, Any]:
         match content.get("ask"):
             case "ready":
-                return {"ready": self.is_ready()}
+                return {"ready": self.served is not None and self.served.outbox.ready()}
             case "start":
                 self.started = True
                 return {"started": True}
             case "stop":
                 self.halt("a request")
                 return {"stopped": True}
-            case str(word) if word in OPERATOR:
-                return self.on_operator(word)
+            case str(word) if word in OPERATOR and self.served is not None:
+                return self.served.handle_request(word)
             case other:
                 known = ", ".join([*OPERATOR, "ready", "start"])
                 return {"error": f"unknown request {str(other)[:40]!r}; ask {known} or stop"}
@@ -191,9 +186,7 @@ def run_node(
     bus = NodeBus(folder.path, name, memory.messages)
     with bus:
         node, live = _build(name, closed_loop, bus, every, arm, memory.rows)
-        bus.is_ready = node.outbox.ready
-        bus.on_stop = lambda: _stop(node, bus.stops)
-        bus.on_operator = node.handle_request
+        bus.served = node
         # no collection before it, which would write to every object and copy the launcher's memory (0.2 s or more)
         gc.freeze()  # objects that exist now are never scanned again: they live to the end
         gc.disable()  # messages hold no cycles; a collection would come in the middle of a tick
@@ -209,13 +202,6 @@ def run_node(
     if name == PLANT:
         _inherit(folder, launcher)
     return 1 if node.faults else 0
-
-
-def _stop(node: Node, times: int) -> None:
-    """Tell a node to end; a plant that is told twice skips its safe action."""
-    node.stop = True
-    if isinstance(node, PlantNode):
-        node.stops = times
 
 
 def _inherit(folder: RunFolder, launcher: int) -> None:

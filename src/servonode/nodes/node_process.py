@@ -21,20 +21,42 @@ _PR_SET_PDEATHSIG = 1
 
 
 @dataclass
-class Child:
-    """A forked process: a node's, or the writer's."""
+class Output:
+    """The output of a process, from the read end of a pipe, which never waits."""
 
     name: str
-    pid: int
-    output: int  # read end of the pipe of its stdout and stderr
-    code: int | None = None  # exit code; a negative one is the signal that killed it
+    output: int
     partial: bytes = b""
 
+    def forward(self) -> None:
+        """Print what has come, each line after the name of the process."""
+        with contextlib.suppress(BlockingIOError):
+            while self.output >= 0 and (chunk := os.read(self.output, 65536)):
+                *lines, self.partial = (self.partial + chunk).split(b"\n")
+                for line in lines:
+                    print(f"[{self.name}] {line.decode(errors='replace')}", file=sys.stderr)  # noqa: T201
+
     def close(self) -> None:
-        """Close its output; a second call does nothing."""
+        """Close it; a second call does nothing."""
         if self.output >= 0:
             os.close(self.output)
             self.output = -1
+
+
+@dataclass(kw_only=True)
+class Child(Output):
+    """A forked process: a node's, or the writer's. output: of its stdout and stderr."""
+
+    pid: int
+    code: int | None = None  # exit code; a negative one is the signal that killed it
+
+    def has_ended(self) -> bool:
+        """Whether the process has ended; `code` is then known."""
+        if self.code is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self.code = os.waitstatus_to_exitcode(status)
+        return self.code is not None
 
     def describe(self) -> str:
         """How it ended, in words."""
@@ -90,7 +112,7 @@ def forked(name: str, run: str, live: Callable[[], int], on_orphaned: int) -> Ch
     os.set_blocking(read, False)
     with contextlib.suppress(OSError):
         os.setpgid(pid, pid)
-    return Child(name, pid, read)
+    return Child(name, read, pid=pid)
 
 
 def call_process(name: str, run: str) -> None:

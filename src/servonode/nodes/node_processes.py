@@ -80,13 +80,7 @@ class NodeProcesses:
 
     def _ended(self) -> list[Child]:
         """The processes that have ended since the last call."""
-        found = []
-        for child in self.living():
-            pid, status = os.waitpid(child.pid, os.WNOHANG)
-            if pid:
-                child.code = os.waitstatus_to_exitcode(status)
-                found.append(child)
-        return found
+        return [child for child in self.living() if child.has_ended()]
 
     def _starts_again(self, child: Child) -> bool:
         """Schedule a restart if the policy allows one, else report a fault; returns whether it is restarted."""
@@ -126,13 +120,9 @@ class NodeProcesses:
     # output and end
 
     def forward_output(self) -> None:
-        """Print the output of the nodes, each line after the node's name."""
+        """Print the output of the nodes."""
         for child in (*self.children.values(), *self._recording.children):
-            with contextlib.suppress(BlockingIOError):
-                while child.output >= 0 and (chunk := os.read(child.output, 65536)):
-                    *lines, child.partial = (child.partial + chunk).split(b"\n")
-                    for line in lines:
-                        print(f"[{child.name}] {line.decode(errors='replace')}", file=sys.stderr)  # noqa: T201
+            child.forward()
 
     def stop_all(self, hurried: Callable[[], bool]) -> None:
         """Send SIGINT, then SIGTERM, then SIGKILL, each with its timeout.

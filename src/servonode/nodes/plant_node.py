@@ -8,26 +8,56 @@ import time
 from collections.abc import Sequence
 from typing import Any, cast
 
+import numpy as np
+
 from servonode.arrays import Array
 from servonode.bus import BusFace, Command, Lifecycle, Wanted
 from servonode.bus.topology import NODES, PLANT
 from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.mechanics.description import MachineDescription
 from servonode.nodes.driver import driven_plant
 from servonode.nodes.fault_ladder import ESTOP_STAYS_LATCHED, Ladder
 from servonode.nodes.guard import Guard
 from servonode.nodes.machine_link import MachineLink
 from servonode.nodes.node import Clock, Fault, Node
-from servonode.nodes.plant_recorder import PlantRecorder
 from servonode.nodes.plant_status import PlantStatus
 from servonode.nodes.plant_time import GoalTime, Pace, StepGrid
 from servonode.nodes.readonly import REFUSED, Observed
 from servonode.nodes.state_check import EnergyAccount, StateCheck
 from servonode.nodes.state_publisher import StatePublisher
 from servonode.plants.plant import Plant
+from servonode.plants.record_layout import PlantRecordLayout
+from servonode.record.recorder import Recorder
 from servonode.record.shared_memory import Ring
 
 REQUESTS_NS = 1_000_000  # how often a plant that never sleeps polls requests
 CHUNK = 100_000  # steps after which a plant that integrates for long polls requests and publishes its status
+
+
+class PlantRecorder(Recorder):
+    """Records every `every`-th step of a plant, and the last one.
+
+    A row has the state, the work, the inputs, the step of the goal and the age of the state.
+    """
+
+    def __init__(
+        self, plant: Plant, machine: MachineDescription, goal: GoalTime, steps: int, every: int, ring: Ring | None
+    ) -> None:
+        row = PlantRecordLayout.of(machine)
+        columns = row.columns(machine)
+        super().__init__(columns[1:], steps // every + 2, ring)
+        self.every = every
+        self._steps = steps
+        self._plant, self._goal = plant, goal
+        self._stamps = np.zeros(len(columns[row.stamps]))
+
+    def take(self, at_the_end: bool = False) -> None:
+        """Record the present step if it is one of these, or with `at_the_end`."""
+        plant = self._plant
+        k = plant.k
+        if k % self.every == 0 or k == self._steps or at_the_end:
+            self._stamps[:] = self._goal.k, plant.age
+            self.add(k, plant.x, plant.output, self._stamps)
 
 
 class PlantNode(Node):
@@ -181,6 +211,10 @@ class PlantNode(Node):
         self.guard.latch(Fault(name, text, self.plant.t if t is None else t, PLANT))
         if len(self.faults) > known and self.interactive:
             self.status.publish()
+
+    def halt(self) -> None:
+        super().halt()
+        self.stops += 1
 
     def describe(self) -> dict[str, Any]:
         return self.status.describe()

@@ -120,7 +120,7 @@ class Recording:
     def look(self) -> str:
         """Replace the writer if it has died; returns a sentence about it, or an empty text."""
         writer = self.writer
-        if writer is None or not _has_ended(writer) or time.monotonic_ns() - self._forked_ns < AGAIN_NS:
+        if writer is None or not writer.has_ended() or time.monotonic_ns() - self._forked_ns < AGAIN_NS:
             return ""
         os.close(writer.output)
         self._fork()
@@ -156,9 +156,9 @@ class Recording:
         spooler, limit = self._spooler, time.monotonic() + DRAIN_S
         with contextlib.suppress(BlockingIOError):  # the pipe is full: it has been told
             os.write(self._lifeline[1], b"w")
-        while not (spooler.all_written() or spooler.failed or _has_ended(self.writer) or time.monotonic() > limit):
+        while not (spooler.all_written() or spooler.failed or self.writer.has_ended() or time.monotonic() > limit):
             time.sleep(0.002)
-        if not spooler.all_written() and not _has_ended(self.writer):
+        if not spooler.all_written() and not self.writer.has_ended():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.writer.pid, signal.SIGKILL)
             _await_end(self.writer, DRAIN_S)
@@ -225,19 +225,8 @@ def _memories(closed_loop: ClosedLoop, every: int, messages: bool) -> dict[str, 
     }
 
 
-def _has_ended(child: Child) -> bool:
-    if child.code is None:
-        pid, status = os.waitpid(child.pid, os.WNOHANG)
-        if pid:
-            child.code = os.waitstatus_to_exitcode(status)
-    return child.code is not None
-
-
-def _await_end(child: Child, within_s: float) -> bool:
-    """Whether the process ends within this time."""
+def _await_end(child: Child, within_s: float) -> None:
+    """Wait until the process has ended, or this time is over."""
     limit = time.monotonic() + within_s
-    while not _has_ended(child):
-        if time.monotonic() > limit:
-            return False
+    while not child.has_ended() and time.monotonic() < limit:
         time.sleep(0.002)
-    return True

@@ -9,37 +9,21 @@ EVENTS = "run/events"  # their topic, which no node publishes
 _WATCHED = ("lifecycle", "fault", "safe_state")
 
 
-class Events:
-    """Finds the events of a run in its messages, given in their order."""
-
-    def __init__(self) -> None:
-        self._stood: dict[str, dict[str, Any]] = {}  # by node: its status before
-        self._starts: dict[str, int] = {}  # by node: the id of its present start
-
-    def shown_by(self, topic: str, message: dict[str, Any]) -> list[dict[str, Any]]:
-        """What this message shows that those before it did not."""
-        node, _, word = topic.partition("/")
-        found = []
-        before = self._starts.get(node)
-        self._starts[node] = message["src"]
-        if before not in (None, message["src"]):
-            found.append(_event(message, "restart", f"the {node} was restarted"))
-        if word == "status":
-            stood = self._stood.get(node, {})
-            for name in _WATCHED:
-                if message[name] != stood.get(name, ""):
-                    found.append(_event(message, name, message[name] or "none"))
-            self._stood[node] = message
-        return found
-
-
 def with_events(messages: Iterator[Recorded]) -> Iterator[Recorded]:
-    """The messages, each event behind the message that shows it."""
-    events = Events()
+    """The messages in their order, each event behind the message that shows it."""
+    stood: dict[str, dict[str, Any]] = {}  # by node: its status before
+    starts: dict[str, int] = {}  # by node: the id of its present start
     for mono, topic, message in messages:
         yield mono, topic, message
-        for event in events.shown_by(topic, message):
-            yield mono, EVENTS, event
+        node, _, word = topic.partition("/")
+        if starts.setdefault(node, message["src"]) != message["src"]:
+            starts[node] = message["src"]
+            yield mono, EVENTS, _event(message, "restart", f"the {node} was restarted")
+        if word == "status":
+            before, stood[node] = stood.get(node, {}), message
+            for name in _WATCHED:
+                if message[name] != before.get(name, ""):
+                    yield mono, EVENTS, _event(message, name, message[name] or "none")
 
 
 def _event(message: dict[str, Any], event: str, text: str) -> dict[str, Any]:
