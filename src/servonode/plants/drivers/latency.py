@@ -1,9 +1,36 @@
-"""The latency of an input until it acts, measured on a machine that acknowledges the inputs it has taken."""
+"""The age of a machine's readings, from its step stamps and our clock; the latency of an input until it acts."""
 
-from bisect import bisect_left, insort
 from collections import deque
 
+CREEP = 0.01  # share by which the machine's clock may be slower than ours without its readings counting as late
 KEPT = 127  # measurements whose median is taken: at 100 Hz those of the last 1.3 seconds
+
+
+class ReadingAge:
+    """Maps the machine's steps to our monotonic clock: to the time at which they would arrive without any delay.
+
+    The quickest arrival so far is the reference. An age is what a reading has waited beyond that: in a queue, in a
+    machine that sends what it measured long ago, or here. The two clocks need not agree; slow drift is followed.
+    """
+
+    def __init__(self, step_wall_ns: float) -> None:
+        self._step_wall_ns = step_wall_ns
+        self._base: float | None = None  # ns, when step 0 would have arrived
+        self._newest = 0  # when the newest reading arrived
+
+    def forget(self) -> None:
+        """Forget the machine's clock: a handshake begins."""
+        self._base = None
+
+    def arrived(self, step: int, now: int) -> int:
+        """The time at which the state of this step, which has just arrived, was measured [monotonic ns]."""
+        base = now - step * self._step_wall_ns
+        if self._base is None or base <= self._base:
+            self._base = base
+        else:
+            self._base = min(base, self._base + CREEP * (now - self._newest))
+        self._newest = now
+        return now - round(base - self._base)
 
 
 class Latency:
@@ -16,13 +43,11 @@ class Latency:
 
     def __init__(self, step_wall_ns: float) -> None:
         self._step_wall_ns = step_wall_ns
-        self._sorted: list[float] = []
         self._newest: deque[float] = deque(maxlen=KEPT)
         self._step = -1  # the machine's step in the state before
 
     def forget(self) -> None:
         """Forget all measurements: a handshake begins."""
-        self._sorted.clear()
         self._newest.clear()
         self._step = -1
 
@@ -37,14 +62,8 @@ class Latency:
         if sent_ns is None or not 0 <= before < step:
             return
         steps_ago = (step - before + 1) / 2
-        self._add(max(measured_ns - steps_ago * self._step_wall_ns - sent_ns, 0.0))
-
-    def _add(self, value: float) -> None:
-        if len(self._newest) == KEPT:
-            del self._sorted[bisect_left(self._sorted, self._newest[0])]
-        self._newest.append(value)
-        insort(self._sorted, value)
+        self._newest.append(max(measured_ns - steps_ago * self._step_wall_ns - sent_ns, 0.0))
 
     def ns(self) -> float:
         """The median [ns, wall clock]; 0 before the first measurement."""
-        return self._sorted[len(self._sorted) // 2] if self._sorted else 0.0
+        return sorted(self._newest)[len(self._newest) // 2] if self._newest else 0.0

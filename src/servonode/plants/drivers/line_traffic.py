@@ -14,7 +14,7 @@ BAUDS = (9600, 19200, 38400, 57600, 115200, 230400, 460800, 921600, 1_500_000, 2
 
 
 class Pace(Protocol):
-    """The clock of a run: plant step [s], control period [s] (0: none), plant seconds per second of wall clock."""
+    """Of the keys for a driver: plant step [s], control period [s] (0: none), plant s per s of wall clock, device."""
 
     @property
     def step_s(self) -> float: ...
@@ -22,6 +22,8 @@ class Pace(Protocol):
     def period_s(self) -> float: ...
     @property
     def speed(self) -> float: ...
+    @property
+    def device(self) -> Mapping[str, Any]: ...
 
 
 @dataclass(frozen=True)
@@ -56,22 +58,20 @@ class Traffic:
         return f"{text}; {faster}lower plant.device.state_rate, or raise the control period"
 
 
-def traffic_of(
-    pace: Pace, device: Mapping[str, Any], machine: Machine, baud: int | None, n_goal: int, n_sensors: int
-) -> Traffic:
-    """The traffic of a run with this machine, whose [plant.device] is given.
+def traffic_of(stated: Pace, machine: Machine, baud: int | None, n_goal: int, n_sensors: int) -> Traffic:
+    """The traffic of a run with this machine over a line of this baud rate; None: it has none.
 
     Without `state_rate` states come a thousand times a second, or as often as the line can carry them, at equal
     distances within a control period and at least once in each. n_goal: entries of the goal that goes with inputs;
     n_sensors: of a machine that sends readings, each once in every packet.
     """
-    description, sends = machine.description, device["sends"]
+    description, sends = machine.description, stated.device["sends"]
     n_u = len(description.input_names)
     measured = 8 * n_sensors if sends == "readings" else 4 * machine.n_state
     state = _frame(4 + 4 * n_u + measured)
-    step_s = pace.step_s / pace.speed  # wall clock
-    periods = max(round(pace.period_s / pace.step_s), 1) if pace.period_s else 0
-    rate = device["state_rate"]
+    step_s = stated.step_s / stated.speed  # wall clock
+    periods = max(round(stated.period_s / stated.step_s), 1) if stated.period_s else 0
+    rate = stated.device["state_rate"]
     if rate is not None:
         every = max(round(1 / (rate * step_s)), 1)
     elif baud is None:

@@ -12,7 +12,7 @@ from servonode.plants.drivers.applied_inputs import AppliedInputs
 from servonode.plants.drivers.driver import DriverContext
 from servonode.plants.drivers.estimated import Estimated
 from servonode.plants.drivers.frozen import Frozen
-from servonode.plants.drivers.reading_age import ReadingAge
+from servonode.plants.drivers.latency import ReadingAge
 from servonode.plants.plant import EstimateOf
 
 KEPT = MAX_ITEMS  # numbers kept of a sensor, two for each reading, until they are asked for: what a message carries

@@ -3,15 +3,11 @@
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import TYPE_CHECKING
 
-from servonode.arrays import Array
-from servonode.mechanics.machine import Machine
-from servonode.plants.drivers.driver import Driver, DriverContext, DriverError, Stated, check_pace
-from servonode.plants.drivers.packet_plant import KEYS, packet_plant
+from servonode.plants.drivers.driver import DriverError, Stated, check_pace
+from servonode.plants.drivers.packet_driver import packet_driver
 
 if TYPE_CHECKING:  # imported when a socket is opened
-    from servonode.plants.drivers.line_traffic import Traffic
     from servonode.plants.drivers.transport import Transport
-    from servonode.plants.plant import Plant
 
 SECTION = "plant.device"
 
@@ -50,15 +46,12 @@ def _check(stated: Stated) -> None:
     check_pace(stated)
 
 
-def _remarks(stated: Stated, machine: Machine, start: Array) -> list[str]:
-    """Sentences: who else can reach the machine, and what it does without messages."""
-    from servonode.plants.drivers.safe_map import safe_remarks
-
+def _said(stated: Stated) -> list[str]:
+    """Who else can reach the machine."""
     place = parsed(stated.device["address"])
     assert place is not None  # else `_check` has refused it
     who = "any user of this computer" if ip_address(place[0]).is_loopback else "every computer of that network"
-    text = f"{who} can send packets to {stated.device['address']}, and in its name; there are no keys"
-    return [text, *safe_remarks(machine, start, stated.device["sends"] == "readings")]
+    return [f"{who} can send packets to {stated.device['address']}, and in its name; there are no keys"]
 
 
 def _transport(stated: Stated) -> "Transport":
@@ -69,25 +62,6 @@ def _transport(stated: Stated) -> "Transport":
     return UdpTransport(*place)
 
 
-def _open(context: DriverContext) -> "Plant":
-    return packet_plant(context, _transport(context.stated))
-
-
-def _traffic(stated: Stated, machine: Machine, n_goal: int, n_sensors: int) -> "Traffic":
-    from servonode.plants.drivers.line_traffic import traffic_of
-
-    return traffic_of(stated, stated.device, machine, None, n_goal, n_sensors)
-
-
-DRIVER = Driver(
-    name="udp",
-    summary="a microcontroller on a network",
-    reads=("actuator.limit", "device.address", "device.open_network", *KEYS),
-    open=_open,
-    readonly=True,
-    outside=True,
-    check=_check,
-    remarks=_remarks,
-    transport=_transport,
-    traffic=_traffic,
+DRIVER = packet_driver(
+    "udp", "a microcontroller on a network", ("device.address", "device.open_network"), _transport, _said, check=_check
 )
