@@ -4,10 +4,13 @@ import contextlib
 import os
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from servonode.bus import Status
-from servonode.nodes.launcher import Progress
 from servonode.nodes.node_process import Output
+
+if TYPE_CHECKING:  # the helpers themselves need nothing of a run
+    from servonode.nodes.launcher import Progress
 
 END = b"\n"  # tells a process that the run has ended
 END_S = 2.0  # s (wall clock), for a process that is to end with the run
@@ -67,7 +70,7 @@ class ProcessBeside:
 
 
 @contextlib.contextmanager
-def beside(processes: Sequence[ProcessBeside], line: Progress) -> Iterator[tuple[Callable[[], None], Progress]]:
+def beside(processes: Sequence[ProcessBeside], line: "Progress") -> "Iterator[tuple[Callable[[], None], Progress]]":
     """The functions for a launcher to call at its start and with each status; the latter calls `line` too."""
 
     def start() -> None:

@@ -33,7 +33,10 @@ FOOTER = "space: pause      s: save the picture      q: close"
 
 
 class Window:
-    """A figure that shows the run of a name, frame by frame; `figure` is on any Agg canvas, with a display or not."""
+    """A figure that shows the run of a name, frame by frame; `figure` is on any Agg canvas, with a display or not.
+
+    Its attributes are mostly what its title says: what was pressed and told, and how many frames were drawn and lost.
+    """
 
     def __init__(self, figure: Any, source: ShownRun, options: Options) -> None:
         self.figure, self.source, self.options = figure, source, options
