@@ -378,17 +378,15 @@ class Model(Tabular):
         def changed(expression: Expr) -> Expr:
             return change(sympy.sympify(expression))
 
+        parts: dict[str, Any] = {word: changed(getattr(self, word)) for word in _ENERGIES}
+        for word in _MAPPINGS:
+            parts[word] = {key: changed(each) for key, each in getattr(self, word).items()}
+        for word in ("warnings", "faults"):
+            parts[word] = tuple(replace(each, margin=changed(each.margin)) for each in getattr(self, word))
         return replace(
             self,
-            kinetic=changed(self.kinetic),
+            **parts,
             bodies=tuple(each.mapped(changed) for each in self.bodies),
-            identities={name: changed(each) for name, each in self.identities.items()},
-            potential=changed(self.potential),
-            dissipation=changed(self.dissipation),
-            kinematics={q: changed(rate) for q, rate in self.kinematics.items()},
-            inputs={u: changed(on) for u, on in self.inputs.items()},
-            reactions={N: changed(on) for N, on in self.reactions.items()},
-            first_order={state: changed(rate) for state, rate in self.first_order.items()},
             forces=tuple((changed(force), changed(on)) for force, on in self.forces),
             stabilised=tuple(
                 replace(each, residual=changed(each.residual), row=changed(each.row)) for each in self.stabilised
@@ -400,9 +398,6 @@ class Model(Tabular):
             constraints=tuple(each.mapped(changed) for each in self.constraints),
             outputs=tuple(replace(each, expression=changed(each.expression)) for each in self.outputs),
             sensors=tuple(each.mapped(changed(each.expression)) for each in self.sensors),
-            warnings=tuple(replace(each, margin=changed(each.margin)) for each in self.warnings),
-            faults=tuple(replace(each, margin=changed(each.margin)) for each in self.faults),
-            safe={u: changed(each) for u, each in self.safe.items()},
         )
 
     @plain
