@@ -16,43 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 from typing import NoReturn
 
-from servonode.kernels.ir import (
-    BOOL,
-    F64,
-    I64,
-    MATH,
-    Array,
-    Binary,
-    Called,
-    Choice,
-    Compare,
-    Do,
-    Element,
-    Empty,
-    Expr,
-    Extreme,
-    For,
-    Function,
-    If,
-    Let,
-    Local,
-    Logical,
-    Math,
-    Module,
-    Number,
-    Return,
-    Row,
-    Scalar,
-    Signature,
-    Statement,
-    Store,
-    Together,
-    Type,
-    Unary,
-    While,
-    as_float,
-    calls,
-)
+from servonode.kernels import ir
 
 _ARITHMETIC: dict[type[ast.operator], str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
@@ -60,14 +24,14 @@ _ARITHMETIC: dict[type[ast.operator], str] = {
 _COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=",
 }  # fmt: skip
-_SCALARS = {each.value: each for each in Scalar}
+_SCALARS = {each.value: each for each in ir.Scalar}
 
 
 class KernelError(ValueError):
     """A text that is not in the kernel language; the message says where and why."""
 
 
-def parse(text: str, text_of: Callable[[str], str] | None = None, home: str = "") -> Module:
+def parse(text: str, text_of: Callable[[str], str] | None = None, home: str = "") -> ir.Module:
     """The module of a text; `from KEY import NAME` takes functions, with all that they call, and sizes of another one.
 
     text_of: gives the text of a module by its key. home: the key of this module, where another imports from it.
@@ -75,7 +39,7 @@ def parse(text: str, text_of: Callable[[str], str] | None = None, home: str = ""
     Raises:
         KernelError: the text is outside of the language.
     """
-    module = Module()
+    module = ir.Module()
     try:
         tree = ast.parse(text)
     except SyntaxError as error:
@@ -102,7 +66,7 @@ def parse(text: str, text_of: Callable[[str], str] | None = None, home: str = ""
 _read = functools.lru_cache(maxsize=16)(parse)  # cached, because several kernels import from one
 
 
-def _take(node: ast.AST, module: Module, other: Module, names: Mapping[str, str | None]) -> None:
+def _take(node: ast.AST, module: ir.Module, other: ir.Module, names: Mapping[str, str | None]) -> None:
     """Import names from another module, and all that they call."""
     wanted: set[str] = set()
     for name, known_as in names.items():
@@ -115,7 +79,7 @@ def _take(node: ast.AST, module: Module, other: Module, names: Mapping[str, str 
             _refuse(node, f"the import of {name}, which is not there,")
     for symbol, function in reversed(other.functions.items()):  # callers before what they call
         if symbol in wanted:
-            wanted |= {each.symbol for each in calls(function.body)}
+            wanted |= {each.symbol for each in ir.calls(function.body)}
     module.functions |= {symbol: each for symbol, each in other.functions.items() if symbol in wanted}
 
 
@@ -125,14 +89,14 @@ def _refuse(node: ast.AST, what: str) -> NoReturn:
     raise KernelError(f"{line}{what} is outside of the kernel language: {shown}")
 
 
-def stated_type(node: ast.expr, sizes: Mapping[str, int]) -> Type:
+def stated_type(node: ast.expr, sizes: Mapping[str, int]) -> ir.Type:
     """The type that an annotation states: f64, i64, bool, f64[3, n_x], f64[:, 7]."""
     match node:
         case ast.Name(id=name) if name in _SCALARS:
             return _SCALARS[name]
         case ast.Subscript(value=ast.Name(id=name), slice=shape) if name in _SCALARS:
             entries = shape.elts if isinstance(shape, ast.Tuple) else [shape]
-            return Array(_SCALARS[name], tuple(_length(each, i, sizes) for i, each in enumerate(entries)))
+            return ir.Array(_SCALARS[name], tuple(_length(each, i, sizes) for i, each in enumerate(entries)))
     _refuse(node, "the type")
 
 
@@ -150,7 +114,7 @@ def _length(node: ast.expr, i: int, sizes: Mapping[str, int]) -> int | None:
 class _Reader:
     """Reads one function. It has many methods, one for each kind of statement and expression."""
 
-    def __init__(self, module: Module, node: ast.FunctionDef, home: str) -> None:
+    def __init__(self, module: ir.Module, node: ast.FunctionDef, home: str) -> None:
         self.module, self.node = module, node
         plain = node.args
         if (
@@ -166,41 +130,41 @@ class _Reader:
         for each in plain.args:
             if each.annotation is None:
                 _refuse(node, f"the argument {each.arg} without a type")
-            arguments.append(Local(each.arg, stated_type(each.annotation, module.constants)))
+            arguments.append(ir.Local(each.arg, stated_type(each.annotation, module.constants)))
         result = None if node.returns is None else stated_type(node.returns, module.constants)
-        self.signature = Signature(node.name, tuple(arguments), result, home)
-        self.locals: dict[str, Local] = {each.name: each for each in arguments}
+        self.signature = ir.Signature(node.name, tuple(arguments), result, home)
+        self.locals: dict[str, ir.Local] = {each.name: each for each in arguments}
         self.loops: set[str] = set()
         self.set = set(self.locals)  # variables that have a value here on every path
 
-    def function(self) -> Function:
+    def function(self) -> ir.Function:
         doc = ast.get_docstring(self.node) or ""
         body = self.block(self.node.body[1:] if doc else self.node.body)
         if self.signature.result is not None and not _ends(body):
             _refuse(self.node, f"{self.node.name}, which may end without a result,")
-        return Function(self.signature, body, doc)
+        return ir.Function(self.signature, body, doc)
 
     # statements
 
-    def block(self, body: Sequence[ast.stmt]) -> tuple[Statement, ...]:
+    def block(self, body: Sequence[ast.stmt]) -> tuple[ir.Statement, ...]:
         return tuple(each for node in body for each in self.statement(node))
 
-    def statement(self, node: ast.stmt) -> Sequence[Statement]:
+    def statement(self, node: ast.stmt) -> Sequence[ir.Statement]:
         match node:
             case ast.Pass():
                 return ()
             case ast.Expr(value=ast.Call() as call):
                 called = self.call(call)
-                if not isinstance(called, Called) or isinstance(called.type, Array):
+                if not isinstance(called, ir.Called) or isinstance(called.type, ir.Array):
                     _refuse(node, "a call without effect")
-                return (Do(called),)
+                return (ir.Do(called),)
             case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
                 if len(targets) != len(values):
                     _refuse(node, "the assignment")
                 found = tuple(map(self.value, values))
                 places = tuple(self.place(each, value.type) for each, value in zip(targets, found, strict=True))
                 fitting = (self._fit(value, to.type, node) for value, to in zip(found, places, strict=True))
-                return (Together(places, tuple(fitting)),)
+                return (ir.Together(places, tuple(fitting)),)
             case ast.Assign(targets=[target], value=value):
                 return (self.assignment(node, target, value),)
             case ast.AugAssign(target=target, op=op, value=value):
@@ -211,14 +175,14 @@ class _Reader:
                 return (self.loop(node, name, args),)
             case ast.While(test=test, body=body, orelse=[]):
                 condition, before = self.truth(test), self.set.copy()
-                statement = While(condition, self.block(body))
+                statement = ir.While(condition, self.block(body))
                 self.set = before
                 return (statement,)
             case ast.Return(value=value):
                 return (self.returned(node, value),)
         _refuse(node, "the statement")
 
-    def branches(self, test: ast.expr, body: list[ast.stmt], other: list[ast.stmt]) -> If:
+    def branches(self, test: ast.expr, body: list[ast.stmt], other: list[ast.stmt]) -> ir.If:
         """An `if`. After it the variables are set that both branches set, or the one that does not return."""
         condition, before = self.truth(test), self.set.copy()
         first = self.block(body)
@@ -228,22 +192,22 @@ class _Reader:
             self.set = self.set if _ends(first) else after
         else:
             self.set &= after
-        return If(condition, first, second)
+        return ir.If(condition, first, second)
 
-    def assignment(self, node: ast.stmt, target: ast.expr, value: ast.expr) -> Statement:
+    def assignment(self, node: ast.stmt, target: ast.expr, value: ast.expr) -> ir.Statement:
         match target, value:
             case ast.Name(id=name), ast.Call(func=ast.Name(id="empty"), args=[shape], keywords=[]):
                 lengths = shape.elts if isinstance(shape, ast.Tuple) else [shape]
-                array = Array(F64, tuple(_length(each, 1, self.module.constants) for each in lengths))
-                return Empty(self._kept(node, name, array))
+                array = ir.Array(ir.F64, tuple(_length(each, 1, self.module.constants) for each in lengths))
+                return ir.Empty(self._kept(node, name, array))
         return self._set(node, target, self.value(value))
 
-    def _set(self, node: ast.stmt, target: ast.expr, value: Expr) -> Statement:
+    def _set(self, node: ast.stmt, target: ast.expr, value: ir.Expr) -> ir.Statement:
         place = self.place(target, value.type)
         value = self._fit(value, place.type, node)
-        return Let(place, value) if isinstance(place, Local) else Store(place, value)
+        return ir.Let(place, value) if isinstance(place, ir.Local) else ir.Store(place, value)
 
-    def place(self, target: ast.expr, kind: Type | None) -> Local | Element:
+    def place(self, target: ast.expr, kind: ir.Type | None) -> ir.Local | ir.Element:
         """The target of an assignment."""
         match target:
             case ast.Name(id=name) if kind is not None and name not in self.loops:
@@ -251,152 +215,154 @@ class _Reader:
                 return self._kept(target, name, kind if known is None else known.type)
             case ast.Subscript():
                 element = self.element(target)
-                if isinstance(element, Element):
+                if isinstance(element, ir.Element):
                     return element
         _refuse(target, "the assignment to")
 
-    def _kept(self, node: ast.AST, name: str, kind: Type) -> Local:
-        known = self.locals.setdefault(name, Local(name, kind))
-        if known.type != kind or (known in self.signature.arguments and isinstance(kind, Array)):
+    def _kept(self, node: ast.AST, name: str, kind: ir.Type) -> ir.Local:
+        known = self.locals.setdefault(name, ir.Local(name, kind))
+        if known.type != kind or (known in self.signature.arguments and isinstance(kind, ir.Array)):
             _refuse(node, f"{name} with two types")
         self.set.add(name)
         return known
 
-    def _fit(self, value: Expr, wanted: Type | None, node: ast.AST) -> Expr:
+    def _fit(self, value: ir.Expr, wanted: ir.Type | None, node: ast.AST) -> ir.Expr:
         """The value as the type of its target."""
         if value.type == wanted:
             return value
-        if wanted == F64 and value.type == I64:
-            return as_float(value)
+        if wanted == ir.F64 and value.type == ir.I64:
+            return ir.as_float(value)
         _refuse(node, f"a {value.type} where a {wanted} is wanted")
 
-    def loop(self, node: ast.For, name: str, args: list[ast.expr]) -> Statement:
-        bounds = [self._fit(self.value(each), I64, each) for each in args]
-        start, stop = (Number(0, I64), bounds[0]) if len(bounds) == 1 else (bounds[0], bounds[1])
-        step = bounds[2] if len(bounds) == 3 else Number(1, I64)
-        step = Number(-step.a.value, I64) if isinstance(step, Unary) and isinstance(step.a, Number) else step
-        if not isinstance(step, Number) or not step.value:
+    def loop(self, node: ast.For, name: str, args: list[ast.expr]) -> ir.Statement:
+        bounds = [self._fit(self.value(each), ir.I64, each) for each in args]
+        start, stop = (ir.Number(0, ir.I64), bounds[0]) if len(bounds) == 1 else (bounds[0], bounds[1])
+        step = bounds[2] if len(bounds) == 3 else ir.Number(1, ir.I64)
+        step = (
+            ir.Number(-step.a.value, ir.I64) if isinstance(step, ir.Unary) and isinstance(step.a, ir.Number) else step
+        )
+        if not isinstance(step, ir.Number) or not step.value:
             _refuse(node, "a step that is not a number")
         before = self.set.copy()
-        variable = self._kept(node, name, I64)
+        variable = self._kept(node, name, ir.I64)
         self.loops.add(name)
         body = self.block(node.body)
         self.loops.discard(name)
         self.set = before
-        return For(variable, start, stop, int(step.value), body)
+        return ir.For(variable, start, stop, int(step.value), body)
 
-    def returned(self, node: ast.Return, value: ast.expr | None) -> Return:
+    def returned(self, node: ast.Return, value: ast.expr | None) -> ir.Return:
         match self.signature.result, value:
             case None, None:
-                return Return()
-            case Array(shape=(n,)) as kind, ast.Tuple(elts=values) if len(values) == n:
-                return Return(tuple(self._fit(self.value(each), kind.element, each) for each in values))
-            case Scalar() as kind, ast.expr():
-                return Return((self._fit(self.value(value), kind, value),))
+                return ir.Return()
+            case ir.Array(shape=(n,)) as kind, ast.Tuple(elts=values) if len(values) == n:
+                return ir.Return(tuple(self._fit(self.value(each), kind.element, each) for each in values))
+            case ir.Scalar() as kind, ast.expr():
+                return ir.Return((self._fit(self.value(value), kind, value),))
         _refuse(node, "the result")
 
     # expressions
 
-    def value(self, node: ast.expr) -> Expr:
+    def value(self, node: ast.expr) -> ir.Expr:
         match node:
             case ast.Constant(value=bool(value)):
-                return Number(value, BOOL)
+                return ir.Number(value, ir.BOOL)
             case ast.Constant(value=float(value)) if isfinite(value):
-                return Number(value, F64)
+                return ir.Number(value, ir.F64)
             case ast.Constant(value=int(value)):
-                return Number(value, I64)
+                return ir.Number(value, ir.I64)
             case ast.Name(id=name) if name in self.locals:
                 if name not in self.set:
                     _refuse(node, f"{name}, which may have no value here,")
                 return self.locals[name]
             case ast.Name(id=name) if name in self.module.constants:
-                return Number(self.module.constants[name], I64)
+                return ir.Number(self.module.constants[name], ir.I64)
             case ast.Subscript():
                 return self.element(node)
             case ast.UnaryOp(op=ast.USub(), operand=operand):
                 a = self.value(operand)
-                if isinstance(a, Number) and a.type != BOOL:
-                    return Number(-a.value, a.type)
-                if a.type in (F64, I64):
-                    assert isinstance(a.type, Scalar)
-                    return Unary("-", a, a.type)
+                if isinstance(a, ir.Number) and a.type != ir.BOOL:
+                    return ir.Number(-a.value, a.type)
+                if a.type in (ir.F64, ir.I64):
+                    assert isinstance(a.type, ir.Scalar)
+                    return ir.Unary("-", a, a.type)
             case ast.UnaryOp(op=ast.Not(), operand=operand):
-                return Unary("not", self.truth(operand), BOOL)
+                return ir.Unary("not", self.truth(operand), ir.BOOL)
             case ast.BinOp(left=left, op=op, right=right):
                 return self.binary(node, self.value(left), op, self.value(right))
             case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARISONS:
                 a, b = self._alike(node, self.value(left), self.value(right))
-                return Compare(_COMPARISONS[type(op)], a, b)
+                return ir.Compare(_COMPARISONS[type(op)], a, b)
             case ast.BoolOp(op=op, values=values):
                 word = "and" if isinstance(op, ast.And) else "or"
                 result = self.truth(values[0])
                 for each in values[1:]:
-                    result = Logical(word, result, self.truth(each))
+                    result = ir.Logical(word, result, self.truth(each))
                 return result
             case ast.IfExp(test=test, body=body, orelse=other):
                 a, b = self._alike(node, self.value(body), self.value(other))
-                assert isinstance(a.type, Scalar)
-                return Choice(self.truth(test), a, b, a.type)
+                assert isinstance(a.type, ir.Scalar)
+                return ir.Choice(self.truth(test), a, b, a.type)
             case ast.Call():
                 return self.call(node)
         _refuse(node, "the expression")
 
-    def truth(self, node: ast.expr) -> Expr:
+    def truth(self, node: ast.expr) -> ir.Expr:
         """A condition: a boolean, or whether an integer is not 0."""
         value = self.value(node)
-        if value.type == BOOL:
+        if value.type == ir.BOOL:
             return value
-        if value.type == I64:
-            return Compare("!=", value, Number(0, I64))
+        if value.type == ir.I64:
+            return ir.Compare("!=", value, ir.Number(0, ir.I64))
         _refuse(node, "a condition that is not a comparison")
 
-    def _alike(self, node: ast.AST, a: Expr, b: Expr) -> tuple[Expr, Expr]:
+    def _alike(self, node: ast.AST, a: ir.Expr, b: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
         """Two numbers as one type."""
-        if a.type == b.type and a.type in (F64, I64):
+        if a.type == b.type and a.type in (ir.F64, ir.I64):
             return a, b
-        if {a.type, b.type} == {F64, I64}:
-            return as_float(a), as_float(b)
+        if {a.type, b.type} == {ir.F64, ir.I64}:
+            return ir.as_float(a), ir.as_float(b)
         _refuse(node, f"{a.type} and {b.type} together")
 
-    def binary(self, node: ast.AST, a: Expr, op: ast.operator, b: Expr) -> Expr:
+    def binary(self, node: ast.AST, a: ir.Expr, op: ast.operator, b: ir.Expr) -> ir.Expr:
         word = _ARITHMETIC.get(type(op))
         if word is None:
             _refuse(node, "the operator")
         a, b = self._alike(node, a, b)
         if word in ("/", "**"):
-            return Binary(word, as_float(a), as_float(b), F64)
-        if word in ("//", "%") and a.type != I64:
+            return ir.Binary(word, ir.as_float(a), ir.as_float(b), ir.F64)
+        if word in ("//", "%") and a.type != ir.I64:
             _refuse(node, f"{word} of floats")
-        assert isinstance(a.type, Scalar)
-        return Binary(word, a, b, a.type)
+        assert isinstance(a.type, ir.Scalar)
+        return ir.Binary(word, a, b, a.type)
 
-    def element(self, node: ast.Subscript) -> Expr:
+    def element(self, node: ast.Subscript) -> ir.Expr:
         """An element of an array, or a row of an array with two indices."""
         array = self.locals.get(node.value.id) if isinstance(node.value, ast.Name) else None
-        if array is None or not isinstance(array.type, Array):
+        if array is None or not isinstance(array.type, ir.Array):
             _refuse(node, "what is not an element of an array")
         nodes = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         indices = tuple(self._index(each, n) for each, n in zip(nodes, array.type.shape, strict=False))
         if len(nodes) == len(array.type.shape):
-            return Element(array, indices, array.type.element)
+            return ir.Element(array, indices, array.type.element)
         if len(nodes) == 1 and len(array.type.shape) == 2:
-            return Row(array, indices[0], Array(array.type.element, array.type.shape[1:]))
+            return ir.Row(array, indices[0], ir.Array(array.type.element, array.type.shape[1:]))
         _refuse(node, f"so many indices of {array.type}")
 
-    def _index(self, node: ast.expr, length: int | None) -> Expr:
+    def _index(self, node: ast.expr, length: int | None) -> ir.Expr:
         index = self.value(node)
-        if index.type != I64:
+        if index.type != ir.I64:
             _refuse(node, "an index that is not a whole number")
-        if isinstance(index, Number) and not (index.value >= 0 and (length is None or index.value < length)):
+        if isinstance(index, ir.Number) and not (index.value >= 0 and (length is None or index.value < length)):
             _refuse(node, f"an index outside of 0 to {length}")
         return index
 
-    def call(self, node: ast.Call) -> Expr:
+    def call(self, node: ast.Call) -> ir.Expr:
         match node:
             case ast.Call(func=ast.Name(id="len"), args=[ast.Name(id=name)], keywords=[]) if name in self.locals:
                 kind = self.locals[name].type
-                if isinstance(kind, Array) and kind.shape[0] is not None:
-                    return Number(kind.shape[0], I64)
+                if isinstance(kind, ir.Array) and kind.shape[0] is not None:
+                    return ir.Number(kind.shape[0], ir.I64)
             case ast.Call(func=ast.Name(id=name), args=args, keywords=[]):
                 signature = self.module.names.get(name)
                 if signature is not None:
@@ -404,41 +370,41 @@ class _Reader:
                 values = tuple(map(self.value, args))
                 if name in ("min", "max") and len(values) > 1:
                     return self._extreme(node, name, values)
-                if MATH.get(name) == len(values):
-                    floats = tuple(self._fit(each, F64, node) for each in values)
-                    return Math(name, floats, BOOL if name == "isfinite" else F64)
+                if ir.MATH.get(name) == len(values):
+                    floats = tuple(self._fit(each, ir.F64, node) for each in values)
+                    return ir.Math(name, floats, ir.BOOL if name == "isfinite" else ir.F64)
         _refuse(node, "the call")
 
-    def _extreme(self, node: ast.Call, name: str, values: Sequence[Expr]) -> Expr:
+    def _extreme(self, node: ast.Call, name: str, values: Sequence[ir.Expr]) -> ir.Expr:
         result = values[0]
         for each in values[1:]:
             a, b = self._alike(node, result, each)
-            assert isinstance(a.type, Scalar)
-            result = Extreme(name, a, b, a.type)
+            assert isinstance(a.type, ir.Scalar)
+            result = ir.Extreme(name, a, b, a.type)
         return result
 
-    def _called(self, node: ast.Call, signature: Signature, args: list[ast.expr]) -> Called:
+    def _called(self, node: ast.Call, signature: ir.Signature, args: list[ast.expr]) -> ir.Called:
         if len(args) != len(signature.arguments):
             _refuse(node, f"a call with {len(args)} instead of {len(signature.arguments)} arguments")
         values = tuple(self._argument(each, of.type) for each, of in zip(args, signature.arguments, strict=True))
-        return Called(signature, values, signature.result)
+        return ir.Called(signature, values, signature.result)
 
-    def _argument(self, node: ast.expr, wanted: Type) -> Expr:
+    def _argument(self, node: ast.expr, wanted: ir.Type) -> ir.Expr:
         value = self.value(node)
-        if isinstance(wanted, Array) and isinstance(value.type, Array):
+        if isinstance(wanted, ir.Array) and isinstance(value.type, ir.Array):
             given = value.type
-            open_first = Array(given.element, (None, *given.shape[1:]))
+            open_first = ir.Array(given.element, (None, *given.shape[1:]))
             if given == wanted or open_first == wanted:
                 return value
         return self._fit(value, wanted, node)
 
 
-def _ends(body: tuple[Statement, ...]) -> bool:
+def _ends(body: tuple[ir.Statement, ...]) -> bool:
     """Whether control never reaches the end of a body."""
     match body[-1:]:
-        case (Return(),) | (While(test=Number(value=True)),):
+        case (ir.Return(),) | (ir.While(test=ir.Number(value=True)),):
             return True
-        case (If(body=first, other=second),):
+        case (ir.If(body=first, other=second),):
             return _ends(first) and _ends(second)
     return False
 

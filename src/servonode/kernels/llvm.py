@@ -9,44 +9,10 @@ import struct
 from collections import Counter
 from collections.abc import Iterable
 
+from servonode.kernels import ir
 from servonode.kernels.contents import ENTRY, NUMBERS
-from servonode.kernels.ir import (
-    BOOL,
-    F64,
-    I64,
-    Array,
-    Binary,
-    Called,
-    Choice,
-    Compare,
-    Convert,
-    Do,
-    Element,
-    Expr,
-    Extreme,
-    For,
-    Function,
-    If,
-    Let,
-    Local,
-    Logical,
-    Math,
-    Module,
-    Number,
-    Return,
-    Row,
-    Signature,
-    Statement,
-    Store,
-    Together,
-    Type,
-    Unary,
-    While,
-    assigned,
-    walk,
-)
 
-_TYPES: dict[Type | None, str] = {F64: "double", I64: "i64", BOOL: "i1", None: "void"}
+_TYPES: dict[ir.Type | None, str] = {ir.F64: "double", ir.I64: "i64", ir.BOOL: "i1", None: "void"}
 _FLOATS = {"+": "fadd", "-": "fsub", "*": "fmul", "/": "fdiv"}
 _WHOLES = {"+": "add", "-": "sub", "*": "mul"}
 _FLOAT_TESTS = {"<": "olt", "<=": "ole", ">": "ogt", ">=": "oge", "==": "oeq", "!=": "une"}
@@ -54,7 +20,7 @@ _WHOLE_TESTS = {"<": "slt", "<=": "sle", ">": "sgt", ">=": "sge", "==": "eq", "!
 _INTRINSICS = {name: f"llvm.{name}.f64" for name in ("fabs", "floor", "sqrt", "sin", "cos", "exp", "log")}
 
 
-def llvm_text(module: Module, numbers: list[float] | None = None) -> str:
+def llvm_text(module: ir.Module, numbers: list[float] | None = None) -> str:
     """LLVM IR of a module: each function under its name, and under `entry.NAME` for calls with a list of slots.
 
     An entry takes the address of slots of 8 bytes, one an argument (f64, i64, or an address), and returns what the
@@ -79,20 +45,20 @@ def _table(n: int) -> str:
 _ATTRIBUTES = "attributes #0 = { nounwind }\nattributes #1 = { nounwind willreturn memory(none) }"
 
 
-def _llvm_type(kind: Type | None) -> str:
-    return "ptr" if isinstance(kind, Array) else _TYPES[kind]
+def _llvm_type(kind: ir.Type | None) -> str:
+    return "ptr" if isinstance(kind, ir.Array) else _TYPES[kind]
 
 
-def _result_type(signature: Signature) -> str:
-    return "void" if isinstance(signature.result, Array) else _TYPES[signature.result]
+def _result_type(signature: ir.Signature) -> str:
+    return "void" if isinstance(signature.result, ir.Array) else _TYPES[signature.result]
 
 
-def _parameters(signature: Signature) -> list[str]:
+def _parameters(signature: ir.Signature) -> list[str]:
     types = [_llvm_type(each.type) for each in signature.arguments]
-    return [*types, "ptr"] if isinstance(signature.result, Array) else types
+    return [*types, "ptr"] if isinstance(signature.result, ir.Array) else types
 
 
-def _entry(signature: Signature) -> str:
+def _entry(signature: ir.Signature) -> str:
     """The entry of a function, for calls from Python."""
     lines, given = [], []
     for i, kind in enumerate(_parameters(signature)):
@@ -109,10 +75,10 @@ def _entry(signature: Signature) -> str:
     return "\n".join([f'define i64 @"{ENTRY}{signature.name}"(ptr %slots) #0 {{', *lines, f"  ret i64 {final}", "}"])
 
 
-def _number(value: Number) -> str:
-    if value.type == F64:
+def _number(value: ir.Number) -> str:
+    if value.type == ir.F64:
         return f"0x{struct.unpack('<Q', struct.pack('<d', float(value.value)))[0]:016X}"
-    return str(int(value.value)) if value.type == I64 else str(bool(value.value)).lower()
+    return str(int(value.value)) if value.type == ir.I64 else str(bool(value.value)).lower()
 
 
 class _Emitter:
@@ -121,7 +87,7 @@ class _Emitter:
     It has a method for each kind of statement and expression, hence so many.
     """
 
-    def __init__(self, function: Function, used: set[str], numbers: list[float] | None) -> None:
+    def __init__(self, function: ir.Function, used: set[str], numbers: list[float] | None) -> None:
         self.function, self.used, self.numbers = function, used, numbers
         self.head: list[str] = []  # allocations on the stack, in the entry block
         self.lines: list[str] = []
@@ -134,7 +100,7 @@ class _Emitter:
             self._values[each.name] = f"%{each.name}.a"
         once = self._assigned_once()
         for name, local in self._locals().items():
-            if isinstance(local.type, Array):
+            if isinstance(local.type, ir.Array):
                 self._values[name] = self._stack(name, f"[{_size(local.type)} x {_llvm_type(local.type.element)}]")
             elif name not in once:
                 self._places[name] = self._stack(name, _TYPES[local.type])
@@ -142,17 +108,17 @@ class _Emitter:
             if each.name in self._places:
                 self.head.append(f"  store {_llvm_type(each.type)} %{each.name}.a, ptr {self._places[each.name]}")
 
-    def _targets(self) -> list[Local]:
-        return [target for each in walk(self.function.body) for target in assigned(each)]
+    def _targets(self) -> list[ir.Local]:
+        return [target for each in ir.walk(self.function.body) for target in ir.assigned(each)]
 
-    def _locals(self) -> dict[str, Local]:
+    def _locals(self) -> dict[str, ir.Local]:
         return {each.name: each for each in self._targets()}
 
     def _assigned_once(self) -> set[str]:
         """Scalars whose only assignment is a statement of the function's own block: they have one value everywhere."""
         counts = Counter(each.name for each in self._targets())
         arguments = {each.name for each in self.function.signature.arguments}
-        top = {each.target.name for each in self.function.body if isinstance(each, Let)}
+        top = {each.target.name for each in self.function.body if isinstance(each, ir.Let)}
         return {name for name in top if counts[name] == 1 and name not in arguments}
 
     def _stack(self, name: str, kind: str) -> str:
@@ -162,7 +128,7 @@ class _Emitter:
     def text(self) -> str:
         signature = self.function.signature
         arguments = [f"{_llvm_type(each.type)} %{each.name}.a" for each in signature.arguments]
-        if isinstance(signature.result, Array):
+        if isinstance(signature.result, ir.Array):
             arguments.append("ptr %result.a")
         self._body(self.function.body)
         if not self._ended:
@@ -192,40 +158,40 @@ class _Emitter:
         if not self._ended:
             self._line(f"br label %{label}")
 
-    def _branch(self, test: Expr, yes: str, no: str) -> None:
+    def _branch(self, test: ir.Expr, yes: str, no: str) -> None:
         self._line(f"br i1 {self.value(test)}, label %{yes}, label %{no}")
 
     # statements
 
-    def _body(self, body: Iterable[Statement]) -> None:
+    def _body(self, body: Iterable[ir.Statement]) -> None:
         for each in body:
             if self._ended:  # nothing after a return is reached
                 break
             self._statement(each)
 
-    def _statement(self, each: Statement) -> None:
+    def _statement(self, each: ir.Statement) -> None:
         match each:
-            case Let(target, Called() as value) if isinstance(target.type, Array):
+            case ir.Let(target, ir.Called() as value) if isinstance(target.type, ir.Array):
                 self._call(value, self._values[target.name])
-            case Let(target, value):
+            case ir.Let(target, value):
                 self._keep(target, self.value(value))
-            case Store(target, value):
+            case ir.Store(target, value):
                 found = self.value(value)
                 self._line(f"store {_TYPES[target.type]} {found}, ptr {self._address(target)}, align 8")
-            case Together(targets, values):
+            case ir.Together(targets, values):
                 found_all = [self.value(value) for value in values]
                 for target, found in zip(targets, found_all, strict=True):
-                    if isinstance(target, Local):
+                    if isinstance(target, ir.Local):
                         self._keep(target, found)
                     else:
                         self._line(f"store {_TYPES[target.type]} {found}, ptr {self._address(target)}, align 8")
-            case Do(call):
+            case ir.Do(call):
                 self._call(call)
-            case If():
+            case ir.If():
                 self._if(each)
-            case For():
+            case ir.For():
                 self._for(each)
-            case While(test, body):
+            case ir.While(test, body):
                 top, inner, end = self._labels("while", "do", "end")
                 self._go(top)
                 self._begin(top)
@@ -234,16 +200,16 @@ class _Emitter:
                 self._body(body)
                 self._go(top)
                 self._begin(end)
-            case Return(values):
+            case ir.Return(values):
                 self._return(values)
 
-    def _keep(self, target: Local, value: str) -> None:
+    def _keep(self, target: ir.Local, value: str) -> None:
         if target.name in self._places:
             self._line(f"store {_TYPES[target.type]} {value}, ptr {self._places[target.name]}, align 8")
         else:
             self._values[target.name] = value
 
-    def _if(self, each: If) -> None:
+    def _if(self, each: ir.If) -> None:
         yes, no, end = self._labels("then", "else", "end")
         self._branch(each.test, yes, no if each.other else end)
         returned = True
@@ -260,7 +226,7 @@ class _Emitter:
         else:
             self._begin(end)
 
-    def _for(self, each: For) -> None:
+    def _for(self, each: ir.For) -> None:
         start, stop = self.value(each.start), self.value(each.stop)
         self._labels()
         counter = self._stack(f"{each.variable.name}.{self._count}", "i64")
@@ -280,9 +246,9 @@ class _Emitter:
         self._go(top)
         self._begin(end)
 
-    def _return(self, values: tuple[Expr, ...]) -> None:
+    def _return(self, values: tuple[ir.Expr, ...]) -> None:
         result = self.function.signature.result
-        if isinstance(result, Array):
+        if isinstance(result, ir.Array):
             found = [self.value(each) for each in values]
             for i, value in enumerate(found):
                 place = self._new(f"getelementptr inbounds {_TYPES[result.element]}, ptr %result.a, i64 {i}")
@@ -296,62 +262,62 @@ class _Emitter:
 
     # expressions
 
-    def value(self, each: Expr) -> str:
+    def value(self, each: ir.Expr) -> str:
         match each:
-            case Number():
-                return _number(each) if each.type != F64 or self.numbers is None else self._entry_of(each)
-            case Local(name, kind):
+            case ir.Number():
+                return _number(each) if each.type != ir.F64 or self.numbers is None else self._entry_of(each)
+            case ir.Local(name, kind):
                 if name in self._places:
                     return self._new(f"load {_llvm_type(kind)}, ptr {self._places[name]}, align 8")
                 return self._values[name]
-            case Element(_, _, kind):
+            case ir.Element(_, _, kind):
                 return self._new(f"load {_TYPES[kind]}, ptr {self._address(each)}, align 8")
-            case Row(array, index, _):
-                return self._address(Element(array, (index, Number(0, I64)), F64))
-            case Unary("-", a, kind):
+            case ir.Row(array, index, _):
+                return self._address(ir.Element(array, (index, ir.Number(0, ir.I64)), ir.F64))
+            case ir.Unary("-", a, kind):
                 a_value = self.value(a)
-                return self._new(f"fneg double {a_value}" if kind == F64 else f"sub i64 0, {a_value}")
-            case Unary("not", a, _):
+                return self._new(f"fneg double {a_value}" if kind == ir.F64 else f"sub i64 0, {a_value}")
+            case ir.Unary("not", a, _):
                 return self._new(f"xor i1 {self.value(a)}, true")
-            case Binary():
+            case ir.Binary():
                 return self._binary(each)
-            case Compare(op, a, b):
+            case ir.Compare(op, a, b):
                 left, right = self.value(a), self.value(b)
-                test = f"fcmp {_FLOAT_TESTS[op]} double" if a.type == F64 else f"icmp {_WHOLE_TESTS[op]} i64"
+                test = f"fcmp {_FLOAT_TESTS[op]} double" if a.type == ir.F64 else f"icmp {_WHOLE_TESTS[op]} i64"
                 return self._new(f"{test} {left}, {right}")
-            case Logical(op, a, b):
-                fixed = Number(op == "or", BOOL)
+            case ir.Logical(op, a, b):
+                fixed = ir.Number(op == "or", ir.BOOL)
                 return self._lazily(a, fixed, b) if op == "or" else self._lazily(a, b, fixed)
-            case Choice(test, a, b, _):
+            case ir.Choice(test, a, b, _):
                 return self._lazily(test, a, b)
-            case Convert(a, _):
+            case ir.Convert(a, _):
                 return self._new(f"sitofp i64 {self.value(a)} to double")
-            case Math():
+            case ir.Math():
                 return self._math(each)
-            case Extreme(name, a, b, kind):
+            case ir.Extreme(name, a, b, kind):
                 left, right = self.value(a), self.value(b)
                 op = "<" if name == "min" else ">"
-                test = f"fcmp {_FLOAT_TESTS[op]} double" if kind == F64 else f"icmp {_WHOLE_TESTS[op]} i64"
+                test = f"fcmp {_FLOAT_TESTS[op]} double" if kind == ir.F64 else f"icmp {_WHOLE_TESTS[op]} i64"
                 chosen = self._new(f"{test} {right}, {left}")
                 return self._new(f"select i1 {chosen}, {_TYPES[kind]} {right}, {_TYPES[kind]} {left}")
-            case Called():
+            case ir.Called():
                 return self._call(each)
         raise AssertionError(each)
 
-    def _entry_of(self, literal: Number) -> str:
+    def _entry_of(self, literal: ir.Number) -> str:
         """A literal, read from the next entry of NUMBERS."""
         assert self.numbers is not None
         self.numbers.append(float(literal.value))
         at = f"getelementptr inbounds (double, ptr @{NUMBERS}, i64 {len(self.numbers) - 1})"
         return self._new(f"load double, ptr {at}, align 8, !invariant.load !0")
 
-    def _binary(self, each: Binary) -> str:
-        power = each.op == "**" and isinstance(each.b, Number)
-        a, b = self.value(each.a), _number(each.b) if power and isinstance(each.b, Number) else self.value(each.b)
+    def _binary(self, each: ir.Binary) -> str:
+        power = each.op == "**" and isinstance(each.b, ir.Number)
+        a, b = self.value(each.a), _number(each.b) if power and isinstance(each.b, ir.Number) else self.value(each.b)
         if each.op == "**":
             self.used.add("declare double @llvm.pow.f64(double, double) #1")
             return self._new(f"call double @llvm.pow.f64(double {a}, double {b})")
-        if each.type == F64:
+        if each.type == ir.F64:
             return self._new(f"{_FLOATS[each.op]} double {a}, {b}")
         if each.op in _WHOLES:
             return self._new(f"{_WHOLES[each.op]} i64 {a}, {b}")
@@ -364,7 +330,7 @@ class _Emitter:
         quotient = self._new(f"sdiv i64 {a}, {b}")
         return self._new(f"sub i64 {quotient}, {self._new(f'zext i1 {off} to i64')}")
 
-    def _lazily(self, test: Expr, a: Expr, b: Expr) -> str:
+    def _lazily(self, test: ir.Expr, a: ir.Expr, b: ir.Expr) -> str:
         """The value of a where the test holds, else of b; the other is not evaluated."""
         kind = _TYPES[a.type]
         if _is_plain(a) and _is_plain(b):
@@ -381,7 +347,7 @@ class _Emitter:
         self._begin(end)
         return self._new(f"phi {kind} {', '.join(found)}")
 
-    def _math(self, each: Math) -> str:
+    def _math(self, each: ir.Math) -> str:
         given = [f"double {self.value(argument)}" for argument in each.arguments]
         if each.name == "isfinite":
             self.used.add("declare double @llvm.fabs.f64(double) #1")
@@ -391,10 +357,10 @@ class _Emitter:
         self.used.add(f"declare double @{name}({', '.join(['double'] * len(given))}) #1")
         return self._new(f"call double @{name}({', '.join(given)})")
 
-    def _call(self, each: Called, into: str = "") -> str:
+    def _call(self, each: ir.Called, into: str = "") -> str:
         given = [f"{_llvm_type(argument.type)} {self._argument(argument)}" for argument in each.arguments]
         call = f'call {_result_type(each.function)} @"{each.function.symbol}"'
-        if isinstance(each.type, Array):
+        if isinstance(each.type, ir.Array):
             self._line(f"{call}({', '.join([*given, f'ptr {into}'])})")
             return into
         if each.type is None:
@@ -402,19 +368,23 @@ class _Emitter:
             return ""
         return self._new(f"{call}({', '.join(given)})")
 
-    def _argument(self, each: Expr) -> str:
-        return self._values[each.name] if isinstance(each, Local) and isinstance(each.type, Array) else self.value(each)
+    def _argument(self, each: ir.Expr) -> str:
+        return (
+            self._values[each.name]
+            if isinstance(each, ir.Local) and isinstance(each.type, ir.Array)
+            else self.value(each)
+        )
 
-    def _address(self, element: Element) -> str:
+    def _address(self, element: ir.Element) -> str:
         """The address of an element."""
         kind = element.array.type
-        assert isinstance(kind, Array)
+        assert isinstance(kind, ir.Array)
         fixed, place = 0, ""
         for i, index in enumerate(element.indices):
             stride = 1
             for length in kind.shape[i + 1 :]:
                 stride *= length or 0
-            if isinstance(index, Number):
+            if isinstance(index, ir.Number):
                 fixed += stride * int(index.value)
                 continue
             value = self.value(index)
@@ -426,22 +396,22 @@ class _Emitter:
         return self._new(f"getelementptr inbounds {_TYPES[kind.element]}, ptr {base}, i64 {place or fixed}")
 
 
-def _size(kind: Array) -> int:
+def _size(kind: ir.Array) -> int:
     size = 1
     for length in kind.shape:
         size *= length or 0
     return size
 
 
-def _is_plain(each: Expr) -> bool:
+def _is_plain(each: ir.Expr) -> bool:
     """Whether an expression may be evaluated needlessly: arithmetic of numbers and local variables."""
     match each:
-        case Number() | Local():
+        case ir.Number() | ir.Local():
             return True
-        case Unary(_, a, _) | Convert(a, _):
+        case ir.Unary(_, a, _) | ir.Convert(a, _):
             return _is_plain(a)
-        case Binary(op, a, b, kind):
-            return ((kind == F64 and op != "**") or op in _WHOLES) and _is_plain(a) and _is_plain(b)
-        case Compare(_, a, b, _) | Extreme(_, a, b, _):
+        case ir.Binary(op, a, b, kind):
+            return ((kind == ir.F64 and op != "**") or op in _WHOLES) and _is_plain(a) and _is_plain(b)
+        case ir.Compare(_, a, b, _) | ir.Extreme(_, a, b, _):
             return _is_plain(a) and _is_plain(b)
     return False
