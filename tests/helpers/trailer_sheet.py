@@ -7,8 +7,6 @@ import numpy as np
 
 from servonode.arrays import Array
 
-FIGURE_2 = {"x": "6*sin(0.05*t) - sin(0.3*t) + 2", "y": "5 + cos(0.3*t) - 6*cos(0.05*t)"}
-
 
 def wrap(angle: float) -> float:
     return (angle + np.pi) % (2 * np.pi) - np.pi
