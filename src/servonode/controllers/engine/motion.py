@@ -1,16 +1,154 @@
-"""The motion of a machine as a straight-line program: v' = a0 + R u, and derivatives along it (README eq. 3 and 10)."""
+"""The motion of a machine as a straight-line program: v' = a0 + R u, and derivatives along it (README eq. 3 and 10).
 
-from collections.abc import Sequence
+A straight-line program is an ordered list of definitions of symbols by small expressions of earlier ones. Nothing is
+ever expanded. A derivative is taken definition by definition (chain rule) and remembered, so derivatives of
+derivatives grow with the number of definitions and not with the size of what they would be when written out.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import sympy
 
 from servonode.controllers.engine.resolution import Resolution
-from servonode.controllers.engine.straight_line import Seeds, StraightLine
+from servonode.definitions.progress import counted
+from servonode.mechanics.differentiate import diff
+from servonode.mechanics.emit import Block, Name
 from servonode.mechanics.equations import Equations
+from servonode.mechanics.straight_line import named, ordered, symbols_of, written_out
 
 Expr = Any
 ZERO, ONE = sympy.Integer(0), sympy.Integer(1)
+Seeds = Callable[[Expr], Expr]  # the derivative of each symbol that is not defined here
+
+
+class StraightLine:
+    """Definitions in the order in which they can be evaluated; an atom is a symbol or a number."""
+
+    def __init__(self) -> None:
+        self.definitions: dict[Expr, Expr] = {}
+        self._atoms: dict[Expr, Expr] = {}  # expressions -> their atoms
+        self._below: dict[Expr, frozenset[Expr]] = {}
+        self._derivatives: dict[tuple[Expr, str], Expr] = {}
+
+    def define(self, expression: Expr) -> Expr:
+        """The atom of an expression; functions, roots and quotients in it have definitions of their own."""
+        stated = sympy.sympify(expression)
+        for each in ordered([stated]):  # of a large machine: definitions like those here
+            if each not in self._atoms:
+                self._atoms[each] = self._of(self._named(each.definition))
+        return self._of(self._named(stated))
+
+    def _of(self, expression: Expr) -> Expr:
+        return expression if expression.is_Atom else self._atom(expression)
+
+    def _atom(self, expression: Expr) -> Expr:
+        if expression not in self._atoms:
+            symbol = Name(f"e{len(self.definitions)}", real=True)
+            self._atoms[expression] = symbol
+            self.definitions[symbol] = expression
+        return self._atoms[expression]
+
+    def _named(self, node: Expr) -> Expr:
+        """The expression with atoms for what costs more than a product."""
+        if node in self._atoms:
+            return self._atoms[node]
+        if node.is_Atom:
+            return node
+        inner = [self._named(each) for each in node.args]
+        made = node if all(a is b for a, b in zip(inner, node.args, strict=True)) else node.func(*inner)
+        return made if made.is_Atom or not _costly(made) else self._atom(made)
+
+    def below(self, atom: Expr) -> frozenset[Expr]:
+        """The definitions that an atom stands on, itself included."""
+        if atom not in self.definitions:
+            return frozenset()
+        if atom not in self._below:
+            parts = [self.below(each) for each in symbols_of(self.definitions[atom])]
+            self._below[atom] = frozenset((atom,)).union(*parts)
+        return self._below[atom]
+
+    def needed(self, atoms: Iterable[Expr]) -> list[Expr]:
+        """The definitions on which these atoms stand, in order."""
+        wanted = frozenset[Expr]().union(*map(self.below, atoms))
+        return [each for each in list(self.definitions) if each in wanted]
+
+    def definitions_of(self, atoms: Iterable[Expr]) -> list[tuple[Expr, Expr]]:
+        """The same with what they stand for."""
+        return [(each, self.definitions[each]) for each in self.needed(atoms)]
+
+    def symbols(self, atoms: Iterable[Expr]) -> set[Expr]:
+        """The symbols that are not defined here of which atoms are functions."""
+        atoms = list(atoms)
+        parts = [*atoms, *(self.definitions[each] for each in self.needed(atoms))]
+        return {each for part in parts for each in symbols_of(part) if each not in self.definitions}
+
+    def derivative(self, atom: Expr, direction: str, seeds: Seeds) -> Expr:
+        """The atom of the derivative in a direction, in which symbols that are not defined here change by `seeds`."""
+        for each in self.needed([atom]):  # in order, so that no recursion goes deep
+            if (each, direction) not in self._derivatives:
+                self._derivatives[each, direction] = self._along(self.definitions[each], direction, seeds)
+        return self._derivatives[atom, direction] if atom in self.definitions else seeds(atom)
+
+    def _along(self, expression: Expr, direction: str, seeds: Seeds) -> Expr:
+        terms = []
+        for symbol in sorted(symbols_of(expression), key=lambda each: each.name):
+            rate = self._derivatives[symbol, direction] if symbol in self.definitions else seeds(symbol)
+            if rate != 0:
+                terms.append(_on_each_side(diff(expression, symbol)) * rate)
+        return self.define(sympy.Add(*terms))
+
+    def dot(self, a: Sequence[Expr], b: Sequence[Expr]) -> Expr:
+        """The atom of the sum of products."""
+        return self.define(sympy.Add(*(x * y for x, y in zip(a, b, strict=True))))
+
+    def solve_symmetric(self, M: Sequence[Sequence[Expr]], columns: Sequence[Sequence[Expr]]) -> list[list[Expr]]:
+        """The atoms of the solutions of M X = columns, M symmetric and positive definite, by L D L^T."""
+        n = len(M)
+        L = [[ZERO] * n for _ in range(n)]
+        D: list[Expr] = []
+        for j in range(n):
+            D.append(self.define(M[j][j] - sympy.Add(*(L[j][k] ** 2 * D[k] for k in range(j)))))
+            for i in range(j + 1, n):
+                L[i][j] = self.define((M[i][j] - sympy.Add(*(L[i][k] * L[j][k] * D[k] for k in range(j)))) / D[j])
+        return [self._substituted(L, D, column) for column in columns]
+
+    def _substituted(self, L: list[list[Expr]], D: list[Expr], column: Sequence[Expr]) -> list[Expr]:
+        n, y = len(D), list[Expr]()
+        for i in range(n):
+            y.append(self.define(column[i] - sympy.Add(*(L[i][k] * y[k] for k in range(i)))))
+        x = [ZERO] * n
+        for i in reversed(range(n)):
+            x[i] = self.define(y[i] / D[i] - sympy.Add(*(L[k][i] * x[k] for k in range(i + 1, n))))
+        return x
+
+    def expanded(self, atom: Expr, most: int) -> Expr | None:
+        """What an atom stands for, written out; None where that has more than `most` operations."""
+        return written_out(atom, self.definitions_of([atom]), most)
+
+    def named(self, atom: Expr) -> Expr:
+        """What an atom stands for, with auxiliary symbols for the definitions below it."""
+        meant: dict[Expr, Expr] = {}
+        for each in self.needed([atom]):
+            meant[each] = named(self.definitions[each].xreplace(meant))
+        return meant.get(atom, atom)
+
+    def emit(self, block: Block, atoms: Iterable[Expr], done: set[Expr]) -> None:
+        """Emit the definitions on which the atoms stand, but for those that are done."""
+        new = [each for each in self.needed(atoms) if each not in done]
+        for each in counted("deriving", "definition", new):
+            block.define(each, self.definitions[each])
+        done.update(new)
+
+
+def _on_each_side(slope: Expr) -> Expr:
+    """A derivative in which that of sign is 0: as `choose`, it is differentiated on each side by itself."""
+    return slope.replace(sympy.DiracDelta, lambda *_: ZERO) if slope.has(sympy.DiracDelta) else slope
+
+
+def _costly(node: Expr) -> bool:
+    """Whether a node is a function, a root or a quotient."""
+    return bool(node.is_Function or (node.is_Pow and not (node.exp.is_Integer and node.exp > 0)))
 
 
 class Motion:

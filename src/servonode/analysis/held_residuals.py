@@ -1,0 +1,172 @@
+"""What a zero-order hold and noise leave of the residuals, along a run (mechanics/README.md, eq. 9 and 10)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from math import comb
+
+import numpy as np
+
+from servonode.arrays import Array
+from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.closed_loop.controller_section import Control
+from servonode.closed_loop.static_checks import Examination
+from servonode.controllers import ServoLaw
+from servonode.mechanics import discrete
+from servonode.mechanics.machine import Machine
+from servonode.mechanics.stabilize import UnstableGains
+from servonode.record.run import Run
+
+DIFFERENCE = 1e-6
+ROWS = 400  # rows of the run at which W and the drift are looked at
+
+
+def rows_of(run: Run, most: int) -> Iterator[tuple[int, float, Array, Array]]:
+    """About so many rows of a run, evenly spread: the row, its time [s], state as kernels take it, and inputs."""
+    states, inputs = np.array(list(run.state.values())), run.inputs
+    for i in range(0, len(run.t), max(1, len(run.t) // most)):
+        yield i, float(run.t[i]), np.append(states[:, i], 0.0), np.ascontiguousarray(inputs[:, i])
+
+
+def judge_along(closed_loop: ClosedLoop, control: Control, run: Run, found: Examination) -> None:
+    """Condition of W along the run, and what the zero-order hold leaves of the residuals."""
+    law, launch, machine = control.law, closed_loop.launch, closed_loop.machine
+    assert launch.steps_per_period is not None
+    period = control.times.period
+    advance = machine.advancer(launch.plant.integrator)
+    answer, conditions, largest = law.answer(), [], np.zeros(law.n_s)
+    limits = np.array(closed_loop.safety.limits.value) * (1 - 1e-9)
+    signs: list[tuple[float, float]] = []
+    for i, t, x, u in rows_of(run, ROWS):
+        if i + 1 == len(run.t):
+            break
+        own = np.array([values[i] for values in run.program_state.values()])
+        y = closed_loop.goal(t, own)
+        if law.compute(t, x, y, answer):
+            continue
+        conditions.append((answer.condition, t))
+        if law.description.extension is not None:
+            signs.append((t, float(np.sign(np.linalg.det(law.terms(t, x, y)["W"])))))
+        before = _Held(t, x.copy(), u, y, answer.inputs.copy())
+        own = own + period * law.state_rates(t, x, y)
+        advance(int(run.k[i]), launch.steps_per_period, launch.step_ns, x, u, machine.c)
+        if run.t[i] > run.t[-1] / 2 and (np.abs(u) < limits).all():  # what starts off the program is over by then
+            y = closed_loop.goal(t + period, own)
+            law.compute(t + period, x, y, answer)
+            after = _Held(t + period, x, u, y, answer.inputs)
+            largest = np.maximum(largest, _hold_effect(closed_loop, control, before, after))
+    _judge_crossing(law, signs, found)
+    if not conditions:
+        return
+    worst, when = max(conditions)
+    found.numbers["simulated"] |= {"condition_max": worst, "condition_max_t": when}
+    try:
+        steady = largest
+        if law.description.extension is None:
+            steady = discrete.steady_hold_residual(control.gains, period, control.delay, largest)
+    except (UnstableGains, np.linalg.LinAlgError):
+        return
+    names = [each.name for each in law.description.residuals]
+    found.numbers["steady_residual"] = dict(zip(names, map(float, np.abs(steady)), strict=True))
+
+
+def _judge_crossing(law: ServoLaw, signs: list[tuple[float, float]], found: Examination) -> None:
+    """Whether the determinant of the decoupling matrix changes its sign between two of the instants."""
+    for (before, one), (after, other) in pairwise(signs):
+        if one * other < 0:
+            names = " and ".join(each.name for each in law.description.residuals)
+            text = f"crosses a singular set between t = {before:.4g} s and {after:.4g} s, where the inputs cannot move "
+            found.add("refuse", "run", f"{text}{names} independently; keep the goal away from it")
+            return
+
+
+@dataclass(frozen=True)
+class _Held:
+    """One of two instants a period apart, under the same held inputs u; `wanted` are the law's."""
+
+    t: float
+    x: Array
+    u: Array
+    y: Array
+    wanted: Array
+
+    def top_derivative(self, law: ServoLaw) -> Array:
+        """f^(r) = W u + b of each residual under the inputs u."""
+        terms = law.terms(self.t, self.x, self.y)
+        result: Array = terms["W"] @ self.u + terms["b"]
+        return result
+
+
+def _hold_effect(closed_loop: ClosedLoop, control: Control, before: _Held, after: _Held) -> Array:
+    """How fast f^(r) drifts under the held inputs; of a law with an extension what they leave of the residuals."""
+    law = control.law
+    if law.description.extension is not None:
+        late = (after.wanted - before.wanted) * (0.5 + control.delay)
+        return _left_by_held_inputs(control, closed_loop.machine, before.t, before.x, before.y, late)
+    ends = [each.top_derivative(law) for each in (before, after)]
+    return np.abs(ends[1] - ends[0]) / control.times.period
+
+
+def judge_noise(closed_loop: ClosedLoop, control: Control, found: Examination) -> None:
+    """Standard deviation of the residuals caused by the sensors' noise, at the initial state."""
+    noise = np.array(closed_loop.sensor.noise)
+    if not noise.any() or control.gains.plain:
+        return
+    law, y, slopes = control.law, closed_loop.goal(0.0), []
+    period, delay = control.times.period, control.delay
+    names = [each.name for each in law.description.residuals]
+    if law.description.extension is not None:
+        s_f = _noise_of_demand(control, closed_loop.start, y, noise)
+        sigma = discrete.held_noise(control.gains, period, delay, s_f)
+        found.numbers["noise_residual"] = dict(zip(names, map(float, sigma), strict=True))
+        return
+    for i in range(len(noise)):
+        values = []
+        for side in (1e-6, -1e-6):
+            x = closed_loop.start.copy()
+            x[i] += side
+            answer = law.evaluate(0.0, x, y)
+            values.append(np.append(answer.residuals, answer.rates))
+        slopes.append((values[0] - values[1]) / 2e-6)
+    s_f, s_f_dot = np.sqrt((np.array(slopes).T ** 2) @ noise**2).reshape(2, -1)
+    sigma = discrete.held_noise(control.gains, period, delay, s_f, s_f_dot)
+    found.numbers["noise_residual"] = dict(zip(names, map(float, sigma), strict=True))
+
+
+def _left_by_held_inputs(control: Control, machine: Machine, t: float, x: Array, y: Array, change: Array) -> Array:
+    """The residuals (n_s,) that remain where inputs are older than they should be, and would have made `change` since.
+
+    An input that is late by `change` takes [df^(j-1)/dv R change] off f^(j) without the law's knowledge, at each order
+    j. The feedback makes of that f = sum over j of binomial(r, j) lambda^-j of it; nothing for a rate of 0.
+    """
+    law, still = control.law, np.zeros(len(x))
+    here = machine.derivatives(t, x, still[: len(change)])
+    moved = machine.derivatives(t, x, change) - here
+    rows = [machine.description.state_names.index(name) for name in machine.description.velocities]
+    size = max(float(np.max(np.abs(moved[rows]), initial=0.0)), 1e-300)
+    still[rows] = DIFFERENCE * moved[rows] / size
+    ahead, behind = law.chains(t, x + still, y), law.chains(t, x - still, y)
+    lost = [size * (a - b) / (2 * DIFFERENCE) for a, b in zip(ahead, behind, strict=True)]
+    return np.array([_left(each, rate) for each, rate in zip(lost, control.gains.rates, strict=True)])
+
+
+def _left(lost: Array, rate: float) -> float:
+    r = len(lost)
+    return sum(comb(r, j) * abs(each) / rate**j for j, each in enumerate(lost, 1)) if rate else 0.0
+
+
+def _noise_of_demand(control: Control, x: Array, y: Array, noise: Array) -> Array:
+    """The noise (n_s,) of a residual that alone would make the demand as noisy as all states' `noise` (n_state,) do."""
+    law, columns = control.law, []
+    for i in np.flatnonzero(noise):
+        beside = np.zeros(len(x))
+        beside[i] = DIFFERENCE
+        demands = [_demands(control, law.chains(0.0, x + side * beside, y)) for side in (1, -1)]
+        columns.append((demands[0] - demands[1]) / (2 * DIFFERENCE) * noise[i])
+    return np.asarray(np.linalg.norm(columns, axis=0))
+
+
+def _demands(control: Control, chains: list[Array]) -> Array:
+    """The demand of each residual in units of lambda^r: f + r f' / lambda + ..."""
+    rows = zip(chains, control.gains.rates.tolist(), strict=True)
+    return np.array([sum(comb(len(f), j) * each / rate**j for j, each in enumerate(f)) for f, rate in rows])
