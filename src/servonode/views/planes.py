@@ -113,28 +113,44 @@ class Map:
     def _draw_numbers(self, axis: Any, per_m: float) -> None:
         """Number the instants beside the path, but for those that stand where the number of another one does."""
         from matplotlib.patheffects import withStroke
+        from matplotlib.transforms import Bbox
 
+        points, taken = per_m * 72, list[Any]()  # pt in a metre; boxes of numbers
+        page = Bbox(np.sort(np.array([axis.get_xlim(), axis.get_ylim()])).T * points)
         for pair in list(self.view.trails.values())[:1]:
-            path, taken = self.scene.path(pair).T, np.zeros((0, 4))
-            page = np.sort(np.array([axis.get_xlim(), axis.get_ylim()])) * per_m * 72
+            path = self.scene.path(pair).T
             for i, number in self._named(path).items():
-                half = np.array([text_width(number) * 36, SIZE / 2])
-                out = self._beside(path, i)
-                ways = [(way, self._offset(path, i, way, half, per_m)) for way in (out, -out, *ASIDE)]
-                at = path[i] * per_m * 72
-                tried = [offset + more * way for more in FARTHER for way, offset in ways]
-                free = [way for way in tried if _inside(at + way, half, page) and not _covers(at + way, half, taken)]
-                if not free:
+                found = self._place(path, i, number, points, page, taken)
+                if found is None:
                     continue
-                bodies, others = self._bodies(path, i) * per_m * 72, self._others(path, i) * per_m * 72
-                clear = [way for way in free if not _covers(at + way, half, bodies)]
-                clear = [way for way in clear if _is_nearest(at, at + way, others)]
-                place = (clear or free)[0]
                 if i not in self.scene.instants:
                     axis.plot(*path[i], "o", color=INK, markersize=2, zorder=4)
-                text = axis.annotate(number, path[i], place, textcoords="offset points", **NUMBER)
+                text = axis.annotate(number, path[i], found[0], textcoords="offset points", **NUMBER)
                 text.set_path_effects([withStroke(linewidth=2.0, foreground="w")])
-                taken = np.vstack([taken, [*(at + place), *half]])
+                taken.append(found[1])
+
+    def _place(
+        self, path: Array, i: int, number: str, points: float, page: Any, taken: Sequence[Any]
+    ) -> tuple[Array, Any] | None:  # fmt: skip
+        """Where a number stands from the path [pt], with its box; None where there is no room.
+
+        Clear of the outline and of other numbers, if possible of other bodies too, and nearer to its own place.
+        """
+        from matplotlib.transforms import Bbox
+
+        half, at, across = np.array([text_width(number) * 36, SIZE / 2]), path[i] * points, self._beside(path, i)
+        ways = (across, -across, *ASIDE)
+        clear_of = [self._reach(i, path[i], way) * points + 3 + float(np.hypot(*(half * way))) for way in ways]
+        tried = [way * least + more * way for more in FARTHER for way, least in zip(ways, clear_of, strict=True)]
+        boxes = [(way, Bbox([at + way - half, at + way + half])) for way in tried]
+        inside = [each for each in boxes if page.contains(*each[1].min) and page.contains(*each[1].max)]
+        free = [each for each in inside if not _covers(each[1], taken)]
+        others = [other for other in self.scene.instants if other != i]
+        outlines = [line for other in others for line in self._bodies_at(other, path[other])]
+        bodies = [Bbox(points * np.array([line.min(axis=0), line.max(axis=0)])) for line in outlines]
+        clear = [each for each in free if not _covers(each[1], bodies)]
+        clear = [each for each in clear if _is_nearest(at, at + each[0], path[others] * points)]
+        return next(iter(clear or free), None)
 
     def _named(self, path: Array) -> dict[int, str]:
         """What stands beside which instant; one that comes back to the place of another is named there too, "1, 7"."""
@@ -150,11 +166,6 @@ class Map:
                 found[i] = [places[i]]
         return {at: listed(sorted(each), list(self.numbers.values())) for at, each in found.items()}
 
-    def _offset(self, path: Array, i: int, way: Array, half: Array, per_m: float) -> Array:
-        """Where a number of this half size [pt] stands from the path [pt], clear of the outline."""
-        reach = self._reach(i, path[i], way) * per_m * 72 + 3 + float(np.hypot(*(half * way)))
-        return way * reach
-
     def _beside(self, path: Array, i: int) -> Array:
         """A unit vector across the path, outwards, or to the other side where an arrow points outwards."""
         steps = path[min(i + 1, len(path) - 1) :] - path[i]
@@ -167,16 +178,6 @@ class Map:
         seen = self.arrows.at[self.scene.instants.index(i)] if i in self.scene.instants else {}
         pull = sum((vector / self.arrows.scale for _, vector in seen.values()), np.zeros(2))
         return -across if float(across @ pull) > 0.02 * size else across
-
-    def _others(self, path: Array, i: int) -> Array:
-        """The places of the path [m] at the other instants that are drawn (n, 2)."""
-        return path[[at for at in self.scene.instants if at != i]]
-
-    def _bodies(self, path: Array, i: int) -> Array:
-        """Middles and half sizes [m] of the bodies (n, 4) that are drawn at the path at other instants."""
-        bodies = [line for at in self.scene.instants if at != i for line in self._bodies_at(at, path[at])]
-        boxes = [(each.min(axis=0), each.max(axis=0)) for each in bodies]
-        return np.array([[*((low + high) / 2), *((high - low) / 2)] for low, high in boxes]).reshape(-1, 4)
 
     def _bodies_at(self, i: int, at: Array) -> list[Array]:
         """The outlines of an instant that are nearer to a place than their own size, not those at the end of a rope."""
@@ -244,15 +245,9 @@ def _is_nearest(at: Array, number: Array, others: Array) -> bool:
     return bool((np.hypot(*(others - number).T) > np.hypot(*(at - number))).all())
 
 
-def _inside(at: Array, half: Array, page: Array) -> bool:
-    """Whether a box about a point, with its half size, is inside of the ends (2, 2) of both axes."""
-    return bool((page[:, 0] <= at - half).all() and (at + half <= page[:, 1]).all())
-
-
-def _covers(at: Array, half: Array, taken: Array) -> bool:
-    """Whether a box about a point covers one of others (n, 4): middle and half size each."""
-    apart = np.abs(taken[:, :2] - at) - taken[:, 2:] - half
-    return bool((apart < 0).all(axis=1).any())
+def _covers(box: Any, others: Sequence[Any]) -> bool:
+    """Whether a box covers one of others."""
+    return any(box.overlaps(other) for other in others)
 
 
 def rounded_ticks(axis: Any, width: float, height: float) -> None:
