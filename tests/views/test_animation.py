@@ -241,10 +241,17 @@ def test_limits_follow_in_steps_and_nothing_changes_outside_of_the_box_that_is_t
     assert picture.changed is None
 
 
-def test_another_size_or_resolution_is_drawn_in_full_with_equal_scales() -> None:
+def test_a_title_is_drawn_alone_and_another_size_or_resolution_in_full() -> None:
     picture, t, columns = picture_of("trailer_pursuit")
     picture.show(t, columns)
     assert not picture.show(t, columns)
+    before = pixels(picture)
+    assert picture.title("a run")
+    assert not picture.title("a run")
+    assert not picture.show(t[:0], {})  # without rows only the title is drawn
+    changed = np.flatnonzero((pixels(picture) != before).any(axis=(1, 2)))
+    assert len(changed) > 0
+    assert changed.max() < 0.42 * 60 + 1  # the first line, in pixels from above
     picture.figure.set_size_inches(7, 7)
     assert picture.show(t, columns)
     assert pixels(picture).shape[:2] == (420, 420)
@@ -258,18 +265,6 @@ def test_another_size_or_resolution_is_drawn_in_full_with_equal_scales() -> None
         for n in (100, 150):
             picture.show(t[:n], upto(columns, n))
         assert (pixels(picture) != 255).any()
-
-
-def test_only_the_title_is_drawn_where_there_are_no_rows() -> None:
-    picture, t, columns = picture_of("trailer_pursuit")
-    picture.show(t, columns)
-    before = pixels(picture)
-    assert picture.title("a run")
-    assert not picture.title("a run")
-    assert not picture.show(t[:0], {})
-    changed = np.flatnonzero((pixels(picture) != before).any(axis=(1, 2)))
-    assert len(changed)
-    assert changed.max() < 0.42 * 60 + 1  # the first line, in pixels from above
 
 
 def test_saved_picture_has_moving_artists_and_the_next_frame_is_whole(tmp_path: Path) -> None:

@@ -62,9 +62,12 @@ def test_the_head_of_the_page_warns_as_the_run_does(name: str, looks: list[str])
     assert [each for each in ("bad", "warn", "good") if f'class="chip {each}"' in head] == looks
     for each in run.warnings:
         assert f'<p class="note warn">{escaped(str(each))}</p>' in head
+    found = valid(page)
+    marks = [{"t": each["t"], "text": f"{each['name']}: {each['text']}"} for each in run.faults]
+    assert found.data["marks"] == marks
+    assert all(each["text"] in found.words for each in run.faults)
     if name == "trailer_reverse":
-        (view,) = valid(page).data["views"]
-        assert [line["name"] for line in view["wanted"]] == ["wanted line"]
+        assert [line["name"] for line in found.data["views"][0]["wanted"]] == ["wanted line"]
 
 
 def cut(run: Run, rows: int) -> Run:
@@ -147,14 +150,6 @@ def test_the_tables_have_the_numbers_of_the_run(trailer: Run, report: str) -> No
     assert found.path is not None
     assert f"{found.path['largest']:.4g}" in words
     assert "energy check" in words
-
-
-def test_a_fault_is_told_and_marked() -> None:
-    run = servonode.simulate("sphero_runs_over")
-    page = valid(html_report(run, "a"))
-    assert run.fault is not None
-    assert page.data["marks"] == [{"t": run.fault["t"], "text": f"{run.fault['name']}: {run.fault['text']}"}]
-    assert run.fault["text"] in page.words
 
 
 def test_what_is_not_a_number_is_kept_as_a_gap(trailer: Run) -> None:

@@ -78,19 +78,10 @@ def test_stop_of_a_silent_plant_is_not_confirmed(runs: Runs, tmp_path: Path) -> 
 
 
 def page_of(run: Process) -> tuple[Link, int]:
-    """The page that a run has started: its link and its process."""
+    """The page that a run has started: its link and its process, beside which another one feeds it."""
     assert eventually(lambda: LINK.search(run.stderr), START_S), run.stderr
-
-    def server() -> list[int]:
-        words = [b"servonode:", b"page", run.name.encode()]
-        return [
-            pid
-            for pid in run.left_over(b"page")
-            if Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].split() == words
-        ]
-
-    assert eventually(server)
-    return Link.read(run.stderr), server()[0]
+    (server,) = [pid for pid in run.left_over(b"page") if b" feed " not in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    return Link.read(run.stderr), server
 
 
 def test_a_run_with_a_page_prints_its_link_and_ends_as_ever(runs: Runs) -> None:
