@@ -267,7 +267,7 @@ def words(text: str) -> set[str]:
 
 
 @every_machine
-def test_every_name_is_ascii_and_has_a_description_and_a_unit(case: MachineCase) -> None:
+def test_names_are_described_and_stand_on_the_machines_page(case: MachineCase) -> None:
     for each in quantities(case.machine):
         assert each.name.isascii(), each
         assert each.name.isidentifier(), each
@@ -277,10 +277,6 @@ def test_every_name_is_ascii_and_has_a_description_and_a_unit(case: MachineCase)
     assert all(each.text.strip() for each in (*texts, *case.machine.description.faults))
     assert case.machine.description.name == case.name
     assert case.machine.description.description == PLANTS[case.name]
-
-
-@every_machine
-def test_every_name_and_option_stands_on_the_machines_page(case: MachineCase) -> None:
     description = case.machine.description
     known = words((DOCS / f"{case.name}.md").read_text())
     entries = {entry for names in description.vectors.values() for entry in names}
@@ -304,8 +300,15 @@ def test_a_machine_without_inputs_takes_no_controller(case: MachineCase) -> None
 
 
 @every_name
-def test_a_launch_file_uses_the_machine(name: str) -> None:
+def test_a_launch_file_uses_the_machine_and_its_file_begins_with_its_axes(name: str) -> None:
     assert [each for each in packaged() if read_launch(each).plant.machine == name]
+    import inspect
+    import sys
+
+    model_factory(name)()
+    text = inspect.getdoc(sys.modules[f"servonode.plants.{name}"]) or ""
+    assert len(text.split()) > 30
+    assert "xes" in text
 
 
 def values_of(machine: Machine, x: Array, u: Array) -> dict[str, float]:
@@ -332,14 +335,3 @@ def test_the_machine_has_views_that_are_finite(case: MachineCase) -> None:
                 assert line.shape[1] == 2
                 assert np.isfinite(line).all()
             assert view.caption is None or view.caption(*given)
-
-
-@every_name
-def test_the_machines_file_begins_with_its_axes_in_words(name: str) -> None:
-    import inspect
-    import sys
-
-    model_factory(name)()
-    text = inspect.getdoc(sys.modules[f"servonode.plants.{name}"]) or ""
-    assert len(text.split()) > 30
-    assert "xes" in text

@@ -94,13 +94,10 @@ def test_stopping_curve_rests_at_each_point() -> None:
     assert_allclose(at_points[:, 1:], 0.0, atol=1e-9)
 
 
-def test_two_points_have_one_curve_at_rest_at_its_ends() -> None:
+def test_a_curve_of_two_points_and_one_beyond_its_points_rests() -> None:
     times = np.linspace(-1.0, 4.0, 23)
     passing, stop = spline([0.0, 3.0], [1.0, 2.0], 9, rest=True), stopping([0.0, 3.0], [1.0, 2.0], 9)
     np.testing.assert_array_equal(table(passing, 4, times), table(stop, 4, times))
-
-
-def test_a_curve_rests_before_and_after_its_points() -> None:
     found = table(spline(TIMES, VALUES, 9, rest=True), 4, [-3.0, 0.49, 3.51, 1e6])
     assert_allclose(found[:, 0], [VALUES[0]] * 2 + [VALUES[-1]] * 2, rtol=0, atol=1e-14)
     assert not found[:, 1:].any()

@@ -38,7 +38,7 @@ def closed_loop() -> ClosedLoop:
     return resolve(read_launch("trailer_pursuit", []))
 
 
-def test_an_answer_is_changed_by_nobody_but_its_owner(closed_loop: ClosedLoop) -> None:
+def test_an_answer_belongs_to_its_caller_and_shows_every_part(closed_loop: ClosedLoop) -> None:
     assert closed_loop.control is not None
     law, y = closed_loop.control.law, closed_loop.goal(0.0)
     mine = law.evaluate(0.0, closed_loop.start, y)
@@ -46,9 +46,6 @@ def test_an_answer_is_changed_by_nobody_but_its_owner(closed_loop: ClosedLoop) -
     other = law.evaluate(0.0, closed_loop.start + 0.1, y)
     assert (other.out != before).any()
     np.testing.assert_array_equal(mine.out, before)
-
-
-def test_an_answer_that_is_filled_anew_shows_it_in_every_part(closed_loop: ClosedLoop) -> None:
     assert closed_loop.control is not None
     law, y, answer = closed_loop.control.law, closed_loop.goal(0.0), closed_loop.control.law.answer()
     inputs, recorded = answer.inputs, answer.recorded

@@ -213,15 +213,12 @@ def test_relation_or_least_norm_completes_the_hitch(laws: Any, completion: str, 
     assert text in found.text
 
 
-def test_one_residual_for_two_motors_is_incomplete(laws: Any) -> None:
+def test_too_few_or_too_many_residuals_are_named_with_the_remedy(laws: Any) -> None:
     found = realisability(surveyed(laws("hitch_angle least_norm")), 1, 2)
     assert (found.realisable, found.case) == (False, "incomplete")
     assert "1 servo-constraint (phi) for 2 inputs (U1, U2): 1 combination of the inputs left open" in found.text
     assert "another residual" in found.remedy
     assert "a relation between U1 and U2, or least_norm=True" in found.remedy
-
-
-def test_three_residuals_for_two_motors_are_too_many(laws: Any) -> None:
     names = replace(unsurveyed(laws("hitch_angle speed")), residuals=("phi", "speed", "yaw_rate"))
     found = realisability(names, 3, 2)
     assert (found.realisable, found.case) == (False, "overdetermined")
@@ -229,16 +226,13 @@ def test_three_residuals_for_two_motors_are_too_many(laws: Any) -> None:
     assert found.remedy == "leave out 1 of them"
 
 
-def test_residual_row_of_a_passive_constraint_is_named(laws: Any) -> None:
+def test_rows_that_no_input_reaches_are_named(laws: Any) -> None:
     law = laws("passive_row")
     assert surveyed(law).reach[0] == 0.0
     found = judged(law)
     assert (found.realisable, found.case) == (False, "singular")
     assert "residual sideways is fixed by the passive constraints" in found.text
     assert "leave sideways out" in found.remedy
-
-
-def test_a_row_that_no_input_reaches_is_named_with_its_degree(laws: Any) -> None:
     found = surveyed(laws("hitch_angle speed"))
     found = replace(found, reach=np.array([1e-12, found.reach[1]]))
     text = realisability(found, 2, 2)
@@ -252,7 +246,7 @@ def test_one_input_that_loses_its_only_residual_is_found(laws: Any) -> None:
     assert judged(law, theta=1.4).case == "singular"  # the cart cannot turn a pole that is level
 
 
-def test_states_beyond_a_guard_are_left_out(laws: Any) -> None:
+def test_a_survey_beyond_the_guards_or_without_the_relations_is_refused(laws: Any) -> None:
     law = laws("hitch_angle speed")
     found = surveyed(law, V=10.0)
     assert found.outside > 10
@@ -261,9 +255,6 @@ def test_states_beyond_a_guard_are_left_out(laws: Any) -> None:
     assert abs(found.worst.state[4]) < 10.0
     with pytest.raises(ValueError, match="none of 50 states is inside the program's domain; survey closer"):
         judged(law, V=20.0)
-
-
-def test_relations_that_were_not_surveyed_are_refused(laws: Any) -> None:
     law = laws("hitch_angle opposed")
     with pytest.raises(ValueError, match="the survey is not of a program with 2 relations"):
         realisability(surveyed(law), 1, 3, 2)
