@@ -1,6 +1,7 @@
 """docs/how_to/, followed word for word: every command of every page is typed, but for those of OUTSIDE.
 
-Runs in real time get more time for an answer than the pages say, for tests share their processors with others.
+Runs in real time get more time for an answer than the pages say, for tests share their processors with others; runs of
+which a page prints no numbers are shorter or faster.
 """
 
 import os
@@ -35,6 +36,16 @@ OUTSIDE = {  # what cannot be typed here, and why
 }
 REPLACED = dict.fromkeys(OUTSIDE, ":") | {  # a busy computer ends no run that a reader only looks at
     " --no-report": " --no-report --set plant.safety.command_timeout_floor=0.5"
+}
+REPLACED |= {
+    "--set run.duration=15 --movie": "--set run.duration=3 --movie",
+    "simulate trailer_reverse --movie": "simulate trailer_reverse --set run.duration=6 --movie",
+    "run trailer_reverse --no-report --record": "run trailer_reverse --set run.duration=6 --no-report --record",
+    'simulate("trailer_reverse")\nprint(run.movie(': 'simulate("trailer_reverse", run__duration=6.0)\nprint(run.movie(',
+    "run trailer_reverse --no-report\n": "run trailer_reverse --set run.speed=8 --no-report\n",
+    "run trailer_reverse_mujoco": "run trailer_reverse_mujoco --set run.speed=8",
+    "--set run.duration=30": "--set run.duration=5",
+    "run trailer_pursuit_lockstep\n": "run trailer_pursuit_lockstep --set run.duration=10\n",
 }
 NOT_RUN = {"to_rerun.py": "rerun is no dependency of servonode or of its tests"}
 NEEDS = {  # what a page's commands need beside servonode

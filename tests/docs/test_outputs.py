@@ -105,7 +105,7 @@ def simulated() -> list[dict[str, Any]]:
 def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """What a run in real time and the status of it while it goes on print."""
     with private_runs(tmp_path_factory.mktemp("outputs")) as runs:
-        run = runs.start("trailer_pursuit", "run.speed=2", "run.duration=8")
+        run = runs.start("trailer_pursuit", "run.speed=2", "run.duration=3")
         run.wait_open()
         status = json.loads(operator("status", run.name, "--json").stdout)
         run.ends_with(0)
