@@ -13,13 +13,12 @@ What a page is made of:
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
@@ -143,11 +142,6 @@ class Page:
         self.steps = tuple(act for act in self._acts if isinstance(act, Step))
         self.files = {act.name: act.text for act in self._acts if isinstance(act, Written)}
 
-    @property
-    def names(self) -> list[str]:
-        """What the steps are called: their last commands."""
-        return [step.commands[-1] if step.commands else f"{step.key or 'then'} {step.terminal}" for step in self.steps]
-
     def _read(self) -> Iterator[Block]:
         text = self.path.read_text("utf-8")
         for old, new in self._replaced.items():
@@ -178,36 +172,44 @@ class Page:
                 key, printed = (first, rest or None) if first in KEYS else ("", block.text)
                 yield Step((), printed, terminal, key, _goes_on(later, terminal), many)
 
-    def follow(self, folder: Path, programs: Path) -> list[Done]:
-        """Do all that the page does, in the reader's folder; `programs` is a folder for the commands.
+    def follow(self, folder: Path, looks: Mapping[str, Callable[[Path], None]] = {}) -> None:
+        """Do all that the page does, in the reader's folder, and check each step.
+
+        looks: done after the step whose last command begins so, with the file that its terminal writes.
 
         Raises:
-            AssertionError: a command is still running at the end of the page.
+            AssertionError: a step does not do what the page prints, or a command is still running at its end.
         """
-        for name, words in (("servonode", f"{sys.executable} -m servonode.cli.main"), ("python", sys.executable)):
-            (programs / name).write_text(f'#!/bin/sh\nexec {words} "$@"\n')
-            (programs / name).chmod(0o755)
-        runtime = tempfile.mkdtemp(prefix="servonode-page-")  # nobody else's runs are seen or stopped
-        environment = {
-            **os.environ,
-            "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
-            "OMP_NUM_THREADS": "1",
-            "SERVONODE_RUNTIME_DIR": runtime,
-        }
-        desk = Desk(folder, programs, environment)
-        try:
-            done = []
-            for act in self._acts:
-                if isinstance(act, Step):
-                    done.append(desk.do(act))
-                else:
-                    desk.write(act)
-            return done
-        except AssertionError as error:
-            raise AssertionError(f"{desk.last}: {error}") from None
-        finally:
-            desk.close()
-            shutil.rmtree(runtime, ignore_errors=True)
+        with tempfile.TemporaryDirectory(prefix="servonode-page-", ignore_cleanup_errors=True) as hidden:
+            programs, runtime = Path(hidden, "programs"), Path(hidden, "runtime")
+            for each in (programs, runtime):
+                each.mkdir(mode=0o700)  # nobody else's runs are seen or stopped
+            for name, words in (("servonode", f"{sys.executable} -m servonode.cli.main"), ("python", sys.executable)):
+                (programs / name).write_text(f'#!/bin/sh\nexec {words} "$@"\n')
+                (programs / name).chmod(0o755)
+            environment = {
+                **os.environ,
+                "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+                "OMP_NUM_THREADS": "1",
+                "SERVONODE_RUNTIME_DIR": str(runtime),
+            }
+            desk = Desk(folder, programs, environment)
+            try:
+                self._follow(desk, dict(looks))
+            except AssertionError as error:
+                raise AssertionError(f"{desk.last}: {error}") from None
+            finally:
+                desk.close()
+
+    def _follow(self, desk: "Desk", looks: dict[str, Callable[[Path], None]]) -> None:
+        for act in self._acts:
+            if isinstance(act, Written):
+                desk.write(act)
+                continue
+            check(act, desk.do(act))
+            for word in [each for each in looks if act.commands and act.commands[-1].startswith(each)]:
+                looks.pop(word)(desk.screen(act))
+        assert not looks, f"no step for {list(looks)}"
 
 
 def commands_of(text: str) -> tuple[str, ...]:
@@ -303,9 +305,13 @@ class Desk:
     """The terminals of a reader."""
 
     def __init__(self, folder: Path, programs: Path, environment: Mapping[str, str]) -> None:
-        self._folder = folder
+        self._folder, self._programs = folder, programs
         self.last: Step | None = None  # what was done last
         self._terminals = {n: Terminal(folder, programs / f"terminal_{n}", environment) for n in range(1, 5)}
+
+    def screen(self, step: Step) -> Path:
+        """The file that the terminal of a step writes."""
+        return self._programs / f"terminal_{step.terminal}"
 
     def write(self, file: Written) -> None:
         """Write a file of the page."""

@@ -1,4 +1,4 @@
-"""docs/how_to/, followed word for word: every command of every page is typed, but for those of OUTSIDE.
+"""The pages with commands, followed word for word: every command of every how-to is typed, but for those of OUTSIDE.
 
 Runs in real time get more time for an answer than the pages say, for tests share their processors with others; runs of
 which a page prints no numbers are shorter or faster.
@@ -8,9 +8,8 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,10 @@ import matplotlib.image
 import pytest
 
 from servonode.mechanics import discrete
+from servonode.plants.drivers.serial_transport import ports
 from servonode.views.movie import ffmpeg
-from tests.helpers.followed import DOCS, Desk, Page, Step, Written, check
+from tests.helpers.firmware import needs_compiler
+from tests.helpers.followed import DOCS, Page
 from tests.helpers.packages import install_wheels
 from tests.helpers.pages import Link, browser, needs_browser
 from tests.helpers.runs import START_S, eventually
@@ -49,32 +50,35 @@ REPLACED |= {
 }
 NOT_RUN = {"to_rerun.py": "rerun is no dependency of servonode or of its tests"}
 NEEDS = {  # what a page's commands need beside servonode
-    "export_to_c": lambda: shutil.which("cc"),
-    "movies": ffmpeg,
-    "mujoco": lambda: find_spec("mujoco"),
-    "page": lambda: shutil.which("chromedriver") and find_spec("uvicorn"),
-    "teaching": lambda: shutil.which("pdflatex"),
-    "window": lambda: shutil.which("Xvfb") and ffmpeg(),
+    "how_to/export_to_c": lambda: shutil.which("cc"),
+    "how_to/movies": ffmpeg,
+    "how_to/mujoco": lambda: find_spec("mujoco"),
+    "how_to/page": lambda: shutil.which("chromedriver") and find_spec("uvicorn"),
+    "how_to/teaching": lambda: shutil.which("pdflatex"),
+    "how_to/window": lambda: shutil.which("Xvfb") and ffmpeg(),
 }
 MADE = {  # the files that a page's commands leave, beside those that it shows
-    "figures": (
+    "how_to/figures": (
         "pursuit.png", "pursuit.pdf", "pursuit.svg", "first40.pdf", "distance.pdf", "slide.png", "hitch.pdf",
         "hitch.png", "machine.pdf", "machine.png", "pursuit.csv", "path.pdf",
     ),
-    "export_to_c": ("pursuit.c", "loop", "by_c.txt"),
-    "movies": ("pursuit.mp4", "reverse.gif", "over.mp4", "recorded.mp4", "from_python.mp4"),
-    "mujoco": ("compare.png",),
-    "python": ("reverse.html", "whole.png", "chosen.pdf", "path.png", "reverse.gif"),
-    "recordings": (
+    "how_to/export_to_c": ("pursuit.c", "loop", "by_c.txt"),
+    "how_to/movies": ("pursuit.mp4", "reverse.gif", "over.mp4", "recorded.mp4", "from_python.mp4"),
+    "how_to/mujoco": ("compare.png",),
+    "how_to/python": ("reverse.html", "whole.png", "chosen.pdf", "path.png", "reverse.gif"),
+    "how_to/recordings": (
         "pursuit.mcap", "trailer_reverse.mcap", "pursuit.html", "pursuit.npz", "states.csv", "compare.png", "hitch.png",
     ),
-    "reports": (
+    "how_to/reports": (
         "pursuit.html", "pursuit.png", "trailer_pursuit_lockstep.png", "compare.png", "distance.pdf", "measured.csv",
     ),
-    "teaching": (
+    "how_to/teaching": (
         "coast.png", "equations.pdf", "straight.png", "jackknife.html", "reverse.html", "crane.png", "result.json",
     ),
-    "window": ("sphero.png",),
+    "how_to/window": ("sphero.png",),
+    "tutorials/first_run": ("trailer_pursuit.png", "turn.png", "turn.csv", "compare.png", "short.html"),
+    "tutorials/own_machine": ("car.png", "tutorial_car.png", "car.tex", "car.c"),
+    "tutorials/unreachable_goals": ("crane.txt", "crane.c"),
 }  # fmt: skip
 BEGINS = {
     ".png": b"\x89PNG", ".pdf": b"%PDF", ".gif": b"GIF8", ".mcap": b"\x89MCAP", ".npz": b"PK",
@@ -82,72 +86,51 @@ BEGINS = {
 }  # fmt: skip
 
 
-class Reader:
-    """A reader of a how-to, with a folder, terminals and a runtime folder of their own."""
-
-    def __init__(self, name: str, folder: Path) -> None:
-        self.page = Page(f"how_to/{name}.md", replaced=REPLACED)
-        self.folder, programs = folder / "folder", folder / "programs"
-        for each in (self.folder, programs, folder / "runtime"):
-            each.mkdir(mode=0o700)
-        environment = {
-            **os.environ,
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-            "SERVONODE_RUNTIME_DIR": str(folder / "runtime"),
-        }
-        self.screens = {n: programs / f"terminal_{n}" for n in range(1, 5)}
-        self.desk = Desk(self.folder, programs, environment)
-
-    def follow(self, looks: "dict[str, Callable[[Reader, Step], None]] | None" = None) -> None:
-        """Write the files, do all steps and check them; a look is done after the step whose last command begins so."""
-        left = dict(looks or {})
-        try:
-            for name, text in self.page.files.items():
-                self.desk.write(Written(name, text))
-            for step in self.page.steps:
-                check(step, self.desk.do(step))
-                for word in [each for each in left if step.commands and step.commands[-1].startswith(each)]:
-                    left.pop(word)(self, step)
-        finally:
-            self.desk.close()
-        assert not left, f"no step for {list(left)}"
-
-    def has(self, name: str) -> bool:
-        """Whether a file is there and begins as its ending says."""
-        file = self.folder / name
-        content = file.read_bytes() if file.is_file() else b""
-        return bool(content) and content[:20].lower().startswith(BEGINS.get(file.suffix, b"").lower())
+CONTENT = {".c": b"#include <math.h>", ".tex": b"\\begin{document}", "crane.txt": b"demanded_M_w"}  # somewhere in it
 
 
-def pages() -> list[str]:
-    return sorted(file.stem for file in HOW_TO.glob("*.md") if file.stem != "index")
+def is_made(file: Path) -> bool:
+    """Whether a file is there and holds what its ending says."""
+    content = file.read_bytes() if file.is_file() else b""
+    begins = content[:20].lower().startswith(BEGINS.get(file.suffix, b"").lower())
+    return bool(content) and begins and CONTENT.get(file.name, CONTENT.get(file.suffix, b"")) in content
 
 
-def marks(name: str) -> Any:
-    """A page is slow but for those whose commands take a few seconds."""
-    fast = name == "export_to_c"
-    return pytest.param(name, marks=[] if fast else pytest.mark.slow)
+def how_tos() -> list[str]:
+    return sorted(f"how_to/{file.stem}" for file in HOW_TO.glob("*.md") if file.stem != "index")
 
 
-FOLLOWED_ELSEWHERE = {
-    "own_laws": "tests/test_pages_computed.py",
-    "stable_inversion": "tests/test_pages_computed.py",
+OTHERS = {  # pages that are no how-tos, and how many of their sections install something
+    "tutorials/first_run": 1,
+    "tutorials/faults": 0,
+    "tutorials/own_machine": 1,
+    "tutorials/unreachable_goals": 0,
+    "systems/extended": 0,
 }
-LIVE = ("page", "window", "drivers")  # tests of their own below
+LIVE = ("how_to/page", "how_to/window", "how_to/drivers")  # tests of their own below
+
+
+def page_of(name: str) -> Page:
+    return Page(f"{name}.md", OTHERS.get(name, 0), REPLACED if name.startswith("how_to/") else {})
+
+
+def marked(name: str) -> Any:
+    """A page is slow but for those whose commands take a few seconds."""
+    return pytest.param(name, marks=[] if name == "how_to/export_to_c" else pytest.mark.slow)
 
 
 def needs(name: str) -> None:
     if name in NEEDS and not NEEDS[name]():
-        pytest.skip(f"needs what docs/how_to/{name}.md asks for")
+        pytest.skip(f"needs what docs/{name}.md asks for")
 
 
-@pytest.mark.parametrize("name", [marks(each) for each in pages() if each not in (*FOLLOWED_ELSEWHERE, *LIVE)])
+@pytest.mark.parametrize("name", [marked(each) for each in (*how_tos(), *OTHERS) if each not in LIVE])
 def test_a_page_is_followed(name: str, tmp_path: Path) -> None:
     needs(name)
-    reader = Reader(name, tmp_path)
-    assert reader.page.steps, "a how-to without a command"
-    reader.follow()
-    assert [each for each in MADE.get(name, ()) if not reader.has(each)] == []
+    page = page_of(name)
+    assert page.steps, "a page without a command"
+    page.follow(tmp_path)
+    assert [each for each in MADE.get(name, ()) if not is_made(tmp_path / each)] == []
 
 
 @pytest.fixture
@@ -179,21 +162,21 @@ def test_the_window_of_its_page_shows_the_machine(display: str, tmp_path: Path) 
         pixels = screenshot(display, tmp_path / "window.png")
         return bool((pixels.min(axis=2) > 0.9).mean() > 0.3)  # white paper, on a black display
 
-    def look(reader: Reader, step: Step) -> None:
-        assert eventually(is_drawn, START_S), reader.screens[step.terminal].read_text()
+    def look(screen: Path) -> None:
+        assert eventually(is_drawn, START_S), screen.read_text()
         time.sleep(3.0)  # curves
         assert is_drawn()
 
-    reader = Reader("window", tmp_path)
-    reader.follow({"servonode run trailer_pursuit --plot": look, "servonode plot": look})
-    assert reader.has("sphero.png")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    page_of("how_to/window").follow(folder, {"servonode run trailer_pursuit --plot": look, "servonode plot": look})
+    assert is_made(folder / "sphero.png")
 
 
 @needs_browser
 @pytest.mark.slow
 def test_the_page_of_its_page_opens_and_stops_the_run(tmp_path: Path) -> None:
-    def look(reader: Reader, step: Step) -> None:
-        screen = reader.screens[step.terminal]
+    def look(screen: Path) -> None:
         assert eventually(lambda: "http://" in screen.read_text(), START_S)
         link = Link.read(screen.read_text())
         with browser() as driver:
@@ -207,8 +190,8 @@ def test_the_page_of_its_page_opens_and_stops_the_run(tmp_path: Path) -> None:
         answer = link.stop()
         assert "trailer_pursuit" in str(answer)
 
-    needs("page")
-    Reader("page", tmp_path).follow({"servonode page": look})
+    needs("how_to/page")
+    page_of("how_to/page").follow(tmp_path, {"servonode page": look})
 
 
 @pytest.mark.slow
@@ -218,20 +201,66 @@ def test_the_example_of_the_page_on_drivers_is_observed_and_then_driven(
     (tmp_path / "site").mkdir()
     install_wheels(tmp_path / "site")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"))
-    reader = Reader("drivers", tmp_path)
-    (reader.folder / "examples").symlink_to(ROOT / "examples")
-    reader.follow()
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    page_of("how_to/drivers").follow(tmp_path)
+
+
+LAUNCH, PORT = "launch/trailer_pursuit_serial.toml", "/tmp/robot"
+BOARD = """
+#include "device.h"
+#include "my_machine.h"
+
+static const float limits[HIL_N_INPUTS] = {0.4f, 0.4f};
+
+struct machine board(void)
+{
+    struct machine machine = {0};
+    machine.schema = HIL_SCHEMA;
+    machine.n_states = HIL_N_STATES;
+    machine.n_inputs = HIL_N_INPUTS;
+    machine.step_ns = HIL_STEP_NS;
+    machine.limits = limits;
+    return machine;
+}
+"""
+
+
+@pytest.mark.slow
+def test_the_page_on_the_first_robot_is_followed_and_its_header_compiles_beside_the_board(tmp_path: Path) -> None:
+    needs_compiler()
+    clone = tmp_path / "clone"  # what the page needs of it
+    shutil.copytree(ROOT / "firmware", clone / "firmware", ignore=shutil.ignore_patterns("build"))
+    (clone / "launch").mkdir()
+    text = (ROOT / LAUNCH).read_text("utf-8")
+    assert f'port = "{PORT}" ' in text
+    (clone / LAUNCH).write_text(text.replace(PORT, f"{clone}/robot"), "utf-8")
+    present = " or ".join(ports()) or "another one (this computer has none at present)"
+    replaced = {PORT: f"{clone}/robot", "take /dev/ttyS0": f"take {present}"}
+    Page("tutorials/first_robot.md", replaced=replaced).follow(clone)
+
+    board = tmp_path / "board"
+    board.mkdir()
+    for each in (*(clone / "firmware").glob("packet.*"), *(clone / "firmware").glob("device.*")):
+        shutil.copy(each, board)
+    for name in ("firmware/machine.h", "my_machine.h"):
+        shutil.copy(clone / name, board)
+    (board / "board.c").write_text(BOARD, "utf-8")
+    command = ["cc", "-std=c99", "-Wall", "-Wextra", "-Werror", "-c", "board.c", "device.c", "packet.c"]
+    done = subprocess.run(command, cwd=board, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+# what the pages say
 
 
 def test_what_is_not_typed_stands_on_a_page() -> None:
-    texts = [(HOW_TO / f"{name}.md").read_text("utf-8") for name in pages()]
+    texts = [(DOCS / f"{name}.md").read_text("utf-8") for name in how_tos()]
     assert [each for each in OUTSIDE if not any(f"\n{each}\n" in text for text in texts)] == []
 
 
-@pytest.mark.parametrize("name", pages())
+@pytest.mark.parametrize("name", how_tos())
 def test_nothing_of_a_page_stands_outside_what_is_followed(name: str) -> None:
-    text = (HOW_TO / f"{name}.md").read_text("utf-8")
-    page = Page(f"how_to/{name}.md")
+    text, page = (DOCS / f"{name}.md").read_text("utf-8"), Page(f"{name}.md")
     assert page.pieces == []
     typed = "\n".join(command for step in page.steps for command in step.commands)
     others = "\n".join(page.files.values())
@@ -240,13 +269,31 @@ def test_nothing_of_a_page_stands_outside_what_is_followed(name: str) -> None:
     assert not re.search(r"^```(bash|shell)$", text, re.MULTILINE)
     shown = re.findall(r"^```console\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     assert [each for each in shown if re.search(r"^\$ ", each, re.MULTILINE)] == []
-
-
-@pytest.mark.parametrize("name", pages())
-def test_a_page_begins_with_what_one_gets_and_needs(name: str) -> None:
-    first = (HOW_TO / f"{name}.md").read_text("utf-8").split("\n## ")[0]
+    first = text.split("\n## ")[0]
     assert "**You get**" in first
     assert "**You need**" in first.replace("\n", " ")
+
+
+def test_the_pieces_of_the_tutorial_are_parts_of_its_files_and_its_picture_is_small() -> None:
+    page = page_of("tutorials/own_machine")
+    assert len(page.pieces) >= 5
+    assert [each for each in page.pieces if not any(f"\n{each}\n" in text for text in page.files.values())] == []
+    (name,) = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", page.path.read_text("utf-8"))
+    assert (page.path.parent / name).stat().st_size < 250_000
+
+
+def test_the_page_on_stable_inversion_shows_the_examples_files() -> None:
+    files = page_of("how_to/stable_inversion").files
+    for name in ("inverted_pendulum/cart_pendulum.py", "inverted_pendulum/cart.toml", "reversing.toml"):
+        assert files[name.rpartition("/")[2]] == (ROOT / "examples" / name).read_text("utf-8")
+
+
+def test_every_row_that_a_run_prints_is_explained() -> None:
+    page = page_of("tutorials/first_run")
+    rows = re.compile(r"^  (?:plant |controller )? *([a-z][a-z ]*?)(?: \[ms\])?  ", re.MULTILINE)
+    printed = set(rows.findall(page.steps[0].printed or ""))
+    assert len(printed) >= 9
+    assert printed <= set(re.findall(r"^\| `([^`]+)` \|", page.path.read_text("utf-8"), re.MULTILINE))
 
 
 def test_the_limits_that_tuning_prints_are_those_of_the_sampled_law() -> None:
