@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from sympy import cos, sin, symbols
+from sympy import cos, sin
 
 import servonode
 from servonode.closed_loop.launch_file import LaunchError
@@ -137,13 +137,6 @@ def test_the_loop_simulates_as_the_function_does(loop: Loop) -> None:
     assert abs(ours.residual["angle"][-1]) < 2e-3 < abs(ours.residual["angle"][0])
 
 
-def test_continuous_control_follows_the_closed_form(loop: Loop) -> None:
-    run = loop.simulate(control="continuous")
-    t, f0, f_dot0 = run.t, 0.4, -0.3
-    expected = (f0 + (f_dot0 + 4.0 * f0) * t) * np.exp(-4.0 * t)
-    assert_allclose(run.residual["angle"], expected, rtol=0, atol=1e-10)
-
-
 def test_a_function_at_hand_is_known_by_what_it_returns(monkeypatch: pytest.MonkeyPatch) -> None:
     before = servonode.load(table()).derivatives(0.0)
     monkeypatch.setattr(f"{__name__}.LENGTH", 1.0)
@@ -166,23 +159,6 @@ def test_overrides_reach_into_mappings_and_leave_them_alone() -> None:
     stated = table()
     assert servonode.load(stated, plant__parameters__m=3.0).machine.parameters["m"] == 3.0
     assert "parameters" not in stated["plant"]
-
-
-def test_an_error_of_a_mapping_names_section_and_key() -> None:
-    with pytest.raises(LaunchError, match=r"<launch> \[plant.parameters\] mass: unknown name; choose c or m"):
-        servonode.load({"run": {"duration": 1.0}, "plant": {"machine": pendulum, "parameters": {"mass": 1.0}}})
-
-
-def test_unknown_symbol_names_the_line_of_the_model() -> None:
-    def model() -> Model:
-        theta = coordinate("theta", "angle", "rad")
-        energy = theta.rate**2 * symbols("k")
-        return Model(name="bad", description="", coordinates=(theta,), kinetic=energy)
-
-    with pytest.raises(LaunchError) as caught:
-        servonode.load({"run": {"duration": 1.0}, "plant": {"machine": model}})
-    line = model.__code__.co_firstlineno + 2
-    assert f"test_loop.py line {line}: machine bad: the kinetic energy contains 'k'" in str(caught.value)
 
 
 def test_columns_have_units_and_make_a_frame(loop: Loop) -> None:

@@ -39,21 +39,9 @@ def _without_windows() -> Iterator[None]:
 
 
 @pytest.fixture
-def sleigh() -> dict[str, Any]:
-    """All names of the notebook on the sleigh."""
-    return run("sleigh")
-
-
-@pytest.fixture
-def rolling() -> dict[str, Any]:
-    """All names of the lesson on rolling."""
-    return run("rolling")
-
-
-@pytest.fixture
-def arm() -> dict[str, Any]:
-    """All names of the notebook from a Lagrangian to real time."""
-    return run("arm")
+def names(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """All names of the notebook that a class of tests is named after."""
+    return run(request.cls.__name__.removeprefix("Test").lower())
 
 
 def test_there_are_three() -> None:
@@ -80,79 +68,79 @@ def test_its_figures_have_axes_with_finite_curves_and_labels(name: str) -> None:
 
 
 class TestSleigh:
-    def test_the_equations_are_chaplygins(self, sleigh: dict[str, Any]) -> None:
-        m, mu, a, b = (sleigh["equations"].model[name] for name in ("m", "mu", "a", "b"))
-        assert sympy.expand(sleigh["chaplygin"] + (m * a - mu * b) * sleigh["omega"] ** 2) == 0
-        assert sleigh["servo"].relative_degrees == (2,)
+    def test_the_equations_are_chaplygins(self, names: dict[str, Any]) -> None:
+        m, mu, a, b = (names["equations"].model[name] for name in ("m", "mu", "a", "b"))
+        assert sympy.expand(names["chaplygin"] + (m * a - mu * b) * names["omega"] ** 2) == 0
+        assert names["servo"].relative_degrees == (2,)
 
-    def test_the_continuous_residual_follows_its_closed_form(self, sleigh: dict[str, Any]) -> None:
-        assert sleigh["errors"]["continuous"] < 1e-10
-        assert 1e-3 < sleigh["errors"]["sampled"] < 1e-2
-        assert sleigh["sampled"].energy_error < 1e-9
+    def test_the_continuous_residual_follows_its_closed_form(self, names: dict[str, Any]) -> None:
+        assert names["errors"]["continuous"] < 1e-10
+        assert 1e-3 < names["errors"]["sampled"] < 1e-2
+        assert names["sampled"].energy_error < 1e-9
 
-    def test_zero_order_hold_residual_is_proportional_to_the_period(self, sleigh: dict[str, Any]) -> None:
-        assert sleigh["order"] == pytest.approx(1.0, abs=0.02)
+    def test_zero_order_hold_residual_is_proportional_to_the_period(self, names: dict[str, Any]) -> None:
+        assert names["order"] == pytest.approx(1.0, abs=0.02)
 
-    def test_the_sleigh_speeds_up_ever_more_like_the_cube_root_of_time(self, sleigh: dict[str, Any]) -> None:
-        early, middle, late = sleigh["exponents"].values()
+    def test_the_sleigh_speeds_up_ever_more_like_the_cube_root_of_time(self, names: dict[str, Any]) -> None:
+        early, middle, late = names["exponents"].values()
         assert early > middle > late > 1 / 3
         assert late == pytest.approx(1 / 3, abs=0.05)
-        assert sleigh["run"].state["v"][-1] > 100 * sleigh["loop"].start["v"]
+        assert names["run"].state["v"][-1] > 100 * names["loop"].start["v"]
 
-    def test_the_figure_has_three_axes_with_curves(self, sleigh: dict[str, Any]) -> None:
-        assert [len(axis.lines) for axis in sleigh["figure"].axes] == [1, 2, 1]
+    def test_the_figure_has_three_axes_with_curves(self, names: dict[str, Any]) -> None:
+        assert [len(axis.lines) for axis in names["figure"].axes] == [1, 2, 1]
 
 
 @pytest.mark.slow  # many runs
 class TestRolling:
-    def test_the_bracket_is_sideways_and_independent(self, rolling: dict[str, Any]) -> None:
-        psi = rolling["psi"]
-        assert list(rolling["bracket"]) == [sympy.sin(psi), -sympy.cos(psi), 0]
-        assert abs(rolling["independent"]) == 1
+    def test_the_bracket_is_sideways_and_independent(self, names: dict[str, Any]) -> None:
+        psi = names["psi"]
+        assert list(names["bracket"]) == [sympy.sin(psi), -sympy.cos(psi), 0]
+        assert abs(names["independent"]) == 1
 
-    def test_going_round_moves_sideways_by_the_square_of_the_step(self, rolling: dict[str, Any]) -> None:
-        assert rolling["sideways_order"] == pytest.approx(2.0, abs=0.02)
-        assert rolling["ends"][:, 1] == pytest.approx(-(rolling["steps"] ** 2), rel=0.03)
+    def test_going_round_moves_sideways_by_the_square_of_the_step(self, names: dict[str, Any]) -> None:
+        assert names["sideways_order"] == pytest.approx(2.0, abs=0.02)
+        assert names["ends"][:, 1] == pytest.approx(-(names["steps"] ** 2), rel=0.03)
 
-    def test_degrees_of_freedom_are_counted(self, rolling: dict[str, Any]) -> None:
-        assert (len(rolling["coordinates"]), rolling["rank"], len(rolling["velocities"])) == (6, 4, 2)
+    def test_degrees_of_freedom_are_counted(self, names: dict[str, Any]) -> None:
+        assert (len(names["coordinates"]), names["rank"], len(names["velocities"])) == (6, 4, 2)
 
-    def test_residuals_decay_by_the_formula(self, rolling: dict[str, Any]) -> None:
-        assert rolling["relative_degrees"] == (1, 2)
-        assert max(rolling["errors"].values()) < 1e-10
+    def test_residuals_decay_by_the_formula(self, names: dict[str, Any]) -> None:
+        assert names["relative_degrees"] == (1, 2)
+        assert max(names["errors"].values()) < 1e-10
 
-    def test_what_is_left_free_is_stable_forward_and_unstable_backward(self, rolling: dict[str, Any]) -> None:
-        assert abs(rolling["pulled"].state["phi"][-1]) < 1e-3
-        assert rolling["pushed"].state["phi"][-1] > 2.5
-        assert max(np.abs(rolling["pushed"].residual["heading"])) < 1e-3
-        assert rolling["growth"] == pytest.approx(0.3, rel=1e-3)
-        assert abs(rolling["trailer_heading"][-1]) < 1e-4
+    def test_what_is_left_free_is_stable_forward_and_unstable_backward(self, names: dict[str, Any]) -> None:
+        assert abs(names["pulled"].state["phi"][-1]) < 1e-3
+        assert names["pushed"].state["phi"][-1] > 2.5
+        assert max(np.abs(names["pushed"].residual["heading"])) < 1e-3
+        assert names["growth"] == pytest.approx(0.3, rel=1e-3)
+        assert abs(names["trailer_heading"][-1]) < 1e-4
 
-    def test_zero_order_hold_error_is_proportional_to_the_period(self, rolling: dict[str, Any]) -> None:
-        assert rolling["hold_order"] == pytest.approx(1.0, abs=0.02)
-        assert rolling["report"].verdict == "no"
+    def test_zero_order_hold_error_is_proportional_to_the_period(self, names: dict[str, Any]) -> None:
+        assert names["hold_order"] == pytest.approx(1.0, abs=0.02)
+        assert names["report"].verdict == "no"
 
-    def test_the_solutions_of_the_exercises_are_right(self, rolling: dict[str, Any]) -> None:
-        x, y = rolling["x"], rolling["y"]
-        assert sympy.expand(rolling["potential"] - (y - x**2 / 2)) == 0
-        assert rolling["car_rank"] == 4
-        (slow, weak), (_, middle), (fast, strong) = rolling["gains"].values()
+    def test_the_solutions_of_the_exercises_are_right(self, names: dict[str, Any]) -> None:
+        x, y = names["x"], names["y"]
+        assert sympy.expand(names["potential"] - (y - x**2 / 2)) == 0
+        assert names["car_rank"] == 4
+        (slow, weak), (_, middle), (fast, strong) = names["gains"].values()
         assert fast < 1e-10 < 1e-3 < slow
         assert weak < middle < strong
-        assert rolling["line"].outputs()["Y2"][0] == pytest.approx(1.0)
-        assert abs(rolling["line"].outputs()["Y2"][-1]) < 1e-5
-        assert (rolling["line"].state["V"] < 0).all()
+        assert names["line"].outputs()["Y2"][0] == pytest.approx(1.0)
+        assert abs(names["line"].outputs()["Y2"][-1]) < 1e-5
+        assert (names["line"].state["V"] < 0).all()
 
-    def test_the_questions_are_answered(self, rolling: dict[str, Any]) -> None:
+    def test_the_questions_are_answered(self, names: dict[str, Any]) -> None:
         asked = re.findall(r"`forward\.law\((.+?)\)`", NOTEBOOKS["rolling"].read_text())
         assert len(asked) == 1
         t, state = ast.literal_eval(f"({asked[0]})")
-        assert max(map(abs, rolling["forward"].residuals(t, state).values())) < 1e-12
-        assert max(map(abs, rolling["forward"].law(t, state).values())) < 1e-12
+        assert max(map(abs, names["forward"].residuals(t, state).values())) < 1e-12
+        assert max(map(abs, names["forward"].law(t, state).values())) < 1e-12
 
-    def test_a_shorter_period_allows_the_rate_that_was_refused(self, rolling: dict[str, Any]) -> None:
+    def test_a_shorter_period_allows_the_rate_that_was_refused(self, names: dict[str, Any]) -> None:
         verdicts = {
-            period: servonode.check(rolling["FORWARD"], controller__gains__lambda=120.0, controller__period=period)
+            period: servonode.check(names["FORWARD"], controller__gains__lambda=120.0, controller__period=period)
             for period in (0.01, 0.005)
         }
         assert [report.verdict for report in verdicts.values()] == ["no", "yes"]
@@ -161,25 +149,25 @@ class TestRolling:
 
 @pytest.mark.slow  # a run in real time
 class TestArm:
-    def test_the_mass_matrix_is_the_textbooks(self, arm: dict[str, Any]) -> None:
-        assert arm["differences"] == [0, 0, 0]
-        assert arm["servo"].relative_degrees == (2, 2)
+    def test_the_mass_matrix_is_the_textbooks(self, names: dict[str, Any]) -> None:
+        assert names["differences"] == [0, 0, 0]
+        assert names["servo"].relative_degrees == (2, 2)
 
-    def test_the_stretched_arm_is_singular(self, arm: dict[str, Any]) -> None:
-        far, near, nearest = arm["conditions"].values()
+    def test_the_stretched_arm_is_singular(self, names: dict[str, Any]) -> None:
+        far, near, nearest = names["conditions"].values()
         assert far < near < nearest
         assert nearest > 50
 
-    def test_check_passes_and_warns_of_gravity(self, arm: dict[str, Any]) -> None:
-        assert arm["report"].verdict == "yes"
-        assert "safe action" in [each.subject for each in arm["report"].findings if each.level == "warn"]
+    def test_check_passes_and_warns_of_gravity(self, names: dict[str, Any]) -> None:
+        assert names["report"].verdict == "yes"
+        assert "safe action" in [each.subject for each in names["report"].findings if each.level == "warn"]
 
-    def test_the_error_is_the_matrix_exponentials(self, arm: dict[str, Any]) -> None:
-        assert arm["errors"]["continuous"] < 1e-11
-        assert 1e-3 < arm["errors"]["sampled"] < 1e-2
-        assert arm["order"] == pytest.approx(1.0, abs=0.05)
+    def test_the_error_is_the_matrix_exponentials(self, names: dict[str, Any]) -> None:
+        assert names["errors"]["continuous"] < 1e-11
+        assert 1e-3 < names["errors"]["sampled"] < 1e-2
+        assert names["order"] == pytest.approx(1.0, abs=0.05)
 
-    def test_lockstep_is_the_simulation_and_real_time_is_near_it(self, arm: dict[str, Any]) -> None:
-        assert arm["gaps"]["lockstep"] == 0.0
-        assert arm["gaps"]["realtime"] < 0.1
-        assert arm["runs"]["realtime"].t[-1] == 4.0
+    def test_lockstep_is_the_simulation_and_real_time_is_near_it(self, names: dict[str, Any]) -> None:
+        assert names["gaps"]["lockstep"] == 0.0
+        assert names["gaps"]["realtime"] < 0.1
+        assert names["runs"]["realtime"].t[-1] == 4.0

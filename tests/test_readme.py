@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import servonode
+from tests.helpers.links import broken_links, links_of
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -54,14 +55,22 @@ def test_a_low_rate_is_refused_with_the_one_that_works_as_it_says(folder: Path) 
     assert 'give controller.gains.lambda = "auto" (34.1 1/s), which reaches the goal' in done.stdout
 
 
-def test_every_link_and_picture_is_there() -> None:
-    inline = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", README)
-    named = re.findall(r"^\[[^\]]+\]: ([^#\s]+)", README, re.M)
-    links = inline + named
-    assert [each for each in links if not each.startswith("https://")] == []  # a package index has no files beside it
-    local = [each.removeprefix(RAW).removeprefix(BLOB) for each in links if each.startswith((RAW, BLOB))]
-    assert len(local) > 25
-    assert [each for each in local if not (ROOT / each).is_file()] == []
+def test_links_of_the_readme_are_addresses() -> None:
+    links = links_of(ROOT / "README.md")  # a package index has no files beside it
+    assert len(links) > 25
+    assert [each for each in links if not each.startswith(("https://", "#"))] == []
+
+
+def test_every_link_of_every_page_leads_to_a_file_and_heading() -> None:
+    hidden = ("_build", "node_modules")
+    pages = [each for each in ROOT.rglob("*.md") if not any(p.startswith(".") or p in hidden for p in each.parts)]
+    assert {ROOT / "CHANGELOG.md", ROOT / "docs/validation/gallery.md", ROOT / "firmware/README.md"} <= {*pages}
+    assert [f"{page.relative_to(ROOT)}: {link}" for page in pages for link in broken_links(page)] == []
+
+
+def test_a_broken_link_is_found(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("# A b\n[1](a.md) [2](b.md) [3](#a-b) [4](#c)\n[5]: " + f"{BLOB}no.md\n")
+    assert list(broken_links(tmp_path / "a.md")) == ["b.md", "#c", f"{BLOB}no.md"]
 
 
 def test_pictures_show_on_a_package_index() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from servonode.cli.create import COPIES, copy
+from tests.helpers.links import broken_links
 from tests.helpers.refusals import command, refused_command
 
 QUICK = ("--set", "run.speed=20", "--set", "run.duration=4")
@@ -99,25 +100,10 @@ def test_examples_and_firmware_are_copied_into_a_new_folder(
     assert refused_command("new", kind, "mine") == "mine is there already; choose another name, or move it away"
 
 
-ROOT = Path(__file__).parents[2]
-PROJECT = re.compile(r"https://github\.com/servonode/servonode/(?:blob|tree)/main/([^#]+)(?:#(.+))?")
-
-
-def anchors(page: Path) -> set[str]:
-    """What a fragment may name: the headings of a page of Markdown."""
-    headings = re.findall(r"^#+ (.*)$", page.read_text("utf-8"), re.MULTILINE)
-    return {re.sub(r"[^\w -]", "", each).lower().replace(" ", "-") for each in headings}
-
-
 @pytest.mark.parametrize("kind", COPIES)
 def test_a_link_in_what_is_copied_leads_somewhere_from_there(tmp_path: Path, kind: str) -> None:
     """To a file of the copy, or to one of the project, at its heading."""
     made = copy(kind, tmp_path / "mine")
     pages = list(made.rglob("*.md"))
     assert bool(pages) == (kind == "firmware")
-    for page in pages:
-        for link in re.findall(r"\]\(([^)]+)\)", page.read_text("utf-8")):
-            there = PROJECT.fullmatch(link)
-            path = ROOT / there[1] if there else page.parent / link
-            assert path.exists(), link
-            assert there is None or there[2] is None or there[2] in anchors(path), link
+    assert [link for page in pages for link in broken_links(page)] == []

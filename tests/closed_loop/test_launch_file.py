@@ -12,10 +12,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from servonode.closed_loop import launch_file, launch_keys
+from servonode.closed_loop import launch_file
 from servonode.closed_loop.launch_error import check_names, per_name, worded
 from servonode.closed_loop.launch_file import LaunchError, packaged, read_launch
 from servonode.closed_loop.launch_keys import LaunchFile
+from servonode.closed_loop.schema import SECTIONS, keys_of
 from tests.helpers.refusals import has_passages
 
 SMALL = """# Watch for: the robot settles behind the target.
@@ -391,14 +392,10 @@ def test_a_number_stands_for_all_names_and_a_table_for_those_it_names() -> None:
 
 
 def test_every_key_has_a_sentence_and_a_unit() -> None:
-    sections: list[Any] = [launch_keys.Run, launch_keys.Plant, launch_keys.Controller, launch_keys.Sensor]
-    for section in [*sections, launch_keys.Actuator, launch_keys.Safety]:
-        for field in msgspec.structs.fields(section):
+    for name, section in SECTIONS:
+        for field in keys_of(name, section):
             info = msgspec.inspect.type_info(field.type)
-            stated = info.types if isinstance(info, msgspec.inspect.UnionType) else (info,)
-            if any(isinstance(each, msgspec.inspect.StructType) for each in stated):  # a section of its own
-                continue
-            assert isinstance(info, msgspec.inspect.Metadata)
+            assert isinstance(info, msgspec.inspect.Metadata), field.name
             assert (info.extra_json_schema or {})["description"]
             assert "unit" in (info.extra or {})
 
