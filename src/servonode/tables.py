@@ -41,12 +41,12 @@ class Tabular:
         return f'<table style="{_TABLE}">{caption}<tbody>{body}</tbody></table>'
 
 
-def several(texts: Iterable[str], most: int = 6, separator: str = ", ") -> str:
+def several(texts: Iterable[str], most: int = 6) -> str:
     """The first few of the texts and how many more there are; `none` without any."""
     entries = list(texts)
     shown = entries if len(entries) <= most + 1 else entries[:most]
     left = len(entries) - len(shown)
-    return (separator.join(shown) + (f"{separator}and {left} more" if left else "")) or "none"
+    return (", ".join(shown) + (f", and {left} more" if left else "")) or "none"
 
 
 def valued(name: str, value: float, unit: str) -> str:

@@ -8,7 +8,7 @@ import click
 
 from servonode.cli import verb
 
-_bag = click.argument("file", type=click.Path(path_type=Path), metavar="BAG")
+_bag = click.argument("file", type=verb.FILE, metavar="BAG")
 
 
 @verb.group
@@ -46,10 +46,7 @@ def info(file: Path, as_json: bool) -> None:
 )
 @_bag
 @click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    metavar="FILE.mcap",
-    help="Where to write the recording (default: named after BAG).",
+    "--out", type=verb.FILE, metavar="FILE.mcap", help="Where to write the recording (default: named after BAG)."
 )
 def recover(file: Path, out: Path | None) -> None:
     """Write a complete recording from the intact data of BAG.
@@ -73,7 +70,7 @@ def recover(file: Path, out: Path | None) -> None:
     exits={0: "written", **verb.BAD_USAGE, **verb.INTERRUPTED},
 )
 @_bag
-@click.argument("out", type=click.Path(path_type=Path), metavar="FILE")
+@click.argument("out", type=verb.FILE, metavar="FILE")
 @click.option("--topic", metavar="NODE/TOPIC", help="Export the messages of this topic instead of the run's rows.")
 @verb.no_code
 def export(file: Path, out: Path, topic: str | None, no_code: bool) -> None:

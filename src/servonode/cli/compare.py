@@ -40,12 +40,10 @@ OVERRIDE = re.compile(r":(?=[^\W\d][\w.]*=)")  # before KEY=VALUE
 @verb.overrides
 @verb.no_code
 @verb.as_json
-@click.option(
-    "--panel", "panels", multiple=True, metavar="NAME,NAME", help="Add a panel that shows these signals (repeatable)."
-)
+@verb.panels
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=verb.FILE,
     default=Path("compare.png"),
     show_default=True,
     metavar="FILE.png",

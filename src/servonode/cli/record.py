@@ -18,12 +18,7 @@ from servonode.cli import complete, verb
     },
 )
 @click.argument("name", metavar="[RUN]", required=False, shell_complete=complete.runs)
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    metavar="FILE.mcap",
-    help="Where to write the recording (default: RUN.mcap).",
-)
+@click.option("--out", type=verb.FILE, metavar="FILE.mcap", help="Where to write the recording (default: RUN.mcap).")
 def record(name: str | None, out: Path | None) -> None:
     """Record the messages of a run until it ends, or until Ctrl-C.
 

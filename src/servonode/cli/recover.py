@@ -16,12 +16,9 @@ from servonode.cli import verb
     ),
     exits={0: "the intact data were written", **verb.BAD_USAGE, **verb.INTERRUPTED},
 )
-@click.argument("spool", type=click.Path(path_type=Path), metavar="SPOOL")
+@click.argument("spool", type=verb.FILE, metavar="SPOOL")
 @click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    metavar="FILE.csv",
-    help="Where to write the data (default: SPOOL without .spool).",
+    "--out", type=verb.FILE, metavar="FILE.csv", help="Where to write the data (default: SPOOL without .spool)."
 )
 @click.option(
     "--raw", is_flag=True, help="Write only the recorded data, one file per node; needs no machine and program."

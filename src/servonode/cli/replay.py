@@ -18,7 +18,7 @@ from servonode.cli import verb
     ),
     exits={0: "all bits are equal", 1: "a command differs", **verb.BAD_USAGE, **verb.INTERRUPTED},
 )
-@click.argument("bag", type=click.Path(path_type=Path), metavar="BAG")
+@click.argument("bag", type=verb.FILE, metavar="BAG")
 @verb.overrides
 @verb.no_code
 @verb.as_json

@@ -9,10 +9,16 @@ from typing import TYPE_CHECKING
 import click
 
 from servonode.cli import verb
+from servonode.cli.verb import F
 
 if TYPE_CHECKING:
     from servonode.closed_loop.closed_loop import ClosedLoop
     from servonode.record.run import Run
+
+
+def _tolerance(name: str, least: float, text: str) -> Callable[[F], F]:
+    kind = verb.FiniteRange(min=least, max=0.1)
+    return click.option(name, type=kind, default=1e-12, show_default=True, metavar="NUMBER", help=text)
 
 
 @click.command(
@@ -24,12 +30,7 @@ if TYPE_CHECKING:
         "servonode simulate trailer_pursuit --report pursuit.html --report pursuit.png",
         "servonode simulate trailer_pursuit --movie pursuit.mp4 --speed 10",
     ),
-    exits={
-        0: "completed",
-        1: "a fault, or an output that could not be written",
-        **verb.BAD_USAGE,
-        **verb.BROKEN_OFF,
-    },
+    exits={0: "completed", 1: "a fault, or an output that could not be written", **verb.BAD_USAGE, **verb.BROKEN_OFF},
 )
 @verb.launch_file
 @verb.as_json
@@ -49,22 +50,8 @@ if TYPE_CHECKING:
     show_default=True,
     help="Sampled control as one compiled loop, or as nodes in one process; the results are identical.",
 )
-@click.option(
-    "--rtol",
-    type=verb.FiniteRange(min=1e-14, max=0.1),
-    default=1e-12,
-    show_default=True,
-    metavar="NUMBER",
-    help="Relative tolerance with --control continuous.",
-)
-@click.option(
-    "--atol",
-    type=verb.FiniteRange(min=1e-300, max=0.1),
-    default=1e-12,
-    show_default=True,
-    metavar="NUMBER",
-    help="Absolute tolerance with --control continuous.",
-)
+@_tolerance("--rtol", 1e-14, "Relative tolerance with --control continuous.")
+@_tolerance("--atol", 1e-300, "Absolute tolerance with --control continuous.")
 @verb.reports
 @verb.movie
 def simulate(

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from servonode.closed_loop.closed_loop import ClosedLoop
 
 F = TypeVar("F", bound=Callable[..., Any])
+FILE = click.Path(path_type=Path)
 BAD_USAGE = {2: "bad usage or input"}
 INTERRUPTED = {130: "interrupted (Ctrl-C)"}
 BROKEN_OFF = {129: "interrupted by SIGHUP", 130: "interrupted by Ctrl-C", 143: "interrupted by SIGTERM"}
@@ -98,6 +99,7 @@ class Address(click.ParamType[str]):
 
 # options
 
+ABOVE_ZERO = FiniteRange(min=0, min_open=True)
 overrides = click.option(
     "--set",
     "overrides",
@@ -115,14 +117,12 @@ wait = click.option(
     help="Wait this long for the first answer.",
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
-out = click.option(
-    "--out", type=click.Path(path_type=Path), metavar="FILE.csv", help="Write all signals of the run to this CSV file."
-)
+out = click.option("--out", type=FILE, metavar="FILE.csv", help="Write all signals of the run to this CSV file.")
 every = click.option("--every", type=click.IntRange(min=1), metavar="N", help="Number of plant steps per recorded row.")
 reports = click.option(
     "--report",
     "reports",
-    type=click.Path(path_type=Path),
+    type=FILE,
     multiple=True,
     metavar="FILE.png|.html",
     help="Write a report: a picture or, with the ending .html, a page (repeatable).",
@@ -131,27 +131,20 @@ _file = click.argument("file", metavar="FILE", shell_complete=complete.launch_fi
 no_code = click.option(
     "--no-code", is_flag=True, help="Refuse a FILE that names Python code, which would run with your rights."
 )
-_panels = click.option(
+panels = click.option(
     "--panel", "panels", multiple=True, metavar="NAME,NAME", help="Add a panel that shows these signals (repeatable)."
 )
 _window = click.option(
-    "--window",
-    type=FiniteRange(min=0, min_open=True),
-    metavar="SECONDS",
-    help="Length of plant time that the window shows.",
+    "--window", type=ABOVE_ZERO, metavar="SECONDS", help="Length of plant time that the window shows."
 )
-_save = click.option(
-    "--save", type=click.Path(path_type=Path), metavar="FILE.png", help="File that the key s of the window writes."
-)
-_movie = click.option(
-    "--movie", type=click.Path(path_type=Path), metavar="FILE.mp4|.gif", help="Write a movie of the run."
-)
+_save = click.option("--save", type=FILE, metavar="FILE.png", help="File that the key s of the window writes.")
+_movie = click.option("--movie", type=FILE, metavar="FILE.mp4|.gif", help="Write a movie of the run.")
 _fps = click.option(
     "--fps", type=FiniteRange(min=1, max=120), metavar="RATE", help="Frames per second of the movie (default: 30)."
 )
 _speed = click.option(
     "--speed",
-    type=FiniteRange(min=0, min_open=True),
+    type=ABOVE_ZERO,
     metavar="FACTOR",
     help="Plant seconds per second of the movie (default: run.speed, or more for a long run).",
 )
@@ -188,7 +181,7 @@ def launch_file(function: F) -> F:
 
 def window(function: F) -> F:
     """The arguments of `start_checks.window_options`: --panel, --window, --save."""
-    return _panels(_window(_save(function)))
+    return panels(_window(_save(function)))
 
 
 def resolved(file: str, overrides: Sequence[str], no_code: bool, strict: bool = True) -> "ClosedLoop":
