@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from servonode.cli.verb import WHICH_RUN
 from servonode.errors import ServonodeError
 
 if TYPE_CHECKING:
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     from servonode.operator.listener import RawListener
 
 WHICH = (
-    "TOPIC is applied, command, estimate, report, state, status or target, or NODE/TOPIC for that of one node. RUN is "
-    "the name or the folder of a run in progress. Without RUN, the command takes your only run."
+    "TOPIC is applied, command, estimate, report, state, status or target, or NODE/TOPIC for that of one node. "
+    + WHICH_RUN
 )
 
 

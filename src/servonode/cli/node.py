@@ -5,10 +5,8 @@ import sys
 
 import click
 
-from servonode.cli import complete, verb
+from servonode.cli import verb
 from servonode.cli.listening import printing, run_and
-
-WHICH = "RUN is the name or the folder of a run in progress. Without RUN, the command takes your only run."
 
 
 @verb.group
@@ -22,9 +20,9 @@ def node() -> None:
     logs=False,
     examples=("servonode node list", "servonode node list trailer_pursuit --json"),
     exits={0: "shown", 2: "bad usage, or no such run", **verb.INTERRUPTED},
-    help=f"Show the nodes of a run.\n\n{WHICH}",
+    help=f"Show the nodes of a run.\n\n{verb.WHICH_RUN}",
 )
-@click.argument("name", metavar="[RUN]", required=False, shell_complete=complete.runs)
+@verb.one_run
 @verb.as_json
 def list_(name: str | None, as_json: bool) -> None:
     from servonode.operator.find_runs import find_run
@@ -39,7 +37,7 @@ def list_(name: str | None, as_json: bool) -> None:
     logs=False,
     examples=("servonode node info plant", "servonode node info trailer_pursuit controller --json"),
     exits={0: "shown", 1: "the node does not answer", 2: "bad usage, or no such run or node", **verb.INTERRUPTED},
-    help=f"Show a node: its process, lifecycle, topics and requests.\n\n{WHICH}",
+    help=f"Show a node: its process, lifecycle, topics and requests.\n\n{verb.WHICH_RUN}",
 )
 @click.argument("words", metavar="[RUN] NODE", nargs=-1, required=True)
 @verb.as_json

@@ -14,9 +14,7 @@ EXITS = {
     2: "bad usage, no such run, or several runs match",
     **verb.INTERRUPTED,
 }
-WHICH = "RUN is the name or the folder of a run in progress. Without RUN, the command takes your only run."
 _command = partial(click.command, cls=verb.Verb, logs=False)
-_run = click.argument("name", metavar="[RUN]", required=False, shell_complete=complete.runs)
 
 
 def _order(word: str, name: str | None) -> None:
@@ -32,9 +30,9 @@ def _order(word: str, name: str | None) -> None:
     exits={**EXITS, 1: "not armed yet: the plant refused, or did not answer", 2: f"{EXITS[2]}; with --wait: never"},
     help="Arm a run, so that commands reach its machine.\n\n"
     "With --wait the command tries again until the machine has answered. It ends at once where waiting is of no use: "
-    f"the run has ended, or a fault is latched. {WHICH}",
+    f"the run has ended, or a fault is latched. {verb.WHICH_RUN}",
 )
-@_run
+@verb.one_run
 @click.option(
     "--wait", type=verb.FiniteRange(min=0, max=86400), default=0.0, metavar="SECONDS", help="Try for so many seconds."
 )
@@ -49,9 +47,9 @@ def arm(name: str | None, wait: float) -> None:
     examples=("servonode disarm", "servonode disarm trailer_pursuit"),
     exits=EXITS,
     help=f"Disarm a run: its machine takes the safe action.\n\n"
-    f"The machine ignores commands until the run is armed again. {WHICH}",
+    f"The machine ignores commands until the run is armed again. {verb.WHICH_RUN}",
 )
-@_run
+@verb.one_run
 def disarm(name: str | None) -> None:
     _order("disarm", name)
 
@@ -60,9 +58,9 @@ def disarm(name: str | None) -> None:
     examples=("servonode reset", "servonode reset trailer_pursuit", "servonode reset --estop trailer_pursuit"),
     exits=EXITS,
     help="Clear a run's latched faults, but not an emergency stop.\n\n"
-    f"The machine stays in its safe state until the run is armed. {WHICH}",
+    f"The machine stays in its safe state until the run is armed. {verb.WHICH_RUN}",
 )
-@_run
+@verb.one_run
 @click.option("--estop", "estop_too", is_flag=True, help="Clear an emergency stop as well.")
 @click.option(
     "--origin", is_flag=True, help="Accept the positions of a machine that has started anew, as a board after a reset."
@@ -114,9 +112,9 @@ def estop(names: tuple[str, ...], as_json: bool) -> None:
 @_command(
     examples=("servonode status", "servonode status trailer_pursuit --json"),
     exits={**EXITS, 0: "every node answered", 1: "a node did not answer"},
-    help=f"Show the status of a run: its nodes, faults, times and counts.\n\n{WHICH}",
+    help=f"Show the status of a run: its nodes, faults, times and counts.\n\n{verb.WHICH_RUN}",
 )
-@_run
+@verb.one_run
 @verb.as_json
 def status(name: str | None, as_json: bool) -> None:
     from servonode.operator import operator_requests as operate

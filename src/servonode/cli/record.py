@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from servonode.cli import complete, verb
+from servonode.cli import verb
 
 
 @click.command(
@@ -17,7 +17,7 @@ from servonode.cli import complete, verb
         143: verb.BROKEN_OFF[143],
     },
 )
-@click.argument("name", metavar="[RUN]", required=False, shell_complete=complete.runs)
+@verb.one_run
 @click.option("--out", type=verb.FILE, metavar="FILE.mcap", help="Where to write the recording (default: RUN.mcap).")
 def record(name: str | None, out: Path | None) -> None:
     """Record the messages of a run until it ends, or until Ctrl-C.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from servonode.cli import complete, topic_rates, verb
+from servonode.cli import topic_rates, verb
 from servonode.cli.listening import WHICH, messages, printing, run_and
 
 if TYPE_CHECKING:
@@ -33,10 +33,9 @@ def topic() -> None:
     logs=False,
     examples=("servonode topic list", "servonode topic list trailer_pursuit -t", "servonode topic list -v"),
     exits=SHOWN,
-    help="Show the topics of a run, or all topics if no run is in progress.\n\n"
-    "RUN is the name or the folder of a run in progress. Without RUN, the command takes your only run.",
+    help=f"Show the topics of a run, or all topics if no run is in progress.\n\n{verb.WHICH_RUN}",
 )
-@click.argument("name", metavar="[RUN]", required=False, shell_complete=complete.runs)
+@verb.one_run
 @click.option("-t", "--show-types", is_flag=True, help="Show the type of the messages.")
 @click.option("-v", "--verbose", is_flag=True, help="Show types, publishers, subscribers and contents.")
 @verb.as_json

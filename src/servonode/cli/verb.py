@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 FILE = click.Path(path_type=Path)
+WHICH_RUN = "RUN is the name or the folder of a run in progress. Without RUN, the command takes your only run."
 BAD_USAGE = {2: "bad usage or input"}
 INTERRUPTED = {130: "interrupted (Ctrl-C)"}
 BROKEN_OFF = {129: "interrupted by SIGHUP", 130: "interrupted by Ctrl-C", 143: "interrupted by SIGTERM"}
@@ -127,6 +128,7 @@ reports = click.option(
     metavar="FILE.png|.html",
     help="Write a report: a picture or, with the ending .html, a page (repeatable).",
 )
+one_run = click.argument("name", metavar="[RUN]", required=False, shell_complete=complete.runs)
 _file = click.argument("file", metavar="FILE", shell_complete=complete.launch_files)
 no_code = click.option(
     "--no-code", is_flag=True, help="Refuse a FILE that names Python code, which would run with your rights."
