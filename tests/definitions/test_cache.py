@@ -96,41 +96,40 @@ def test_a_cached_kernel_needs_no_compiler(file: Path) -> None:
     assert run.stdout == "3.0 False\n", run.stderr
 
 
-def flipped(data: bytes, where: float) -> bytes:
-    at = int(where * (len(data) - 1))
-    return data[:at] + bytes([data[at] ^ 0x01]) + data[at + 1 :]
+def rewritten(change: Callable[[bytes], bytes]) -> Callable[[Path], object]:
+    return lambda file: file.write_bytes(change(file.read_bytes()))
 
 
-DAMAGE: dict[str, Callable[[bytes], bytes]] = {
-    "a bit of the header": lambda data: flipped(data, 0.005),
-    "a bit of the code": lambda data: flipped(data, 0.3),
-    "cut off": lambda data: data[: len(data) // 2],
-    "longer": lambda data: data + b"\0",
-    "empty": lambda _: b"",
-    "deeply nested": lambda _: b"[" * 100_000,
+def flipped(where: float) -> Callable[[Path], object]:
+    def change(data: bytes) -> bytes:
+        at = int(where * (len(data) - 1))
+        return data[:at] + bytes([data[at] ^ 0x01]) + data[at + 1 :]
+
+    return rewritten(change)
+
+
+def by_another(file: Path) -> None:
+    load("other", lambda: (POISON, DESCRIPTION))
+    cache._loaded.pop("kernel_other")
+    file.with_name("other.kernel").rename(file)
+
+
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "a bit of the header": flipped(0.005),
+    "a bit of the code": flipped(0.3),
+    "cut off": rewritten(lambda data: data[: len(data) // 2]),
+    "longer": rewritten(lambda data: data + b"\0"),
+    "empty": rewritten(lambda _: b""),
+    "deeply nested": rewritten(lambda _: b"[" * 100_000),
+    "no kernel": lambda file: store.write(file, {"text": SOURCE, "description": b""}),  # with the right checksum
+    "another kernel": by_another,
 }
 
 
 @pytest.mark.parametrize("kind", DAMAGE)
 def test_a_damaged_kernel_is_made_again(file: Path, caplog: pytest.LogCaptureFixture, kind: str) -> None:
-    file.write_bytes(DAMAGE[kind](file.read_bytes()))
-    is_made_again(file, caplog)
-
-
-def test_a_file_that_holds_no_kernel_is_made_again(file: Path, caplog: pytest.LogCaptureFixture) -> None:
-    store.write(file, {"text": SOURCE, "description": b"", "code": b""})  # with the right checksum
-    is_made_again(file, caplog)
-
-
-def test_another_kernel_in_its_place_is_not_run(file: Path, caplog: pytest.LogCaptureFixture) -> None:
-    load("other", lambda: (POISON, DESCRIPTION))
-    cache._loaded.pop("kernel_other")
-    file.with_name("other.kernel").rename(file)
-    is_made_again(file, caplog)
-
-
-def is_made_again(file: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Assert that the kernel is made again, in place, which one line says with the file."""
+    """In place, which one line says with the file."""
+    DAMAGE[kind](file)
     assert load(KEY, build)[0].twice(1.5) == 3.0
     (line,) = (each.getMessage() for each in caplog.records if each.levelno == logging.WARNING)
     assert line == f"the kernel cache {file} is damaged; it is made again"

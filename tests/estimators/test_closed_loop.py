@@ -64,14 +64,6 @@ def run_on_processes(folder: Path, *words: str) -> str:
     return out.read_text()
 
 
-def test_processes_in_lockstep_have_the_table_of_a_simulation(tmp_path: Path) -> None:
-    file = tmp_path / "simulated.csv"
-    servonode.simulate("trailer_estimated", every=10, run__duration=3.0, estimator__gate=2.5).write_csv(file)
-    written = run_on_processes(tmp_path, "estimator.gate=2.5")
-    assert written == file.read_text()
-    assert {"estimate_phi", "rejected_gyroscope"} <= set(written.splitlines()[0].split(","))
-
-
 def test_a_simulated_machine_behind_a_link_sends_its_readings(tmp_path: Path) -> None:
     """Its clock and ours are one in lockstep, so that the estimates are the same; also with a hundred readings each."""
     many = ["controller.period=0.1", "plant.publish_every=100", "plant.sensors.gyroscope.rate=1000"]

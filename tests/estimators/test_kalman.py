@@ -46,21 +46,12 @@ def cart() -> Model:
 
 def wheel() -> Model:
     """A wheel with two compasses."""
-    a = coordinate("a", "angle", "rad")
+    a, U = coordinate("a", "angle", "rad"), input_("U", "torque", "N*m")
     J = parameter("J", "moment of inertia", "kg*m^2", default=1.0, above=0)
-    U = input_("U", "torque", "N*m")
-    return Model(
-        name="wheel",
-        description="a wheel that turns",
-        parameters=(J,),
-        coordinates=(a,),
-        kinetic=J * a.rate**2 / 2,
-        inputs={U: a.rate},
-        sensors=(
-            sensor("compass", "angle", a, "rad", noise=0.02, wraps=True),
-            sensor("late", "angle", a, "rad", noise=0.05, delay=0.05, wraps=True),
-        ),
-    )
+    compass = sensor("compass", "angle", a, "rad", noise=0.02, wraps=True)
+    late = sensor("late", "angle", a, "rad", noise=0.05, delay=0.05, wraps=True)
+    moves = {"parameters": (J,), "coordinates": (a,), "inputs": {U: a.rate}, "sensors": (compass, late)}
+    return Model("wheel", "a wheel that turns", J * a.rate**2 / 2, **moves)
 
 
 def observer_of(reference: str) -> Observer:

@@ -83,20 +83,14 @@ def test_limits_and_best_values_are_those_of_the_table(
         agree_in_print([limit(relative_degree, delay), *best(relative_degree, delay)], printed)
 
 
-@pytest.mark.parametrize("delay", range(7))
-def test_the_limit_of_degree_one_has_a_closed_form_for_whole_delays(delay: int) -> None:
-    expected = 2.0 * math.sin(math.pi / (2 * (2 * delay + 1)))
-    assert limit(1, delay) == pytest.approx(expected, rel=1e-8)  # the radius may exceed 1 by its rounding
-
-
-@pytest.mark.parametrize("delay", [0.05, 0.1, 0.2, 0.24, 0.25, 0.26, 0.4, 0.5, 0.7, 0.95])
-def test_the_limit_of_degree_one_follows_from_its_quadratic_for_delays_below_one(delay: float) -> None:
-    # z^2 - [1 - x (1 - d)] z + x d: the roots are inside for x d < 1 and x (1 - 2 d) < 2
-    expected = min(1.0 / delay, 2.0 / (1.0 - 2.0 * delay) if delay < 0.5 else math.inf)
-    assert limit(1, delay) == pytest.approx(expected, rel=1e-8)
-
-
-def test_the_limit_of_degree_two_one_period_late_is_the_root_of_a_cubic() -> None:
+def test_limits_with_a_closed_form_have_it() -> None:
+    for delay in range(7):
+        expected = 2.0 * math.sin(math.pi / (2 * (2 * delay + 1)))
+        assert limit(1, delay) == pytest.approx(expected, rel=1e-8)  # the radius may exceed 1 by its rounding
+    for late in (0.05, 0.1, 0.2, 0.24, 0.25, 0.26, 0.4, 0.5, 0.7, 0.95):
+        # z^2 - [1 - x (1 - d)] z + x d: the roots are inside for x d < 1 and x (1 - 2 d) < 2
+        expected = min(1.0 / late, 2.0 / (1.0 - 2.0 * late) if late < 0.5 else math.inf)
+        assert limit(1, late) == pytest.approx(expected, rel=1e-8)
     (root,) = (x.real for x in np.roots([1.0, -8.0, 22.0, -8.0]) if abs(x.imag) < 1e-9)
     assert limit(2, 1) == pytest.approx(root, rel=1e-8)
 

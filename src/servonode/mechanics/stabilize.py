@@ -214,13 +214,6 @@ class Certificate:
     decay_rate: float  # [1/s] proved by H: |xi| falls at least as exp(-decay_rate t), up to a factor; 0: not proved
     plain: tuple[int, ...]  # residuals without feedback
 
-    @property
-    def verdict(self) -> str:
-        """One phrase for reports."""
-        if not self.plain:
-            return "asymptotically stable"
-        return f"not asymptotically stable: errors stay in the plain residuals {', '.join(map(str, self.plain))}"
-
 
 def check(gains: Gains, *, allow_plain: bool = False, names: Sequence[str] = ()) -> Certificate:
     """The certificate of gains that are stable; `names` of the residuals are for messages.
