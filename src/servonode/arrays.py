@@ -4,3 +4,4 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
+ANY = "any"  # in the shape of an argument: a first length that the function does not need

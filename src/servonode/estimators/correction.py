@@ -3,9 +3,9 @@
 import functools
 from typing import Annotated, Protocol, cast
 
-from servonode.arrays import Array
+from servonode.arrays import ANY, Array
 from servonode.definitions import cache
-from servonode.mechanics.signatures import ANY, Signature, Whole, sizes_text
+from servonode.mechanics.signatures import Signature, Whole, sizes_text
 
 State = Annotated[Array, "n_state"]
 Readings = Annotated[Array, "n_z"]

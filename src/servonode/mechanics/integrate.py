@@ -101,14 +101,15 @@ def steps_source(kernel: str, n: int, n_inputs: int, projects: bool, jumps: bool
 from {kernel} import n_x, n_tau, n_constants, {", ".join(used)}
 '''
     advance = Signature.of(StepsKernel, "advance").definition() + _ADVANCE
-    inputs = [f"u{i}" for i in range(n_inputs)]
+    inputs, ends = [f"u{i}" for i in range(n_inputs)], _ends(n, projects, jumps)
+    definition = Signature.of(StepsKernel, "step").definition()
     if tableau is RADAU:
-        return "\n\n".join([header, radau.source(tableau.a, n, inputs, _ends(n, projects, jumps)), advance])
-    return "\n\n".join([header, _step(tableau, n, inputs, projects, jumps), advance])
+        return "\n\n".join([header, radau.source(definition, tableau.a, n, inputs, ends), advance])
+    return "\n\n".join([header, definition + _step(tableau, n, inputs, ends), advance])
 
 
-def _step(tableau: Tableau, n: int, inputs: Sequence[str], projects: bool, jumps: bool) -> str:
-    """Generated `step(t, x, u, c, h)`: x (n + 1,) advanced in place under the held input u.
+def _step(tableau: Tableau, n: int, inputs: Sequence[str], ends: Sequence[str]) -> str:
+    """The body of `step(t, x, u, c, h)`: x (n + 1,) advanced in place under the held input u.
 
     The last entry of x is the work of inputs and losses; the right-hand side does not depend on it.
     """
@@ -121,8 +122,7 @@ def _step(tableau: Tableau, n: int, inputs: Sequence[str], projects: bool, jumps
         lines.append(f"    k{stage} = rhs({', '.join([time, *at, arguments])})")
     lines += [f"    x[{i}] = x{i}" + _increment(tableau.b, i) for i in range(n)]
     lines.append(f"    x[{n}] = x[{n}]" + _increment(tableau.b, n))
-    lines += _ends(n, projects, jumps)
-    return Signature.of(StepsKernel, "step").definition() + "\n".join(lines) + "\n"
+    return "\n".join([*lines, *ends]) + "\n"
 
 
 def _ends(n: int, projects: bool, jumps: bool) -> list[str]:

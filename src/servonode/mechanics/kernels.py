@@ -7,8 +7,7 @@ and warnings.
 
 from typing import Annotated, Protocol
 
-from servonode.arrays import Array
-from servonode.mechanics.signatures import ANY
+from servonode.arrays import ANY, Array
 
 State = Annotated[Array, "n_x"]
 Inputs = Annotated[Array, "n_tau"]

@@ -10,9 +10,7 @@ it has not converged after MOST iterations the state is set to nan, which ends t
 
 from collections.abc import Sequence
 
-from servonode.mechanics.kernels import StepsKernel
 from servonode.mechanics.linear_solve import solves
-from servonode.mechanics.signatures import Signature
 
 MOST = 20  # iterations; smooth motions take 3 to 5
 CONVERGED = 1e-13  # last change over the size of the state
@@ -75,12 +73,12 @@ _STEP = """\
 {ends}"""
 
 
-def source(a: Sequence[Sequence[float]], n: int, inputs: Sequence[str], ends: Sequence[str]) -> str:
-    """The text of the functions of a step; n states, and what the step ends with."""
+def source(definition: str, a: Sequence[Sequence[float]], n: int, inputs: Sequence[str], ends: Sequence[str]) -> str:
+    """The text of the functions of a step with its first line; n states, and what the step ends with."""
     (a00, a01), (a10, a11) = a
     needs_before = any("x0" in line for line in ends)
     before = "".join(f"    x{i} = x[{i}]\n" for i in range(n)) if needs_before else ""
-    step = Signature.of(StepsKernel, "step").definition() + _STEP.format(
+    step = definition + _STEP.format(
         n=n, n1=n + 1, n2=2 * n, c0=a00 + a01, a00=a00, a01=a01, a10=a10, a11=a11, most=MOST, converged=CONVERGED,
         difference=DIFFERENCE, before=before, ends="".join(f"{line}\n" for line in ends),
     )  # fmt: skip

@@ -14,12 +14,11 @@ from typing import Annotated, Any, get_args, get_origin
 import numpy as np
 import numpy.typing as npt
 
-from servonode.arrays import Array
+from servonode.arrays import ANY, Array
 
 Whole = npt.NDArray[np.int64]
 _SCALARS = {float: "f64", int: "i64", bool: "bool", None: ""}
 _ENTRIES = {Array: "f64", Whole: "i64"}
-ANY = "any"  # a first length that the function does not need
 
 
 @dataclass(frozen=True)

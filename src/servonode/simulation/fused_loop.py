@@ -4,11 +4,11 @@ from typing import Annotated, Protocol, cast
 
 import numpy as np
 
-from servonode.arrays import Array
+from servonode.arrays import ANY, Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.definitions import cache
 from servonode.mechanics.kernels import Constants, Inputs, State
-from servonode.mechanics.signatures import ANY, Signature, Whole, sizes_text
+from servonode.mechanics.signatures import Signature, Whole, sizes_text
 from servonode.plants.record_layout import PlantRecordLayout
 from servonode.record.recorder import Recorder
 

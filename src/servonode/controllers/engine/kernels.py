@@ -8,9 +8,8 @@ their derivatives, of laws with an extension; n_entries of signals.
 
 from typing import Annotated, Protocol
 
-from servonode.arrays import Array
+from servonode.arrays import ANY, Array
 from servonode.mechanics.kernels import Constants, Parameters
-from servonode.mechanics.signatures import ANY
 
 State = Annotated[Array, "any"]  # with the work or without, which is not read
 Goal = Annotated[Array, "n_y"]

@@ -8,11 +8,11 @@ from typing import Annotated, Protocol, cast
 
 import numpy as np
 
-from servonode.arrays import Array
+from servonode.arrays import ANY, Array
 from servonode.controllers.engine.signals import Signals
 from servonode.definitions import cache
 from servonode.mechanics.description import derivative_name, derivatives
-from servonode.mechanics.signatures import ANY, Signature
+from servonode.mechanics.signatures import Signature
 
 
 class PiecesKernel(Protocol):

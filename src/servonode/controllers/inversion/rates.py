@@ -10,11 +10,11 @@ from typing import Annotated, Protocol, cast
 import numpy as np
 import numpy.typing as npt
 
-from servonode.arrays import Array
+from servonode.arrays import ANY, Array
 from servonode.controllers.engine.law import ServoLaw
 from servonode.definitions import cache
 from servonode.mechanics.kernels import Constants, Inputs
-from servonode.mechanics.signatures import ANY, Signature, Whole, sizes_text
+from servonode.mechanics.signatures import Signature, Whole, sizes_text
 
 Goal = Callable[[Array], Array]  # times (n,) [s] -> y (n, n_y)
 
