@@ -22,12 +22,19 @@ def assert_zero_since(watch: Watch, fault: str, begun: int) -> None:
 
 
 @pytest.mark.parametrize("kind", DRIVERS)
-def test_firmware_killed_is_a_fault_and_taken_after_a_reset(kind: type[Udp], runs: Runs) -> None:
+def test_firmware_frozen_or_killed_is_a_fault_and_taken_after_a_reset(kind: type[Udp], runs: Runs) -> None:
     driver = kind()
     stage = Stage(driver, runs)
     run = stage.start(WAITS)
     expected = "link_lost" if kind is Serial else "stale_state"  # a network does not tell
     with Watch(run.name) as watch:
+        watch.status("active", time.monotonic_ns())
+        begun = signalled(driver.firmware.pid, signal.SIGSTOP)
+        status = watch.status("fault", begun)
+        assert (status.fault, status.safe_state) == ("stale_state", "zero")
+        assert_within(TIMEOUT + PERIOD, begun, status.mono)
+        signalled(driver.firmware.pid, signal.SIGCONT)
+        assert eventually(run.armed_again), run.ask("status")
         before = watch.status("active", time.monotonic_ns())
         begun = time.monotonic_ns()
         driver.firmware.kill()
@@ -46,24 +53,6 @@ def test_firmware_killed_is_a_fault_and_taken_after_a_reset(kind: type[Udp], run
         assert run.order("reset_origin") == "inactive"
         assert eventually(run.armed_again), run.ask("status")
         assert watch.status("active", time.monotonic_ns()).run != before.run
-    run.stop()
-    stage.close()
-
-
-@pytest.mark.parametrize("kind", SLOW_UDP)
-def test_firmware_frozen_is_stale_and_taken_after_a_reset(kind: type[Udp], runs: Runs) -> None:
-    driver = kind()
-    stage = Stage(driver, runs)
-    run = stage.start(WAITS)
-    with Watch(run.name) as watch:
-        watch.status("active", time.monotonic_ns())
-        begun = signalled(driver.firmware.pid, signal.SIGSTOP)
-        status = watch.status("fault", begun)
-        assert (status.fault, status.safe_state) == ("stale_state", "zero")
-        assert_within(TIMEOUT + PERIOD, begun, status.mono)
-        signalled(driver.firmware.pid, signal.SIGCONT)
-        assert eventually(run.armed_again), run.ask("status")
-        watch.status("active", time.monotonic_ns())
     run.stop()
     stage.close()
 
