@@ -33,9 +33,18 @@ def demands(rng: np.random.Generator) -> Any:
     return rng.normal(size=200)
 
 
-def test_a_drive_without_effects_does_what_it_is_told(demands: Any) -> None:
-    np.testing.assert_array_equal(answer(drive(), demands), demands)
-    assert ActuatorEffects(**{name: (value,) for name, value in NONE.items()}).ideal
+@pytest.mark.parametrize(
+    ("effects", "expected"),
+    [
+        ({}, lambda u: u),
+        ({"limit": 0.7}, lambda u: np.clip(u, -0.7, 0.7)),
+        ({"dead_zone": 0.5}, lambda u: np.where(np.abs(u) < 0.5, 0.0, u)),
+    ],
+)
+def test_a_drive_without_memory_is_a_function_of_its_demand(
+    effects: dict[str, float], expected: Any, demands: Any
+) -> None:
+    np.testing.assert_array_equal(answer(drive(**effects), demands), expected(demands))
 
 
 def test_a_demand_acts_at_once_on_a_drive_without_memory() -> None:
@@ -43,15 +52,7 @@ def test_a_demand_acts_at_once_on_a_drive_without_memory() -> None:
         actuator = drive(**effects)
         actuator.write(np.array([1.5]))
         assert actuator.output[0] == 1.5
-
-
-def test_a_limit_clips_both_ways(demands: Any) -> None:
-    np.testing.assert_array_equal(answer(drive(limit=0.7), demands), np.clip(demands, -0.7, 0.7))
-
-
-def test_a_dead_zone_swallows_what_is_smaller(demands: Any) -> None:
-    expected = np.where(np.abs(demands) < 0.5, 0.0, demands)
-    np.testing.assert_array_equal(answer(drive(dead_zone=0.5), demands), expected)
+    assert ActuatorEffects(**{name: (value,) for name, value in NONE.items()}).ideal
 
 
 def test_rounding_is_to_the_nearest_multiple(demands: Any) -> None:
@@ -125,9 +126,11 @@ def sensor(seed: int = 1, n: int = 1, **effects: Any) -> Sensor:
     return Sensor(SensorEffects(**values), np.random.default_rng(seed))
 
 
-def test_a_perfect_sensor_shows_the_state() -> None:
+def test_a_perfect_sensor_shows_the_state_and_none_changes_it() -> None:
     state = np.array([1.0, 2.0])
     np.testing.assert_array_equal(sensor(n=2).measure(state), state)
+    sensor(n=2, noise=(1.0, 1.0), bias=(1.0, 1.0)).measure(state)
+    np.testing.assert_array_equal(state, [1.0, 2.0])
 
 
 def test_noise_has_the_stated_deviation_in_each_state_and_no_mean() -> None:
@@ -146,12 +149,6 @@ def test_noise_derives_from_the_seed() -> None:
 def test_bias_is_added_and_rounding_comes_last() -> None:
     assert_allclose(sensor(bias=(0.26,)).measure(np.array([1.0])), 1.26, rtol=1e-15)
     assert_allclose(sensor(bias=(0.26,), quantum=(0.5,)).measure(np.array([1.0])), 1.5, rtol=1e-15)
-
-
-def test_measuring_leaves_the_state_alone() -> None:
-    state = np.array([1.0, 2.0])
-    sensor(n=2, noise=(1.0, 1.0), bias=(1.0, 1.0)).measure(state)
-    np.testing.assert_array_equal(state, [1.0, 2.0])
 
 
 def test_messages_are_lost_with_the_stated_probability() -> None:
