@@ -24,6 +24,28 @@ def servonode(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=120, check=False)
 
 
+BATCH = """
+import json, sys
+from click.testing import CliRunner
+from servonode.cli.main import main
+done = [CliRunner().invoke(main, words) for words in json.loads(sys.argv[1])]
+print(json.dumps([[each.exit_code, each.stderr] for each in done]))
+"""
+
+
+def assert_refused(folder: Path, runs: dict[tuple[str, ...], str]) -> None:
+    """By the settings of each run, all of them in one process: its error is one line with this text."""
+    words = [["run", "trailer_pursuit", *(word for each in (*SHORT, *given) for word in ("--set", each))]
+             for given in runs]  # fmt: skip
+    env = os.environ | {"PYTHONPATH": str(folder)}
+    command = [sys.executable, "-c", BATCH, json.dumps(words)]
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=120, check=True)
+    for (given, text), (code, said) in zip(runs.items(), json.loads(done.stdout), strict=True):
+        assert code == 2, given
+        assert text in said
+        assert said.count("\n") == 1
+
+
 def run(folder: Path, driver: str, *settings: str) -> subprocess.CompletedProcess[str]:
     given = [word for each in (*SHORT, f"plant.driver={driver}", *settings) for word in ("--set", each)]
     return servonode(folder, "run", "trailer_pursuit", "--json", "--no-report", *given)
@@ -52,27 +74,20 @@ def test_a_launch_file_runs_with_the_driver_of_a_package(packages: Path) -> None
     assert not any(final["state"].values()), "and nothing moves"
 
 
-@pytest.mark.parametrize(
-    ("driver", "text"),
-    [
-        ("gone", "package gone 1.0: its driver 'gone' (no_such_module:DRIVER) cannot be imported (ModuleNotFoundError"),
-        ("raises", "package raises 1.0: its driver 'raises' (raising:DRIVER) cannot be imported (RuntimeError: no lic"),
-        ("wrong_type", "package wrong-type 1.0: its driver 'wrong_type' (raising_not:DRIVER) is of type dict, not a"),
-        ("other", "package misnamed 1.0: its driver 'other' (null_driver:DRIVER) calls itself 'null'; entry point and"),
-        ("twice", "package first 1.0 and package second 1.0 both have a driver 'twice'"),
-        ("nul", '"nul" is unknown; did you mean null? Choose '),
-        (
-            "null",
-            '[plant.sensor] noise: is for driver = "simulated" or "loopback" or "mujoco", and [plant] has driver',
-        ),
-    ],
-)
-def test_a_broken_package_and_what_a_driver_does_not_read_are_one_error(driver: str, text: str, packages: Path) -> None:
-    found = run(packages, driver, *(["plant.sensor.noise={phi=0.001}"] if driver == "null" else []))
-    assert found.returncode == 2
-    assert text in found.stderr
-    assert "plant" in found.stderr
-    assert found.stderr.count("\n") == 1
+def test_a_broken_package_and_what_a_driver_does_not_read_are_one_error(packages: Path) -> None:
+    broken = {
+        "gone": "package gone 1.0: its driver 'gone' (no_such_module:DRIVER) cannot be imported (ModuleNotFoundError",
+        "raises": "package raises 1.0: its driver 'raises' (raising:DRIVER) cannot be imported (RuntimeError: no lic",
+        "wrong_type": "package wrong-type 1.0: its driver 'wrong_type' (raising_not:DRIVER) is of type dict, not a",
+        "other": "package misnamed 1.0: its driver 'other' (null_driver:DRIVER) calls itself 'null'; entry point and",
+        "twice": "package first 1.0 and package second 1.0 both have a driver 'twice'",
+        "nul": '"nul" is unknown; did you mean null? Choose ',
+    }
+    unread = (
+        '[plant.sensor] noise: is for driver = "simulated" or "loopback" or "mujoco", and [plant] has driver = '
+    )
+    runs = {(f"plant.driver={name}",): text for name, text in broken.items()}
+    assert_refused(packages, runs | {("plant.driver=null", "plant.sensor.noise={phi=0.001}"): unread})
 
 
 def test_the_list_shows_all_of_them_and_where_they_come_from(packages: Path) -> None:
@@ -130,28 +145,16 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return install_wheels(tmp_path_factory.mktemp("wheels"))
 
 
-@pytest.mark.parametrize(
-    ("setting", "text"),
-    [
-        (
-            "prot=9950",
-            "[plant.device.settings] prot: unknown key of driver wheels; did you mean port? choose host, port",
-        ),
-        ("port=80", "[plant.device.settings] port: 80 cannot be taken by driver wheels: expected `int` >= 1024"),
-        ('port="a"', "[plant.device.settings] port: 'a' cannot be taken by driver wheels: expected `int`, got `str`"),
-    ],
-)
-def test_keys_of_its_own_are_checked_by_the_drivers_struct(setting: str, text: str, wheels: Path) -> None:
-    found = run(wheels, "wheels", "plant.safety.limit=1", f"plant.device.settings.{setting}")
-    assert found.returncode == 2
-    assert text in found.stderr
-    assert found.stderr.count("\n") == 1
-
-
-def test_what_the_driver_checks_itself_is_an_error_at_its_key(wheels: Path) -> None:
-    found = run(wheels, "wheels", "plant.safety.limit=1", "run.speed=2")
-    assert found.returncode == 2
-    assert "[run] speed: 2 is not the speed of this robot; give 1" in found.stderr
+def test_keys_of_its_own_are_checked_by_the_drivers_struct_and_by_the_driver(wheels: Path) -> None:
+    section = "[plant.device.settings] "
+    refused = {
+        "plant.device.settings.prot=9950": f"{section}prot: unknown key of driver wheels; did you mean port? choose ho",
+        "plant.device.settings.port=80": f"{section}port: 80 cannot be taken by driver wheels: expected `int` >= 1024",
+        'plant.device.settings.port="a"': f"{section}port: 'a' cannot be taken by driver wheels: expected `int`, got",
+        "run.speed=2": "[run] speed: 2 is not the speed of this robot; give 1",
+    }
+    given = ("plant.driver=wheels", "plant.safety.limit=1")
+    assert_refused(wheels, {(*given, setting): text for setting, text in refused.items()})
 
 
 def test_a_rehearsal_with_a_simulation_passes_the_keys_over(wheels: Path) -> None:
