@@ -14,9 +14,8 @@ from servonode.errors import did_you_mean
 from servonode.mechanics.description import Quantity
 from servonode.plants.view import View
 from servonode.views import limits
-from servonode.views.columns import Placed
 from servonode.views.curves import THICK, Curve, Curves
-from servonode.views.layout import FULL, placed_rows
+from servonode.views.layout import FULL, Placed, placed_rows
 from servonode.views.outlines import draw_line
 from servonode.views.palette import INK, SOURCES
 from servonode.views.planes import AROUND, DASHED, framed, rounded_ticks

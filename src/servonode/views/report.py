@@ -8,9 +8,8 @@ from typing import Any
 
 from servonode.plants.view import View
 from servonode.record.run import Run
-from servonode.views.columns import Placed
 from servonode.views.curves import Curves
-from servonode.views.layout import FULL, placed_rows
+from servonode.views.layout import FULL, Placed, placed_rows
 from servonode.views.palette import FAULT, INK, SHADE, WARNING
 from servonode.views.panels import Panel, panels_of, zero_note
 from servonode.views.planes import Map

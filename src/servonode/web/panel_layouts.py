@@ -3,7 +3,6 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from servonode.arrays import Array
 from servonode.views.limits import FLAT, floor_of, log_limits, round_limits
 from servonode.views.panels import Panel, PanelSpec
 from servonode.views.symbols import plain
@@ -37,19 +36,14 @@ def run_panel(panel: Panel) -> dict[str, Any]:
     floor = min(panel.floors.values())
     layout = _layout(panel.spec, panel.words, list(panel.seen))
     drawn = [each for each in panel.seen if each in panel.expected]
-    limits = limits_of([*panel.seen.values(), *(panel.expected[name] for name in drawn)], panel.spec.logarithmic, floor)
+    columns = [*panel.seen.values(), *(panel.expected[name] for name in drawn)]
+    limits = log_limits(columns, floor) if panel.spec.logarithmic else round_limits(columns)
     places = {name: i for i, name in enumerate(panel.spec.curves)}
     layout["curves"] += [
         {"name": f"σ of {plain(name)}", "column": panel.spec.expected[name], "color": places[name], **EXPECTED}
         for name in drawn
     ]
-    return {**layout, "limits": limits, "floor": floor}
-
-
-def limits_of(columns: Sequence[Array], logarithmic: bool, floor: float) -> list[float]:
-    """The ends of an axis for a whole run. floor: the size below which a value is zero to rounding."""
-    found = log_limits(columns, floor) if logarithmic else round_limits(columns)
-    return [found.low, found.high]
+    return {**layout, "limits": [limits.low, limits.high], "floor": floor}
 
 
 def _layout(spec: PanelSpec, title: str, names: Sequence[str]) -> dict[str, Any]:
