@@ -37,32 +37,10 @@ from servonode.record.run import Run
 from tests.mechanics.test_independent import four_bar
 
 Array = Any
-Launch = Callable[..., Path]
 TESTS = Path(__file__).parents[1]
-RATE = "[controller.gains]\nlambda = 2.0\n"
 EXAMPLES, TEXTBOOK = TESTS.parent / "examples", TESTS / "closed_loop" / "textbook"
 T = sympy.Symbol("t")
 REST = "({0}**5*(126 - 420*{0} + 540*{0}**2 - 315*{0}**3 + 70*{0}**4))"  # from 0 to 1, four derivatives 0 at both ends
-
-
-@pytest.fixture(scope="module")
-def launch(tmp_path_factory: pytest.TempPathFactory) -> Launch:
-    """Writes a launch file of a machine in examples/, or of any file, with residuals and targets."""
-    folder = tmp_path_factory.mktemp("extension")
-
-    def write(
-        machine: str, residuals: dict[str, str], target: dict[str, str], more: str = RATE, duration: float = 2.0,
-        initial: str = "on_program = true",
-    ) -> Path:  # fmt: skip
-        text = f'[run]\nduration = {duration}\n[plant]\nmachine = "{EXAMPLES / machine}"\nstep = 0.001\n'
-        text += f"[plant.initial]\n{initial}\n[controller]\nperiod = 0.005\n[controller.residuals]\n"
-        text += "".join(f'{name} = "{each}"\n' for name, each in residuals.items()) + "[target]\n"
-        text += "".join(f'{name} = "{each}"\n' for name, each in target.items()) + more
-        file = folder / "extended.toml"
-        file.write_text(text)
-        return file
-
-    return write
 
 
 def machine_of(name: str, coordinates: Any, kinetic: Any, inputs: Any, **more: Any) -> Model:
@@ -133,6 +111,16 @@ def stated(
     return {"run": {"duration": duration}, "plant": plant, "controller": controller, **more}
 
 
+def launch(
+    machine: str, residuals: dict[str, str], target: dict[str, str], duration: float = 2.0,
+    initial: dict[str, Any] | None = None, gains: dict[str, Any] | None = None, **controller: Any,
+) -> dict[str, Any]:  # fmt: skip
+    """A launch file of a machine in examples/, or of any file, from a start on the program where none is given."""
+    controller |= {"period": 0.005, "gains": {"lambda": 2.0} if gains is None else gains}
+    plant = {"step": 0.001, "initial": initial or {"on_program": True}}
+    return stated(f"{EXAMPLES / machine}", residuals, duration, plant=plant, controller=controller, target=target)
+
+
 def refusal_of(launch: dict[str, Any]) -> str:
     (found,) = [each for each in servonode.check(launch).findings if each.level == "refuse"]
     return f"{found.subject}: {found.text}"
@@ -144,7 +132,7 @@ CRANE = {"load_x": "x - X", "load_z": "z - Z"}
 ARM = {"angle": "p - A"}
 
 
-def continuous(file: Path, **overrides: Any) -> Run:
+def continuous(file: dict[str, Any], **overrides: Any) -> Run:
     return servonode.simulate(file, control="continuous", rtol=1e-11, atol=1e-11, **overrides)
 
 
@@ -154,7 +142,7 @@ def derivatives(text: str, order: int, t: Array) -> list[Array]:
     return [np.broadcast_to(sympy.lambdify(T, f.diff(T, n), "numpy")(t), t.shape) for n in range(order + 1)]
 
 
-def test_planar_crane_follows_the_flat_inversion_by_hand(launch: Launch) -> None:
+def test_planar_crane_follows_the_flat_inversion_by_hand() -> None:
     """Blajer and Kolodziejczyk's task: rest to rest, the load lifted over an obstacle.
 
     tan theta = -x''/(g - z''), where z is the depth of the load below the rail.
@@ -189,7 +177,7 @@ def test_planar_crane_follows_the_flat_inversion_by_hand(launch: Launch) -> None
     assert abs(run.state["theta_dot"][-1]) < 1e-9
 
 
-def test_the_planar_crane_has_the_inputs_of_a_published_task(launch: Launch) -> None:
+def test_the_planar_crane_has_the_inputs_of_a_published_task() -> None:
     """R. Altmann and J. Heiland (2017): rest to rest from (0, 4) to (5, 1) in 3 s, and their closed form of the inputs.
 
     Their multiplier is half the tension by the length; z is the depth, the winch has turned by beta, and
@@ -210,12 +198,12 @@ def test_the_planar_crane_has_the_inputs_of_a_published_task(launch: Launch) -> 
         assert np.abs(found).max() == pytest.approx(size, abs=0.05)
 
 
-def test_the_loads_error_decays_as_the_matrix_exponential(launch: Launch) -> None:
+def test_the_loads_error_decays_as_the_matrix_exponential() -> None:
     """Off the program: f and its derivatives obey (d/dt + lambda)^4 f = 0 from whatever they are at the start."""
-    initial = "s = 0.3\nl = 4.0\ntheta = 0.1\ns_dot = -0.2\nl_dot = 0.1"
+    initial = {"s": 0.3, "l": 4.0, "theta": 0.1, "s_dot": -0.2, "l_dot": 0.1}
     target = {"X": "0.5*sin(t)", "Z": "1.2 - 0.3*cos(t)"}
-    gains = "[controller.gains]\nlambda_load_x = 3.0\nlambda_load_z = 2.0\n"
-    loop = servonode.load(launch("crane/crane.py:model", CRANE, target, gains, initial=initial))
+    gains = {"lambda_load_x": 3.0, "lambda_load_z": 2.0}
+    loop = servonode.load(launch("crane/crane.py:model", CRANE, target, gains=gains, initial=initial))
     closed_loop = loop.closed_loop
     assert closed_loop.control is not None
     run, law = loop.simulate(control="continuous", rtol=1e-11, atol=1e-11), closed_loop.control.law
@@ -228,7 +216,7 @@ def test_the_loads_error_decays_as_the_matrix_exponential(launch: Launch) -> Non
         assert_allclose(run.residual[name], expected, atol=1e-9)
 
 
-def test_fused_nodes_and_the_law_in_c_agree(launch: Launch, tmp_path: Path) -> None:
+def test_fused_nodes_and_the_law_in_c_agree() -> None:
     file = launch("crane/crane.py:model", CRANE, {"X": "sin(t)", "Z": "1 + 0.2*sin(t)**2"}, duration=0.5)
     fused = servonode.simulate(file)
     nodes = servonode.load(file).simulate(loop="nodes")
@@ -247,7 +235,7 @@ def test_fused_nodes_and_the_law_in_c_agree(launch: Launch, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_the_crane_in_space_follows_the_flat_inversion_by_hand(launch: Launch) -> None:
+def test_the_crane_in_space_follows_the_flat_inversion_by_hand() -> None:
     """The rope has the direction of the load's a - g: tan beta cos-free forms of the planar crane's."""
     residuals = {"load_x": "x - X", "load_y": "y - Y", "load_z": "z - Z"}
     target = {"X": "2*tanh(t - 1)", "Y": "sin(t)", "Z": "1 + sin(t)**2"}
@@ -264,7 +252,7 @@ def test_the_crane_in_space_follows_the_flat_inversion_by_hand(launch: Launch) -
     assert_allclose(run.state["s_y"], Y - length * np.cos(alpha) * np.sin(beta), atol=1e-9)
 
 
-def test_the_quadrotor_follows_the_flat_inversion_by_hand(launch: Launch) -> None:
+def test_the_quadrotor_follows_the_flat_inversion_by_hand() -> None:
     target = {"X": "2*sin(t)", "Z": "cos(t)"}
     run = continuous(launch("quadrotor/quadrotor.py:model", {"px": "x - X", "pz": "z - Z"}, target))
     (_, _, ax, jx, sx), (_, _, az, jz, sz) = (derivatives(each, 4, run.t) for each in target.values())
@@ -277,7 +265,7 @@ def test_the_quadrotor_follows_the_flat_inversion_by_hand(launch: Launch) -> Non
     assert_allclose(run.input["tau"], 0.01 * bend, atol=1e-9)
 
 
-def test_elastic_arm_of_relative_degree_4_needs_no_integrator(launch: Launch) -> None:
+def test_elastic_arm_of_relative_degree_4_needs_no_integrator() -> None:
     """q = p + (I p'' + W sin p)/k, tau = J q'' + k (q - p)."""
     run = continuous(launch("elastic_arm/arm.py:model", ARM, {"A": "sin(2*t)"}))
     a, da, dda, _, d4a = derivatives("sin(2*t)", 4, run.t)
@@ -291,24 +279,24 @@ def test_elastic_arm_of_relative_degree_4_needs_no_integrator(launch: Launch) ->
 
 
 @pytest.mark.slow
-def test_stable_inversion_of_the_elastic_arm_is_the_flat_inversion(launch: Launch) -> None:
+def test_stable_inversion_of_the_elastic_arm_is_the_flat_inversion() -> None:
     """Nothing is left free, and the law that follows takes fewer derivatives of the target than the servo law."""
-    more = "[controller.inversion]\n[plant.parameters]\nI = 0.5\nJ = 0.02\n"
-    file = launch("elastic_arm/arm.py:model", ARM, {"A": "sin(2*t)"}, more)
+    file = launch("elastic_arm/arm.py:model", ARM, {"A": "sin(2*t)"}, gains={}, inversion={})
+    file["plant"] |= {"parameters": {"I": 0.5, "J": 0.02}}
     a, _, dda = derivatives("sin(2*t)", 2, (run := continuous(file)).t)
     assert np.abs(run.residual["angle"]).max() < 1e-8
     assert_allclose(run.state["q"], a + (0.5 * dda + 5.0 * np.sin(a)) / 50.0, atol=1e-8)
     assert any("the goal leaves nothing free" in each.text for each in servonode.check(file).findings)
 
 
-def test_damping_that_keeps_integrators_away_is_named(launch: Launch) -> None:
-    file = launch("elastic_arm/arm.py:model", ARM, {"A": "sin(2*t)"}, initial="p = 0.0")
+def test_damping_that_keeps_integrators_away_is_named() -> None:
+    file = launch("elastic_arm/arm.py:model", ARM, {"A": "sin(2*t)"}, initial={"p": 0.0})
     with pytest.raises(LaunchError, match=r"with controller.damping no integrators are looked for .* leave it out"):
         servonode.simulate(file, controller__damping=1e-3)
 
 
 @pytest.mark.slow
-def test_elastic_arm_of_two_links_follows_its_inversion(launch: Launch) -> None:
+def test_elastic_arm_of_two_links_follows_its_inversion() -> None:
     target = {"A": "sin(2*t)", "B": "0.5*cos(3*t)"}
     run = continuous(
         launch(f"{TEXTBOOK}/elastic_arm.py:two", {"first": "theta_1 - A", "second": "theta_2 - B"}, target)
@@ -325,7 +313,7 @@ def test_elastic_arm_of_two_links_follows_its_inversion(launch: Launch) -> None:
 
 
 @pytest.mark.slow
-def test_the_snakeboard_follows_a_place_while_its_path_is_bent(launch: Launch) -> None:
+def test_the_snakeboard_follows_a_place_while_its_path_is_bent() -> None:
     """Heading and steering follow from the path: theta from its tangent, tan phi = l times its curvature."""
     angle = "0.5*t + 0.05*t**2"
     target = {"X": f"2*sin({angle})", "Y": f"3 - 3*cos({angle})"}
@@ -340,9 +328,9 @@ def test_the_snakeboard_follows_a_place_while_its_path_is_bent(launch: Launch) -
     assert servonode.check(file).extension["left_free"] == 2
 
 
-def test_a_goal_that_no_integrators_reach_is_refused_in_one_line(launch: Launch) -> None:
+def test_a_goal_that_no_integrators_reach_is_refused_in_one_line() -> None:
     file = launch(
-        "crane/crane.py:model", {"here": "s - X", "there": "2*s + sin(s) - X"}, {"X": "0.1*t"}, initial="l = 4.0"
+        "crane/crane.py:model", {"here": "s - X", "there": "2*s + sin(s) - X"}, {"X": "0.1*t"}, initial={"l": 4.0}
     )
     with pytest.raises(LaunchError) as error:
         servonode.simulate(file)
@@ -350,7 +338,7 @@ def test_a_goal_that_no_integrators_reach_is_refused_in_one_line(launch: Launch)
     assert "\n" not in str(error.value)
 
 
-def test_a_singular_set_is_named_before_the_run(launch: Launch) -> None:
+def test_a_singular_set_is_named_before_the_run() -> None:
     """In free fall the thrust is 0, and the tilt does not move a quadrotor."""
     file = launch("quadrotor/quadrotor.py:model", {"px": "x - X", "pz": "z - Z"}, {"X": "0*t", "Z": "-9*t**3/6"})
     report = servonode.check(file)
@@ -369,7 +357,7 @@ NO_THRUST = 9.81 / 9.1  # s
 
 
 @pytest.mark.parametrize("loop", ["fused", "nodes"])
-def test_a_singular_set_between_two_instants_ends_a_run(launch: Launch, loop: str) -> None:
+def test_a_singular_set_between_two_instants_ends_a_run(loop: str) -> None:
     run = servonode.load(launch(*FALLS)).simulate(loop=loop)
     assert run.fault is not None
     assert run.fault["name"] == "law"
@@ -377,7 +365,7 @@ def test_a_singular_set_between_two_instants_ends_a_run(launch: Launch, loop: st
     assert f"px, pz {CROSSED}: -demanded_T/(I*m**2) is 0)" in run.fault["text"]
 
 
-def test_a_singular_set_on_the_way_ends_an_integration(launch: Launch) -> None:
+def test_a_singular_set_on_the_way_ends_an_integration() -> None:
     with pytest.raises(servonode.ServonodeError) as error:
         continuous(launch(*FALLS))
     assert str(error.value).startswith(f"at t = {NO_THRUST:g} s the servo-constraints px, pz lost rank (")
@@ -394,7 +382,7 @@ def test_input_that_loses_its_effect_ends_a_run(loop: str) -> None:
     assert run.fault["t"] == pytest.approx(0.007 * np.ceil((np.pi / 2 - 1.2) / 0.007))
 
 
-def test_a_sign_that_was_lost_stays_lost_until_the_state_is_back(launch: Launch) -> None:
+def test_a_sign_that_was_lost_stays_lost_until_the_state_is_back() -> None:
     """The one command that says so may not arrive."""
     control = servonode.load(launch(*FALLS)).closed_loop.control
     assert control is not None
@@ -459,11 +447,11 @@ def test_the_sign_of_the_determinant_is_that_of_numpy(small: Any, n: int) -> Non
     assert signs == {-1.0, 1.0}
 
 
-def test_what_a_goal_moves_or_what_switches_tells_no_crossing(launch: Launch) -> None:
+def test_what_a_goal_moves_or_what_switches_tells_no_crossing() -> None:
     """There the determinant may have another sign after a jump."""
 
     def tells(expression: str) -> bool:
-        initial, target = "q = 1.0\np = 1.0", {"A": "2 + sin(2*t)"}
+        initial, target = {"q": 1.0, "p": 1.0}, {"A": "2 + sin(2*t)"}
         file = launch("elastic_arm/arm.py:model", {"f": expression}, target, initial=initial)
         control = servonode.load(file).closed_loop
         assert control.control is not None
@@ -512,14 +500,13 @@ def test_a_coupling_that_is_zero_is_named_with_its_remedy() -> None:
     assert servonode.simulate(launch).fault is None
 
 
-def test_integrators_refuse_integral_action_and_gain_matrices(launch: Launch) -> None:
-    gains = "[controller.gains]\nintegral = 0.1\n"
-    for more, words in (
-        (gains, "integral action"),
-        ("[controller.gains]\nK0 = [[1, 0], [0, 1]]\n", "matrices are for 1 and 2; give convergence rates"),
+def test_integrators_refuse_integral_action_and_gain_matrices() -> None:
+    for gains, words in (
+        ({"integral": 0.1}, "integral action"),
+        ({"K0": [[1, 0], [0, 1]]}, "matrices are for 1 and 2; give convergence rates"),
     ):
         with pytest.raises(LaunchError, match=words) as error:
-            servonode.simulate(launch("crane/crane.py:model", CRANE, {"X": "sin(t)", "Z": "1"}, more))
+            servonode.simulate(launch("crane/crane.py:model", CRANE, {"X": "sin(t)", "Z": "1"}, gains=gains))
         assert "\n" not in str(error.value)
 
 
@@ -550,9 +537,9 @@ def test_a_set_that_no_condition_shows_is_found_between_states() -> None:
         servonode.simulate(launch)
 
 
-def checked(file: Path) -> str:
+def checked(example: str) -> str:
     """What the command prints."""
-    return CliRunner().invoke(main, ["check", str(file)]).output
+    return CliRunner().invoke(main, ["check", str(EXAMPLES / example), "--set", "run.duration=0.1"]).output
 
 
 @pytest.mark.parametrize(
@@ -597,20 +584,20 @@ def test_completed_program_is_given_no_integrators(program: Any, word: str) -> N
     assert "one rate more" not in text
 
 
-def test_a_determinant_that_never_vanishes_is_not_printed(launch: Launch) -> None:
-    text = checked(launch("elastic_arm/arm.py:model", ARM, {"A": "sin(2*t)"}))
+def test_a_determinant_that_never_vanishes_is_not_printed() -> None:
+    text = checked("elastic_arm/arm.toml")
     assert "nothing is left free" in text
     assert "singular" not in text
 
 
-def test_determinant_is_factored_or_its_states_are_named(launch: Launch) -> None:
+def test_determinant_is_factored_or_its_states_are_named() -> None:
     """A quadrotor's thrust; of the crane, whose entries have a hundred thousand operations, what they depend on."""
     coupled = ON_PROGRAM | {"parameters": {"epsilon": 0.1}}
     centre = {"px": "x - epsilon*sin(theta)", "pz": "z + epsilon*cos(theta)"}
     report = servonode.check(stated(pvtol, centre, plant=coupled, controller={"period": 0.005}))
     assert report.extension["determinant"] == "epsilon*theta_dot**2 - demanded_T"
     assert report.extension["depends_on"] == ["demanded_T", "theta_dot"]
-    text = checked(launch("crane/crane.py:model", CRANE, {"X": "sin(t)", "Z": "1 + 0*t"}, duration=0.1))
+    text = checked("crane/crane.toml")
     assert "singular on a set of X_ddot, Z_ddot, demanded_M_w, l, l_dot, theta, theta_dot: the run is near" in text
 
 
