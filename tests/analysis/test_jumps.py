@@ -1,6 +1,5 @@
 """Machines whose states are set at once: the continuous mode locates each jump, and a jump may set rates."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,40 +7,38 @@ import pytest
 
 import servonode
 from servonode.closed_loop.launch_file import LaunchError
-from servonode.mechanics import Model, ModelError, constraint, coordinate, input_, jump, velocity
+from servonode.mechanics import Model, ModelError, before, constraint, coordinate, input_, jump, parameter, velocity
 from servonode.mechanics.derive import derive
 from servonode.simulation.event_integration import SimulationError
 
-BALL = """
-from servonode.mechanics import Model, before, coordinate, input_, jump, parameter
 
-def model(compares=False):
+def ball(compares: bool = False) -> Model:
     z, e = coordinate("z", "height", "m", start=1.0), parameter("e", "restitution", default=1.0)
     F = input_("F", "force", "N")
     down = before(z) < 0 if compares else z < 0
     bounce = jump(down, {z: -z, z.rate: -e * z.rate}, "bounce")
-    return Model(name="ball", description="ball", coordinates=(z,), parameters=(e,), kinetic=z.rate**2 / 2,
-                 potential=9.81 * z, inputs={F: z.rate}, jumps=(bounce,))
-"""
+    return Model("ball", "ball", z.rate**2 / 2, coordinates=(z,), parameters=(e,), potential=9.81 * z,
+                 inputs={F: z.rate}, jumps=(bounce,))  # fmt: skip
+
+
 FALL_S, SPEED = np.sqrt(2 / 9.81), np.sqrt(2 * 9.81)
 
 
-def bounced(folder: Path, duration: float = 5.0, **more: Any) -> servonode.Run:
-    (folder / "ball.py").write_text(BALL)
-    launch = {"run": {"duration": duration}, "plant": {"machine": f"{folder}/ball.py:model", **more}}
+def bounced(duration: float = 5.0, **more: Any) -> servonode.Run:
+    launch = {"run": {"duration": duration}, "plant": {"machine": ball, **more}}
     return servonode.simulate(launch, control="continuous", every=1)
 
 
-def test_a_ball_bounces_at_the_times_of_its_closed_form(tmp_path: Path) -> None:
-    run = bounced(tmp_path)
+def test_a_ball_bounces_at_the_times_of_its_closed_form() -> None:
+    run = bounced()
     since = (run.t - FALL_S) % (2 * FALL_S)
     exact = np.where(run.t < FALL_S, 1 - 9.81 * run.t**2 / 2, SPEED * since - 9.81 * since**2 / 2)
     assert np.abs(run.columns["z"] - exact).max() < 1e-9
     assert run.energy_error < 1e-9
 
 
-def test_what_an_impact_takes_away_is_counted_as_work(tmp_path: Path) -> None:
-    run = bounced(tmp_path, 2.0, parameters={"e": 0.8})
+def test_what_an_impact_takes_away_is_counted_as_work() -> None:
+    run = bounced(2.0, parameters={"e": 0.8})
     first = SPEED * 0.8
     second = FALL_S + 2 * first / 9.81
     after = run.columns["z_dot"][np.searchsorted(run.t, second) + 1]
@@ -49,11 +46,11 @@ def test_what_an_impact_takes_away_is_counted_as_work(tmp_path: Path) -> None:
     assert run.energy_error < 1e-9
 
 
-def test_jumps_without_end_or_that_look_back_at_a_step_are_refused(tmp_path: Path) -> None:
+def test_jumps_without_end_or_that_look_back_at_a_step_are_refused() -> None:
     with pytest.raises(SimulationError, match="jumps follow each other without end"):
-        bounced(tmp_path, 10.0, parameters={"e": 0.5})
+        bounced(10.0, parameters={"e": 0.5})
     with pytest.raises(LaunchError, match="its jumps depend on the states at the beginning of a plant step"):
-        bounced(tmp_path, settings={"compares": True})
+        bounced(settings={"compares": True})
 
 
 def test_a_jump_sets_a_rate_that_is_a_velocity_and_no_other() -> None:

@@ -1,6 +1,5 @@
 """The sampled law on the nonlinear robot: its stability limit, what the predictor restores, what integrals remove."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -56,29 +55,18 @@ def test_with_a_predictor_the_margins_are_those_without_delay() -> None:
     assert foreseen["heading"]["limit"] == pytest.approx(1.0, abs=1e-9)
 
 
-RATES = """
-[run]
-duration = 30.0
-[plant]
-machine = "diff_drive_trailer"
-parameters = {c_w = 0.02}
-[controller]
-program = "rates"
-parameters = {c_w = 0.0}
-settings = {v = 0.4}
-"""
+RATES = {
+    "run": {"duration": 30.0},
+    "plant": {"machine": "diff_drive_trailer", "parameters": {"c_w": 0.02}},
+    "controller": {"program": "rates", "parameters": {"c_w": 0.0}, "settings": {"v": 0.4}},
+}
 
 
 @pytest.mark.parametrize(("controller", "loop"), [({}, "fused"), ({"predictor": True, "delay": 1}, "nodes")])
-def test_integral_action_removes_what_unknown_friction_leaves(
-    tmp_path: Path, controller: dict[str, Any], loop: Any
-) -> None:
-    file = tmp_path / "rates.toml"
-    file.write_text(RATES)
-
+def test_integral_action_removes_what_unknown_friction_leaves(controller: dict[str, Any], loop: Any) -> None:
     def speed_error(**gains: float) -> float:
         more = {f"controller__{key}": value for key, value in controller.items()}
-        run = servonode.simulate(file, loop=loop, controller__gains=gains, **more)
+        run = servonode.simulate(RATES, loop=loop, controller__gains=gains, **more)
         return abs(float(run.residual["speed"][-1]))
 
     without, with_integral = speed_error(**{"lambda": 2.0}), speed_error(**{"lambda": 2.0, "integral": 0.5})
