@@ -27,7 +27,7 @@ def uncompiled(monkeypatch: pytest.MonkeyPatch) -> Any:
         def refuse(*_: object) -> bytes:
             raise AssertionError("something is compiled")
 
-        monkeypatch.setattr(build, "object_code", refuse)
+        monkeypatch.setattr(build, "_object_code", refuse)
 
     return forbid
 

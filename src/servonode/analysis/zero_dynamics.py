@@ -34,17 +34,15 @@ NEAR = 0.3  # an equilibrium so near (rad, or relative to states above 1) decide
 class ZeroDynamics:
     """What the program leaves free and the judgement on it.
 
-    `internal` parametrises the internal motion, `free_velocities` of them are velocities. `passive` are coordinates on
-    which nothing else depends (places, wheel angles): integrals, which no judgement looks at. `equilibria`: the
-    linearisation at those that belong to the goal at times of the run; `near`: at those of them that the motion is
-    near to at its time; `along`: at the motion itself.
+    `internal` parametrises the internal motion. `passive` are coordinates on which nothing else depends (places, wheel
+    angles): integrals, which no judgement looks at. `equilibria`: the linearisation at those that belong to the goal at
+    times of the run; `near`: at those of them that the motion is near to at its time; `along`: at the motion itself.
     """
 
     judgement: Judgement
     text: str
     internal: tuple[str, ...]
     passive: tuple[str, ...]
-    free_velocities: int
     duration: float  # s
     state: str | None = None  # that grows most, or escapes
     rate: float | None = None  # 1/s, of growing
@@ -117,13 +115,12 @@ class _Found:
     def _result(self, judgement: Judgement, text: str, state: str | None = None, **numbers: Any) -> ZeroDynamics:
         loop = self.loop
         internal = self.free.names(0.0, loop.start)
-        velocities = sum(name in loop.machine.description.velocities for name in internal)
         if loop.follows_residuals or loop.control is None:
             text = f"left free: {', '.join(internal) or 'nothing'}; {text}"
         numbers |= {"equilibria": tuple(self.equilibria), "near": tuple(self.near), "along": tuple(self.along)}
         numbers["settled"] = self.orbit is not None or (self._stays and not any(each.unstable for each in self.near))
         numbers["orbit"] = self.orbit
-        return ZeroDynamics(judgement, text, internal, self.passive, velocities, self.length, state, **numbers)
+        return ZeroDynamics(judgement, text, internal, self.passive, self.length, state, **numbers)
 
     def _unstable_at(self, motion: Motion) -> Linearised | None:
         """The instability that decides: of the periodic motion, if the run is near one, else of equilibria."""

@@ -21,14 +21,12 @@ LEAST_DEGREE, MOST_DEGREE = 3, 17  # a rest of MOST_DERIVATIVES takes the latter
 class Curve:
     """Pieces between `times` (n + 1,) [s] with their coefficients (n, degree + 1), in rising powers of u.
 
-    derivatives: how many are continuous between its ends; at_ends: how many are, there, with the rest before and
-    after.
+    derivatives: how many are continuous between its ends.
     """
 
     times: Array
     coefficients: Array
     derivatives: int
-    at_ends: int
 
     @property
     def degree(self) -> int:
@@ -63,7 +61,7 @@ def stopping(times: Sequence[float], values: Sequence[float], degree: int) -> Cu
         share[m + 1 + j] = (-1) ** j * math.comb(m, j) * whole / (m + 1 + j)
     coefficients = np.outer(np.diff(values), share)
     coefficients[:, 0] = values[:-1]
-    return Curve(np.array(times), coefficients, m, m)
+    return Curve(np.array(times), coefficients, m)
 
 
 def spline(times: Sequence[float], values: Sequence[float], degree: int, rest: bool) -> Curve:
@@ -79,7 +77,7 @@ def spline(times: Sequence[float], values: Sequence[float], degree: int, rest: b
     key = cache.key_of("spline", arguments, cache.code_digest("controllers.engine.curves"))
     text = cache.kept_text(key, lambda: _pieces(times, values, degree, rest))
     times_, coefficients = json.loads(text)
-    return Curve(np.array(times_), np.array(coefficients), degree - 1, (degree - 1) // 2 if rest else 0)
+    return Curve(np.array(times_), np.array(coefficients), degree - 1)
 
 
 def _pieces(times: Sequence[float], values: Sequence[float], degree: int, rest: bool) -> str:
