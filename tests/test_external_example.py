@@ -1,7 +1,6 @@
 """The external plants of examples/, in Python and in C, as processes, driven through the driver of such machines."""
 
 import ast
-import itertools
 import math
 import re
 import select
@@ -242,31 +241,6 @@ def test_example_killed_or_frozen_is_a_stale_state(rig, blow):
     connect(plant, run=78, k=plant.k)
     assert follow(plant, 0.1, U) is None
     assert not plant.counts
-
-
-def test_link_recovers_after_a_too_large_message(rig):
-    rig.process.kill()
-    rig.process.wait()
-    plant = rig.plant(lockstep=False)
-    with zmq.Context() as context, context.socket(zmq.PUB) as out:
-        out.bind(rig.addresses[0])
-        header = {"t": 0.0, "k": 0, "mono": 1, "node": "robot", "src": 9, "control": False, "input": {}}
-        numbers = itertools.count()
-
-        def speak(value: float = 0.5) -> None:
-            values = dict.fromkeys(rig.machine.description.state_names, value)
-            message = {**header, "run": plant._handshake.run, "seq": next(numbers), "state": values}
-            out.send_multipart([b"state", msgpack.packb(message)])
-
-        plant.begin(77, 0)
-        wait(plant, lambda: speak() or plant.remote.connected(), most=0.05)
-        out.send_multipart([b"state", b"x" * 70000])
-        wait(plant, lambda: plant.remote.arrived() and plant.counts["refused_length"])
-        wait(plant, lambda: speak(0.25) or (plant.remote.arrived() and plant.x[0] == 0.25), most=0.05)
-        plant.begin(78, 100)
-        wait(plant, lambda: speak() or plant.remote.connected(), most=0.05)
-        assert plant.remote.fault() is None
-        out.close(linger=0)
 
 
 # the machine's side guards itself

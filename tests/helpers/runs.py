@@ -471,11 +471,6 @@ class Puppet:
             assert time.monotonic_ns() < limit, f"not within {within_s:g} s; the plant: {self.statuses[-1:]}"
             self.bus.wait(time.monotonic_ns() + NAP_NS)
 
-    def play_for(self, seconds: float) -> None:
-        """Answer for so long [s, wall clock]."""
-        end = time.monotonic() + seconds
-        self.play(lambda: time.monotonic() > end, seconds + SOON_S)
-
     def play_states(self, count: int) -> list[State]:
         """Answer so many more control states, and give them."""
         first = len(self.states)

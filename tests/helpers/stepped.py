@@ -288,14 +288,6 @@ class Bench:
         assert self.guard.lifecycle == "active"
         return self
 
-    def rearm(self) -> None:
-        """From a latched fault to active again."""
-        self.answer(0.0)  # a controller that answers
-        assert "done" in self.node.handle_request("reset_estop")
-        assert self.node.handle_request("arm") == {"done": True, "lifecycle": "arming"}
-        assert self.period(0.0)
-        assert self.guard.lifecycle == "active"
-
     # what is found
 
     @property

@@ -15,9 +15,6 @@ from servonode.nodes.target_node import TargetNode
 from servonode.record.run_rows import run_of_rows
 from tests.helpers.stepped import WAITS, Bench, active, puck
 
-SPP = 10  # steps per period
-
-
 # goal time
 
 

@@ -150,18 +150,6 @@ def test_a_refusal_is_the_plants_own_sentence(going: Callable[..., Node], verb: 
     assert f"unknown request {verb!r}" in line(servo(verb, "other"), 1)
 
 
-def test_a_dead_runs_left_over_folder_is_no_run() -> None:
-    process = subprocess.Popen([sys.executable, "-c", ""])
-    process.wait()
-    folder = run_path("dead")
-    folder.mkdir(parents=True)
-    (folder / "registry.json").write_text(json.dumps({"run": "dead", "pid": process.pid, "nodes": {}}))
-    (folder.parent / "other").mkdir()
-    (folder.parent / "other" / "registry.json").write_text("[")
-    assert find_runs() == {}
-    assert "no run named 'dead'" in line(servo("reset", "dead"), 2)
-
-
 # the emergency stop
 
 
