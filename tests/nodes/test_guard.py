@@ -226,6 +226,24 @@ def test_arming_before_the_start_needs_no_answer_and_the_run_keeps_its_id(plain:
     assert (bench.guard.lifecycle, bench.node.outbox.run) == ("active", run)
 
 
+def test_each_arming_begins_a_run_id_and_nothing_of_the_one_before_acts(plain: ClosedLoop) -> None:
+    bench = active(plain)
+    runs = [bench.node.outbox.run]
+    for word in ("disarm", "estop") * 3:
+        old = bench.command(bench.ask(), 77.0)
+        bench.node.handle_request(word)
+        if word == "estop":
+            bench.node.handle_request("reset_estop")
+        assert "done" in bench.node.handle_request("arm")
+        runs.append(bench.node.outbox.run)
+        assert not bench.give(old)
+        assert not bench.guard.answers.are_due()  # a state of the run before is nobody's debt
+        assert bench.period(0.0)
+    assert len(set(runs)) == 7
+    assert bench.counts["refused_run"] == 6
+    assert (77.0, 0.0) not in bench.written
+
+
 def test_disarmed_the_safe_action_acts_and_commands_are_counted(plain: ClosedLoop) -> None:
     bench = active(plain)
     bench.period(0.4)
