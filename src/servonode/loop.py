@@ -37,7 +37,8 @@ class RunFailed(ServonodeError, RuntimeError):
 class Loop(Tabular):
     """A machine with its law, as a launch file states them. States and inputs go by name, in SI units and radians.
 
-    A state that is not given has its initial value, an input that is not given is zero. `servonode.load` makes one.
+    A state that is not given has its initial value, an input that is not given is zero. `servonode.load` makes one. It
+    has many methods, one for each question about machine, law and motion, because it is where users look for them.
     """
 
     def __init__(self, closed_loop: ClosedLoop) -> None:

@@ -22,7 +22,10 @@ TERMINAL_PERIOD_S, LOG_PERIOD_S = 0.2, 5.0
 
 
 class StatusLine:
-    """The live status line on stderr: rewritten in place on a terminal, repeated every few seconds in a log."""
+    """The live status line on stderr: rewritten in place on a terminal, repeated every few seconds in a log.
+
+    Half of its attributes are what it must know of the run, the others what it showed last, and when.
+    """
 
     def __init__(self, closed_loop: ClosedLoop, name: str, stream: TextIO | None = None) -> None:
         self.stream = stream or sys.stderr

@@ -82,7 +82,11 @@ class Derived:
 
 @dataclass(frozen=True, repr=False)
 class ClosedLoop(Tabular):
-    """A launch file resolved: ready to simulate or to run."""
+    """A launch file resolved: ready to simulate or to run.
+
+    It has many properties because all rooms read it: each is derived from the fields where it is asked for, and none is
+    stored twice.
+    """
 
     launch: LaunchFile
     derived: Derived

@@ -177,7 +177,7 @@ def with_values(
             initial=reader.table("plant", plant, "initial", initial),
             parameters=reader.table("plant", plant, "parameters", parameters),
         ),
-        target=reader.targets(launch, targets),
+        target=_with_points(launch.file, launch.path, reader.table("", launch, "target", targets)),
     )
 
 
@@ -229,18 +229,8 @@ class _Reader:
                 "controller", "residuals", "there are both a program and residuals; give only one of them"
             )
         times = self.times(parts, parts.plant.step)
-        stated = asdict(parts) | {"target": self._with_points(path, parts.target)}
+        stated = asdict(parts) | {"target": _with_points(self.file, path, parts.target)}
         return LaunchFile(**stated, path=path, file=self.file, name=path.stem, times=times)
-
-    def _with_points(self, path: Path, goals: Mapping[str, Any]) -> dict[str, Any]:
-        """The goals, each with the points of its samples: read once, so that a recording holds them."""
-        return {name: self._sampled(path, name, each) if _reads(each) else each for name, each in goals.items()}
-
-    def _sampled(self, path: Path, name: str, goal: Goal) -> Goal:
-        section = f"target.{name}"
-        with worded(self.file), stated_in(section, "samples"):
-            points = read_samples(path.parent / (goal.samples or ""), goal.column or name)
-        return replace(goal, points=points)
 
     def table(self, section: str, of: Struct, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
         """The table of this name in a struct that has been read, with other entries."""
@@ -249,10 +239,6 @@ class _Reader:
         field = next(field for field in fields(type(of)) if field.name == name)
         table: dict[str, Any] = self._value(section, field, {**getattr(of, name), **_copied(given)})
         return table
-
-    def targets(self, launch: LaunchFile, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The goals of a launch file that has been read, with other entries."""
-        return self._with_points(launch.path, self.table("", launch, "target", given))
 
     def times(self, parts: Sections, step_s: float | str) -> Times:
         """The times of a launch file; a step that is still to be chosen counts as 1 ns."""
@@ -362,9 +348,15 @@ class _Reader:
         return LaunchError(self.file, section or None, key, text)
 
 
-def _reads(goal: object) -> bool:
-    """Whether a goal is in a file that has not been read."""
-    return isinstance(goal, Goal) and goal.samples is not None and goal.points is None
+def _with_points(file: str, path: Path, goals: Mapping[str, Any]) -> dict[str, Any]:
+    """The goals, each with the points of its samples: read once, so that a recording holds them."""
+    found = dict(goals)
+    for name, goal in goals.items():
+        if isinstance(goal, Goal) and goal.samples is not None and goal.points is None:
+            with worded(file), stated_in(f"target.{name}", "samples"):
+                points = read_samples(path.parent / goal.samples, goal.column or name)
+            found[name] = replace(goal, points=points)
+    return found
 
 
 def _flat(value: object) -> Iterator[object]:

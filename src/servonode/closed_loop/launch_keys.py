@@ -36,7 +36,10 @@ DriverName = Annotated[str, Meta(extra_json_schema={"enum": sorted(DRIVERS)})]
 
 
 class Section(Struct, frozen=True, forbid_unknown_fields=True):
-    """A section of a launch file; the annotation of each key has its unit and description."""
+    """A section of a launch file; the annotation of each key has its unit and description.
+
+    A section has as many attributes as a launch file has keys in it.
+    """
 
 
 class Run(Section, frozen=True):
