@@ -12,6 +12,7 @@ import servonode
 from servonode.closed_loop.launch_file import LaunchError
 from servonode.record.bag import read_bag
 from servonode.simulation.replay import replay
+from tests.helpers.machines import assert_same_bits
 from tests.helpers.runs import START_S, Runs
 
 MACHINE = '''"""A mass that a force pushes along a line."""
@@ -70,8 +71,7 @@ def test_the_fused_loop_and_the_nodes_have_the_same_bits_with_order_4(folder: Pa
     file = written(folder, goal)
     ours, theirs = (servonode.simulate(file, loop=loop, every=1) for loop in ("fused", "nodes"))
     assert ours.residual_max["jerk"] > 0
-    for name, values in ours.columns.items():
-        np.testing.assert_array_equal(values.view(np.int64), theirs.columns[name].view(np.int64), name)
+    assert_same_bits(ours, theirs)
 
 
 @pytest.mark.parametrize("goal", [pytest.param('"0.3*sin(2*t)"', marks=pytest.mark.slow), '{samples = "mass.csv"}'])

@@ -16,7 +16,7 @@ from numpy.testing import assert_allclose
 import servonode
 from servonode.closed_loop.launch_file import LaunchError
 from servonode.plants import MachineSource, find_machine
-from servonode.record.run import Run
+from tests.helpers.machines import assert_same_bits
 from tests.helpers.refusals import command as servo
 
 Write = Callable[..., Path]
@@ -123,12 +123,6 @@ def machine_source(file: Path) -> MachineSource:
 def stated_stiffness(file: Path) -> float:
     """The default of k, of running the slider's file."""
     return float(machine_source(file).build()["k"].quantity.default)
-
-
-def assert_same_bits(one: Run, other: Run) -> None:
-    assert list(one.columns) == list(other.columns)
-    for name, column in one.columns.items():
-        np.testing.assert_array_equal(column.view(np.int64), other.columns[name].view(np.int64), name)
 
 
 # files beside the launch file

@@ -18,6 +18,7 @@ from servonode.record.run import Run
 from servonode.simulation import fused_loop as fused
 from servonode.simulation.event_integration import SimulationError
 from servonode.simulation.simulate import simulate_nodes
+from tests.helpers.machines import assert_same_bits
 
 PUCK = '''"""A puck on ice with a weight that swings under it; two forces, or three, push it."""
 
@@ -203,10 +204,7 @@ def test_sampled_a_state_follows_by_a_rule_of_second_order(write: Write) -> None
 @pytest.mark.parametrize("body", [STATES, SPEEDS.format(more="", given=', limits=(limit("a", rows, 0.2, "a"),)')])
 def test_the_nodes_give_the_same_bits_as_the_fused_loop(write: Write, body: str) -> None:
     launch = write(body, initial={"y": 0.1})
-    fused, nodes = servonode.simulate(launch), simulate_nodes(servonode.load(launch).closed_loop, 10)
-    assert list(fused.columns) == list(nodes.columns)
-    for name, values in fused.columns.items():
-        assert np.array_equal(values, nodes.columns[name], equal_nan=True), name
+    assert_same_bits(servonode.simulate(launch), simulate_nodes(servonode.load(launch).closed_loop, 10))
 
 
 def test_states_and_the_predictor_exclude_each_other(write: Write) -> None:

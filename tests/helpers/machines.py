@@ -1,4 +1,4 @@
-"""What tests ask of a machine, whichever it is."""
+"""What tests ask of a machine and of its runs, whichever it is."""
 
 from typing import Any
 
@@ -6,6 +6,7 @@ import numpy as np
 from numpy.testing import assert_allclose
 
 from servonode.mechanics.machine import Machine
+from servonode.record.run import Run
 
 
 def close(got: Any, want: Any, relative: float) -> None:
@@ -22,3 +23,10 @@ def fault_text(machine: Machine, x: Any) -> str:
     """The text of the fault condition that a state violates; empty without one."""
     violated = machine.fault(0.0, x)
     return violated.text if violated else ""
+
+
+def assert_same_bits(one: Run, other: Run) -> None:
+    """All columns of two runs are equal bit by bit."""
+    assert list(one.columns) == list(other.columns)
+    for name, column in one.columns.items():
+        np.testing.assert_array_equal(column.view(np.int64), other.columns[name].view(np.int64), name)
