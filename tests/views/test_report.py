@@ -95,18 +95,15 @@ def test_single_view_stands_beside_the_panels_with_path_and_outlines(cart: Viewe
     assert all(plane.x1 < panel.x0 for panel in panels), (plane, panels)
 
 
-def test_a_path_much_wider_than_high_stands_above_the_panels(cart: Viewed) -> None:
-    figure = report_figure(cart(OLD), "cart")
-    path, *panels = (axis.get_position() for axis in figure.axes)
-    assert all(panel.y1 < path.y0 for panel in panels)
-    assert path.width > 0.85
-
-
 def test_views_are_drawn_in_order_and_a_strip_adds_height(cart: Viewed) -> None:
+    alone = report_figure(cart(OLD), "cart")
+    path, *panels = (axis.get_position() for axis in alone.axes)
+    assert all(panel.y1 < path.y0 for panel in panels)  # one that is much wider than high stands above them
+    assert path.width > 0.85
     figure = report_figure(cart(f"({OLD}, {STRIP})"), "cart")
     assert [axis.get_title(loc="left") for axis in figure.axes[:2]] == ["", "from the side"]
     assert len(figure.axes) == 2 + 2
-    assert figure.get_figheight() > report_figure(cart(OLD), "cart").get_figheight()
+    assert figure.get_figheight() > alone.get_figheight()
     numbers = ", ".join(each.get_text() for each in figure.axes[0].texts).split(", ")
     assert sorted(numbers) == [each.partition(":")[0] for each in below(figure.axes[1])]  # as in the strip below
 
@@ -119,7 +116,7 @@ def test_a_list_of_views_serves_as_a_tuple_does(cart: Viewed) -> None:
 # strips and arrows
 
 
-def test_strip_has_instants_side_by_side_with_time_and_caption(cart: Viewed) -> None:
+def test_strip_has_instants_side_by_side_with_captions_and_arrows_of_one_stated_scale(cart: Viewed) -> None:
     run = cart(STRIP)
     figure = report_figure(run, "cart")
     axis = figure.axes[0]
@@ -134,13 +131,8 @@ def test_strip_has_instants_side_by_side_with_time_and_caption(cart: Viewed) -> 
     (x0, y0), (x1, y1) = axis.transData.transform([(0.0, 0.0), (1.0, 1.0)])
     assert_allclose(x1 - x0, y1 - y0, rtol=1e-6)
 
-
-def test_arrows_of_a_view_have_one_stated_scale(cart: Viewed) -> None:
-    run = cart(STRIP)
-    axis = report_figure(run, "cart").axes[0]
     (pull,) = arrows(axis)
-    instants = np.linspace(0, len(run.t) - 1, 7).astype(int)
-    assert_allclose(pull.U, -4 * run.state["x"][instants])
+    assert_allclose(pull.U, -4 * run.state["x"][np.linspace(0, len(run.t) - 1, 7).astype(int)])
     assert_allclose(pull.V, 0.0)
     assert texts(axis) == ["from the side", "pull", "1 N"]  # round, at most 0.7 of the 2 N of the start
     (key,) = {each for each in axis.get_children() if isinstance(each, QuiverKey)}
