@@ -69,7 +69,7 @@ def model(
 
 @dataclass(frozen=True)
 class Rolling:
-    """The hoop, the profile at its contact point, and the unknowns between the two."""
+    """The hoop, the profile at its contact point, and the unknowns between the two: all symbols of its equations."""
 
     x: Any
     z: Any

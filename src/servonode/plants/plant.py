@@ -97,7 +97,8 @@ class Plant(Protocol):
     """A machine that takes inputs and shows its state. The plant node's filter stands in front of `write`.
 
     `x` is the newest kernel state: the states and, as its last entry, the work [J] of inputs and losses (nan where it
-    is not known); `finite` whether it is. `remote` is a machine behind a link; None: it is simulated here.
+    is not known); `finite` whether it is. `remote` is a machine behind a link; None: it is simulated here. It is as
+    large as what the plant node must know of a machine, and what belongs to links alone is in `Remote`.
     """
 
     simulated: bool

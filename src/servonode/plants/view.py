@@ -37,6 +37,8 @@ Lean = Callable[[Values, Values], float]
 class View:
     """A view of a machine in a plane. The machine's file has one as `VIEW`, or a tuple of several.
 
+    It has a field for each thing that a picture may show; most machines state a few of them.
+
     Its functions are called as f(values, parameters), both by name; the values are the states, inputs and outputs at
     one instant.
 

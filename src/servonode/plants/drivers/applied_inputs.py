@@ -31,6 +31,8 @@ class AppliedSafeAction(Applied, frozen=True, kw_only=True, gc=False):
 class AppliedInputs:
     """The inputs that are held, as they are sent, and the sent inputs that the machine has not yet taken.
 
+    Its attributes are those of one exchange: what is held, what was sent, what was acknowledged.
+
     In lockstep an `order` has the machine advance to a step; a repeated order is the same message.
     """
 

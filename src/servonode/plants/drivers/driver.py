@@ -120,6 +120,8 @@ def finite_limits(machine: Machine, limits: Sequence[float], readonly: bool = Fa
 class Driver:
     """One way in which the plant node reaches a machine: all that the rest of servonode knows of it.
 
+    It has many fields because nobody else asks for a driver's name; most drivers state a few of them.
+
     summary: the way in a few words, for the reference page. reads: the tables and keys of [plant] that it reads beside
     those of every driver; those of other drivers are refused. open: makes the plant; what it opens belongs to the
     process.

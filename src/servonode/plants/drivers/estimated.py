@@ -51,6 +51,8 @@ class EstimateTerms:
 class Estimated:
     """The estimate of one machine, from its messages, over all handshakes.
 
+    It has a method for each reason for which an estimate is not believed, and remembers what each of them judges by.
+
     unknown_reason: why the state is unknown; empty if it is known.
     """
 

@@ -22,6 +22,8 @@ LEAD_NS, LEAD = 1e9, 1.1  # by how much a machine's clock may be ahead of ours, 
 class Readings:
     """The newest good state of a machine, as numbers, and when it was measured by our clock.
 
+    Its attributes are that state, and the judges of whether the next one is believed.
+
     One that is not plausible is not taken, and `distrust` says why until the next handshake.
     """
 

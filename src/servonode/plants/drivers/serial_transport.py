@@ -75,7 +75,10 @@ def _list(found: list[str]) -> str:
 
 
 class SerialTransport:
-    """A serial port, read and written without blocking; open it after the fork."""
+    """A serial port, read and written without blocking; open it after the fork.
+
+    It has the methods of a `Transport`, and what waits in each direction of the line.
+    """
 
     def __init__(self, port: str, baud: int) -> None:
         self.counts: Counter[str] = Counter()

@@ -108,6 +108,8 @@ class DeviceMessages:
 class SimulatedDevice:
     """The machine behind a loopback link. All times are arguments, so that it repeats exactly.
 
+    It remembers all that the protocol asks of a machine: whose run it is, its newest input, and its own watchdog.
+
     simulation: makes the plant with these parameters, initial state and step. `send(time [ns], frames)` sends what it
     publishes: its state, or with sends_state=False only the readings of its sensors.
     """
