@@ -242,24 +242,6 @@ def test_what_else_the_machine_measures_is_kept_as_it_said_last(rig):
     assert rig.plant.extra == {"battery": 24.4}
 
 
-@pytest.mark.parametrize(
-    ("extra", "reason"),
-    [
-        ({"my battery": 1.0}, "type"),
-        ({"\x1b[2J": 1.0}, "type"),
-        ({"b" * 65: 1.0}, "limits"),
-        ({"battery": math.nan}, "non_finite"),
-        ({f"cell{i}": 1.0 for i in range(65)}, "limits"),
-    ],
-    ids=["spaces", "escapes", "long", "nan", "many"],
-)
-def test_more_than_a_few_numbers_with_plain_names_refuses_the_state(rig, extra, reason):
-    rig.plant.begin(77, 0)
-    rig.wire.says("state", state(extra=extra))
-    assert not rig.plant.remote.connected()
-    assert rig.plant.counts == {f"refused_{reason}": 1}
-
-
 def test_a_new_run_forgets_the_states_of_the_one_before(rig):
     rig.connect()
     rig.plant.begin(78, 500)
@@ -333,6 +315,11 @@ def test_the_energy_is_that_of_the_measured_state(rig, trailer):
         ({"state": {**STATE, "V": -math.inf}}, "refused_non_finite"),
         ({"input": {"U1": math.nan}}, "refused_non_finite"),
         ({"seq": -1}, "refused_limits"),
+        ({"extra": {"my battery": 1.0}}, "refused_type"),
+        ({"extra": {"\x1b[2J": 1.0}}, "refused_type"),
+        ({"extra": {"b" * 65: 1.0}}, "refused_limits"),
+        ({"extra": {"battery": math.nan}}, "refused_non_finite"),
+        ({"extra": {f"cell{i}": 1.0 for i in range(65)}}, "refused_limits"),
         ({"state": {f"x{i}": 0.0 for i in range(300)}}, "refused_limits"),
     ],
 )

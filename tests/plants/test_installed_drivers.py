@@ -83,9 +83,7 @@ def test_a_broken_package_and_what_a_driver_does_not_read_are_one_error(packages
         "twice": "package first 1.0 and package second 1.0 both have a driver 'twice'",
         "nul": '"nul" is unknown; did you mean null? Choose ',
     }
-    unread = (
-        '[plant.sensor] noise: is for driver = "simulated" or "loopback" or "mujoco", and [plant] has driver = '
-    )
+    unread = '[plant.sensor] noise: is for driver = "simulated" or "loopback" or "mujoco", and [plant] has driver = '
     runs = {(f"plant.driver={name}",): text for name, text in broken.items()}
     assert_refused(packages, runs | {("plant.driver=null", "plant.sensor.noise={phi=0.001}"): unread})
 
