@@ -108,7 +108,7 @@ def _check_K(K: Array, wanted: Wanted) -> tuple[str, ...]:
         raise Unprepared("plant.parameters", _first_of_K(wanted),
                          f"{text} negative: k1 + k4 < 0 and k1 k4 > k2 k3 ({wrong}); or all four 0")  # fmt: skip
     for each in eigenvalues if wanted.step is not None else ():
-        if _grows(each * float(wanted.step or 0.0), wanted.integrator):
+        if _growth(each * float(wanted.step or 0.0), wanted.integrator) > 0:
             size = abs(each) * float(wanted.step or 0.0)
             text = f"step times eigenvalue of K is {size:.4g} (eigenvalues {shown} 1/s), and with {wanted.integrator}"
             remedy = f"at most {_largest(each, wanted.integrator):.4g} is stable; take a smaller step or a smaller K"
@@ -126,26 +126,27 @@ def _complex(value: complex) -> str:
     return f"{value.real:.4g} {'+' if value.imag > 0 else '-'} {abs(value.imag):.4g}i"
 
 
-def _grows(z: complex, integrator: str) -> bool:
-    """Whether a step of the method enlarges f for z = step * eigenvalue: the exponential's series to its order."""
+def _growth(z: complex, integrator: str) -> float:
+    """By how much a step of the method enlarges f for z = step * eigenvalue, relative; not positive: it does not.
+
+    A step takes the exponential's series to the order of the method.
+    """
     if integrator == "radau":
-        return False  # L-stable, and the real part of z is negative
+        return -1.0  # L-stable, and the real part of z is negative
     order, term, total = ORDERS[integrator], 1.0 + 0j, 1.0 + 0j
     for n in range(1, order + 1):
         term *= z / n
         total += term
-    return abs(total) > 1.0 + 1e-12
+    return abs(total) - 1.0 - 1e-12
 
 
 def _largest(eigenvalue: complex, integrator: str) -> float:
     """The largest |z| in the direction of the eigenvalue at which a step does not enlarge f."""
+    from scipy.optimize import brentq
+
     way = cmath.exp(1j * cmath.phase(eigenvalue))
-    low = max((z for z in np.linspace(0.0, 4.0, 401).tolist() if not _grows(z * way, integrator)), default=0.0)
-    high = low + 0.01
-    for _ in range(40):
-        middle = (low + high) / 2
-        low, high = (low, middle) if _grows(middle * way, integrator) else (middle, high)
-    return low
+    stable = [z for z in np.linspace(0.0, 4.0, 401).tolist() if _growth(z * way, integrator) <= 0]
+    return float(brentq(lambda z: _growth(z * way, integrator), stable[-1], stable[-1] + 0.01))
 
 
 # the initial condition
