@@ -4,7 +4,7 @@ A machine file that has `PREPARE = Preparation(function, ...)` beside its functi
 No symbolic work here.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,6 +39,31 @@ class Wanted:
     step: float | None
     integrator: str
     duration: float
+
+
+def number(initial: Mapping[str, Any], name: str) -> float:
+    """An entry of [plant.initial], 0 where it is absent.
+
+    Raises:
+        Unprepared: it is no number.
+    """
+    value = initial.get(name, 0.0)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise Unprepared("plant.initial", name, f"{value!r} is not a number; give one")
+    return float(value)
+
+
+def require_fixed(wanted: Wanted, names: Iterable[str], undisturbed: str, constant: str) -> None:
+    """Refuse disturbances, and functions of time for these parameters, each with its text.
+
+    Raises:
+        Unprepared: there is one.
+    """
+    if wanted.disturbed:
+        raise Unprepared("plant.disturbance", min(wanted.disturbed), undisturbed)
+    for name in names:
+        if name in wanted.varying:
+            raise Unprepared("plant.parameters", name, constant)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from servonode.arrays import Array
 from servonode.plants.ball.angles import attitude, columns
-from servonode.plants.prepare import Preparation, Prepared, Unprepared, Wanted
+from servonode.plants.prepare import Preparation, Prepared, Unprepared, Wanted, number, require_fixed
 
 START = ("omega", "q", "off_constraint")  # beside the states, of which the scheme "quaternion" has the first two
 ANGLES = ("alpha", "beta", "gamma")
@@ -59,25 +59,19 @@ def prepare(wanted: Wanted) -> Prepared:
     if wanted.settings["bypass"] != "none" and not angles:
         text = 'the scheme "quaternion" has no singularity to step over; leave bypass out, or set scheme = "angles"'
         raise Unprepared("plant.settings", "bypass", text)
-    if angles:
-        _check_fixed(wanted)
+    if angles:  # the printed multipliers have the motion solved for
+        require_fixed(
+            wanted,
+            ("m", "a", "J"),
+            'the forces of scheme "angles" are printed without disturbances; take it out, or take "quaternion"',
+            'the forces of scheme "angles" are printed for a constant one; give a number, or take "quaternion"',
+        )
     ball = _ball(wanted.parameters)
     notes = _check_K(ball.K, wanted)
     motion = _motion(wanted, ball, angles)
     motion, said = _settled(motion, ball, _off_constraint(wanted.initial))
     states = _in_angles(motion, wanted.initial) if angles else _in_quaternions(motion)
     return Prepared(initial=states, notes=(*notes, *said))
-
-
-def _check_fixed(wanted: Wanted) -> None:
-    """Refuse what the printed multipliers of the angle model do not know of: they have the motion solved for."""
-    if wanted.disturbed:
-        text = 'the forces of scheme "angles" are printed without disturbances; take it out, or take "quaternion"'
-        raise Unprepared("plant.disturbance", min(wanted.disturbed), text)
-    for name in ("m", "a", "J"):
-        if name in wanted.varying:
-            text = 'the forces of scheme "angles" are printed for a constant one; give a number, or take "quaternion"'
-            raise Unprepared("plant.parameters", name, text)
 
 
 def _ball(values: Mapping[str, float]) -> Ball:
@@ -296,15 +290,8 @@ class _Values:
         return name in self._stated
 
     def number(self, name: str) -> float:
-        """A state, 0 where it is absent.
-
-        Raises:
-            Unprepared: it is a list or no number.
-        """
-        value = self._stated.get(name, 0.0)
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise Unprepared("plant.initial", name, f"{value!r} is not a number; give one")
-        return float(value)
+        """A state, 0 where it is absent; raises Unprepared."""
+        return number(self._stated, name)
 
     def entries(self, name: str, default: tuple[float, ...]) -> Array:
         """A vector, its default where it is absent.

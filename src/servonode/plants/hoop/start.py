@@ -18,7 +18,7 @@ from servonode.plants.hoop.motion import (
     largest_second_changes,
 )
 from servonode.plants.hoop.profile import Ground, Profile, ProfileError, read_profile
-from servonode.plants.prepare import Preparation, Prepared, Unprepared, Wanted
+from servonode.plants.prepare import Preparation, Prepared, Unprepared, Wanted, number, require_fixed
 
 LOST = "contact lost: the profile would have to pull (n < 0)"
 START = ("q", "s", "z_a")
@@ -56,7 +56,13 @@ def prepare(wanted: Wanted) -> Prepared:
     Raises:
         Unprepared: the profile, the initial condition or a parameter cannot be, or the rows do not hold.
     """
-    _check_fixed(wanted)
+    # the rows have the motion solved for, with constant parameters
+    require_fixed(
+        wanted,
+        FIXED,
+        "the reactions of the hoop are solved for gravity alone, and a disturbance makes them wrong; take it out",
+        "the reactions of the hoop are solved for a constant one: it must be a number; give one",
+    )
     if wanted.integrator not in UNSTABLE:
         text = f"no step and rate are known for {wanted.integrator} on this machine; choose {', '.join(UNSTABLE)}"
         raise Unprepared("plant", "integrator", text)
@@ -80,17 +86,6 @@ def prepare(wanted: Wanted) -> Prepared:
     )
 
 
-def _check_fixed(wanted: Wanted) -> None:
-    """Refuse what the rows do not know of: they have the motion solved for, with constant parameters."""
-    if wanted.disturbed:
-        text = "the reactions of the hoop are solved for gravity alone, and a disturbance makes them wrong; take it out"
-        raise Unprepared("plant.disturbance", min(wanted.disturbed), text)
-    for name in FIXED:
-        if name in wanted.varying:
-            text = "the reactions of the hoop are solved for a constant one: it must be a number; give one"
-            raise Unprepared("plant.parameters", name, text)
-
-
 def _given(wanted: Wanted, name: str) -> float | None:
     return float(wanted.parameters[name]) if name in wanted.given else None
 
@@ -109,7 +104,7 @@ def read(text: str) -> Profile:
 
 def _start(wanted: Wanted, profile: Profile, hoop: Hoop) -> Start:
     """The start from q and s, with states given beside them in their place; or from a state that is given in full."""
-    given = _numbers(wanted.initial)
+    given = {name: number(wanted.initial, name) for name in wanted.initial}
     states = {name: given[name] for name in STATES if name in given}
     if not any(name in given for name in START) and {"x", "z", "alpha"} <= states.keys():
         state = dict.fromkeys(STATES, 0.0) | states
@@ -130,14 +125,6 @@ def _start(wanted: Wanted, profile: Profile, hoop: Hoop) -> Start:
     kept = energy if kept is None else kept
     rolling = hoop.M * (hoop.g * float(contact.centre(hoop.r)[1]) + (1 + hoop.kappa) * s**2 / 2)
     return Start(state, contact, s, kept, max(kept, energy, rolling, hoop.energy(state)))
-
-
-def _numbers(initial: Mapping[str, Any]) -> dict[str, float]:
-    """[plant.initial], which must have numbers here."""
-    wrong = [name for name, value in initial.items() if isinstance(value, bool) or not isinstance(value, int | float)]
-    if wrong:
-        raise Unprepared("plant.initial", wrong[0], f"{initial[wrong[0]]!r} is not a number; give one")
-    return {name: float(value) for name, value in initial.items()}
 
 
 def _contact_at(profile: Profile, q: float, z_a: float | None) -> Ground:
