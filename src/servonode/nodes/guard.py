@@ -50,7 +50,8 @@ class HeldCommand:
 class Guard:
     """Decides by lifecycle, latched faults and limits what acts on a plant: commands, its safe action, or zero input.
 
-    unlimited: inputs that need a limit before the machine can be armed, and have none.
+    unlimited: inputs that need a limit before the machine can be armed, and have none. It is large because everything
+    that changes what acts goes through it: commands, faults and the operator.
     """
 
     def __init__(

@@ -37,8 +37,7 @@ OPERATOR = sorted({word for entry in NODES.values() for word in entry.verbs})
 class NodeBus(Bus):
     """A node's bus that also wakes for signals and answers requests: ready, start, stop, and the operator's.
 
-    It has more than a dozen attributes, because it combines signals, requests and their consequences. Its subscribers
-    read in the node's own thread.
+    Its subscribers read in the node's own thread.
     """
 
     def __init__(self, folder: Path, node: str, messages: Ring | None = None) -> None:

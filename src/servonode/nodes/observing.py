@@ -22,7 +22,8 @@ class Observing:
     """An estimator that takes readings, and the inputs that acted, from the plant's messages.
 
     The state in a message, which a simulation knows, is only compared with the estimate, never used for it. A state
-    with standard deviations is itself an estimate, made by the plant node from readings.
+    with standard deviations is itself an estimate, made by the plant node from readings. It has more attributes than a
+    dozen, because it keeps the estimate, its errors and what they are compared with in memory that does not grow.
     """
 
     def __init__(self, closed_loop: ClosedLoop, outbox: Outbox, counts: Counter[str], simulated: bool) -> None:

@@ -34,7 +34,7 @@ class PlantOutput:
 
     applied: the inputs that act from now on; by_name: the same by name. braking: whether the safe action acts, which is
     computed again for each step. state_unknown: whether no safe action can be computed, because the machine has not
-    answered a handshake.
+    answered a handshake. Its attributes are many: what acts, what is scheduled, and what was measured of both.
     """
 
     def __init__(self, closed_loop: ClosedLoop, plant: Plant, limiter: InputLimiter, clock: Clock) -> None:

@@ -31,7 +31,7 @@ class Recording:
     """The record of one run, from before the first fork until its output files are made. A context manager.
 
     out: the CSV file, with the spool beside it; without it and without a bag the rows stay in memory. bag: the
-    recording of all messages, with the spool beside it.
+    recording of all messages, with the spool beside it. It has many methods: memory, writer and files share one life.
     """
 
     def __init__(

@@ -19,7 +19,8 @@ from servonode.plants.plant import EstimateOf, Plant, Reading
 class StatePublisher:
     """Publishes readings of the plant, and tells the guard which of them expect an answer.
 
-    asked_ns: time of the newest control state; 0 before the first. period: the times between control states [s].
+    asked_ns: time of the newest control state; 0 before the first. period: the times between control states [s]. It has
+    more than a dozen attributes: constants of the run, computed once.
     """
 
     def __init__(self, closed_loop: ClosedLoop, plant: Plant, outbox: Outbox, guard: Guard, goal: GoalTime) -> None:

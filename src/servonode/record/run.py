@@ -52,7 +52,8 @@ class Run(Tabular):
     many control instants it acted and when first [s].
     estimate: what the law worked on, where there is an estimator; the residuals are then those that the law saw.
     goal_t [s]: goal time, which stands while no command acts. state_age [s]: how old each state is; None if simulated.
-    stats: what only a run on processes has (rate, misses, round_trip_s, counts).
+    stats: what only a run on processes has (rate, misses, round_trip_s, counts). It is large because reports, exports
+    and users take all that a run knows from this one class.
     """
 
     closed_loop: ClosedLoop
