@@ -27,7 +27,10 @@ from servonode.mechanics.observer import Observer
 
 
 class ExtendedKalmanFilter:
-    """An extended Kalman filter of one machine. The mean x (n_x,) is a kernel state; x and P (n, n) change in place."""
+    """An extended Kalman filter of one machine. The mean x (n_x,) is a kernel state; x and P (n, n) change in place.
+
+    It keeps the arrays that its kernel works in, for none is made within a step.
+    """
 
     def __init__(self, observer: Observer, settings: EstimatorSettings) -> None:
         n, n_z = observer.n, observer.n_z

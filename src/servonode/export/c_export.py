@@ -15,7 +15,7 @@ from servonode.plants.limits import Limits, SoftStart
 
 @dataclass(frozen=True)
 class Exported:
-    """The numbers and kernels of one C file.
+    """The numbers and kernels of one C file: a field for each part of it.
 
     period_s: None without a controller. targets, signals: the launch file's goal. missing: what the launch file asks
     for and the file does not do, a sentence each.

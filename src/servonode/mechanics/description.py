@@ -104,7 +104,7 @@ def unpacked(layout: Layout, values: Mapping[str, float | list[float]]) -> list[
 
 
 class MachineDescription(msgspec.Struct, frozen=True):
-    """All names of a machine, in the order of its arrays (state order = the model sheet's)."""
+    """All names of a machine, in the order of its arrays (state order = the model sheet's): a field for each group."""
 
     name: str
     description: str
@@ -187,7 +187,7 @@ class ExtensionDescription(msgspec.Struct, frozen=True):
 
 
 class ProgramDescription(msgspec.Struct, frozen=True):
-    """All names of a program, in the order of the compiled law's arrays."""
+    """All names of a program, in the order of the compiled law's arrays: a field for each group."""
 
     name: str
     description: str

@@ -176,7 +176,7 @@ class Constants:
 
 
 class Block:
-    """Lines of one generated function: assignments in order, names never reused."""
+    """Lines of one generated function: assignments in order, names never reused. A method for each kind of line."""
 
     def __init__(self, constants: Constants | None) -> None:
         self.constants = constants

@@ -16,7 +16,7 @@ Expr = Any
 
 @dataclass(frozen=True, repr=False)
 class Equations(Tabular):
-    """Symbolic equations of motion of a model, ready to be compiled.
+    """Symbolic equations of motion of a model, ready to be compiled: a field for each of their terms.
 
     Shapes: M, h, B full (n_q, n_q), (n_q,), (n_q, n_tau); A (n_c, n_q); b, gamma (n_c,); G (n_q, n_v);
     g0 (n_q,); minimal M_r (n_v, n_v), h_r (n_v,), B_r (n_v, n_tau), N_r (n_v, n_N) of the reactions, which the full

@@ -20,7 +20,8 @@ States = Annotated[Array, ANY, "n_x"]
 class MachineKernel(Protocol):
     """A machine's module. What a machine does not state (faults, inputs, a full form, ...) is not in its module.
 
-    energies, residuals and monitored are energy, constraint_residual and outputs for n states at once.
+    It has a method for each generated function; energies, residuals and monitored are energy, constraint_residual and
+    outputs for n states at once.
     """
 
     __name__: str

@@ -86,6 +86,8 @@ class Model(Tabular):
     `varying` are parameters that a launch file specifies as functions of time, `disturbances` the generalized forces
     it adds, by coordinate or input; see `servonode.mechanics.changes`.
 
+    It is large because one call states all of a machine, and a derivation asks it for what follows from that alone.
+
     Raises:
         ModelError: a name is used twice, a parameter has no default, or `order` leaves out a state.
 

@@ -108,7 +108,10 @@ def _propagation(observer: str, steps: str, sizes: tuple[tuple[str, int], ...]) 
 
 
 class Observer:
-    """The compiled observer of a machine with its parameters; its arrays of sensors are in the machine's order."""
+    """The compiled observer of a machine with its parameters; its arrays of sensors are in the machine's order.
+
+    It keeps the arrays that its kernels work in, for none is made within a step.
+    """
 
     def __init__(self, machine: Machine, kernel: ObserverKernel, integrator: str) -> None:
         self.machine, self.kernel, self.integrator = machine, kernel, integrator
