@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 from sympy import cos, sin
 
 from servonode.controllers import load_law
@@ -13,7 +14,7 @@ from servonode.controllers.engine.law_source import describe_program, law_source
 from servonode.controllers.engine.program import Program
 from servonode.controllers.engine.servo import derive_servo
 from servonode.definitions import cache
-from servonode.mechanics import Model, constraint, coordinate, input_, output, parameter, time, velocity
+from servonode.mechanics import Model, ModelError, constraint, coordinate, input_, output, parameter, time, velocity
 from servonode.mechanics.derive import derive
 from servonode.mechanics.description import ProgramDescription
 from servonode.mechanics.machine import Machine, load_machine
@@ -99,6 +100,13 @@ def plate() -> Model:
 def machine(build: Callable[[], Model], parameters: Mapping[str, float] = {}, *definitions: Path) -> Machine:
     """The compiled machine of one of the functions above, or of one that stands in `definitions`."""
     return load_machine(_key("machine", build.__name__, *definitions), build, parameters)
+
+
+def refusal_of(build: Callable[..., Model], **changes: Any) -> str:
+    """What is said of a model with these changes, which cannot be stated or not be derived."""
+    with pytest.raises(ModelError) as caught:
+        derive(build(**changes))
+    return str(caught.value)
 
 
 def packaged_law(

@@ -1,6 +1,7 @@
 """Bodies by their motion: in rates they are kinetic energies, in velocities momentum takes Lagrange's place."""
 
 from collections.abc import Callable
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -26,6 +27,7 @@ from servonode.mechanics.derive import derive
 from servonode.mechanics.description import packed, unpacked
 from servonode.mechanics.machine import Machine
 from servonode.mechanics.machine_source import describe
+from tests.helpers.small_machines import refusal_of
 
 Flow = Callable[..., Any]
 A, C, M, L, G = 0.02, 0.03, 1.5, 0.1, 9.81  # of the top: across and along its axis, mass, to its centre, gravity
@@ -122,10 +124,7 @@ def test_a_body_in_rates_is_its_kinetic_energy() -> None:
     assert derive(Model(**named, bodies=(plate,))).M == derive(stated).M
 
 
-def refusal(**changes: Any) -> str:
-    with pytest.raises(ModelError) as caught:
-        derive(top(**changes))
-    return str(caught.value)
+refusal = partial(refusal_of, top)
 
 
 def test_bodies_that_cannot_be_are_refused_with_the_remedy() -> None:

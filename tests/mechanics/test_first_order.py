@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -29,6 +30,7 @@ from servonode.mechanics.changes import Changes, changed
 from servonode.mechanics.derive import derive
 from servonode.mechanics.evaluate import at_states
 from servonode.mechanics.machine import Machine
+from tests.helpers.small_machines import refusal_of
 
 HERE = Path(__file__)
 Flow = Callable[..., Any]
@@ -118,10 +120,7 @@ def stated(residuals: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def refusal(**change: Any) -> str:
-    with pytest.raises(ModelError) as caught:
-        derive(replace(cart(), **change))
-    return str(caught.value)
+refusal = partial(refusal_of, lambda **change: replace(cart(), **change))
 
 
 def test_what_first_order_states_cannot_do_is_refused_with_the_remedy() -> None:

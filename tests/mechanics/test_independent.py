@@ -15,10 +15,11 @@ from sympy import cos, sin
 
 import servonode
 from servonode.errors import ServonodeError
-from servonode.mechanics import Model, ModelError, constraint, coordinate, input_, parameter, velocity
+from servonode.mechanics import Model, constraint, coordinate, input_, parameter, velocity
 from servonode.mechanics.machine import Machine
 from servonode.simulation.event_integration import SimulationError
 from tests.helpers.machines import fault_text
+from tests.helpers.small_machines import refusal_of
 
 HERE = Path(__file__)
 Flow = Callable[..., Any]
@@ -238,10 +239,7 @@ def slider_crank(**change: Any) -> Model:
     return Model("slider_crank", "a piston", kinetic, **parts | change)
 
 
-def refusal(**change: Any) -> str:
-    with pytest.raises(ModelError) as caught:
-        slider_crank(**change)
-    return str(caught.value)
+refusal = partial(refusal_of, slider_crank)
 
 
 def test_independent_coordinates_that_cannot_be_are_refused_with_the_remedy() -> None:

@@ -1,5 +1,6 @@
 """Models: what cannot be a machine is refused with a text that says how to fix it."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from servonode.mechanics import (
 )
 from servonode.mechanics.derive import derive
 from servonode.mechanics.machine_source import describe
+from tests.helpers.small_machines import refusal_of
 
 x, y, z = (coordinate(name, f"coordinate {name}", "m") for name in "xyz")
 v, w = (velocity(name, f"speed {name}", "m/s") for name in "vw")
@@ -41,10 +43,7 @@ def particle(**changes: Any) -> Model:
     return Model(**{**stated, **changes})
 
 
-def refusal(**changes: Any) -> str:
-    with pytest.raises(ModelError) as caught:
-        derive(particle(**changes))
-    return str(caught.value)
+refusal = partial(refusal_of, particle)
 
 
 def test_a_particle_is_derived() -> None:
