@@ -78,7 +78,7 @@ class Run(RecordedRun):
             speed: plant seconds per second of the movie; default: the launch file's, more where it would be long.
 
         Raises:
-            NoMovie: the ending is unknown, the folder is not there, or neither ffmpeg nor pillow is installed;
+            NoMovie: the ending is unknown, the folder is not there, or ffmpeg is not, which writes an mp4;
             ModelError: the machine's views cannot be drawn.
 
         >>> import servonode
