@@ -9,9 +9,8 @@ from msgspec.structs import replace
 from scipy.stats import chi2
 
 import servonode
-from servonode.estimators.consistency import consistency
 from servonode.estimators.estimator import Estimator
-from servonode.estimators.kalman import ExtendedKalmanFilter
+from servonode.estimators.kalman import ExtendedKalmanFilter, consistency
 from servonode.estimators.settings import EstimatorSettings
 from servonode.mechanics.observer import Observer, load_observer
 from servonode.plants import MachineSource, find_machine

@@ -14,9 +14,9 @@ import inspect
 import sys
 import sysconfig
 import traceback
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any, get_args
@@ -163,9 +163,7 @@ class FunctionDefinition(Definition):
 
     def digest(self, *arguments: Any, **options: Any) -> str:
         """A digest of what the function returns for these arguments."""
-        from servonode.definitions.fingerprint import fingerprint
-
-        return hashlib.sha256(fingerprint(self.call(*arguments, **options)).encode()).hexdigest()
+        return hashlib.sha256(_fingerprint(self.call(*arguments, **options)).encode()).hexdigest()
 
     @property
     def place(self) -> Place:
@@ -180,6 +178,26 @@ class FunctionDefinition(Definition):
 
     def attribute(self, name: str) -> Any:
         return getattr(self.stated, "__globals__", {}).get(name)
+
+
+def _fingerprint(stated: Any) -> str:
+    """Everything that a Model or Program states, without the source lines: what tells apart those of no file."""
+    import sympy
+
+    if isinstance(stated, sympy.MatrixBase | sympy.Basic):
+        symbols = sorted(stated.free_symbols, key=str)
+        quantities = [repr(getattr(each, "quantity", "")) + getattr(each, "default", "") for each in symbols]
+        return f"{sympy.srepr(stated)} of {quantities}"
+    if hasattr(stated, "identity"):
+        return _fingerprint(stated.identity())
+    if is_dataclass(stated):
+        parts = (f"{each.name}: {_fingerprint(getattr(stated, each.name))}" for each in fields(stated))
+        return "\n".join(part for part in parts if not part.startswith("place: "))
+    if isinstance(stated, Mapping):
+        return "{" + ", ".join(f"{_fingerprint(key)}: {_fingerprint(value)}" for key, value in stated.items()) + "}"
+    if isinstance(stated, Sequence) and not isinstance(stated, str):
+        return "[" + ", ".join(map(_fingerprint, stated)) + "]"
+    return repr(stated)
 
 
 _AT_HAND: dict[str, FunctionDefinition] = {}

@@ -25,6 +25,8 @@ from servonode.estimators.correction import correction_of
 from servonode.estimators.settings import EstimatorSettings
 from servonode.mechanics.observer import Observer
 
+LEAST = 1e-9  # of the correlations' eigenvalues: in directions below it nothing is uncertain
+
 
 class ExtendedKalmanFilter:
     """An extended Kalman filter of one machine. The mean x (n_x,) is a kernel state; x and P (n, n) change in place.
@@ -76,3 +78,21 @@ class ExtendedKalmanFilter:
         x[: len(self._moved)] += self._moved
         self._observer.hold(t, x, P)
         return rejected
+
+
+def consistency(mean: Array, P: Array, truth: Array) -> tuple[float, int]:
+    """NEES of a mean (n,) with covariance P (n, n), and its degrees of freedom: the directions that are uncertain.
+
+    NEES is e^T P^-1 e with the error e of the whole estimate, NIS nu^T S^-1 nu with the innovations nu of readings.
+    Where all is as stated both are chi-square, with as many degrees of freedom as there are dimensions or readings, so
+    the sum over independent ones lies within known bands.
+    """
+    deviation = np.sqrt(np.maximum(np.diag(P), 0.0))
+    uncertain = deviation > 0
+    scale = deviation[uncertain]
+    if not len(scale):
+        return 0.0, 0
+    values, directions = np.linalg.eigh(P[np.ix_(uncertain, uncertain)] / np.outer(scale, scale))
+    along = directions.T @ ((mean - truth)[uncertain] / scale)
+    kept = values > LEAST
+    return float(np.sum(along[kept] ** 2 / values[kept])), int(kept.sum())

@@ -8,7 +8,7 @@ from msgspec import UNSET
 from servonode.arrays import Array
 from servonode.bus import Estimate, State
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.estimators.consistency import consistency
+from servonode.estimators.kalman import consistency
 from servonode.mechanics.description import packed, unpacked
 from servonode.nodes.node import Outbox
 
