@@ -23,11 +23,6 @@ def coasting() -> Run:
     return servonode.simulate("trailer_coast", run__duration=0.5)
 
 
-@pytest.fixture(scope="module")
-def fallen() -> Run:
-    return servonode.simulate("sphero_runs_over")
-
-
 def frames(file: Path) -> tuple[list[np.ndarray[Any, Any]], int]:
     """The pictures of a gif, and how long it lasts [ms]."""
     pictures, lasts = [], 0
@@ -88,7 +83,8 @@ def test_the_frames_are_those_of_their_times(coasting: Run, monkeypatch: pytest.
     np.testing.assert_array_equal(places, coasting.state["X"][np.searchsorted(coasting.t, times - 1e-9)])
 
 
-def test_the_movie_of_a_fault_ends_at_it_and_shows_its_text(fallen: Run, tmp_path: Path) -> None:
+def test_the_movie_of_a_fault_ends_at_it_and_shows_its_text(tmp_path: Path) -> None:
+    fallen = servonode.simulate("sphero_runs_over")
     assert fallen.fault is not None
     file = tmp_path / "over.gif"
     planned = plan(file, 10, 0.5, fallen.closed_loop)
@@ -108,10 +104,8 @@ def test_the_movie_of_a_fault_ends_at_it_and_shows_its_text(fallen: Run, tmp_pat
     assert len(pictures) <= written  # pictures that are alike may be one
 
 
-@pytest.mark.parametrize(
-    "name", ["sphero_pursuit_lockstep", "snowboarder_slalom_lockstep", "hoop_rolls", "ball_circle"]
-)
-def test_every_machine_can_be_filmed(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["hoop_rolls", "ball_circle"])
+def test_other_machines_can_be_filmed(name: str, tmp_path: Path) -> None:
     run = servonode.simulate(name, run__duration=0.2)
     file = tmp_path / "short.gif"
     assert write_movie(run, name, plan(file, 10, 1.0, run.closed_loop)) == 3
