@@ -329,7 +329,7 @@ def test_hoop_source_is_the_papers_run_in_a_bounded_table() -> None:
     assert abs(run.state["x"][-1] - x) == pytest.approx(2.6e-8, rel=0.05)
 
 
-def test_hoop_decay_comes_back_at_its_rate() -> None:
+def test_hoop_decay_comes_back_at_its_rate_and_hoop_drift_leaves_the_profile() -> None:
     run = simulated("hoop_decay", every=1)
     early, later = int(np.argmin(abs(run.t - 0.2))), int(np.argmin(abs(run.t - 0.7)))
     for name in ("energy", "slip", "tangency"):
@@ -337,9 +337,6 @@ def test_hoop_decay_comes_back_at_its_rate() -> None:
         rate = np.log(abs(values[early] / values[later])) / (run.t[later] - run.t[early])
         assert rate == pytest.approx(10.0, rel=2e-3 if name == "energy" else 1e-4)
     assert max(abs(values[-1]) for values in run.residual.values()) < 3e-9
-
-
-def test_hoop_drift_leaves_the_profile() -> None:
     run = simulated("hoop_drift")
     assert run.fault is None
     assert np.abs(run.residual["contact"]) == pytest.approx(0.15 * run.t, abs=1e-6)

@@ -23,15 +23,7 @@ PUSHED: dict[str, Any] = {
     "theta_dot": 0.1,
     "sigma_dot": -0.1,
 }
-S8: dict[str, Any] = {
-    "kappa0": 0.0,
-    "kappa1": 0.12,
-    "Lambda": 40.0,
-    "chi0": 0.3,
-    "c_n": 0.4,
-    "V_d": 7.0,
-    "Omega_d": 1.0,
-}
+S8 = {"kappa0": 0.0, "kappa1": 0.12, "Lambda": 40.0, "chi0": 0.3, "c_n": 0.4, "V_d": 7.0, "Omega_d": 1.0}
 TIGHT = {"rtol": 1e-13, "atol": 1e-13}
 
 
@@ -42,24 +34,14 @@ def launch(
     duration: float = 8.0,
     **more: Any,
 ) -> dict[str, Any]:
-    """A launch as a mapping; `more`: plant settings `gravity`, `input_set`, and `step`, `period`, `gains`."""
-    chosen = {name: more[name] for name in ("gravity", "input_set") if name in more}
-    return {
-        "run": {"duration": duration, "mode": "lockstep"},
-        "plant": {
-            "machine": "snowboarder",
-            "step": more.get("step", 0.001),
-            "initial": initial,
-            "settings": chosen,
-            "parameters": more.get("parameters", {}),
-        },
-        "controller": {
-            "program": program,
-            "period": more.get("period", 0.01),
-            "settings": settings or {},
-            "gains": more.get("gains", {}),
-        },
-    }
+    """A launch as a mapping; `more`: plant settings `gravity`, `input_set`, and `parameters`,
+    `step`, `period`, `gains`.
+    """
+    chosen = {name: more.pop(name) for name in ("gravity", "input_set") if name in more}
+    plant = {"machine": "snowboarder", "step": more.pop("step", 0.001), "initial": initial, "settings": chosen}
+    plant["parameters"] = more.pop("parameters", {})
+    controller = {"program": program, "period": 0.01, "settings": settings or {}, **more}
+    return {"run": {"duration": duration, "mode": "lockstep"}, "plant": plant, "controller": controller}
 
 
 def exact(*arguments: Any, every: int | None = None, **more: Any) -> Run:

@@ -194,22 +194,16 @@ def refused(cart: Equations, *rows: Any, **others: Any) -> str:
     return refusal(ModelError, lambda: law_source(derive_servo(cart, Program("try", "", rows, **others))))
 
 
-def test_residual_with_a_ninth_target_derivative_is_refused(cart: Equations) -> None:
-    goal = target("goal", "")
+def test_residuals_that_no_law_can_hold_are_refused_with_the_remedy(cart: Equations) -> None:
+    x, goal = cart.model["x"], target("goal", "")
     text = refused(cart, residual("speed", cart.model["v"] - goal.derivative(8), ""), targets=(goal,))
     assert "program try needs derivative 9 of a target or signal, which has at most 8" in text
     assert "define the residual with fewer rates" in text
-
-
-def test_residual_with_a_kink_is_refused(cart: Equations) -> None:
-    text = refused(cart, residual("place", sympy.sign(cart.model["x"]) * cart.model["x"] ** 2, ""))
+    text = refused(cart, residual("place", sympy.sign(x) * x**2, ""))  # a kink
     assert "cannot be compiled (a derivative that does not exist" in text
     assert "a smooth form" in text
-
-
-def test_signal_of_a_state_of_the_machine_is_refused(cart: Equations) -> None:
-    name = signal("theta", "", "rad", default="0")
-    assert "theta" in refused(cart, residual("place", cart.model["x"] - name, ""), signals=(name,))
+    name = signal("theta", "", "rad", default="0")  # a state of the machine
+    assert "theta" in refused(cart, residual("place", x - name, ""), signals=(name,))
 
 
 def test_residual_fixed_by_passive_constraints_is_refused() -> None:
