@@ -138,7 +138,7 @@ def _solve(control: Control, stated: Inversion, plant: Plant, loop: ClosedRates,
     sizes = np.ptp(np.hstack([states, inputs]), axis=0)
     K = feedback.gains(steps, *feedback.weights(sizes, len(found.held), _held_weights(loop, found, stated.weights)))
     radius = feedback.check_stable(*steps[-1], K[-1], int(np.ceil(control.delay - 1e-9)))
-    return Solution.of(found, K, radius)
+    return Solution(found, K, radius)
 
 
 def _held_weights(loop: ClosedRates, found: Bounded, given: Mapping[str, float]) -> dict[int, float]:
@@ -171,7 +171,7 @@ def _lead(control: Control, plant: Plant) -> float:
 def _following(control: Control, signals: Signals, solution: Solution, states: Pieces, lead: float) -> Control:
     """The control whose law is u = u* + K (x - x*); lead [s]: see `_lead`."""
     machine = control.law.machine
-    held = tuple(machine.description.state_names[i] for i in solution.held)
+    held = tuple(machine.description.state_names[i] for i in solution.bounded.held)
     program = TrackingProgram(control.source, held)
     law = load_law(program, machine, control.believed.key, control.believed.build, control.options, {})
     law = law.with_parameters(control.law.parameters)
