@@ -93,10 +93,10 @@ def sensors(*names: str) -> tuple[str, ...]:
     return (f"estimator.sensors={json.dumps(names)}", "estimator.process_noise=0.001", "estimator.initial_std=0.001")
 
 
-def alone(pty: str, *names: str) -> Any:
+def alone(udp: str, *names: str) -> Any:
     """The firmware that sends the readings of its sensors alone, of which these are used."""
-    settings = ("plant.driver=serial", f"plant.device.port={pty}", "plant.device.sends=readings", *sensors(*names))
-    return program("firmware", "robot", settings, "--pty", pty, "--readings", *TRUTH)
+    settings = ("plant.driver=udp", f"plant.device.address={udp}", "plant.device.sends=readings", *sensors(*names))
+    return program("firmware", "robot", settings, "--udp", udp, "--readings", *TRUTH)
 
 
 def free_address() -> str:
@@ -115,16 +115,16 @@ def ways() -> Mapping[str, Any]:
         "C, libzmq": program("examples", "external_plant", (
             "plant.driver=external", f"plant.device.state={ends[0]}", f"plant.device.applied={ends[1]}"), *ends),
         "firmware, serial": program("firmware", "robot", (
-            "plant.driver=serial", f"plant.device.port={pty}"), "--pty", pty),
+            "plant.driver=serial", f"plant.device.port={pty}", "plant.device.baud=3000000"), "--pty", pty),
         "firmware, UDP": program("firmware", "robot", (
             "plant.driver=udp", f"plant.device.address={udp}"), "--udp", udp),
         "MuJoCo": nothing("plant.driver=mujoco"),
         "wheels, gyro": nothing(*sensors(*WHEELS)),
         "  and hitch": nothing(*sensors(*WHEELS, HITCH)),
         "  and camera": nothing(*sensors(*WHEELS, HITCH, *CAMERA)),
-        "wheels, firmware": alone(pty, *WHEELS),
-        "  with hitch": alone(pty, *WHEELS, HITCH),
-        "  with camera": alone(pty, *WHEELS, HITCH, *CAMERA),
+        "wheels, firmware": alone(udp, *WHEELS),
+        "  with hitch": alone(udp, *WHEELS, HITCH),
+        "  with camera": alone(udp, *WHEELS, HITCH, *CAMERA),
         "all on MuJoCo": nothing(*sensors(*WHEELS, HITCH, *CAMERA), "plant.driver=mujoco"),
     }  # fmt: skip
 

@@ -55,7 +55,10 @@ def robot(kind: str, folder: Path, *words: str) -> Iterator[tuple[Firmware, tupl
     else:
         place = folder / "port"
         with Firmware("robot", "--pty", str(place), *words) as started:
-            yield started, (f'plant.device.port="{place}"',)
+            yield (
+                started,
+                (f'plant.device.port="{place}"', "plant.device.baud=3000000"),
+            )
 
 
 def until(plant: DevicePlant, holds: Callable[[], bool]) -> None:
