@@ -29,7 +29,6 @@ KEYS = {"t", "state", "input", "residual", "output", "program_state", "energy", 
 ESCAPES = ("--set", "controller.settings.U1=1e200")
 WEAK = ("--set", "run.duration=4", "--set", "plant.actuator.limit=0.01")
 SHORT = ("--set", "run.duration=0.5")
-NEVER_STARTS = ("ball_refused", "hoop_too_curved", "sphero_refused")
 
 
 # results
