@@ -123,6 +123,16 @@ def stated(residuals: dict[str, str]) -> dict[str, Any]:
 refusal = partial(refusal_of, lambda **change: replace(cart(), **change))
 
 
+def test_a_law_holds_the_current() -> None:
+    loop = servonode.load(stated({"current": "i - 2"}))
+    voltage = loop.law(0.0, {"w": 1.0, "i": 0.2})["V"]
+    assert voltage == pytest.approx(R * 0.2 + k * 1.0 + L * 40.0 * 1.8, rel=1e-12)
+    run = loop.simulate()
+    assert run.state["i"][0] == 0.2
+    assert run.state["i"][-1] == pytest.approx(2.0, abs=0.03)  # held voltages lag behind the growing speed
+    assert np.abs(run.energy_error).max() < 1e-9
+
+
 def test_what_first_order_states_cannot_do_is_refused_with_the_remedy() -> None:
     (i, rate), (V, _) = *cart().first_order.items(), *cart().inputs.items()
     x, theta = cart().coordinates

@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose
 from scipy.integrate import solve_ivp
 from sympy import Heaviside, Max, Piecewise, atan2, cos, exp, sin, tanh
 
+import servonode
 from servonode.mechanics import Model, ModelError, coordinate, input_, output, parameter, sensor, time, velocity
 from servonode.mechanics.derivation import Derivation
 from servonode.mechanics.derive import derive
@@ -87,6 +88,24 @@ def test_the_work_of_tyres_is_in_the_energy_balance(car: Machine, flow: Flow) ->
     lost = car.energy(2.0, x) - car.energy(0.0, x0)
     assert lost == pytest.approx(x[6], rel=1e-9)
     assert lost < -1000.0
+
+
+def test_a_law_knows_the_tyres() -> None:
+    """The inputs that the law finds give the motion by hand f' = -lambda f and f'' = -2 lambda f' - lambda^2 f."""
+    stated = {"speed": "x_dot*cos(psi) + y_dot*sin(psi) - 15.5", "heading": "psi - 0.2*sin(t)"}
+    gains = {"lambda": 3.0}
+    loop = servonode.load(
+        {"run": {"duration": 1.0}, "plant": {"machine": bicycle}, "controller": {"residuals": stated, "gains": gains}}
+    )
+    psi, x_dot, y_dot, w, t = 0.1, 15.0, 0.5, 0.4, 0.7
+    start = {"x_dot": x_dot, "y_dot": y_dot, "psi": psi, "psi_dot": w}
+    u = loop.law(t, start)
+    rates = by_hand([0.0, 0.0, psi, x_dot, y_dot, w], u["F"], u["N"], 0.0)
+    ahead, left = x_dot * np.cos(psi) + y_dot * np.sin(psi), y_dot * np.cos(psi) - x_dot * np.sin(psi)
+    speeding = rates[3] * np.cos(psi) + rates[4] * np.sin(psi) + left * w
+    assert speeding == pytest.approx(-3.0 * (ahead - 15.5), rel=1e-11)
+    f, f_dot = psi - 0.2 * np.sin(t), w - 0.2 * np.cos(t)
+    assert rates[5] + 0.2 * np.sin(t) == pytest.approx(-6.0 * f_dot - 9.0 * f, rel=1e-11)
 
 
 def block(*, forces: Any, **more: Any) -> Model:
