@@ -149,7 +149,8 @@ def _stiff(run: Run, times: Sequence[int]) -> str:
 
 def _largest_kinetic(run: Run) -> float:
     """The largest kinetic energy [J] over the rows that are looked at."""
-    return max(0.0, *(run.closed_loop.machine.energies(t, x)[0] for _, t, x, _ in rows_of(run, ROWS)))
+    energies = (run.closed_loop.machine.energies(t, x)[0] for _, t, x, _ in rows_of(run, ROWS))
+    return max(energies, default=0.0)
 
 
 def _judge_zero_dynamics(closed_loop: ClosedLoop, whole: float, found: Examination) -> None:

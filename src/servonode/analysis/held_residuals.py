@@ -18,7 +18,7 @@ from servonode.mechanics.stabilize import UnstableGains
 from servonode.record.run import Run
 
 DIFFERENCE = 1e-6
-ROWS = 400  # rows of the run at which W and the drift are looked at
+ROWS = 400  # rows of a run that are looked at
 
 
 def rows_of(run: Run, most: int) -> Iterator[tuple[int, float, Array, Array]]:

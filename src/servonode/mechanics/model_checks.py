@@ -44,8 +44,11 @@ def check_symbols(model: Model) -> None:
         (_entries(model, "identities", "the identity {}"), {*model.coordinates, *model.parameters, time}),
         (rates, known | set(model.reactions)),
         (_entries(model, "first_order", "the rate of {}"), known | set(model.inputs)),
-        *(([(what, each.residual, each.place)], known) for what, each in held),
-        *(([(what, each.row, each.place)], later) for what, each in held),
+        *(
+            group
+            for what, each in held
+            for group in (([(what, each.residual, each.place)], known), ([(what, each.row, each.place)], later))
+        ),
         (_entries(model, "reactions", "the rate of reaction {}"), motion),
         (_jumps(model), {*model.state, *model.parameters, time, *map(before, model.state)}),
         ([(f"the output {each.quantity.name}", each.expression, each.place) for each in model.outputs], later),

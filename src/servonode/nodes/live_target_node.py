@@ -60,7 +60,7 @@ class _Followed:
 
 
 class LiveTargetNode(EventNode):
-    """Event-driven by the plant's states. It has one attribute more than a dozen: filters, samples and their run."""
+    """Event-driven by the plant's states. It joins filters, the samples of a publisher and their run."""
 
     def __init__(
         self, closed_loop: ClosedLoop, bus: BusFace, listeners: Sequence[Wanted], clock: Clock = time.monotonic_ns

@@ -185,15 +185,20 @@ class PlantNode(Node):
             return True
         if not self._lockstep:
             return remote.arrived()
-        deadline = self.link.deadline()
+        deadline: int | None = None
         while True:
             arrived = remote.arrived()
+            if self.stop and not arrived:
+                return False
+            if deadline is None and not arrived:
+                deadline = self.link.deadline()
             found = self.link.step_fault(None if arrived else deadline)
             if found is not None:
                 self.fault(*found)
                 return False
-            if arrived or self.stop:
-                return arrived
+            if arrived:
+                return True
+            assert deadline is not None
             self.bus.wait(min(deadline, remote.due() or deadline), remote.fds)
 
     def poll_requests(self) -> None:

@@ -247,7 +247,7 @@ def _is_nearest(at: Array, number: Array, others: Array) -> bool:
 
 def _covers(box: Any, others: Sequence[Any]) -> bool:
     """Whether a box covers one of others."""
-    return any(box.overlaps(other) for other in others)
+    return any(box.fully_overlaps(other) for other in others)
 
 
 def rounded_ticks(axis: Any, width: float, height: float) -> None:
