@@ -59,6 +59,26 @@ def test_more_states_than_can_wait_for_an_answer_are_forgotten_oldest_first(plai
     assert bench.give(bench.command(states[6], 0.4))
 
 
+def test_of_two_answers_in_one_look_the_newest_acts_and_an_older_state_cannot_be_answered_any_more(
+    plain: ClosedLoop,
+) -> None:
+    bench = active(plain)
+    first = bench.ask()
+    bench.advance(10)
+    second = bench.ask()
+    assert bench.give(bench.command(first, 0.3), bench.command(second, 0.4))
+    assert bench.written[-1] == (0.4, 0.0)
+    assert bench.counts["late_commands"] == 1
+    bench.advance(10)
+    first = bench.ask()
+    bench.advance(10)
+    second = bench.ask()
+    assert bench.give(bench.command(second, 0.5), bench.command(second, 0.6), bench.command(first, 0.7))
+    assert bench.written[-1] == (0.5, 0.0)
+    counts = bench.counts
+    assert (counts["refused_repeated"], counts["refused_old"], counts["missed_commands"]) == (1, 1, 1)
+
+
 def test_an_answer_in_the_name_of_another_controller_is_refused_until_the_run_is_armed_anew(plain: ClosedLoop) -> None:
     bench = active(plain)
     assert not bench.period(0.4, src=SRC + 1)
@@ -87,6 +107,18 @@ def test_the_rate_starts_from_zero_however_long_the_plant_was_armed(folder: Path
         bench.period(0.95, -0.05)
         assert bench.written[-1] == pytest.approx((min(i / 10, 0.95), -0.05), abs=1e-12)
     assert bench.counts["rate:F"] == 9
+
+
+def test_the_rate_starts_from_zero_after_zero_input(folder: Path) -> None:
+    bench = active(puck(folder, WAITS, RATE, "plant.settings.brake=false"))
+    for _ in range(10):
+        bench.period(1.0)
+    assert bench.written[-1] == pytest.approx((1.0, 0.0))
+    assert "done" in bench.node.handle_request("disarm")
+    assert bench.written[-1] == (0.0, 0.0)
+    assert "done" in bench.node.handle_request("arm")
+    assert bench.period(1.0)
+    assert bench.written[-1] == pytest.approx((0.1, 0.0), abs=1e-12)
 
 
 def test_the_rate_starts_from_the_brake_after_the_brake(folder: Path) -> None:
@@ -585,7 +617,7 @@ VARIANTS: dict[str, tuple[str, ...]] = {
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("examples", [30, pytest.param(400, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("examples", [60, pytest.param(1000, marks=pytest.mark.slow)])
 def test_any_sequence_of_commands_stops_and_armings_is_safe(variant: str, examples: int, folder: Path) -> None:
     met: set[str] = set()
     machine = type("Sequence", (AnySequence,), {"closed_loop": puck(folder, *VARIANTS[variant]), "met": met})
