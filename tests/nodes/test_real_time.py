@@ -370,6 +370,8 @@ def test_too_late_is_one_fault_of_its_name(own: bool, name: str, every: int, fol
     assert paced.statuses[-1].lifecycle == "finished"
     shown = "is 0.25 s behind the clock" if own else "did not run for 0.25 s"
     assert shown in paced.node.faults[0].text
+    within = Paced(puck(folder, *chosen), latency_ns=MS // 10).late(300, 99.9, own).run()
+    assert within.faults == []
 
 
 @pytest.mark.parametrize("computed_ms", [1.5, 0.5])
