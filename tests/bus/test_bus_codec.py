@@ -1,7 +1,10 @@
+import inspect
 import math
+import sys
 import time
 
 import msgpack
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -116,6 +119,11 @@ def test_integers_from_other_languages_become_floats():
     assert repr((got.t, got.state)) == repr((1.0, {"x": 2.0, "n": [3.0, 2.0**53, 1e300]}))
 
 
+def test_numpy_values_travel_as_plain_numbers():
+    sent = State(**HEADER, state={"x": np.float64(0.1), "n": np.ones(2)}, input={}, control=np.bool_(True))
+    assert decode(b"state", encode(sent)).state == {"x": 0.1, "n": [1.0, 1.0]}
+
+
 def test_unknown_keys_are_ignored():
     assert decode(b"state", packed(later={"deep": [1, b"x", None]})) == SAMPLES["state"]
 
@@ -201,6 +209,16 @@ def test_an_unknown_topic_is_refused():
 )
 def test_bombs_and_garbage_are_refused_by_their_reason(payload, reason):
     assert reason_of(payload) == reason
+
+
+def test_a_decoder_called_deep_in_the_stack_still_raises_only_message_errors():
+    def dive(depth: int) -> None:
+        if depth:
+            dive(depth - 1)
+        else:
+            reason_of(with_key("later", b"\x91" * 300 + b"\xc1"))
+
+    dive(sys.getrecursionlimit() - len(inspect.stack(0)) - 120)
 
 
 def test_a_refusal_takes_no_longer_than_a_tick():

@@ -5,11 +5,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgpack
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from servonode.bus import Command, MessageError, decode, encode
+from servonode.definitions import cache
 from servonode.nodes.answers import Expected, refusal
 from servonode.plants.limits import Limits, limited
 
@@ -158,6 +160,23 @@ def test_what_passes_the_limits_is_finite_and_inside_them(pairs: list[tuple[floa
     assert reasons == changed_by
 
 
+CLAMP = """\
+def clamp(n: i64, values: f64[:], limits: f64[:], out: f64[:]):
+    for i in range(n):
+        out[i] = min(max(values[i], -limits[i]), limits[i])
+"""  # as the fused loop clamps
+
+
+def test_the_compiled_loop_clamps_to_the_same_bits() -> None:
+    edges = [0.0, -0.0, 5e-324, -5e-324, 1.0, -1.0, math.nextafter(1.0, 2.0), 1e308, -1e308]
+    pairs = [(value, limit) for value in edges for limit in [*map(abs, edges), math.inf]]
+    values, limits = (np.array(each) for each in zip(*pairs, strict=True))
+    out = np.empty(len(pairs))
+    cache.load(cache.key_of("clamp", CLAMP), lambda: (CLAMP, b"{}"))[0].clamp(len(out), values, limits, out)
+    applied, _ = clamped(values.tolist(), limits.tolist())
+    assert np.array(applied).tobytes() == out.tobytes()
+
+
 def test_inputs_limits_and_names_must_be_as_many() -> None:
     with pytest.raises(ValueError, match="zip"):
         limited([1.0, 2.0], [0.0, 0.0], 0.0, Limits((1.0,), (1.0,)), NAMES)
@@ -196,6 +215,12 @@ def test_too_much_power_scales_all_inputs_by_one_factor() -> None:
     limits = Limits(FREE, FREE, power=2.5)
     assert limited([3.0, 1.0], [0.0, 0.0], 0.01, limits, NAMES, lambda: (2.0, -1.0)) == ([1.5, 0.5], ["power"])
     assert limited([1.5, 0.5], [0.0, 0.0], 0.01, limits, NAMES, lambda: (2.0, -1.0)) == ([1.5, 0.5], [])
+
+
+def test_what_passes_are_plain_numbers_whatever_the_rates_come_in() -> None:
+    limits = Limits(FREE, FREE, power=2.5)
+    applied, _ = limited([3.0, 1.0], [0.0, 0.0], 0.01, limits, NAMES, lambda: np.array([2.0, -1.0]))
+    assert [type(each) for each in applied] == [float, float]
 
 
 def test_braking_is_never_cut() -> None:
