@@ -437,6 +437,11 @@ def test_a_file_that_is_no_registry_holds_nobody_up(elsewhere: Path, monkeypatch
         stream.truncate(2**33)
     (run_path("deep") / "registry.json").write_text("[" * 100_000)
     (run_path("list") / "registry.json").write_text('["run"]')
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        ended.wait()
+    run_path("dead").mkdir(mode=0o700)
+    (run_path("dead") / "registry.json").write_text(json.dumps({"run": "dead", "pid": ended.pid, "nodes": {}}))
+    assert "no run named 'dead'" in line(servo("reset", "dead"), 2)
     begin = time.monotonic()
     assert find_runs() == {}
     assert time.monotonic() - begin < SOON_S
@@ -452,6 +457,9 @@ def test_under_sudo_only_the_callers_own_processes_are_signalled(
         assert owners() == [os.getuid()]
     monkeypatch.setenv("SUDO_UID", "4242")
     assert owners() == [os.getuid(), 4242]
+    with monkeypatch.context() as user:
+        user.setattr(os, "getuid", lambda: 1000)
+        assert owners() == [1000]
     monkeypatch.setattr("servonode.operator.operator_requests.CONFIRM_S", 0.05)
     code = "import os, signal; os.setuid(4242); os.write(1, b'!'); signal.pause()"
     with run_folder("sphero") as folder, subprocess.Popen([sys.executable, "-c", code], stdout=-1) as theirs:
