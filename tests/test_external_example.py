@@ -14,12 +14,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import msgpack
+import msgspec
 import numpy as np
 import pytest
 import zmq
 
 from servonode.bus import ExternalLink
 from servonode.bus.topology import PLANT
+from servonode.mechanics.machine import Machine
 from servonode.operator.operator_requests import status, status_text
 from servonode.plants.drivers.device import DevicePlant
 from servonode.plants.effects import ActuatorEffects, SensorEffects
@@ -172,6 +174,16 @@ def test_example_in_lockstep_moves_as_the_simulated_plant(trailer):
             plant.close()
 
 
+def test_example_refuses_another_machine(rig, trailer):
+    other = msgspec.structs.replace(trailer.description, name="hoop_on_profile")
+    plant = rig.plant(Machine(other, trailer.kernel, trailer.parameters))
+    plant.begin(77, 0)
+    wait(plant, lambda: plant.remote.connected() or plant.remote.fault())
+    name, text = plant.remote.fault()
+    assert name == "device"
+    assert "this is diff_drive_trailer" in text
+
+
 def test_example_in_c_refuses_other_parameters(trailer):
     with rigged(trailer, [external_c()]) as rig:
         plant = rig.plant(trailer.with_parameters({"m1": 4.5, "b": 0.8}))
@@ -285,9 +297,13 @@ class Stranger:
                     return message
         return None
 
-    def begin(self, **changes) -> None:
-        """Have a run begin."""
-        assert self.receives(lambda topic, m: topic == b"state" and m["run"] == self.run, lambda: self.setup(**changes))
+    def begin(self, **changes) -> dict:
+        """Have a run begin; its first state."""
+        found = self.receives(
+            lambda topic, m: topic == b"state" and m["run"] == self.run, lambda: self.setup(**changes)
+        )
+        assert found
+        return found
 
     def close(self) -> None:
         self.context.destroy(linger=0)
@@ -365,9 +381,10 @@ def test_example_serves_one_host_until_it_is_silent_or_ends(rig, stranger):
     assert not stranger.receives(lambda topic, m: m["run"] == 9 or acts(-0.5)(topic, m), both, seconds=1.0)
     stranger.src, stranger.run = 6, 9
     stranger.begin()  # the first one says nothing any more
+    assert stranger.receives(acts(0.5), lambda: stranger.apply(0.5))
     stranger.say("applied", {"input": {"U1": 0.0, "U2": 0.0}, "until": 0, "final": True})
     stranger.src, stranger.run = 7, 10
-    stranger.begin()
+    assert stranger.begin()["input"] == {"U1": 0.0, "U2": 0.0}
 
 
 def test_example_takes_other_speeds_with_any_speed(trailer, program):
