@@ -110,10 +110,10 @@ def test_promise_25_each_life_of_a_plant_leaves_its_record(runs: Runs, going: Go
     with Watch(run.name) as watch:
         run.arm(watch)
     killed, again = newest(), going(run, 0.5)
-    run.kill(PLANT, signal.SIGTERM)
+    run.kill(PLANT, signal.SIGHUP)
     run.ends_with(1)
     assert_complete(run.columns, again())
-    assert (run.printed["ended"], run.printed["stopped_by"]) == ("stopped early", "SIGTERM")
+    assert (run.printed["ended"], run.printed["stopped_by"]) == ("stopped early", "SIGHUP")
     run.csv = run.csv.with_name(f"{run.csv.stem}.life1.csv")
     assert_complete(run.columns, killed)
     assert run.spools() == []
@@ -241,11 +241,12 @@ def test_plant_that_is_told_to_stop_is_not_completed(runs: Runs, going: Going) -
     assert run.columns["t"][-1] == run.printed["t"] >= 0.3
 
 
-def test_plant_stopped_before_its_first_state_is_not_completed(runs: Runs, going: Going) -> None:
+@pytest.mark.parametrize("how", ["SIGTERM", "SIGINT"])
+def test_plant_stopped_before_its_first_state_is_not_completed(runs: Runs, how: str) -> None:
     run = runs.start(LAUNCH, *COMMON, 'plant.driver="loopback"')
     run.wait_open()
     assert eventually(lambda: run.ask("status")["lifecycle"] == "inactive", START_S)
-    run.kill(PLANT, signal.SIGTERM)
+    run.kill(PLANT, getattr(signal, how))
     run.ends_with(1)
-    assert (run.printed["ended"], run.printed["stopped_by"], run.printed["exit"]) == ("stopped early", "SIGTERM", 1)
+    assert (run.printed["ended"], run.printed["stopped_by"], run.printed["exit"]) == ("stopped early", how, 1)
     assert "stopped early after 0.000 s of plant time" in run.stderr
