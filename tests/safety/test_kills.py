@@ -3,7 +3,7 @@
     python -m pytest -m slow tests/safety/test_kills.py -s -n 0
 
 prints the reactions: from just before the signal to the plant's own statement that its safe action acts. With
-SERVONODE_KILLS=500 (else 12) the last test makes so many for each kind of machine.
+SERVONODE_KILLS=500 (else 12) there are so many on each machine, killed and frozen in turn.
 """
 
 import random
@@ -148,7 +148,14 @@ def test_lockstep_never_hangs_whenever_a_party_is_stopped(runs: Runs) -> None:
 
 @pytest.mark.parametrize(
     ("launch", "victim"),
-    [(MACHINES[0], PLANT), (MACHINES[1], TARGET), (MACHINES[2], LAUNCHER), (LOCKSTEP, CONTROLLER), (LOCKSTEP, PLANT)],
+    [
+        (MACHINES[0], PLANT),
+        (MACHINES[1], TARGET),
+        (MACHINES[2], LAUNCHER),
+        (LOCKSTEP, CONTROLLER),
+        (LOCKSTEP, PLANT),
+        (LOCKSTEP, TARGET),
+    ],
 )
 def test_every_process_may_be_killed(runs: Runs, launch: str, victim: str) -> None:
     rng = random.Random()

@@ -28,7 +28,7 @@ from tests.helpers.runs import MANY, START_S, Runs, Watch, eventually
 from tests.safety.test_external import External
 
 MOST = 2.0  # times the checked peak
-PAUSES = 10
+PAUSES = 20
 PROCESS_PAUSES = MANY // 3  # where each takes seconds of the wall clock
 PERIOD = 0.01  # s
 UNBOUND = ("plant.safety.arming_limit=5", "plant.safety.limit=5")

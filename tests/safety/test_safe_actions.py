@@ -222,6 +222,8 @@ def test_a_wrong_sign_of_one_input_or_of_all_is_refused_before_the_start(case: M
     for signs in (-np.ones(n), *(1.0 - 2.0 * np.eye(n))):
         with pytest.raises(StatementError, match="adds energy"):
             tried(case, Turned(case.machine, signs))
+    with pytest.raises(StatementError, match="adds energy"):  # under a finite limit too
+        tried(case, Turned(case.machine, -np.ones(n)), most=0.1)
 
 
 @every_brake
