@@ -10,7 +10,9 @@ from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
+import msgpack
 import pytest
+import zmq
 
 from servonode.bus import Bus, Status, run_folder
 from servonode.bus.loopback import check_telemetry
@@ -20,7 +22,7 @@ from servonode.cli.telemetry import AddressTaken, bound, telemetry_beside
 from servonode.nodes.helper_process import ProcessBeside
 from tests.helpers.plotjuggler import PlotJuggler
 from tests.helpers.ports import free_port
-from tests.helpers.runs import END_S, RESTARTED, START_S, Process, Runs, eventually, operator
+from tests.helpers.runs import END_S, RESTARTED, START_S, Process, Runs, eventually, operator, state_of
 
 FORGIVING = ("run.speed=1", "run.duration=600", "plant.safety.command_timeout_floor=5")  # a busy host is not tested
 LISTEN_S = 1.0
@@ -147,6 +149,24 @@ def test_telemetry_reads_a_restarted_node_again(runs: Runs, address: str) -> Non
     assert run.left_over() == []
 
 
+@pytest.mark.slow
+def test_payloads_are_those_of_the_node(runs: Runs, address: str) -> None:
+    run = runs.start("trailer_pursuit", "plant.publish_every=1", f"run.telemetry={address}", *FORGIVING)
+    run.wait_open()
+    with PlotJuggler(address, "plant/state") as viewer, Bus(run.path, "beside") as bus:
+        opened = bus._open(zmq.SUB)
+        opened.setsockopt(zmq.SUBSCRIBE, b"state")
+        opened.connect(f"ipc://{run.path}/plant.pub")
+        viewer.receive_for(1.0)
+        direct = set()
+        while opened.poll(0):
+            direct.add(opened.recv_multipart()[1])
+    gathered = [payload for _, payload in viewer.frames]
+    assert len(direct & set(gathered)) > 0.5 * len(gathered) > 50
+    assert msgpack.unpackb(gathered[0]).keys() >= {"t", "seq", "state", "input"}
+    run.stop()
+
+
 def sources(viewer: PlotJuggler) -> int:
     """How many processes of the controller the viewer has read."""
     return len({src for _, src in viewer.series["controller/status/src"]})
@@ -166,6 +186,20 @@ def test_the_run_goes_on_where_the_telemetry_is_killed(runs: Runs, address: str)
     assert run.ask("status")["lifecycle"] == "active"
     bound(address).close()  # nobody else holds the address
     run.stop()
+
+
+@pytest.mark.slow
+def test_telemetry_outlives_a_killed_launcher(runs: Runs, address: str) -> None:
+    run = runs.start("trailer_pursuit", *FORGIVING, words=("--telemetry", address))
+    run.wait_open()
+    pid = telemetry_of(run)
+    with PlotJuggler(address, "plant/status") as viewer:
+        viewer.receive_for(0.5)
+        run.popen.kill()
+        run.popen.wait()
+        viewer.receive_for(1.0)
+    assert msgpack.unpackb(viewer.frames[-1][1])["lifecycle"] in ("fault", "finished")
+    assert eventually(lambda: state_of(pid) in ("", "Z"), END_S)
 
 
 # beside a run of the test's own
