@@ -21,6 +21,7 @@ from servonode.cli.console import StatusLine, table
 from servonode.cli.main import FILES, VERBS
 from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_file import packaged, read_launch
+from servonode.definitions import cache
 from servonode.nodes.collect import Outcome
 from tests.helpers.commands import commands, verbs
 from tests.helpers.refusals import command, refused_command
@@ -48,9 +49,13 @@ def test_a_saturated_drive_is_told_on_the_terminal_and_in_json_and_is_no_failure
 
 MISTAKES: dict[str, tuple[str, str]] = {  # name: (override, remedy)
     "unknown_machine": ("plant.machine=diff_drive_trailr", "did you mean diff_drive_trailer?"),
+    "unknown_program": (
+        "controller.program=persuit", "did you mean pursuit? choose a name that servonode list programs shows"
+    ),
     "unknown_key": ("plant.intgrator=rk4", "did you mean integrator?"),
     "unknown_variant": ("controller.settings.variant=finit", "did you mean finite?"),
     "unknown_setting": ("controller.settings.rho=2", "did you mean rho0?"),
+    "unknown_parameter": ("plant.parameters.mk=2", "did you mean m_k?"),
     "unknown_believed_parameter": ("controller.parameters.mk=2", "did you mean m_k?"),
     "unknown_state": ("plant.initial.ph=0.1", "did you mean phi?"),
     "unknown_gain": ("controller.gains.lambda_heding=1", "did you mean lambda_heading?"),
@@ -66,6 +71,7 @@ MISTAKES: dict[str, tuple[str, str]] = {  # name: (override, remedy)
     "distance_below_zero": ("controller.settings.rho0=-2", "must be greater than 0"),
     "foreign_name": ("target.x=2 + speed*t", "unknown name 'speed'"),
     "foreign_function": ("target.x=2 + sinh(t)", "sin, sqrt, tan"),
+    "no_settings": ("plant.settings.gravity=true", "remove it"),
     "no_derivative": ("target.x=2 + abs(t)", "abs"),
     "huge_power": ("target.x=9**9**9", "keep exponents within"),
     "unfinished_expression": ("target.x=2 +", "target"),
@@ -112,6 +118,49 @@ def test_an_expression_cannot_run_code(tmp_path: Path, attack: str, place: str) 
     assert f"[{place.rpartition('.')[0]}]" in line or "--set" in line
     assert len(line) < 2000
     assert not trace.exists()
+
+
+BALL = '''"""A ball that is thrown up."""
+
+from servonode.mechanics import Model, coordinate
+
+
+def ball() -> Model:
+    y = coordinate("y", "height", "m")
+    return Model(name="ball", description="a ball", coordinates=(y,), kinetic=y.rate**2 / 2, potential=9.81 * y)
+'''
+
+
+def launched(folder: Path, what: str) -> str:
+    """A launch file of a ball that is described so."""
+    (folder / "ball.py").write_text(BALL.replace("a ball", what))
+    (folder / "a.toml").write_text('run.duration = 0.1\nplant.machine = "./ball.py:ball"\n')
+    return str(folder / "a.toml")
+
+
+def test_a_damaged_kernel_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    launch = launched(tmp_path, "a damaged ball")
+    assert command("check", launch).exit_code == 0
+    kernels = (tmp_path / "servonode" / "kernels").iterdir()
+    (victim,) = (each for each in kernels if b"a damaged ball" in each.read_bytes())
+    content = bytearray(victim.read_bytes())
+    content[len(content) // 2] ^= 1
+    victim.write_bytes(content)
+    for told in ([f"the kernel cache {victim} is damaged; it is made again"], []):
+        del cache._loaded[f"kernel_{victim.stem}"]  # as in a new process
+        caplog.clear()
+        assert command("check", launch).exit_code == 0
+        assert [text for text in caplog.messages if "damaged;" in text] == told
+
+
+def test_a_cache_that_cannot_be_made_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (tmp_path / "servonode").write_text("in the way")
+    line = refused_command("check", launched(tmp_path, "a new ball"))
+    assert line.endswith("set XDG_CACHE_HOME to a folder that can be written")
 
 
 BAD_USAGE = """
@@ -239,6 +288,7 @@ def test_the_csv_tells_a_residual_from_a_state_of_the_same_name(tmp_path: Path) 
     assert "phi" in header
     assert "residual_phi" in header
     assert len(set(header)) == len(header)
+    assert len(file.read_text().splitlines()) == 102  # every step, unless told otherwise
 
 
 def test_a_run_that_ended_by_a_fault_is_drawn_too(tmp_path: Path) -> None:
