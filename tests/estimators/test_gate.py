@@ -180,6 +180,16 @@ def test_a_gate_for_one_sensor_leaves_the_others_alone() -> None:
     assert [name for name in loop.answer_columns if name.startswith("rejected")] == ["rejected_gyroscope"]
 
 
+def test_a_wide_gate_changes_no_bit() -> None:
+    plain, wide = (
+        servonode.simulate("trailer_estimated", every=10, run__duration=0.5, **gate)
+        for gate in ({}, {"estimator__gate": 100.0})
+    )
+    assert {name: x.tobytes() for name, x in plain.columns.items()} == {
+        name: x.tobytes() for name, x in wide.columns.items() if not name.startswith("rejected")
+    }
+
+
 def test_a_controller_whose_sensor_is_shut_out_is_in_fault_estimate() -> None:
     """The filter is told of a start that it takes for certain, and that is wrong by 1 rad of the wheels."""
     run = servonode.simulate(

@@ -57,11 +57,11 @@ def test_what_a_gate_rejected_is_told_and_much_of_it_is_warned_of(monkeypatch: p
 
 
 def test_a_camera_whose_pictures_do_not_come_observes_nothing() -> None:
-    lost = {"lost_from": 0.0, "lost_for": 100.0}
-    report = checked(plant__sensors={"camera_x": lost, "camera_y": lost})
-    assert report.numbers["estimator"]["unobserved"] == [["X"], ["Y"], ["psi"]]
-    first, last = report.numbers["estimator"]["residual_std"]["heading"]
-    assert last > 0.5 * first
+    for errors in ({"delay": 50.0}, {"drop": 0.999}, {"lost_from": 0.0, "lost_for": 100.0}):
+        report = checked(plant__sensors={"camera_x": errors, "camera_y": errors})
+        assert report.numbers["estimator"]["unobserved"] == [["X"], ["Y"], ["psi"]], errors
+        first, last = report.numbers["estimator"]["residual_std"]["heading"]
+        assert last > 0.5 * first, errors
 
 
 def test_one_picture_tells_the_position_and_not_the_heading() -> None:
