@@ -219,6 +219,27 @@ def f(a: f64, x: f64[2], K: f64[3, 2, 2]) -> f64:
 """
 
 
+EXPRESSIONS = """def f(a: f64, b: f64, k: i64, x: f64[3], out: f64[12]):
+    out[0] = a + b*k - -a/b
+    out[1] = (a - b)*(a + b)
+    out[2] = min(a, b, x[0])
+    out[3] = max(a, b, x[0])
+    out[4] = a if a > b and not k == 2 or b < 0.0 else b
+    out[5] = k*k / 7
+    out[6] = x[k] if 0 <= k and k < 3 else -1.0
+    out[7] = k // 3 + k % 3 + (0 - k) // 3 + (0 - k) % 3
+    out[8] = fabs(a)**b
+    out[9] = atan2(a, b)
+    out[10] = 1.0 if isfinite(a/b) else 0.0
+    n = 0
+    total = 0.0
+    while n < k:
+        n += 1
+        total += a*n
+    out[11] = total
+"""
+
+
 PROGRAMS: dict[str, tuple[str, str, Callable[[np.random.Generator], list[Any]]]] = {  # text, function, arguments
     "pivots": (solves("solve_4(")[0], "solve_4", lambda rng: [rng.normal(size=(4, 4)), rng.normal(size=4)]),
     "blocks": (LOCALS, "f", lambda rng: [rng.normal(size=6), *map(float, rng.normal(size=5))]),
@@ -227,6 +248,11 @@ PROGRAMS: dict[str, tuple[str, str, Callable[[np.random.Generator], list[Any]]]]
         WHOLE,
         "f",
         lambda rng: [int(rng.integers(-9, 9)), int(rng.choice([-4, -3, -1, 1, 2, 5])), 10**9],
+    ),
+    "expressions": (
+        EXPRESSIONS,
+        "f",
+        lambda rng: [*map(float, rng.normal(size=2)), int(rng.integers(0, 7)), rng.normal(size=3), np.zeros(12)],
     ),
     "calls": (CALLS, "f", lambda rng: [0.7, rng.normal(size=2), rng.normal(size=(3, 2, 2))]),
 }
@@ -242,7 +268,17 @@ def test_a_program_has_the_bits_of_python_by_llvm_and_in_c(compiled: Any, name: 
             same = [each.copy() if isinstance(each, np.ndarray) else each for each in given]
             assert ours(*given) == theirs(*same)
             for found, expected in zip(given, same, strict=True):
-                np.testing.assert_array_equal(found, expected)
+                if isinstance(found, np.ndarray):
+                    assert_same_bits(found, expected, name)
+
+
+def test_the_pivoted_solve_swaps_rows_and_tells_of_a_singular_matrix(compiled: Any) -> None:
+    text, entry, _ = PROGRAMS["pivots"]
+    for ours in (compiled(text, entry), getattr(by_llvm(text), entry), in_python(text, entry)):
+        y = np.array([1.0, 2.0, 3.0, 4.0])
+        assert ours(np.zeros((4, 4)), y.copy()) == 0
+        assert ours(np.eye(4)[::-1].copy(), y) == 1
+        assert y.tolist() == [4.0, 3.0, 2.0, 1.0]
 
 
 def test_names_and_declarations_are_those_of_c() -> None:
@@ -327,6 +363,11 @@ def test_a_docstring_and_the_shapes_of_arrays_are_a_comment() -> None:
     text = 'def f(M: f64[2, 3]) -> f64:\n    """The first */\n\n    entry."""\n    return M[0, 0]\n'
     assert translate(parse(text), "f").text.startswith("/* The first * / entry; M is 2 x 3, row by row. */\n")
     assert comment("a */ b /* c ??/ d") == "a * / b / * c ? ?/ d"
+
+
+def test_no_line_is_too_long() -> None:
+    text = f"def f(x: f64[9]) -> f64:\n    return {' + '.join(f'x[{i % 9}]*x[{i % 7}]' for i in range(60))}\n"
+    assert max(map(len, translate(parse(text), "f").text.splitlines())) <= 120
 
 
 @pytest.mark.parametrize("value", [0.1, 1e16, 5e-324, -0.0, 1.7976931348623157e308, 3.0, 2 / 3])
