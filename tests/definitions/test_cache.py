@@ -14,6 +14,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -136,6 +137,18 @@ def test_a_damaged_kernel_is_made_again(file: Path, caplog: pytest.LogCaptureFix
     assert [each.name for each in file.parent.iterdir()] == [FILE]
     new_process()
     assert load(KEY, no_build)[0].twice(1.5) == 3.0
+
+
+def test_a_kernel_that_is_removed_while_it_is_read_is_made_again(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = store.untrusted_reason
+
+    def removed_meanwhile(place: Path) -> str | None:
+        found = original(place)
+        place.unlink(missing_ok=True)
+        return found
+
+    monkeypatch.setattr(store, "untrusted_reason", removed_meanwhile)
+    assert load(KEY, build)[0].twice(1.5) == 3.0
 
 
 class _Broken(Exception):
@@ -501,6 +514,13 @@ def test_who_waits_for_a_kernel_says_so_and_can_be_interrupted(
     os.close(maker)
     assert f"another process makes the kernel {KEY}, which is waited for" in caplog.text
     assert load(KEY, build)[0].twice(1.5) == 3.0
+
+
+def test_threads_that_want_a_kernel_at_once_make_it_once(root: Path, tmp_path: Path) -> None:
+    with ThreadPoolExecutor(4) as threads:
+        loaded = list(threads.map(lambda _: load(KEY, lambda: counted(tmp_path / "counter"))[0], range(4)))
+    assert (tmp_path / "counter").read_text() == "built\n"
+    assert {each.twice(1.5) for each in loaded} == {3.0}
 
 
 def test_without_locks_processes_that_build_at_once_both_succeed(
