@@ -31,6 +31,11 @@ def test_stop_works_while_feed_and_launcher_are_frozen_and_browsers_misbehave(ru
             for _ in range(100000):
                 mad.send("drawn")
         assert eventually(lambda: "scene" in told(quick))
+        before = memory(page)
+        for _ in range(30):
+            with page.link.feed() as closing:
+                closing.recv(timeout=START_S)
+        assert memory(page) < before + 20000
         status = run.ask("status")  # the run has noticed nothing
         assert status["counts"].get("missed_commands", 0) - missed < 200
         assert status["lifecycle"] == "active"
@@ -44,6 +49,12 @@ def test_stop_works_while_feed_and_launcher_are_frozen_and_browsers_misbehave(ru
             assert is_stopped(run)
         finally:
             run.popen.send_signal(signal.SIGCONT)
+
+
+def memory(page: PageProcess) -> int:
+    """Resident memory of the server [KiB]."""
+    lines = Path(f"/proc/{page.popen.pid}/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("VmRSS")).split()[1])
 
 
 @pytest.mark.slow
