@@ -1,6 +1,7 @@
 """Closed loops by independent=: a four-bar against Lagrange multipliers by hand, a slider-crank, dead points."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -251,3 +252,13 @@ def test_independent_coordinates_that_cannot_be_are_refused_with_the_remedy() ->
     assert "leave out velocities= and kinematics=" in refusal(kinematics={phi: theta})
     rows = (constraint("F", "", theta - 1), constraint("N", "", phi - x))
     assert "the constraints F contain 0 of the dependent coordinates and must determine 1" in refusal(constraints=rows)
+
+
+def test_changed_numbers_find_the_kinematics_anew() -> None:
+    model = four_bar()
+    l1 = model.parameters[0]
+    (_, b, _), p = model.coordinates, model.velocities[0]
+    longer = model.mapped(lambda expression: expression.xreplace({l1: 2 * l1}))
+    assert sympy.simplify(longer.kinematics[b] - 2 * model.kinematics[b]) == 0
+    assert replace(model).velocities == (p,)
+    assert [each.requirement.name for each in longer.faults] == 2 * ["dead_point"]  # near one, or past one

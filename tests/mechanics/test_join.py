@@ -10,6 +10,7 @@ import pytest
 import sympy
 from numpy.testing import assert_allclose
 
+import servonode
 from servonode.mechanics import (
     Model,
     ModelError,
@@ -115,6 +116,16 @@ def test_a_rigid_rod_between_two_machines_makes_one(small: ModuleType) -> None:
     state = machine.state({"left_x": 0.5, "right_x": -0.5, "left_i": 2.0, "right_i": 1.0})
     assert machine.derivatives(0.0, state, np.zeros(2))[2] == pytest.approx((3 * 3.0 - 8 * 0.5 + 8 * 0.5) / 4)
     assert machine.outputs(0.0, state, np.zeros(2))["rod"] == pytest.approx(2 * 2.25 - 6.0 + 4.0)
+
+
+@pytest.mark.slow
+def test_a_joined_machine_runs_from_its_launch_names() -> None:
+    plant = {"machine": spring, "initial": {"left_x": 1.0}, "parameters": {"right_k": 20.0}}
+    controller = {"residuals": {"a": "left_i - 1", "b": "right_i + left_x"}}
+    run = servonode.simulate({"run": {"duration": 0.5}, "plant": plant, "controller": controller})
+    assert run.fault is None
+    assert run.state["left_x"][0] == 1.0
+    assert run.energy_error < 1e-6
 
 
 def test_vectors_and_quasi_velocities_keep_their_kind(small: ModuleType) -> None:
