@@ -14,11 +14,13 @@ REFUSED = {  # launch file and setting: the problem, and the remedy
     "sphero_rolls plant.parameters.m=-2": "must be greater than 0 ... pendulum mass",
     "snowboarder_falls plant.initial.sigma=1.5": "fallen: the body lies on the snow ... choose another one",
     "snowboarder_falls plant.initial.theta=-1.6": "fallen: the body lies ... choose another one",
-    "snowboarder_falls plant.parameters.alpha=1.6": "must be less than pi/2 = 1.571: this is a wall ... lower alpha",
+    "snowboarder_falls plant.parameters.alpha=1.6": "alpha = 1.6 rad, must be less than pi/2 = 1.571: this is a wall"
+    " ... lower alpha",
     "snowboarder_falls plant.parameters.alpha=-0.1": "must be at least 0 ... inclination",
     "snowboarder_falls plant.parameters.J1=60": "outside the body's length ... lower J1",
     "snowboarder_falls plant.parameters.J0=4": "outside the blade's length ... lower J0",
-    "snowboarder_falls plant.parameters.n1=1.2": "must be at most 1: the body's centre of mass would lie ... lower n1",
+    "snowboarder_falls plant.parameters.n1=1.2": "n1 = 1.2, must be at most 1: the body's centre of mass would lie ..."
+    " lower n1",
     "snowboarder_falls plant.settings.input_set=wheels": "choose absolute, relative",
 }
 UNREAL = {

@@ -200,7 +200,7 @@ NEVER_ENDING = {
     "plant.step=1e-9": "125.664 s are 1.26e+11 plant steps of 0.000000001 s; at most 1e+10 are possible: ",
     "run.duration=1e9": "1000000000 s are 1e+12 plant steps of 0.001 s; at most 1e+10 are possible: give at most 10000",
     "plant.actuator.delay=1e300": "is not a number >= 0 and <= 9e+09 or a table by name; give the dead time",
-    "plant.sensor.delay=9e9": "9e+11 periods from sample to action are too many",
+    "plant.sensor.delay=9e9": "9e+11 periods from sample to action are too many; give at most 100",
     "plant.sensor.noise=1e300": "is outside the range of numbers, -1e+50 to 1e+50; give the standard deviation",
     "plant.parameters.m0=1e300": "1e+300 is outside the range of numbers, -1e+50 to 1e+50; give the values that differ",
     "controller.gains.K0=[[1e300, 0], [0, 1]]": "is outside the range of numbers, -1e+50 to 1e+50; give the gains: ",

@@ -134,10 +134,11 @@ SUBJECT = re.compile(r"(machine sled|program reach)(: |, (?!constraint))")
 
 
 def is_answered(text: str, file: str, line: int, case: Case) -> bool:
-    """Whether an answer names the line, says the problem and the remedy."""
+    """Whether an answer names the line, says the problem and the remedy, and its subject where the case has it."""
     begin = f"{file} line {line}: "
     assert text.startswith(begin), f"{text} -- instead of line {line}"
-    return has_passages(SUBJECT.sub("", text.removeprefix(begin), count=1), case.answer)
+    said = text.removeprefix(begin)
+    return has_passages(said if SUBJECT.match(case.answer) else SUBJECT.sub("", said, count=1), case.answer)
 
 
 # machines
@@ -145,7 +146,8 @@ def is_answered(text: str, file: str, line: int, case: Case) -> bool:
 MACHINES = [
     Case(
         "            y: 2 * v,\n -> ",
-        "no kinematics are given for y, so their rates are free ... N forbids; state kinematics={y: ..., ...}",
+        "machine sled: no kinematics are given for y, so their rates are free ... N forbids; "
+        "state kinematics={y: ..., ...}",
         at="constraint(",
     ),
     Case(
@@ -342,7 +344,8 @@ def test_a_start_without_a_finite_motion_is_answered_with_the_line_of_the_expres
 
 PROGRAMS = [
     Case(
-        "x - share * goal -> x - sympy.Symbol('M') * goal", "residual place: 'M' is neither a state ... known are goal,"
+        "x - share * goal -> x - sympy.Symbol('M') * goal",
+        "program reach, residual place: 'M' is neither a state ... known are goal,",
     ),
     Case("condition(x < 100 -> condition(sympy.Symbol('M') < 100", "a guard: 'M' is neither a state"),
     Case("targets=(goal,) -> targets=()", "residual place: 'goal' is neither a state", at="residual("),
@@ -362,7 +365,7 @@ PROGRAMS = [
     ),
     Case(
         'residuals=(place,) -> residuals=(), relations=(machine["F"]**2,)',
-        "the relation F**2 must be ... linear in the inputs, its coefficients free of them; write it so",
+        "program reach: the relation F**2 must be ... linear in the inputs, its coefficients free of them; write it so",
     ),
     Case(
         'parameter("share" -> parameter("m"',
