@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import solve_ivp
-from scipy.linalg import expm
+from scipy.linalg import expm, solve_continuous_lyapunov
 
 from servonode.mechanics.stabilize import (
     Gains,
     UnstableGains,
     check,
+    eigenvalues,
     is_stable,
     lyapunov,
     system_matrix,
@@ -79,6 +80,15 @@ def test_a_rate_gives_the_closed_form_of_each_degree(rate: float, rng: np.random
     assert_allclose(moved, expected, rtol=0, atol=1e-9)
 
 
+def test_scalar_perturbation_matrices_are_rates(rng: np.random.Generator) -> None:
+    relative_degrees, rates = (1, 2, 1, 2), rng.uniform(1, 5, size=4)
+    c = np.diag([rate if r == 1 else 2 * rate for rate, r in zip(rates, relative_degrees, strict=True)])
+    by_matrices = Gains.from_perturbation(np.eye(4), c, np.diag(rates[[1, 3]] ** 2), relative_degrees)
+    by_rates = Gains.from_rates(rates.tolist(), relative_degrees)
+    assert_allclose(by_matrices.K0, by_rates.K0, rtol=1e-14)
+    assert_allclose(by_matrices.K1, by_rates.K1, rtol=1e-14)
+
+
 def test_energy_of_the_perturbation_falls_by_its_dissipation(rng: np.random.Generator) -> None:
     relative_degrees, n, m = (1, 2, 2), 3, 2
     a, c, k = positive_definite(rng, n), positive_definite(rng, n), positive_definite(rng, m)
@@ -104,9 +114,13 @@ def test_the_certificate_is_positive_exactly_when_the_eigenvalues_are_stable(rng
     verdicts = []
     for i in range(400):
         gains = random_gains(rng, MIXTURES[i % len(MIXTURES)])
-        positive = bool(np.linalg.eigvalsh(lyapunov(system_matrix(gains)))[0] > 0.0)
+        K = system_matrix(gains)
+        positive = bool(np.linalg.eigvalsh(H := lyapunov(K))[0] > 0.0)
         assert positive == is_stable(gains)
         verdicts.append(positive)
+        if positive:
+            expected = solve_continuous_lyapunov(K.T, -np.eye(len(K)))
+            assert_allclose(H, expected, rtol=1e-7, atol=1e-9 * np.abs(H).max())
     assert 50 < sum(verdicts) < 350
 
 
@@ -133,6 +147,8 @@ def test_the_letters_of_the_source_are_exchanged() -> None:
     with pytest.raises(UnstableGains, match=r"eigenvalue \+0\.629.*exchange K0 \(of f\) and K1 \(of f'\)") as caught:
         check(Gains.from_matrices(-C1, -C0, (2, 2)))
     assert caught.value.eigenvalue.real == pytest.approx(0.629, abs=5e-4)
+    exchanged = Gains.from_matrices([[2 * 5.0]], [[5.0**2]], [2])  # stable, at rates that were not asked for
+    assert_allclose(eigenvalues(exchanged), [-0.41, -24.6], rtol=0, atol=0.01)
 
 
 @pytest.mark.parametrize("relative_degree", [1, 2])
