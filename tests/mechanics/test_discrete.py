@@ -192,6 +192,19 @@ def test_white_noise_leaves_what_the_lyapunov_equation_says(relative_degree: int
     G = B @ L[:, :relative_degree] @ np.diag([0.3, 0.7][:relative_degree])
     P = solve_discrete_lyapunov(A - B @ L, G @ G.T)
     assert held_noise(gains, T, delay, 0.3, 0.7)[0] == pytest.approx(math.sqrt(P[0, 0]), rel=1e-8)
+    for x in (0.01, 0.3, 1.0, 1.9) if (relative_degree, delay) == (1, 0) else ():
+        assert held_noise(one(1, x / T), T, 0, 0.2)[0] == pytest.approx(0.2 * math.sqrt(x / (2 - x)), rel=1e-12)
+
+
+def test_noise_in_a_simulated_loop_of_coupled_residuals_has_the_computed_size(rng: np.random.Generator) -> None:
+    gains, T = Gains.from_matrices([[4.0, 1.0], [0.5, 3.0]], [[4.0, 0.0], [0.3, 0.0]], (2, 1)), 0.1
+    A, B, L = sampled(gains, T, 1.3)
+    X, noise, squares = np.zeros(len(A)), np.zeros(len(A)), np.zeros(2)
+    for draw in rng.normal(size=(60_000, 3)) * [0.1, 0.2, 0.3]:  # f of both, f' of the first
+        noise[:3] = draw
+        X = A @ X - B @ (L @ (X + noise))
+        squares += X[:2] ** 2
+    assert_allclose(np.sqrt(squares / 60_000), held_noise(gains, T, 1.3, [0.1, 0.2], [0.3, 0.0]), rtol=0.03)
 
 
 @pytest.mark.parametrize(("relative_degree", "delay"), CASES)
