@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from servonode.mechanics.integrate import INTEGRATORS
 from servonode.mechanics.machine import Machine
 
 Flow = Callable[..., Any]
@@ -61,6 +62,20 @@ def test_an_evenly_turning_hoop_keeps_the_Jacobi_integral(bead: Machine, flow: F
     states = [x0, *flow(even, x0, [1.0, 2.0, 5.0], np.zeros(1)).T]
     jacobi = [even.energy(0.0, x) - (inertia * np.sin(x[0]) ** 2 + BEAD["I"]) * w**2 for x in states]
     assert_allclose(jacobi, jacobi[0], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+def test_steps_of_a_machine_that_depends_on_time_have_the_stated_order(
+    bead: Machine, flow: Flow, integrator: str
+) -> None:
+    x0, u, steps = np.array([0.5, 0.0, -1.0, 0.0]), np.array([0.4]), [100, 200, 400]
+    end, errors = flow(bead, x0, 2.0, u)[:, -1], []
+    for n in steps:
+        x = x0.copy()
+        bead.advancer(integrator)(0, n, 2_000_000_000 // n, x, u, bead.c)
+        errors.append(np.abs(x - end).max())
+    order = -np.polyfit(np.log(steps), np.log(errors), 1)[0]
+    assert order == pytest.approx(INTEGRATORS[integrator].order, abs=0.2)
 
 
 def test_the_cart_with_pole_obeys_its_textbook_equations(cart_pole: Machine, rng: np.random.Generator) -> None:
