@@ -1,6 +1,7 @@
 """Machines whose reactions are determined by stabilised constraints: against minimal forms, and what is refused."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ from servonode.mechanics import (
 from servonode.mechanics.changes import Changes, changed
 from servonode.mechanics.derive import derive
 from servonode.mechanics.machine import Machine, load_machine
+from tests.helpers.machines import fault_text
 
 G, L, LAM = 9.81, 0.7, 4.0
 
@@ -123,6 +125,21 @@ def test_off_the_constraint_the_residual_obeys_its_equation() -> None:
         assert_allclose(held.constraint_residual(0.0, x), [f], atol=1e-15)
 
 
+@pytest.mark.parametrize("coupled", [False, True])
+def test_the_energy_changes_by_the_work_of_inputs_and_reactions_off_the_constraint_too(coupled: bool) -> None:
+    held = machine(partial(rod, coupled), f"rod{coupled}")
+    x, u = held.state({"x": 0.8, "y": 0.1, "x_dot": 0.4}), np.array([0.3])
+    start, step = held.energy(0.0, x), held.stepper("rk4")
+    errors = []
+    for n in (100, 200):
+        moved = x.copy()
+        for k in range(n):
+            step(k / n, moved, u, held.c, 1 / n)
+        errors.append(abs(held.energy(1.0, moved) - start - moved[-1]))
+    assert errors[1] < 1e-6
+    assert 12 < errors[0] / errors[1] < 20  # fourth order
+
+
 def test_a_parameter_that_varies_acts_with_its_rates() -> None:
     def build() -> Model:
         return changed(rod(coupled=False), Changes(varying={"l": "0.7 - 0.1*t - 0.05*t**2"}))
@@ -132,6 +149,47 @@ def test_a_parameter_that_varies_acts_with_its_rates() -> None:
     x = held.state({"x": l, "y": 0.0, "x_dot": rate, "y_dot": 0.9})
     rates = held.derivatives(t, x, np.zeros(1))
     assert x[2] ** 2 + x[3] ** 2 + l * rates[2] == pytest.approx(rate**2 + l * second, abs=1e-12)
+
+
+def follower() -> Model:
+    """A mass that is pushed to keep pace with a phase whose rate is itself a reaction: rows that hang together."""
+    x, y, p = coordinate("x", "x", "m"), coordinate("y", "y", "m"), coordinate("p", "phase")
+    m = parameter("m", "mass", "kg", default=2.0)
+    A, B, U = reaction("A", "force", "N"), reaction("B", "force", "N"), reaction("U", "rate of the phase", "1/s")
+    f = (x - cos(p), y - sin(p), x**2 + y**2 - 1)
+    rows = (derivative(x.rate + f[0]) + f[0], derivative(y.rate + f[1]) + f[1], U - 1 + A / 10 - B / 20)
+    return Model(
+        name="follower",
+        description="follower",
+        kinetic=m * (x.rate**2 + y.rate**2) / 2,
+        parameters=(m,),
+        coordinates=(x, y, p),
+        kinematics={p: U},
+        reactions={A: x.rate, B: y.rate, U: 0},
+        stabilised=tuple(
+            stabilised(f"row{i}", "row", each, row) for i, (each, row) in enumerate(zip(f, rows, strict=True))
+        ),
+        outputs=(output("pace", "rate of the phase", p.rate, "1/s"),),
+        faults=(condition(A < 0, "pushed forward"),),
+    )
+
+
+def test_rows_that_hang_together_are_solved_together_and_may_move_a_coordinate() -> None:
+    held, rng, found = machine(follower, "follower"), np.random.default_rng(3), set()
+    names = held.description.state_names
+    for _ in range(8):
+        x = np.append(rng.normal(size=len(names)), 0.0)
+        of = dict(zip(names, x, strict=False))
+        A, B, U, pace = held.outputs(0.0, x, np.zeros(0)).values()
+        p, m = of["p"], 2.0
+        S = np.array([[1 / m, 0, np.sin(p)], [0, 1 / m, -np.cos(p)], [0.1, -0.05, 1.0]])
+        right = [-of["x_dot"] - of["x"] + np.cos(p), -of["y_dot"] - of["y"] + np.sin(p), 1.0]
+        assert_allclose([A, B, U], np.linalg.solve(S, right), rtol=1e-11)
+        assert pace == U
+        assert held.derivatives(0.0, x, np.zeros(0))[names.index("p")] == U
+        found.add(fault_text(held, x))
+        assert fault_text(held, x) == ("" if A < 0 else "pushed forward")
+    assert found == {"", "pushed forward"}
 
 
 def test_derivative_is_the_total_one() -> None:
@@ -177,6 +235,28 @@ def test_a_jump_sets_states_at_the_end_of_a_step_and_its_energy_counts_as_work()
     fallen = last[1] * h - G * h**2 / 2
     speed = last[1] - G * h
     assert x[2] == pytest.approx(-2.0 * G * fallen - 0.75 * speed**2, abs=1e-12)
+
+
+def test_a_jump_sets_rates_as_it_sets_velocities() -> None:
+    """Of a coordinate with kinematics of its own, and of one whose rate is itself the state."""
+
+    def in_rates(own: bool) -> Model:
+        model = ball()
+        z = model.coordinates[0]
+        bounce = jump(z < 0, {z: before(z), z.rate: -model.parameters[2] * z.rate}, "bounce")
+        kinematics = {} if own else {"kinematics": model.kinematics, "velocities": model.velocities}
+        return replace(model, jumps=(bounce,), order=(), **({"kinematics": {}, "velocities": ()} | kinematics))
+
+    ends = []
+    for build in (ball, partial(in_rates, False), partial(in_rates, True)):
+        bouncing = machine(build, "ball")
+        x = bouncing.state({})
+        assert bouncing.advancer("rk4")(0, 1000, 1_000_000, x, np.zeros(0), bouncing.c)
+        ends.append(x.tolist())
+    assert ends[0] == ends[1] == ends[2]
+    assert ends[0][1] > 0  # after a bounce
+    z = coordinate("z", "height", "m")
+    assert before(z.rate) == before(z.own_velocity())
 
 
 def test_what_a_jump_sets_is_brought_onto_holonomic_constraints() -> None:
