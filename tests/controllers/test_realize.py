@@ -118,13 +118,21 @@ def response_by_null_space(machine: Machine, x: Any) -> Any:
     return Z @ np.linalg.solve(Z.T @ m.M @ Z, Z.T @ m.B)
 
 
+def response_by_projector(machine: Machine, x: Any) -> Any:
+    """R (n_q, n_tau) in rates, M^-1 (I - A^T C^-1 A M^-1) B, C = A M^-1 A^T."""
+    m = machine.matrices(0.0, x)
+    free, bound = (np.linalg.solve(m.M, each) for each in (m.B, m.A.T))
+    return free - bound @ np.linalg.solve(m.A @ bound, m.A @ free)
+
+
 def test_response_is_that_of_mass_matrix_and_constraints(
     trailer: Machine, small: ModuleType, samples: Any, rng: Any
 ) -> None:
     cart = small.machine(small.cart_pole)
     for machine, x in [*((trailer, x) for x in samples), (cart, rng.normal(size=5))]:
         expected = kinematics(machine, x) @ response(machine, x)
-        assert_allclose(response_by_null_space(machine, x), expected, rtol=1e-12, atol=1e-12)
+        for way in (response_by_null_space, response_by_projector):
+            assert_allclose(way(machine, x), expected, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["hitch_angle speed", "hitch_angle opposed", "look_ahead"])
@@ -133,6 +141,40 @@ def test_W_of_the_law_is_J_times_the_response(laws: Any, samples: Any, name: str
     for x in samples:
         terms = law.terms(0.0, x, np.zeros(law.goal_layout.size))
         assert_allclose(terms["W"], terms["J"] @ response(law.machine, x), rtol=1e-12, atol=1e-12)
+
+
+def test_one_solve_for_reactions_and_torques_agrees_with_the_law(
+    trailer: Machine, small: ModuleType, samples: Any, rng: np.random.Generator
+) -> None:
+    law = small.packaged_law("rates", trailer)
+    law.stabilise({"speed": 2.0, "yaw_rate": 1.5})
+    b, l, r = 1.0, 0.2, 0.075  # noqa: E741
+    for x in samples:
+        y = rng.normal(size=law.goal_layout.size)
+        answer = law.evaluate(0.0, x, y)
+        matrices, terms = trailer.matrices(0.0, x), law.terms(0.0, x, y)
+        psi, phi = x[2:4]
+        # q' = G v by hand, v = (V, Omega)
+        G = np.array(
+            [[np.cos(psi), 0], [np.sin(psi), 0], [0, 1], [-np.sin(phi) / b, -1], [1 / r, -l / r], [1 / r, l / r]]
+        )
+        J = terms["J"] @ np.linalg.pinv(G)  # one of the rows on rates that act the same on admissible rates
+        free = trailer.derivatives(0.0, x, np.zeros(2))
+        drift_of_G = trailer.full(0.0, x, np.zeros(2))[0] - G @ free[4:6]
+        wanted = -law.K[0] @ terms["f"] - law.K[1] @ terms["f_dot"]
+        n, m = matrices.M.shape[0], matrices.A.shape[0]
+        saddle = np.block(
+            [
+                [matrices.M, -matrices.A.T, -matrices.B],
+                [matrices.A, np.zeros((m, m + 2))],
+                [J, np.zeros((2, m + 2))],
+            ]
+        )
+        right = np.concatenate([-matrices.h, matrices.gamma, wanted - terms["delta"] + J @ drift_of_G])
+        solution = np.linalg.solve(saddle, right)
+        assert_allclose(solution[n + m :], answer.inputs, rtol=0, atol=1e-10 * (1 + np.abs(answer.inputs).max()))
+        _, reactions = trailer.full(0.0, x, answer.inputs)
+        assert_allclose(solution[n : n + m], reactions, rtol=0, atol=1e-9 * (1 + np.abs(reactions).max()))
 
 
 def test_random_states_stay_near_the_start_and_have_done_no_work(trailer: Machine, rng: Any) -> None:
