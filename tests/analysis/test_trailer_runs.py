@@ -211,6 +211,23 @@ def test_heading_error_left_by_each_variant_is_the_printed_one(
     agree_in_print(error[[1, 3]], printed)
 
 
+def test_the_differential_law_leaves_the_heading_error_it_comes_to() -> None:
+    off = {"X": -1.0, "psi": 0.9, "phi": 0.4, "V": 0.5, "Omega": -0.3}
+    settings = {"plant__initial": off, "controller__settings__rho0": 2.0}
+    run = exact("trailer_pursuit", run__duration=8.0, every=50, **pursued("differential", 2.0), **settings)
+    error = run.state["psi"] - np.arctan2(run.targets()["y"] - run.state["Y"], run.targets()["x"] - run.state["X"])
+    rate = run.residual["heading"][0]
+    assert abs(rate) > 0.1
+    assert_allclose(error, error[0] + rate * (1 - np.exp(-2 * run.t)) / 2, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize(("variant", "rate"), [("differential", 2.0), ("plain", 0.0), ("literal", 0.0)])
+def test_from_a_start_on_the_program_all_variants_drive_one_figure(variant: str, rate: float) -> None:
+    run = exact("trailer_pursuit", every=50, **pursued(variant, rate))
+    for name in STATES[:6]:
+        assert_allclose(run.state[name], whole("trailer_pursuit").state[name], rtol=0, atol=1e-10, err_msg=name)
+
+
 # the continuous mode
 
 
