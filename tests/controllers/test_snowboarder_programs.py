@@ -81,6 +81,7 @@ def laws() -> list[Any]:
     usual = [("full", "relative", *case, actuation) for case in CASES for actuation in ("physical", "ideal")]
     others = [("paper", "total"), ("full", "total"), ("paper", "relative")]
     more = [(*forces, name, "sine", "physical") for forces in others for name in ("slalom", "curve")]
+    more += [("full", "total", "slalom", "sine", "ideal"), ("paper", "total", "literal", "sine", "physical")]
     fast = {("full", "relative", name, "sine", "physical") for name in SETTINGS}
     return [pytest.param(*each, marks=() if each in fast else pytest.mark.slow) for each in (*usual, *more)]
 
