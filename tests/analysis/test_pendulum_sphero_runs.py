@@ -413,3 +413,12 @@ def test_a_start_inside_the_least_distance_is_refused_or_stopped() -> None:
     run = sampled(launch("pursuit", rho0=1.0), 10.0, target__x="2 - 1.5*t", target__y="0")
     assert run.fault is not None
     assert "nearer than h" in run.fault["text"]
+
+
+@pytest.mark.parametrize(("file", "limited"), [("sphero_line", True), ("sphero_circle", False)])
+def test_a_packaged_launch_file_warns_of_the_limit_that_acted(file: str, limited: bool) -> None:
+    run = servonode.simulate(file)
+    assert run.fault is None
+    assert {each.name for each in run.warnings} == ({"demand_limit"} if limited else set())
+    assert any(each["instants"] for each in run.limits.values()) == limited
+    assert max(abs(values[-1]) for values in run.residual.values()) < 0.02
