@@ -344,6 +344,7 @@ class Runs:
         self.folder = folder
         self.runtime = runtime
         self.started: list[Process] = []
+        self.ends = ExitStack()  # what else ends with them
 
     def start(self, launch: str, *settings: str, **options: Any) -> Process:
         """A run with these settings, as in `--set`, and the options of `Process`."""
@@ -379,6 +380,7 @@ def private_runs(folder: Path) -> Iterator[Runs]:
         try:
             yield runs
         finally:
+            runs.ends.close()
             for process in runs.started:
                 process.end()
 

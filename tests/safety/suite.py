@@ -135,6 +135,7 @@ class Stage:
         self.beside = Beside()
         self._shared: tuple[str, Any] | None = None
         self._stack = ExitStack()
+        runs.ends.callback(self.close)  # also where a test fails
         watch_host()
 
     def start(self, *settings: str, **options: Any) -> Process:
