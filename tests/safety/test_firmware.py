@@ -77,7 +77,7 @@ def test_firmware_brakes_when_servonode_is_killed(kind: type[Udp], runs: Runs) -
 @pytest.mark.parametrize("kind", SLOW_UDP)
 def test_firmware_corrupted_bytes_are_refused_on_both_sides(kind: type[Udp], runs: Runs) -> None:
     driver = kind()
-    driver.words = ("--corrupt", "0.02")
+    driver.words = ("--corrupt", "0.1")
     stage = Stage(driver, runs)
     run = stage.start(WAITS)
     with Watch(run.name) as watch:
