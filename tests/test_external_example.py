@@ -465,13 +465,3 @@ def test_example_is_safe_after_the_end_of_a_run(rig):
     again = connect(rig.plant(lockstep=False), run=78)
     assert acting(again) == {"U1": 0.0, "U2": 0.0}
     assert follow(again, 0.1, U) is None
-
-
-def test_another_machine_is_a_fault_of_the_device(rig, trailer):
-    other = msgspec.structs.replace(trailer.description, name="hoop_on_profile")
-    plant = rig.plant(Machine(other, trailer.kernel, trailer.parameters))
-    plant.begin(77, 0)
-    wait(plant, lambda: plant.remote.connected() or plant.remote.fault())
-    name, text = plant.remote.fault()
-    assert name == "device"
-    assert "this is diff_drive_trailer" in text

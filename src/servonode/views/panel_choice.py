@@ -78,11 +78,14 @@ def _chosen(
         raise FieldError(f"panel {text!r} has {len(names)} names; give at most {len(PALETTE)} to one panel")
     unit = ", ".join(dict.fromkeys(units[name] for name in names))
     only, kind = names[0] if len(names) == 1 else "", names[0].partition("_")[0]
-    if kind in ("residual", "timing") and all(name.startswith(f"{kind}_") for name in names):
+    sized = kind in ("residual", "timing") and all(name.startswith(f"{kind}_") for name in names)
+    label = f"|{only or kind}|" if sized and kind == "residual" else only
+    curves, maths, title = {name: name for name in names}, "", ""
+    if known.keys() >= {*names}:  # first: a machine may have a state of such a name
+        maths, title = titles([known[name] for name in names])
+    elif sized:
         word = f"{kind} {plain(only.removeprefix(f'{kind}_'))}" if only else f"{kind}s"
         word = f"{word}, magnitude" if kind == "residual" else word.replace("timing", "time")
-        label = f"|{only or kind}|" if kind == "residual" else only
-        title, curves = f"{word}{unit_text(unit)}", {name.removeprefix(f"{kind}_"): name for name in names}
-        return PanelSpec(f"{label} [{unit}]".strip(), curves, True, title, title)
-    maths, words = titles([known[name] for name in names]) if known.keys() >= {*names} else ("", "")
-    return PanelSpec(f"{only} [{unit}]".strip(), {name: name for name in names}, False, words, maths)
+        title = maths = f"{word}{unit_text(unit)}"
+        curves = {name.removeprefix(f"{kind}_"): name for name in names}
+    return PanelSpec(f"{label} [{unit}]".strip(), curves, sized, title, maths)
