@@ -27,9 +27,9 @@ def opened(out: Path) -> tuple[int, Path | None]:
 
 
 @contextmanager
-def replaced_file(file: Path) -> Iterator[Path]:
-    """A draft to write, which takes the place of a file when it is complete; one that fails leaves nothing."""
-    draft = file.with_name(f"{file.name}.part")
+def replaced_file(file: Path, draft_name: str = "") -> Iterator[Path]:
+    """A draft beside a file, which takes its place when it is complete; one that fails leaves nothing."""
+    draft = file.with_name(draft_name or f"{file.name}.part")
     try:
         yield draft
         draft.replace(file)

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ import numpy.typing as npt
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.errors import ServonodeError
+from servonode.record.files import replaced_file
 from servonode.record.run import Run
 
 ENDINGS = (".mp4", ".gif")
@@ -115,7 +116,8 @@ def write_movie(run: Run, name: str, plan: Plan) -> int:
         held = round(HELD * plan.fps) if run.fault else 0
         is_gif = plan.file.suffix.lower() == ".gif"
         write = partial(_write_gif, palette=_palette(reel)) if is_gif else _write_mp4
-        with beside(plan.file) as part:
+        hidden = f".{plan.file.stem}.{os.getpid()}{plan.file.suffix.lower()}"  # ffmpeg goes by its ending
+        with replaced_file(plan.file, hidden) as part:
             write(part, plan.fps, reel.size, progress(reel, [*times, *[times[-1]] * held], plan.file))
     return len(times) + held
 
@@ -169,18 +171,6 @@ def progress(reel: Reel, times: list[float], file: Path) -> Iterator[bytes]:
         return
     with click.progressbar(times, label=str(file), file=sys.stderr) as bar:
         yield from (reel.frame(t).tobytes() for t in bar)
-
-
-@contextmanager
-def beside(file: Path) -> Iterator[Path]:
-    """A temporary file beside the target: it becomes the target when all is done, else it is removed."""
-    part = file.with_name(f".{file.stem}.{os.getpid()}{file.suffix.lower()}")
-    try:
-        yield part
-        part.replace(file)
-    finally:
-        with suppress(FileNotFoundError):
-            part.unlink()
 
 
 # what writes the file
