@@ -79,7 +79,7 @@ def test_firmware_corrupted_bytes_are_refused_on_both_sides(kind: type[Udp], run
     driver = kind()
     driver.words = ("--corrupt", "0.1")
     stage = Stage(driver, runs)
-    run = stage.start(WAITS)
+    run = stage.start(WAITS, "plant.safety.command_timeout=0.5")  # damage alone takes commands, not a busy computer
     with Watch(run.name) as watch:
         watch.status("active", time.monotonic_ns())
 
