@@ -333,7 +333,7 @@ def barrages(rng: Rng, valid: list[tuple[bytes, bytes]]) -> Iterator[bytes]:
     for opening in openings():
         topic, payload = valid[int(rng.integers(len(valid)))]
         damaged = mutated(payload, rng)
-        tag = struct.pack("<QQ", 1, 2**64 - 1)
+        tag = struct.pack("<Q16xQ", 1, 2**64 - 1)
         yield opening + rng.bytes(int(rng.integers(1, 3000)))
         yield opening + frame(topic, 1) + frame(damaged)
         yield opening + frame(tag, 1) + frame(damaged + b"\xc1")
@@ -424,16 +424,16 @@ def test_garbage_to_every_bound_socket_is_no_message_and_stops_nothing(folder: P
         peer.close()
     node.goes_on()
     assert node.strange == []
-    assert set(node.requests.counts) <= {*REASONS, "expired"}
+    assert set(node.requests.counts) <= {*REASONS, "no_ticket"}
     assert node.requests.counts.total() > 0  # some of it was well framed, and was refused by its content
     assert not node.subscriber.counts
 
 
 def test_peers_that_come_and_go_at_once_stop_nothing(folder: Path, node: Node) -> None:
-    for i in range(600):
+    for i in range(300):
         for path in node.paths(folder):
             raw_peer(path, greeting()[: i % 65]).close()
-        if i % 200 == 199:
+        if i % 30 == 29:  # fewer than may wait to be accepted
             node.goes_on()
     assert node.strange == []
 

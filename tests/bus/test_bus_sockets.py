@@ -220,40 +220,6 @@ def echo_states(folder: Path) -> None:
                 requests.reply(*request)
 
 
-def test_asking_a_node_that_is_not_there_or_does_not_answer_says_so(folder, plant):
-    with Requester(folder, "plant") as requester:
-        with pytest.raises(TimeoutError, match=r"does not answer after|does not exist"):
-            requester.ask({"verb": "arm"}, 0.05)
-        requests = plant.requests()
-        with pytest.raises(TimeoutError, match="did not answer"):
-            requester.ask({"verb": "arm"}, 0.3)
-        assert requests.poll_request() is None  # the client was told that it failed
-        assert requests.counts == {"expired": 1}
-        with pytest.raises(TimeoutError, match="did not answer"):
-            requester.ask({"verb": "stop"}, 0.05, expires=False)
-        late = requests.poll_request()
-        assert late is not None
-        assert late[1] == {"verb": "stop"}
-        requests.reply(late[0], {"late": True})
-        threading.Timer(0.05, lambda: requests.reply(requests.poll_request()[0], {"fresh": True})).start()
-        assert requester.ask({"verb": "arm"}, 3.0) == {"fresh": True}  # not the late one
-
-
-def test_garbage_requests_are_counted_and_the_next_good_one_is_served(folder, plant):
-    requests = plant.requests()
-    context = zmq.Context()
-    foreign = context.socket(zmq.DEALER)
-    foreign.connect(f"ipc://{folder}/plant.req")
-    never = b"\xff" * 16
-    for frames in ([b"x"], [b"", b"\x80"], [never, b"\xc1"], [never, b"\x80", b"\x80"], [never, b"\x80"]):
-        foreign.send_multipart(frames)
-    assert plant.wait(soon())
-    time.sleep(0.05)
-    assert requests.poll_request()[1] == {}
-    assert requests.counts == {"frames": 3, "malformed": 1}
-    context.destroy(linger=0)
-
-
 def test_a_second_node_of_the_same_name_is_refused(folder, plant):
     plant.publisher()
     with Bus(folder, "plant") as second, pytest.raises(BusError, match="rename"):

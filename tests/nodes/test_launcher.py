@@ -125,9 +125,11 @@ def test_no_odd_or_huge_request_ends_a_node_or_does_anything(node: str, going: P
     assert going.ask("status")["lifecycle"] == "active"
 
 
-def test_a_node_is_one_thread(going: Process) -> None:
-    threads = {node: len(list(Path(f"/proc/{pid}/task").iterdir())) for node, pid in going.pids().items()}
-    assert threads == dict.fromkeys(threads, 1)
+def test_a_node_is_one_thread_beside_those_of_libzmq(going: Process) -> None:
+    for pid in going.pids().values():
+        names = [(task / "comm").read_text().strip() for task in Path(f"/proc/{pid}/task").iterdir()]
+        assert len([name for name in names if not name.startswith("ZMQbg")]) == 1, names
+        assert len(names) == 3, names  # libzmq's two carry requests
 
 
 def test_an_operators_word_is_for_the_plant_alone(going: Process) -> None:

@@ -19,7 +19,7 @@ from servonode.bus import (
     encode,
     make_devices_folder,
 )
-from servonode.bus.zmq_io import clear_path, open_socket
+from servonode.bus.zmq_io import Secure, bind, connect, open_socket
 
 OURS = ("unsent", "unread")  # what a link counts that this computer was too slow for
 
@@ -53,10 +53,10 @@ class Wire(Protocol):
 
 
 class ZmqWire:
-    """Two addresses, by libzmq alone, so that the check does not depend on the sockets of a run."""
+    """Two addresses, without the bounds and counts of a run's link. secure: gives a socket its keys."""
 
-    def __init__(self, state: str, applied: str) -> None:
-        self._addresses = (state, applied)
+    def __init__(self, state: str, applied: str, secure: Secure | None = None) -> None:
+        self._addresses, self._secure = (state, applied), secure
 
     def open(self) -> None:
         """Bind the address of applied inputs, connect to that of the states; raises NobodyThere."""
@@ -64,20 +64,14 @@ class ZmqWire:
         make_devices_folder(self._addresses)
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(io_threads=1)
         self._path: Path | None = None
-        self._out, self._into = (open_socket(self._context, kind) for kind in (zmq.PUB, zmq.SUB))
-        for opened in (self._out, self._into):
-            opened.setsockopt(zmq.IPV6, int("[" in state + applied))
+        self._out, self._into = (open_socket(self._context, kind, self._secure) for kind in (zmq.PUB, zmq.SUB))
         self._into.setsockopt(zmq.SUBSCRIBE, b"")
         try:
-            if applied.startswith("ipc://"):
-                clear_path(applied, Path(applied.removeprefix("ipc://")))
-            self._out.bind(applied.replace("//localhost:", "//127.0.0.1:"))
-            if applied.startswith("ipc://"):
-                self._path = Path(applied.removeprefix("ipc://"))
-        except (BusError, zmq.ZMQError) as error:
+            self._path = bind(self._out, applied)
+        except BusError as error:
             self.close()
             raise NobodyThere(f"{applied} cannot be bound ({error}); stop the run that uses it") from None
-        self._into.connect(state.replace("//localhost:", "//127.0.0.1:"))
+        connect(self._into, state)
 
     def send(self, topic: str, message: Message) -> None:
         """Publish one message."""

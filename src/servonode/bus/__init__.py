@@ -17,6 +17,7 @@ from servonode.bus.interfaces import (
     Wanted,
     subscriptions_expected,
 )
+from servonode.bus.ipc.publisher import Publisher
 from servonode.bus.link import ExternalLink, Link, check_address
 from servonode.bus.memory import MemoryBus, MemoryPublisher, MemoryRequests, MemorySubscriber, Switchboard
 from servonode.bus.messages import (
@@ -32,9 +33,9 @@ from servonode.bus.messages import (
     Status,
     Target,
 )
-from servonode.bus.publisher import Publisher
 from servonode.bus.request_codec import decode_map, encode_map
-from servonode.bus.requests import Requester, Requests
+from servonode.bus.requester import Requester
+from servonode.bus.requests import Requests
 from servonode.bus.run_folder import (
     BusError,
     RunFolder,
@@ -43,8 +44,9 @@ from servonode.bus.run_folder import (
     run_folder,
     run_path,
 )
-from servonode.bus.sockets import Bus, DirectSubscriber, Subscriber
+from servonode.bus.sockets import Bus, DirectSubscriber
 from servonode.bus.topics import TOPICS
+from servonode.bus.zmq_subscriber import Subscriber
 
 __all__ = [
     "LARGEST",

@@ -7,18 +7,30 @@ from pathlib import Path
 from servonode.bus.run_folder import BusError
 
 NEEDED = 20  # descriptors that a bus takes: a context with its threads, sockets, the connections of a run
+CLIENT_NEEDED = 8  # that libzmq takes for one socket and its connection
 OWN = 32  # of a node, with its libraries and files; the others may serve connections
 SERVERS, FEWEST = 4, 4  # servers of a process at most; connections that each must be able to accept
-MOST = 1024  # the limit is raised no further: `select` takes no higher descriptors
+# The limit is raised so far: libzmq ends the process that accepts a connection without a free one, and a process that
+# opens connections by mistake may mostly open 1024. Descriptors of connections are never given to `select`, which takes
+# none beyond 1023.
+MOST = 65536
 
 
 def ensure_room() -> None:
     """Raise the limit of descriptors as far as a bus needs; BusError if the system does not allow that."""
-    held, limit = _held(), _raised()
-    wanted = max(held + NEEDED, OWN + SERVERS * FEWEST)
+    _ensure(max(_held() + NEEDED, OWN + SERVERS * FEWEST))
+
+
+def ensure_client_room() -> None:
+    """The same for a process that opens one connection to ask something."""
+    _ensure(_held() + CLIENT_NEEDED)
+
+
+def _ensure(wanted: int) -> None:
+    limit = _raised()
     if limit < wanted:
         raise BusError(
-            f"this process may open {limit} files and needs {wanted}, with {held} that are open; "
+            f"this process may open {limit} files and needs {wanted}, with {_held()} that are open; "
             "raise the limit, as with ulimit -n 256"
         )
 

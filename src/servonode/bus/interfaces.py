@@ -100,23 +100,6 @@ class IntakeFace(Protocol[Taken]):
         """The message with its topic; None if it is refused, which is counted."""
 
 
-class RawIntake:
-    """Keeps payloads as they came, for a process that passes them on. topics: all that may be subscribed to."""
-
-    def __init__(self, topics: Iterable[str]) -> None:
-        self.words: dict[bytes, str] = {}  # empty until a reader asks for a topic
-        self.counts: Counter[str] = Counter()
-        self._topics = {word.encode(): word for word in topics}
-
-    def take(self, topic: bytes, payload: bytes) -> tuple[str, bytes] | None:
-        """The payload with its topic word, or None after counting why not."""
-        word = self._topics.get(topic)
-        if word is None:
-            self.counts["topic"] += 1
-            return None
-        return word, payload
-
-
 class Intake:
     """Turns frames into messages for one subscriber and counts the refused ones by reason."""
 

@@ -5,21 +5,24 @@ Whoever can reach an address can also send to it, so both must be local; see doc
 """
 
 import os
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Protocol
 
+import zmq
+
+from servonode.bus.codec import encode_frames
 from servonode.bus.descriptors import ensure_room
 from servonode.bus.interfaces import BOUND, Intake
 from servonode.bus.loopback import port_of
 from servonode.bus.messages import Message
-from servonode.bus.publisher import Publisher
-from servonode.bus.publisher_connection import PublisherConnection
 from servonode.bus.run_folder import IPC_LIMIT, BusError
-from servonode.bus.zmq_io import listen
+from servonode.bus.zmq_io import Context, Secure, bind, open_socket
+from servonode.bus.zmq_publisher import LARGEST, ZmqPublisher
+from servonode.bus.zmq_subscriber import Subscriber
 
 MACHINE_TOPICS = ("state", "status")  # what a machine publishes
+SENT_TOPICS = ("setup", "applied")  # and subscribes to
 
 
 class Link(Protocol):
@@ -88,15 +91,20 @@ def _check_path(path: str) -> str | None:
 
 
 class ExternalLink:
-    """A link over sockets, read and written in the calling thread and within bounds; open it after the fork."""
+    """A link over sockets of libzmq, read and written in the calling thread and within bounds; open it after the fork.
+
+    secure: gives a socket its keys, before it is bound or connected.
+    """
 
     lost = hint = ""  # not known for sockets of this computer
 
-    def __init__(self, state_address: str, applied_address: str) -> None:
+    def __init__(self, state_address: str, applied_address: str, secure: Secure | None = None) -> None:
         self.counts: Counter[str] = Counter()
         self._addresses = (state_address, applied_address)
-        self._publisher: Publisher | None = None
-        self._subscriber: PublisherConnection[Message] | None = None
+        self._secure = secure
+        self._context: Context | None = None
+        self._publisher: ZmqPublisher | None = None
+        self._subscriber: Subscriber[Message] | None = None
         self._owner = 0
         self._bound: Path | None = None
 
@@ -108,43 +116,44 @@ class ExternalLink:
                 raise BusError(complaint)
         if state == applied:
             raise BusError(f"{state} cannot serve states and inputs; give the machine a second address")
+        ensure_room()
         self._owner = os.getpid()
-        self._publisher = self._publish(applied)
+        self._context = zmq.Context(io_threads=1)
+        self._publisher = self._publish(self._context, applied)
         intake = Intake({"machine": MACHINE_TOPICS})
         self.counts = intake.counts
-        self._subscriber = PublisherConnection(state, intake)
+        self._subscriber = Subscriber(open_socket(self._context, zmq.SUB, self._secure), intake, state, persistent=True)
 
-    def _publish(self, address: str) -> Publisher:
-        ensure_room()
+    def _publish(self, context: Context, address: str) -> ZmqPublisher:
+        opened = open_socket(context, zmq.XPUB, self._secure, LARGEST)
         try:
-            listening, self._bound = listen(address)
+            self._bound = bind(opened, address)
         except BusError as error:
+            opened.close()
+            context.term()
             remedy = "stop the other run that uses it, or set plant.device.applied to another address"
             raise BusError(f"{address} cannot be bound ({error}); {remedy}") from None
-        return Publisher(listening, 1)
+        return ZmqPublisher(opened, SENT_TOPICS)
 
     @property
     def fds(self) -> tuple[int, ...]:
-        """Descriptors that become readable when the machine has sent something or a subscriber connects."""
-        if self._subscriber is None or self._publisher is None:
-            return ()
-        server = self._publisher.server
-        return (self._subscriber.fd, server.fd) if time.monotonic_ns() >= server.due_ns else (self._subscriber.fd,)
+        """Descriptors that become readable when the machine may have sent something."""
+        return () if self._subscriber is None else (self._subscriber.fd,)
 
     def send(self, topic: str, message: Message) -> None:
         """Publish one message; never blocks."""
         assert self._publisher is not None
-        self._publisher.publish(topic, message)
+        self._publisher.publish(*encode_frames(topic, message))
 
     def receive(self, bound: int = BOUND) -> list[tuple[str, Message]]:
         """The messages that have come, oldest first, at most `bound` and as many as DRAIN_NS allow; never blocks."""
         assert self._subscriber is not None
         assert self._publisher is not None
-        self._publisher.subscriptions_seen()
+        self._publisher.look()
         return self._subscriber.receive(bound)
 
     def due(self) -> int | None:
-        """0 where a drain ended early, because what waits already gives no signal; else when to connect again."""
+        """0 where a drain ended early, because what waits already gives no signal."""
         return None if self._subscriber is None else self._subscriber.due()
 
     def renew(self) -> None:
@@ -158,12 +167,12 @@ class ExternalLink:
 
     def close(self) -> None:
         """Send what is still queued, close all. A second call, or one in a forked child, does nothing."""
-        publisher, subscriber = self._publisher, self._subscriber
-        if os.getpid() != self._owner or publisher is None:
+        publisher, subscriber, context = self._publisher, self._subscriber, self._context
+        if os.getpid() != self._owner or publisher is None or subscriber is None or context is None:
             return
-        self._publisher = self._subscriber = None
-        publisher.server.close()
-        if subscriber is not None:
-            subscriber.close()
+        self._publisher = self._subscriber = self._context = None
+        publisher.close()
+        subscriber.close()
+        context.term()
         if self._bound:
             self._bound.unlink(missing_ok=True)

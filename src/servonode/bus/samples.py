@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+import zmq
 
+from servonode.bus.descriptors import ensure_room
 from servonode.bus.messages import MAX_PAYLOAD
-from servonode.bus.publisher_connection import PublisherConnection
+from servonode.bus.zmq_io import Secure, open_socket
+from servonode.bus.zmq_subscriber import Subscriber
 
 
 class FieldIntake:
@@ -45,11 +48,18 @@ class FieldIntake:
 
 
 class Samples:
-    """The numbers of one field that a publisher at a local address sends; no call blocks."""
+    """The numbers of one field that a publisher at a local address sends; no call blocks.
 
-    def __init__(self, address: str, topic: str, path: str) -> None:
+    secure: gives the socket its keys, before it is connected.
+    """
+
+    def __init__(self, address: str, topic: str, path: str, secure: Secure | None = None) -> None:
         self._intake = FieldIntake(topic, path)
-        self._connection = PublisherConnection(address, self._intake)
+        ensure_room()
+        self._context = zmq.Context(io_threads=1)
+        self._subscriber = Subscriber(
+            open_socket(self._context, zmq.SUB, secure), self._intake, address, persistent=True
+        )
 
     @property
     def counts(self) -> Counter[str]:
@@ -58,9 +68,10 @@ class Samples:
 
     def newest(self) -> float | None:
         """The newest number of those that have come since the last call; None: none has."""
-        found = self._connection.receive()
+        found = self._subscriber.receive()
         return found[-1][1] if found else None
 
     def close(self) -> None:
         """Free everything."""
-        self._connection.close()
+        self._subscriber.close()
+        self._context.term()

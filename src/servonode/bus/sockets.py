@@ -1,14 +1,11 @@
 """The bus over ZeroMQ: publishers bind, subscribers connect, and only `wait` sleeps.
 
-A `Server` listens, which bounds what an unknown process can make the node do. Nodes subscribe to each other with a
-`PublisherConnection` for each publisher, in their one thread: a thread of libzmq would be woken first, and then wake
-the node. A process that may be busy for long subscribes with libzmq, whose thread reads meanwhile. Make the
-bus after the fork: such threads do not survive one.
+Nodes exchange states and commands in their one thread, by `bus/ipc/`: a thread of libzmq would be woken first, and then
+wake the node. Everything else is libzmq's, whose thread reads meanwhile. Make the bus after the fork: such threads do
+not survive one.
 """
 
 import os
-import socket
-import time
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
@@ -17,60 +14,14 @@ import zmq
 
 from servonode.bus.descriptors import ensure_room
 from servonode.bus.interfaces import BOUND, Intake, SubscriberFace, Wanted
+from servonode.bus.ipc.connection import PublisherConnection
+from servonode.bus.ipc.publisher import Publisher
+from servonode.bus.ipc.waiting import Waiter
 from servonode.bus.messages import Message
-from servonode.bus.publisher import Publisher
-from servonode.bus.publisher_connection import PublisherConnection
-from servonode.bus.requests import Requests
+from servonode.bus.requests import LARGEST, QUEUE, Requests
 from servonode.bus.run_folder import endpoint
-from servonode.bus.server import Server
-from servonode.bus.waiter import Waiter
-from servonode.bus.zmq_io import DRAIN_NS, Reader, Socket, listen, open_socket
-
-LOOKS = 16  # messages of a drain between two readings of the clock
-
-
-class Subscriber:
-    """A socket connected to other nodes' publishers, before or after these start.
-
-    When a publisher restarts, the connection comes back by itself and the subscription with the next
-    `receive` or `wait`.
-    """
-
-    def __init__(self, reader: Reader, intake: Intake) -> None:
-        self._reader = reader
-        self._waiter = Waiter(reader)
-        self._intake = intake
-        self.counts = intake.counts  # refused messages by reason
-
-    def receive(self, bound: int = BOUND) -> list[tuple[str, Message]]:
-        """The waiting messages, oldest first, at most `bound`; never blocks. A topic's last is its newest.
-
-        It ends after DRAIN_NS, so that a flooding peer delays no other work; what is left comes with the next call.
-        """
-        taken: list[tuple[str, Message]] = []
-        read, take = self._reader.read, self._intake.take
-        limit = 0
-        for number in range(bound):
-            if number % LOOKS == LOOKS - 1:
-                now = time.monotonic_ns()
-                limit = limit or now + DRAIN_NS
-                if now > limit:
-                    break
-            frames = read()
-            if frames is None:
-                break
-            if len(frames) != 2:
-                self.counts["frames"] += 1
-            elif (message := take(frames[0], frames[1])) is not None:
-                taken.append(message)
-        return taken
-
-    def wait(self, deadline_ns: int | None) -> bool:
-        """Whether something came before the monotonic deadline [ns]; None waits for ever."""
-        while self._waiter.wait(deadline_ns):
-            if self._reader.look():
-                return True
-        return False
+from servonode.bus.zmq_io import CLOSE_MS, Context, Socket, bind, open_socket
+from servonode.bus.zmq_subscriber import Subscriber
 
 
 class DirectSubscriber:
@@ -79,7 +30,7 @@ class DirectSubscriber:
     When a publisher restarts, it is connected to and subscribed to again by the next `receive` or `wait`.
     """
 
-    def __init__(self, connections: list[PublisherConnection[Message]], intake: Intake) -> None:
+    def __init__(self, connections: list[PublisherConnection], intake: Intake) -> None:
         self._connections = connections
         self._waiter = Waiter()
         for connection in connections:
@@ -117,20 +68,20 @@ class Bus:
         self._publishes = endpoint(self.folder, node, "pub")
         self._answers = endpoint(self.folder, node, "req")
         ensure_room()
-        self._context: zmq.Context[Socket] | None = None
+        self._context: Context | None = None
         self._owner = os.getpid()
         self._sockets: list[Socket] = []
-        self._servers: list[Server] = []
-        self._connections: list[PublisherConnection[Message]] = []
+        self._publishers: list[Publisher] = []
+        self._connections: list[PublisherConnection] = []
         self._is_closed = False
         self._bound: list[Path] = []
         self._waiter = Waiter()
 
     def publisher(self, expected_subscriptions: int = 0) -> Publisher:
         """The node's publisher, bound; `ready` once that many subscriptions are held."""
-        publisher = Publisher(self._listen(self._publishes), expected_subscriptions)
-        self._waiter.serve(publisher.server)
-        self._servers.append(publisher.server)
+        publisher = Publisher(self._publishes, expected_subscriptions)
+        self._waiter.serve(publisher)
+        self._publishers.append(publisher)
         return publisher
 
     def subscriber(self, wanted: Wanted) -> SubscriberFace:
@@ -140,14 +91,9 @@ class Bus:
         """
         intake = Intake(wanted)
         addresses = self._addresses(wanted)
-        opened = self._open(zmq.SUB)
-        for word in intake.words:
-            opened.setsockopt(zmq.SUBSCRIBE, word)
-        for address in addresses:
-            opened.connect(address)
-        reader = Reader(opened)
-        self._waiter.add(reader)
-        return Subscriber(reader, intake)
+        subscriber = Subscriber(self._open(zmq.SUB), intake, *addresses)
+        self._waiter.add(subscriber.reader)
+        return subscriber
 
     def direct_subscriber(self, wanted: Wanted) -> DirectSubscriber:
         """As `subscriber`, without a thread of its own, for nodes: what they do not read in time is dropped sooner."""
@@ -160,9 +106,11 @@ class Bus:
 
     def requests(self) -> Requests:
         """The node's request socket, bound."""
-        requests = Requests(self._listen(self._answers))
-        self._waiter.serve(requests.server, requests.waiting)
-        self._servers.append(requests.server)
+        opened = self._open(zmq.ROUTER, LARGEST, QUEUE)
+        path = bind(opened, self._answers)
+        self._bound += [path] if path else []
+        requests = Requests(opened)
+        self._waiter.add(requests.reader)
         return requests
 
     def wait(self, deadline_ns: int | None, fds: Iterable[int] = ()) -> bool:
@@ -180,10 +128,10 @@ class Bus:
         self._is_closed = True
         for connection in self._connections:
             connection.close()
-        for server in self._servers:
-            server.close()
+        for publisher in self._publishers:
+            publisher.close()
         for opened in self._sockets:
-            opened.close(linger=0)
+            opened.close(linger=CLOSE_MS)  # for the reply to a stop
         if self._context is not None:
             self._context.term()
         for path in self._bound:
@@ -192,15 +140,10 @@ class Bus:
     def _addresses(self, wanted: Wanted) -> list[str]:
         return [endpoint(self.folder, node, "pub") for node in wanted]
 
-    def _listen(self, address: str) -> socket.socket:
-        opened, path = listen(address)
-        self._bound += [path] if path else []
-        return opened
-
-    def _open(self, kind: zmq.SocketType) -> Socket:
+    def _open(self, kind: int, *limits: int) -> Socket:
         if self._context is None:
             self._context = zmq.Context(io_threads=1)
-        opened = open_socket(self._context, kind)
+        opened = open_socket(self._context, kind, None, *limits)
         self._sockets.append(opened)
         return opened
 

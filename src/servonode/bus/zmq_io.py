@@ -1,20 +1,25 @@
-"""Common functions of servonode's sockets: limits, safe binding, bounded reading."""
+"""The sockets of libzmq: all their options, and bounded reading.
+
+They carry what leaves the run's folder, and what is not read in every tick: requests, listeners, telemetry, external
+plants, the goals of others. libzmq ends the process when it gets no descriptor; see `bus/descriptors.py`.
+"""
 
 import contextlib
-import socket
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import zmq
 
 from servonode.bus.interfaces import HWM
 from servonode.bus.messages import MAX_PAYLOAD
 from servonode.bus.run_folder import BusError
+from servonode.bus.unix_paths import clear_path
 
 RECONNECT_MS = 2  # a peer that starts or restarts is found within milliseconds
 RECONNECT_MAX_MS = 20  # and one that does not arrive costs little
-CONNECT_S = 1.0  # s, to learn whether an endpoint is alive
-BACKLOG = 512  # connections that wait to be accepted
+HANDSHAKE_MS = 1000  # a connection without handshake by then is closed
+HEARTBEAT_MS, SILENT_MS = 1000, 5000  # over tcp: a peer that answers none for so long is disconnected
+CLOSE_MS = 100  # for which what was sent last may still go out
 DRAIN_NS = 500_000  # longest time of one drain, so that a flooding peer cannot pin the loop
 PARTS_AT_ONCE = 64  # frames of one message that are read, and thrown away, in one go
 
@@ -23,63 +28,59 @@ EVENTS, NOBLOCK = int(zmq.EVENTS), int(zmq.NOBLOCK)
 POLLIN, MORE = int(zmq.POLLIN), int(zmq.SNDMORE | zmq.NOBLOCK)
 
 Socket = zmq.Socket[bytes]
+Context = zmq.Context[Socket]
+Secure = Callable[[Socket], None]  # gives a socket its keys, before it is bound or connected
 
 
-def open_socket(context: "zmq.Context[Socket]", kind: zmq.SocketType) -> Socket:
-    """A socket with the limits that all of servonode's have."""
+def open_socket(
+    context: Context, kind: int, secure: Secure | None = None, largest: int = MAX_PAYLOAD, queue: int = HWM
+) -> Socket:
+    """A socket with the options that all of servonode's have; largest: bytes of a frame, queue: messages of a peer."""
     opened = context.socket(kind)
     opened.setsockopt(zmq.LINGER, 0)  # else ending the context waits for peers that never read
-    opened.setsockopt(zmq.MAXMSGSIZE, MAX_PAYLOAD)
-    opened.setsockopt(zmq.SNDHWM, HWM)
-    opened.setsockopt(zmq.RCVHWM, HWM)
+    opened.setsockopt(zmq.MAXMSGSIZE, largest)
+    opened.setsockopt(zmq.SNDHWM, queue)
+    opened.setsockopt(zmq.RCVHWM, queue)
     opened.setsockopt(zmq.RECONNECT_IVL, RECONNECT_MS)
     opened.setsockopt(zmq.RECONNECT_IVL_MAX, RECONNECT_MAX_MS)
+    opened.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
+    if kind == zmq.XPUB:
+        opened.setsockopt(zmq.XPUB_VERBOSER, 1)  # each subscription is told, not each topic's first
+    if secure is not None:
+        secure(opened)
     return opened
 
 
-def place_of(address: str) -> tuple[socket.AddressFamily, Any]:
-    """Family and place of ipc:///PATH or tcp://HOST:PORT, as `socket` takes them."""
-    if address.startswith("ipc://"):
-        return socket.AF_UNIX, address.removeprefix("ipc://")
-    host, _, port = address.removeprefix("tcp://").rpartition(":")
-    family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
-    return family, (host.strip("[]").replace("localhost", "127.0.0.1"), int(port))
-
-
-def listen(address: str) -> tuple[socket.socket, Path | None]:
-    """A socket that listens at an address, and its path if it has one. BusError where that fails."""
-    family, place = place_of(address)
-    path = Path(place) if family == socket.AF_UNIX else None
+def bind(opened: Socket, address: str) -> Path | None:
+    """Bind a socket; returns the path to remove in the end, if it has one. BusError where that fails."""
+    path = Path(address.removeprefix("ipc://")) if address.startswith("ipc://") else None
     if path is not None:
-        clear_path(address, path)
-    opened = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        clear_path(address, path)  # libzmq would take it from whoever listens there
     try:
-        if path is None:
-            opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections of a run before may linger
-        opened.bind(place)
-        opened.listen(BACKLOG)
-    except OSError as error:
-        opened.close()
+        opened.bind(_prepared(opened, address))
+    except zmq.ZMQError as error:
         remedy = "; does its folder exist?" if path else ""
-        raise BusError(f"{address} cannot be bound ({error.strerror}){remedy}") from None
-    return opened, path
+        raise BusError(f"{address} cannot be bound ({error}){remedy}") from None
+    return path
 
 
-def clear_path(address: str, path: Path) -> None:
-    """Remove what a killed process left at the path; BusError if another process listens there."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.settimeout(CONNECT_S)
-        try:
-            probe.connect(str(path))
-        except FileNotFoundError:
-            return
-        except ConnectionRefusedError:
-            pass
-        except OSError as error:
-            raise BusError(f"{address} cannot be used ({error}); remove that file") from None
-        else:
-            raise BusError(f"{address} is served already, by another node of this name; stop it or rename this one")
-    path.unlink(missing_ok=True)
+def connect(opened: Socket, address: str) -> None:
+    """Connect a socket, now or when somebody binds the address."""
+    opened.connect(_prepared(opened, address))
+
+
+def place(address: str) -> str:
+    """The address as libzmq takes it, for which localhost may be another place than 127.0.0.1."""
+    return address.replace("//localhost:", "//127.0.0.1:")
+
+
+def _prepared(opened: Socket, address: str) -> str:
+    """The same, after the options of tcp are set."""
+    if address.startswith("tcp://"):
+        opened.setsockopt(zmq.IPV6, int("[" in address))
+        opened.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_MS)
+        opened.setsockopt(zmq.HEARTBEAT_TIMEOUT, SILENT_MS)
+    return place(address)
 
 
 class Reader:
@@ -104,9 +105,9 @@ class Reader:
         self.readable = bool(int(self._socket.get(EVENTS)) & POLLIN)
         return self.readable
 
-    def has_room(self) -> bool:
-        """Always: what comes waits in the socket's own queue."""
-        return True
+    def waits(self) -> bool:
+        """Whether a message waits, asked only where it is not known."""
+        return self.look() if self.readable is None else self.readable
 
     def read(self) -> list[bytes] | None:
         """The frames of the message that waits, at most four of them kept, or None."""

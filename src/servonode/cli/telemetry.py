@@ -2,11 +2,10 @@
 
 import contextlib
 import os
+import socket
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from servonode.bus import BusError, Status, run_path
-from servonode.bus.zmq_io import listen
+from servonode.bus import Status, run_path
 from servonode.errors import ServonodeError
 from servonode.nodes.helper_process import ProcessBeside
 from servonode.nodes.launcher import Progress
@@ -14,9 +13,7 @@ from servonode.nodes.node_processes import say
 from servonode.operator.find_runs import find_runs
 from servonode.views.interpreter import fresh
 
-if TYPE_CHECKING:
-    import socket
-
+BACKLOG = 64  # connections that wait to be accepted
 MODULE = "servonode.operator.telemetry"
 
 
@@ -54,13 +51,19 @@ def telemetry_beside(address: str | None, name: str, line: Progress) -> Iterator
         process.leave()
 
 
-def bound(address: str) -> "socket.socket":
+def bound(address: str) -> socket.socket:
     """A socket that listens at an address."""
+    host, _, port = address.removeprefix("tcp://").rpartition(":")
+    opened = socket.socket(socket.AF_INET6 if host.startswith("[") else socket.AF_INET, socket.SOCK_STREAM)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections of a run before may linger
     try:
-        return listen(address)[0]
-    except BusError as error:
+        opened.bind((host.strip("[]").replace("localhost", "127.0.0.1"), int(port)))
+        opened.listen(BACKLOG)
+    except OSError as error:
+        opened.close()
+        problem = f"{address} cannot be bound ({error.strerror})"
         holder = next((run for run, found in find_runs().items() if found.registry.get("telemetry") == address), None)
         who = f"run {holder!r} publishes there" if holder else "a viewer that binds, or another program, is there"
-        host, _, port = address.rpartition(":")
-        other = f"{host}:{int(port) + 1 if int(port) < 65535 else int(port) - 1}"
-        raise AddressTaken(f"telemetry: {error}: {who}; stop that, or give another: --telemetry {other}") from None
+        other = f"tcp://{host}:{int(port) + 1 if int(port) < 65535 else int(port) - 1}"
+        raise AddressTaken(f"telemetry: {problem}: {who}; stop that, or give another: --telemetry {other}") from None
+    return opened

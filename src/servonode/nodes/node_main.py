@@ -12,6 +12,7 @@ from typing import Any
 from servonode.bus import Bus, DirectSubscriber, MessageError, PublisherFace, RunFolder, Wanted, clear_devices_folder
 from servonode.bus.interfaces import Identity
 from servonode.bus.messages import MAX_TEXT
+from servonode.bus.requests import STOPS
 from servonode.bus.topology import CONTROLLER, LOOP, NODES, PLANT, nodes_of, subscribers
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.controller_node import ControllerNode
@@ -28,7 +29,6 @@ from servonode.record.shared_memory import NodeMemory, Ring
 
 INHERIT_NS = 2_000_000_000  # longest time that a dead launcher's lock may outlive it
 IDLE_NS = 200_000_000  # longest sleep of a node
-URGENT = ("estop", "stop")
 REQUESTS_AT_ONCE, REQUESTS_KEPT = 4, 64
 ANSWERING_NS = 200_000  # time for requests in one go; the others must wait
 OPERATOR = sorted({word for entry in NODES.values() for word in entry.verbs})
@@ -88,7 +88,7 @@ class NodeBus(Bus):
 
     def wait_for_request(self, deadline_ns: int) -> None:
         """Sleep until a request or a signal comes; messages do not end the sleep."""
-        self._waiter.wait_served(deadline_ns, (self._wake,))
+        self._waiter.wait_for_request(deadline_ns, (self._wake,))
         self._serve()
 
     def _serve(self) -> None:
@@ -106,7 +106,7 @@ class NodeBus(Bus):
         """Answer a few of the waiting requests, stops first; the others later, so that no client delays the node."""
         limit = time.monotonic_ns() + ANSWERING_NS
         while len(self._requests) < REQUESTS_KEPT and (request := self._request_socket.poll_request()) is not None:
-            urgent = request[1].get("ask") in URGENT
+            urgent = request[1].get("ask") in STOPS
             (self._requests.appendleft if urgent else self._requests.append)(request)
             if time.monotonic_ns() > limit:
                 break

@@ -7,15 +7,17 @@ second, with idle processor time, and only the topics that its own subscribers w
 
 import contextlib
 import os
+import select
 import socket
 import sys
 import time
-from collections import defaultdict
+
+import zmq
 
 from servonode.bus import BusError, Wanted
-from servonode.bus.publisher import Publisher, Words
 from servonode.bus.topology import NODES
-from servonode.bus.waiter import Waiter
+from servonode.bus.zmq_io import Context, Secure, Socket, bind, open_socket
+from servonode.bus.zmq_publisher import LARGEST, ZmqPublisher
 from servonode.nodes.node_process import call_process
 from servonode.operator.find_runs import Found
 from servonode.operator.listener import START_S, RawListener, give_way
@@ -55,10 +57,8 @@ class Followed(RawListener):
 class Telemetry:
     """Passes the messages of a run on to its subscribers. lifeline: a descriptor, readable when the launcher ends."""
 
-    def __init__(self, publisher: Publisher, run: Followed, lifeline: int) -> None:
+    def __init__(self, publisher: ZmqPublisher, run: Followed, lifeline: int) -> None:
         self._publisher, self._run, self._lifeline = publisher, run, [lifeline]
-        self._waiter = Waiter()
-        self._waiter.serve(publisher.server)
         self._wanted: dict[str, float] = {}  # the topics that are read, each with the time until which it is
 
     def serve(self) -> None:
@@ -71,9 +71,10 @@ class Telemetry:
             if not run.registry or run.inbox.missing():
                 run.hurry(START_S)
             pause = 1 / POLLS if self._wanted else IDLE_S
-            self._waiter.wait(time.monotonic_ns() + round(pause * 1e9), self._lifeline)
+            select.select(self._lifeline, (), (), pause)
         self._pass_on(run.inbox.receive())
-        self._publisher.server.close()
+        run.inbox.close()
+        self._publisher.close()
 
     def _goes_on(self) -> bool:
         """Whether to continue: the launcher has not ended the run, or has died and the run lives without it."""
@@ -88,7 +89,8 @@ class Telemetry:
 
     def _want(self, now: float, anew: bool) -> None:
         """Subscribe to the topics that have subscribers, or had a moment ago. anew: the run has just been found."""
-        wanted = self._wanted | {word: now + KEPT_S for word in WORDS if self._publisher.listened(word)}
+        self._publisher.look()
+        wanted = self._wanted | {word: now + KEPT_S for word in WORDS if self._publisher.has_subscriber(word)}
         wanted = {word: until for word, until in wanted.items() if until > now}
         if anew or wanted.keys() != self._wanted.keys():
             nodes: dict[str, list[str]] = {node: [] for node in self._run.registry.get("nodes", ())}
@@ -99,11 +101,18 @@ class Telemetry:
         self._wanted = wanted
 
     def _pass_on(self, came: list[Raw]) -> None:
-        gathered: dict[bytes, list[bytes]] = defaultdict(list)
         for each in came:
-            gathered[f"{each.node}/{each.topic}".encode()].append(each.payload)
-        for word, payloads in gathered.items():
-            self._publisher.publish_frames(word, *payloads)
+            self._publisher.publish(f"{each.node}/{each.topic}".encode(), each.payload)
+
+
+def serving(context: Context, listening: int, secure: Secure | None = None) -> Socket:
+    """An XPUB socket at an inherited descriptor that listens on tcp. secure: gives it its keys first."""
+    with socket.socket(fileno=os.dup(listening)) as opened:
+        host, port = opened.getsockname()[:2]
+    made = open_socket(context, zmq.XPUB, secure, LARGEST)
+    made.setsockopt(zmq.USE_FD, listening)
+    bind(made, f"tcp://[{host}]:{port}" if ":" in host else f"tcp://{host}:{port}")
+    return made
 
 
 def main() -> None:
@@ -111,10 +120,10 @@ def main() -> None:
     give_way()
     call_process(NAME, run)
     os.set_blocking(0, False)
-    opened = socket.socket(fileno=int(listening))
-    opened.setblocking(False)
-    publisher = Publisher(opened, 0, Words(WORDS))
+    context: Context = zmq.Context(io_threads=1)
+    publisher = ZmqPublisher(serving(context, int(listening)), WORDS)
     Telemetry(publisher, Followed(folder, int(launcher)), 0).serve()
+    context.term()
 
 
 if __name__ == "__main__":

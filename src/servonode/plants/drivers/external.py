@@ -48,7 +48,8 @@ def _open(context: DriverContext) -> Plant:
     from servonode.plants.drivers.device import DevicePlant
 
     make_devices_folder(context.addresses)  # another run that has just ended may have removed it
-    link = ExternalLink(*context.addresses)
+    state, applied = context.addresses
+    link = ExternalLink(state, applied)
     return DevicePlant(context, link)
 
 

@@ -1,10 +1,4 @@
-"""ZeroMQ's wire protocol (ZMTP 3, without security) on a socket that never blocks, for peers that are not trusted.
-
-Nodes serve their addresses with this instead of libzmq, also that for an external plant. libzmq sets no bound to what a
-peer makes it do: it works off all subscriptions that wait in the thread that publishes (45 to 220 ms for a flood, with
-frames of at most 64 bytes, XPUB_MANUAL and a short queue too) and keeps them all, collects a message of any number of
-parts in memory, accepts the protocol of 2010 from any peer, and ends the process when it gets no descriptor.
-"""
+"""ZeroMQ's wire protocol (ZMTP 3, without security) on a Unix socket that never blocks."""
 
 import contextlib
 import socket
@@ -17,8 +11,6 @@ MOST_PARTS = 16  # of one message; ours have two
 GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32)
 _LENGTH = struct.Struct(">Q")
 _SOCKET_TYPE = b"\x0bSocket-Type"
-# A property without value: the peer reads only now and then, and asks that more messages wait for it.
-_PATIENT = b"\x09X-Patient" + bytes(4)
 
 
 class Refused(ConnectionError):
@@ -36,10 +28,9 @@ def frame(body: bytes, flags: int = 0) -> bytes:
     return bytes((flags | LONG,)) + _LENGTH.pack(len(body)) + body
 
 
-def ready(kind: bytes, patient: bool = False) -> bytes:
-    """The command that tells the peer the kind of our socket, and whether it is patient."""
-    body = b"\x05READY" + _SOCKET_TYPE + struct.pack(">I", len(kind)) + kind
-    return frame(body + _PATIENT if patient else body, COMMAND)
+def ready(kind: bytes) -> bytes:
+    """The command that tells the peer the kind of our socket."""
+    return frame(b"\x05READY" + _SOCKET_TYPE + struct.pack(">I", len(kind)) + kind, COMMAND)
 
 
 def kind_in(body: bytes) -> bytes:
@@ -61,28 +52,12 @@ class Connection:
     not read are dropped.
 
     kind: of our end; peers: the kinds of socket that the peer may have; largest: bytes of a frame that it may send.
-    patient: whether we read only now and then, so that the peer is asked to let more wait.
     """
 
-    def __init__(
-        self,
-        opened: socket.socket,
-        kind: bytes,
-        peers: frozenset[bytes],
-        largest: int,
-        piece: int,
-        now: int,
-        patient: bool = False,
-    ) -> None:
+    def __init__(self, opened: socket.socket, kind: bytes, peers: frozenset[bytes], largest: int, piece: int) -> None:
         opened.setblocking(False)
         self.fd = opened.fileno()
-        self.since = self.used = now  # monotonic ns: when it was made, and when it last brought a message
-        self.pid = 0  # the process at the other end, where the system tells
-        self.shaken = False  # whether the handshake is complete: the peer has told its kind
-        self.patient = False  # whether the peer reads only now and then
-        self.wanted = False  # whether it is in use: it is not closed to make room for another
-        self.spoken = 0  # frames that have come
-        self.paused = False  # whether what it sends stays unread
+        self.handshake_done = False  # whether the peer has told its kind
         self.rest = b""  # the end of what was sent last that is still to go out
         self.drained = True  # the last read took all that the socket had
         self.exhausted = False  # and left no whole frame in `_came`; False: not known
@@ -94,7 +69,7 @@ class Connection:
         self._greeted = False
         self._parts: list[bytes] = []
         with contextlib.suppress(OSError):  # a peer that has closed already may have left something to read
-            self.send(GREETING + ready(kind, patient))
+            self.send(GREETING + ready(kind))
 
     def send(self, data: bytes) -> None:
         """Send whole frames, or nothing where the peer does not read. Never blocks; OSError: it has closed."""
@@ -118,17 +93,8 @@ class Connection:
 
         Raises Refused for what is not ZMTP 3, too large, or too many parts, and ConnectionError where it has closed.
         """
-        if self.exhausted or not self.has_more():
-            self.drained, size = True, max(self._piece, self._missing)
-            try:
-                data = self._recv(size)
-            except BlockingIOError:
-                return
-            self.drained = len(data) < size
-            if not data:
-                raise ConnectionResetError("hung up")
-            self._came = self._came[self._at :] + data if self._at < len(self._came) else data
-            self._at, self.exhausted = 0, False
+        if (self.exhausted or not self.has_more()) and not self._read_piece():
+            return
         if not self._greeted and not self._greet():
             return
         came, length = self._came, len(self._came)
@@ -152,12 +118,11 @@ class Connection:
                 self._missing, self.exhausted = end - length, True
                 return
             self._at, self._missing = end, 0
-            self.spoken += 1
             if flags & COMMAND:
                 if (message := self._command(came[begin:end])) is not None:
                     yield message
                 continue
-            if not self.shaken:
+            if not self.handshake_done:
                 raise Refused("malformed")
             parts = self._parts
             parts.append(came[begin:end])
@@ -169,31 +134,32 @@ class Connection:
 
     def has_more(self) -> bool:
         """Whether a whole frame has been read but not returned: the socket gives no signal of it."""
-        return self._greeted and self._is_whole()
-
-    def has_unread(self) -> bool:
-        """Whether something waits that has not been read."""
-        try:
-            return bool(self._recv(1, socket.MSG_PEEK))
-        except OSError:
+        came, at = self._came, self._at
+        left = len(came) - at
+        if not self._greeted or left < 2:
             return False
-
-    def keep_unread(self, size: int) -> None:
-        """Have the system keep this many bytes that the peer has not read yet, as far as it allows."""
-        with contextlib.suppress(OSError):
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
+        size = 2 + came[at + 1] if not came[at] & LONG else 9 + _LENGTH.unpack_from(came, at + 1)[0] if left >= 9 else 9
+        return left >= size
 
     def close(self) -> None:
-        """Close it; unsent data is lost."""
-        self._socket.close()
-
-    def close_after_sending(self) -> None:
-        """Close it so that what was sent still arrives, as far as the peer reads."""
+        """Close it; what was sent still arrives, as far as the peer reads it."""
         with contextlib.suppress(OSError):
             self.flush()
-            self._socket.shutdown(socket.SHUT_WR)
-            self._recv(65536)  # with something unread, tcp would discard what is in transit
         self._socket.close()
+
+    def _read_piece(self) -> bool:
+        """Whether a piece has come."""
+        self.drained, size = True, max(self._piece, self._missing)
+        try:
+            data = self._recv(size)
+        except BlockingIOError:
+            return False
+        self.drained = len(data) < size
+        if not data:
+            raise ConnectionResetError("hung up")
+        self._came = self._came[self._at :] + data if self._at < len(self._came) else data
+        self._at, self.exhausted = 0, False
+        return True
 
     def _greet(self) -> bool:
         """Whether the peer's greeting is here, of the protocol that we speak; Refused for any other."""
@@ -208,21 +174,12 @@ class Connection:
         self._at, self._greeted = len(GREETING), True
         return True
 
-    def _is_whole(self) -> bool:
-        """Whether a whole frame has been read."""
-        came, at = self._came, self._at
-        left = len(came) - at
-        if left < 2:
-            return False
-        size = 2 + came[at + 1] if not came[at] & LONG else 9 + _LENGTH.unpack_from(came, at + 1)[0] if left >= 9 else 9
-        return left >= size
-
     def _command(self, body: bytes) -> list[bytes] | None:
         """Carry out a command; a subscription comes out as the message that it was before ZMTP 3.1."""
-        if not self.shaken:
+        if not self.handshake_done:
             if kind_in(body) not in self._peers:
                 raise Refused("type")
-            self.shaken, self.patient = True, _PATIENT in body
+            self.handshake_done = True
         elif body[:5] == b"\x04PING":
             self.send(frame(b"\x04PONG" + body[7:23], COMMAND))
         elif body[:10] == b"\x09SUBSCRIBE":

@@ -1,0 +1,99 @@
+"""A subscriber of libzmq, whose thread receives meanwhile; it is read in the caller's thread, within bounds."""
+
+import select
+import time
+from typing import Generic, TypeVar
+
+import zmq
+
+from servonode.bus.interfaces import BOUND, IntakeFace
+from servonode.bus.zmq_io import DRAIN_NS, Reader, Socket, connect, place
+
+LOOKS = 16  # messages of a drain between two readings of the clock
+T = TypeVar("T")
+
+
+class Subscriber(Generic[T]):
+    """Receives the topics of its intake from some addresses, before or after these are bound.
+
+    One socket serves all, so a topic asked of one publisher is taken from any of them. When a publisher restarts, the
+    connection and the subscription come back by themselves.
+    """
+
+    def __init__(self, opened: Socket, intake: IntakeFace[T], *addresses: str, persistent: bool = False) -> None:
+        """opened: a SUB socket that this closes.
+
+        persistent: connect again to one that broke the protocol too, which libzmq alone never does.
+        """
+        self.reader = Reader(opened)
+        self.counts = intake.counts  # refused messages by reason
+        self._socket, self._intake, self._addresses = opened, intake, addresses
+        self._monitor = opened.get_monitor_socket(zmq.EVENT_DISCONNECTED) if persistent else None
+        self._disconnected = Reader(self._monitor) if self._monitor is not None else None
+        for word in intake.words:
+            opened.setsockopt(zmq.SUBSCRIBE, word)
+        for address in addresses:
+            connect(opened, address)
+
+    @property
+    def fd(self) -> int:
+        """A descriptor that becomes readable when something may have come, unless `due` says 0."""
+        return self.reader.fd
+
+    def receive(self, bound: int = BOUND) -> list[tuple[str, T]]:
+        """The waiting messages, oldest first, at most `bound`; never blocks. A topic's last is its newest.
+
+        It ends after DRAIN_NS, so that a flooding peer delays no other work; what is left comes with the next call.
+        """
+        if self._disconnected is not None and self._disconnected.read() is not None:
+            self.renew()
+        taken: list[tuple[str, T]] = []
+        read, take = self.reader.read, self._intake.take
+        limit = 0
+        for number in range(bound):
+            if number % LOOKS == LOOKS - 1:
+                now = time.monotonic_ns()
+                limit = limit or now + DRAIN_NS
+                if now > limit:
+                    break
+            frames = read()
+            if frames is None:
+                break
+            if len(frames) != 2:
+                self.counts["frames"] += 1
+            elif (message := take(frames[0], frames[1])) is not None:
+                taken.append(message)
+        return taken
+
+    def wait(self, deadline_ns: int | None) -> bool:
+        """Whether something came before the monotonic deadline [ns]; None waits for ever."""
+        while not self.reader.waits():
+            left = None if deadline_ns is None else (deadline_ns - time.monotonic_ns()) * 1e-9
+            if left is not None and left <= 0:
+                return False
+            select.select([self.fd], (), (), left)
+            self.reader.disturbed()
+        return True
+
+    def due(self) -> int | None:
+        """0 where a drain ended early, because what waits already gives no signal; else None."""
+        return 0 if self.reader.waits() else None
+
+    def subscribe(self, word: bytes, wanted: bool = True) -> None:
+        """Subscribe to a topic from now on, or no longer."""
+        self._socket.setsockopt(zmq.SUBSCRIBE if wanted else zmq.UNSUBSCRIBE, word)
+        self.reader.disturbed()
+
+    def renew(self) -> None:
+        """Connect again, at once."""
+        for address in self._addresses:
+            self._socket.disconnect(place(address))
+            self._socket.connect(place(address))
+        self.reader.disturbed()
+
+    def close(self) -> None:
+        """Close the socket; a second call does nothing."""
+        if self._monitor is not None and not self._socket.closed:
+            self._socket.disable_monitor()
+            self._monitor.close(linger=0)
+        self._socket.close(linger=0)
