@@ -501,6 +501,7 @@ EXITS = {  # of verbs, with a comma between them: every exit code that they can 
     "page": {2, 130, 143},
     "record": {0, 1, 2, 143},
     "completion, new, list": {0, 2},
+    "keys new, keys list, keys show, keys trust, keys revoke": {0, 2, 130},
 }
 CODES = {verb: codes for verbs, codes in EXITS.items() for verb in verbs.split(", ")}
 

@@ -13,17 +13,17 @@ from servonode.errors import ServonodeError
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 
-def _quiet(function: Completer) -> Completer:
+def quiet(function: Completer) -> Completer:
     """A completer that gives nothing where files or runs cannot be read: a shell has no place for an error."""
 
     @wraps(function)
-    def quiet(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    def call(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         try:
             return [each for each in function(ctx, param, incomplete) if each.type != "plain" or fits(each, incomplete)]
         except (ServonodeError, OSError, ValueError):  # ValueError: the file is no TOML
             return []
 
-    return quiet
+    return call
 
 
 def fits(item: CompletionItem, incomplete: str) -> bool:
@@ -31,7 +31,7 @@ def fits(item: CompletionItem, incomplete: str) -> bool:
     return str(item.value).startswith(incomplete)
 
 
-@_quiet
+@quiet
 def launch_files(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The names of packaged launch files, and files."""
     from servonode.closed_loop.launch_file import packaged
@@ -40,13 +40,13 @@ def launch_files(_ctx: click.Context, _param: click.Parameter, incomplete: str) 
     return [CompletionItem(incomplete, type="file"), *names]  # in this order bash offers files where no name fits
 
 
-@_quiet
+@quiet
 def files(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Files."""
     return [CompletionItem(incomplete, type="file")]
 
 
-@_quiet
+@quiet
 def runs(_ctx: click.Context, _param: click.Parameter, _incomplete: str) -> list[CompletionItem]:
     """The names of this user's runs in progress."""
     from servonode.operator.find_runs import find_runs
@@ -54,13 +54,13 @@ def runs(_ctx: click.Context, _param: click.Parameter, _incomplete: str) -> list
     return [CompletionItem(name) for name in find_runs()]
 
 
-@_quiet
+@quiet
 def runs_or_launch_files(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The names of runs, then those of launch files, and files."""
     return runs(_ctx, _param, incomplete) + launch_files(_ctx, _param, incomplete)
 
 
-@_quiet
+@quiet
 def keys(ctx: click.Context, _param: click.Parameter, _incomplete: str) -> list[CompletionItem]:
     """The keys of a launch file, each with what it is; those that FILE on the line states come too, such as targets."""
     from servonode.closed_loop.schema import keys_of_launch_files

@@ -35,6 +35,7 @@ VERBS = {  # the sections of the help in their order; for each command, the file
         "replay": "replay",
         "bag": "bag",
         "record": "record",
+        "keys": "keys",
     },
     "Create": {
         "new": "create",
