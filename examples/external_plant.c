@@ -1,7 +1,7 @@
 /* A machine that is a process of its own: the robot with trailer in C, the other side of docs/reference/protocol.md.
  *
  *     make -C examples                      (needs libzmq and msgpack-c: libzmq3-dev and libmsgpack-dev on Debian)
- *     examples/build/external_plant [STATE_ADDRESS APPLIED_ADDRESS] [--any-speed]
+ *     examples/build/external_plant [STATE_ADDRESS APPLIED_ADDRESS] [--any-speed] [--keys OWN.key_secret HOST.key]
  *
  * In another terminal: servonode run trailer_pursuit_external. It serves one run after the other, until Ctrl-C or
  * SIGTERM. Its equations are those of servonode, as `servonode show FILE --c` prints them: in lockstep it has the same
@@ -10,6 +10,7 @@
 
 #define _POSIX_C_SOURCE 200809L
 
+#include "keys.h"
 #include "messages.h"
 #include "plant.c" /* servonode show trailer_pursuit_external --c */
 #include "private_sockets.h"
@@ -35,7 +36,8 @@ static const int64_t MAX_STEPS = 1000000; /* of one order in lockstep */
 static const int64_t AT_ONCE = 100000;    /* steps in real time before it looks for messages again */
 
 struct robot {
-    void *out, *into;               /* sockets */
+    void *out, *into, *zap;         /* sockets; the last, where there are keys, is asked who may connect */
+    char host_key[KEY_SIZE];        /* of the one who may */
     msgpack_sbuffer bytes;          /* of the message that is being made */
     double x[SERVONODE_N_X];        /* the state, and its work */
     double u[N_INPUTS], limits[N_INPUTS];
@@ -306,13 +308,17 @@ static void receive(struct robot *robot)
 
 static void serve(struct robot *robot)
 {
-    zmq_pollitem_t item = {robot->into, 0, ZMQ_POLLIN, 0};
+    zmq_pollitem_t items[] = {{robot->into, 0, ZMQ_POLLIN, 0}, {robot->zap, 0, ZMQ_POLLIN, 0}};
     while (!ended) {
         const int realtime = robot->running && !robot->lockstep;
         if (realtime)
             catch_up(robot);
-        if (zmq_poll(&item, 1, realtime ? 1 : 100) > 0)
+        if (zmq_poll(items, robot->zap ? 2 : 1, realtime ? 1 : 100) < 1)
+            continue;
+        if (items[0].revents)
             receive(robot);
+        if (robot->zap && items[1].revents)
+            answer_for_keys(robot->zap, robot->host_key);
     }
 }
 
@@ -325,14 +331,19 @@ int main(int count, char **words)
     const int none = 0;
     const int64_t most_bytes = (int64_t)MAX_BYTES;
     void *context = zmq_ctx_new();
+    const char *own_file = NULL, *host_file = NULL;
     int i, named = 0;
     for (i = 1; i < count; i++) {
         if (strcmp(words[i], "--any-speed") == 0)
             robot.any_speed = 1;
         else if (strstr(words[i], "://") && named < 2)
             addresses[named++] = words[i];
-        else
-            quit("no address; give [STATE_ADDRESS APPLIED_ADDRESS] [--any-speed]", words[i]);
+        else if (strcmp(words[i], "--keys") == 0 && i + 2 < count) {
+            own_file = words[++i];
+            host_file = words[++i];
+        } else
+            quit("no address; give [STATE_ADDRESS APPLIED_ADDRESS] [--any-speed] [--keys OWN.key_secret HOST.key]",
+                words[i]);
     }
     if (named == 1)
         quit("one address; give two, those of state and applied", addresses[0]);
@@ -353,6 +364,8 @@ int main(int count, char **words)
     zmq_setsockopt(robot.out, ZMQ_LINGER, &none, sizeof none);
     zmq_setsockopt(robot.into, ZMQ_MAXMSGSIZE, &most_bytes, sizeof most_bytes);
     zmq_setsockopt(robot.into, ZMQ_SUBSCRIBE, "", 0); /* setup and applied */
+    if (own_file)
+        robot.zap = secure(context, robot.out, robot.into, own_file, host_file, robot.host_key);
     /* before the socket is there: what others see is cleared away at the end */
     sigaction(SIGINT, &ending, NULL);
     sigaction(SIGTERM, &ending, NULL);
@@ -364,6 +377,8 @@ int main(int count, char **words)
     serve(&robot);
     zmq_close(robot.out);
     zmq_close(robot.into);
+    if (robot.zap)
+        zmq_close(robot.zap);
     zmq_ctx_term(context);
     msgpack_sbuffer_destroy(&robot.bytes);
     clear(addresses[0]);

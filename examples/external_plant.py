@@ -1,6 +1,6 @@
 """A machine that is a process of its own: the robot with trailer by hand, the other side of docs/reference/protocol.md.
 
-    python examples/external_plant.py [STATE_ADDRESS APPLIED_ADDRESS] [--any-speed]
+    python examples/external_plant.py [STATE_ADDRESS APPLIED_ADDRESS] [--any-speed] [--keys OWN.key_secret HOST.key]
 
 In another terminal: servonode run trailer_pursuit_external. It serves one run after the other, until Ctrl-C.
 """
@@ -15,6 +15,8 @@ from pathlib import Path
 
 import msgpack
 import zmq
+from zmq.auth import load_certificate
+from zmq.auth.thread import ThreadAuthenticator
 
 NAME, STATES = "diff_drive_trailer", ("X", "Y", "psi", "phi", "V", "Omega", "theta1", "theta2")
 LIMITS = {"U1": 2.0, "U2": 2.0}  # N m; this machine's own: a host's act only below them
@@ -48,9 +50,32 @@ def private_addresses():
     return f"ipc://{folder}/{NAME}.state", f"ipc://{folder}/{NAME}.applied"
 
 
+class Host:
+    """Which key may connect: the host's."""
+
+    def __init__(self, key):
+        self.key = key
+
+    def callback(self, _domain, key):
+        return key == self.key
+
+
+def secure(out, into, own, host):
+    """With our key pair and the host's public key, from their files: nobody else can read states or command."""
+    (public, secret), (expected, _) = load_certificate(own), load_certificate(host)
+    authenticator = ThreadAuthenticator(out.context)
+    authenticator.start()
+    authenticator.configure_curve_callback("host", Host(expected))
+    out.curve_server, out.curve_secretkey, out.zap_domain = True, secret, b"host"
+    out.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)  # without an authenticator nobody connects
+    into.curve_serverkey, into.curve_publickey, into.curve_secretkey = expected, public, secret
+
+
 class Robot:
-    def __init__(self, state_address, applied_address, any_speed=False):
+    def __init__(self, state_address, applied_address, any_speed=False, keys=()):
         self.out, self.into = (zmq.Context.instance().socket(kind) for kind in (zmq.PUB, zmq.SUB))
+        if keys:
+            secure(self.out, self.into, *keys)
         self.out.bind(state_address)  # publishers bind, subscribers connect
         self.into.connect(applied_address)
         self.into.subscribe("")  # setup and applied
@@ -141,8 +166,9 @@ class Robot:
 
 if __name__ == "__main__":
     addresses = [word for word in sys.argv[1:] if "://" in word] or private_addresses()
+    keys = sys.argv[sys.argv.index("--keys") + 1 :][:2] if "--keys" in sys.argv else ()
     with suppress(KeyboardInterrupt):
-        Robot(*addresses, any_speed="--any-speed" in sys.argv).serve()
+        Robot(*addresses, any_speed="--any-speed" in sys.argv, keys=keys).serve()
     with suppress(OSError):  # folders that are not empty stay
         (ours := Path(addresses[0].removeprefix("ipc://"))).unlink()
         shared = ours.parents[: 1 if os.environ.get("SERVONODE_RUNTIME_DIR") else 2]

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import zmq
 
-from servonode.bus.curve import Authenticator, Secure
+from servonode.bus.curve import Authenticator
 from servonode.bus.keys import KeyFileError, KeyStore
-from servonode.bus.zmq_io import open_socket
+from servonode.bus.zmq_io import Secure, open_socket
 from tests.helpers.runs import START_S
 
 REFUSED_S = 0.4  # s in which nothing may come

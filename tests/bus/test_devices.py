@@ -101,7 +101,7 @@ def test_a_path_that_is_too_long_is_told_by_the_check_of_the_address(
 def test_tcp_and_ipc_in_an_open_folder_are_exposed_and_the_private_folder_is_not(runtime: Path) -> None:
     with devices_folder(device_addresses(NAME)):
         assert [exposure(address) for address in device_addresses(NAME)] == [None, None]
-    assert "any user of this computer can connect to tcp://127.0.0.1:9873; there are no keys yet" in (
+    assert "whoever reaches tcp://127.0.0.1:9873 can be the machine, or command it: there are no keys" in (
         exposure("tcp://127.0.0.1:9873") or ""
     )
     open_folder = runtime / "open"

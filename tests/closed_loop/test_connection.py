@@ -107,7 +107,7 @@ def test_who_else_can_reach_an_address_is_said_and_part_of_the_check() -> None:
     report = servonode.load(EXTERNAL, **given).check()
     found = [each for each in report.findings if each.subject == "device"]
     assert [each.level for each in found] == ["warn"]
-    assert "any user of this computer can connect to tcp://127.0.0.1:9873; there are no keys yet" in found[0].text
+    assert "whoever reaches tcp://127.0.0.1:9873 can be the machine, or command it: there are no keys" in found[0].text
     assert report.verdict == "yes"
     simulated = servonode.load("trailer_pursuit").closed_loop
     assert simulated.connection.remarks(simulated.machine, simulated.start) == []

@@ -107,7 +107,7 @@ OTHERS = {  # pages that are no how-tos, and how many of their sections install 
     "tutorials/unreachable_goals": 0,
     "systems/extended": 0,
 }
-LIVE = ("how_to/page", "how_to/window", "how_to/drivers")  # tests of their own below
+LIVE = ("how_to/page", "how_to/window", "how_to/drivers", "how_to/keys")  # tests of their own below
 
 
 def page_of(name: str) -> Page:
@@ -203,6 +203,13 @@ def test_the_example_of_the_page_on_drivers_is_observed_and_then_driven(
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"))
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     page_of("how_to/drivers").follow(tmp_path)
+
+
+@pytest.mark.slow
+def test_the_example_of_the_page_on_keys_drives_and_is_revoked(tmp_path: Path) -> None:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    page_of("how_to/keys").follow(tmp_path)
+    assert list((tmp_path / "desk" / "trusted").iterdir()) == []
 
 
 LAUNCH, PORT = "launch/trailer_pursuit_serial.toml", "/tmp/robot"

@@ -98,13 +98,14 @@ class Beside:
     """What stands beside one run.
 
     settings: further ones; ports: of tcp, to which anybody may speak; pid: the machine's process; bound: ports and
-    paths that the run itself binds beyond those of its folder.
+    paths that the run itself binds beyond those of its folder; words: options of the run.
     """
 
     settings: tuple[str, ...] = ()
     ports: tuple[int, ...] = ()
     pid: int = 0
     bound: tuple[int | str, ...] = ()
+    words: tuple[str, ...] = ()
 
 
 class Driver:
@@ -141,7 +142,8 @@ class Stage:
         self.close()
         self.beside = self._stack.enter_context(self.driver.machine())
         given = (*COMMON, *self.driver.settings, *self.beside.settings, *settings)
-        run = self.runs.start(self.driver.launch, *given, **options)
+        words = (*self.beside.words, *options.pop("words", ()))
+        run = self.runs.start(self.driver.launch, *given, words=words, **options)
         self._stack.callback(run.end)
         run.wait_open()
         assert eventually(lambda: self._is_armed(run), START_S), run.stderr

@@ -23,6 +23,8 @@ from tests.safety.suite import WAITS, Beside, Driver, Stage, safety_suite
 
 ROBOT = Path(__file__).parents[2] / "examples" / "external_plant.py"
 
+INSECURE = ("--insecure",)  # anybody may speak to it, which is what is tested
+
 
 def free_ports() -> tuple[int, int]:
     """Two tcp ports that nobody uses."""
@@ -44,7 +46,7 @@ class External(Driver):
         robot = subprocess.Popen([*self.program(), state, applied])
         try:
             settings = (f'plant.device.state="{state}"', f'plant.device.applied="{applied}"')
-            yield Beside(settings, ports, robot.pid, ports[1:])
+            yield Beside(settings, ports, robot.pid, ports[1:], INSECURE)
         finally:
             robot.kill()
             robot.wait()
@@ -190,7 +192,9 @@ class Relayed(External):
             self.relay = Relay(beside.ports[0], here)
             self.relay.start()
             try:
-                yield Beside((*beside.settings, f'plant.device.state="tcp://127.0.0.1:{here}"'), (), beside.pid)
+                yield Beside(
+                    (*beside.settings, f'plant.device.state="tcp://127.0.0.1:{here}"'), (), beside.pid, (), INSECURE
+                )
             finally:
                 self.relay.ends = True
                 self.relay.join(SOON_S)

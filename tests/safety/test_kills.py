@@ -9,6 +9,8 @@ SERVONODE_KILLS=500 (else 12) there are so many on each machine, killed and froz
 import random
 import signal
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -30,7 +32,7 @@ from tests.helpers.runs import (
     eventually,
     signalled,
 )
-from tests.safety.test_external import External
+from tests.safety.test_external import ROBOT, External
 
 pytestmark = pytest.mark.slow  # a fast run kills and freezes each node once, in suite.py
 TIMEOUT, PERIOD = 0.1, 0.01  # s of wall time: W and T
@@ -188,9 +190,13 @@ def simulated() -> Iterator[tuple[str, ...]]:
 
 @contextmanager
 def outside() -> Iterator[tuple[str, ...]]:
-    """The example of a robot, and the settings that lead to it."""
-    with External().machine() as beside:
-        yield (*External.settings, *beside.settings)
+    """The example of a robot, at the sockets where a run looks for it."""
+    process = subprocess.Popen([sys.executable, str(ROBOT)])
+    try:
+        yield External.settings
+    finally:
+        process.kill()
+        process.wait()
 
 
 @pytest.mark.parametrize("machine", [simulated, outside], ids=lambda machine: machine.__name__)

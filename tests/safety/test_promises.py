@@ -138,7 +138,8 @@ def test_promise_13_address_in_use_is_refused(runs: Runs) -> None:
         ipc.bind(path)
         ipc.listen()
         for address in (f"tcp://127.0.0.1:{tcp.getsockname()[1]}", f"ipc://{path}"):
-            run = runs.start("trailer_pursuit_external", f"plant.device.applied={address}")
+            words = ["--insecure"] if address.startswith("tcp") else []
+            run = runs.start("trailer_pursuit_external", f"plant.device.applied={address}", words=words)
             assert run.popen.wait(START_S) == 2
             (line,) = [each for each in run.stderr.splitlines() if "deriving" not in each]
             assert f"[plant.device] applied: {address} is in use by another process, such as another run; stop" in line

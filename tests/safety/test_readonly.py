@@ -26,7 +26,7 @@ def observed(runs: Runs, *settings: str, **options: Any) -> Iterator[tuple[Proce
     driver = External()
     with driver.machine() as beside, listening(*(f"tcp://127.0.0.1:{port}" for port in beside.ports)) as sent:
         given = (*COMMON, *driver.settings, *beside.settings, *settings)
-        run = runs.start(driver.launch, *given, words=(*READONLY, *options.pop("words", ())), **options)
+        run = runs.start(driver.launch, *given, words=(*READONLY, *beside.words, *options.pop("words", ())), **options)
         try:
             run.wait_open()
             assert eventually(lambda: run.ask("status").get("would_send"), START_S), run.stderr

@@ -7,7 +7,6 @@ refuses (ZAP_ENFORCE_DOMAIN), as it refuses what has no CURVE; the latter does n
 
 import time
 from collections import Counter
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -15,9 +14,9 @@ import zmq
 import zmq.auth
 
 from servonode.bus.keys import ROLES, KeyFileError, KeyStore, TrustedKey
-from servonode.bus.zmq_io import NOBLOCK
+from servonode.bus.zmq_io import NOBLOCK, Secure
 
-Secure = Callable[["zmq.Socket[Any]"], None]  # applied to a socket before it binds or connects
+PLANT_ROLE = "plant"  # of a machine, as a run sees it
 HANDSHAKE_MS = 2000  # a connection without handshake by then is closed
 BUDGET_NS = 100_000  # of one call of `look`
 REST = 4  # how long `look` pauses, in times of what the last call took
@@ -38,6 +37,7 @@ class Authenticator:
         self._pair = store.pair(key)
         self._handler: zmq.auth.Authenticator | None = None
         self._domains: dict[str, tuple[str, str]] = {}  # role and name that each asks for
+        self._expected: dict[str, bytes] = {}  # keys at the other end, by name, as they were first trusted
         self._names: dict[bytes, str] = {}  # of the keys that were trusted since the start
 
     @property
@@ -68,7 +68,7 @@ class Authenticator:
         Raises KeyFileError where no such key is trusted.
         """
         expected = self.store.trusted_as(name)
-        if expected is None or role not in expected.roles:
+        if expected is None or not self.trusts(name, role):
             missing = f"is not trusted as {role}" if expected else "is not trusted"
             raise KeyFileError(f"key {name!r} {missing}; servonode keys trust {name}.key --role {role}")
         public = expected.public
@@ -80,6 +80,11 @@ class Authenticator:
             opened.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
 
         return secure
+
+    def trusts(self, name: str, role: str) -> bool:
+        """Whether a key of this name is trusted for this role, and is the one that was at first."""
+        key = self.store.trusted_as(name)
+        return key is not None and role in key.roles and key.public == self._expected.setdefault(name, key.public)
 
     def key_of(self, user_id: str) -> TrustedKey | None:
         """The trusted key that sent a frame, by its property User-Id; None once it is revoked."""

@@ -5,6 +5,7 @@ Whoever can reach an address can also send to it, so both must be local; see doc
 """
 
 import os
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Protocol
@@ -64,8 +65,16 @@ class Link(Protocol):
         """Free everything; a second call does nothing."""
 
 
-def check_address(text: str) -> str | None:
-    """Why a machine's address cannot be used, in one sentence with the remedy; None for a valid address."""
+_FAR = re.compile(r"tcp://(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]):([0-9]{1,5})")
+
+
+def check_address(text: str, far: bool = False) -> str | None:
+    """Why a machine's address cannot be used, in one sentence with the remedy; None for a valid address.
+
+    far: whether it may be one that other computers reach.
+    """
+    if far and (found := _FAR.fullmatch(text)) and 0 < int(found[1]) <= 65535:
+        return None
     if text.startswith("ipc://"):
         return _check_path(text.removeprefix("ipc://"))
     if (port := port_of(text)) is not None:
@@ -93,13 +102,16 @@ def _check_path(path: str) -> str | None:
 class ExternalLink:
     """A link over sockets of libzmq, read and written in the calling thread and within bounds; open it after the fork.
 
-    secure: gives a socket its keys, before it is bound or connected.
+    secure: gives a socket its keys, before it is bound or connected. far: whether other computers may reach them.
     """
 
     lost = hint = ""  # not known for sockets of this computer
 
-    def __init__(self, state_address: str, applied_address: str, secure: Secure | None = None) -> None:
+    def __init__(
+        self, state_address: str, applied_address: str, secure: Secure | None = None, far: bool = False
+    ) -> None:
         self.counts: Counter[str] = Counter()
+        self._far = far
         self._addresses = (state_address, applied_address)
         self._secure = secure
         self._context: Context | None = None
@@ -112,7 +124,7 @@ class ExternalLink:
         """Bind the address of the inputs, connect to that of the states; raises BusError where that fails."""
         state, applied = self._addresses
         for address in self._addresses:
-            if complaint := check_address(address):
+            if complaint := check_address(address, self._far):
                 raise BusError(complaint)
         if state == applied:
             raise BusError(f"{state} cannot serve states and inputs; give the machine a second address")
@@ -129,8 +141,7 @@ class ExternalLink:
         try:
             self._bound = bind(opened, address)
         except BusError as error:
-            opened.close()
-            context.term()
+            context.destroy(linger=0)  # with the socket for keys, if there is one
             remedy = "stop the other run that uses it, or set plant.device.applied to another address"
             raise BusError(f"{address} cannot be bound ({error}); {remedy}") from None
         return ZmqPublisher(opened, SENT_TOPICS)

@@ -55,6 +55,14 @@ def runs(_ctx: click.Context, _param: click.Parameter, _incomplete: str) -> list
 
 
 @quiet
+def key_pairs(_ctx: click.Context, _param: click.Parameter, _incomplete: str) -> list[CompletionItem]:
+    """The names of this computer's key pairs."""
+    from servonode.bus.keys import KeyStore
+
+    return [CompletionItem(name) for name in KeyStore().pair_names()]
+
+
+@quiet
 def runs_or_launch_files(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The names of runs, then those of launch files, and files."""
     return runs(_ctx, _param, incomplete) + launch_files(_ctx, _param, incomplete)

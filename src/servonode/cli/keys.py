@@ -13,13 +13,6 @@ EXITS = {0: "done", **verb.BAD_USAGE, **verb.INTERRUPTED}
 
 
 @complete.quiet
-def _pairs(_ctx: click.Context, _param: click.Parameter, _incomplete: str) -> list[CompletionItem]:
-    from servonode.bus.keys import KeyStore
-
-    return [CompletionItem(name) for name in KeyStore().pair_names()]
-
-
-@complete.quiet
 def _trusted(_ctx: click.Context, _param: click.Parameter, _incomplete: str) -> list[CompletionItem]:
     from servonode.bus.keys import KeyStore
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from servonode.cli import verb
+from servonode.cli import complete, verb
 
 TELEMETRY = "tcp://127.0.0.1:9872"  # where PlotJuggler looks
 
@@ -38,6 +38,8 @@ class Options:
     page: int | None
     arm: bool
     readonly: bool
+    key: str | None
+    insecure: bool
     panels: tuple[str, ...]
     window: float | None
     save: Path | None
@@ -54,6 +56,7 @@ class Options:
         "servonode run trailer_pursuit --telemetry",
         "servonode run my_robot.toml --arm",
         "servonode run my_robot.toml --readonly",
+        "servonode run my_robot.toml --key desk",
         "servonode run my_robot.toml --json --out my_robot.csv",
     ),
     exits={
@@ -87,6 +90,10 @@ class Options:
 @click.option(
     "--readonly", is_flag=True, help="Never command the machine, only compute; servonode status shows the inputs."
 )
+@click.option("--key", metavar="NAME", shell_complete=complete.key_pairs, help="Use this key pair (servonode keys).")
+@click.option(
+    "--insecure", is_flag=True, help="Meet the machine at tcp addresses without keys, on a closed bench network."
+)
 @verb.window
 def run(file: str, overrides: tuple[str, ...], no_code: bool, **options: Any) -> None:
     """Run FILE: start its nodes as processes, connected by ZeroMQ."""
@@ -117,13 +124,14 @@ def _checked(
 ) -> "tuple[ClosedLoop, Options, Recording]":
     """The closed loop that runs, the options with name and reports, and the recording; refuses what cannot be made."""
     from servonode.cli.start_checks import check_reports, check_writable
-    from servonode.closed_loop.closed_loop import observing
+    from servonode.closed_loop.closed_loop import observing, with_keys
     from servonode.nodes.recording import Recording
     from servonode.record.run import default_every
     from servonode.views.panel_choice import chosen_panels
 
     if chosen.readonly:
         closed_loop = observing(closed_loop)
+    closed_loop = with_keys(closed_loop, chosen.key or "", chosen.insecure)
     if window:
         chosen_panels(closed_loop, window.panels, timing=True)
     name = chosen.name or closed_loop.launch.name

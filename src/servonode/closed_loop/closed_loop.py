@@ -100,6 +100,8 @@ class ClosedLoop(Tabular):
     sensing: Sensing | None = None  # of the simulated machine, where somebody reads its sensors
     estimation: Estimation | None = None  # on which the law works
     readonly: bool = False  # the run observes and computes, and never commands the machine
+    own_key: str = ""  # the name of our key pair; empty: the only one that there is
+    insecure: bool = False  # whether a machine may be met at tcp addresses without keys
 
     def table(self) -> tuple[str, list[Row]]:
         """The machine with its initial state, the program with its residuals, times."""
@@ -162,6 +164,26 @@ class ClosedLoop(Tabular):
     @property
     def driver(self) -> Driver:
         return self.connection.driver
+
+    def check_keys(self, armed: bool) -> None:
+        """Refuse to start where keys are missing; armed: whether the run is armed without its operator.
+
+        Raises:
+            LaunchError, KeyFileError: that is so, or the run has keys and is to be insecure.
+        """
+        self.connection.check_keys(self.machine.description.name, self.own_key, self.insecure)
+        if armed and (problem := self.insecure_obstacle):
+            raise LaunchError(self.launch.file, "plant.device", "key", problem)
+
+    @property
+    def insecure_obstacle(self) -> str:
+        """Why the machine must not be armed, with the remedy: others could command it over a network without keys."""
+        if not self.insecure or self.connection.is_local(self.machine.description.name):
+            return ""
+        return (
+            "the run has no keys (--insecure), and its machine is met beyond this computer, so it is never armed; "
+            "give both sides keys (servonode keys)"
+        )
 
     @property
     def traffic(self) -> "Traffic | None":
@@ -285,6 +307,14 @@ def observing(closed_loop: ClosedLoop) -> ClosedLoop:
         text = "in lockstep a machine moves only after it receives an input, which --readonly never sends; use realtime"
         raise LaunchError(launch.file, "run", "mode", text)
     return replace(closed_loop, readonly=True)
+
+
+def with_keys(closed_loop: ClosedLoop, own_key: str, insecure: bool) -> ClosedLoop:
+    """The closed loop as a run with this key pair of ours, or with none: then every status says so."""
+    safety = closed_loop.safety
+    if insecure:
+        safety = replace(safety, unsafe=(*safety.unsafe, "the link to the machine has no keys (--insecure)"))
+    return replace(closed_loop, own_key=own_key, insecure=insecure, safety=safety)
 
 
 def varied(

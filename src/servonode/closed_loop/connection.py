@@ -12,7 +12,7 @@ from msgspec.structs import asdict, fields
 
 from servonode.arrays import Array
 from servonode.bus.run_folder import BusError
-from servonode.closed_loop.launch_error import KeyRefused, stated_in, worded
+from servonode.closed_loop.launch_error import KeyRefused, LaunchError, stated_in, worded
 from servonode.closed_loop.launch_keys import LaunchFile, Plant, Run, Times
 from servonode.mechanics.machine import Machine
 from servonode.plants.drivers import DRIVERS
@@ -85,11 +85,44 @@ class Connection:
         with worded(self.file), stated_in("plant", "driver"):
             return self.driver.addresses(self.stated, machine)
 
+    def is_local(self, machine: str) -> bool:
+        """Whether only this computer can reach the addresses at which the machine of this name is met."""
+        from servonode.bus.loopback import port_of
+
+        return all(port_of(each) for each in self.addresses(machine) if each.startswith("tcp://"))
+
+    def check_keys(self, machine: str, own_key: str, insecure: bool) -> None:
+        """Refuse tcp addresses without keys, unless the run is to be insecure, and keys that cannot be used.
+
+        Raises:
+            LaunchError, KeyFileError: that is so.
+        """
+        found = [each for each in self.addresses(machine) if each.startswith("tcp://")]
+        key = self.plant.device.key
+        problem = ""
+        if insecure and key:
+            problem = f"{key!r} is given, and --insecure too; leave out one of them"
+        elif insecure and not found:
+            problem = "not needed, because no address of the machine is tcp; leave out --insecure"
+        elif found and not key and not insecure:
+            problem = (
+                f"missing: whoever reaches {found[0]} could be the machine, or command it; make and trust keys "
+                "(servonode keys), or on a closed bench network run it with --insecure"
+            )
+        if problem:
+            raise LaunchError(self.file, "plant.device", "key", problem)
+        if key:
+            from servonode.bus.curve import PLANT_ROLE, Authenticator
+            from servonode.bus.keys import KeyStore
+
+            Authenticator(KeyStore(), own_key).client(key, PLANT_ROLE)
+
     def remarks(self, machine: Machine, start: Array) -> list[str]:
         """A sentence for each address that others can reach, each limit of the driver, each key that is not used."""
         from servonode.bus import exposure
 
-        found = [text for address in self.addresses(machine.description.name) if (text := exposure(address))]
+        addresses = () if self.plant.device.key else self.addresses(machine.description.name)
+        found = [text for address in addresses if (text := exposure(address))]
         found += self.driver.remarks(self.stated, machine, start)
         return found + [f"plant.{table}.{key} is not used: it {text}" for table, key, text in self._unread()]
 

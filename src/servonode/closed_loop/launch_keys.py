@@ -190,6 +190,9 @@ class Safety(Section, frozen=True):
     ] = "auto"
 
 
+_key = key  # for the class that has a field of this name
+
+
 class Device(Section, frozen=True):
     """[plant.device]: the connection to a machine that is another process or hardware."""
 
@@ -243,6 +246,10 @@ class Device(Section, frozen=True):
     any_speed: Annotated[
         bool, key("whether run.speed may differ from 1, because the external machine is a simulator and not hardware")
     ] = False
+    key: Annotated[
+        Text | None,
+        _key("the name of the machine's trusted key, with the role plant (servonode keys); tcp addresses need one"),
+    ] = None
 
 
 class Plant(Section, frozen=True):

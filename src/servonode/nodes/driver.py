@@ -36,6 +36,8 @@ def driven_plant(closed_loop: ClosedLoop, clock: Clock) -> Plant:
         law=closed_loop.device_law,
         estimate=closed_loop.device_estimate,
         plausible=closed_loop.safety.plausible(own=True),
+        own_key=closed_loop.own_key,
+        insecure=closed_loop.insecure,
         addresses=closed_loop.connection.addresses(machine.description.name),
         state_every=closed_loop.check_traffic(),
         seed=launch.run.seed,

@@ -80,6 +80,7 @@ class Launcher:
         connection, machine = self.closed_loop.connection, self.closed_loop.machine
         addresses = connection.addresses(machine.description.name)
         with _held(self.name) as folder, devices_folder(addresses, bound=addresses[-1] if addresses else ""):
+            self.closed_loop.check_keys(self.arm)
             connection.check_free(machine.description.name)
             self.closed_loop.check_traffic()
             for text in connection.remarks(machine, self.closed_loop.start):

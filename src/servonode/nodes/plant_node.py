@@ -264,6 +264,8 @@ class PlantNode(Node):
         """Arm; returns a sentence why not, or None. During a run the controller must answer; a new run id begins."""
         if self.closed_loop.readonly:
             return REFUSED
+        if problem := self.closed_loop.insecure_obstacle:
+            return problem
         begun, timeout = self.states.asked_ns > 0, self.closed_loop.safety.command_timeout
         # time stands still, and the controller is asked for nothing
         recent = round(timeout * 1e9) if begun and timeout and not self._lockstep else None

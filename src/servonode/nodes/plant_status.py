@@ -133,6 +133,7 @@ class PlantStatus:
         guard = self._node.guard
         stopped = any(fault.name == ESTOP for fault in guard.ladder.latched)
         found = {"armed": float(guard.lifecycle.accepts_commands), ESTOP: float(stopped)}
+        found |= {"insecure": 1.0} if self._node.closed_loop.insecure else {}
         if guard.preview is None:
             return found
         would = {f"{WOULD_SEND}{name}": value for name, value in guard.preview.inputs().items()}

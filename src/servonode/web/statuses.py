@@ -35,6 +35,7 @@ class Statuses:
             "armed": bool(values.get("armed")),
             "stopped": bool(values.get(ESTOP)),
             "readonly": bool(values.get("readonly")),
+            "insecure": bool(values.get("insecure")),
             "would_send": {
                 key.removeprefix(WOULD_SEND): value for key, value in values.items() if key.startswith(WOULD_SEND)
             },

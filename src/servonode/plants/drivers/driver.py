@@ -87,6 +87,8 @@ class DriverContext:
     estimate: "EstimateTerms | None" = None  # for a machine that sends only readings; None: it sends its state
     plausible: Plausible | None = None  # judges the readings of a machine that is not in this process
     addresses: tuple[str, ...] = ()
+    own_key: str = ""  # the name of our key pair, for a machine with a key; empty: the only one that there is
+    insecure: bool = False  # whether those addresses may be beyond this computer without keys
     state_every: int = 0  # plant steps between two states of a machine behind packets; 0: it chooses
     seed: int = 0
     clock: Clock = time.monotonic_ns

@@ -1,17 +1,22 @@
 """The external driver: the machine is another process, which publishes at one address and subscribes to a second."""
 
+from typing import TYPE_CHECKING
+
 from servonode.plants.drivers.driver import Driver, DriverContext, DriverError, Stated, check_pace
 from servonode.plants.plant import Plant
+
+if TYPE_CHECKING:
+    from servonode.bus import Link
 
 SECTION = "plant.device"
 
 
 def _check(stated: Stated) -> None:
-    """Refuse an address that is not on this computer, and a speed that hardware does not have."""
+    """Refuse what is no address, and a speed that hardware does not have; `Connection.check_keys` looks for keys."""
     from servonode.bus import check_address
 
     for key in ("state", "applied"):
-        if (address := stated.device[key]) is not None and (problem := check_address(address)):
+        if (address := stated.device[key]) is not None and (problem := check_address(address, far=True)):
             raise DriverError(SECTION, key, problem)
     check_pace(stated)
 
@@ -44,13 +49,25 @@ def _addresses(stated: Stated, machine: str) -> tuple[str, ...]:
 
 
 def _open(context: DriverContext) -> Plant:
-    from servonode.bus import ExternalLink, make_devices_folder
+    from servonode.bus import make_devices_folder
     from servonode.plants.drivers.device import DevicePlant
 
     make_devices_folder(context.addresses)  # another run that has just ended may have removed it
-    state, applied = context.addresses
-    link = ExternalLink(state, applied)
-    return DevicePlant(context, link)
+    return DevicePlant(context, _link(context))
+
+
+def _link(context: DriverContext) -> "Link":
+    """The link to the machine, with keys where it has one."""
+    from servonode.bus import ExternalLink
+
+    (state, applied), machine = context.addresses, context.stated.device["key"]
+    if not machine:
+        return ExternalLink(state, applied, far=context.insecure)
+    from servonode.bus.curve import Authenticator
+    from servonode.bus.keys import KeyStore
+    from servonode.bus.secure_link import SecureLink
+
+    return SecureLink(state, applied, Authenticator(KeyStore(), context.own_key), machine)
 
 
 DRIVER = Driver(
@@ -58,7 +75,7 @@ DRIVER = Driver(
     summary="another process",
     reads=(
         "actuator.limit",
-        *(f"device.{key}" for key in ("state", "applied", "wait", "timeout", "any_speed", "sends")),
+        *(f"device.{key}" for key in ("state", "applied", "wait", "timeout", "any_speed", "sends", "key")),
     ),
     open=_open,
     readonly=True,

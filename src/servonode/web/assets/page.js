@@ -136,7 +136,9 @@ class Page {
     chip("standing", stopped ? "emergency stop" : status.standing, stopped || status.fault ? "bad" : status.lifecycle === "active" && status.alive ? "good" : "plain");
     const would = Object.entries(status.would_send).map(([name, value]) => `${name} ${short(Number(value.toPrecision(3)))}`).join(", ");
     const unarmed = status.readonly ? `read only${would && `: arming would send ${would}`}` : "disarmed";
-    chip("arming", !status.alive || stopped ? "" : status.armed ? "armed" : unarmed, status.armed ? "good" : "warn");
+    const keys = status.insecure ? " · no keys" : "";
+    const armed = `${status.armed ? "armed" : unarmed}${keys}`;
+    chip("arming", !status.alive || stopped ? "" : armed, status.armed && !keys ? "good" : "warn");
     const rate = status.alive && status.rate && this.layout.mode === "realtime" ? ` · ${short(Number(status.rate.toPrecision(2)))}×` : "";
     chip("clock", status.t === null ? "" : `t = ${status.t.toFixed(1)} s${rate}`, "plain");
     const safe = status.safe_state && status.safe_state !== "nominal" ? ` (safe state: ${status.safe_state.replaceAll("_", " ")})` : "";

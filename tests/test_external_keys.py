@@ -1,0 +1,171 @@
+"""External plants over tcp with keys, as processes: who may take part, and what is refused before and during a run."""
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import zmq
+
+from servonode.bus.curve import Authenticator
+from servonode.bus.keys import KeyStore
+from tests.helpers.external_c import external_c
+from tests.helpers.ports import free_port
+from tests.helpers.runs import START_S, Process, Runs, eventually, operator
+
+LAUNCH = "trailer_pursuit_external"
+EXAMPLE = Path(__file__).parent.parent / "examples" / "external_plant.py"
+FORGIVING = ("plant.safety.command_timeout=5", "plant.device.timeout=5")  # these tests share a computer with others
+
+
+class Computers:
+    """The keys of a desk and of its robot, which trust each other, and where they meet."""
+
+    def __init__(self, folder: Path) -> None:
+        self.desk, self.robot = KeyStore(folder / "desk"), KeyStore(folder / "robot")
+        self.desk_key, self.robot_key = self.desk.new("desk"), self.robot.new("robot")
+        self.desk.trust(self.robot_key, ["plant"])
+        self.state, self.applied = (f"tcp://127.0.0.1:{free_port()}" for _ in range(2))
+        self.addresses = (f'plant.device.state="{self.state}"', f'plant.device.applied="{self.applied}"')
+        self.settings = (*self.addresses, 'plant.device.key="robot"')
+
+    @contextmanager
+    def machine(self, program: list[str], own: Path, host: Path) -> Iterator["subprocess.Popen[bytes]"]:
+        words = [self.state, self.applied, "--keys", str(own.with_suffix(".key_secret")), str(host)]
+        process = subprocess.Popen([*program, *words])
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def computers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Computers:
+    monkeypatch.setenv("SERVONODE_KEYS", str(tmp_path / "desk"))
+    return Computers(tmp_path)
+
+
+@pytest.fixture(params=["python", "c"])
+def program(request: pytest.FixtureRequest) -> list[str]:
+    return [sys.executable, str(EXAMPLE)] if request.param == "python" else [external_c()]
+
+
+PYTHON = [sys.executable, str(EXAMPLE)]
+
+
+def test_a_machine_with_its_key_takes_part(runs: Runs, computers: Computers, program: list[str]) -> None:
+    with computers.machine(program, computers.robot_key, computers.desk_key) as robot:
+        settings = (*computers.settings, *FORGIVING, "run.duration=0.5")
+        run = runs.start(LAUNCH, *settings, words=["--arm", "--key", "desk"])
+        run.ends_with(0, START_S)
+        assert "no keys" not in run.stderr
+        assert not [name for name in run.printed["counts"] if "key" in name] if "counts" in run.printed else True
+        robot.send_signal(signal.SIGINT)
+        assert robot.wait(10) == 0
+
+
+def test_another_key_than_the_machines_is_refused_on_both_sides(
+    runs: Runs, computers: Computers, program: list[str], tmp_path: Path
+) -> None:
+    false = KeyStore(tmp_path / "false").new("robot")
+    with computers.machine(program, false, computers.desk_key):
+        run = runs.start(LAUNCH, *computers.settings, "plant.device.wait=2")
+        run.ends_with(1, START_S)
+        text = run.fault("device")["text"]
+        assert "nobody with the key 'robot' has connected; check that the machine runs, that it has that key" in text
+        assert "unknown_key" in text
+
+
+def test_a_host_that_the_machine_does_not_trust_gets_no_state(
+    runs: Runs, computers: Computers, program: list[str], tmp_path: Path
+) -> None:
+    other = KeyStore(tmp_path / "other").new("desk")
+    with computers.machine(program, computers.robot_key, other):
+        run = runs.start(LAUNCH, *computers.settings, "plant.device.wait=2")
+        run.ends_with(1, START_S)
+        assert "check that" in run.fault("device")["text"]
+
+
+def test_a_key_that_is_revoked_ends_the_link_with_the_machine_at_rest(runs: Runs, computers: Computers) -> None:
+    with computers.machine(PYTHON, computers.robot_key, computers.desk_key):
+        run = runs.start(LAUNCH, *computers.settings, *FORGIVING, "run.duration=60", words=["--arm"])
+        run.wait_open()
+        assert eventually(lambda: run.ask("status")["lifecycle"] == "active", START_S)
+        computers.desk.revoke("robot")
+        begin = time.monotonic()
+        run.ends_with(1)
+        assert time.monotonic() - begin < 10
+        assert "the machine's key 'robot' is no longer trusted" in run.fault("link_lost")["text"]
+
+
+def test_strangers_are_counted_in_the_status_and_hear_nothing(runs: Runs, computers: Computers, tmp_path: Path) -> None:
+    store = KeyStore(tmp_path / "stranger")
+    store.new("stranger")
+    store.trust(computers.desk_key, ["controller"])
+    with computers.machine(PYTHON, computers.robot_key, computers.desk_key), zmq.Context() as context:
+        run = runs.start(LAUNCH, *computers.settings, *FORGIVING, "run.duration=60", words=["--arm"])
+        run.wait_open()
+        assert eventually(lambda: run.ask("status")["lifecycle"] == "active", START_S)
+        with context.socket(zmq.SUB) as known, context.socket(zmq.SUB) as plain:
+            Authenticator(store).client("desk", "controller")(known)
+            for opened in (known, plain):
+                opened.subscribe("")
+                opened.connect(computers.applied)
+            assert eventually(lambda: run.ask("status")["counts"].get("refused_unknown_key"), START_S)
+            assert not known.poll(300)
+            assert not plain.poll(0)
+        assert run.ask("status")["lifecycle"] == "active"
+        run.stop()
+
+
+def refused(runs: Runs, *settings: str, words: tuple[str, ...] = ()) -> str:
+    run = runs.start(LAUNCH, *settings, words=words)
+    assert run.popen.wait(START_S) == 2
+    (line,) = [each for each in run.stderr.splitlines() if "deriving" not in each]
+    return line
+
+
+def test_what_cannot_be_secure_is_refused_before_the_start(runs: Runs, computers: Computers) -> None:
+    at = "[plant.device] key: "
+    assert f"{at}missing: whoever reaches {computers.state} could be the machine" in refused(runs, *computers.addresses)
+    assert f"{at}'robot' is given, and --insecure too" in refused(runs, *computers.settings, words=("--insecure",))
+    assert f"{at}not needed, because no address of the machine is tcp" in refused(runs, words=("--insecure",))
+    far = ("plant.device.state=tcp://192.0.2.1:9873", "plant.device.applied=tcp://0.0.0.0:9874")
+    text = refused(runs, *far, words=("--insecure", "--arm"))
+    assert f"{at}the run has no keys (--insecure), and its machine is met beyond this computer, so it is never" in text
+    assert "there is no key pair 'lab'" in refused(runs, *computers.settings, words=("--key", "lab"))
+    computers.desk.trust(computers.robot_key, ["controller"])
+    assert "key 'robot' is not trusted as plant; servonode keys trust robot.key --role plant" in refused(
+        runs, *computers.settings
+    )
+
+
+def insecure(runs: Runs, *settings: str) -> Process:
+    run = runs.start(LAUNCH, *settings, *FORGIVING, "run.duration=60", words=["--insecure"])
+    run.wait_open()
+    stands = run.ask("status")
+    assert stands["unsafe"] == ["the link to the machine has no keys (--insecure)"]
+    assert stands["values"]["insecure"] == 1.0
+    assert "UNSAFE: the link to the machine has no keys (--insecure)" in operator("status", run.name).stdout
+    return run
+
+
+def test_without_keys_a_run_says_so_and_is_armed_on_this_computer_alone(runs: Runs, computers: Computers) -> None:
+    far = (computers.addresses[0], f'plant.device.applied="{computers.applied.replace("127.0.0.1", "0.0.0.0")}"')
+    for addresses, armed in ((computers.addresses, True), (far, False)):
+        robot = subprocess.Popen([*PYTHON, computers.state, computers.applied])
+        try:
+            run = insecure(runs, *addresses)
+            assert eventually(lambda run=run: run.ask("status")["lifecycle"] == "inactive", START_S)
+            answer = run.ask("arm")
+            assert bool(answer.get("done")) == armed, answer
+            assert armed or "so it is never armed; give both sides keys" in answer["refused"]
+            run.stop()
+        finally:
+            robot.kill()
+            robot.wait()
