@@ -32,8 +32,8 @@ static void read_key(const char *file, const char *name, char key[KEY_SIZE])
         quit("holds no such key; make one with servonode keys new", file);
 }
 
-/* Give the sockets the key pair in `own`; only the host with the public key in `host` connects to `out`, and only it
- * is heard at `into`. Gives the socket at which libzmq asks, and the host's key. */
+/* Give the sockets the key pair in `own`; only the host with the public key in `host` connects to `out`, and `into`
+ * receives only from it. Gives the socket at which libzmq asks, and the host's key. */
 static void *secure(void *context, void *out, void *into, const char *own, const char *host, char host_key[KEY_SIZE])
 {
     char public[KEY_SIZE], secret[KEY_SIZE];

@@ -30,6 +30,9 @@ TAIL = """\
 .B SERVONODE_RUNTIME_DIR
 the folder of runs in progress (default: servonode in XDG_RUNTIME_DIR)
 .TP
+.B SERVONODE_KEYS
+the folder of keys (default: servonode/keys in XDG_CONFIG_HOME, else in ~/.config)
+.TP
 .B XDG_CACHE_HOME
 where compiled kernels are kept, in servonode (default: ~/.cache)
 .SH SEE ALSO

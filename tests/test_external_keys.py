@@ -64,7 +64,7 @@ def test_a_machine_with_its_key_takes_part(runs: Runs, computers: Computers, pro
         run = runs.start(LAUNCH, *settings, words=["--arm", "--key", "desk"])
         run.ends_with(0, START_S)
         assert "no keys" not in run.stderr
-        assert not [name for name in run.printed["counts"] if "key" in name] if "counts" in run.printed else True
+        assert not [name for name in run.printed["counts"] if "key" in name]
         robot.send_signal(signal.SIGINT)
         assert robot.wait(10) == 0
 
@@ -103,7 +103,9 @@ def test_a_key_that_is_revoked_ends_the_link_with_the_machine_at_rest(runs: Runs
         assert "the machine's key 'robot' is no longer trusted" in run.fault("link_lost")["text"]
 
 
-def test_strangers_are_counted_in_the_status_and_hear_nothing(runs: Runs, computers: Computers, tmp_path: Path) -> None:
+def test_strangers_are_counted_in_the_status_and_receive_nothing(
+    runs: Runs, computers: Computers, tmp_path: Path
+) -> None:
     store = KeyStore(tmp_path / "stranger")
     store.new("stranger")
     store.trust(computers.desk_key, ["controller"])
@@ -169,3 +171,11 @@ def test_without_keys_a_run_says_so_and_is_armed_on_this_computer_alone(runs: Ru
         finally:
             robot.kill()
             robot.wait()
+
+
+def test_the_protocol_is_checked_with_keys_too(computers: Computers) -> None:
+    words = ["protocol", "check", "--launch", LAUNCH, "--key", "desk", "--wait", "20"]
+    words += [word for each in computers.settings for word in ("--set", each)]
+    with computers.machine(PYTHON, computers.robot_key, computers.desk_key):
+        done = operator(*words)
+    assert done.returncode == 0, done.stdout + done.stderr

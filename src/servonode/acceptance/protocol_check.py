@@ -25,7 +25,7 @@ from servonode.acceptance.protocol_judges import (
     judge_sensors,
     judge_stamps,
 )
-from servonode.acceptance.protocol_wires import NobodyThere, ZmqWire
+from servonode.acceptance.protocol_wires import LinkWire, NobodyThere, Wire, ZmqWire
 from servonode.bus import check_address
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.connection import connection_of
@@ -124,13 +124,15 @@ def both_addresses(closed_loop: ClosedLoop, given: Sequence[str]) -> list[str]:
     Raises:
         NoMachine: an address cannot be used.
     """
+    key = closed_loop.launch.plant.device.key
     if not given:
         launch = closed_loop.launch
         outside = structs.replace(launch, plant=structs.replace(launch.plant, driver="external"))
-        return list(connection_of(outside).addresses(closed_loop.machine.description.name))
-    addresses = list(given) if len(given) > 1 else _pair_of(given[0])
+        addresses = list(connection_of(outside).addresses(closed_loop.machine.description.name))
+    else:
+        addresses = list(given) if len(given) > 1 else _pair_of(given[0])
     for address in addresses:
-        if problem := check_address(address):
+        if problem := check_address(address, far=bool(key)):
             raise NoMachine(problem)
     return addresses
 
@@ -152,9 +154,22 @@ def check_protocol(closed_loop: ClosedLoop, addresses: Sequence[str], plan: Plan
     """
     state, applied = addresses
     report = ProtocolReport(closed_loop.machine.description.name, state, applied)
-    with Host(closed_loop, ZmqWire(state, applied)) as host:
+    with Host(closed_loop, _wire(closed_loop, state, applied)) as host:
         Check(host, report, plan or Plan(), f"{state} and {applied}").go()
     return report
+
+
+def _wire(closed_loop: ClosedLoop, state: str, applied: str) -> Wire:
+    """The connection to the machine, with keys where the launch file names the machine's."""
+    key = closed_loop.launch.plant.device.key
+    if not key:
+        return ZmqWire(state, applied)
+    from servonode.bus.curve import Authenticator
+    from servonode.bus.keys import KeyStore
+    from servonode.bus.secure_link import SecureLink
+
+    keys = Authenticator(KeyStore(), closed_loop.own_key)
+    return LinkWire(SecureLink(state, applied, keys, key), "see the tables of the protocol's page")
 
 
 class Check:

@@ -105,10 +105,10 @@ def read_frames(frames: list[bytes]) -> Message | Misfit:
 
 
 class LinkWire:
-    """The link of a driver."""
+    """The link of a driver. remedy: for messages that it refuses."""
 
-    def __init__(self, link: Link) -> None:
-        self._link = link
+    def __init__(self, link: Link, remedy: str = "check the wire") -> None:
+        self._link, self._remedy = link, remedy
         self._counted: Counter[str] = Counter()
 
     def open(self) -> None:
@@ -131,7 +131,7 @@ class LinkWire:
         came: list[Message | Misfit] = [message for _, message in self._link.receive()]
         for reason in self._link.counts - self._counted:
             if reason not in OURS:
-                text = f"what comes is no packet that firmware sends ({reason}); check the wire"
+                text = f"what comes is not what a machine sends ({reason}); {self._remedy}"
                 came.append(Misfit("packets", text))
         self._counted = Counter(self._link.counts)
         return came

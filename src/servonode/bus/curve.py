@@ -17,7 +17,6 @@ from servonode.bus.keys import ROLES, KeyFileError, KeyStore, TrustedKey
 from servonode.bus.zmq_io import NOBLOCK, Secure
 
 PLANT_ROLE = "plant"  # of a machine, as a run sees it
-HANDSHAKE_MS = 2000  # a connection without handshake by then is closed
 BUDGET_NS = 100_000  # of one call of `look`
 REST = 4  # how long `look` pauses, in times of what the last call took
 MOST_NAMES = 100  # revoked keys whose names are remembered
@@ -55,7 +54,6 @@ class Authenticator:
             opened.setsockopt(zmq.CURVE_SECRETKEY, self._pair.secret)
             opened.setsockopt(zmq.ZAP_DOMAIN, domain.encode())
             opened.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)
-            opened.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
 
         assert role in ROLES
         domain = f"{role} {name}".rstrip()
@@ -77,7 +75,6 @@ class Authenticator:
             opened.setsockopt(zmq.CURVE_SERVERKEY, public)
             opened.setsockopt(zmq.CURVE_PUBLICKEY, self._pair.public)
             opened.setsockopt(zmq.CURVE_SECRETKEY, self._pair.secret)
-            opened.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
 
         return secure
 

@@ -75,7 +75,8 @@ def exposure(address: str) -> str | None:
     """Who else can reach this address, as a sentence with the remedy; None where it is private."""
     remedy = "leave plant.device.state and plant.device.applied out for private sockets"
     if address.startswith("tcp://"):
-        return f"whoever reaches {address} can be the machine, or command it: there are no keys; {remedy}"
+        text = f"whoever reaches {address} can be the machine, or command it: there are no keys"
+        return f"{text}; give plant.device.key, or {remedy}"
     folder = _path_of(address).parent
     with contextlib.suppress(OSError):
         found = folder.stat()

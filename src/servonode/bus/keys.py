@@ -187,7 +187,7 @@ class KeyStore:
                 raise KeyFileError(f"{file}: {text}, or use that name")
 
     def _look(self) -> object:
-        """What changes when a file of a trusted key does; None: there are none, or the folder is open to others."""
+        """What changes when a file of a trusted key does; None: there is no folder, or it is open to others."""
         try:
             found = (self.folder.lstat(), self._trusted.lstat())
         except OSError:

@@ -1,4 +1,4 @@
-"""The link to a machine with a key: only that key is heard, and only it hears what is sent."""
+"""The link to a machine with a key: it receives only from that key, and sends only to it."""
 
 import time
 from typing import Any
@@ -28,7 +28,7 @@ class SecureLink(ExternalLink):
 
     @property
     def lost(self) -> str:  # type: ignore[override]
-        """Why the machine is no longer heard, with the remedy; empty: it is."""
+        """Why the machine's messages are refused, with the remedy; empty: they are not."""
         if self._trusted:
             return ""
         return (

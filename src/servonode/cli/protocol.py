@@ -35,11 +35,12 @@ def protocol() -> None:
 @click.option("--launch", "file", metavar="FILE", help="Use the machine, names and times of this launch file.")
 @click.option("--machine", metavar="NAME", help="Use this machine, without a launch file.")
 @verb.wait
+@verb.key
 @verb.overrides
 @verb.as_json
 def check(
-    addresses: tuple[str, ...], file: str | None, machine: str | None, wait: float, overrides: tuple[str, ...],
-    as_json: bool,
+    addresses: tuple[str, ...], file: str | None, machine: str | None, wait: float, key: str | None,
+    overrides: tuple[str, ...], as_json: bool,
 ) -> None:  # fmt: skip
     """Act as the host of a machine program, and check its messages.
 
@@ -52,10 +53,11 @@ def check(
     address for the machine's name.
     """
     from servonode.acceptance.protocol_check import Plan, both_addresses, check_protocol, meant
+    from servonode.closed_loop.closed_loop import with_keys
 
     if len(addresses) > 2:
         raise click.UsageError("give one address, or two: that of the states and that of the applied inputs")
-    closed_loop = meant(file, machine, addresses, overrides)
+    closed_loop = with_keys(meant(file, machine, addresses, overrides), key or "", insecure=False)
     verdict = check_protocol(closed_loop, both_addresses(closed_loop, addresses), Plan(wait=wait))
     click.echo(json.dumps(verdict.as_dict()) if as_json else verdict.text())
     sys.exit(0 if verdict.verdict == "yes" else 1)

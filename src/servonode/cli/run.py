@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from servonode.cli import complete, verb
+from servonode.cli import verb
 
 TELEMETRY = "tcp://127.0.0.1:9872"  # where PlotJuggler looks
 
@@ -90,7 +90,7 @@ class Options:
 @click.option(
     "--readonly", is_flag=True, help="Never command the machine, only compute; servonode status shows the inputs."
 )
-@click.option("--key", metavar="NAME", shell_complete=complete.key_pairs, help="Use this key pair (servonode keys).")
+@verb.key
 @click.option(
     "--insecure", is_flag=True, help="Meet the machine at tcp addresses without keys, on a closed bench network."
 )

@@ -117,6 +117,9 @@ wait = click.option(
     metavar="SECONDS",
     help="Wait this long for the first answer.",
 )
+key = click.option(
+    "--key", metavar="NAME", shell_complete=complete.key_pairs, help="Use this key pair (servonode keys)."
+)
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
 out = click.option("--out", type=FILE, metavar="FILE.csv", help="Write all signals of the run to this CSV file.")
 every = click.option("--every", type=click.IntRange(min=1), metavar="N", help="Number of plant steps per recorded row.")
