@@ -1,11 +1,13 @@
 """External plants over tcp with keys, as processes: who may take part, and what is refused before and during a run."""
 
+import resource
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -122,6 +124,25 @@ def test_strangers_are_counted_in_the_status_and_receive_nothing(
             assert not known.poll(300)
             assert not plain.poll(0)
         assert run.ask("status")["lifecycle"] == "active"
+        run.stop()
+
+
+def test_many_connections_neither_end_the_link_nor_keep_its_operator_out(runs: Runs, computers: Computers) -> None:
+    place = ("127.0.0.1", int(computers.applied.rpartition(":")[2]))
+    with computers.machine(PYTHON, computers.robot_key, computers.desk_key), ExitStack() as stack:
+        settings = (*computers.settings, *FORGIVING, "run.duration=60")
+        run = runs.start(LAUNCH, *settings, words=["--arm"], limits={resource.RLIMIT_NOFILE: 512})
+        run.wait_open()
+        assert eventually(lambda: run.ask("status")["lifecycle"] == "active", START_S)
+        for number in range(900):  # more than the plant may open files
+            opened = stack.enter_context(socket.socket())
+            opened.setblocking(False)
+            opened.connect_ex(place)
+            if number % 20 == 0:
+                time.sleep(0.005)
+        stands = run.ask("status")
+        assert stands["lifecycle"] == "active"
+        assert stands["counts"]["refused_connections"] >= 1
         run.stop()
 
 

@@ -6,6 +6,7 @@ Whoever can reach an address can also send to it, so both must be local; see doc
 
 import os
 import re
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Protocol
@@ -13,6 +14,7 @@ from typing import Protocol
 import zmq
 
 from servonode.bus.codec import encode_frames
+from servonode.bus.connection_limit import ConnectionLimit
 from servonode.bus.descriptors import ensure_room
 from servonode.bus.interfaces import BOUND, Intake
 from servonode.bus.loopback import port_of
@@ -119,6 +121,7 @@ class ExternalLink:
         self._subscriber: Subscriber[Message] | None = None
         self._owner = 0
         self._bound: Path | None = None
+        self._limit: ConnectionLimit | None = None  # of an address that others reach
 
     def open(self) -> None:
         """Bind the address of the inputs, connect to that of the states; raises BusError where that fails."""
@@ -144,6 +147,7 @@ class ExternalLink:
             context.destroy(linger=0)  # with the socket for keys, if there is one
             remedy = "stop the other run that uses it, or set plant.device.applied to another address"
             raise BusError(f"{address} cannot be bound ({error}); {remedy}") from None
+        self._limit = ConnectionLimit(opened, address) if self._bound is None else None
         return ZmqPublisher(opened, SENT_TOPICS)
 
     @property
@@ -160,6 +164,8 @@ class ExternalLink:
         """The messages that have come, oldest first, at most `bound` and as many as DRAIN_NS allow; never blocks."""
         assert self._subscriber is not None
         assert self._publisher is not None
+        if self._limit is not None and self._limit.exceeded(time.monotonic_ns()):
+            self.counts["connections"] += 1
         self._publisher.look()
         return self._subscriber.receive(bound)
 
