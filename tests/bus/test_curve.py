@@ -34,9 +34,9 @@ class Desk:
         self.contexts.append(zmq.Context(io_threads=1))
         return self.contexts[-1]
 
-    def bound(self, secure: Secure) -> tuple[zmq.Socket, str]:
-        """A ROUTER at a free port, in a context of its own for each authenticator."""
-        context = self.contexts[0] if self.contexts else self.context()
+    def bound(self, secure: Secure, anew: bool = False) -> tuple[zmq.Socket, str]:
+        """A ROUTER at a free port; anew: in another context, for another authenticator."""
+        context = self.context() if anew or not self.contexts else self.contexts[0]
         opened = open_socket(context, zmq.ROUTER)
         self.sockets.append(opened)
         secure(opened)
@@ -145,7 +145,7 @@ def test_a_server_that_is_not_the_expected_one_gets_nothing(desk: Desk) -> None:
     false.trust(lab.folder / "lab.key", ["operate"])
     desk.auth.close()
     desk.auth = Authenticator(false)
-    desk.router, desk.address = desk.bound(desk.auth.server("operate"))
+    desk.router, desk.address = desk.bound(desk.auth.server("operate"), anew=True)
     assert desk.refused(desk.of(lab))
     lab.revoke("desk")
     with pytest.raises(KeyFileError, match=r"key 'desk' is not trusted; servonode keys trust desk.key --role plant"):
@@ -158,7 +158,7 @@ def test_a_server_that_is_not_the_expected_one_gets_nothing(desk: Desk) -> None:
 def test_without_someone_who_answers_for_keys_nobody_connects(desk: Desk) -> None:
     client = desk.of(desk.pair("lab", "operate"))
     desk.auth.close()
-    desk.router, address = desk.bound(lambda opened: _server_alone(opened, desk.store))
+    desk.router, address = desk.bound(lambda opened: _server_alone(opened, desk.store), anew=True)
     client.connect(address)
     client.send(b"ask")
     assert not desk.router.poll(int(REFUSED_S * 1e3))

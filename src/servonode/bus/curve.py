@@ -14,6 +14,7 @@ import zmq
 import zmq.auth
 
 from servonode.bus.keys import ROLES, KeyFileError, KeyStore, TrustedKey
+from servonode.bus.run_folder import BusError
 from servonode.bus.zmq_io import NOBLOCK, Secure
 
 PLANT_ROLE = "plant"  # of a machine, as a run sees it
@@ -135,8 +136,13 @@ class Authenticator:
     def _open(self, context: "zmq.Context[Any]") -> zmq.auth.Authenticator:
         """The handler of this context, bound where libzmq asks."""
         if self._handler is None:
-            self._handler = zmq.auth.Authenticator(context)
-            self._handler.start()
+            handler = zmq.auth.Authenticator(context)
+            try:
+                handler.start()
+            except zmq.ZMQError as error:
+                handler.stop()  # an open socket would keep the context from ending
+                raise BusError(f"the keys of this context are in use ({error}); take another context") from None
+            self._handler = handler
         return self._handler
 
     def _count_unknown(self, public: bytes) -> None:
