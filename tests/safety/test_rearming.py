@@ -115,7 +115,9 @@ def test_promise_19_holds_for_external_plants(runs: Runs, checked: float) -> Non
     rng = random.Random(2)
     settings = ("run.speed=1", "run.duration=2000", 'plant.safety.on_fault="wait"')
     with External().machine() as beside:
-        run = runs.start("trailer_pursuit_external", *settings, *beside.settings, words=(*beside.words, "--every", "1", "--arm"))
+        run = runs.start(
+            "trailer_pursuit_external", *settings, *beside.settings, words=(*beside.words, "--every", "1", "--arm")
+        )
         run.wait_open()
         with Watch(run.name) as watch:
             watch.status("active", within_s=START_S)
