@@ -4,10 +4,12 @@ import random
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ import pytest
 import zmq
 
 from servonode.bus import Applied, Message, State, decode
+from servonode.bus.keys import KeyStore
 from servonode.bus.topology import PLANT
 from tests.helpers.ports import free_port
 from tests.helpers.runs import END_S, SOON_S, START_S, Process, Runs, Watch, eventually, signalled
@@ -23,7 +26,18 @@ from tests.safety.suite import WAITS, Beside, Driver, Stage, safety_suite
 
 ROBOT = Path(__file__).parents[2] / "examples" / "external_plant.py"
 
-INSECURE = ("--insecure",)  # anybody may speak to it, which is what is tested
+INSECURE = ("--insecure",)
+
+
+@contextmanager
+def trusting() -> Iterator[tuple[str, ...]]:
+    """Keys of a run and of its machine, which trust each other; the words with which the machine starts."""
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SERVONODE_KEYS", f"{folder}/desk")
+        desk, robot = KeyStore(Path(folder, "desk")), KeyStore(Path(folder, "robot"))
+        desk_key, robot_key = desk.new("desk"), robot.new("robot")
+        desk.trust(robot_key, ["plant"])
+        yield "--keys", str(robot_key.with_suffix(".key_secret")), str(desk_key)
 
 
 def free_ports() -> tuple[int, int]:
@@ -41,15 +55,32 @@ class External(Driver):
 
     @contextmanager
     def machine(self) -> Iterator[Beside]:
+        with trusting() as keys, self.robot(*keys) as beside:
+            yield replace(beside, settings=(*beside.settings, 'plant.device.key="robot"'))
+
+    @contextmanager
+    def robot(self, *words: str) -> Iterator[Beside]:
+        """The robot's process at two free ports, started with these words too."""
         ports = free_ports()
         state, applied = (f"tcp://127.0.0.1:{port}" for port in ports)
-        robot = subprocess.Popen([*self.program(), state, applied])
+        robot = subprocess.Popen([*self.program(), state, applied, *words])
         try:
             settings = (f'plant.device.state="{state}"', f'plant.device.applied="{applied}"')
-            yield Beside(settings, ports, robot.pid, ports[1:], INSECURE)
+            yield Beside(settings, ports, robot.pid, ports[1:])
         finally:
             robot.kill()
             robot.wait()
+
+
+class Insecure(External):
+    """The same without keys, for who listens in."""
+
+    name = "insecure"
+
+    @contextmanager
+    def machine(self) -> Iterator[Beside]:
+        with self.robot() as beside:
+            yield replace(beside, words=INSECURE)
 
 
 TestExternal = safety_suite(External())
@@ -187,7 +218,7 @@ class Relayed(External):
 
     @contextmanager
     def machine(self) -> Iterator[Beside]:
-        with super().machine() as beside:
+        with self.robot() as beside:
             here, _ = free_ports()
             self.relay = Relay(beside.ports[0], here)
             self.relay.start()
@@ -326,7 +357,7 @@ def test_promise_18_external_plant_without_limits_is_not_started(runs: Runs) -> 
 def test_promise_24_machine_gets_zero_and_final_after_any_signals(
     runs: Runs, numbers: tuple[str, ...], gap_s: float
 ) -> None:
-    stage = Stage(External(), runs)
+    stage = Stage(Insecure(), runs)
     run = stage.start(WAITS, "plant.safety.safe_time=5")
     with listening(f"tcp://127.0.0.1:{stage.beside.ports[1]}", topic="applied") as sent:
         assert eventually(lambda: len(sent) > 5)

@@ -15,7 +15,7 @@ from servonode.bus.topology import CONTROLLER, PLANT
 from servonode.operator.operator_requests import status, status_text
 from tests.helpers.runs import END_S, START_S, Process, Runs, Watch, eventually, signalled
 from tests.safety.suite import COMMON, WAITS, Beside
-from tests.safety.test_external import External, listening
+from tests.safety.test_external import Insecure, listening
 
 READONLY = ("--readonly",)
 
@@ -23,7 +23,7 @@ READONLY = ("--readonly",)
 @contextmanager
 def observed(runs: Runs, *settings: str, **options: Any) -> Iterator[tuple[Process, Beside, list[Message]]]:
     """A run that only observes the external robot, computing; what is sent to the robot."""
-    driver = External()
+    driver = Insecure()
     with driver.machine() as beside, listening(*(f"tcp://127.0.0.1:{port}" for port in beside.ports)) as sent:
         given = (*COMMON, *driver.settings, *beside.settings, *settings)
         run = runs.start(driver.launch, *given, words=(*READONLY, *beside.words, *options.pop("words", ())), **options)
