@@ -159,6 +159,22 @@ def test_what_expired_cannot_be_sent_again_with_more_time(client: Client, reques
     assert requests.counts == {"expired": 1, "replayed": 1}
 
 
+def test_what_was_read_in_time_but_waits_for_too_long_is_refused_when_its_turn_comes(
+    client: Client, requests: Requests
+) -> None:
+    for request, valid_ns in ((ARM, SECOND // 10), (ESTOP, NEVER)):
+        client.send(request, client.ticket(requests) if request == ARM else NO_TICKET, valid_ns)
+    read: list[Any] = []
+    assert eventually(lambda: read.extend(filter(None, [requests.poll_request()])) or len(read) == 2)
+    late, stop = sorted(read, key=lambda each: each[1] == ESTOP)
+    assert not requests.has_expired(late[0])
+    time.sleep(0.11)
+    assert requests.has_expired(late[0])
+    assert not requests.has_expired(stop[0])
+    assert "too late" in client.error(requests)
+    assert requests.counts == {"expired": 1}
+
+
 def test_only_stops_need_no_ticket(client: Client, requests: Requests) -> None:
     for request in (ARM, {"ask": "reset_estop"}, {"ask": ["stop"]}, {}):
         client.send(request)
@@ -175,20 +191,20 @@ def test_a_ticket_is_judged_by_the_clock_of_the_node_alone() -> None:
     tickets = Tickets(lambda: now[0])
     first, second = tickets.give(), tickets.give()
     now[0] = 5 * SECOND
-    assert tickets.refusal(first, 5 * SECOND) == ""
-    assert tickets.refusal(first, 5 * SECOND) == "replayed"
-    assert tickets.refusal(second, 5 * SECOND - 1) == "expired"
-    assert tickets.refusal(Tickets().give(), 5 * SECOND) == "other_run"
+    assert tickets.spend(first, 5 * SECOND) == ("", 5 * SECOND)
+    assert tickets.spend(first, 5 * SECOND)[0] == "replayed"
+    assert tickets.spend(second, 5 * SECOND - 1)[0] == "expired"
+    assert tickets.spend(Tickets().give(), 5 * SECOND)[0] == "other_run"
     start, number = TICKET.unpack(second)
-    assert tickets.refusal(TICKET.pack(start, number + 1), SECOND) == "replayed"  # never given out
+    assert tickets.spend(TICKET.pack(start, number + 1), SECOND)[0] == "replayed"  # never given out
 
 
 def test_unused_tickets_do_not_grow_without_end() -> None:
     tickets = Tickets()
     given = [tickets.give() for _ in range(MOST + 10)]
     assert len(tickets._given) == MOST
-    assert tickets.refusal(given[9], SECOND) == "replayed"
-    assert tickets.refusal(given[10], SECOND) == ""
+    assert tickets.spend(given[9], SECOND)[0] == "replayed"
+    assert tickets.spend(given[10], SECOND)[0] == ""
 
 
 def test_garbage_is_counted_and_the_next_good_request_is_served(client: Client, requests: Requests) -> None:

@@ -11,7 +11,7 @@ from servonode.bus.topics import topic_named
 HWM = 1000  # messages a queue holds; at 1 kHz a reader may stall for a second and lose nothing
 BOUND = 1000  # messages taken in one drain, so that a flooding peer cannot pin the loop
 
-Identity = tuple[bytes, ...]  # the client to reply to; opaque
+Identity = tuple[Any, ...]  # the client to reply to; opaque
 Wanted = Mapping[str, Sequence[str]]  # publisher node -> topic words
 
 

@@ -57,37 +57,45 @@ class Requests:
                 return request
         return None
 
+    def has_expired(self, identity: Identity) -> bool:
+        """Whether a polled request has waited for too long since; it is then counted and answered here."""
+        if not self._tickets.has_passed(identity[2]):
+            return False
+        self.counts["expired"] += 1
+        self.reply(identity, {"error": REFUSALS["expired"]})
+        return True
+
     def reply(self, identity: Identity, content: dict[str, Any]) -> None:
         """Answer the request; never blocks; dropped if the client has disconnected."""
-        self._send(identity, encode_map(content))
+        client, number, _ = identity
+        self._send(client, number, encode_map(content))
 
     def _read(self, client: bytes, header: bytes, payload: bytes) -> tuple[Identity, dict[str, Any]] | None:
         """A request; None where it was answered here: with a ticket, or because it is refused, which is counted."""
         _, ticket, valid_ns = HEADER.unpack(header)
-        identity = (client, header[:8])
+        number = header[:8]
         if valid_ns == WANTS_TICKET:
-            self._send(identity, self._tickets.give())
+            self._send(client, number, self._tickets.give())
             return None
         try:
             content = decode_map(payload)
         except MessageError as error:
             self.counts[error.reason] += 1
             return None
-        refusal = self._refusal(ticket, valid_ns, content)
+        refusal, until = self._judge(ticket, valid_ns, content)
         if not refusal:
-            return identity, content
+            return (client, number, until), content
         self.counts[refusal] += 1
-        self.reply(identity, {"error": REFUSALS[refusal]})
+        self._send(client, number, encode_map({"error": REFUSALS[refusal]}))
         return None
 
-    def _refusal(self, ticket: bytes, valid_ns: int, content: dict[str, Any]) -> str:
-        """Why a request is refused; empty: it is valid."""
+    def _judge(self, ticket: bytes, valid_ns: int, content: dict[str, Any]) -> tuple[str, int]:
+        """Why a request is refused, empty where it is valid, and until when it is that [monotonic ns]."""
         if valid_ns != NEVER:
-            return self._tickets.refusal(ticket, valid_ns)
-        return "" if content.get("ask") in STOPS else "no_ticket"
+            return self._tickets.spend(ticket, valid_ns)
+        return "" if content.get("ask") in STOPS else "no_ticket", NEVER
 
-    def _send(self, identity: Identity, payload: bytes) -> None:
-        client, number = identity
+    def _send(self, client: bytes, number: bytes, payload: bytes) -> None:
         self._socket.send(client, MORE)  # a ROUTER drops what a client does not read
         self._socket.send(number, MORE)
         self._socket.send(payload, NOBLOCK)

@@ -31,12 +31,20 @@ class Tickets:
             del self._given[next(iter(self._given))]
         return TICKET.pack(self._start, self._number)
 
-    def refusal(self, ticket: bytes, valid_ns: int) -> str:
-        """Why a request with this ticket is refused: other_run, replayed or expired; empty: it is valid, once."""
+    def spend(self, ticket: bytes, valid_ns: int) -> tuple[str, int]:
+        """Why a request with this ticket is refused: other_run, replayed or expired; empty: it is valid, once.
+
+        And until when it is valid, as `has_passed` takes it.
+        """
         start, number = TICKET.unpack(ticket)
         if start != self._start:
-            return "other_run"
+            return "other_run", 0
         given = self._given.pop(number, None)
         if given is None:
-            return "replayed"
-        return "expired" if self._clock() - given > valid_ns else ""
+            return "replayed", 0
+        until = given + valid_ns
+        return "expired" if self.has_passed(until) else "", until
+
+    def has_passed(self, until_ns: int) -> bool:
+        """Whether it is later than that."""
+        return self._clock() > until_ns

@@ -114,6 +114,8 @@ class NodeBus(Bus):
             if number and time.monotonic_ns() > limit:
                 break
             identity, content = self._requests.popleft()
+            if self._request_socket.has_expired(identity):  # it was read in time, and has waited here since
+                continue
             try:
                 self._request_socket.reply(identity, self._answer(content))
             except (MessageError, TypeError) as error:  # a reply that cannot be sent must not end the node
