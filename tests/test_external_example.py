@@ -106,7 +106,9 @@ def wait(plant: DevicePlant, done, seconds: float = 20.0, most: float = 20.0) ->
     while not done():
         now = time.monotonic_ns()
         assert now < end, plant.remote.no_answer_reason()
-        select.select(plant.remote.fds, (), (), min(max(min(end, plant.remote.due() or end) - now, 0) / SECOND, most))
+        due = plant.remote.due()
+        until = end if due is None else min(end, due)
+        select.select(plant.remote.fds, (), (), min(max(until - now, 0) / SECOND, most))
 
 
 def connect(plant: DevicePlant, run: int = 77, k: int = 0) -> DevicePlant:

@@ -65,6 +65,7 @@ def await_answer(node: PlantNode, timeout_s: float) -> bool:
             node.status.publish()  # at which the target publishes its goals again
             again = now + RESEND_NS
         came = node.bus.wait(min(again, limit))
+        node.serve_link()
         answered = came and node.take_commands()
     return False
 
@@ -73,6 +74,7 @@ def rearmed(node: PlantNode) -> bool:
     """Wait until the plant is armed (again), or, in a run that only observes, reset; False if it is to stop."""
     while not node.stop and not node.guard.time_passes:
         node.bus.wait(node.clock() + RESEND_NS)
+        node.serve_link()
         node.take_commands()  # none acts now, but unread ones would keep the bus from sleeping
         node.status.if_due()
     return not node.stop
@@ -97,7 +99,7 @@ def prepare(node: PlantNode, arm: bool, timeout_s: float) -> bool:
             node.guard.latch(Fault(*found, 0.0, PLANT))
         if node.stop or node.must_end():
             return False
-        node.bus.wait(remote.due() or node.clock() + RESEND_NS, remote.fds)
+        node.wait_for_machine(node.clock() + RESEND_NS)
         node.status.if_due()
     node.guard.trust_state()
     if not node.guard.failed:  # an emergency stop may have come first, and waits for its reset
@@ -105,8 +107,7 @@ def prepare(node: PlantNode, arm: bool, timeout_s: float) -> bool:
         if arm:
             node.arm()
     while not node.stop and not node.must_end() and not node.guard.time_passes:
-        if remote is not None:
-            remote.arrived()  # takes what the machine sends meanwhile
+        node.serve_link()
         found = node.link.fault()
         if found is not None:
             node.fault(*found)

@@ -193,6 +193,8 @@ def run_node(
         gc.disable()  # messages hold no cycles; a collection would come in the middle of a tick
         while not (bus.started or bus.stopped or os.getppid() != launcher):
             bus.wait_for_request(time.monotonic_ns() + IDLE_NS)
+            if isinstance(node, PlantNode):
+                node.serve_link()
         try:
             extra = live() if bus.started and not bus.stopped else {}
         finally:

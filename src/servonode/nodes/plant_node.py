@@ -199,7 +199,19 @@ class PlantNode(Node):
             if arrived:
                 return True
             assert deadline is not None
-            self.bus.wait(min(deadline, remote.due() or deadline), remote.fds)
+            self.wait_for_machine(deadline)
+
+    def wait_for_machine(self, deadline_ns: int) -> None:
+        """Sleep until something comes, something is due at the machine's link, or the monotonic deadline [ns]."""
+        remote = self.plant.remote
+        assert remote is not None
+        due = remote.due()
+        self.bus.wait(deadline_ns if due is None else min(due, deadline_ns), remote.fds)
+
+    def serve_link(self) -> None:
+        """Take what the machine sends while nothing is asked of it, and answer who may connect."""
+        if self.plant.remote is not None:
+            self.plant.remote.arrived()
 
     def poll_requests(self) -> None:
         """Answer requests where the node never sleeps, at most every REQUESTS_NS."""
