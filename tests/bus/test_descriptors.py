@@ -29,9 +29,11 @@ def test_the_limit_is_raised_as_far_as_it_may_be(monkeypatch: pytest.MonkeyPatch
     resource.setrlimit(resource.RLIMIT_NOFILE, (300, hard))
     descriptors.ensure_room()
     assert resource.getrlimit(resource.RLIMIT_NOFILE) == (min(descriptors.MOST, hard), hard)
+    assert bool(descriptors.arming_obstacle()) == (hard < descriptors.FEWEST_TO_ARM)
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     monkeypatch.setattr(resource, "getrlimit", lambda _: (60, 60))
     assert descriptors.share(32) == 7
+    assert "may open only 60 files" in descriptors.arming_obstacle()
     descriptors.ensure_room()
     monkeypatch.setattr(resource, "getrlimit", lambda _: (44, 44))
     with pytest.raises(BusError, match="raise the limit"):

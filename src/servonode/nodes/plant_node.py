@@ -12,6 +12,7 @@ import numpy as np
 
 from servonode.arrays import Array
 from servonode.bus import BusFace, Command, Lifecycle, Wanted
+from servonode.bus.descriptors import arming_obstacle
 from servonode.bus.topology import NODES, PLANT
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.mechanics.description import MachineDescription
@@ -286,6 +287,8 @@ class PlantNode(Node):
         found = self.link.fault() if connected else None  # notes also that the machine's state is known again
         if self.guard.failed:
             return self.guard.ladder.obstacle()
+        if remote is not None and (problem := arming_obstacle()):
+            return problem
         if remote is not None and not connected:
             return f"the machine has not answered yet: {remote.no_answer_reason()}"
         if found is not None:
