@@ -226,7 +226,8 @@ def test_what_is_no_number_is_counted_and_left_out(payload: bytes, reason: str) 
 
 @pytest.mark.parametrize(("setting", "said"), [
     ("run.mode=lockstep", "[target.goal] topic: is followed in real time only; set run.mode"),
-    ("target.goal.address=tcp://10.0.0.1:9000", "[target.goal] address: 'tcp://10.0.0.1:9000' may be reached"),
+    ("target.goal.address=tcp://127.0.0.1:9000", "[target.goal] address: 'tcp://127.0.0.1:9000' has no keys"),
+    ("target.goal.address=pose", "[target.goal] address: 'pose' is not an address; take ipc:///PATH"),
     ("target.goal.on_loss=wait", '--set target.goal.on_loss: "wait" is unknown; choose fault, hold or start'),
     ("target.goal.bandwidth=1000", "[target.goal] bandwidth: 1000 rad/s lets the steps between two control instants"),
     ("target.goal.points=[[0, 1], [1, 2]]", "[target.goal] points: does not go with a topic, or leave it out"),

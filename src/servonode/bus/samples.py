@@ -10,7 +10,7 @@ import zmq
 
 from servonode.bus.descriptors import ensure_room
 from servonode.bus.messages import MAX_PAYLOAD
-from servonode.bus.zmq_io import Secure, open_socket
+from servonode.bus.zmq_io import new_context, open_socket
 from servonode.bus.zmq_subscriber import Subscriber
 
 
@@ -48,18 +48,13 @@ class FieldIntake:
 
 
 class Samples:
-    """The numbers of one field that a publisher at a local address sends; no call blocks.
+    """The numbers of one field that a publisher at a Unix socket sends; no call blocks."""
 
-    secure: gives the socket its keys, before it is connected.
-    """
-
-    def __init__(self, address: str, topic: str, path: str, secure: Secure | None = None) -> None:
+    def __init__(self, address: str, topic: str, path: str) -> None:
         self._intake = FieldIntake(topic, path)
         ensure_room()
-        self._context = zmq.Context(io_threads=1)
-        self._subscriber = Subscriber(
-            open_socket(self._context, zmq.SUB, secure), self._intake, address, persistent=True
-        )
+        self._context = new_context()
+        self._subscriber = Subscriber(open_socket(self._context, zmq.SUB), self._intake, address, persistent=True)
 
     @property
     def counts(self) -> Counter[str]:

@@ -427,7 +427,7 @@ class Goal(Section, frozen=True):
     ] = None
     stops: Annotated[bool, key("whether the goal comes to rest at each point")] = False
     topic: Annotated[Text | None, key("the topic that delivers the value during the run, instead of points")] = None
-    address: Annotated[Text | None, key("the address of that topic: ipc:///PATH or tcp://127.0.0.1:PORT")] = None
+    address: Annotated[Text | None, key("the address of that topic: ipc:///PATH")] = None
     field: Annotated[
         Text | None,
         key("the field of these messages that holds the value, such as `pose.x` (absent: the name of the target)"),

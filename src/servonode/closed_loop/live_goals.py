@@ -66,8 +66,11 @@ def _live(name: str, goal: Goal, order: int, i: int, period: float, mode: str) -
         )
     if goal.address is None:
         raise error("address", "missing; give the address at which the topic is published, as ipc:///PATH")
+    if goal.address.startswith("tcp://"):
+        text = f"{goal.address!r} has no keys, so that whoever reaches it first would give the goals; take ipc:///PATH"
+        raise error("address", text)
     if complaint := check_address(goal.address):
-        raise error("address", complaint)
+        raise error("address", complaint.replace("tcp://127.0.0.1:PORT, tcp://[::1]:PORT or ", ""))
     if goal.bandwidth is None:
         text = "missing; give the bandwidth of the filter in rad/s, well above that of the goal's motion"
         raise error("bandwidth", text)
