@@ -273,3 +273,25 @@ def test_endpoints_that_cannot_be_are_refused_with_the_remedy(folder):
         bus.publisher()
     with Bus(folder, "plant") as bus, pytest.raises(ValueError, match="choose"):
         bus.subscriber({"controller": ["comand"]})
+
+
+IN_REAL_TIME = """
+import os, zmq
+from servonode.bus.zmq_io import new_context, open_socket
+os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(7))
+context = new_context()
+opened = open_socket(context, zmq.SUB)
+for task in map(int, os.listdir("/proc/self/task")):
+    if os.sched_getscheduler(task) == os.SCHED_FIFO:
+        print(task == os.getpid(), os.sched_getparam(task).sched_priority)
+opened.close()
+context.term()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="priorities of real time are asked for on Linux alone")
+def test_threads_of_libzmq_have_the_priority_below_the_node():
+    done = subprocess.run([sys.executable, "-c", IN_REAL_TIME], capture_output=True, text=True, check=False)
+    if "PermissionError" in done.stderr:
+        pytest.skip("no priority of real time is granted here")
+    assert sorted(done.stdout.split("\n")) == ["", "False 6", "False 6", "True 7"]

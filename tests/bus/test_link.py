@@ -2,6 +2,7 @@
 
 import select
 import socket
+import sys
 import time
 from pathlib import Path
 
@@ -9,7 +10,20 @@ import msgpack
 import pytest
 import zmq
 
-from servonode.bus import Applied, BusError, ExternalLink, Setup, State, Status, check_address, decode, encode
+from servonode.bus import (
+    Applied,
+    BusError,
+    ExternalLink,
+    Setup,
+    State,
+    Status,
+    Subscriber,
+    check_address,
+    decode,
+    encode,
+)
+from servonode.bus.link import QUEUE
+from servonode.bus.zmq_io import numeric
 from tests.helpers.ports import free_port
 from tests.helpers.strangers import PUBLISHES, stranger
 
@@ -278,11 +292,120 @@ def test_a_folder_that_is_missing_is_named(folder):
 def test_what_was_sent_last_still_goes_out_when_the_link_is_closed_at_once(link, machine):
     assert machine.receives(link)
     assert until(link.listened)
-    for i in range(20):
+    for i in range(QUEUE):
         link.send("applied", applied(i, final=True))
     link.close()
     link.close()
-    assert [decode(*machine.frames()).seq for _ in range(20)] == list(range(20))
+    assert [decode(*machine.frames()).seq for _ in range(QUEUE)] == list(range(QUEUE))
+
+
+def test_few_inputs_wait_for_a_machine_that_does_not_read():
+    """So that one which reads again has the newest input soon."""
+    places = [f"tcp://127.0.0.1:{free_port()}" for _ in range(2)]
+    link = ExternalLink(*places)
+    link.open()
+    with zmq.Context() as context, context.socket(zmq.SUB) as slow:
+        slow.setsockopt(zmq.RCVHWM, 1)
+        slow.setsockopt(zmq.RCVBUF, 4096)
+        slow.subscribe(b"applied")
+        slow.connect(places[1])
+        assert until(link.listened)
+        for i in range(5000):
+            link.send("applied", applied(i))
+            if i % 100 == 0:
+                time.sleep(0.001)
+        waited = 0
+        while slow.poll(200):
+            slow.recv_multipart()
+            waited += 1
+    link.close()
+    assert 0 < waited < 500
+
+
+class Crowd:
+    """Connections to a tcp address that say nothing."""
+
+    def __init__(self, address: str, number: int) -> None:
+        self._place = ("127.0.0.1", int(address.rpartition(":")[2]))
+        self.held = [self.opened() for _ in range(number)]
+
+    def opened(self) -> socket.socket:
+        made = socket.socket()
+        made.setblocking(False)
+        made.connect_ex(self._place)
+        return made
+
+    def gets_in(self) -> bool:
+        """Whether one more is taken."""
+        with socket.socket() as more:
+            more.settimeout(0.1)
+            return more.connect_ex(self._place) == 0
+
+    def close(self) -> None:
+        for each in self.held:
+            each.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no filter for what asks for a connection")
+def test_a_crowd_is_kept_out_while_the_machine_gets_every_input():
+    places = [f"tcp://127.0.0.1:{free_port()}" for _ in range(2)]
+    machine, link = Machine(*places), ExternalLink(*places)
+    link.open()
+    assert machine.receives(link)
+    assert until(link.listened)
+    crowd = Crowd(places[1], 300)
+    for i in range(1000):
+        link.send("applied", applied(i))
+        assert decode(*machine.frames()).seq == i
+        link.receive()
+        time.sleep(0.001)
+    assert link.counts["connections"] == 1
+    assert not crowd.gets_in()
+    crowd.close()
+    assert until(lambda: link.receive() or crowd.gets_in())
+    link.close()
+    machine.close()
+
+
+def test_a_host_is_looked_up_once_and_an_unknown_one_is_named(monkeypatch):
+    asked = []
+
+    def look_up(host, port, **_):
+        asked.append(host)
+        if host == "nobody":
+            raise socket.gaierror(-2, "Name or service not known")
+        return [
+            (socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("::1", port, 0, 0)),
+            (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port)),
+        ][: 1 if host == "six" else 2]
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    assert numeric("tcp://robot:9873") == "tcp://127.0.0.1:9873"
+    assert numeric("tcp://six:9873") == "tcp://[::1]:9873"
+    assert numeric("ipc:///tmp/six:9873") == "ipc:///tmp/six:9873"
+    asked.clear()
+    link = ExternalLink(f"tcp://robot:{free_port()}", f"tcp://desk:{free_port()}", far=True)
+    link.open()
+    link.renew()
+    link.close()
+    assert [host for host in asked if host in ("robot", "desk")] == ["robot", "desk"]
+    with pytest.raises(BusError, match=r"no computer is known here as nobody .*; check the name"):
+        ExternalLink("tcp://nobody:9873", "tcp://desk:9874", far=True).open()
+
+
+def test_a_machine_that_hangs_up_again_and_again_is_connected_to_anew_ten_times_a_second(folder, monkeypatch):
+    renewed = []
+    renew = Subscriber.renew
+    monkeypatch.setattr(Subscriber, "renew", lambda self: renewed.append(renew(self)))
+    link = ExternalLink(f"ipc://{folder}/state", f"ipc://{folder}/applied")
+    link.open()
+    with stranger("nothing, and hangs up", folder / "state"):
+        end = time.monotonic() + 1.0
+        while time.monotonic() < end:
+            link.receive()
+            time.sleep(0.001)
+    link.close()
+    assert 3 <= len(renewed) <= 11
 
 
 def test_whether_somebody_listens_is_known(link, machine):

@@ -75,6 +75,7 @@ PUBLISHES: dict[str, Pieces] = {  # in the place of a machine, to who connects
     "endless message": lambda: itertools.repeat((frame(b"state", 1)) * 4000),
     "large parts without end": lambda: itertools.repeat(frame(b"x" * 65000, 1) * 8),
     "damaged states": lambda: itertools.repeat((frame(b"state", 1) + frame(b"\x8f" + b"\xa1t\x01" * 20)) * 400),
+    "nothing, and hangs up": lambda: iter(()),
     "empty frames out": lambda: itertools.repeat(frame(b"") * 8000),
 }
 

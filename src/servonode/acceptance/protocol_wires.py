@@ -19,7 +19,7 @@ from servonode.bus import (
     encode,
     make_devices_folder,
 )
-from servonode.bus.zmq_io import Secure, bind, connect, open_socket
+from servonode.bus.zmq_io import Context, Secure, bind, connect, new_context, numeric, open_socket
 
 OURS = ("unsent", "unread")  # what a link counts that this computer was too slow for
 
@@ -60,9 +60,12 @@ class ZmqWire:
 
     def open(self) -> None:
         """Bind the address of applied inputs, connect to that of the states; raises NobodyThere."""
-        state, applied = self._addresses
+        try:
+            state, applied = (numeric(each) for each in self._addresses)
+        except BusError as error:
+            raise NobodyThere(str(error)) from None
         make_devices_folder(self._addresses)
-        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(io_threads=1)
+        self._context: Context = new_context()
         self._path: Path | None = None
         self._out, self._into = (open_socket(self._context, kind, self._secure) for kind in (zmq.PUB, zmq.SUB))
         self._into.setsockopt(zmq.SUBSCRIBE, b"")

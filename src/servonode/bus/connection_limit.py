@@ -1,45 +1,93 @@
-"""A bound on the connections to a socket that others can reach: libzmq has none.
+"""A bound on the connections to a tcp address: libzmq has none.
 
-Without it, connections would take the descriptors that the process needs for its operator.
+Without it, connections would take the descriptors that the process needs for its operator. To unbind would be no
+remedy: libzmq then ends the connections too that it has accepted.
 """
 
+import ctypes
 import os
 import resource
-from contextlib import suppress
+import socket
+import struct
+import sys
+import time
+from collections import Counter
 
 import zmq
 
-from servonode.bus.zmq_io import HANDSHAKE_MS, Socket, place
+from servonode.bus.run_folder import BusError
+from servonode.bus.zmq_io import HANDSHAKE_MS, Socket, prepare
 
 CONNECTIONS = 128  # at once
+BACKLOG = 64  # connections that wait to be accepted
 PAUSE_NS = 1_500_000 * HANDSHAKE_MS  # in which libzmq closes connections without handshake
 NONE_FREE = 2**31
+# Linux: a filter of one instruction (return 0), which drops all that comes to the listening socket alone
+ATTACH_FILTER, DETACH_FILTER = 26, 27
+DROP_ALL = struct.pack("HBBI", 6, 0, 0, 0)
 
 
 class ConnectionLimit:
-    """Unbinds a socket for a while when too many connect; who is connected already stays."""
+    """Binds a socket of libzmq to a listening one, which takes no connection while there are too many.
 
-    def __init__(self, opened: Socket, address: str) -> None:
-        self._socket, self._address = opened, place(address)
-        self._bind_ns = 0  # the time at which to bind again; 0: it is bound
+    Who is connected already stays, and who is kept out is let in once others have left. On other systems than Linux
+    nobody is kept out.
+    """
+
+    def __init__(self, opened: Socket, listening: socket.socket, counts: Counter[str]) -> None:
+        """listening: is closed with this; counts: where `connections` is counted, once each time that it closes."""
+        self._listening, self._counts = listening, counts
+        self._is_shut = False
+        self._next_ns = 0  # before that it does not change
+        host, port = listening.getsockname()[:2]
+        address = f"tcp://[{host}]:{port}" if ":" in host else f"tcp://{host}:{port}"
+        prepare(opened, address)
+        opened.setsockopt(zmq.USE_FD, os.dup(listening.fileno()))
+        opened.bind(address)
         free, limit = _lowest_free(), resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         # the number of a descriptor that only too many connections can have
         self._most = free + (CONNECTIONS if limit < 0 else min(CONNECTIONS, (limit - free) // 2))
 
-    def exceeded(self, now: int) -> bool:
-        """Whether it was unbound now, for PAUSE_NS; binds it again when the pause is over."""
-        if self._bind_ns:
-            if now >= self._bind_ns:
-                self._bind_ns = now + PAUSE_NS
-                with suppress(zmq.ZMQError):  # another process has taken the address meanwhile
-                    self._socket.bind(self._address)
-                    self._bind_ns = 0
-            return False
-        if _lowest_free() < self._most:
-            return False
-        self._socket.unbind(self._address)
-        self._bind_ns = now + PAUSE_NS
-        return True
+    def look(self) -> None:
+        """Keep others out where too many are connected, for PAUSE_NS at least; let them in where there is room."""
+        now = time.monotonic_ns()
+        if now < self._next_ns:
+            return
+        full = _lowest_free() >= self._most
+        if full:
+            self._next_ns = now + PAUSE_NS
+        if full != self._is_shut:
+            self._is_shut = full
+            self._counts["connections"] += full
+            _shut(self._listening, full)
+
+    def close(self) -> None:
+        """Close the listening socket; libzmq's own copy is closed with its socket. A second call does nothing."""
+        self._listening.close()
+
+
+def listen(address: str) -> socket.socket:
+    """A socket that listens at a tcp address, whose host is a number. BusError where that fails."""
+    host, _, port = address.removeprefix("tcp://").rpartition(":")
+    far = "[" in host
+    try:
+        return socket.create_server(
+            (host.strip("[]"), int(port)), family=socket.AF_INET6 if far else socket.AF_INET, backlog=BACKLOG,
+            dualstack_ipv6=far and socket.has_dualstack_ipv6(),
+        )  # fmt: skip
+    except OSError as error:
+        raise BusError(f"{address} cannot be bound ({os.strerror(error.errno or 0)})") from None
+
+
+def _shut(listening: socket.socket, shut: bool) -> None:
+    """Have the system drop all that asks for a connection, or no longer."""
+    if sys.platform != "linux":
+        return
+    if not shut:
+        listening.setsockopt(socket.SOL_SOCKET, DETACH_FILTER, 0)
+        return
+    code = ctypes.create_string_buffer(DROP_ALL)
+    listening.setsockopt(socket.SOL_SOCKET, ATTACH_FILTER, struct.pack("HP", 1, ctypes.addressof(code)))
 
 
 def _lowest_free() -> int:

@@ -6,7 +6,6 @@ Whoever can reach an address can also send to it, so both must be local; see doc
 
 import os
 import re
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Protocol
@@ -14,18 +13,20 @@ from typing import Protocol
 import zmq
 
 from servonode.bus.codec import encode_frames
-from servonode.bus.connection_limit import ConnectionLimit
+from servonode.bus.connection_limit import ConnectionLimit, listen
 from servonode.bus.descriptors import ensure_room
 from servonode.bus.interfaces import BOUND, Intake
 from servonode.bus.loopback import port_of
 from servonode.bus.messages import Message
 from servonode.bus.run_folder import IPC_LIMIT, BusError
-from servonode.bus.zmq_io import Context, Secure, bind, open_socket
+from servonode.bus.zmq_io import Context, Secure, bind, new_context, numeric, open_socket
 from servonode.bus.zmq_publisher import LARGEST, ZmqPublisher
 from servonode.bus.zmq_subscriber import Subscriber
 
 MACHINE_TOPICS = ("state", "status")  # what a machine publishes
 SENT_TOPICS = ("setup", "applied")  # and subscribes to
+QUEUE = 4  # messages that wait for a machine that does not read; newer ones are lost
+SEND_BUFFER = 16384  # bytes that the system keeps for it, enough for 1000 inputs a second over a network of 20 ms
 
 
 class Link(Protocol):
@@ -121,7 +122,6 @@ class ExternalLink:
         self._subscriber: Subscriber[Message] | None = None
         self._owner = 0
         self._bound: Path | None = None
-        self._limit: ConnectionLimit | None = None  # of an address that others reach
 
     def open(self) -> None:
         """Bind the address of the inputs, connect to that of the states; raises BusError where that fails."""
@@ -131,24 +131,29 @@ class ExternalLink:
                 raise BusError(complaint)
         if state == applied:
             raise BusError(f"{state} cannot serve states and inputs; give the machine a second address")
+        state, applied = numeric(state), numeric(applied)
         ensure_room()
         self._owner = os.getpid()
-        self._context = zmq.Context(io_threads=1)
-        self._publisher = self._publish(self._context, applied)
+        self._context = new_context()
         intake = Intake({"machine": MACHINE_TOPICS})
         self.counts = intake.counts
+        self._publisher = self._publish(self._context, applied)
         self._subscriber = Subscriber(open_socket(self._context, zmq.SUB, self._secure), intake, state, persistent=True)
 
     def _publish(self, context: Context, address: str) -> ZmqPublisher:
-        opened = open_socket(context, zmq.XPUB, self._secure, LARGEST)
+        opened = open_socket(context, zmq.XPUB, self._secure, LARGEST, QUEUE)
+        opened.setsockopt(zmq.SNDBUF, SEND_BUFFER)
+        limit: ConnectionLimit | None = None
         try:
-            self._bound = bind(opened, address)
+            if address.startswith("tcp://"):
+                limit = ConnectionLimit(opened, listen(address), self.counts)
+            else:
+                self._bound = bind(opened, address)
         except BusError as error:
             context.destroy(linger=0)  # with the socket for keys, if there is one
             remedy = "stop the other run that uses it, or set plant.device.applied to another address"
-            raise BusError(f"{address} cannot be bound ({error}); {remedy}") from None
-        self._limit = ConnectionLimit(opened, address) if self._bound is None else None
-        return ZmqPublisher(opened, SENT_TOPICS)
+            raise BusError(f"{self._addresses[1]} cannot be bound ({error}); {remedy}") from None
+        return ZmqPublisher(opened, SENT_TOPICS, limit)
 
     @property
     def fds(self) -> tuple[int, ...]:
@@ -164,8 +169,6 @@ class ExternalLink:
         """The messages that have come, oldest first, at most `bound` and as many as DRAIN_NS allow; never blocks."""
         assert self._subscriber is not None
         assert self._publisher is not None
-        if self._limit is not None and self._limit.exceeded(time.monotonic_ns()):
-            self.counts["connections"] += 1
         self._publisher.look()
         return self._subscriber.receive(bound)
 
@@ -180,7 +183,7 @@ class ExternalLink:
 
     def listened(self) -> bool | None:
         """Whether a machine has subscribed to anything that is sent."""
-        return self._publisher is not None and self._publisher.subscriptions_seen() > 0
+        return self._publisher is not None and self._publisher.listened()
 
     def close(self) -> None:
         """Send what is still queued, close all. A second call, or one in a forked child, does nothing."""

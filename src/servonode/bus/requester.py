@@ -15,7 +15,7 @@ from servonode.bus.requests import HEADER, LARGEST, NEVER, NO_TICKET, WANTS_TICK
 from servonode.bus.run_folder import endpoint
 from servonode.bus.tickets import TICKET
 from servonode.bus.unix_paths import is_served
-from servonode.bus.zmq_io import Context, Socket, connect, open_socket
+from servonode.bus.zmq_io import Context, Socket, connect, new_context, open_socket
 
 
 class Requester:
@@ -68,7 +68,7 @@ class Requester:
     def _connected(self) -> Socket:
         if self._socket is None:
             ensure_client_room()
-            self._context = zmq.Context(io_threads=1)
+            self._context = new_context()
             self._socket = open_socket(self._context, zmq.DEALER)
             connect(self._socket, self._address)
         return self._socket

@@ -20,7 +20,7 @@ from servonode.bus.ipc.waiting import Waiter
 from servonode.bus.messages import Message
 from servonode.bus.requests import LARGEST, QUEUE, Requests
 from servonode.bus.run_folder import endpoint
-from servonode.bus.zmq_io import CLOSE_MS, Context, Socket, bind, open_socket
+from servonode.bus.zmq_io import CLOSE_MS, Context, Socket, bind, new_context, open_socket
 from servonode.bus.zmq_subscriber import Subscriber
 
 
@@ -142,7 +142,7 @@ class Bus:
 
     def _open(self, kind: int, *limits: int) -> Socket:
         if self._context is None:
-            self._context = zmq.Context(io_threads=1)
+            self._context = new_context()
         opened = open_socket(self._context, kind, None, *limits)
         self._sockets.append(opened)
         return opened

@@ -5,6 +5,10 @@ plants, the goals of others. libzmq ends the process when it gets no descriptor;
 """
 
 import contextlib
+import os
+import re
+import socket
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +21,7 @@ from servonode.bus.unix_paths import clear_path
 
 RECONNECT_MS = 2  # a peer that starts or restarts is found within milliseconds
 RECONNECT_MAX_MS = 20  # and one that does not arrive costs little
+CONNECT_MS = 500  # over tcp: a computer that was switched off is tried again, not waited for
 HANDSHAKE_MS = 1000  # a connection without handshake by then is closed
 HEARTBEAT_MS, SILENT_MS = 1000, 5000  # over tcp: a peer that answers none for so long is disconnected
 CLOSE_MS = 100  # for which what was sent last may still go out
@@ -31,6 +36,20 @@ Socket = zmq.Socket[bytes]
 Context = zmq.Context[Socket]
 Secure = Callable[[Socket], None]  # gives a socket its keys, before it is bound or connected
 
+_TCP = re.compile(r"tcp://(.+):([0-9]+)")
+
+
+def new_context() -> Context:
+    """A context; where this thread has a priority of real time, libzmq's threads get the next lower one.
+
+    They would inherit it, and one that carries a flood would keep the node from its tick. Their cores are the node's.
+    """
+    made: Context = zmq.Context(io_threads=1)
+    if sys.platform == "linux" and os.sched_getscheduler(0) == os.SCHED_FIFO:
+        made.set(zmq.THREAD_SCHED_POLICY, os.SCHED_FIFO)
+        made.set(zmq.THREAD_PRIORITY, max(os.sched_getparam(0).sched_priority - 1, 1))
+    return made
+
 
 def open_socket(
     context: Context, kind: int, secure: Secure | None = None, largest: int = MAX_PAYLOAD, queue: int = HWM
@@ -44,8 +63,6 @@ def open_socket(
     opened.setsockopt(zmq.RECONNECT_IVL, RECONNECT_MS)
     opened.setsockopt(zmq.RECONNECT_IVL_MAX, RECONNECT_MAX_MS)
     opened.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
-    if kind == zmq.XPUB:
-        opened.setsockopt(zmq.XPUB_VERBOSER, 1)  # each subscription is told, not each topic's first
     if secure is not None:
         secure(opened)
     return opened
@@ -56,31 +73,49 @@ def bind(opened: Socket, address: str) -> Path | None:
     path = Path(address.removeprefix("ipc://")) if address.startswith("ipc://") else None
     if path is not None:
         clear_path(address, path)  # libzmq would take it from whoever listens there
+    address = numeric(address)
+    prepare(opened, address)
     try:
-        opened.bind(_prepared(opened, address))
+        opened.bind(address)
     except zmq.ZMQError as error:
         remedy = "; does its folder exist?" if path else ""
         raise BusError(f"{address} cannot be bound ({error}){remedy}") from None
     return path
 
 
-def connect(opened: Socket, address: str) -> None:
-    """Connect a socket, now or when somebody binds the address."""
-    opened.connect(_prepared(opened, address))
+def connect(opened: Socket, address: str) -> str:
+    """Connect a socket, now or when somebody binds the address; returns that with the number of its host."""
+    address = numeric(address)
+    prepare(opened, address)
+    opened.connect(address)
+    return address
 
 
-def place(address: str) -> str:
-    """The address as libzmq takes it, for which localhost may be another place than 127.0.0.1."""
-    return address.replace("//localhost:", "//127.0.0.1:")
+def numeric(address: str) -> str:
+    """The address with its host's number in place of the name, of IPv4 where it has one; BusError where it has none.
+
+    It is asked once, before a run: libzmq would ask at each new connection, in the one thread that carries all
+    messages, and a name server that is gone would stop them.
+    """
+    if not (found := _TCP.fullmatch(address)):
+        return address
+    try:
+        known = socket.getaddrinfo(found[1].strip("[]"), int(found[2]), type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError, OverflowError) as error:
+        why = getattr(error, "strerror", None) or error
+        remedy = "check the name, enter it in /etc/hosts, or write the number, as in tcp://192.168.1.7:PORT"
+        raise BusError(f"{address}: no computer is known here as {found[1]} ({why}); {remedy}") from None
+    host, port = min(known, key=lambda each: each[0] != socket.AF_INET)[4][:2]
+    return f"tcp://[{host}]:{port}" if ":" in str(host) else f"tcp://{host}:{port}"
 
 
-def _prepared(opened: Socket, address: str) -> str:
-    """The same, after the options of tcp are set."""
+def prepare(opened: Socket, address: str) -> None:
+    """Set the options of tcp, before a socket is bound or connected to such an address."""
     if address.startswith("tcp://"):
         opened.setsockopt(zmq.IPV6, int("[" in address))
+        opened.setsockopt(zmq.CONNECT_TIMEOUT, CONNECT_MS)
         opened.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_MS)
         opened.setsockopt(zmq.HEARTBEAT_TIMEOUT, SILENT_MS)
-    return place(address)
 
 
 class Reader:

@@ -7,9 +7,10 @@ from typing import Generic, TypeVar
 import zmq
 
 from servonode.bus.interfaces import BOUND, IntakeFace
-from servonode.bus.zmq_io import DRAIN_NS, Reader, Socket, connect, place
+from servonode.bus.zmq_io import DRAIN_NS, Reader, Socket, connect
 
 LOOKS = 16  # messages of a drain between two readings of the clock
+RENEW_NS = 100_000_000  # between two connections to a publisher that breaks the protocol
 T = TypeVar("T")
 
 
@@ -27,13 +28,13 @@ class Subscriber(Generic[T]):
         """
         self.reader = Reader(opened)
         self.counts = intake.counts  # refused messages by reason
-        self._socket, self._intake, self._addresses = opened, intake, addresses
+        self._socket, self._intake = opened, intake
         self._monitor = opened.get_monitor_socket(zmq.EVENT_DISCONNECTED) if persistent else None
         self._disconnected = Reader(self._monitor) if self._monitor is not None else None
+        self._is_broken, self._renew_ns = False, 0  # whether a connection has ended, and when it may be made again
         for word in intake.words:
             opened.setsockopt(zmq.SUBSCRIBE, word)
-        for address in addresses:
-            connect(opened, address)
+        self._addresses = [connect(opened, address) for address in addresses]
 
     @property
     def fd(self) -> int:
@@ -45,8 +46,8 @@ class Subscriber(Generic[T]):
 
         It ends after DRAIN_NS, so that a flooding peer delays no other work; what is left comes with the next call.
         """
-        if self._disconnected is not None and self._disconnected.read() is not None:
-            self.renew()
+        if self._disconnected is not None:
+            self._mend(self._disconnected)
         taken: list[tuple[str, T]] = []
         read, take = self.reader.read, self._intake.take
         limit = 0
@@ -76,8 +77,10 @@ class Subscriber(Generic[T]):
         return True
 
     def due(self) -> int | None:
-        """0 where a drain ended early, because what waits already gives no signal; else None."""
-        return 0 if self.reader.waits() else None
+        """0 where a drain ended early, for what waits gives no signal; else the time to connect again at, or None."""
+        if self.reader.waits():
+            return 0
+        return self._renew_ns if self._is_broken else None
 
     def subscribe(self, word: bytes, wanted: bool = True) -> None:
         """Subscribe to a topic from now on, or no longer."""
@@ -87,9 +90,22 @@ class Subscriber(Generic[T]):
     def renew(self) -> None:
         """Connect again, at once."""
         for address in self._addresses:
-            self._socket.disconnect(place(address))
-            self._socket.connect(place(address))
+            self._socket.disconnect(address)
+            self._socket.connect(address)
         self.reader.disturbed()
+
+    def _mend(self, disconnected: Reader) -> None:
+        """Connect again where a connection has ended, RENEW_NS after the last time at the earliest.
+
+        All that is told of it is read: libzmq's thread stops where too much of it waits.
+        """
+        for _ in range(BOUND):
+            if disconnected.read() is None:
+                break
+            self._is_broken = True
+        if self._is_broken and (now := time.monotonic_ns()) >= self._renew_ns:
+            self._is_broken, self._renew_ns = False, now + RENEW_NS
+            self.renew()
 
     def close(self) -> None:
         """Close the socket; a second call does nothing."""

@@ -13,7 +13,7 @@ from servonode.bus.interfaces import Wanted
 from servonode.bus.processes import Named
 from servonode.bus.run_folder import endpoint
 from servonode.bus.topology import NODES
-from servonode.bus.zmq_io import Context, open_socket
+from servonode.bus.zmq_io import Context, new_context, open_socket
 from servonode.bus.zmq_subscriber import Subscriber
 from servonode.operator.find_runs import Found
 
@@ -106,7 +106,7 @@ class RawInbox:
             if process is not None and process.lives(found.owner):
                 if self._context is None:
                     ensure_room()
-                    self._context = zmq.Context(io_threads=1)
+                    self._context = new_context()
                 link = _Link(self._context, endpoint(found.path, node, "pub"), node, process, found.owner)
                 link.want(self._wanted[node])
                 self._links[node] = link

@@ -11,12 +11,14 @@ import select
 import socket
 import sys
 import time
+from collections import Counter
 
 import zmq
 
 from servonode.bus import BusError, Wanted
+from servonode.bus.connection_limit import ConnectionLimit
 from servonode.bus.topology import NODES
-from servonode.bus.zmq_io import Context, Secure, Socket, bind, open_socket
+from servonode.bus.zmq_io import Context, new_context, open_socket
 from servonode.bus.zmq_publisher import LARGEST, ZmqPublisher
 from servonode.nodes.node_process import call_process
 from servonode.operator.find_runs import Found
@@ -105,14 +107,10 @@ class Telemetry:
             self._publisher.publish(f"{each.node}/{each.topic}".encode(), each.payload)
 
 
-def serving(context: Context, listening: int, secure: Secure | None = None) -> Socket:
-    """An XPUB socket at an inherited descriptor that listens on tcp. secure: gives it its keys first."""
-    with socket.socket(fileno=os.dup(listening)) as opened:
-        host, port = opened.getsockname()[:2]
-    made = open_socket(context, zmq.XPUB, secure, LARGEST)
-    made.setsockopt(zmq.USE_FD, listening)
-    bind(made, f"tcp://[{host}]:{port}" if ":" in host else f"tcp://{host}:{port}")
-    return made
+def serving(context: Context, listening: int) -> ZmqPublisher:
+    """A publisher at an inherited descriptor that listens on tcp, to a bounded number of viewers."""
+    opened = open_socket(context, zmq.XPUB, None, LARGEST)
+    return ZmqPublisher(opened, WORDS, ConnectionLimit(opened, socket.socket(fileno=listening), Counter()))
 
 
 def main() -> None:
@@ -120,9 +118,8 @@ def main() -> None:
     give_way()
     call_process(NAME, run)
     os.set_blocking(0, False)
-    context: Context = zmq.Context(io_threads=1)
-    publisher = ZmqPublisher(serving(context, int(listening)), WORDS)
-    Telemetry(publisher, Followed(folder, int(launcher)), 0).serve()
+    context: Context = new_context()
+    Telemetry(serving(context, int(listening)), Followed(folder, int(launcher)), 0).serve()
     context.term()
 
 
