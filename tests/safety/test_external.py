@@ -1,5 +1,6 @@
 """The promises with a machine that is a process of its own: the example of a robot written by hand, on tcp."""
 
+import os
 import random
 import signal
 import subprocess
@@ -20,13 +21,15 @@ import zmq
 from servonode.bus import Applied, Message, State, decode
 from servonode.bus.keys import KeyStore
 from servonode.bus.topology import PLANT
+from tests.helpers.key_strangers import WHAT, key_stranger
 from tests.helpers.ports import free_port
 from tests.helpers.runs import END_S, SOON_S, START_S, Process, Runs, Watch, eventually, signalled
-from tests.safety.suite import WAITS, Beside, Driver, Stage, safety_suite
+from tests.safety.suite import WAITS, Beside, Driver, Stage, safety_suite, undisturbed
 
 ROBOT = Path(__file__).parents[2] / "examples" / "external_plant.py"
 
 INSECURE = ("--insecure",)
+MOST_FILES = 300  # that a plant has open with as many connections as it takes
 
 
 @contextmanager
@@ -279,6 +282,51 @@ def test_promise_17_false_states_are_refused_and_counted(runs: Runs) -> None:
     run.stop()
     columns = run.columns
     assert max(abs(columns["X"])) < 10.0
+    stage.close()
+
+
+class Watched(External):
+    """The same; keys: the run's public one, and a pair that it trusts for another role."""
+
+    keys: tuple[bytes, bytes, bytes]
+
+    @contextmanager
+    def machine(self) -> Iterator[Beside]:
+        with super().machine() as beside:
+            desk = KeyStore(Path(os.environ["SERVONODE_KEYS"]))
+            with tempfile.TemporaryDirectory() as folder:
+                watcher = KeyStore(Path(folder, "watcher"))
+                desk.trust(watcher.new("watcher"), ["observe"])
+                own = watcher.pair("watcher")
+            self.keys = (desk.pair("desk").public, own.public, own.secret)
+            yield beside
+
+
+@pytest.mark.parametrize("what", WHAT)
+def test_promise_22_strangers_that_speak_curve_leave_the_link_as_it_is(runs: Runs, what: str) -> None:
+    driver = Watched()
+    stage = Stage(driver, runs)
+
+    def play(stage: Stage) -> None:
+        run, watch = stage.driven()
+        before, plant = watch.status("active", time.monotonic_ns()), run.pids()[PLANT]
+        with key_stranger(what, stage.beside.ports[1], driver.keys):
+            files = 0
+            for _ in range(15):  # longer than the time-outs of handshake and pause
+                time.sleep(0.2)
+                files = max(files, len(list(Path(f"/proc/{plant}/fd").iterdir())))
+                status = watch.status(after=time.monotonic_ns())
+                assert (status.lifecycle, status.fault, status.run) == ("active", "", before.run)
+            assert files < MOST_FILES
+            counts = run.ask("status")["counts"]
+            asked = time.monotonic_ns()
+            assert run.order("estop") == "fault"
+            assert watch.status("fault", asked).fault == "estop"
+        assert counts.get("refused_unknown_key", 0) > 0 or what != "unknown"
+        assert counts.get("refused_role_of_key_watcher", 0) > 0 or what != "false role"
+        assert counts.get("refused_connections", 0) > 0 or what != "halves"
+
+    undisturbed(play)(stage=stage)
     stage.close()
 
 
