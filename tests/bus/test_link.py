@@ -144,6 +144,32 @@ def test_any_other_address_is_refused_in_one_sentence(bad, says, remedy):
         ExternalLink("tcp://127.0.0.1:9873", bad).open()
 
 
+@pytest.mark.parametrize(
+    "good", ["tcp://robot.local:9873", "tcp://192.168.1.7:9873", "tcp://[fd00::7]:9873", "tcp://0.0.0.0:1", "ipc:///x"]
+)
+def test_an_address_that_others_reach_is_taken_with_keys(good):
+    assert check_address(good, far=True) is None
+
+
+@pytest.mark.parametrize(
+    ("bad", "says"),
+    [
+        ("tcp://*:9874", "is not an address; take tcp://HOST:PORT or ipc:///PATH"),
+        ("tcp://robot local:9874", "is not an address; take tcp://HOST:PORT or ipc:///PATH"),
+        ("udp://127.0.0.1:9874", "is not an address; take tcp://HOST:PORT or ipc:///PATH"),
+        ("tcp://robot.local:70000", "has no usable port; take one from 1024 to 65535"),
+        ("tcp://robot.local:0", "has no usable port; take one from 1024 to 65535"),
+        ("tcp://robot.local", "has no usable port; take one from 1024 to 65535"),
+        ("ipc://robot", "has no absolute path; write ipc:///PATH"),
+    ],
+)
+def test_with_keys_other_addresses_are_refused_in_words_that_fit(bad, says):
+    text = check_address(bad, far=True)
+    assert text is not None
+    assert says in text
+    assert "no keys" not in text
+
+
 def test_messages_go_both_ways_as_two_frames(link, machine):
     assert machine.receives(link)
     assert until(link.listened)

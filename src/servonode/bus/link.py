@@ -68,7 +68,7 @@ class Link(Protocol):
         """Free everything; a second call does nothing."""
 
 
-_FAR = re.compile(r"tcp://(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]):([0-9]{1,5})")
+_FAR = re.compile(r"tcp://(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::([0-9]*))?")
 
 
 def check_address(text: str, far: bool = False) -> str | None:
@@ -76,10 +76,10 @@ def check_address(text: str, far: bool = False) -> str | None:
 
     far: whether it may be one that other computers reach.
     """
-    if far and (found := _FAR.fullmatch(text)) and 0 < int(found[1]) <= 65535:
-        return None
     if text.startswith("ipc://"):
         return _check_path(text.removeprefix("ipc://"))
+    if far:
+        return _check_far(text)
     if (port := port_of(text)) is not None:
         if port:
             return None
@@ -90,6 +90,19 @@ def check_address(text: str, far: bool = False) -> str | None:
             "take tcp://127.0.0.1:PORT, tcp://[::1]:PORT or ipc:///PATH"
         )
     return f"{text!r} is not an address; take tcp://127.0.0.1:PORT, tcp://[::1]:PORT or ipc:///PATH"
+
+
+def _check_far(text: str) -> str | None:
+    """As `check_address`, for what is no path and may be reached from other computers."""
+    found = _FAR.fullmatch(text)
+    if not found:
+        return (
+            f"{text!r} is not an address; take tcp://HOST:PORT or ipc:///PATH, where HOST is a name, a number such as "
+            "192.168.1.7 or [fd00::7], or, of this computer, 0.0.0.0 for all its networks"
+        )
+    if not 0 < int(found[1] or 0) <= 65535:
+        return f"{text!r} has no usable port; take one from 1024 to 65535, as in tcp://HOST:9873"
+    return None
 
 
 def _check_path(path: str) -> str | None:
