@@ -1,15 +1,18 @@
 """The folder of keys: files that zmq.auth reads, their modes, what is refused and with which words."""
 
+import errno
 import os
 import re
+import resource
 import stat
 from pathlib import Path
 
 import pytest
 import zmq.auth
 
-from servonode.bus.keys import LARGEST, ROLES, KeyFileError, KeyStore, keys_folder
-from servonode.bus.topology import NODES
+from servonode.bus import key_files, keys
+from servonode.bus.key_files import LARGEST, KeyFileError
+from servonode.bus.keys import KeyStore, keys_folder
 
 
 @pytest.fixture
@@ -45,8 +48,8 @@ def test_a_pair_is_private_and_what_zmq_auth_reads(store: KeyStore) -> None:
 def test_trust_sets_roles_and_revoke_ends_it_in_stores_that_are_open(store: KeyStore, robot: Path) -> None:
     reader = KeyStore(store.folder)
     assert reader.trusted() == {}
-    key = store.trust(robot)
-    assert (key.name, key.roles, reader.trusted()) == ("robot", ("observe",), {key.public: key})
+    key = store.trust(robot, ["plant"])
+    assert (key.name, key.roles, reader.trusted()) == ("robot", ("plant",), {key.public: key})
     assert zmq.auth.load_certificates(store.folder / "trusted") == {key.public: True}
     assert store.trust(robot, ["controller", "plant"]).roles == ("plant", "controller")
     assert [each.roles for each in reader.trusted().values()] == [("plant", "controller")]
@@ -54,19 +57,111 @@ def test_trust_sets_roles_and_revoke_ends_it_in_stores_that_are_open(store: KeyS
     assert reader.trusted() == {}
 
 
-def test_every_request_of_a_node_has_a_role() -> None:
-    assert {verb for node in NODES.values() for verb in node.verbs} <= ROLES["operate"]
-    assert ROLES["observe"] < ROLES["operate"]
-    assert not ROLES["plant"] | ROLES["controller"]
+def test_a_change_within_one_tick_of_the_file_system_is_seen(
+    store: KeyStore, robot: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keys, "SETTLE_NS", 60 * 10**9)
+    folder = store.folder / "trusted"
+    store.trust(robot, ["plant"])
+    reader = KeyStore(store.folder)
+    assert reader.trusted()
+    before = folder.stat()
+    store.revoke("robot")
+    os.utime(folder, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert reader.trusted() == {}
+
+
+def test_an_unchanged_folder_is_read_once(store: KeyStore, robot: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keys, "SETTLE_NS", 0)
+    store.trust(robot, ["plant"])
+    reader = KeyStore(store.folder)
+    read = []
+    monkeypatch.setattr(keys, "read_key_file", lambda file: read.append(file) or key_files.read_key_file(file))
+    assert [len(reader.trusted()) for _ in range(5)] == [1] * 5
+    assert read == [store.folder / "trusted" / "robot.key"]
+
+
+def test_without_a_free_descriptor_no_key_is_trusted_until_there_is_one(
+    store: KeyStore, robot: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keys, "SETTLE_NS", 0)
+    key = store.trust(robot, ["plant"])
+    reader = KeyStore(store.folder)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest = os.open("/", os.O_RDONLY)
+    os.close(lowest)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, hard))
+    try:
+        assert reader.trusted() == {}
+        assert "trusted cannot be read (Too many open files)" in reader.problem_of("robot")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert reader.trusted() == {key.public: key}
+
+
+def test_a_file_that_cannot_be_read_now_is_read_again(
+    store: KeyStore, robot: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keys, "SETTLE_NS", 0)
+    key = store.trust(robot, ["plant"])
+    reader = KeyStore(store.folder)
+
+    def fails(*_: object) -> int:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(key_files.os, "open", fails)
+        assert reader.trusted() == {}
+        assert "robot.key cannot be read (Input/output error)" in reader.problem_of("robot")
+    assert reader.trusted() == {key.public: key}
+    assert reader.problem_of("robot") == ""
+
+
+def test_so_many_keys_are_trusted_and_no_more(store: KeyStore, robot: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keys, "MOST", 1)
+    store.trust(robot, ["plant"])
+    store.trust(robot, ["controller"])  # the same one again
+    other = KeyStore(store.folder.parent / "third").new("third")
+    with pytest.raises(KeyFileError, match=r"1 keys are trusted already, the most that can be; first revoke one"):
+        store.trust(other, ["plant"])
+    (store.folder / "trusted" / "third.key").write_bytes((store.folder / "trusted" / "robot.key").read_bytes())
+    assert [each.name for each in KeyStore(store.folder).trusted().values()] == ["robot"]
+
+
+def test_a_folder_on_a_network_file_system_has_no_keys(
+    store: KeyStore, robot: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.new("desk")
+    device = store.folder.stat().st_dev
+    place = f"{os.major(device)}:{os.minor(device)}"
+    mounts = tmp_path / "mountinfo"
+    monkeypatch.setattr(key_files, "MOUNTS", mounts)
+    mounts.write_text(f"22 27 0:99999 / /far rw - nfs4 server:/ rw\n27 1 {place} / / rw,relatime - ext4 /dev/vda rw\n")
+    assert store.pair().name == "desk"
+    mounts.write_text(f"27 1 {place} / / rw,relatime shared:1 - nfs4 server:/home rw\n")
+    for use in (store.pair, lambda: store.new("more"), lambda: store.trust(robot, ["plant"])):
+        with pytest.raises(KeyFileError, match=r"on a network file system \(nfs4\), .* set SERVONODE_KEYS to a folder"):
+            use()
+
+
+@pytest.mark.parametrize(("version", "curve"), [((4, 3, 2), True), ((4, 3, 5), False)])
+def test_a_libzmq_that_strangers_can_break_is_refused(
+    store: KeyStore, monkeypatch: pytest.MonkeyPatch, version: tuple[int, ...], curve: bool
+) -> None:
+    monkeypatch.setattr(zmq, "zmq_version_info", lambda: version)
+    monkeypatch.setattr(zmq, "has", lambda _: curve)
+    for use in (store.pair, lambda: store.new("desk")):
+        with pytest.raises(KeyFileError, match=r"keys need libzmq 4\.3\.3 or later with CURVE, .*pip install -U pyzmq"):
+            use()
 
 
 def test_a_folder_that_others_can_enter_has_no_keys(store: KeyStore, robot: Path) -> None:
     store.new("desk")
-    store.trust(robot)
+    store.trust(robot, ["plant"])
     assert store.trusted()
     store.folder.chmod(0o750)
     assert store.trusted() == {}
-    for use in (store.pair, store.pair_names, lambda: store.new("more"), lambda: store.trust(robot)):
+    for use in (store.pair, store.pair_names, lambda: store.new("more"), lambda: store.trust(robot, ["plant"])):
         with pytest.raises(KeyFileError, match=r"has mode 0750, open to others; keys need .* mode 0700"):
             use()
     store.folder.chmod(0o700)
@@ -78,7 +173,7 @@ def test_a_folder_that_others_can_enter_has_no_keys(store: KeyStore, robot: Path
 
 def test_a_damaged_trusted_key_is_not_trusted_and_can_be_revoked(store: KeyStore, robot: Path) -> None:
     other = KeyStore(store.folder.parent / "third").new("desk2")
-    kept = store.trust(other)
+    kept = store.trust(other, ["plant"])
     store.trust(robot, ["plant"])
     file = store.folder / "trusted" / "robot.key"
     good = file.read_bytes()
@@ -120,22 +215,23 @@ def test_what_is_refused_says_what_to_do(store: KeyStore, robot: Path, tmp_path:
     for name in ("", "a b", "../x", "ü", "a" * 41):
         refused("take 1 to 40 of letters, digits, - and _", lambda name=name: store.new(name))
     refused("holds a secret key, which must not leave its computer; take robot.key",
-            lambda: store.trust(robot.with_suffix(".key_secret")))  # fmt: skip
+            lambda: store.trust(robot.with_suffix(".key_secret"), ["plant"]))  # fmt: skip
     disguised = tmp_path / "clean.key"
     disguised.write_bytes(robot.with_suffix(".key_secret").read_bytes())
-    refused("holds a secret key", lambda: store.trust(disguised))
-    refused("role 'king' is unknown; choose observe, operate, plant, controller", lambda: store.trust(robot, ["king"]))
-    refused("cannot be read (No such file", lambda: store.trust(tmp_path / "none.key"))
-    refused("is not a key file", lambda: store.trust(Path("/dev/zero")))
+    refused("holds a secret key", lambda: store.trust(disguised, ["plant"]))
+    refused("role 'king' is unknown; choose plant, controller", lambda: store.trust(robot, ["king"]))
+    refused("say what the key may do: --role plant or --role controller", lambda: store.trust(robot, []))
+    refused("cannot be read (No such file", lambda: store.trust(tmp_path / "none.key", ["plant"]))
+    refused("is not a key file", lambda: store.trust(Path("/dev/zero"), ["plant"]))
     (empty := tmp_path / "empty.key").touch()
-    refused("is damaged (no public key); copy it again", lambda: store.trust(empty))
-    store.trust(robot)
+    refused("is damaged (no public key); copy it again", lambda: store.trust(empty, ["plant"]))
+    store.trust(robot, ["plant"])
     again = tmp_path / "robot2.key"
     again.write_bytes(robot.read_bytes())
-    refused("trusted already as 'robot'; first servonode keys revoke robot", lambda: store.trust(again))
+    refused("trusted already as 'robot'; first servonode keys revoke robot", lambda: store.trust(again, ["plant"]))
     (other := tmp_path / "o").mkdir()
     (other / "robot.key").write_bytes((store.folder / "desk.key").read_bytes())
-    refused("another key is trusted as 'robot' already", lambda: store.trust(other / "robot.key"))
+    refused("another key is trusted as 'robot' already", lambda: store.trust(other / "robot.key", ["plant"]))
     refused("no key is trusted as 'lab'; trusted: robot", lambda: store.revoke("lab"))
 
 

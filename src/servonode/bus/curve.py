@@ -13,7 +13,8 @@ from typing import Any
 import zmq
 import zmq.auth
 
-from servonode.bus.keys import ROLES, KeyFileError, KeyStore, TrustedKey
+from servonode.bus.key_files import PUBLIC, KeyFileError
+from servonode.bus.keys import ROLES, KeyStore
 from servonode.bus.run_folder import BusError
 from servonode.bus.zmq_io import NOBLOCK, Secure
 
@@ -26,14 +27,15 @@ MOST_NAMES = 100  # revoked keys whose names are remembered
 class Authenticator:
     """Says which keys may connect to the sockets of one context; counts the refused by reason and, if known, name.
 
-    A `Waiter` serves it as it does a `Server`. key: the name of our own pair; without it, the only one in the store.
-    Make it after the fork, and close it before the context.
+    Its owner calls `look` when `fd` is readable, not before `due_ns`, and at `wake_ns`. key: the name of our own pair;
+    without it, the only one in the store. Make it after the fork, and close it before the context.
     """
 
     def __init__(self, store: KeyStore, key: str = "") -> None:
         self.store = store
         self.counts: Counter[str] = Counter()
-        self.due_ns = self.wake_ns = 0  # as of a `Server`
+        self.due_ns = 0  # the time before which `look` rests
+        self.wake_ns = 0  # the time at which to look although `fd` is not readable; 0: none
         self._pair = store.pair(key)
         self._handler: zmq.auth.Authenticator | None = None
         self._domains: dict[str, tuple[str, str]] = {}  # role and name that each asks for
@@ -66,11 +68,9 @@ class Authenticator:
 
         Raises KeyFileError where no such key is trusted.
         """
-        expected = self.store.trusted_as(name)
-        if expected is None or not self.trusts(name, role):
-            missing = f"is not trusted as {role}" if expected else "is not trusted"
-            raise KeyFileError(f"key {name!r} {missing}; servonode keys trust {name}.key --role {role}")
-        public = expected.public
+        if problem := self.problem_of(name, role):
+            raise KeyFileError(problem)
+        public = self._expected[name]
 
         def secure(opened: "zmq.Socket[Any]") -> None:
             opened.setsockopt(zmq.CURVE_SERVERKEY, public)
@@ -79,23 +79,17 @@ class Authenticator:
 
         return secure
 
-    def trusts(self, name: str, role: str) -> bool:
-        """Whether a key of this name is trusted for this role, and is the one that was at first."""
+    def problem_of(self, name: str, role: str) -> str:
+        """Why no key of this name is trusted for this role, with the remedy; empty: one is, the same as at first."""
         key = self.store.trusted_as(name)
-        return key is not None and role in key.roles and key.public == self._expected.setdefault(name, key.public)
-
-    def key_of(self, user_id: str) -> TrustedKey | None:
-        """The trusted key that sent a frame, by its property User-Id; None once it is revoked."""
-        return self.store.trusted().get(user_id.encode())
-
-    def allowed(self, user_id: str, verb: str) -> bool:
-        """Whether the key of a request may make it; counted where it may not."""
-        key = self.key_of(user_id)
-        if key is None:
-            self._count_unknown(user_id.encode())
-        elif not key.may(verb):
-            self.counts[f"verb_of_key_{key.name}"] += 1
-        return key is not None and key.may(verb)
+        if key is None and (problem := self.store.problem_of(name)):
+            return problem
+        if key is None or role not in key.roles:
+            missing = "is not trusted" if key is None else f"is not trusted as {role}"
+            return f"key {name!r} {missing}; servonode keys trust {name}{PUBLIC} --role {role}"
+        if key.public != self._expected.setdefault(name, key.public):
+            return f"{name!r} is the name of another key than at the start; trust the former one again, or start anew"
+        return ""
 
     def callback(self, domain: str, public: bytes) -> bool:
         """Whether a key may connect to a socket of this domain: what pyzmq asks its credentials provider."""

@@ -10,6 +10,7 @@ import re
 import shutil
 import stat
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -18,22 +19,16 @@ from pathlib import Path
 import zmq
 import zmq.auth
 
+from servonode.bus.key_files import PUBLIC, SECRET, KeyFileError, check_libzmq, network_file_system, read_key_file
 from servonode.bus.run_folder import distrust
-from servonode.errors import ServonodeError
 
 KEYS = "SERVONODE_KEYS"  # names the folder of keys itself
-PUBLIC, SECRET = ".key", ".key_secret"
-LARGEST = 10_000  # bytes of a key file; those of zmq.auth have about 500
-READS = {"status", "list"}
-ROLES = {  # what a key may be trusted for, with the requests that it may make
-    "observe": frozenset(READS),
-    "operate": frozenset(
-        {*READS, "arm", "disarm", "reset", "reset_estop", "reset_origin", "estop", "stop", "parameters"}
-    ),
-    "plant": frozenset[str](),  # it is a machine
-    "controller": frozenset[str](),  # it commands a machine
+ROLES = {  # what a key may be trusted for
+    "plant": "be the machine of a run that names the key",
+    "controller": "command a machine, whose program is given the key's file",
 }
-DEFAULT_ROLES = ("observe",)
+MOST = 32  # trusted keys, because a plant reads them between two steps when one has changed
+SETTLE_NS = 50_000_000  # for so long a folder may change again without a sign: its time is that of a tick of the system
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
 _TRUSTED = """\
@@ -43,10 +38,6 @@ metadata
 curve
     public-key = "{public}"
 """
-
-
-class KeyFileError(ServonodeError, ValueError):
-    """A key, or the folder of keys, cannot be used; the text says how to fix it."""
 
 
 @dataclass(frozen=True)
@@ -65,10 +56,6 @@ class TrustedKey:
     name: str
     public: bytes
     roles: tuple[str, ...]
-
-    def may(self, verb: str) -> bool:
-        """Whether it may make this request; the emergency stop is for everyone who is trusted."""
-        return verb == "estop" or any(verb in ROLES[role] for role in self.roles)
 
 
 def keys_folder() -> Path:
@@ -89,12 +76,15 @@ class KeyStore:
         self.folder = folder or keys_folder()
         self.damaged: dict[str, str] = {}  # files of trusted keys that cannot be used, with the reason
         self._trusted = self.folder / "trusted"
-        self._stamp: object = None
         self._keys: dict[bytes, TrustedKey] = {}
+        self._stamp: object = None  # of the folder when it was last looked at
+        self._settled_ns = 0  # the time from which on every change has another stamp
+        self._stale = False  # whether to read again although the stamp is the same
 
     def new(self, name: str) -> Path:
         """Make a key pair; the file of its public key, which is for others."""
         _check_name(name)
+        check_libzmq()
         with self._changing() as draft:
             public, secret = (self.folder / f"{name}{ending}" for ending in (PUBLIC, SECRET))
             if secret.exists():
@@ -112,6 +102,8 @@ class KeyStore:
 
     def pair(self, name: str = "") -> Pair:
         """The pair of this name; without one, the only pair that there is."""
+        check_libzmq()
+        self._check_place()
         names = self.pair_names()
         if not name and len(names) > 1:
             raise KeyFileError(f"{self.folder} holds several key pairs ({', '.join(names)}); say which with --key NAME")
@@ -125,29 +117,31 @@ class KeyStore:
                 f"{file} can be read by others (mode {stat.S_IMODE(found.st_mode):04o}) or is not yours; "
                 "make a new pair, because that one may be known"
             )
-        public, secret = _read_key(file)
-        if secret is None or zmq.curve_public(secret) != public:
+        read = read_key_file(file)
+        if read.secret is None or zmq.curve_public(read.secret) != read.public:
             raise KeyFileError(f"{file} is damaged (it is no pair of keys); remove it and make a new pair")
-        return Pair(name or names[0], public, secret)
+        return Pair(name or names[0], read.public, read.secret)
 
-    def trust(self, file: Path, roles: Sequence[str] = ()) -> TrustedKey:
+    def trust(self, file: Path, roles: Sequence[str]) -> TrustedKey:
         """Trust the public key in a file, under the file's name, for these roles and no others."""
         unknown = [role for role in roles if role not in ROLES]
         if unknown:
             raise KeyFileError(f"role {unknown[0]!r} is unknown; choose {', '.join(ROLES)}")
+        if not roles:
+            raise KeyFileError(f"say what the key may do: --role {' or --role '.join(ROLES)}")
         name = file.name.removesuffix(SECRET).removesuffix(PUBLIC)
         _check_name(name)
-        public, secret = _read_key(file)
-        if secret is not None:
+        read = read_key_file(file)
+        if read.secret is not None:
             raise KeyFileError(
                 f"{file} holds a secret key, which must not leave its computer; take {name}{PUBLIC} from there, "
                 "and make a new pair if the secret was sent over a network"
             )
-        kept = TrustedKey(name, public, tuple(role for role in ROLES if role in (roles or DEFAULT_ROLES)))
+        kept = TrustedKey(name, read.public, tuple(role for role in ROLES if role in roles))
         with self._changing() as draft:
             self._check_new(file, kept)
             made = draft / f"{name}{PUBLIC}"
-            made.write_text(_TRUSTED.format(roles=" ".join(kept.roles), public=public.decode()), "ascii")
+            made.write_text(_TRUSTED.format(roles=" ".join(kept.roles), public=kept.public.decode()), "ascii")
             made.replace(self._trusted / made.name)
         return kept
 
@@ -164,21 +158,35 @@ class KeyStore:
     def trusted(self) -> dict[bytes, TrustedKey]:
         """The trusted keys by public key, read again if the folder has changed; none where others could change it.
 
-        Two calls of the system tell whether it has, so it may be asked for every request.
+        Two calls of the system tell whether it has, so it may be asked for every connection.
         """
         stamp = self._look()
-        if stamp != self._stamp or stamp is None:
-            self._stamp = stamp
-            self._keys, self.damaged = self._read_trusted() if stamp else ({}, {})
+        now = time.monotonic_ns()
+        if stamp != self._stamp:
+            self._stamp, self._settled_ns, self._stale = stamp, now + SETTLE_NS, True
+        if self._stale:
+            self._keys, self.damaged, complete = self._read_trusted() if stamp else ({}, {}, True)
+            self._stale = now < self._settled_ns or not complete
         return self._keys
 
     def trusted_as(self, name: str) -> TrustedKey | None:
         """The trusted key of this name."""
         return next((key for key in self.trusted().values() if key.name == name), None)
 
+    def problem_of(self, name: str) -> str:
+        """Why the file of this trusted key cannot be used, with the remedy; empty: it can, or there is none."""
+        try:
+            self._check_folder()
+        except (KeyFileError, OSError) as error:
+            return str(error)
+        return self.damaged.get(f"{name}{PUBLIC}") or self.damaged.get(self._trusted.name, "")
+
     def _check_new(self, file: Path, key: TrustedKey) -> None:
         """Raise where another key has this name, or this key another name."""
-        for other in self.trusted().values():
+        others = self.trusted()
+        if len(others) >= MOST and key.public not in others:
+            raise KeyFileError(f"{len(others)} keys are trusted already, the most that can be; first revoke one")
+        for other in others.values():
             if other.name == key.name and other.public != key.public:
                 text = f"another key is trusted as {key.name!r} already; first servonode keys revoke {key.name}"
                 raise KeyFileError(f"{file}: {text}, or name the file otherwise")
@@ -196,24 +204,41 @@ class KeyStore:
             return None
         return tuple((each.st_ino, each.st_mode, each.st_mtime_ns) for each in found)
 
-    def _read_trusted(self) -> tuple[dict[bytes, TrustedKey], dict[str, str]]:
+    def _read_trusted(self) -> tuple[dict[bytes, TrustedKey], dict[str, str], bool]:
+        """The trusted keys, the files that cannot be used, and whether these are that way for good."""
         keys: dict[bytes, TrustedKey] = {}
-        damaged = {}
-        for file in sorted(self._trusted.glob(f"*{PUBLIC}")):
+        damaged: dict[str, str] = {}
+        complete = True
+        try:
+            files = sorted(each for each in self._trusted.iterdir() if each.suffix == PUBLIC)
+        except OSError as error:  # such as no free descriptor
+            return {}, {self._trusted.name: f"{self._trusted} cannot be read ({error.strerror})"}, False
+        for number, file in enumerate(files):
             try:
+                if number >= MOST:
+                    raise KeyFileError(f"{file} is not read, because {MOST} others are trusted; remove some")
                 key = _read_trusted(file)
                 if key.public in keys:
                     raise KeyFileError(f"{file} holds the key of {keys[key.public].name!r} again; remove one of them")
                 keys[key.public] = key
             except KeyFileError as error:
                 damaged[file.name] = str(error)
-        return keys, damaged
+                complete = complete and not isinstance(error.__cause__, OSError)
+        return keys, damaged, complete
 
     def _check_folder(self) -> None:
         """Raise where another user could read or write the folder."""
         for folder in (self.folder, self._trusted):
             if folder.exists() and (problem := distrust(folder, (os.getuid(),))):
                 raise KeyFileError(f"{folder} {problem}; keys need a folder of yours with mode 0700 (chmod 700)")
+
+    def _check_place(self) -> None:
+        """Raise where a network carries the folder: it shows secret keys, and a plant may have to wait for it."""
+        if kind := network_file_system(self.folder):
+            raise KeyFileError(
+                f"{self.folder} is on a network file system ({kind}), which can stall a plant and shows secret keys to "
+                f"others; set {KEYS} to a folder of this computer"
+            )
 
     @contextmanager
     def _changing(self) -> Iterator[Path]:
@@ -223,6 +248,7 @@ class KeyStore:
             with suppress(FileExistsError):
                 folder.mkdir(mode=0o700)
         self._check_folder()
+        self._check_place()
         lock = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -240,38 +266,9 @@ def _check_name(name: str) -> None:
         raise KeyFileError(f"name {name[:50]!r} is not usable for a key; take 1 to 40 of letters, digits, - and _")
 
 
-def _read_key(file: Path) -> tuple[bytes, bytes | None]:
-    """The public and secret key in a file; the second is None where it has none."""
-    try:
-        found = file.stat()
-        if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
-            raise KeyFileError(f"{file} is not a key file; take the NAME{PUBLIC} that servonode keys new has made")
-        public, secret = zmq.auth.load_certificate(file)
-    except ValueError as error:
-        if isinstance(error, KeyFileError):
-            raise
-        raise KeyFileError(f"{file} is damaged (no public key); copy it again, or make a new pair") from None
-    except OSError as error:
-        raise KeyFileError(f"{file} cannot be read ({error.strerror or error}); check its name and rights") from None
-    for key in (public, *([] if secret is None else [secret])):
-        if not _is_key(key):
-            raise KeyFileError(f"{file} is damaged (a key in it is not valid); copy it again, or make a new pair")
-    return public, secret
-
-
-def _is_key(key: bytes) -> bool:
-    """Whether this is a key in ZeroMQ's text form."""
-    try:
-        return len(key) == 40 and len(zmq.utils.z85.decode(key)) == 32
-    except Exception:  # noqa: BLE001 - the decoder raises KeyError, struct.error or ValueError
-        return False
-
-
 def _read_trusted(file: Path) -> TrustedKey:
     """A trusted key with its roles; KeyFileError for anything that servonode has not written."""
-    public, secret = _read_key(file)
-    stated = re.search(rb"^\s*roles\s*=\s*(.*)$", file.read_bytes(), re.MULTILINE)
-    roles = tuple(stated[1].decode("ascii", "replace").split()) if stated else ()
-    if secret is not None or not roles or not set(roles) <= ROLES.keys():
+    read = read_key_file(file)
+    if read.secret is not None or not read.roles or not set(read.roles) <= ROLES.keys():
         raise KeyFileError(f"{file} is damaged (no roles, or a secret); revoke it, then trust the key again")
-    return TrustedKey(file.name.removesuffix(PUBLIC), public, roles)
+    return TrustedKey(file.name.removesuffix(PUBLIC), read.public, read.roles)

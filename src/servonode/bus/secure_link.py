@@ -24,23 +24,20 @@ class SecureLink(ExternalLink):
         super().__init__(state_address, applied_address, self._secure_socket, far=True)
         self._keys, self._machine = keys, machine
         self._look_ns = 0  # the time of the next look
-        self._trusted = True
+        self._problem = ""  # why its key is no longer trusted
 
     @property
     def lost(self) -> str:  # type: ignore[override]
         """Why the machine's messages are refused, with the remedy; empty: they are not."""
-        if self._trusted:
+        if not self._problem:
             return ""
-        return (
-            f"the machine's key {self._machine!r} is no longer trusted; if it should be, "
-            f"servonode keys trust {self._machine}.key --role {PLANT_ROLE}, then reset the run"
-        )
+        return f"the machine's key {self._machine!r} is no longer trusted: {self._problem}; then reset the run"
 
     @property
     def hint(self) -> str:  # type: ignore[override]
         """A possible reason why the machine does not answer."""
-        if self.listened():
-            return ""
+        if self._problem or self.listened():
+            return self.lost
         return (
             f"nobody with the key {self._machine!r} has connected; check that the machine runs, that it has that key, "
             "and that it trusts ours (servonode keys show, on both computers)"
@@ -64,9 +61,9 @@ class SecureLink(ExternalLink):
             self._keys.look(now)
         if now >= self._look_ns:
             self._look_ns = now + LOOK_NS
-            self._trusted = self._keys.trusts(self._machine, PLANT_ROLE)
+            self._problem = self._keys.problem_of(self._machine, PLANT_ROLE)
         found = super().receive(bound)
-        if self._trusted:
+        if not self._problem:
             return found
         self.counts["revoked_key"] += len(found)
         return []

@@ -23,7 +23,7 @@ def _trusted(_ctx: click.Context, _param: click.Parameter, _incomplete: str) -> 
 def _roles(_ctx: click.Context, _param: click.Parameter, _incomplete: str) -> list[CompletionItem]:
     from servonode.bus.keys import ROLES
 
-    return [CompletionItem(role) for role in ROLES]
+    return [CompletionItem(role, help=text) for role, text in ROLES.items()]
 
 
 @verb.group
@@ -90,8 +90,7 @@ def show(name: str | None, as_json: bool) -> None:
 @_verb(
     examples=(
         "servonode keys trust robot.key --role plant",
-        "servonode keys trust lab.key",
-        "servonode keys trust lab.key --role observe --role operate",
+        "servonode keys trust desk.key --role controller",
     ),
     exits=EXITS,
 )
@@ -102,7 +101,7 @@ def show(name: str | None, as_json: bool) -> None:
     multiple=True,
     metavar="ROLE",
     shell_complete=_roles,
-    help="What the key may do: observe (default), operate, plant or controller (repeatable).",
+    help="What the key may do: plant or controller (repeatable).",
 )
 @verb.as_json
 def trust(file: Path, roles: tuple[str, ...], as_json: bool) -> None:
@@ -110,8 +109,8 @@ def trust(file: Path, roles: tuple[str, ...], as_json: bool) -> None:
 
     FILE is the other computer's NAME.key, and the key is trusted by this NAME. Its roles say what it may do.
 
-    observe: read status. operate: arm, disarm, reset and stop too. plant: be the machine of a run. controller: command
-    a machine. Every trusted key may send an emergency stop. Trust a key again to change its roles.
+    plant: be the machine of a run whose plant.device.key is NAME. controller: command a machine of this computer, whose
+    program is given the trusted key's file. Trust a key again to change its roles.
     """
     from servonode.bus.keys import KeyStore
 
