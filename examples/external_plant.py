@@ -63,6 +63,8 @@ class Host:
 def secure(out, into, own, host):
     """With our key pair and the host's public key, from their files: nobody else can read states or command."""
     (public, secret), (expected, _) = load_certificate(own), load_certificate(host)
+    if secret is None:
+        sys.exit(f"{own} holds no secret key; take the .key_secret beside it")
     authenticator = ThreadAuthenticator(out.context)
     authenticator.start()
     authenticator.configure_curve_callback("host", Host(expected))
@@ -167,6 +169,8 @@ class Robot:
 if __name__ == "__main__":
     addresses = [word for word in sys.argv[1:] if "://" in word] or private_addresses()
     keys = sys.argv[sys.argv.index("--keys") + 1 :][:2] if "--keys" in sys.argv else ()
+    if "--keys" in sys.argv and len(keys) != 2:
+        sys.exit("--keys needs two files: OWN.key_secret HOST.key")
     with suppress(KeyboardInterrupt):
         Robot(*addresses, any_speed="--any-speed" in sys.argv, keys=keys).serve()
     with suppress(OSError):  # folders that are not empty stay
