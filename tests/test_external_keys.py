@@ -15,6 +15,8 @@ import zmq
 
 from servonode.bus.curve import Authenticator
 from servonode.bus.keys import KeyStore
+from servonode.bus.topology import PLANT
+from tests.helpers.curve_strangers import KINDS, curve_stranger
 from tests.helpers.external_c import external_c
 from tests.helpers.ports import free_port
 from tests.helpers.runs import START_S, Process, Runs, eventually, operator
@@ -52,12 +54,12 @@ def computers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Computers:
     return Computers(tmp_path)
 
 
+PYTHON = [sys.executable, str(EXAMPLE)]
+
+
 @pytest.fixture(params=["python", "c"])
 def program(request: pytest.FixtureRequest) -> list[str]:
-    return [sys.executable, str(EXAMPLE)] if request.param == "python" else [external_c()]
-
-
-PYTHON = [sys.executable, str(EXAMPLE)]
+    return PYTHON if request.param == "python" else [external_c()]
 
 
 def test_a_machine_with_its_key_takes_part(runs: Runs, computers: Computers, program: list[str]) -> None:
@@ -86,11 +88,31 @@ def test_another_key_than_the_machines_is_refused_on_both_sides(
 def test_a_host_that_the_machine_does_not_trust_gets_no_state(
     runs: Runs, computers: Computers, program: list[str], tmp_path: Path
 ) -> None:
-    other = KeyStore(tmp_path / "other").new("desk")
-    with computers.machine(program, computers.robot_key, other):
-        run = runs.start(LAUNCH, *computers.settings, "plant.device.wait=2")
-        run.ends_with(1, START_S)
-        assert "check that" in run.fault("device")["text"]
+    other = KeyStore(tmp_path / "other")
+    other.new("desk")
+    other.trust(computers.robot_key, ["plant"])  # it knows whom it asks
+    with computers.machine(program, computers.robot_key, computers.desk_key), zmq.Context() as context:
+        run = runs.start(LAUNCH, *computers.settings, *FORGIVING, "run.duration=60", words=["--arm"])
+        run.wait_open()
+        assert eventually(lambda: run.ask("status")["lifecycle"] == "active", START_S)
+        with context.socket(zmq.SUB) as false, context.socket(zmq.SUB) as true:
+            for opened, store in ((false, other), (true, computers.desk)):
+                Authenticator(store).client("robot", "plant")(opened)
+                opened.subscribe("")
+                opened.connect(computers.state)
+            assert true.poll(int(START_S * 1e3))
+            assert not false.poll(300)
+        run.stop()
+
+
+def test_keys_that_a_machine_cannot_use_end_it_in_one_line(computers: Computers, program: list[str]) -> None:
+    own = str(computers.robot_key.with_suffix(".key_secret"))
+    for files in ([own], [str(computers.robot_key), str(computers.desk_key)]):
+        words = [*program, computers.state, computers.applied, "--keys", *files]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=START_S, check=False)
+        assert done.returncode == 1
+        assert done.stderr.count("\n") == 1
+        assert "key" in done.stderr
 
 
 def test_a_key_that_is_revoked_ends_the_link_with_the_machine_at_rest(runs: Runs, computers: Computers) -> None:
@@ -125,6 +147,41 @@ def test_strangers_are_counted_in_the_status_and_receive_nothing(
             assert not plain.poll(0)
         assert run.ask("status")["lifecycle"] == "active"
         run.stop()
+
+
+def test_strangers_who_know_all_that_is_public_disturb_nothing(
+    runs: Runs, computers: Computers, tmp_path: Path
+) -> None:
+    watcher = KeyStore(tmp_path / "watcher").new("watcher")
+    computers.desk.trust(watcher, ["controller"])
+    server, port = computers.desk.pair().public, int(computers.applied.rpartition(":")[2])
+    with computers.machine(PYTHON, computers.robot_key, computers.desk_key):
+        run = runs.start(LAUNCH, *computers.settings, *FORGIVING, "run.duration=600", words=["--arm"])
+        run.wait_open()
+        assert eventually(lambda: run.ask("status")["lifecycle"] == "active", START_S)
+        pids, before = run.pids(), descriptors_of(run)
+        with ExitStack() as stack:
+            for what in KINDS:
+                own = watcher.with_suffix(".key_secret") if what == "wrong role" else None
+                stack.enter_context(curve_stranger(what, port, server, own))
+            assert eventually(lambda: refused_often(run.ask("status")["counts"]), START_S)
+            assert descriptors_of(run) < before + 128
+            assert run.ask("status")["lifecycle"] == "active", run.ask("status")["faults"]
+        assert eventually(lambda: descriptors_of(run) <= before + 2, START_S)
+        stands = run.ask("status")
+        assert (stands["lifecycle"], stands["fault"], run.pids()) == ("active", "", pids)
+        assert "refused_connections" not in stands["counts"]
+        assert run.order("estop") == "fault"
+        run.stop()
+
+
+def refused_often(counts: dict[str, int]) -> bool:
+    return min(counts.get(name, 0) for name in ("refused_unknown_key", "refused_role_of_key_watcher")) > 100
+
+
+def descriptors_of(run: Process) -> int:
+    """The number of files that the plant has open."""
+    return sum(1 for _ in Path(f"/proc/{run.pids()[PLANT]}/fd").iterdir())
 
 
 def test_many_connections_neither_end_the_link_nor_keep_its_operator_out(runs: Runs, computers: Computers) -> None:
