@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from servonode.bus import Wanted
 
 PLANT, CONTROLLER, TARGET, LAUNCHER = "plant", "controller", "target", "launcher"
+RELAY = "relay"  # of a run on two computers: it stands for the nodes that run on the other one
 LOOP = (PLANT, CONTROLLER)  # the nodes of the control loop; the target publishes ahead of it
 
 
@@ -46,6 +47,12 @@ NODES: dict[str, NodeEntry] = {
         end_codes=(0, 1),  # the run is over; 1 after a fault
         orphaned=SIGTERM,  # it must stop its machine; the others can be killed
     ),
+    RELAY: NodeEntry(
+        publishes=("status",),
+        subscribes={},
+        verbs=("status",),
+        end_codes=(0,),  # the run is over on the other computer
+    ),
 }
 
 
@@ -54,7 +61,7 @@ LIVE_TARGET: "Wanted" = {PLANT: ("status", "state")}  # subscriptions of a targe
 
 def nodes_of(controlled: bool) -> tuple[str, ...]:
     """The nodes of a run in the order in which they start; without a controller only the plant."""
-    return tuple(NODES) if controlled else (PLANT,)
+    return (TARGET, CONTROLLER, PLANT) if controlled else (PLANT,)
 
 
 def publishers(topics: Iterable[str], nodes: Iterable[str] = NODES) -> "Wanted":

@@ -22,7 +22,7 @@ import msgspec
 import numpy as np
 
 from servonode.bus import TOPICS
-from servonode.bus.topology import CONTROLLER, PLANT, TARGET
+from servonode.bus.topology import CONTROLLER, PLANT, RELAY, TARGET
 from servonode.errors import ServonodeError
 from servonode.record.run_rows import RunRows
 
@@ -31,7 +31,7 @@ Recorded = tuple[int, str, dict[str, Any]]  # the sender's monotonic clock [ns],
 FORMAT = 2
 ABOUT = 0  # kinds of blocks: about the run
 ROWS = {PLANT: 1, CONTROLLER: 2}  # rows of a node
-MESSAGES = {TARGET: 3, CONTROLLER: 4, PLANT: 5}  # messages of a node
+MESSAGES = {TARGET: 3, CONTROLLER: 4, PLANT: 5, RELAY: 6}  # messages of a node
 _ROWS_OF, _MESSAGES_OF = ({kind: node for node, kind in kinds.items()} for kinds in (ROWS, MESSAGES))
 MAGIC = b"SNrb"
 _HEAD = struct.Struct("<4sHQI")  # magic, kind, position of the first byte in the ring, bytes
