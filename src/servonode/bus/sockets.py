@@ -20,7 +20,7 @@ from servonode.bus.ipc.waiting import Waiter
 from servonode.bus.messages import Message
 from servonode.bus.requests import LARGEST, QUEUE, Requests
 from servonode.bus.run_folder import endpoint
-from servonode.bus.zmq_io import CLOSE_MS, Context, Socket, bind, new_context, open_socket
+from servonode.bus.zmq_io import CLOSE_MS, Context, Reader, Socket, bind, connect, new_context, open_socket
 from servonode.bus.zmq_subscriber import Subscriber
 
 
@@ -95,9 +95,12 @@ class Bus:
         self._waiter.add(subscriber.reader)
         return subscriber
 
-    def direct_subscriber(self, wanted: Wanted) -> DirectSubscriber:
-        """As `subscriber`, without a thread of its own, for nodes: what they do not read in time is dropped sooner."""
-        intake = Intake(wanted)
+    def direct_subscriber(self, wanted: Wanted, intake: Intake | None = None) -> DirectSubscriber:
+        """As `subscriber`, without a thread of its own, for nodes: what they do not read in time is dropped sooner.
+
+        intake: one that takes the messages otherwise.
+        """
+        intake = intake or Intake(wanted)
         connections = [PublisherConnection(address, intake) for address in self._addresses(wanted)]
         for connection in connections:
             self._waiter.keep_connected(connection)
@@ -112,6 +115,28 @@ class Bus:
         requests = Requests(opened)
         self._waiter.add(requests.reader)
         return requests
+
+    def publisher_for(self, node: str, expected_subscriptions: int) -> Publisher:
+        """A publisher bound in place of another node, which runs on another computer; `look` at it when its `fd` says.
+
+        It is closed with the bus.
+        """
+        publisher = Publisher(endpoint(self.folder, node, "pub"), expected_subscriptions)
+        self._publishers.append(publisher)
+        return publisher
+
+    def requests_for(self, node: str) -> tuple[Socket, Reader]:
+        """A ROUTER socket bound where requests to another node come, and its reader."""
+        opened = self._open(zmq.ROUTER, LARGEST, QUEUE)
+        path = bind(opened, endpoint(self.folder, node, "req"))
+        self._bound += [path] if path else []
+        return opened, self._reader(opened)
+
+    def requests_to(self, node: str) -> tuple[Socket, Reader]:
+        """A DEALER socket that sends requests to another node, and its reader."""
+        opened = self._open(zmq.DEALER)
+        connect(opened, endpoint(self.folder, node, "req"))
+        return opened, self._reader(opened)
 
     def wait(self, deadline_ns: int | None, fds: Iterable[int] = ()) -> bool:
         """Whether a subscriber, a request or one of `fds` is signalled before the monotonic deadline [ns].
@@ -146,6 +171,11 @@ class Bus:
         opened = open_socket(self._context, kind, None, *limits)
         self._sockets.append(opened)
         return opened
+
+    def _reader(self, opened: Socket) -> Reader:
+        reader = Reader(opened)
+        self._waiter.add(reader)
+        return reader
 
     def __enter__(self) -> "Bus":
         return self

@@ -51,7 +51,7 @@ NODES: dict[str, NodeEntry] = {
         publishes=("status",),
         subscribes={},
         verbs=("status",),
-        end_codes=(0,),  # the run is over on the other computer
+        end_codes=(0, 1, 2),  # the run is over on the other computer, or that refuses this one
     ),
 }
 

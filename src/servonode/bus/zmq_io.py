@@ -114,8 +114,9 @@ def prepare(opened: Socket, address: str) -> None:
     if address.startswith("tcp://"):
         opened.setsockopt(zmq.IPV6, int("[" in address))
         opened.setsockopt(zmq.CONNECT_TIMEOUT, CONNECT_MS)
-        opened.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_MS)
-        opened.setsockopt(zmq.HEARTBEAT_TIMEOUT, SILENT_MS)
+        if not opened.getsockopt(zmq.HEARTBEAT_IVL):  # none of its own
+            opened.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_MS)
+            opened.setsockopt(zmq.HEARTBEAT_TIMEOUT, SILENT_MS)
 
 
 class Reader:
@@ -125,8 +126,10 @@ class Reader:
     they say that nothing waits, the next arrival makes the file descriptor `fd` readable.
     """
 
-    def __init__(self, opened: Socket) -> None:
-        self._socket = opened
+    def __init__(self, opened: Socket, keyed: bool = False) -> None:
+        """keyed: whether to note in `user` whose key the message read last came with."""
+        self._socket, self._keyed = opened, keyed
+        self.user = ""  # as the answer to ZAP has named it
         self.fd = int(opened.get(zmq.FD))
         self.readable: bool | None = None  # as of the last look; None: something was done since
         self._endless = False  # in the middle of a message of too many frames
@@ -163,6 +166,8 @@ class Reader:
                     self._endless = True
                     self._skip()
                     break
+            if self._keyed:  # the last frame, because the first one of a ROUTER is its own
+                self.user = str(frame.get("User-Id"))
         except zmq.Again:  # its sender went away meanwhile
             return None
         return frames

@@ -8,7 +8,7 @@ from typing import Any
 
 from servonode.bus import Bus, BusError, RunFolder, Status, devices_folder, run_folder, run_path
 from servonode.bus.interfaces import SubscriberFace
-from servonode.bus.topology import LAUNCHER, PLANT, TARGET, launcher_subscribes, nodes_of
+from servonode.bus.topology import LAUNCHER, PLANT, RELAY, TARGET, launcher_subscribes, nodes_of
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.launch_file import table_of
 from servonode.nodes.collect import Outcome, collect
@@ -17,9 +17,10 @@ from servonode.nodes.node_process import STOP
 from servonode.nodes.node_processes import NodeProcesses, say
 from servonode.nodes.node_statuses import NodeStatuses
 from servonode.nodes.recording import Recording
-from servonode.nodes.start_gate import StartGate
+from servonode.nodes.start_gate import StartGate, has_met
 
 LOOK_NS = 50_000_000  # how often the launcher checks its nodes
+MEET_S = 0.05  # how often it looks whether the other computer was met
 SILENCE_S = 1.0  # added to the timeout of lockstep: a plant without a status for so long hangs
 
 
@@ -51,7 +52,10 @@ class Launcher:
         self.progress = progress
         self.begun = begun
         self.arm = (closed_loop.driver.simulated if arm is None else arm) and not closed_loop.readonly
-        nodes = nodes_of(closed_loop.control is not None)
+        computer, nodes = closed_loop.computer, nodes_of(closed_loop.control is not None)
+        self._others = computer.others if computer else ()  # nodes that run on another computer
+        nodes = (*computer.nodes, RELAY) if computer else nodes
+        self._stands_for_plant = RELAY if PLANT in self._others else PLANT  # whose end is that of the run
         self.processes = NodeProcesses(name, nodes, closed_loop.launch.supervision, self.recording, self._fault)
         self.outcome = Outcome()
         self._statuses = NodeStatuses()
@@ -116,14 +120,19 @@ class Launcher:
         """
         gate = StartGate(folder.path, self.processes, lambda: self.outcome.interrupted, self._fault)
         starting, waiting, again = list(self.processes.nodes), set[str](), False
+        if RELAY in starting:
+            if not self._meet(folder):
+                return
+            starting.remove(RELAY)
+            waiting.add(RELAY)
         while starting and not self.outcome.interrupted:
             begin = time.monotonic_ns()
             for node in starting:
                 self._fork(node, folder, again)
-            waiting |= set(starting)
+            waiting |= set(starting) - ({RELAY} if again else set())  # which works without a start, and may wait long
             self._register(folder, self._described(), again)
             with Bus(folder.path, LAUNCHER) as bus:
-                inbox = bus.subscriber(launcher_subscribes(self.processes.nodes))
+                inbox = bus.subscriber(launcher_subscribes((*self.processes.nodes, *self._others)))
                 if not gate.open(waiting):
                     return
                 if waiting:  # for a node that has died meanwhile
@@ -137,10 +146,33 @@ class Launcher:
                     starting = self._watch(bus, inbox)
             again = True
 
+    def _meet(self, folder: RunFolder) -> bool:
+        """Start the relay and wait until it has met the other computer; False where the run was interrupted.
+
+        Raises BusError where the other computer refuses.
+        """
+        computer = self.closed_loop.computer
+        assert computer is not None
+        self._fork(RELAY, folder, False)
+        self._register(folder, self._described())
+        where = f"at {computer.address}" if computer.listens else f"for {computer.address}"
+        say(f"waits {where} for the other computer of the run, which has {', '.join(computer.others) or 'no node'}")
+        while not self.outcome.interrupted:
+            self.processes.forward_output()
+            if self.processes.children[RELAY].has_ended():
+                self.processes.forward_output()
+                faults = self.recording.memories[RELAY].summary.get("faults", [])
+                why = "; ".join(fault["text"] for fault in faults) or "the relay ended; see its message above"
+                raise BusError(f"{self.closed_loop.launch.file} [hosts]: {why}")
+            if has_met(folder.path):
+                return True
+            time.sleep(MEET_S)
+        return False
+
     def _register(self, folder: RunFolder, described: dict[str, Any], begun: bool) -> None:
         """Write the registry. BusError where that fails, unless the run has begun, which continues without it."""
         try:
-            folder.register(self.processes.nodes, described)
+            folder.register((*self.processes.nodes, *self._others), described)
         except OSError as error:
             if not begun:
                 raise _unwritable(folder.path, error) from error
@@ -150,7 +182,7 @@ class Launcher:
         """The registry's data for viewers and operators: the launch file as it runs, the nodes' processes."""
         launch = self.closed_loop.launch
         stated = {"table": table_of(launch), "path": str(launch.path), "file": launch.file}
-        return self.processes.described() | {"launch": stated, "telemetry": launch.run.telemetry}
+        return self.processes.described(dict.fromkeys(self._others, RELAY)) | {"launch": stated, "telemetry": launch.run.telemetry}
 
     def _on_signal(self, number: int, _: Any) -> None:
         self._interrupts += 1
@@ -158,7 +190,7 @@ class Launcher:
 
     def _on_emergency(self, *_: Any) -> None:
         """Ctrl-\\: send an emergency stop to the plant by signal, which needs no connection; also to a later plant."""
-        self._stopped = not self.processes.emergency(PLANT)
+        self._stopped = not self.processes.emergency(self._stands_for_plant)
 
     def _fork(self, name: str, folder: RunFolder, again: bool) -> None:
         """Start a node. again: it replaces one that died, and a plant then always waits for the operator."""
@@ -168,8 +200,8 @@ class Launcher:
 
         def live() -> int:
             folder.forget()
-            memory, arm = self.recording.memories[name], self.arm and not again
-            return run_node(name, self.closed_loop, folder, self.every, arm, memory)
+            arm = self.arm and not again
+            return run_node(name, self.closed_loop, folder, self.every, arm, self.recording.memories)
 
         self.processes.start(name, live)
         if name == PLANT and (self._stopped or (again and self._statuses.is_stopped())):
@@ -208,10 +240,16 @@ class Launcher:
 
     def _plant_goes_on(self) -> bool:
         """Whether the plant's process lives, or must be restarted."""
-        return self.processes.children[PLANT].code is None or PLANT in self.processes.dead()
+        plant = self._stands_for_plant
+        return self.processes.children[plant].code is None or plant in self.processes.dead()
 
     def _plant_hangs(self) -> bool:
-        """Whether the plant has published nothing for too long; records it as a fault."""
+        """Whether the plant has published nothing for too long; records it as a fault.
+
+        One on another computer may be out of reach.
+        """
+        if PLANT in self._others:
+            return False
         run, silence = self.closed_loop.launch.run, self._statuses.silence_s()
         if silence <= run.lockstep_timeout + SILENCE_S:
             return False

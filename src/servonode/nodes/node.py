@@ -98,6 +98,10 @@ class Node:
         self.faults: list[Fault] = []  # of the whole run
         self.stop = False
 
+    def ready(self) -> bool:
+        """Whether all expected subscriptions are held, so that the node may start."""
+        return self.outbox.ready()
+
     def halt(self) -> None:
         """Have the node end in good order."""
         self.stop = True

@@ -5,7 +5,7 @@ import os
 import signal
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from servonode.bus import Bus, DirectSubscriber, MessageError, PublisherFace, Ru
 from servonode.bus.interfaces import Identity
 from servonode.bus.messages import MAX_TEXT
 from servonode.bus.requests import STOPS
-from servonode.bus.topology import CONTROLLER, LOOP, NODES, PLANT, nodes_of, subscribers
+from servonode.bus.topology import CONTROLLER, LOOP, NODES, PLANT, RELAY, launcher_subscribes, nodes_of, subscribers
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.controller_node import ControllerNode
 from servonode.nodes.live_target_node import LiveTargetNode
@@ -23,6 +23,7 @@ from servonode.nodes.node_process import STOP
 from servonode.nodes.plant_node import PlantNode
 from servonode.nodes.realtime import RealTime
 from servonode.nodes.realtime_grants import ask
+from servonode.nodes.relay_node import RelayNode, tunnel_of
 from servonode.nodes.target_node import TargetNode
 from servonode.record.recorder import RecordedPublisher
 from servonode.record.shared_memory import NodeMemory, Ring
@@ -31,6 +32,7 @@ INHERIT_NS = 2_000_000_000  # longest time that a dead launcher's lock may outli
 IDLE_NS = 200_000_000  # longest sleep of a node
 REQUESTS_AT_ONCE, REQUESTS_KEPT = 4, 64
 ANSWERING_NS = 200_000  # time for requests in one go; the others must wait
+REFUSED = 2  # exit code of a relay that the other computer has refused
 OPERATOR = sorted({word for entry in NODES.values() for word in entry.verbs})
 
 
@@ -124,7 +126,7 @@ class NodeBus(Bus):
     def _answer(self, content: dict[str, Any]) -> dict[str, Any]:
         match content.get("ask"):
             case "ready":
-                return {"ready": self.served is not None and self.served.outbox.ready()}
+                return {"ready": self.served is not None and self.served.ready()}
             case "start":
                 self.started = True
                 return {"started": True}
@@ -172,12 +174,13 @@ def run_node(
     folder: RunFolder,
     every: int,
     arm: bool,
-    memory: NodeMemory,
+    memories: Mapping[str, NodeMemory],
 ) -> int:
     """Run a node in this process from the fork to its end; returns the exit code. arm: do not wait for the operator.
 
-    Its record and its summary go to `memory`.
+    Its record and its summary go to its own one of `memories`.
     """
+    memory = memories[name]
     if name == PLANT:
         folder.sign(name)
     if closed_loop.launch.run.mode == "lockstep":
@@ -186,17 +189,17 @@ def run_node(
     launcher = os.getppid()
     bus = NodeBus(folder.path, name, memory.messages)
     with bus:
-        node, live = _build(name, closed_loop, bus, every, arm, memory.rows)
+        node, live = _build(name, closed_loop, bus, every, arm, memories)
         bus.served = node
         # no collection before it, which would write to every object and copy the launcher's memory (0.2 s or more)
         gc.freeze()  # objects that exist now are never scanned again: they live to the end
         gc.disable()  # messages hold no cycles; a collection would come in the middle of a tick
-        while not (bus.started or bus.stopped or os.getppid() != launcher):
+        while not (bus.started or bus.stopped or os.getppid() != launcher or name == RELAY):
             bus.wait_for_request(time.monotonic_ns() + IDLE_NS)
             if isinstance(node, PlantNode):
                 node.serve_link()
         try:
-            extra = live() if bus.started and not bus.stopped else {}
+            extra = live() if (bus.started or name == RELAY) and not bus.stopped else {}
         finally:
             if isinstance(node, PlantNode):
                 node.plant.close()  # in any case, so that an external plant gets zero inputs and the end of the run
@@ -204,7 +207,7 @@ def run_node(
         memory.write_summary(node.summary() | extra)
     if name == PLANT:
         _inherit(folder, launcher)
-    return 1 if node.faults else 0
+    return REFUSED if isinstance(node, RelayNode) and node.meeting.refused else 1 if node.faults else 0
 
 
 def _inherit(folder: RunFolder, launcher: int) -> None:
@@ -232,11 +235,14 @@ def _alive(launcher: int) -> bool:
 
 
 def _build(
-    name: str, closed_loop: ClosedLoop, bus: NodeBus, every: int, arm: bool, rows: Ring | None
+    name: str, closed_loop: ClosedLoop, bus: NodeBus, every: int, arm: bool, memories: Mapping[str, NodeMemory]
 ) -> tuple[Node, Life]:
     """The node of this name, and the function that runs it."""
-    live = bool(closed_loop.live)
-    listeners = subscribers(nodes_of(closed_loop.control is not None), launcher=True, live=live)
+    live, rows = bool(closed_loop.live), memories[name].rows
+    listeners = listeners_of(closed_loop)
+    if name == RELAY:
+        relay = RelayNode(closed_loop, bus, listeners, tunnel_of(closed_loop), memories)
+        return relay, lambda: _relay(relay, bus)
     if name == PLANT:
         plant = PlantNode(closed_loop, bus, listeners, every, interactive=True, ring=rows)
         return plant, lambda: _drive(plant, closed_loop, arm)
@@ -262,6 +268,25 @@ def _drive(node: PlantNode, closed_loop: ClosedLoop, arm: bool) -> dict[str, Any
     pace = RealTime(node, run.speed, closed_loop.safety.command_timeout, run.lockstep_timeout)
     pace.run()
     return pace.summary()
+
+
+def listeners_of(closed_loop: ClosedLoop) -> list[Wanted]:
+    """The subscriptions that publishers on this computer wait for."""
+    live, nodes = bool(closed_loop.live), nodes_of(closed_loop.control is not None)
+    computer = closed_loop.computer
+    if computer is None:
+        return subscribers(nodes, launcher=True, live=live)
+    own = [*subscribers(computer.nodes, live=live), launcher_subscribes((*nodes, RELAY))]
+    return [*own, *({node: NODES[node].publishes} for node in computer.nodes)]  # the relay's
+
+
+def _relay(node: RelayNode, bus: NodeBus) -> dict[str, Any]:
+    """Run the relay until it is told to stop, or the run is over on the other computer, or that refuses ours."""
+    while not node.stop and not (node.meeting.refused and not node.listens):
+        sleep_s = node.work()
+        bus.wait(time.monotonic_ns() + round(sleep_s * 1e9), node.fds)
+    node.finish()
+    return {}
 
 
 def _work(node: EventNode, bus: NodeBus) -> dict[str, Any]:

@@ -5,7 +5,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from servonode.bus.processes import Named
@@ -50,9 +51,13 @@ class NodeProcesses:
 
         self.children[node] = forked(node, self._run, alone, NODES[node].orphaned)
 
-    def described(self) -> dict[str, dict[str, Any]]:
-        """The processes' ids and start times by node, for the registry."""
+    def described(self, represented: Mapping[str, str] = MappingProxyType({})) -> dict[str, dict[str, Any]]:
+        """The processes' ids and start times by node, for the registry.
+
+        represented: nodes without a process here, by them the node whose process stands for them.
+        """
         pids = {name: child.pid for name, child in self.children.items()}
+        pids |= {node: pids[other] for node, other in represented.items() if other in pids}
         return {"pids": pids, "starts": {name: Named.of(pid).start for name, pid in pids.items()}}
 
     def living(self) -> list[Child]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from servonode.bus.topology import CONTROLLER, PLANT, nodes_of
+from servonode.bus.topology import CONTROLLER, PLANT, RELAY, nodes_of
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.launch_file import table_of
 from servonode.nodes.node_process import Child, forked
@@ -216,12 +216,15 @@ def _memories(closed_loop: ClosedLoop, every: int, messages: bool) -> dict[str, 
     for node, names in columns.items():
         check_size(rows[node], len(names))
     may_wait = launch.run.mode == "lockstep"
+    nodes = nodes_of(closed_loop.control is not None)
+    if closed_loop.computer is not None:
+        nodes = (*nodes, RELAY)
     return {
         node: NodeMemory(
             Ring.of_rows(rows[node] + SPARE_ROWS, len(columns[node])) if node in columns else None,
             Ring(MESSAGES_ROOM, may_wait=may_wait) if messages else None,
         )
-        for node in nodes_of(closed_loop.control is not None)
+        for node in nodes
     }
 
 

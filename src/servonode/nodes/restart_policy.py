@@ -2,6 +2,7 @@
 
 from collections import deque
 
+from servonode.bus.topology import RELAY
 from servonode.closed_loop.launch_keys import Restart, Supervision
 
 LONGEST_DOUBLING = 60  # most doublings of the wait, which is bounded by the window
@@ -21,8 +22,8 @@ class Restarts:
 
     @classmethod
     def of(cls, supervision: Supervision, node: str) -> "Restarts":
-        """The policy in [supervision] for the node; "never" for a node without one."""
-        policy: Restart = getattr(supervision, node, "never")
+        """The policy in [supervision] for the node; without one a relay is restarted after a failure, others never."""
+        policy: Restart = getattr(supervision, node, "on-failure" if node == RELAY else "never")
         return cls(policy, supervision.attempts, supervision.window, supervision.backoff)
 
     def ended(self, code: int, now_ns: int) -> int | None:

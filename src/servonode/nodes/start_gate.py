@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from servonode.bus import Requester
-from servonode.bus.topology import NODES
+from servonode.bus.topology import NODES, RELAY
 from servonode.nodes.node_processes import NodeProcesses
 
 READY_TIMEOUT_S = 20.0
@@ -77,5 +77,14 @@ class StartGate:
 def _is_ready(client: Requester) -> bool:
     try:
         return bool(client.ask({"ask": "ready"}, 0.2).get("ready"))
+    except TimeoutError:
+        return False
+
+
+def has_met(folder: Path) -> bool:
+    """Whether the relay of the run has met the other computer."""
+    try:
+        with Requester(folder, RELAY) as client:
+            return bool(client.ask({"ask": "status"}, 0.2).get("met"))
     except TimeoutError:
         return False

@@ -1,0 +1,118 @@
+"""The connection between the relays of a run on two computers: one tcp connection of libzmq, with keys.
+
+One computer listens (ROUTER), the other connects (DEALER). Little waits in between: what a slow network does not take
+in time is dropped, so that what arrives is recent.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+
+import zmq
+
+from servonode.bus.connection_limit import ConnectionLimit, listen
+from servonode.bus.curve import Authenticator
+from servonode.bus.descriptors import ensure_room
+from servonode.bus.interfaces import BOUND
+from servonode.bus.keys import TrustedKey
+from servonode.bus.messages import MAX_PAYLOAD
+from servonode.bus.run_folder import BusError
+from servonode.bus.zmq_io import MORE, NOBLOCK, Context, Reader, Secure, connect, new_context, numeric, open_socket
+
+QUEUE = 64  # messages that wait to be sent
+SEND_BUFFER = 65536  # bytes that the system keeps of them
+BEAT_MS, SILENT_MS = 250, 1000  # heartbeats; a peer that answers none for so long is connected to again
+LAST_MS = 500  # for which what was sent last may still go out
+
+Peer = bytes  # whom to answer; b"" on the computer that connects
+
+
+class Tunnel:
+    """Sends and receives messages of one to three frames; no call blocks.
+
+    keys, secure: say which keys may connect, or which one the other computer must have; None: a tunnel without keys.
+    BusError where the address cannot be bound, or its host is not known.
+    """
+
+    def __init__(
+        self, address: str, keys: Authenticator | None, listens: bool, secure: Secure | None = None
+    ) -> None:
+        ensure_room()
+        self.counts: Counter[str] = Counter()
+        self._keys, self._listens = keys, listens
+        self._context: Context = new_context()
+        if keys is not None:
+            keys.counts = self.counts
+        kind = zmq.ROUTER if self._listens else zmq.DEALER
+        self._socket = open_socket(self._context, kind, secure, MAX_PAYLOAD, QUEUE)
+        self._socket.setsockopt(zmq.SNDBUF, SEND_BUFFER)
+        self._socket.setsockopt(zmq.HEARTBEAT_IVL, BEAT_MS)
+        self._socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, SILENT_MS)
+        self._limit: ConnectionLimit | None = None
+        try:
+            self._open(numeric(address))
+        except BusError:
+            self.close()
+            raise
+        self._reader = Reader(self._socket, keyed=keys is not None)
+
+    def _open(self, address: str) -> None:
+        if self._listens:
+            self._limit = ConnectionLimit(self._socket, listen(address), self.counts)
+        else:
+            self._socket.setsockopt(zmq.IMMEDIATE, 1)  # nothing waits for a connection, to come late
+            connect(self._socket, address)
+
+    @property
+    def fds(self) -> tuple[int, ...]:
+        """Descriptors that become readable when something may have come, or somebody wants to connect."""
+        return (self._reader.fd,) if self._keys is None or not self._listens else (self._reader.fd, self._keys.fd)
+
+    def waits(self) -> bool:
+        """Whether something has come that no descriptor tells of any more."""
+        return self._reader.waits()
+
+    def look(self, now: int) -> int:
+        """Answer for keys, keep too many connections out; when to look again [monotonic ns], 0: when a fd tells."""
+        if self._limit is not None:
+            self._limit.look()
+        if self._keys is None or not self._listens:
+            return 0
+        if now >= self._keys.due_ns:
+            self._keys.look(now)
+        return self._keys.wake_ns
+
+    def receive(self, take: Callable[[Peer, TrustedKey | None, list[bytes]], None], bound: int = BOUND) -> None:
+        """Give `take` what has come: from whom, with which key (None: without keys, or no longer trusted), frames."""
+        for _ in range(bound):
+            frames = self._reader.read()
+            if frames is None:
+                return
+            peer = frames.pop(0) if self._listens else b""
+            key = None if self._keys is None else self._keys.key_of(self._reader.user)
+            if self._keys is not None and self._listens and key is None:
+                self.counts["revoked_key"] += 1
+            elif frames:
+                take(peer, key, frames)
+
+    def send(self, peer: Peer, *frames: bytes) -> None:
+        """Send a message; it is dropped where the network does not take it, and counted where that is known."""
+        parts = (peer, *frames) if self._listens else frames
+        try:
+            for part in parts[:-1]:
+                self._socket.send(part, MORE)
+            self._socket.send(parts[-1], NOBLOCK)
+        except zmq.Again:
+            self.counts["dropped"] += 1
+        self._reader.disturbed()
+
+    def close(self) -> None:
+        """Send what waits, for LAST_MS at most, and close; a second call does nothing."""
+        if self._limit is not None:
+            self._limit.close()
+        if not self._socket.closed:
+            self._socket.close(linger=LAST_MS)
+            if self._keys is not None:
+                self._keys.close()
+            with suppress(zmq.ZMQError):
+                self._context.term()

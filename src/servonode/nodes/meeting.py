@@ -1,0 +1,123 @@
+"""How the relays of two computers meet: who they are, whether they run the same, and whether their keys may do it.
+
+The computer that connects says hello until the one that listens accepts or refuses it. Both look at the other's
+manifest. The one that listens goes on waiting after a refusal; the one that connects ends with the reason.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from servonode.bus.keys import TrustedKey
+from servonode.bus.messages import MAX_PAYLOAD
+from servonode.bus.tunnel import Peer
+from servonode.nodes.manifest import differences
+from servonode.nodes.relayed_topics import ROLE
+
+HELLO, ACCEPTED, REFUSED = b"H", b"A", b"R"
+SILENT_NS = 1_500_000_000  # after which another computer may take the place of one that says nothing
+HELLO_NS = 200_000_000  # between two hellos
+RECEIVES = "observe"  # the role of a computer that runs no node
+
+Send = Callable[..., None]  # peer, frames
+
+
+class Meeting:
+    """The other computer: whether it has been met, is heard, or has refused us.
+
+    here, there: the nodes of this computer and of the other one. listens: whether this one listens. say: tells people.
+    """
+
+    def __init__(
+        self,
+        here: Sequence[str],
+        there: Sequence[str],
+        manifest: Mapping[str, str],
+        start: int,
+        listens: bool,
+        say: Callable[[str], None],
+    ) -> None:
+        self.peer: Peer | None = None  # whom to send to; None: nobody has been met
+        self.key: TrustedKey | None = None  # its key, as it was when it was met
+        self.refused = ""  # why the other computer is refused, or has refused us
+        self.met = self.ended = False  # whether there was ever one; whether it has said that its run has ended
+        self.heard_ns = 0
+        self._start = 0  # of the other relay
+        self._here, self._there, self._listens = tuple(here), tuple(there), listens
+        self._hello = json.dumps({"start": start, "nodes": self._here, "manifest": dict(manifest)}).encode()
+        self._manifest, self._say = manifest, say
+        self._next_ns = 0  # when the next hello is due
+
+    def connected(self, now: int) -> bool:
+        """Whether the other computer was heard lately."""
+        return self.peer is not None and not self.ended and now - self.heard_ns < SILENT_NS
+
+    def greet(self, now: int, send: Send) -> None:
+        """Say hello where that is this computer's part, and due."""
+        if not self._listens and not self.connected(now) and now >= self._next_ns:
+            self._next_ns = now + HELLO_NS
+            send(b"", HELLO, self._hello)
+
+    def hurry(self) -> None:
+        """Say hello at once: the other computer does not know us."""
+        self.heard_ns = self._next_ns = 0
+
+    def hear(self, peer: Peer, now: int) -> bool:
+        """Note that something came; False if it is not from whom was met."""
+        if peer != self.peer:
+            return False
+        self.heard_ns = now
+        return True
+
+    def take(self, peer: Peer, key: TrustedKey | None, kind: bytes, payload: bytes, now: int, send: Send) -> bool:
+        """Take a hello or its answer; whether the other computer has been met just now, perhaps once more."""
+        if kind == REFUSED:
+            if not self._listens:
+                self.refused = payload.decode(errors="replace")
+            return False
+        try:
+            said = json.loads(payload[:MAX_PAYLOAD])
+            start, nodes, manifest = said["start"], tuple(said["nodes"]), dict(said["manifest"])
+        except (ValueError, KeyError, TypeError):
+            return False
+        why = self._why_not(start, nodes, manifest, key, now)
+        if not why:
+            return self._meet(peer, key, start, now, send)
+        if self._listens:
+            send(peer, REFUSED, why.encode()[:MAX_PAYLOAD])
+            if why != self.refused:
+                self._say(f"{_named(key)} is refused: {why}; waiting for another attempt")
+        self.refused = why
+        return False
+
+    def _meet(self, peer: Peer, key: TrustedKey | None, start: int, now: int, send: Send) -> bool:
+        if self._listens:
+            send(peer, ACCEPTED, self._hello)
+        new = start != self._start or not self.connected(now)
+        self.peer, self.key, self._start, self.heard_ns = peer, key, start, now
+        self.met, self.ended, self.refused = True, False, ""
+        return new
+
+    def _why_not(
+        self, start: Any, nodes: tuple[Any, ...], manifest: dict[str, Any], key: TrustedKey | None, now: int
+    ) -> str:
+        """Why the other computer is not accepted; empty: it is."""
+        if self._listens and start != self._start and self.connected(now):
+            return f"another computer ({_named(self.key)}) is connected to this run; end its part first"
+        if nodes != self._there:
+            there, wanted = (", ".join(map(str, each)) or "none" for each in (nodes, self._there))
+            return f"the other computer runs {there}, and [hosts] of the launch file here leaves it {wanted}"
+        if found := differences(self._manifest, {str(name): str(value) for name, value in manifest.items()}):
+            return "; ".join(found)
+        needed = {ROLE[node] for node in nodes} or {RECEIVES}
+        if key is not None and (missing := sorted(needed - set(key.roles))):
+            roles = " ".join(f"--role {role}" for role in (*key.roles, *missing))
+            return (
+                f"key {key.name!r} is not trusted as {' and '.join(missing)} by the computer that refuses; there: "
+                f"servonode keys trust {key.name}.key {roles}"
+            )
+        return ""
+
+
+def _named(key: TrustedKey | None) -> str:
+    return f"the computer with key {key.name!r}" if key else "a computer"

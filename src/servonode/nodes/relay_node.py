@@ -1,0 +1,281 @@
+"""The relay of a run on two computers: stands for the nodes that run on the other one, over one connection.
+
+Nodes, operators and viewers connect to it in the run's folder as to those nodes. It carries messages and requests, and
+makes no decision about the machine: where the network is gone, the plant misses commands, and acts by itself.
+"""
+
+import json
+import struct
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from servonode.bus import Bus, Status, Wanted
+from servonode.bus.clock_offset import ClockOffset
+from servonode.bus.curve import Authenticator
+from servonode.bus.keys import ROLES, KeyStore, TrustedKey
+from servonode.bus.messages import MAX_PAYLOAD
+from servonode.bus.topology import CONTROLLER, NODES, PLANT, RELAY
+from servonode.bus.tunnel import Peer, Tunnel
+from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.closed_loop.hosts import bind_address
+from servonode.nodes.manifest import manifest
+from servonode.nodes.meeting import ACCEPTED, HELLO, REFUSED, Meeting
+from servonode.nodes.node import EventNode
+from servonode.nodes.relayed_requests import RelayedRequests
+from servonode.nodes.relayed_topics import ROLE, RelayedTopics
+from servonode.record.shared_memory import NodeMemory
+
+TOPIC, WANT, REQUEST, REPLY, CLOCK, ECHO, STRANGER, END = b"T", b"W", b"Q", b"P", b"C", b"E", b"?", b"B"
+CLOCK_NS = 100_000_000  # between two exchanges of time stamps
+WANT_NS = 1_000_000_000  # between two lists of wanted topics, if they are the same
+LAST_NS = 4_000_000_000  # for which the end of the nodes here is waited for
+LOOK_NS = 10_000_000  # between two looks whether they have ended
+KEPT = ("faults", "counts", "k", "wall_s", "stopped_by")  # of summaries that are too long
+MOST_FAULTS = 20
+_NODES = tuple(NODES)
+_TIMES = struct.Struct("<qqq")
+
+
+def tunnel_of(closed_loop: ClosedLoop) -> Tunnel:
+    """The connection to the other computer. Raises BusError, KeyFileError where it cannot be made."""
+    computer = closed_loop.computer
+    assert computer is not None
+    if closed_loop.insecure:
+        return Tunnel(computer.address, None, computer.listens)
+    keys = Authenticator(KeyStore(), closed_loop.own_key)
+    if computer.listens:
+        return Tunnel(bind_address(computer.address), keys, True, keys.server(*ROLES))
+    role = ROLE[PLANT] if PLANT in computer.others else ROLE[CONTROLLER]
+    return Tunnel(computer.address, keys, False, keys.client(computer.key, role))
+
+
+class RelayNode(EventNode):
+    """Carries what the two computers' nodes say to each other. memories: of all nodes, with what they leave at the end.
+
+    Its status has the offset of the other computer's clock, the delay of the link, and what was refused. It has more
+    attributes than a dozen, because it joins the parts that each do one thing.
+    """
+
+    def __init__(
+        self,
+        closed_loop: ClosedLoop,
+        bus: Bus,
+        listeners: Sequence[Wanted],
+        tunnel: Tunnel,
+        memories: Mapping[str, NodeMemory],
+    ) -> None:
+        super().__init__(RELAY, bus, listeners, time.monotonic_ns)
+        computer = closed_loop.computer
+        assert computer is not None
+        self._tunnel, self._memories = tunnel, memories
+        self._here, self._there = computer.nodes, computer.others
+        self._topics = RelayedTopics(bus, computer.nodes, computer.others, listeners)
+        self._requests = RelayedRequests(bus, computer.nodes, computer.others)
+        self.meeting = Meeting(
+            computer.nodes, computer.others, manifest(closed_loop), self.outbox.src, computer.listens, _say
+        )
+        self._clock = ClockOffset()
+        self._insecure, self.listens = closed_loop.insecure, computer.listens
+        self._clock_ns = self._want_ns = 0  # when the next is due
+        self._wanted: list[str] = []  # as it was told last
+        self._others_ready = False  # whether all is connected on the other computer
+        self._k = 0
+        self._was_connected = False
+
+    # for the launcher
+
+    def ready(self) -> bool:
+        """Whether both computers have met, and all their nodes are connected."""
+        return self.meeting.met and self._others_ready and self._topics.ready() and self.outbox.ready()
+
+    def describe(self) -> dict[str, Any]:
+        return super().describe() | {"met": self.meeting.met, "fault": "", "counts": self.all_counts()}
+
+    def handle_request(self, verb: str) -> dict[str, Any]:
+        """The status; an emergency stop, by a signal that was meant for the plant, goes to the plant."""
+        if verb == "estop" and PLANT in self._there:
+            self._requests.order(PLANT, verb, self._send_request)
+            return {"done": True}
+        return super().handle_request(verb)
+
+    # one turn
+
+    @property
+    def fds(self) -> list[int]:
+        """Descriptors on which to sleep."""
+        return [*self._tunnel.fds, *self._topics.fds]
+
+    def work(self) -> float:
+        """Carry what has come; returns how long to sleep [s] unless more comes."""
+        now = time.monotonic_ns()
+        wake_ns = self._tunnel.look(now)
+        self._tunnel.receive(self._take)
+        self._topics.look()
+        connected = self.meeting.connected(now)
+        self._note(connected)
+        self.meeting.greet(now, self._tunnel.send)
+        if self.meeting.refused and not self.listens and not self.failed:
+            self.fail("refused", self.meeting.refused, self.t)
+        self._topics.take(self._send_topic)
+        self._requests.take(connected, self._send_request)
+        self._requests.take_answers(self._send_reply)
+        if connected:
+            self._exchange(now)
+        self.active = connected
+        if self.status_is_due():
+            self._publish_status()
+        if self._tunnel.waits():
+            return 0.0
+        return min(max(wake_ns - now, 0), CLOCK_NS) / 1e9 if wake_ns else CLOCK_NS / 2e9
+
+    def all_counts(self) -> dict[str, int]:
+        parts = (self._tunnel.counts, self._topics.counts, self._requests.counts)
+        return super().all_counts() | {name: number for each in parts for name, number in each.items()}
+
+    def values(self) -> dict[str, float]:
+        """The clock and the delay of the other computer, and for how long it has been silent [s]."""
+        silent = (time.monotonic_ns() - self.meeting.heard_ns) / 1e9 if self.meeting.met else 0.0
+        found = self._clock.values() | {"connected": float(self.active), "silent_s": silent}
+        return found | ({"insecure": 1.0} if self._insecure else {})
+
+    # what comes
+
+    def _take(self, peer: Peer, key: TrustedKey | None, frames: list[bytes]) -> None:
+        """Act on one message of the other computer."""
+        head, kind, now = frames[0], frames[0][:1], time.monotonic_ns()
+        rest = frames[1] if len(frames) > 1 else b""
+        if kind in (HELLO, ACCEPTED, REFUSED):
+            if self.meeting.take(peer, key, kind, rest, now, self._tunnel.send):
+                self._begin()
+            return
+        if kind == STRANGER:
+            self.meeting.hurry()
+        elif not self.meeting.hear(peer, now):
+            self._tunnel.send(peer, STRANGER)
+        elif kind == TOPIC and len(frames) == 3:
+            self._take_topic(head, key, frames[1], frames[2])
+        elif kind == WANT:
+            ready, *topics = rest.decode(errors="replace").split()
+            self._others_ready = ready == "ready"
+            self._topics.want(topics)
+        elif kind == REQUEST and len(frames) == 3 and len(head) == 10:
+            node = _NODES[head[1]] if head[1] < len(_NODES) else ""
+            self._requests.ask(node, head[2:], frames[1], frames[2], key, self._send_reply)
+        elif kind == REPLY:
+            self._requests.answered(head[1:], rest)
+        elif kind == CLOCK and len(rest) == _TIMES.size:
+            sent = _TIMES.unpack(rest)[0]
+            self._tunnel.send(peer, ECHO, _TIMES.pack(sent, now, time.monotonic_ns()))
+        elif kind == ECHO and len(rest) == _TIMES.size:
+            self._clock.add(*_TIMES.unpack(rest), time.monotonic_ns())
+        elif kind == END:
+            self._others_end(rest)
+        else:
+            self.counts["refused_frames"] += 1
+
+    def _take_topic(self, head: bytes, key: TrustedKey | None, topic: bytes, payload: bytes) -> None:
+        node = _NODES[head[1]] if len(head) == 2 and head[1] < len(_NODES) else ""
+        role = ROLE.get(node, "")
+        if key is not None and role not in key.roles:
+            self.counts[f"role_of_key_{key.name}"] += 1
+            return
+        message = self._topics.publish(node, topic, payload)
+        if message is not None and node == PLANT:
+            self._k, self.t = message.k, message.t
+            self.outbox.run = message.run
+
+    # what goes
+
+    def _send_topic(self, node: str, word: str, payload: bytes) -> None:
+        if self.meeting.peer is not None:
+            self._tunnel.send(self.meeting.peer, TOPIC + bytes((_NODES.index(node),)), word.encode(), payload)
+
+    def _send_request(self, node: str, number: bytes, header: bytes, payload: bytes) -> None:
+        if self.meeting.peer is not None:
+            self._tunnel.send(
+                self.meeting.peer, REQUEST + bytes((_NODES.index(node),)) + number, header, payload
+            )
+
+    def _send_reply(self, number: bytes, payload: bytes) -> None:
+        if self.meeting.peer is not None:
+            self._tunnel.send(self.meeting.peer, REPLY + number, payload)
+
+    def _exchange(self, now: int) -> None:
+        """Send a time stamp, and what is wanted here, where they are due."""
+        assert self.meeting.peer is not None
+        if now >= self._clock_ns:
+            self._clock_ns = now + CLOCK_NS
+            self._tunnel.send(self.meeting.peer, CLOCK, _TIMES.pack(time.monotonic_ns(), 0, 0))
+        wanted = ["ready" if self._topics.ready() else "waiting", *self._topics.wanted_here()]
+        if wanted != self._wanted or now >= self._want_ns:
+            self._wanted, self._want_ns = wanted, now + WANT_NS
+            self._tunnel.send(self.meeting.peer, WANT, " ".join(wanted).encode())
+
+    def _publish_status(self) -> None:
+        counts = {name: number for name, number in self.all_counts().items() if number}
+        self.outbox.send(Status, self._k, self.t, lifecycle=self.lifecycle, counts=counts, values=self.values())
+
+    # begin and end
+
+    def _begin(self) -> None:
+        """The other computer was met, or has started anew."""
+        self._clock.forget()
+        self._want_ns = self._clock_ns = 0
+        self._others_ready = False
+        self._topics.want(())
+
+    def _note(self, connected: bool) -> None:
+        """Say when the connection begins or is lost."""
+        if connected == self._was_connected:
+            return
+        self._was_connected = connected
+        if connected:
+            _say("the other computer is connected")
+        elif not self.meeting.ended:
+            self.counts["link_lost"] += 1
+            _say("the other computer has not been heard for 1.5 s; the plant goes on by itself")
+
+    def _others_end(self, summaries: bytes) -> None:
+        """The run of the other computer has ended: keep what its nodes left; without the plant the run is over here."""
+        self.meeting.ended = True
+        try:
+            left = json.loads(summaries)
+            for node in self._there:
+                if isinstance(left.get(node), dict):
+                    self._memories[node].write_summary(left[node])
+        except ValueError:
+            self.counts["refused_end"] += 1
+        if PLANT in self._there:
+            self.stop = True
+        else:
+            _say("the other computer has ended its part; the plant goes on by itself")
+
+    def finish(self) -> None:
+        """Carry on until the nodes here have left their summaries, then send these to the other computer."""
+        limit = time.monotonic_ns() + LAST_NS
+        while time.monotonic_ns() < limit and not all(self._memories[node].summary for node in self._here):
+            self.work()
+            self.bus.wait(time.monotonic_ns() + LOOK_NS, self.fds)
+        self.work()
+        if self.meeting.peer is not None and not self.meeting.ended:
+            left = {node: self._memories[node].summary for node in self._here}
+            self._tunnel.send(self.meeting.peer, END, _short(left))
+        self._tunnel.close()
+
+
+def _short(left: dict[str, Any]) -> bytes:
+    """The summaries of nodes as JSON that fits one message: only the most important, where they are too long."""
+    text = json.dumps(left).encode()
+    if len(text) <= MAX_PAYLOAD:
+        return text
+    kept = {node: {name: each[name] for name in KEPT if name in each} for node, each in left.items()}
+    for each in kept.values():
+        each["faults"] = each.get("faults", [])[:MOST_FAULTS]
+    return json.dumps(kept).encode()
+
+
+def _say(text: str) -> None:
+    """Print a line as this node."""
+    print(text, file=sys.stderr, flush=True)  # noqa: T201

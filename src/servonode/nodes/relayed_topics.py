@@ -1,0 +1,94 @@
+"""The topics that a relay carries: those of the nodes here to the other computer, and those of its nodes to here."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+
+from servonode.bus import Bus, DirectSubscriber, MessageError, Publisher, Wanted, decode, subscriptions_expected
+from servonode.bus.interfaces import Intake
+from servonode.bus.messages import Message
+from servonode.bus.topology import CONTROLLER, NODES, PLANT, TARGET
+
+ROLE = {PLANT: "plant", CONTROLLER: "controller", TARGET: "controller"}  # what a key needs to publish as a node
+AT_ONCE = 100  # messages of one node that are taken in one go
+
+
+class RawIntake(Intake):
+    """Keeps the bytes of all that a node publishes; whoever receives them checks them."""
+
+    def __init__(self, node: str) -> None:
+        super().__init__({node: NODES[node].publishes})
+
+    def take(self, topic: bytes, payload: bytes) -> tuple[str, bytes] | None:  # type: ignore[override]
+        word = self.words.get(topic)
+        if word is None:
+            self.counts["topic"] += 1
+            return None
+        return word, payload
+
+
+class RelayedTopics:
+    """Takes what nodes here publish, and publishes what nodes of the other computer have sent.
+
+    Only topics are carried that somebody at the other end has subscribed to.
+    """
+
+    def __init__(self, bus: Bus, here: Sequence[str], there: Sequence[str], listeners: Sequence[Wanted]) -> None:
+        """here, there: the nodes of this computer and of the other one; listeners: the subscriptions of those here."""
+        self.counts: Counter[str] = Counter()
+        self._wanted: set[str] = set()  # NODE/WORD that the other computer wants
+        self._here: dict[str, DirectSubscriber] = {}
+        for node in here:
+            self._here[node] = bus.direct_subscriber({node: NODES[node].publishes}, RawIntake(node))
+        self._there = {node: bus.publisher_for(node, subscriptions_expected(node, listeners)) for node in there}
+
+    @property
+    def fds(self) -> list[int]:
+        """Descriptors that become readable when somebody subscribes here to what comes from there."""
+        return [publisher.fd for publisher in self._there.values()]
+
+    def look(self) -> None:
+        """Serve those who subscribe here to what comes from there."""
+        for publisher in self._there.values():
+            publisher.look()
+
+    def ready(self) -> bool:
+        """Whether all that is expected here to subscribe has subscribed."""
+        return all(publisher.ready() for publisher in self._there.values())
+
+    def wanted_here(self) -> list[str]:
+        """The topics, NODE/WORD, of the other computer that somebody here has subscribed to."""
+        return [
+            f"{node}/{word}"
+            for node, publisher in self._there.items()
+            for word in NODES[node].publishes
+            if publisher.listened(word)
+        ]
+
+    def want(self, topics: Iterable[str]) -> None:
+        """Carry these topics from now on, and no others."""
+        self._wanted = set(topics)
+
+    def take(self, send: Callable[[str, str, bytes], None]) -> None:
+        """Give `send` node, word and payload of what has come from the nodes here and is wanted there."""
+        for node, subscriber in self._here.items():
+            for word, payload in subscriber.receive(AT_ONCE):
+                if f"{node}/{word}" in self._wanted:
+                    send(node, word, payload)  # type: ignore[arg-type]  (bytes, as the intake keeps them)
+
+    def publish(self, node: str, topic: bytes, payload: bytes) -> Message | None:
+        """Publish here what a node of the other computer has sent; None if it is refused, which is counted."""
+        publisher: Publisher | None = self._there.get(node)
+        word = topic.decode(errors="replace")
+        if publisher is None or word not in NODES[node].publishes:
+            self.counts["refused_topic"] += 1
+            return None
+        try:
+            message = decode(topic, payload)
+        except MessageError as error:
+            self.counts[f"refused_{error.reason}"] += 1
+            return None
+        if message.node != node:
+            self.counts["refused_node"] += 1
+            return None
+        publisher.publish_frames(topic, payload)
+        return message
