@@ -27,6 +27,7 @@ from servonode.closed_loop.device_readings import check_device_readings, estimat
 from servonode.closed_loop.effects import actuator_effects, sensor_effects
 from servonode.closed_loop.estimation import Estimation, Sensing, estimation_of, sensing_of
 from servonode.closed_loop.goals import jumps
+from servonode.closed_loop.hosts import Computer, check_hosts, computer
 from servonode.closed_loop.inversion import inverted
 from servonode.closed_loop.inversion_findings import examine_inversion
 from servonode.closed_loop.launch_error import KeyRefused, LaunchError, ProgramUnfit, stated_in, worded
@@ -102,6 +103,7 @@ class ClosedLoop(Tabular):
     readonly: bool = False  # the run observes and computes, and never commands the machine
     own_key: str = ""  # the name of our key pair; empty: the only one that there is
     insecure: bool = False  # whether a machine may be met at tcp addresses without keys
+    computer: Computer | None = None  # the part of a run on two computers that is here; None: all of it
 
     def table(self) -> tuple[str, list[Row]]:
         """The machine with its initial state, the program with its residuals, times."""
@@ -274,6 +276,7 @@ def resolve(launch: LaunchFile, strict: bool = True, code: bool = True) -> Close
             _refuse_code(plant.machine, controller.program if controller else None)
         connection_of(launch).check()
         check_watches(plant, launch.run)
+        check_hosts(launch)
         _check_telemetry(launch.run.telemetry)
         source = plant_source(plant, launch.path.parent)
         preparation = preparation_of(plant, source)
@@ -315,6 +318,15 @@ def with_keys(closed_loop: ClosedLoop, own_key: str, insecure: bool) -> ClosedLo
     if insecure:
         safety = replace(safety, unsafe=(*safety.unsafe, "the link to the machine has no keys (--insecure)"))
     return replace(closed_loop, own_key=own_key, insecure=insecure, safety=safety)
+
+
+def on_computer(closed_loop: ClosedLoop, on: str | None) -> ClosedLoop:
+    """The closed loop with the part of its run that is on this computer, which `on` names if it listens.
+
+    Raises:
+        LaunchError: [hosts] has no such computer.
+    """
+    return replace(closed_loop, computer=computer(closed_loop.launch, on))
 
 
 def varied(

@@ -311,6 +311,24 @@ class Supervision(Section, frozen=True):
     ] = 0.1
 
 
+class Hosts(Section, frozen=True):
+    """[hosts]: the computer of some nodes, if a run is on two; nodes without an address run on the other computer."""
+
+    plant: Annotated[
+        Text | None,
+        key("the tcp address of the computer on which the plant node runs, such as tcp://robot.local:7400"),
+    ] = None
+    controller: Annotated[Text | None, key("the tcp address of the computer on which the controller node runs")] = None
+    target: Annotated[Text | None, key("the tcp address of the computer on which the target node runs")] = None
+    key: Annotated[
+        Text | None,
+        _key(
+            "the name under which the other computer trusts the key of that computer (servonode keys; absent: the "
+            "first label of its name)"
+        ),
+    ] = None
+
+
 class Inversion(Section, frozen=True):
     """[controller.inversion]: track the bounded solution of the goal; without this section the servo law alone acts."""
 
@@ -457,6 +475,7 @@ class Sections(Section, frozen=True):
     controller: Controller | None = None
     estimator: Estimator | None = None
     supervision: Supervision = Supervision()
+    hosts: Hosts | None = None
     target: Annotated[
         dict[str, str | float | Goal],
         key("the goals by name: expressions of t, goals through points, or goals over a topic", "SI"),
