@@ -15,7 +15,7 @@ import zmq
 from servonode.bus import Applied, State, encode
 from servonode.bus.curve import Authenticator
 from servonode.bus.key_files import KeyFileError
-from servonode.bus.keys import KeyStore
+from servonode.bus.keys import KeyStore, TrustedKey
 from servonode.bus.secure_link import SecureLink
 from servonode.bus.zmq_io import Secure, open_socket
 from tests.helpers.curve_strangers import curve_stranger
@@ -68,7 +68,7 @@ class Desk:
         return opened
 
     def of(self, store: KeyStore) -> zmq.Socket:
-        return self.client(Authenticator(store).client("desk", "controller"))
+        return self.client(Authenticator(store).client("desk", "plant", "controller"))
 
     def request(self, client: zmq.Socket, within: float = START_S) -> zmq.Frame | None:
         """What arrives of a request of this client, its last frame; None: nothing does."""
@@ -118,10 +118,40 @@ def test_unknown_keys_wrong_roles_and_no_curve_are_refused_and_counted(desk: Des
 
 def test_a_name_admits_no_other_key_of_that_role(desk: Desk) -> None:
     stores = {name: desk.pair(name, "plant") for name in ("robot", "other")}
-    desk.router, desk.address = desk.bound(desk.auth.server("plant", "robot"))
+    desk.router, desk.address = desk.bound(desk.auth.server("plant", name="robot"))
     assert desk.refused(desk.of(stores["other"]))
     assert desk.auth.counts == {"role_of_key_other": 1}
     assert desk.request(desk.of(stores["robot"])) is not None
+
+
+def test_one_of_several_roles_will_do_and_each_message_names_its_sender(desk: Desk) -> None:
+    desk.router, desk.address = desk.bound(desk.auth.server("controller", "operate"))
+    for name, roles in (("lab", ("observe", "operate")), ("tower", ("plant", "controller"))):
+        frame = desk.request(desk.of(desk.pair(name, *roles)))
+        assert frame is not None
+        key = desk.auth.key_of(frame.get("User-Id"))
+        assert key is not None
+        assert (key.name, key.roles) == (name, roles)
+    assert desk.refused(desk.of(desk.pair("robot", "observe", "plant")))
+    assert desk.auth.counts == {"role_of_key_robot": 1}
+
+
+def test_a_key_that_is_revoked_while_connected_is_nobody_from_then_on(desk: Desk) -> None:
+    lab, tower = desk.pair("lab", "controller"), desk.pair("tower", "controller")
+    client, other = desk.of(lab), desk.of(tower)
+
+    def sender(client: zmq.Socket) -> TrustedKey | None:
+        frame = desk.request(client)
+        assert frame is not None  # its connection goes on: whoever receives asks for the key
+        return desk.auth.key_of(frame.get("User-Id"))
+
+    assert sender(client) == desk.store.trusted_as("lab")
+    desk.store.revoke("lab")
+    assert sender(client) is None
+    assert sender(other) == desk.store.trusted_as("tower")
+    assert desk.auth.counts == {"revoked_key_lab": 1}
+    trusted = desk.store.trust(lab.folder / "lab.key", ["observe"])
+    assert sender(client) == trusted  # with the roles of today
 
 
 def test_a_revoked_key_connects_no_more(desk: Desk) -> None:
@@ -150,7 +180,8 @@ def test_why_a_key_is_no_longer_trusted_is_told_with_its_remedy(desk: Desk) -> N
     desk.store.revoke("lab")
     assert problem() == "key 'lab' is not trusted; servonode keys trust lab.key --role controller"
     desk.store.trust(lab.folder / "lab.key", ["plant"])
-    assert problem() == "key 'lab' is not trusted as controller; servonode keys trust lab.key --role controller"
+    text = "key 'lab' is not trusted as controller; servonode keys trust lab.key --role plant --role controller"
+    assert problem() == text
     desk.store.revoke("lab")
     (other := desk.folder / "other").mkdir()
     desk.store.trust(KeyStore(other / "keys").new("lab"), ["controller"])
@@ -170,8 +201,10 @@ def test_a_server_that_is_not_the_expected_one_gets_nothing(desk: Desk) -> None:
     with pytest.raises(KeyFileError, match=r"key 'desk' is not trusted; servonode keys trust desk.key --role plant"):
         Authenticator(lab).client("desk", "plant")
     lab.trust(desk.public, ["controller"])
-    with pytest.raises(KeyFileError, match="key 'desk' is not trusted as plant"):
-        Authenticator(lab).client("desk", "plant")
+    text = "key 'desk' is not trusted as plant or observe; servonode keys trust desk.key --role controller --role plant"
+    with pytest.raises(KeyFileError, match=text):
+        Authenticator(lab).client("desk", "plant", "observe")
+    assert Authenticator(lab).client("desk", "plant", "controller")
 
 
 def test_without_someone_who_answers_for_keys_nobody_connects(desk: Desk) -> None:
@@ -214,7 +247,7 @@ class Linked:
         self.link.open()
         self.auth = Authenticator(robot)
         self.context = zmq.Context()
-        self.out = open_socket(self.context, zmq.PUB, self.auth.server("controller", "desk"))
+        self.out = open_socket(self.context, zmq.PUB, self.auth.server("controller", name="desk"))
         self.into = open_socket(self.context, zmq.SUB, self.auth.client("desk", "controller"))
         self.into.subscribe("")
         self.out.bind(state_address)

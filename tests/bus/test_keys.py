@@ -219,8 +219,8 @@ def test_what_is_refused_says_what_to_do(store: KeyStore, robot: Path, tmp_path:
     disguised = tmp_path / "clean.key"
     disguised.write_bytes(robot.with_suffix(".key_secret").read_bytes())
     refused("holds a secret key", lambda: store.trust(disguised, ["plant"]))
-    refused("role 'king' is unknown; choose plant, controller", lambda: store.trust(robot, ["king"]))
-    refused("say what the key may do: --role plant or --role controller", lambda: store.trust(robot, []))
+    refused("role 'king' is unknown; choose observe, operate, plant, controller", lambda: store.trust(robot, ["king"]))
+    refused("say what the key may do: --role observe or --role operate or --role plant", lambda: store.trust(robot, []))
     refused("cannot be read (No such file", lambda: store.trust(tmp_path / "none.key", ["plant"]))
     refused("is not a key file", lambda: store.trust(Path("/dev/zero"), ["plant"]))
     (empty := tmp_path / "empty.key").touch()

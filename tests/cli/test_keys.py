@@ -10,6 +10,8 @@ from servonode.bus.keys import KeyStore
 from servonode.cli.keys import keys
 from tests.helpers.refusals import command, refused_command
 
+SAY = "say what the key may do: --role observe or --role operate or --role plant or --role controller"
+
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -30,7 +32,7 @@ def test_the_way_of_a_key(folder: Path, tmp_path: Path) -> None:
     assert not folder.exists()
     assert command("keys", "new", "desk").stdout == f"{folder / 'desk.key'}\n"
     robot = KeyStore(tmp_path / "other").new("robot")
-    assert refused_command("keys", "trust", str(robot)) == "say what the key may do: --role plant or --role controller"
+    assert refused_command("keys", "trust", str(robot)) == SAY
     assert command("keys", "trust", str(robot), "--role", "plant").stdout == "robot is trusted: plant\n"
     assert command("keys", "list").stdout == "own      desk\ntrusted  robot  plant\n"
     public = KeyStore(tmp_path / "other").pair().public.decode()
@@ -40,7 +42,7 @@ def test_the_way_of_a_key(folder: Path, tmp_path: Path) -> None:
     assert command("keys", "show", "robot").stdout == f"robot  {public}  plant\n"
     assert json.loads(command("keys", "show", "--json").stdout)["own"] is True
     assert completed("revoke", "name") == completed("show", "name") == ["robot"]
-    assert completed("trust", "roles") == ["plant", "controller"]
+    assert completed("trust", "roles") == ["observe", "operate", "plant", "controller"]
     assert command("keys", "revoke", "robot").stdout == (
         "robot is no longer trusted; runs in progress refuse it from now on\n"
     )

@@ -1,8 +1,10 @@
 """Encrypted sockets: CURVE, and ZAP for the keys that may connect, answered in the node's own thread.
 
 libzmq asks whether a key may connect at `inproc://zeromq.zap.01` of the socket's context, with the domain that the
-socket states: here the role that the key must have and, where only one key will do, its name. Without an answer it
-refuses (ZAP_ENFORCE_DOMAIN), as it refuses what has no CURVE; the latter does not come here and is not counted.
+socket states: here the roles of which the key must have one and, where only one key will do, its name. Without an
+answer it refuses (ZAP_ENFORCE_DOMAIN), as it refuses what has no CURVE; that does not come here and is not counted.
+
+Each frame that a socket then receives bears the sender's public key as its "User-Id".
 """
 
 import time
@@ -14,7 +16,7 @@ import zmq
 import zmq.auth
 
 from servonode.bus.key_files import PUBLIC, KeyFileError
-from servonode.bus.keys import ROLES, KeyStore
+from servonode.bus.keys import ROLES, KeyStore, TrustedKey
 from servonode.bus.run_folder import BusError
 from servonode.bus.zmq_io import NOBLOCK, Secure
 
@@ -38,7 +40,7 @@ class Authenticator:
         self.wake_ns = 0  # the time at which to look although `fd` is not readable; 0: none
         self._pair = store.pair(key)
         self._handler: zmq.auth.Authenticator | None = None
-        self._domains: dict[str, tuple[str, str]] = {}  # role and name that each asks for
+        self._domains: dict[str, tuple[tuple[str, ...], str]] = {}  # roles and name that each asks for
         self._expected: dict[str, bytes] = {}  # keys at the other end, by name, as they were first trusted
         self._names: dict[bytes, str] = {}  # of the keys that were trusted since the start
 
@@ -48,8 +50,8 @@ class Authenticator:
         assert self._handler is not None
         return int(self._handler.zap_socket.get(zmq.FD))
 
-    def server(self, role: str, name: str = "") -> Secure:
-        """What secures a socket that binds: trusted keys with this role may connect, of this name if it is given."""
+    def server(self, *roles: str, name: str = "") -> Secure:
+        """What secures a socket that binds: trusted keys with one of these roles may connect; name: only this key."""
 
         def secure(opened: "zmq.Socket[Any]") -> None:
             self._open(opened.context).configure_curve_callback(domain, self)
@@ -58,17 +60,18 @@ class Authenticator:
             opened.setsockopt(zmq.ZAP_DOMAIN, domain.encode())
             opened.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)
 
-        assert role in ROLES
-        domain = f"{role} {name}".rstrip()
-        self._domains[domain] = (role, name)
+        assert roles
+        assert ROLES.keys() >= set(roles)
+        domain = f"{','.join(roles)} {name}".rstrip()
+        self._domains[domain] = (roles, name)
         return secure
 
-    def client(self, name: str, role: str) -> Secure:
-        """What secures a socket that connects: the other end must have the key that is trusted by this name and role.
+    def client(self, name: str, *roles: str) -> Secure:
+        """What secures a socket that connects: the other end must have the key of this name, with one of these roles.
 
         Raises KeyFileError where no such key is trusted.
         """
-        if problem := self.problem_of(name, role):
+        if problem := self.problem_of(name, *roles):
             raise KeyFileError(problem)
         public = self._expected[name]
 
@@ -79,28 +82,37 @@ class Authenticator:
 
         return secure
 
-    def problem_of(self, name: str, role: str) -> str:
-        """Why no key of this name is trusted for this role, with the remedy; empty: one is, the same as at first."""
+    def key_of(self, user_id: str) -> TrustedKey | None:
+        """The key with which a frame was sent, by its "User-Id", as it is trusted now; None, and counted: it is not."""
+        public = user_id.encode()
+        key = self.store.trusted().get(public)
+        if key is None:
+            self._count_unknown(public)
+        return key
+
+    def problem_of(self, name: str, *roles: str) -> str:
+        """Why no key of this name is trusted for one of these roles, with the remedy; empty: one is, as at first."""
         key = self.store.trusted_as(name)
         if key is None and (problem := self.store.problem_of(name)):
             return problem
-        if key is None or role not in key.roles:
-            missing = "is not trusted" if key is None else f"is not trusted as {role}"
-            return f"key {name!r} {missing}; servonode keys trust {name}{PUBLIC} --role {role}"
+        if key is None or not set(roles) & set(key.roles):
+            missing = "is not trusted" if key is None else f"is not trusted as {' or '.join(roles)}"
+            kept = (*(key.roles if key else ()), roles[0])  # those that are not named again would be lost
+            return f"key {name!r} {missing}; servonode keys trust {name}{PUBLIC} --role {' --role '.join(kept)}"
         if key.public != self._expected.setdefault(name, key.public):
             return f"{name!r} is the name of another key than at the start; trust the former one again, or start anew"
         return ""
 
     def callback(self, domain: str, public: bytes) -> bool:
         """Whether a key may connect to a socket of this domain: what pyzmq asks its credentials provider."""
-        role, name = self._domains[domain]
+        roles, name = self._domains[domain]
         key = self.store.trusted().get(public)
         if key is None:
             self._count_unknown(public)
             return False
         if len(self._names) < MOST_NAMES:
             self._names[public] = key.name
-        if role in key.roles and name in ("", key.name):
+        if set(roles) & set(key.roles) and name in ("", key.name):
             return True
         self.counts[f"role_of_key_{key.name}"] += 1
         return False

@@ -23,9 +23,12 @@ from servonode.bus.key_files import PUBLIC, SECRET, KeyFileError, check_libzmq, 
 from servonode.bus.run_folder import distrust
 
 KEYS = "SERVONODE_KEYS"  # names the folder of keys itself
-ROLES = {  # what a key may be trusted for
-    "plant": "be the machine of a run that names the key",
-    "controller": "command a machine, whose program is given the key's file",
+ROLES = {  # what a key may be trusted for; none includes another
+    "observe": "receive what a run on two computers publishes",
+    "operate": "arm, stop and reset a run on two computers",
+    "plant": "be the machine of a run that names the key, or run the plant of a run on two computers",
+    "controller": "command a machine, whose program is given the key's file, or run the controller and the target of a "
+    "run on two computers",
 }
 MOST = 32  # trusted keys, because a plant reads them between two steps when one has changed
 SETTLE_NS = 50_000_000  # for so long a folder may change again without a sign: its time is that of a tick of the system
@@ -174,7 +177,7 @@ class KeyStore:
         return next((key for key in self.trusted().values() if key.name == name), None)
 
     def problem_of(self, name: str) -> str:
-        """Why the file of this trusted key cannot be used, with the remedy; empty: it can, or there is none."""
+        """Why the file of this trusted key cannot be used, with the remedy; empty: it can, or no file has it."""
         try:
             self._check_folder()
         except (KeyFileError, OSError) as error:

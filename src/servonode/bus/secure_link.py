@@ -81,6 +81,6 @@ class SecureLink(ExternalLink):
     def _secure_socket(self, opened: "zmq.Socket[Any]") -> None:
         """Give a socket its keys: we publish to the machine, and subscribe to it."""
         if opened.type == zmq.XPUB:
-            self._keys.server(PLANT_ROLE, self._machine)(opened)
+            self._keys.server(PLANT_ROLE, name=self._machine)(opened)
         else:
             self._keys.client(self._machine, PLANT_ROLE)(opened)

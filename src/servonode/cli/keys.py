@@ -90,7 +90,7 @@ def show(name: str | None, as_json: bool) -> None:
 @_verb(
     examples=(
         "servonode keys trust robot.key --role plant",
-        "servonode keys trust desk.key --role controller",
+        "servonode keys trust desk.key --role controller --role operate --role observe",
     ),
     exits=EXITS,
 )
@@ -101,7 +101,7 @@ def show(name: str | None, as_json: bool) -> None:
     multiple=True,
     metavar="ROLE",
     shell_complete=_roles,
-    help="What the key may do: plant or controller (repeatable).",
+    help="What the key may do: observe, operate, plant or controller (repeatable).",
 )
 @verb.as_json
 def trust(file: Path, roles: tuple[str, ...], as_json: bool) -> None:
@@ -109,8 +109,10 @@ def trust(file: Path, roles: tuple[str, ...], as_json: bool) -> None:
 
     FILE is the other computer's NAME.key, and the key is trusted by this NAME. Its roles say what it may do.
 
-    plant: be the machine of a run whose plant.device.key is NAME. controller: command a machine of this computer, whose
-    program is given the trusted key's file. Trust a key again to change its roles.
+    plant: be the machine of a run whose plant.device.key is NAME, or run the plant of a run on two computers.
+    controller: command a machine of this computer, whose program is given the trusted key's file, or run the controller
+    and the target of a run on two computers. operate: arm, stop and reset such a run. observe: receive what it
+    publishes. No role includes another; trust a key again to change its roles.
     """
     from servonode.bus.keys import KeyStore
 
