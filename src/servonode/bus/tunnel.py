@@ -31,15 +31,21 @@ class Tunnel:
     """Sends and receives messages of one to three frames; no call blocks.
 
     keys, secure: say which keys may connect, or which one the other computer must have; None: a tunnel without keys.
+    server: where this computer connects, the name under which the other's key is trusted.
     BusError where the address cannot be bound, or its host is not known.
     """
 
     def __init__(
-        self, address: str, keys: Authenticator | None, listens: bool, secure: Secure | None = None
+        self,
+        address: str,
+        listens: bool,
+        keys: Authenticator | None = None,
+        secure: Secure | None = None,
+        server: str = "",
     ) -> None:
         ensure_room()
         self.counts: Counter[str] = Counter()
-        self._keys, self._listens = keys, listens
+        self._keys, self._listens, self._server = keys, listens, server
         self._context: Context = new_context()
         if keys is not None:
             keys.counts = self.counts
@@ -54,7 +60,7 @@ class Tunnel:
         except BusError:
             self.close()
             raise
-        self._reader = Reader(self._socket, keyed=keys is not None)
+        self._reader = Reader(self._socket, keyed=keys is not None and listens)
 
     def _open(self, address: str) -> None:
         if self._listens:
@@ -89,11 +95,17 @@ class Tunnel:
             if frames is None:
                 return
             peer = frames.pop(0) if self._listens else b""
-            key = None if self._keys is None else self._keys.key_of(self._reader.user)
-            if self._keys is not None and self._listens and key is None:
+            key = self._key()
+            if key is None and self._keys is not None:
                 self.counts["revoked_key"] += 1
             elif frames:
                 take(peer, key, frames)
+
+    def _key(self) -> TrustedKey | None:
+        """The key of the message read last, as it is trusted now."""
+        if self._keys is None:
+            return None
+        return self._keys.key_of(self._reader.user) if self._listens else self._keys.store.trusted_as(self._server)
 
     def send(self, peer: Peer, *frames: bytes) -> None:
         """Send a message; it is dropped where the network does not take it, and counted where that is known."""

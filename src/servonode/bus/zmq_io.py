@@ -105,8 +105,8 @@ def numeric(address: str) -> str:
         why = getattr(error, "strerror", None) or error
         remedy = "check the name, enter it in /etc/hosts, or write the number, as in tcp://192.168.1.7:PORT"
         raise BusError(f"{address}: no computer is known here as {found[1]} ({why}); {remedy}") from None
-    host, port = min(known, key=lambda each: each[0] != socket.AF_INET)[4][:2]
-    return f"tcp://[{host}]:{port}" if ":" in str(host) else f"tcp://{host}:{port}"
+    host = str(min(known, key=lambda each: each[0] != socket.AF_INET)[4][0])
+    return f"tcp://[{host}]:{found[2]}" if ":" in host else f"tcp://{host}:{found[2]}"
 
 
 def prepare(opened: Socket, address: str) -> None:

@@ -40,6 +40,7 @@ class Options:
     readonly: bool
     key: str | None
     insecure: bool
+    on: str | None
     panels: tuple[str, ...]
     window: float | None
     save: Path | None
@@ -57,6 +58,7 @@ class Options:
         "servonode run my_robot.toml --arm",
         "servonode run my_robot.toml --readonly",
         "servonode run my_robot.toml --key desk",
+        "servonode run my_robot.toml --on robot.local",
         "servonode run my_robot.toml --json --out my_robot.csv",
     ),
     exits={
@@ -92,8 +94,9 @@ class Options:
 )
 @verb.key
 @click.option(
-    "--insecure", is_flag=True, help="Meet the machine at tcp addresses without keys, on a closed bench network."
+    "--insecure", is_flag=True, help="Meet machine and other computer without keys, on a closed bench network."
 )
+@click.option("--on", metavar="HOST", help="Run the nodes that [hosts] gives to this computer, HOST, and listen.")
 @verb.window
 def run(file: str, overrides: tuple[str, ...], no_code: bool, **options: Any) -> None:
     """Run FILE: start its nodes as processes, connected by ZeroMQ."""
@@ -124,14 +127,14 @@ def _checked(
 ) -> "tuple[ClosedLoop, Options, Recording]":
     """The closed loop that runs, the options with name and reports, and the recording; refuses what cannot be made."""
     from servonode.cli.start_checks import check_reports, check_writable
-    from servonode.closed_loop.closed_loop import observing, with_keys
+    from servonode.closed_loop.closed_loop import observing, on_computer, with_keys
     from servonode.nodes.recording import Recording
     from servonode.record.run import default_every
     from servonode.views.panel_choice import chosen_panels
 
     if chosen.readonly:
         closed_loop = observing(closed_loop)
-    closed_loop = with_keys(closed_loop, chosen.key or "", chosen.insecure)
+    closed_loop = with_keys(on_computer(closed_loop, chosen.on), chosen.key or "", chosen.insecure)
     if window:
         chosen_panels(closed_loop, window.panels, timing=True)
     name = chosen.name or closed_loop.launch.name

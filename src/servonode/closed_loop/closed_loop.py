@@ -13,6 +13,7 @@ import numpy as np
 
 from servonode.arrays import Array
 from servonode.bus.loopback import check_telemetry
+from servonode.bus.topology import PLANT
 from servonode.closed_loop.connection import Connection, connection_of
 from servonode.closed_loop.controller_section import (
     Control,
@@ -173,17 +174,24 @@ class ClosedLoop(Tabular):
         Raises:
             LaunchError, KeyFileError: that is so, or the run has keys and is to be insecure.
         """
-        self.connection.check_keys(self.machine.description.name, self.own_key, self.insecure)
+        if self.computer is None or PLANT in self.computer.nodes:
+            self.connection.check_keys(
+                self.machine.description.name, self.own_key, self.insecure, needless=self.computer is None
+            )
+        if self.computer is not None and not self.insecure:
+            self.computer.check_keys(self.launch.file, self.own_key)
         if armed and (problem := self.insecure_obstacle):
             raise LaunchError(self.launch.file, "plant.device", "key", problem)
 
     @property
     def insecure_obstacle(self) -> str:
         """Why the machine must not be armed, with the remedy: others could command it over a network without keys."""
-        if not self.insecure or self.connection.is_local(self.machine.description.name):
+        computer = self.computer
+        is_local = self.connection.is_local(self.machine.description.name) and (computer is None or computer.is_local)
+        if not self.insecure or is_local:
             return ""
         return (
-            "the run has no keys (--insecure), and its machine is met beyond this computer, so it is never armed; "
+            "the run has no keys (--insecure), and others than this computer are part of it, so it is never armed; "
             "give both sides keys (servonode keys)"
         )
 

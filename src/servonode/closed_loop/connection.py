@@ -91,8 +91,10 @@ class Connection:
 
         return all(port_of(each) for each in self.addresses(machine) if each.startswith("tcp://"))
 
-    def check_keys(self, machine: str, own_key: str, insecure: bool) -> None:
+    def check_keys(self, machine: str, own_key: str, insecure: bool, needless: bool = True) -> None:
         """Refuse tcp addresses without keys, unless the run is to be insecure, and keys that cannot be used.
+
+        needless: whether nothing else of the run may be insecure.
 
         Raises:
             LaunchError, KeyFileError: that is so.
@@ -102,7 +104,7 @@ class Connection:
         problem = ""
         if insecure and key:
             problem = f"{key!r} is given, and --insecure too; leave out one of them"
-        elif insecure and not found:
+        elif insecure and needless and not found:
             problem = "not needed, because no address of the machine is tcp; leave out --insecure"
         elif found and not key and not insecure:
             problem = (

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from ipaddress import ip_address
 
+from servonode.bus.keys import ROLE_OF
 from servonode.bus.loopback import port_of
 from servonode.bus.topology import CONTROLLER, PLANT, TARGET, nodes_of
 from servonode.closed_loop.launch_error import KeyRefused, LaunchError, choices, unknown, worded
@@ -24,6 +25,29 @@ class Computer:
     address: str  # tcp, of the computer that listens
     listens: bool  # whether this is that computer
     key: str  # the name under which that computer's key is trusted; empty where it listens, or if no name is known
+
+    @property
+    def others_roles(self) -> list[str]:
+        """The roles that the other computer's key needs for its nodes."""
+        return sorted({ROLE_OF[node] for node in self.others})
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this computer can reach the address."""
+        return bool(port_of(self.address))
+
+    def check_keys(self, file: str, own_key: str) -> None:
+        """Raise KeyFileError or LaunchError where the keys of the run cannot be used, or the other's is not trusted."""
+        from servonode.bus.curve import Authenticator
+        from servonode.bus.keys import KeyStore
+
+        keys = Authenticator(KeyStore(), own_key)
+        if self.listens:
+            return
+        if not self.key:
+            text = f"missing: say by which name the key of {self.address} is trusted here (servonode keys list)"
+            raise LaunchError(file, "hosts", "key", text)
+        keys.client(self.key, *self.others_roles)
 
 
 def computer(launch: LaunchFile, on: str | None) -> Computer | None:

@@ -82,13 +82,15 @@ class Launcher:
         """Run within the folder of the run, which is gone when this returns, and collect the results."""
         begin = time.monotonic_ns()
         connection, machine = self.closed_loop.connection, self.closed_loop.machine
-        addresses = connection.addresses(machine.description.name)
+        has_plant = PLANT not in self._others
+        addresses = connection.addresses(machine.description.name) if has_plant else ()
         with _held(self.name) as folder, devices_folder(addresses, bound=addresses[-1] if addresses else ""):
             self.closed_loop.check_keys(self.arm)
-            connection.check_free(machine.description.name)
-            self.closed_loop.check_traffic()
-            for text in connection.remarks(machine, self.closed_loop.start):
-                say(text)
+            if has_plant:
+                connection.check_free(machine.description.name)
+                self.closed_loop.check_traffic()
+                for text in connection.remarks(machine, self.closed_loop.start):
+                    say(text)
             self._supervise(folder)
             wall_s = (time.monotonic_ns() - begin) / 1e9
             collect(self.outcome, self.closed_loop, self.recording, self.processes.restarts(), wall_s)
@@ -154,7 +156,7 @@ class Launcher:
         computer = self.closed_loop.computer
         assert computer is not None
         self._fork(RELAY, folder, False)
-        self._register(folder, self._described())
+        self._register(folder, self._described(), False)
         where = f"at {computer.address}" if computer.listens else f"for {computer.address}"
         say(f"waits {where} for the other computer of the run, which has {', '.join(computer.others) or 'no node'}")
         while not self.outcome.interrupted:
@@ -182,7 +184,10 @@ class Launcher:
         """The registry's data for viewers and operators: the launch file as it runs, the nodes' processes."""
         launch = self.closed_loop.launch
         stated = {"table": table_of(launch), "path": str(launch.path), "file": launch.file}
-        return self.processes.described(dict.fromkeys(self._others, RELAY)) | {"launch": stated, "telemetry": launch.run.telemetry}
+        return self.processes.described(dict.fromkeys(self._others, RELAY)) | {
+            "launch": stated,
+            "telemetry": launch.run.telemetry,
+        }
 
     def _on_signal(self, number: int, _: Any) -> None:
         self._interrupts += 1

@@ -8,11 +8,10 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from servonode.bus.keys import TrustedKey
+from servonode.bus.keys import ROLE_OF, TrustedKey
 from servonode.bus.messages import MAX_PAYLOAD
 from servonode.bus.tunnel import Peer
 from servonode.nodes.manifest import differences
-from servonode.nodes.relayed_topics import ROLE
 
 HELLO, ACCEPTED, REFUSED = b"H", b"A", b"R"
 SILENT_NS = 1_500_000_000  # after which another computer may take the place of one that says nothing
@@ -80,11 +79,17 @@ class Meeting:
             start, nodes, manifest = said["start"], tuple(said["nodes"]), dict(said["manifest"])
         except (ValueError, KeyError, TypeError):
             return False
-        why = self._why_not(start, nodes, manifest, key, now)
+        manifest = {str(name): str(value) for name, value in manifest.items()}
+        why = self._why_not(start, nodes, key, now)
+        if not why and (found := differences(self._manifest, manifest)):
+            why = "; ".join(found)
+            theirs = "; ".join(differences(manifest, self._manifest))
+        else:
+            theirs = why
         if not why:
             return self._meet(peer, key, start, now, send)
         if self._listens:
-            send(peer, REFUSED, why.encode()[:MAX_PAYLOAD])
+            send(peer, REFUSED, theirs.encode()[:MAX_PAYLOAD])
             if why != self.refused:
                 self._say(f"{_named(key)} is refused: {why}; waiting for another attempt")
         self.refused = why
@@ -98,18 +103,14 @@ class Meeting:
         self.met, self.ended, self.refused = True, False, ""
         return new
 
-    def _why_not(
-        self, start: Any, nodes: tuple[Any, ...], manifest: dict[str, Any], key: TrustedKey | None, now: int
-    ) -> str:
-        """Why the other computer is not accepted; empty: it is."""
+    def _why_not(self, start: Any, nodes: tuple[Any, ...], key: TrustedKey | None, now: int) -> str:
+        """Why the other computer is not accepted, whatever it runs; empty: it is."""
         if self._listens and start != self._start and self.connected(now):
             return f"another computer ({_named(self.key)}) is connected to this run; end its part first"
         if nodes != self._there:
             there, wanted = (", ".join(map(str, each)) or "none" for each in (nodes, self._there))
             return f"the other computer runs {there}, and [hosts] of the launch file here leaves it {wanted}"
-        if found := differences(self._manifest, {str(name): str(value) for name, value in manifest.items()}):
-            return "; ".join(found)
-        needed = {ROLE[node] for node in nodes} or {RECEIVES}
+        needed = {ROLE_OF[node] for node in nodes} or {RECEIVES}
         if key is not None and (missing := sorted(needed - set(key.roles))):
             roles = " ".join(f"--role {role}" for role in (*key.roles, *missing))
             return (

@@ -14,9 +14,9 @@ from typing import Any
 from servonode.bus import Bus, Status, Wanted
 from servonode.bus.clock_offset import ClockOffset
 from servonode.bus.curve import Authenticator
-from servonode.bus.keys import ROLES, KeyStore, TrustedKey
+from servonode.bus.keys import ROLE_OF, ROLES, KeyStore, TrustedKey
 from servonode.bus.messages import MAX_PAYLOAD
-from servonode.bus.topology import CONTROLLER, NODES, PLANT, RELAY
+from servonode.bus.topology import NODES, PLANT, RELAY
 from servonode.bus.tunnel import Peer, Tunnel
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.hosts import bind_address
@@ -24,13 +24,14 @@ from servonode.nodes.manifest import manifest
 from servonode.nodes.meeting import ACCEPTED, HELLO, REFUSED, Meeting
 from servonode.nodes.node import EventNode
 from servonode.nodes.relayed_requests import RelayedRequests
-from servonode.nodes.relayed_topics import ROLE, RelayedTopics
+from servonode.nodes.relayed_topics import RelayedTopics
 from servonode.record.shared_memory import NodeMemory
 
-TOPIC, WANT, REQUEST, REPLY, CLOCK, ECHO, STRANGER, END = b"T", b"W", b"Q", b"P", b"C", b"E", b"?", b"B"
+TOPIC, WANT, REQUEST, REPLY, CLOCK, ECHO, STRANGER, END, ENDED = b"T", b"W", b"Q", b"P", b"C", b"E", b"?", b"B", b"b"
 CLOCK_NS = 100_000_000  # between two exchanges of time stamps
 WANT_NS = 1_000_000_000  # between two lists of wanted topics, if they are the same
 LAST_NS = 4_000_000_000  # for which the end of the nodes here is waited for
+SAID_NS, AGAIN_NS = 1_000_000_000, 50_000_000  # for which the end is said, and how often
 LOOK_NS = 10_000_000  # between two looks whether they have ended
 KEPT = ("faults", "counts", "k", "wall_s", "stopped_by")  # of summaries that are too long
 MOST_FAULTS = 20
@@ -43,12 +44,12 @@ def tunnel_of(closed_loop: ClosedLoop) -> Tunnel:
     computer = closed_loop.computer
     assert computer is not None
     if closed_loop.insecure:
-        return Tunnel(computer.address, None, computer.listens)
+        return Tunnel(bind_address(computer.address) if computer.listens else computer.address, computer.listens)
     keys = Authenticator(KeyStore(), closed_loop.own_key)
     if computer.listens:
-        return Tunnel(bind_address(computer.address), keys, True, keys.server(*ROLES))
-    role = ROLE[PLANT] if PLANT in computer.others else ROLE[CONTROLLER]
-    return Tunnel(computer.address, keys, False, keys.client(computer.key, role))
+        return Tunnel(bind_address(computer.address), True, keys, keys.server(*ROLES))
+    secure = keys.client(computer.key, *computer.others_roles)
+    return Tunnel(computer.address, False, keys, secure, computer.key)
 
 
 class RelayNode(EventNode):
@@ -169,15 +170,19 @@ class RelayNode(EventNode):
             sent = _TIMES.unpack(rest)[0]
             self._tunnel.send(peer, ECHO, _TIMES.pack(sent, now, time.monotonic_ns()))
         elif kind == ECHO and len(rest) == _TIMES.size:
-            self._clock.add(*_TIMES.unpack(rest), time.monotonic_ns())
+            sent, came, answered = _TIMES.unpack(rest)
+            self._clock.add(sent, came, answered, now)
         elif kind == END:
+            self._tunnel.send(peer, ENDED)
             self._others_end(rest)
+        elif kind == ENDED:
+            self.meeting.ended = True
         else:
             self.counts["refused_frames"] += 1
 
     def _take_topic(self, head: bytes, key: TrustedKey | None, topic: bytes, payload: bytes) -> None:
         node = _NODES[head[1]] if len(head) == 2 and head[1] < len(_NODES) else ""
-        role = ROLE.get(node, "")
+        role = ROLE_OF.get(node, "")
         if key is not None and role not in key.roles:
             self.counts[f"role_of_key_{key.name}"] += 1
             return
@@ -194,9 +199,7 @@ class RelayNode(EventNode):
 
     def _send_request(self, node: str, number: bytes, header: bytes, payload: bytes) -> None:
         if self.meeting.peer is not None:
-            self._tunnel.send(
-                self.meeting.peer, REQUEST + bytes((_NODES.index(node),)) + number, header, payload
-            )
+            self._tunnel.send(self.meeting.peer, REQUEST + bytes((_NODES.index(node),)) + number, header, payload)
 
     def _send_reply(self, number: bytes, payload: bytes) -> None:
         if self.meeting.peer is not None:
@@ -239,6 +242,8 @@ class RelayNode(EventNode):
 
     def _others_end(self, summaries: bytes) -> None:
         """The run of the other computer has ended: keep what its nodes left; without the plant the run is over here."""
+        if self.meeting.ended:  # it was said before
+            return
         self.meeting.ended = True
         try:
             left = json.loads(summaries)
@@ -253,15 +258,18 @@ class RelayNode(EventNode):
             _say("the other computer has ended its part; the plant goes on by itself")
 
     def finish(self) -> None:
-        """Carry on until the nodes here have left their summaries, then send these to the other computer."""
+        """Carry on until the nodes here have left their summaries, then send these until they have arrived."""
         limit = time.monotonic_ns() + LAST_NS
         while time.monotonic_ns() < limit and not all(self._memories[node].summary for node in self._here):
             self.work()
             self.bus.wait(time.monotonic_ns() + LOOK_NS, self.fds)
         self.work()
-        if self.meeting.peer is not None and not self.meeting.ended:
-            left = {node: self._memories[node].summary for node in self._here}
-            self._tunnel.send(self.meeting.peer, END, _short(left))
+        left = _short({node: self._memories[node].summary for node in self._here})
+        limit = time.monotonic_ns() + SAID_NS
+        while self.meeting.peer is not None and not self.meeting.ended and time.monotonic_ns() < limit:
+            self._tunnel.send(self.meeting.peer, END, left)  # again, because a slow network may have dropped it
+            self.bus.wait(time.monotonic_ns() + AGAIN_NS, self.fds)
+            self.work()
         self._tunnel.close()
 
 

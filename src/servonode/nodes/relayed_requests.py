@@ -6,6 +6,7 @@ Tickets and durations pass as they are (`bus/tickets.py`): the node that answers
 import struct
 from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from servonode.bus import Bus, MessageError
 from servonode.bus.keys import TrustedKey
@@ -127,7 +128,7 @@ def _reply(opened: Socket, reader: Reader, client: bytes, number: bytes, payload
     reader.disturbed()
 
 
-def _bounded(kept: dict[bytes, object]) -> None:
+def _bounded(kept: dict[bytes, Any]) -> None:
     """Drop the oldest of too many."""
     if len(kept) > MOST:
         del kept[next(iter(kept))]

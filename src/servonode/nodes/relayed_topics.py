@@ -2,13 +2,13 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from servonode.bus import Bus, DirectSubscriber, MessageError, Publisher, Wanted, decode, subscriptions_expected
 from servonode.bus.interfaces import Intake
 from servonode.bus.messages import Message
-from servonode.bus.topology import CONTROLLER, NODES, PLANT, TARGET
+from servonode.bus.topology import NODES
 
-ROLE = {PLANT: "plant", CONTROLLER: "controller", TARGET: "controller"}  # what a key needs to publish as a node
 AT_ONCE = 100  # messages of one node that are taken in one go
 
 
@@ -71,9 +71,10 @@ class RelayedTopics:
     def take(self, send: Callable[[str, str, bytes], None]) -> None:
         """Give `send` node, word and payload of what has come from the nodes here and is wanted there."""
         for node, subscriber in self._here.items():
-            for word, payload in subscriber.receive(AT_ONCE):
+            taken: list[tuple[str, Any]] = list(subscriber.receive(AT_ONCE))  # bytes, as the intake keeps them
+            for word, payload in taken:
                 if f"{node}/{word}" in self._wanted:
-                    send(node, word, payload)  # type: ignore[arg-type]  (bytes, as the intake keeps them)
+                    send(node, word, payload)
 
     def publish(self, node: str, topic: bytes, payload: bytes) -> Message | None:
         """Publish here what a node of the other computer has sent; None if it is refused, which is counted."""

@@ -5,7 +5,7 @@ from typing import Any
 
 from servonode.bus import TOPICS
 from servonode.bus.messages import Field, fields_of
-from servonode.bus.topology import NODES, nodes_of
+from servonode.bus.topology import NODES, RELAY, nodes_of
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.mechanics.description import Quantity, packed
 from servonode.record.events import EVENTS
@@ -18,6 +18,8 @@ def schemas(closed_loop: ClosedLoop) -> dict[str, Schema]:
     """The schema of each topic `NODE/WORD` of a run, and of its events."""
     named = _named(closed_loop)
     nodes = nodes_of(closed_loop.control is not None)
+    if closed_loop.computer is not None:
+        nodes = (*nodes, RELAY)
     topics = {f"{node}/{word}": _schema(word, named) for node in nodes for word in NODES[node].publishes}
     event = {"t": _number("s", "plant time"), "node": _TEXT, "event": _TEXT, "text": _TEXT}
     return topics | {EVENTS: {"title": "servonode.Event", **_object(event)}}
