@@ -78,10 +78,13 @@ class Definition:
         return {option.name: option for option in _options(self._syntax(), self)}
 
     def digest(self, *arguments: Any, **options: Any) -> str:  # noqa: ARG002  (the sources do not depend on them)
-        """A digest of the source and of all sources beside it that it imports, installed packages not followed."""
+        """A digest of the source and of all sources beside it that it imports, installed packages not followed.
+
+        It is the same in whatever folders they stand.
+        """
         digest = hashlib.sha256(self.function.encode())
-        for file in sorted(_reached(self.file.resolve()), key=str):
-            digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
+        for name, source in sorted((file.name, file.read_bytes()) for file in _reached(self.file.resolve())):
+            digest.update(name.encode() + b"\0" + source + b"\0")
         return digest.hexdigest()
 
     @property

@@ -1,0 +1,129 @@
+"""The manifest of a run on two computers: what both must have in common, as texts by name, and what differs.
+
+Nothing in it depends on a processor, a folder or a version of Python: the computers may differ in these.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import servonode
+from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.closed_loop.launch_file import table_of
+from servonode.closed_loop.launch_keys import LaunchFile
+from servonode.closed_loop.launch_text import toml_value
+from servonode.record.schemas import schemas
+from servonode.version import VERSION
+
+LARGEST = 60_000  # bytes of a manifest as JSON, which fits a message with what says whose it is
+LONGEST = 80  # characters of a value; a longer one is cut, and has its digest behind it
+MOST_KEYS = 8  # of the launch file, in a sentence; more are counted
+ROOMS = ("kernels", "definitions", "mechanics", "bus", "plants", "controllers", "estimators", "closed_loop", "nodes")
+OWN_KEYS = {  # which may differ, because they concern one computer alone
+    "run": {"telemetry", "lock_memory", "priority", "pin"},
+    "plant.device": {"state", "applied", "port", "address", "open_network", "key"},
+    "hosts": {"plant", "controller", "target", "key"},  # who runs which node is compared where the computers meet
+}
+COPY = "copy its Python file, and those that it imports, to both computers"
+REMEDIES = {
+    "servonode": "install the same version on both computers",
+    "the machine": COPY,
+    "the program": COPY,
+    "--readonly": "give it on both computers, or on neither",
+}
+SCHEMA = "the schema of the messages"
+ABSENT = "absent"
+
+
+def manifest(closed_loop: ClosedLoop) -> dict[str, str]:
+    """The manifest of a run: versions and digests, then each key of the launch file as it was read, by `[section] key`.
+
+    Where that would be too long, the sections of the launch file with their digests.
+    """
+    control, source = closed_loop.control, closed_loop.source
+    program = control.source.digest(control.believed.build, control.options) if control else ""
+    launch = closed_loop.derived.stated
+    found = {
+        "servonode": f"{VERSION} (sources {_sources()})",
+        "the machine": _digest(source.definition.digest(**source.settings)),
+        "the program": _digest(program) if control else ABSENT,
+        "--readonly": "given" if closed_loop.readonly else ABSENT,
+        SCHEMA: _digest(json.dumps(schemas(closed_loop), sort_keys=True)),
+    }
+    whole = found | {name: _cut(text) for name, text in launch_keys(launch)}
+    return whole if len(json.dumps(whole)) <= LARGEST else found | _sections(launch)
+
+
+def differences(ours: Mapping[str, str], theirs: Mapping[str, str]) -> list[str]:
+    """A sentence for each difference, with both values and the remedy. ours: of the computer that is called here."""
+    differing = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
+    found = [_sentence(name, ours, theirs, remedy) for name, remedy in REMEDIES.items() if name in differing]
+    keys = [key for key in differing if key not in REMEDIES and key != SCHEMA]
+    if keys:
+        several = (f"{_shown(key)} is {_shown(ours.get(key))} here and {_shown(theirs.get(key))} there" for key in keys)
+        more = f", and {len(keys) - MOST_KEYS} more" if len(keys) > MOST_KEYS else ""
+        remedy = "copy the file to both computers, and run it with the same --set"
+        found.append(f"the launch file differs: {', '.join(islice(several, MOST_KEYS))}{more}; {remedy}")
+    if SCHEMA in differing and not found:  # else it follows from the others
+        found.append(_sentence(SCHEMA, ours, theirs, "install the same version of servonode on both computers"))
+    return found
+
+
+def _sentence(name: str, ours: Mapping[str, str], theirs: Mapping[str, str], remedy: str) -> str:
+    return f"{name} differs: here {_shown(ours.get(name))}, there {_shown(theirs.get(name))}; {remedy}"
+
+
+def launch_keys(launch: LaunchFile) -> Iterator[tuple[str, str]]:
+    """Each key that both computers must have alike, as `[section] key`, with its value as TOML writes it."""
+    for path, value in _leaves((), table_of(launch)):
+        section, key = ".".join(path[:-1]), path[-1]
+        if key not in OWN_KEYS.get(section, ()):
+            yield f"[{section}] {key}", toml_value(value)
+
+
+def _leaves(path: tuple[str, ...], table: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """The path and the value of all in a table that is no table."""
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _leaves((*path, key), value)
+        else:
+            yield (*path, key), value
+
+
+def _sections(launch: LaunchFile) -> dict[str, str]:
+    """The digest of each section with all that is in it."""
+    parts: dict[str, list[str]] = {}
+    for name, text in launch_keys(launch):
+        parts.setdefault(f"{name.partition(']')[0].partition('.')[0]}]", []).append(f"{name} = {text}")
+    return {section: _digest("\n".join(sorted(texts))) for section, texts in parts.items()}
+
+
+@cache
+def _sources() -> str:
+    """A digest of servonode's own sources, of the rooms that compute the loop or carry its messages.
+
+    It tells apart working copies that have the same version.
+    """
+    folder, digest = Path(servonode.__file__).parent, hashlib.sha256()
+    files = {file.relative_to(folder).as_posix(): file for room in ROOMS for file in (folder / room).rglob("*.py")}
+    for name, file in sorted(files.items()):
+        digest.update(f"{name}\0".encode() + file.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[:40]}... (digest {_digest(text)})"
+
+
+def _shown(text: str | None) -> str:
+    """A text of a manifest for people: without what would disturb a terminal, for it came from another computer."""
+    cut = _cut(ABSENT if text is None else text)
+    return "".join(c if c.isprintable() else "?" for c in cut)
