@@ -158,6 +158,9 @@ def report_output(run: Run, name: str, file: Path) -> Output:
     return Output("report", file, make)
 
 
+ENDED = {"fault": "ended by a fault"}  # as people read it; other endings stand as they are
+
+
 def say(
     run: Run | None,
     name: str,
@@ -168,18 +171,26 @@ def say(
     code: int,
     done: Delivered,
     remedies: Mapping[str, str] = MappingProxyType({}),
+    elsewhere: bool = False,
 ) -> None:
-    """Print what failed, the JSON object, the table. remedies: by output, where its data is kept."""
+    """Print what failed, the JSON object, the table.
+
+    remedies: by output, where its data is kept. elsewhere: whether the plant ran on another computer.
+    """
     for word, text in done.failures.items():
         _print(f"servonode: {text}{f'; {remedies[word]}' if word in remedies else ''}", sys.stderr)
     if run is None:
         for fault in faults:
             _print(f"servonode: {name}: {fault['name']}: {fault['text']}", sys.stderr)
-        if stopped:
+        if stopped and not elsewhere:
             _print(f"servonode: {name}: stopped early, before its first state: {stopped}", sys.stderr)
     if as_json:
         final = run.final() if run is not None else {}
         _print(json.dumps(final | {"faults": faults, "ended": ending, "stopped_by": stopped, "exit": code}), sys.stdout)
+    if run is None and elsewhere:
+        where = "the plant ran on the other computer, whose record has its states"
+        text = "\n".join([f"{name}: {ENDED.get(ending, ending)}; {where}", *done.rows])
+        _print(text, sys.stderr if as_json else sys.stdout)
     if run is not None:
         text = "\n".join([table(run, name, ending == "broken off", stopped), *done.rows])
         _print(text, sys.stderr if as_json else sys.stdout)

@@ -209,6 +209,7 @@ def _deliver(
     chosen: Options,
 ) -> int:
     """Write the files of a run, print its result; its exit code."""
+    from servonode.bus.topology import PLANT
     from servonode.cli import deliver
     from servonode.record.run_rows import write_runs
 
@@ -225,5 +226,9 @@ def _deliver(
     unmade = [word for word in RECOVER if word in done.failures and not _made(word, recording)]
     kept = recording.kept() if unmade else None
     remedies = {word: f"what was recorded is kept: servonode {RECOVER[word]} {kept}" for word in unmade}
-    deliver.say(run, name, chosen.as_json, outcome.faults, outcome.ending, outcome.stopped, code, done, remedies)
+    computer = recording.closed_loop.computer
+    elsewhere = computer is not None and PLANT in computer.others
+    deliver.say(
+        run, name, chosen.as_json, outcome.faults, outcome.ending, outcome.stopped, code, done, remedies, elsewhere
+    )
     return code

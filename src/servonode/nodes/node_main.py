@@ -188,8 +188,16 @@ def run_node(
     grants = ask(closed_loop.launch.run, name)
     launcher = os.getppid()
     bus = NodeBus(folder.path, name, memory.messages)
+    node: Node
+    live: Life
     with bus:
-        node, live = _build(name, closed_loop, bus, every, arm, memories)
+        if name == RELAY:
+            relay = RelayNode(
+                closed_loop, bus, listeners_of(closed_loop), tunnel_of(closed_loop), memories, folder.started_ns
+            )
+            node, live = relay, lambda: _relay(relay, bus)
+        else:
+            node, live = _build(name, closed_loop, bus, every, arm, memories[name].rows)
         bus.served = node
         # no collection before it, which would write to every object and copy the launcher's memory (0.2 s or more)
         gc.freeze()  # objects that exist now are never scanned again: they live to the end
@@ -235,14 +243,11 @@ def _alive(launcher: int) -> bool:
 
 
 def _build(
-    name: str, closed_loop: ClosedLoop, bus: NodeBus, every: int, arm: bool, memories: Mapping[str, NodeMemory]
+    name: str, closed_loop: ClosedLoop, bus: NodeBus, every: int, arm: bool, rows: Ring | None
 ) -> tuple[Node, Life]:
     """The node of this name, and the function that runs it."""
-    live, rows = bool(closed_loop.live), memories[name].rows
+    live = bool(closed_loop.live)
     listeners = listeners_of(closed_loop)
-    if name == RELAY:
-        relay = RelayNode(closed_loop, bus, listeners, tunnel_of(closed_loop), memories)
-        return relay, lambda: _relay(relay, bus)
     if name == PLANT:
         plant = PlantNode(closed_loop, bus, listeners, every, interactive=True, ring=rows)
         return plant, lambda: _drive(plant, closed_loop, arm)

@@ -66,7 +66,9 @@ class RelayNode(EventNode):
         listeners: Sequence[Wanted],
         tunnel: Tunnel,
         memories: Mapping[str, NodeMemory],
+        start: int,
     ) -> None:
+        """start: the same for all relays of this computer's part of the run, also for one that replaces another."""
         super().__init__(RELAY, bus, listeners, time.monotonic_ns)
         computer = closed_loop.computer
         assert computer is not None
@@ -74,9 +76,7 @@ class RelayNode(EventNode):
         self._here, self._there = computer.nodes, computer.others
         self._topics = RelayedTopics(bus, computer.nodes, computer.others, listeners)
         self._requests = RelayedRequests(bus, computer.nodes, computer.others)
-        self.meeting = Meeting(
-            computer.nodes, computer.others, manifest(closed_loop), self.outbox.src, computer.listens, _say
-        )
+        self.meeting = Meeting(computer.nodes, computer.others, manifest(closed_loop), start, computer.listens, _say)
         self._clock = ClockOffset()
         self._insecure, self.listens = closed_loop.insecure, computer.listens
         self._clock_ns = self._want_ns = 0  # when the next is due
@@ -92,7 +92,20 @@ class RelayNode(EventNode):
         return self.meeting.met and self._others_ready and self._topics.ready() and self.outbox.ready()
 
     def describe(self) -> dict[str, Any]:
-        return super().describe() | {"met": self.meeting.met, "fault": "", "counts": self.all_counts()}
+        counts = {name: number for name, number in self.all_counts().items() if number}
+        return super().describe() | {"met": self.meeting.met, "link": self._text(), "counts": counts}
+
+    def _text(self) -> str:
+        """What people want to know of the other computer."""
+        if not self.active:
+            return self.meeting.refused or "the other computer is not heard"
+        clock = self._clock.values()
+        if not clock:
+            return ""
+        return (
+            f"there and back {clock['delay_s'] * 1e3:.2f} ms, at most {clock['delay_max_s'] * 1e3:.2f} ms; the other's "
+            f"clock is {clock['offset_s']:+.6f} s from ours, within {clock['offset_error_s'] * 1e3:.2f} ms"
+        )
 
     def handle_request(self, verb: str) -> dict[str, Any]:
         """The status; an emergency stop, by a signal that was meant for the plant, goes to the plant."""
@@ -116,10 +129,12 @@ class RelayNode(EventNode):
         self._topics.look()
         connected = self.meeting.connected(now)
         self._note(connected)
-        self.meeting.greet(now, self._tunnel.send)
+        if not self.stop:
+            self.meeting.greet(now, self._tunnel.send)
         if self.meeting.refused and not self.listens and not self.failed:
             self.fail("refused", self.meeting.refused, self.t)
-        self._topics.take(self._send_topic)
+        if (newest := self._topics.take(self._send_topic)) is not None:
+            self._k, self.t, self.outbox.run = newest.k, newest.t, newest.run
         self._requests.take(connected, self._send_request)
         self._requests.take_answers(self._send_reply)
         if connected:
@@ -188,8 +203,7 @@ class RelayNode(EventNode):
             return
         message = self._topics.publish(node, topic, payload)
         if message is not None and node == PLANT:
-            self._k, self.t = message.k, message.t
-            self.outbox.run = message.run
+            self._k, self.t, self.outbox.run = message.k, message.t, message.run
 
     # what goes
 
@@ -259,7 +273,7 @@ class RelayNode(EventNode):
 
     def finish(self) -> None:
         """Carry on until the nodes here have left their summaries, then send these until they have arrived."""
-        limit = time.monotonic_ns() + LAST_NS
+        limit = time.monotonic_ns() + (0 if self.meeting.refused and not self.listens else LAST_NS)
         while time.monotonic_ns() < limit and not all(self._memories[node].summary for node in self._here):
             self.work()
             self.bus.wait(time.monotonic_ns() + LOOK_NS, self.fds)

@@ -111,9 +111,10 @@ class RelayedRequests:
         if key is None or any(role in key.roles for role in needed):
             return ""
         self.counts[f"role_of_key_{key.name}"] += 1
+        roles = " ".join(f"--role {role}" for role in (*key.roles, OPERATE))
         return (
             f"{verb} is refused: key {key.name!r} is not trusted as {OPERATE} on the computer of the {node}; there: "
-            f"servonode keys trust {key.name}.key --role {OPERATE}, with its other roles"
+            f"servonode keys trust {key.name}.key {roles}"
         )
 
     def _next(self) -> bytes:

@@ -7,7 +7,7 @@ from typing import Any
 from servonode.bus import Bus, DirectSubscriber, MessageError, Publisher, Wanted, decode, subscriptions_expected
 from servonode.bus.interfaces import Intake
 from servonode.bus.messages import Message
-from servonode.bus.topology import NODES
+from servonode.bus.topology import NODES, PLANT
 
 AT_ONCE = 100  # messages of one node that are taken in one go
 
@@ -68,13 +68,20 @@ class RelayedTopics:
         """Carry these topics from now on, and no others."""
         self._wanted = set(topics)
 
-    def take(self, send: Callable[[str, str, bytes], None]) -> None:
-        """Give `send` node, word and payload of what has come from the nodes here and is wanted there."""
+    def take(self, send: Callable[[str, str, bytes], None]) -> Message | None:
+        """Give `send` node, word and payload of what has come from the nodes here and is wanted there.
+
+        Returns a new status of a plant here, if there is one: it tells the time.
+        """
+        status: bytes | None = None
         for node, subscriber in self._here.items():
             taken: list[tuple[str, Any]] = list(subscriber.receive(AT_ONCE))  # bytes, as the intake keeps them
             for word, payload in taken:
                 if f"{node}/{word}" in self._wanted:
                     send(node, word, payload)
+                if word == "status" and node == PLANT:
+                    status = payload
+        return None if status is None else decode(b"status", status)
 
     def publish(self, node: str, topic: bytes, payload: bytes) -> Message | None:
         """Publish here what a node of the other computer has sent; None if it is refused, which is counted."""

@@ -290,6 +290,8 @@ def status_text(report: Mapping[str, Any]) -> str:
             f"  {node:<11} FAULT {each['name']} at t = {each['t']:.3f} s: {each['text']}" for each in _latched(stands)
         ]
         lines += [f"  {node:<11} {text}" for text in _preview(stands)]
+        if stands.get("link"):
+            lines.append(f"  {node:<11} {stands['link']}")
         if latency := stands.get("values", {}).get("link_latency"):
             lines.append(f"  {node:<11} link latency {latency * 1e3:.3f} ms")
     rows = in_rows({node: gathered(stands.get("values", {})) for node, stands in nodes.items()})

@@ -113,7 +113,12 @@ def run_of_rows(closed_loop: ClosedLoop, control: str, table: Array, answers: Ar
 
 
 def largest_residuals(closed_loop: ClosedLoop, answers: Array) -> dict[str, float]:
-    """The largest magnitude of each residual of the program over the controller's rows."""
+    """The largest magnitude of each residual of the program over the controller's rows.
+
+    Empty where these are on another computer.
+    """
+    if closed_loop.computer is not None and CONTROLLER in closed_loop.computer.others:
+        return {}
     residuals, *_ = _answered(closed_loop, answers)
     return {name: float(np.max(np.abs(values), initial=0.0)) for name, values in residuals.items()}
 
