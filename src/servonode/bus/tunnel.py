@@ -4,6 +4,7 @@ One computer listens (ROUTER), the other connects (DEALER). Little waits in betw
 in time is dropped, so that what arrives is recent.
 """
 
+import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,7 +18,18 @@ from servonode.bus.interfaces import BOUND
 from servonode.bus.keys import TrustedKey
 from servonode.bus.messages import MAX_PAYLOAD
 from servonode.bus.run_folder import BusError
-from servonode.bus.zmq_io import MORE, NOBLOCK, Context, Reader, Secure, connect, new_context, numeric, open_socket
+from servonode.bus.zmq_io import (
+    DRAIN_NS,
+    MORE,
+    NOBLOCK,
+    Context,
+    Reader,
+    Secure,
+    connect,
+    new_context,
+    numeric,
+    open_socket,
+)
 
 QUEUE = 64  # messages that wait to be sent
 SEND_BUFFER = 65536  # bytes that the system keeps of them
@@ -89,7 +101,8 @@ class Tunnel:
         return self._keys.wake_ns
 
     def receive(self, take: Callable[[Peer, TrustedKey | None, list[bytes]], None], bound: int = BOUND) -> None:
-        """Give `take` what has come: from whom, with which key (None: without keys, or no longer trusted), frames."""
+        """Give `take` what has come, for DRAIN_NS: from whom, with which key (None: without keys), the frames."""
+        limit = time.monotonic_ns() + DRAIN_NS
         for _ in range(bound):
             frames = self._reader.read()
             if frames is None:
@@ -100,6 +113,8 @@ class Tunnel:
                 self.counts["revoked_key"] += 1
             elif frames:
                 take(peer, key, frames)
+            if time.monotonic_ns() > limit:
+                return
 
     def _key(self) -> TrustedKey | None:
         """The key of the message read last, as it is trusted now."""

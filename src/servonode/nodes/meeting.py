@@ -4,9 +4,11 @@ The computer that connects says hello until the one that listens accepts or refu
 manifest. The one that listens goes on waiting after a refusal; the one that connects ends with the reason.
 """
 
-import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
 
 from servonode.bus.keys import ROLE_OF, TrustedKey
 from servonode.bus.messages import MAX_PAYLOAD
@@ -15,10 +17,28 @@ from servonode.nodes.manifest import differences
 
 HELLO, ACCEPTED, REFUSED = b"H", b"A", b"R"
 SILENT_NS = 1_500_000_000  # after which another computer may take the place of one that says nothing
+TELL_NS = 1_000_000_000  # between two refusals that people are told
+LONGEST = 4000  # characters of one
 HELLO_NS = 200_000_000  # between two hellos
 RECEIVES = "observe"  # the role of a computer that runs no node
 
 Send = Callable[..., None]  # peer, frames
+
+
+class Hello(msgspec.Struct):
+    """What each computer says of itself. start: of its part of the run; nodes: those that it runs."""
+
+    start: Annotated[int, Meta(ge=0, lt=2**63)]
+    nodes: Annotated[tuple[str, ...], Meta(max_length=8)]
+    manifest: dict[str, str]
+
+
+_decode = msgspec.json.Decoder(Hello).decode
+
+
+def printable(text: str) -> str:
+    """A text of the other computer as it may stand in a terminal."""
+    return "".join(each if each.isprintable() else "?" for each in text[:LONGEST])
 
 
 class Meeting:
@@ -43,9 +63,10 @@ class Meeting:
         self.heard_ns = 0
         self._start = 0  # of the other relay
         self._here, self._there, self._listens = tuple(here), tuple(there), listens
-        self._hello = json.dumps({"start": start, "nodes": self._here, "manifest": dict(manifest)}).encode()
+        self._hello = msgspec.json.encode(Hello(start, self._here, dict(manifest)))
         self._manifest, self._say = manifest, say
         self._next_ns = 0  # when the next hello is due
+        self._told, self._told_ns = "", -TELL_NS  # the last refusal that people were told, and when
 
     def connected(self, now: int) -> bool:
         """Whether the other computer was heard lately."""
@@ -72,28 +93,29 @@ class Meeting:
         """Take a hello or its answer; whether the other computer has been met just now, perhaps once more."""
         if kind == REFUSED:
             if not self._listens:
-                self.refused = payload.decode(errors="replace")
+                self.refused = printable(payload.decode(errors="replace"))
             return False
         try:
-            said = json.loads(payload[:MAX_PAYLOAD])
-            start, nodes, manifest = said["start"], tuple(said["nodes"]), dict(said["manifest"])
-        except (ValueError, KeyError, TypeError):
+            said = _decode(payload)
+        except msgspec.DecodeError:
             return False
-        manifest = {str(name): str(value) for name, value in manifest.items()}
-        why = self._why_not(start, nodes, key, now)
-        if not why and (found := differences(self._manifest, manifest)):
-            why = "; ".join(found)
-            theirs = "; ".join(differences(manifest, self._manifest))
-        else:
-            theirs = why
+        why = theirs = self._why_not(said, key, now)
         if not why:
-            return self._meet(peer, key, start, now, send)
+            why = "; ".join(differences(self._manifest, said.manifest))
+            theirs = "; ".join(differences(said.manifest, self._manifest))
+        if not why:
+            return self._meet(peer, key, said.start, now, send)
         if self._listens:
             send(peer, REFUSED, theirs.encode()[:MAX_PAYLOAD])
-            if why != self.refused:
-                self._say(f"{_named(key)} is refused: {why}; waiting for another attempt")
+            self._tell(f"{_named(key)} is refused: {why}; waiting for another attempt", now)
         self.refused = why
         return False
+
+    def _tell(self, text: str, now: int) -> None:
+        """Tell people, once, and not more often than every TELL_NS: the text has parts that came from there."""
+        if text != self._told and now - self._told_ns > TELL_NS:
+            self._told, self._told_ns = text, now
+            self._say(printable(text))
 
     def _meet(self, peer: Peer, key: TrustedKey | None, start: int, now: int, send: Send) -> bool:
         if self._listens:
@@ -103,14 +125,14 @@ class Meeting:
         self.met, self.ended, self.refused = True, False, ""
         return new
 
-    def _why_not(self, start: Any, nodes: tuple[Any, ...], key: TrustedKey | None, now: int) -> str:
+    def _why_not(self, said: "Hello", key: TrustedKey | None, now: int) -> str:
         """Why the other computer is not accepted, whatever it runs; empty: it is."""
-        if self._listens and start != self._start and self.connected(now):
+        if self._listens and said.start != self._start and self.connected(now):
             return f"another computer ({_named(self.key)}) is connected to this run; end its part first"
-        if nodes != self._there:
-            there, wanted = (", ".join(map(str, each)) or "none" for each in (nodes, self._there))
+        if said.nodes != self._there:
+            there, wanted = (", ".join(each) or "none" for each in (said.nodes, self._there))
             return f"the other computer runs {there}, and [hosts] of the launch file here leaves it {wanted}"
-        needed = {ROLE_OF[node] for node in nodes} or {RECEIVES}
+        needed = {ROLE_OF[node] for node in self._there} or {RECEIVES}
         if key is not None and (missing := sorted(needed - set(key.roles))):
             roles = " ".join(f"--role {role}" for role in (*key.roles, *missing))
             return (

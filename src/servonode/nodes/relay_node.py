@@ -11,6 +11,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from servonode.bus import Bus, Status, Wanted
 from servonode.bus.clock_offset import ClockOffset
 from servonode.bus.curve import Authenticator
@@ -37,6 +39,7 @@ KEPT = ("faults", "counts", "k", "wall_s", "stopped_by")  # of summaries that ar
 MOST_FAULTS = 20
 _NODES = tuple(NODES)
 _TIMES = struct.Struct("<qqq")
+_summaries = msgspec.json.Decoder(dict[str, dict[str, Any]]).decode
 
 
 def tunnel_of(closed_loop: ClosedLoop) -> Tunnel:
@@ -173,8 +176,8 @@ class RelayNode(EventNode):
         elif kind == TOPIC and len(frames) == 3:
             self._take_topic(head, key, frames[1], frames[2])
         elif kind == WANT:
-            ready, *topics = rest.decode(errors="replace").split()
-            self._others_ready = ready == "ready"
+            topics = rest.decode(errors="replace").split()
+            self._others_ready = "ready" in topics
             self._topics.want(topics)
         elif kind == REQUEST and len(frames) == 3 and len(head) == 10:
             node = _NODES[head[1]] if head[1] < len(_NODES) else ""
@@ -260,11 +263,10 @@ class RelayNode(EventNode):
             return
         self.meeting.ended = True
         try:
-            left = json.loads(summaries)
-            for node in self._there:
-                if isinstance(left.get(node), dict):
-                    self._memories[node].write_summary(left[node])
-        except ValueError:
+            for node, summary in _summaries(summaries).items():
+                if node in self._there:
+                    self._memories[node].write_summary(summary)
+        except (msgspec.DecodeError, RecursionError):
             self.counts["refused_end"] += 1
         if PLANT in self._there:
             self.stop = True
