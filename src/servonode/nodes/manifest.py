@@ -11,7 +11,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import servonode
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.launch_file import table_of
 from servonode.closed_loop.launch_keys import LaunchFile
@@ -19,6 +18,7 @@ from servonode.closed_loop.launch_text import toml_value
 from servonode.record.schemas import schemas
 from servonode.version import VERSION
 
+FOLDER = Path(__file__).parents[1]  # of the package
 LARGEST = 60_000  # bytes of a manifest as JSON, which fits a message with what says whose it is
 LONGEST = 80  # characters of a value; a longer one is cut, and has its digest behind it
 MOST_KEYS = 8  # of the launch file, in a sentence; more are counted
@@ -28,7 +28,7 @@ OWN_KEYS = {  # which may differ, because they concern one computer alone
     "plant.device": {"state", "applied", "port", "address", "open_network", "key"},
     "hosts": {"plant", "controller", "target", "key"},  # who runs which node is compared where the computers meet
 }
-COPY = "copy its Python file, and those that it imports, to both computers"
+COPY = "copy its Python file and those that it imports to both computers, or install the same package on both"
 REMEDIES = {
     "servonode": "install the same version on both computers",
     "the machine": COPY,
@@ -44,18 +44,24 @@ def manifest(closed_loop: ClosedLoop) -> dict[str, str]:
 
     Where that would be too long, the sections of the launch file with their digests.
     """
-    control, source = closed_loop.control, closed_loop.source
-    program = control.source.digest(control.believed.build, control.options) if control else ""
-    launch = closed_loop.derived.stated
+    launch, source = closed_loop.derived.stated, closed_loop.source
     found = {
         "servonode": f"{VERSION} (sources {_sources()})",
         "the machine": _digest(source.definition.digest(**source.settings)),
-        "the program": _digest(program) if control else ABSENT,
+        "the program": _program(closed_loop),
         "--readonly": "given" if closed_loop.readonly else ABSENT,
         SCHEMA: _digest(json.dumps(schemas(closed_loop), sort_keys=True)),
     }
     whole = found | {name: _cut(text) for name, text in launch_keys(launch)}
     return whole if len(json.dumps(whole)) <= LARGEST else found | _sections(launch)
+
+
+def _program(closed_loop: ClosedLoop) -> str:
+    """A digest of the sources of the program, unless the launch file holds all of it."""
+    controller, control = closed_loop.launch.controller, closed_loop.control
+    if controller is None or control is None or controller.program is None:
+        return ABSENT
+    return _digest(control.source.digest(control.believed.build, control.options))
 
 
 def differences(ours: Mapping[str, str], theirs: Mapping[str, str]) -> list[str]:
@@ -108,8 +114,8 @@ def _sources() -> str:
 
     It tells apart working copies that have the same version.
     """
-    folder, digest = Path(servonode.__file__).parent, hashlib.sha256()
-    files = {file.relative_to(folder).as_posix(): file for room in ROOMS for file in (folder / room).rglob("*.py")}
+    digest = hashlib.sha256()
+    files = {file.relative_to(FOLDER).as_posix(): file for room in ROOMS for file in (FOLDER / room).rglob("*.py")}
     for name, file in sorted(files.items()):
         digest.update(f"{name}\0".encode() + file.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
