@@ -28,7 +28,7 @@ Send = Callable[..., None]  # peer, frames
 class Hello(msgspec.Struct):
     """What each computer says of itself. start: of its part of the run; nodes: those that it runs."""
 
-    start: Annotated[int, Meta(ge=0, lt=2**63)]
+    start: Annotated[int, Meta(ge=0, le=2**63 - 1)]
     nodes: Annotated[tuple[str, ...], Meta(max_length=8)]
     manifest: dict[str, str]
 
