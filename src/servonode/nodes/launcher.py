@@ -21,6 +21,8 @@ from servonode.nodes.start_gate import StartGate, has_met
 
 LOOK_NS = 50_000_000  # how often the launcher checks its nodes
 MEET_S = 0.05  # how often it looks whether the other computer was met
+REMIND_NS = 10_000_000_000  # after which it says what to check
+KEYS = " (servonode keys list, or --insecure on both)"
 SILENCE_S = 1.0  # added to the timeout of lockstep: a plant without a status for so long hangs
 
 
@@ -159,7 +161,12 @@ class Launcher:
         self._register(folder, self._described(), False)
         where = f"at {computer.address}" if computer.listens else f"for {computer.address}"
         say(f"waits {where} for the other computer of the run, which has {', '.join(computer.others) or 'no node'}")
+        remind_ns = time.monotonic_ns() + REMIND_NS
         while not self.outcome.interrupted:
+            if remind_ns and time.monotonic_ns() > remind_ns:
+                remind_ns = 0
+                side = "runs this launch file" if computer.listens else f"runs it with --on, answers {where[4:]}"
+                say(f"still waits: check that the other computer {side}, and that each trusts the other's key{KEYS}")
             self.processes.forward_output()
             if self.processes.children[RELAY].has_ended():
                 self.processes.forward_output()
