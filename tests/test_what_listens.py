@@ -1,6 +1,6 @@
 """Where each command can be reached: every one is started, and the system's list of its sockets is read.
 
-A new command must be entered here. Without keys nothing may be reached from another computer.
+A new command must be entered here. Without keys or a certificate nothing may be reached from another computer.
 """
 
 import os
@@ -23,6 +23,7 @@ from servonode.bus.run_folder import run_path
 from servonode.bus.topology import PLANT, nodes_of
 from tests.helpers.commands import verbs
 from tests.helpers.listening_sockets import beyond_this_computer, connections_to, listening_sockets, processes
+from tests.helpers.pages import OPENSSL, made_certificate, needs_openssl
 from tests.helpers.ports import free_port
 from tests.helpers.runs import END_S, START_S, Runs, eventually, private_runs
 
@@ -101,12 +102,17 @@ REACHED = {
     ),
     "run, its machine on UDP": Reached(f"run {UDP} --no-report --name alone", ("udp 127.0.0.1:*",), "alone"),
     "page": Reached("page {run} --port {page}", ("tcp 127.0.0.1:{page}",)),
+    "page, with a certificate": Reached(
+        "page {run} --port {page} --host 0.0.0.0 --certfile {certificate} --keyfile {certificate_key}",
+        ("tcp 0.0.0.0:{page}",),
+    ),
     "protocol check": Reached(
         f"protocol check --launch trailer_pursuit_external {SECURE}", ("tcp 0.0.0.0:{applied}",)
     ),
     "hil accept": Reached(f"hil accept {UDP}", ("udp 127.0.0.1:*",)),
 }  # fmt: skip
-WITH_KEYS = {"run, its machine far away, with keys", "protocol check"}  # what other computers may reach
+WITH_KEYS = {"run, its machine far away, with keys", "protocol check"}
+FROM_AFAR = {*WITH_KEYS, "page, with a certificate"}  # what other computers may reach
 
 
 class Watched:
@@ -181,6 +187,9 @@ class Place:
             "run": self.run.name, "bag": str(bag), "robot": str(self.robot_key),
             "csv_spool": str(killed[0].spools()[0]), "bag_spool": f"{dead}.spool",
         } | {name: str(port) for name, port in AT.items()}  # fmt: skip
+        if OPENSSL:
+            certificate, key = made_certificate(folder)
+            self.names |= {"certificate": str(certificate), "certificate_key": str(key)}
 
     @contextmanager
     def machine(self) -> Iterator[None]:
@@ -264,7 +273,9 @@ def nodes_sockets(run: str) -> set[str]:
     return {f"unix {folder}/{node}.{kind}" for node in nodes_of(controlled=True) for kind in ("pub", "req")}
 
 
-@pytest.mark.parametrize("name", REACHED)
+@pytest.mark.parametrize(
+    "name", [pytest.param(each, marks=needs_openssl) if "certificate" in each else each for each in REACHED]
+)
 def test_a_command_is_reached_where_it_says_and_from_other_computers_only_with_keys(place: Place, name: str) -> None:
     case = REACHED[name]
     places = {each.format(**place.names) for each in case.places}
@@ -277,7 +288,7 @@ def test_a_command_is_reached_where_it_says_and_from_other_computers_only_with_k
         if case.run:
             assert run_path(case.run).stat().st_mode & 0o077 == 0
     assert watched.seen == expected
-    assert set(filter(beyond_this_computer, watched.seen)) == (places if name in WITH_KEYS else set())
+    assert set(filter(beyond_this_computer, watched.seen)) == (places if name in FROM_AFAR else set())
 
 
 @pytest.mark.parametrize("name", FOLLOW)

@@ -20,6 +20,7 @@ import pytest
 from servonode.mechanics import discrete
 from servonode.plants.drivers.serial_transport import ports
 from servonode.views.movie import ffmpeg
+from servonode.web.listening import tls_of
 from tests.helpers.firmware import needs_compiler
 from tests.helpers.followed import DOCS, Page
 from tests.helpers.packages import install_wheels
@@ -33,6 +34,7 @@ OUTSIDE = {  # what cannot be typed here, and why
     'pip install "servonode[mujoco]"': "the environment of the tests is not changed",
     "pip install examples/driver": "the environment of the tests is not changed; the test installs it into a folder",
     "ssh -L 8642:localhost:8642 robot servonode page": "needs a second computer",
+    "servonode page --host 0.0.0.0 --certfile robot.pem --keyfile robot.key": "needs a second computer",
     "ssh -L 9872:127.0.0.1:9872 USER@ROBOT": "needs a second computer",
 }
 REPLACED = dict.fromkeys(OUTSIDE, ":") | {  # a busy computer ends no run that a reader only looks at
@@ -53,7 +55,7 @@ NEEDS = {  # what a page's commands need beside servonode
     "how_to/export_to_c": lambda: shutil.which("cc"),
     "how_to/movies": ffmpeg,
     "how_to/mujoco": lambda: find_spec("mujoco"),
-    "how_to/page": lambda: shutil.which("chromedriver") and find_spec("uvicorn"),
+    "how_to/page": lambda: shutil.which("chromedriver") and shutil.which("openssl") and find_spec("uvicorn"),
     "how_to/teaching": lambda: shutil.which("pdflatex"),
     "how_to/window": lambda: shutil.which("Xvfb") and ffmpeg(),
 }
@@ -192,6 +194,7 @@ def test_the_page_of_its_page_opens_and_stops_the_run(tmp_path: Path) -> None:
 
     needs("how_to/page")
     page_of("how_to/page").follow(tmp_path, {"servonode page": look})
+    assert tls_of(tmp_path / "robot.pem", tmp_path / "robot.key")
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -26,31 +27,46 @@ FLAGS = (
 )
 COMMAND = [sys.executable, "-m", "servonode.cli.main"]
 FORGIVING = ("plant.safety.command_timeout_floor=0.5", "run.speed=1", "run.duration=600")
-LINK = re.compile(r"http://127\.0\.0\.1:(\d+)/([\w-]+)/")
+LINK = re.compile(r"https?://[\w.-]+:(\d+)/([\w-]+)/")
+OPENSSL = shutil.which("openssl")
+needs_openssl = pytest.mark.skipif(not OPENSSL, reason="makes a certificate: apt install openssl")
 needs_browser = pytest.mark.skipif(
     not (CHROMIUM and DRIVER and find_spec("selenium")),
     reason="needs a browser: apt install chromium chromium-driver; uv sync --group browser",
 )
 
 
-class Link:
-    """The link of a page: its address and its secret."""
+def made_certificate(folder: Path, *names: str, name: str = "robot") -> tuple[Path, Path]:
+    """A certificate for these names (IP:..., DNS:...), signed by itself, and its key; in PEM form."""
+    certificate, key = folder / f"{name}.pem", folder / f"{name}.key"
+    command = f"{OPENSSL} req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN={name}"
+    more = ["-addext", f"subjectAltName={','.join(names or ('IP:127.0.0.1',))}"]
+    subprocess.run([*command.split(), *more, "-out", certificate, "-keyout", key], check=True, capture_output=True)
+    key.chmod(0o600)
+    return certificate, key
 
-    def __init__(self, port: int, token: str) -> None:
-        self.port, self.token, self.url = port, token, f"http://127.0.0.1:{port}/{token}/"
+
+class Link:
+    """The link of a page on this computer: its port and its secret; certificate: that of a page over https."""
+
+    def __init__(self, port: int, token: str, certificate: Path | None = None) -> None:
+        self.port, self.token = port, token
         self.host = f"127.0.0.1:{port}"
-        self.origin = f"http://{self.host}"
+        self.scheme = "https" if certificate else "http"
+        self.origin = f"{self.scheme}://{self.host}"
+        self.url = f"{self.origin}/{token}/"
+        self.trusting = ssl.create_default_context(cafile=certificate) if certificate else None
 
     @classmethod
-    def read(cls, text: str) -> Self:
+    def read(cls, text: str, certificate: Path | None = None) -> Self:
         """The link in a text."""
         found = LINK.search(text)
         assert found, text
-        return cls(int(found[1]), found[2])
+        return cls(int(found[1]), found[2], certificate)
 
     def ask(self, method: str = "GET", path: str | None = None, **headers: str) -> tuple[int, str, dict[str, str]]:
         """Status, text and headers of the answer to a request; a `path` without / lies below the secret."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=START_S)
+        connection = self.connection()
         try:
             where = path if path is not None and path.startswith(("/", "*", "http:")) else f"/{self.token}/{path or ''}"
             connection.request(method, where, headers={"Host": self.host, **headers})
@@ -58,6 +74,12 @@ class Link:
             return answer.status, answer.read().decode(), {name.lower(): text for name, text in answer.getheaders()}
         finally:
             connection.close()
+
+    def connection(self) -> http.client.HTTPConnection:
+        """One that checks the server's certificate, if the page has one."""
+        if self.trusting:
+            return http.client.HTTPSConnection("127.0.0.1", self.port, timeout=START_S, context=self.trusting)
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=START_S)
 
     def stop(self) -> dict[str, Any]:
         """Press the emergency stop."""
@@ -68,8 +90,8 @@ class Link:
 
     def feed(self, **options: Any) -> ClientConnection:
         """The websocket, as this page opens it."""
-        options = {"origin": self.origin, "max_size": None, "compression": None} | options
-        return connect(f"ws://{self.host}/{self.token}/feed", **options)
+        options = {"origin": self.origin, "max_size": None, "compression": None, "ssl": self.trusting} | options
+        return connect(f"{self.url}feed".replace("http", "ws", 1), **options)
 
 
 def told(feed: ClientConnection) -> dict[str, Any]:
@@ -94,13 +116,13 @@ def is_stopped(run: Process) -> bool:
 class PageProcess:
     """`servonode page` with these words. A context manager that ends it."""
 
-    def __init__(self, folder: Path, *words: str, cwd: Path | None = None) -> None:
+    def __init__(self, folder: Path, *words: str, cwd: Path | None = None, certificate: Path | None = None) -> None:
         self._stderr = folder / "page.stderr"
         with self._stderr.open("w") as stderr:
             command = [*COMMAND, "page", *words]
             self.popen = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=stderr, cwd=cwd)
         assert eventually(lambda: LINK.search(self.stderr) or self.popen.poll() is not None, START_S)
-        self.link = Link.read(self.stderr)
+        self.link = Link.read(self.stderr, certificate)
 
     @property
     def stderr(self) -> str:
@@ -130,6 +152,7 @@ def browser() -> Iterator[Any]:
 
     options = webdriver.ChromeOptions()
     options.binary_location = str(CHROMIUM)
+    options.accept_insecure_certs = True  # those of the tests are signed by themselves
     for flag in FLAGS.split():
         options.add_argument(flag)
     options.add_argument("--window-size=1280,800")

@@ -1,20 +1,22 @@
-"""Who reaches the page: its link alone, from its own pages, at an address of this computer."""
+"""Who reaches the page: its link alone, from its own pages, over http at a name of this computer, over https at any."""
 
 import asyncio
 import socket
+import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from pathlib import Path
 
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection
 
 from servonode.web.access import HEADERS
-from servonode.web.page import listening
+from servonode.web.listening import MOST_HANDSHAKES, NoPage, Place, tls_of
 from servonode.web.relay import Relay
 from servonode.web.server import MOST, Page, server_of
-from tests.helpers.pages import Link, told
+from tests.helpers.pages import Link, made_certificate, needs_openssl, told
 from tests.helpers.runs import eventually
 
 TOKEN = "a-secret-of-a-test"
@@ -35,9 +37,9 @@ class Button:
 class Served:
     """A page's server in a thread of this process, its relay and its button."""
 
-    def __init__(self) -> None:
-        self.button, self.socket = Button(), listening(0)
-        self.link = Link(self.socket.getsockname()[1], TOKEN)
+    def __init__(self, place: Place, certificate: Path | None = None) -> None:
+        self.button, self.place, self.socket = Button(), place, place.listen()
+        self.link = Link(self.socket.getsockname()[1], TOKEN, certificate)
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
         self._thread.start()
         assert eventually(lambda: hasattr(self, "server") and self.server.started)
@@ -45,7 +47,7 @@ class Served:
     async def _serve(self) -> None:
         self.loop, self.relay = asyncio.get_running_loop(), Relay()
         self.page = Page(self.relay, self.button)  # type: ignore[arg-type]
-        self.server = server_of(self.page.app(TOKEN))
+        self.server = server_of(self.page.app(TOKEN, self.place.tls is not None), self.socket, self.place.tls)
         await self.server.serve(sockets=[self.socket])
 
     def take(self, *lines: bytes) -> None:
@@ -59,9 +61,13 @@ class Served:
         self.socket.close()
 
 
-@pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    found = Served()
+@pytest.fixture(scope="module", params=["http", pytest.param("https", marks=needs_openssl)])
+def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    if request.param == "http":
+        found = Served(Place())
+    else:
+        certificate, key = made_certificate(tmp_path_factory.mktemp("certificate"))
+        found = Served(Place(host="0.0.0.0", tls=tls_of(certificate, key)), certificate)
     yield found
     found.end()
 
@@ -102,6 +108,9 @@ def test_without_the_whole_secret_there_is_nothing(link: Link, path: str) -> Non
 )
 def test_another_host_name_is_refused_though_the_secret_is_right(link: Link, host: str) -> None:
     status, text, _ = link.ask(Host=host)
+    if link.trusting:  # a browser has compared it with the certificate
+        assert status == 200
+        return
     assert (status, text) == (
         403,
         "This page answers only under 127.0.0.1, localhost, [::1], not under another host name.\n",
@@ -111,7 +120,9 @@ def test_another_host_name_is_refused_though_the_secret_is_right(link: Link, hos
 @pytest.mark.parametrize("host", ["localhost", "localhost:9000", "127.0.0.1", "[::1]:8642", "LOCALHOST:1"])
 def test_a_tunnel_may_have_another_port(link: Link, host: str) -> None:
     assert link.ask(Host=host)[0] == 200
-    assert link.ask("POST", "stop", Host=host, Origin=f"http://{host}")[0] == 200
+    assert link.ask("POST", "stop", Host=host, Origin=f"{link.scheme}://{host}")[0] == 200
+    other = "http" if link.trusting else "https"
+    assert link.ask("POST", "stop", Host=host, Origin=f"{other}://{host}")[0] == 403
 
 
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:1", "https://127.0.0.1", ""])
@@ -133,8 +144,9 @@ def test_the_websocket_refuses_a_wrong_secret_and_another_host(link: Link) -> No
         "Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13",
         "Sec-WebSocket-Key": "x3JJHMbDL1EzLkh9GBhXDw==",
     }  # fmt: skip
-    for host, path in ((link.host, "/wrong/feed"), ("evil.example", f"/{TOKEN}/feed")):
-        status, text, _ = link.ask("GET", path, **upgrade, Host=host, Origin=f"http://{host}")
+    other_host = [] if link.trusting else [("evil.example", f"/{TOKEN}/feed")]
+    for host, path in ((link.host, "/wrong/feed"), *other_host):
+        status, text, _ = link.ask("GET", path, **upgrade, Host=host, Origin=f"{link.scheme}://{host}")
         assert (status, text.startswith("Th")) == (403, True)
 
 
@@ -199,3 +211,78 @@ def test_connections_of_strangers_keep_nobody_from_the_stop(served: Served, link
     finally:
         for each in strangers:
             each.close()
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> tuple[Path, Path]:
+    return made_certificate(tmp_path)
+
+
+@needs_openssl
+def test_strangers_in_handshakes_or_after_them_keep_nobody_from_the_stop(pair: tuple[Path, Path]) -> None:
+    served = Served(Place(host="0.0.0.0", tls=tls_of(*pair)), pair[0])
+    place = ("127.0.0.1", served.link.port)
+    try:
+        with ExitStack() as stack, served.link.feed() as feed:
+            assert served.link.trusting
+            waiting = [stack.enter_context(socket.create_connection(place)) for _ in range(MOST_HANDSHAKES + 50)]
+            for each in waiting[::3]:
+                with suppress(OSError):
+                    each.send(b"\x16\x03\x01\x02\x00\x01")  # a handshake begins
+            assert served.link.stop()["confirmed"] is True
+            assert eventually(lambda: sum(map(is_closed, waiting)) >= 50)
+            assert not any(map(is_closed, waiting[60:]))  # the newest ones
+            for _ in range(MOST + 50):
+                stack.enter_context(served.link.trusting.wrap_socket(
+                    stack.enter_context(socket.create_connection(place)), server_hostname=place[0]))  # fmt: skip
+            assert served.link.stop()["confirmed"] is True
+            assert len(served.server.server_state.connections) <= MOST
+            served.take(b'status {"t":2}\n')  # a browser that looks at the page has been left alone
+            assert eventually(lambda: told(feed).get("status") == {"t": 2})
+    finally:
+        served.end()
+
+
+def is_closed(stranger: socket.socket) -> bool:
+    """Whether the server has ended a connection on which it says nothing."""
+    stranger.setblocking(False)
+    try:
+        return stranger.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except ConnectionResetError:
+        return True
+
+
+def refused(text: str, host: str, *files: Path) -> None:
+    with pytest.raises(NoPage) as caught:
+        Place(1 if files else 0, host, tls_of(*files) if files else None).listen()
+    assert text in str(caught.value)
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "127.0.0.2", "robot.local", ""])
+def test_beyond_this_computer_there_is_no_page_without_a_certificate(host: str) -> None:
+    refused(f"the page at {host} may be reached from other computers, so it needs --certfile and --keyfile", host)
+
+
+@needs_openssl
+def test_certificates_and_addresses_that_cannot_be_used_are_refused_with_the_remedy(
+    pair: tuple[Path, Path], tmp_path: Path
+) -> None:
+    certificate, key = pair
+    far = "0.0.0.0"
+    _, other = made_certificate(tmp_path, name="other")
+    refused("cannot be used (KEY_VALUES_MISMATCH); take a certificate and the key that it was made with",
+            far, certificate, other)  # fmt: skip
+    refused("none.pem cannot be read (No such file or directory)", far, tmp_path / "none.pem", key)
+    locked = tmp_path / "locked.key"
+    command = ["openssl", "pkey", "-in", key, "-aes128", "-passout", "pass:word", "-out", locked]
+    subprocess.run(command, check=True, capture_output=True)
+    locked.chmod(0o600)
+    refused("in PEM form and without a passphrase", far, certificate, locked)
+    refused("is no address of this computer; take one that `ip address` shows, or 0.0.0.0", "192.0.2.1", *pair)
+    refused("no computer is known here as nowhere.invalid", "nowhere.invalid", *pair)
+    for mode in (0o640, 0o604):
+        key.chmod(mode)
+        refused(f"robot.key can be read by others (mode {mode:04o})", far, *pair)

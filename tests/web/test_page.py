@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.pages import PageProcess, begun, browser, is_stopped, needs_browser
+from tests.helpers.pages import PageProcess, begun, browser, is_stopped, made_certificate, needs_browser, needs_openssl
 from tests.helpers.runs import START_S, Process, Runs, eventually
 
 ESTIMATED = "const { data } = page.panels[2]; return data.slice(2).map((all) => all.findLast((each) => each !== null))"
@@ -100,6 +100,19 @@ def test_browser_shows_the_trailer_and_stops_it(runs: Runs, chromium: Any, tmp_p
         assert "stale" in chromium.find_element("tag name", "body").get_attribute("class")
         chromium.find_element("id", "stop").click()
         assert eventually(lambda: text(chromium, "answer").startswith("NOT STOPPED: the server of this page does not"))
+
+
+@needs_browser
+@needs_openssl
+def test_browser_shows_a_run_over_https_and_stops_it(runs: Runs, chromium: Any, tmp_path: Path) -> None:
+    run = begun(runs, "trailer_pursuit")
+    certificate, key = made_certificate(tmp_path)
+    words = ("--host", "0.0.0.0", "--certfile", str(certificate), "--keyfile", str(key))
+    with PageProcess(tmp_path, run.name, *words, certificate=certificate) as page:
+        watched(chromium, page)
+        assert all(moves(chromium, ".machine canvas"))
+        stops_by_click(chromium, run)
+        quiet_console(chromium)
 
 
 @needs_browser

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -15,7 +17,17 @@ from click.testing import CliRunner
 from websockets.exceptions import ConnectionClosed
 
 from servonode.cli.main import main
-from tests.helpers.pages import COMMAND, LINK, Link, PageProcess, begun, is_stopped, told
+from tests.helpers.pages import (
+    COMMAND,
+    LINK,
+    Link,
+    PageProcess,
+    begun,
+    is_stopped,
+    made_certificate,
+    needs_openssl,
+    told,
+)
 from tests.helpers.runs import START_S, Process, Runs, eventually, operator, state_of
 
 # the stop, while other things hang
@@ -140,6 +152,28 @@ def test_page_port_that_is_taken_or_invalid_is_refused(runs: Runs, tmp_path: Pat
     done = operator("run", "--page", "trailer_pursuit")
     assert done.returncode == 2
     assert "'trailer_pursuit' is not a port from 1 to 65535; write --page after FILE, or --page=8642" in done.stderr
+
+
+@needs_openssl
+def test_another_computer_reaches_the_page_over_https_alone(runs: Runs, tmp_path: Path) -> None:
+    certificate, key = made_certificate(tmp_path)
+    words = ("--host", "0.0.0.0", "--certfile", str(certificate))
+    run = begun(runs, "trailer_pursuit")
+    done = operator("page", run.name, "--host", "0.0.0.0")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "may be reached from other computers, so it needs --certfile and --keyfile; or leave out" in done.stderr
+    assert "--certfile and --keyfile belong together" in operator("page", run.name, *words).stderr
+    with PageProcess(tmp_path, run.name, *words, "--keyfile", str(key), certificate=certificate) as page:
+        assert f"https://{socket.gethostname()}:{page.link.port}/" in page.stderr
+        with pytest.raises(OSError), page.link.feed(ssl=ssl.create_default_context()):  # which does not trust it
+            pass
+        with pytest.raises(OSError):
+            Link(page.link.port, page.link.token).ask()  # without TLS
+        with page.link.feed() as feed:
+            assert eventually(lambda: "scene" in told(feed), START_S)
+            assert page.link.stop()["confirmed"]
+            assert is_stopped(run)
+        assert page.stderr.count("\n") == 1  # the link; strangers write nothing
 
 
 @pytest.mark.slow

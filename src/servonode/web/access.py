@@ -1,4 +1,7 @@
-"""Who may see the page: whoever has its link, in a page that this server gave, at an address of this computer.
+"""Who may see the page: whoever has its link, in a page that this server gave.
+
+Without TLS it answers only under names of this computer, else a foreign site could take another name for it. With TLS
+the browser has compared the name with the certificate.
 
 The link's secret is the first part of every path, so it goes neither into a cookie, which every other server on this
 computer would receive, nor, by the policy below, into a Referer.
@@ -26,8 +29,8 @@ _HEADERS = [(name.encode(), text.encode()) for name, text in HEADERS.items()]
 class Access:
     """Refuses with 403 and a sentence what may not be; adds the HEADERS to every answer that has not its own."""
 
-    def __init__(self, app: Any, token: str) -> None:
-        self._app, self._token = app, token.encode()
+    def __init__(self, app: Any, token: str, tls: bool = False) -> None:
+        self._app, self._token, self._tls = app, token.encode(), tls
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Handle a request, as ASGI has it."""
@@ -53,10 +56,10 @@ class Access:
         """Why a request is refused, None where it is not."""
         host, origin = _header(scope["headers"], b"host"), _header(scope["headers"], b"origin")
         name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
-        if name not in LOOPBACK:
+        if name not in LOOPBACK and not self._tls:
             return f"This page answers only under {', '.join(LOOPBACK)}, not under another host name."
         changes = scope["type"] == "websocket" or scope["method"] not in SAFE
-        if origin != f"http://{host}" and (origin or changes):
+        if origin != f"http{'s' if self._tls else ''}://{host}" and (origin or changes):
             return "This request came from another page; open the link that servonode printed."
         given = scope["path"].encode("utf-8", "replace").removeprefix(b"/").partition(b"/")[0]
         if not hmac.compare_digest(given, self._token):

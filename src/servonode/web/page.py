@@ -5,7 +5,6 @@ import contextlib
 import json
 import os
 import secrets
-import socket
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -18,22 +17,17 @@ from servonode.nodes.helper_process import ProcessBeside
 from servonode.nodes.node_process import call_process
 from servonode.operator.find_runs import find_runs
 from servonode.views.interpreter import fresh
+from servonode.web.listening import Listener, NoPage, Place
 
 if TYPE_CHECKING:
     from servonode.web.relay import Relay
     from servonode.web.server import Page
     from servonode.web.stop import StopButton
 
-PORT = 8642  # unless another is asked for, or it is taken
-ADDRESS = "127.0.0.1"
 LOOK_S = 1.0  # between two looks for a run, where none was in progress
 LINGER_S = 20.0  # after the end of the command that started it, without a browser
 SECRET = 24  # bytes
 NEEDED = ("starlette", "uvicorn", "websockets")
-
-
-class NoPage(ServonodeError, RuntimeError):
-    """There can be no page here; the text says why and what to do."""
 
 
 def check_libraries() -> None:
@@ -48,33 +42,7 @@ def page_process(name: str, port: int) -> ProcessBeside:
     return ProcessBeside("page", fresh("servonode.web.page", name, str(port)))
 
 
-def listening(port: int) -> socket.socket:
-    """A socket at this port of the loopback address; 0: at the usual one, or at any that is free.
-
-    Raises:
-        NoPage: the port is not available.
-    """
-    if port:
-        return _bound(port)
-    try:
-        return _bound(PORT)
-    except NoPage:
-        return _bound(0)
-
-
-def _bound(port: int) -> socket.socket:
-    server = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        server.bind((ADDRESS, port))
-        server.listen(128)
-    except OSError as error:
-        server.close()
-        raise NoPage(f"port {port} of {ADDRESS} is not available ({error.strerror}); name another, or none") from error
-    return server
-
-
-def serve(name: str, where: str, port: int, launcher: int = 0) -> None:
+def serve(name: str, where: str, place: Place, launcher: int = 0) -> None:
     """Serve the page on a run until a signal ends it; the link is printed on standard error.
 
     name: empty: the next run that is the only one in progress. where: what is looked for, a name or a folder.
@@ -85,21 +53,21 @@ def serve(name: str, where: str, port: int, launcher: int = 0) -> None:
         NoPage: it cannot be served.
     """
     check_libraries()
-    with listening(port) as server:
+    with place.listen() as listener:
         token = secrets.token_urlsafe(SECRET)
-        sys.stderr.write(f"http://{ADDRESS}:{server.getsockname()[1]}/{token}/\n")
+        sys.stderr.write(f"{place.link(listener, token)}\n")
         sys.stderr.flush()
-        asyncio.run(_serve(name, where, server, token, launcher))
+        asyncio.run(_serve(name, where, place, listener, token, launcher))
 
 
-async def _serve(name: str, where: str, listener: socket.socket, token: str, launcher: int) -> None:
+async def _serve(name: str, where: str, place: Place, listener: Listener, token: str, launcher: int) -> None:
     from servonode.web.relay import Relay
     from servonode.web.server import Page, server_of, step_back
     from servonode.web.stop import StopButton
 
     relay, button = Relay(), StopButton(name, where)
     page = Page(relay, button)
-    server = server_of(page.app(token))
+    server = server_of(page.app(token, place.tls is not None), listener, place.tls)
     step_back()
     following = asyncio.ensure_future(_follow(relay, button, name, where, launcher))
     leaving = asyncio.ensure_future(_leave(page, launcher)) if launcher else None
@@ -170,7 +138,7 @@ def main(name: str, port: str) -> int:
     """The process of `servonode run --page`: serves the page on the run that its parent starts."""
     call_process("page", name)
     try:
-        serve(name, str(run_path(name)), int(port), launcher=os.getppid())
+        serve(name, str(run_path(name)), Place(int(port)), launcher=os.getppid())
     except ServonodeError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import ssl
 import time
 from importlib.resources import files
 
@@ -18,6 +19,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from servonode.bus.descriptors import share
 from servonode.web.access import ADMITTED, Access
 from servonode.web.colours import colours_css
+from servonode.web.listening import Listener
 from servonode.web.relay import Relay
 from servonode.web.stop import StopButton
 
@@ -39,15 +41,15 @@ class Page:
         assets = [each for each in (files("servonode.web") / "assets").iterdir() if each.name.endswith(tuple(TYPES))]
         self._files = {each.name: each.read_bytes() for each in assets} | {"colours.css": colours_css().encode()}
 
-    def app(self, token: str) -> Access:
-        """What a server serves."""
+    def app(self, token: str, tls: bool = False) -> Access:
+        """What a server serves; tls: over https."""
         routes = [
             Route("/{token}/", self._index),
             Route("/{token}/stop", self._stop, methods=["POST"]),
             WebSocketRoute("/{token}/feed", self._feed),
             Route("/{token}/{name}", self._file),
         ]
-        return Access(Starlette(routes=routes), token)
+        return Access(Starlette(routes=routes), token, tls)
 
     async def _index(self, _: Request) -> Response:
         return Response(self._files["page.html"], media_type=TYPES[".html"])
@@ -124,15 +126,29 @@ class BoundedProtocol(H11Protocol):
         return self.cycle is not None and not self.cycle.response_complete and ADMITTED in self.cycle.scope
 
 
-def server_of(app: Access) -> uvicorn.Server:
-    """A server that logs nothing but errors of its own, and keeps nothing that a browser floods it with."""
+def server_of(app: Access, listener: Listener, tls: ssl.SSLContext | None = None) -> uvicorn.Server:
+    """A server that logs nothing but errors of its own, and keeps nothing that a browser floods it with.
+
+    listener: what it is to serve.
+    """
     logging.getLogger("uvicorn.error").addFilter(_is_own)
     config = uvicorn.Config(
         app, log_config=None, access_log=False, server_header=False, lifespan="off", loop="asyncio",
         http=BoundedProtocol, backlog=AT_ONCE, timeout_graceful_shutdown=1,
         ws="websockets-sansio", ws_max_size=LARGEST, ws_per_message_deflate=False,
     )  # fmt: skip
-    return uvicorn.Server(config)
+    config.load()
+    config.ssl = tls
+    server = uvicorn.Server(config)
+    if tls is not None:
+        listener.handshaken = lambda: _descriptors(server)
+    return server
+
+
+def _descriptors(server: uvicorn.Server) -> set[int]:
+    """Those of the server's connections, without any that are about to end."""
+    opened = (each.transport.get_extra_info("socket") for each in server.server_state.connections)
+    return {each.fileno() for each in opened if each is not None}
 
 
 def _is_own(record: logging.LogRecord) -> bool:

@@ -14,7 +14,7 @@ class Connection {
 
   connect() {
     const address = new URL("feed", location.href);
-    address.protocol = "ws:";
+    address.protocol = location.protocol === "https:" ? "wss:" : "ws:";
     this.socket = new WebSocket(address);
     this.socket.onopen = () => {
       this.open = true;
