@@ -42,7 +42,7 @@ def printable(text: str) -> str:
 
 
 class Meeting:
-    """The other computer: whether it has been met, is heard, or has refused us.
+    """The other computer: whether it has been met, answers, or has refused us.
 
     here, there: the nodes of this computer and of the other one. listens: whether this one listens. say: tells people.
     """
@@ -60,7 +60,7 @@ class Meeting:
         self.key: TrustedKey | None = None  # its key, as it was when it was met
         self.refused = ""  # why the other computer is refused, or has refused us
         self.met = self.ended = False  # whether there was ever one; whether it has said that its run has ended
-        self.heard_ns = 0
+        self.received_ns = 0
         self._start = 0  # of the other relay
         self._here, self._there, self._listens = tuple(here), tuple(there), listens
         self._hello = msgspec.json.encode(Hello(start, self._here, dict(manifest)))
@@ -69,8 +69,8 @@ class Meeting:
         self._told, self._told_ns = "", -TELL_NS  # the last refusal that people were told, and when
 
     def connected(self, now: int) -> bool:
-        """Whether the other computer was heard lately."""
-        return self.peer is not None and not self.ended and now - self.heard_ns < SILENT_NS
+        """Whether something has come from the other computer lately."""
+        return self.peer is not None and not self.ended and now - self.received_ns < SILENT_NS
 
     def greet(self, now: int, send: Send) -> None:
         """Say hello where that is this computer's part, and due."""
@@ -80,13 +80,13 @@ class Meeting:
 
     def hurry(self) -> None:
         """Say hello at once: the other computer does not know us."""
-        self.heard_ns = self._next_ns = 0
+        self.received_ns = self._next_ns = 0
 
-    def hear(self, peer: Peer, now: int) -> bool:
+    def note(self, peer: Peer, now: int) -> bool:
         """Note that something came; False if it is not from whom was met."""
         if peer != self.peer:
             return False
-        self.heard_ns = now
+        self.received_ns = now
         return True
 
     def take(self, peer: Peer, key: TrustedKey | None, kind: bytes, payload: bytes, now: int, send: Send) -> bool:
@@ -99,7 +99,7 @@ class Meeting:
             said = _decode(payload)
         except msgspec.DecodeError:
             return False
-        why = theirs = self._why_not(said, key, now)
+        why = theirs = self._refusal(said, key, now)
         if not why:
             why = "; ".join(differences(self._manifest, said.manifest))
             theirs = "; ".join(differences(said.manifest, self._manifest))
@@ -121,11 +121,11 @@ class Meeting:
         if self._listens:
             send(peer, ACCEPTED, self._hello)
         new = start != self._start or not self.connected(now)
-        self.peer, self.key, self._start, self.heard_ns = peer, key, start, now
+        self.peer, self.key, self._start, self.received_ns = peer, key, start, now
         self.met, self.ended, self.refused = True, False, ""
         return new
 
-    def _why_not(self, said: "Hello", key: TrustedKey | None, now: int) -> str:
+    def _refusal(self, said: "Hello", key: TrustedKey | None, now: int) -> str:
         """Why the other computer is not accepted, whatever it runs; empty: it is."""
         if self._listens and said.start != self._start and self.connected(now):
             return f"another computer ({_named(self.key)}) is connected to this run; end its part first"

@@ -101,7 +101,7 @@ class RelayNode(EventNode):
     def _text(self) -> str:
         """What people want to know of the other computer."""
         if not self.active:
-            return self.meeting.refused or "the other computer is not heard"
+            return self.meeting.refused or "the other computer does not answer"
         clock = self._clock.values()
         if not clock:
             return ""
@@ -155,7 +155,7 @@ class RelayNode(EventNode):
 
     def values(self) -> dict[str, float]:
         """The clock and the delay of the other computer, and for how long it has been silent [s]."""
-        silent = (time.monotonic_ns() - self.meeting.heard_ns) / 1e9 if self.meeting.met else 0.0
+        silent = (time.monotonic_ns() - self.meeting.received_ns) / 1e9 if self.meeting.met else 0.0
         found = self._clock.values() | {"connected": float(self.active), "silent_s": silent}
         return found | ({"insecure": 1.0} if self._insecure else {})
 
@@ -171,7 +171,7 @@ class RelayNode(EventNode):
             return
         if kind == STRANGER:
             self.meeting.hurry()
-        elif not self.meeting.hear(peer, now):
+        elif not self.meeting.note(peer, now):
             self._tunnel.send(peer, STRANGER)
         elif kind == TOPIC and len(frames) == 3:
             self._take_topic(head, key, frames[1], frames[2])
@@ -255,7 +255,7 @@ class RelayNode(EventNode):
             _say("the other computer is connected")
         elif not self.meeting.ended:
             self.counts["link_lost"] += 1
-            _say("the other computer has not been heard for 1.5 s; the plant goes on by itself")
+            _say("nothing has come from the other computer for 1.5 s; the plant goes on by itself")
 
     def _others_end(self, summaries: bytes) -> None:
         """The run of the other computer has ended: keep what its nodes left; without the plant the run is over here."""
