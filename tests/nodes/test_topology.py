@@ -56,7 +56,7 @@ def test_request_socket_takes_the_verbs_of_all_nodes() -> None:
 
 
 def test_a_topic_is_named_alone_or_with_its_node() -> None:
-    assert named("status", nodes_of(controlled=True)) == launcher_subscribes(NODES)
+    assert named("status", nodes_of(controlled=True)) == launcher_subscribes(nodes_of(controlled=True))
     assert named("plant/status", NODES) == {PLANT: ["status"]}
     assert named("command", NODES) == publishers(["command"]) == {CONTROLLER: ["command"]}
 
