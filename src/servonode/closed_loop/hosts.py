@@ -4,16 +4,25 @@ The computer whose address stands there listens, the other one connects to it.
 """
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address
+from typing import Any
 
 from servonode.bus.keys import ROLE_OF
 from servonode.bus.loopback import port_of
 from servonode.bus.topology import CONTROLLER, PLANT, TARGET, nodes_of
 from servonode.closed_loop.launch_error import KeyRefused, LaunchError, choices, unknown, worded
 from servonode.closed_loop.launch_keys import Hosts, LaunchFile
+from servonode.closed_loop.launch_text import toml_value
 
 _ADDRESS = re.compile(r"tcp://([A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*\.?|\[[0-9A-Fa-f:.]+\]):([0-9]{1,5})")
+
+OWN_KEYS = {  # which may differ, because they concern one computer alone
+    "run": {"telemetry", "lock_memory", "priority", "pin"},
+    "plant.device": {"state", "applied", "port", "address", "open_network", "key"},
+    "hosts": {"plant", "controller", "target", "key"},  # who runs which node is compared where the computers meet
+}
 
 
 @dataclass(frozen=True)
@@ -111,6 +120,23 @@ def bind_address(address: str) -> str:
     if _is_number(_host(address)) or port_of(address):
         return address
     return f"tcp://0.0.0.0:{address.rpartition(':')[2]}"
+
+
+def shared_keys(table: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Each key of a launch file's table that both computers must have alike, as `[section] key`, with its TOML."""
+    for path, value in _leaves((), table):
+        section, key = ".".join(path[:-1]), path[-1]
+        if key not in OWN_KEYS.get(section, ()):
+            yield f"[{section}] {key}", toml_value(value)
+
+
+def _leaves(path: tuple[str, ...], table: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """The path and the value of all in a table that is no table."""
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _leaves((*path, key), value)
+        else:
+            yield (*path, key), value
 
 
 def _addresses(hosts: Hosts) -> dict[str, str]:

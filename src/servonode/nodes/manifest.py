@@ -5,16 +5,15 @@ Nothing in it depends on a processor, a folder or a version of Python: the compu
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.closed_loop.hosts import shared_keys
 from servonode.closed_loop.launch_file import table_of
-from servonode.closed_loop.launch_keys import LaunchFile
-from servonode.closed_loop.launch_text import toml_value
 from servonode.record.schemas import schemas
 from servonode.version import VERSION
 
@@ -23,11 +22,6 @@ LARGEST = 60_000  # bytes of a manifest as JSON, which fits a message with what 
 LONGEST = 80  # characters of a value; a longer one is cut, and has its digest behind it
 MOST_KEYS = 8  # of the launch file, in a sentence; more are counted
 ROOMS = ("kernels", "definitions", "mechanics", "bus", "plants", "controllers", "estimators", "closed_loop", "nodes")
-OWN_KEYS = {  # which may differ, because they concern one computer alone
-    "run": {"telemetry", "lock_memory", "priority", "pin"},
-    "plant.device": {"state", "applied", "port", "address", "open_network", "key"},
-    "hosts": {"plant", "controller", "target", "key"},  # who runs which node is compared where the computers meet
-}
 COPY = "copy its Python file and those that it imports to both computers, or install the same package on both"
 REMEDIES = {
     "servonode": "install the same version on both computers",
@@ -44,7 +38,7 @@ def manifest(closed_loop: ClosedLoop) -> dict[str, str]:
 
     Where that would be too long, the sections of the launch file with their digests.
     """
-    launch, source = closed_loop.derived.stated, closed_loop.source
+    table, source = table_of(closed_loop.derived.stated), closed_loop.source
     found = {
         "servonode": f"{VERSION} (sources {_sources()})",
         "the machine": _digest(source.definition.digest(**source.settings)),
@@ -52,8 +46,8 @@ def manifest(closed_loop: ClosedLoop) -> dict[str, str]:
         "--readonly": "given" if closed_loop.readonly else ABSENT,
         SCHEMA: _digest(json.dumps(schemas(closed_loop), sort_keys=True)),
     }
-    whole = found | {name: _cut(text) for name, text in launch_keys(launch)}
-    return whole if len(json.dumps(whole)) <= LARGEST else found | _sections(launch)
+    whole = found | {name: _cut(text) for name, text in shared_keys(table)}
+    return whole if len(json.dumps(whole)) <= LARGEST else found | _sections(table)
 
 
 def _program(closed_loop: ClosedLoop) -> str:
@@ -83,27 +77,10 @@ def _sentence(name: str, ours: Mapping[str, str], theirs: Mapping[str, str], rem
     return f"{name} differs: here {_shown(ours.get(name))}, there {_shown(theirs.get(name))}; {remedy}"
 
 
-def launch_keys(launch: LaunchFile) -> Iterator[tuple[str, str]]:
-    """Each key that both computers must have alike, as `[section] key`, with its value as TOML writes it."""
-    for path, value in _leaves((), table_of(launch)):
-        section, key = ".".join(path[:-1]), path[-1]
-        if key not in OWN_KEYS.get(section, ()):
-            yield f"[{section}] {key}", toml_value(value)
-
-
-def _leaves(path: tuple[str, ...], table: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """The path and the value of all in a table that is no table."""
-    for key, value in table.items():
-        if isinstance(value, Mapping):
-            yield from _leaves((*path, key), value)
-        else:
-            yield (*path, key), value
-
-
-def _sections(launch: LaunchFile) -> dict[str, str]:
+def _sections(table: Mapping[str, Any]) -> dict[str, str]:
     """The digest of each section with all that is in it."""
     parts: dict[str, list[str]] = {}
-    for name, text in launch_keys(launch):
+    for name, text in shared_keys(table):
         parts.setdefault(f"{name.partition(']')[0].partition('.')[0]}]", []).append(f"{name} = {text}")
     return {section: _digest("\n".join(sorted(texts))) for section, texts in parts.items()}
 
