@@ -74,6 +74,7 @@ MADE = {  # the files that a page's commands leave, beside those that it shows
     "how_to/reports": (
         "pursuit.html", "pursuit.png", "trailer_pursuit_lockstep.png", "compare.png", "distance.pdf", "measured.csv",
     ),
+    "how_to/several_computers": ("robot.mcap", "desk.mcap", "pursuit.mcap", "commands.csv"),
     "how_to/teaching": (
         "coast.png", "equations.pdf", "straight.png", "jackknife.html", "reverse.html", "crane.png", "result.json",
     ),
