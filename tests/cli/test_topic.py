@@ -28,7 +28,7 @@ from tests.helpers.runs import END_S, Process, Runs, eventually, private_runs
 ECHO = ("topic", "echo")
 TOPICS = (
     "controller/command", "controller/estimate", "controller/report", "controller/status", "plant/applied",
-    "plant/state", "plant/status", "target/status", "target/target",
+    "plant/state", "plant/status", "relay/status", "target/status", "target/target",
 )  # fmt: skip
 NONE = "no run is in progress; start one with servonode run FILE"
 FROZEN_S = 4.0  # in which the plant publishes more than the system's buffers and those of the echo hold

@@ -20,10 +20,7 @@ class RawIntake(Intake):
 
     def take(self, topic: bytes, payload: bytes) -> tuple[str, bytes] | None:  # type: ignore[override]
         word = self.words.get(topic)
-        if word is None:
-            self.counts["topic"] += 1
-            return None
-        return word, payload
+        return None if word is None else (word, payload)
 
 
 class RelayedTopics:
