@@ -1,4 +1,4 @@
-"""The external plants of examples/, in Python and in C, as processes, driven through the driver of such machines."""
+"""The external plants of examples/, in Python, C and JavaScript, as processes, through the driver of such machines."""
 
 import ast
 import math
@@ -27,6 +27,7 @@ from servonode.plants.drivers.device import DevicePlant
 from servonode.plants.effects import ActuatorEffects, SensorEffects
 from servonode.plants.simulated import SimulatedPlant
 from tests.helpers.external_c import external_c
+from tests.helpers.external_programs import PROGRAMS
 from tests.helpers.plants import context
 from tests.helpers.runs import START_S, eventually
 
@@ -74,13 +75,10 @@ class Rig:
         self.process.wait()
 
 
-PYTHON = [sys.executable, str(EXAMPLE)]
-
-
-@pytest.fixture(params=["python", pytest.param("c", marks=pytest.mark.slow)])
+@pytest.fixture(params=["python", *(pytest.param(each, marks=pytest.mark.slow) for each in ("c", "node"))])
 def program(request) -> list[str]:
     """How an example is started."""
-    return PYTHON if request.param == "python" else [external_c()]
+    return PROGRAMS[request.param]()
 
 
 @contextmanager
@@ -178,9 +176,10 @@ def test_the_example_is_short_and_needs_none_of_our_code():
     }
 
 
-def test_example_in_lockstep_moves_as_the_simulated_plant(trailer):
+@pytest.mark.parametrize("language", ["python", "node"])
+def test_example_in_lockstep_moves_as_the_simulated_plant(trailer, language):
     rough = trailer.with_parameters({"c_w": 0.01, "d1": -0.1, "b": 0.8, "m_k": 0.5})
-    with rigged(trailer, PYTHON) as rig:
+    with rigged(trailer, PROGRAMS[language]()) as rig:
         for run, machine in enumerate((trailer, rough)):
             plant = connect(rig.plant(machine), run + 1)
             assert largest_difference(plant, simulated(machine), 1000 if run == 0 else 200, 1 + 9 * run) < 1e-12

@@ -4,7 +4,6 @@ import resource
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -17,12 +16,11 @@ from servonode.bus.curve import Authenticator
 from servonode.bus.keys import KeyStore
 from servonode.bus.topology import PLANT
 from tests.helpers.curve_strangers import KINDS, curve_stranger
-from tests.helpers.external_c import external_c
+from tests.helpers.external_programs import PROGRAMS, PYTHON
 from tests.helpers.ports import free_port
 from tests.helpers.runs import START_S, Process, Runs, eventually, operator
 
 LAUNCH = "trailer_pursuit_external"
-EXAMPLE = Path(__file__).parent.parent / "examples" / "external_plant.py"
 FORGIVING = ("plant.safety.command_timeout=5", "plant.device.timeout=5")  # these tests share a computer with others
 
 
@@ -54,12 +52,9 @@ def computers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Computers:
     return Computers(tmp_path)
 
 
-PYTHON = [sys.executable, str(EXAMPLE)]
-
-
-@pytest.fixture(params=["python", "c"])
+@pytest.fixture(params=PROGRAMS)
 def program(request: pytest.FixtureRequest) -> list[str]:
-    return PYTHON if request.param == "python" else [external_c()]
+    return PROGRAMS[request.param]()
 
 
 def test_a_machine_with_its_key_takes_part(runs: Runs, computers: Computers, program: list[str]) -> None:

@@ -4,7 +4,6 @@ import json
 import math
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
@@ -22,10 +21,9 @@ from servonode.bus import Message, encode
 from servonode.cli.main import main
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import read_launch
-from tests.helpers.external_c import external_c
+from tests.helpers.external_programs import PROGRAMS
 from tests.helpers.timed_board import MS, Time
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "external_plant.py"
 LAUNCH = "trailer_pursuit_external"
 PLAN = Plan(wait=2.0, observe=0.4, settle=0.3)
 INPUTS = ("U1", "U2")
@@ -265,11 +263,10 @@ def test_nobody_there_is_said_with_both_addresses(folder: Path, closed_loop: Clo
     assert not (folder / "nobody.applied").exists()
 
 
-@pytest.fixture(params=["python", "c"])
+@pytest.fixture(params=PROGRAMS)
 def example(request: pytest.FixtureRequest, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     """An example without arguments, in the private folder."""
-    program = [sys.executable, str(EXAMPLE)] if request.param == "python" else [external_c()]
-    process = subprocess.Popen(program)
+    process = subprocess.Popen(PROGRAMS[request.param]())
     yield process
     process.kill()
     process.wait()
