@@ -296,7 +296,7 @@ class Watched(External):
             desk = KeyStore(Path(os.environ["SERVONODE_KEYS"]))
             with tempfile.TemporaryDirectory() as folder:
                 watcher = KeyStore(Path(folder, "watcher"))
-                desk.trust(watcher.new("watcher"), ["observe"])
+                desk.trust(watcher.new("watcher"), ["controller"])
                 own = watcher.pair("watcher")
             self.keys = (desk.pair("desk").public, own.public, own.secret)
             yield beside
