@@ -13,6 +13,7 @@ import zmq
 
 from servonode.bus import Bus, DirectSubscriber, Publisher, Requester, State, encode
 from servonode.bus.interfaces import HWM
+from tests.helpers.descriptors import no_free_descriptor
 
 SECOND = 10**9  # ns
 
@@ -256,6 +257,18 @@ def test_a_killed_publisher_is_followed_by_the_one_in_its_place(folder: Path, co
         child.send_signal(signal.SIGKILL)
     assert said == ["True\n"]
     assert (folder / "plant.pub").exists()
+    with Bus(folder, "plant") as bus:
+        publisher = bus.publisher(1)
+        join(publisher, subscriber)
+        publisher.publish("state", state(2))
+        assert received(subscriber) == [2]
+
+
+def test_without_a_free_descriptor_a_node_goes_on_and_connects_once_there_is_one(folder: Path, controller: Bus) -> None:
+    subscriber = controller.direct_subscriber({"plant": ["state"]})
+    with no_free_descriptor():
+        assert not controller.wait(soon(0.05))
+        assert subscriber.receive() == []
     with Bus(folder, "plant") as bus:
         publisher = bus.publisher(1)
         join(publisher, subscriber)

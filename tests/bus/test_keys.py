@@ -3,7 +3,6 @@
 import errno
 import os
 import re
-import resource
 import stat
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import zmq.auth
 from servonode.bus import key_files, keys
 from servonode.bus.key_files import LARGEST, KeyFileError
 from servonode.bus.keys import KeyStore, keys_folder
+from tests.helpers.descriptors import no_free_descriptor
 
 
 @pytest.fixture
@@ -87,15 +87,9 @@ def test_without_a_free_descriptor_no_key_is_trusted_until_there_is_one(
     monkeypatch.setattr(keys, "SETTLE_NS", 0)
     key = store.trust(robot, ["plant"])
     reader = KeyStore(store.folder)
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    lowest = os.open("/", os.O_RDONLY)
-    os.close(lowest)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, hard))
-    try:
+    with no_free_descriptor():
         assert reader.trusted() == {}
         assert "trusted cannot be read (Too many open files)" in reader.problem_of("robot")
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert reader.trusted() == {key.public: key}
 
 
@@ -187,6 +181,18 @@ def test_a_damaged_trusted_key_is_not_trusted_and_can_be_revoked(store: KeyStore
     store.revoke("robot")
     assert store.trusted() == {kept.public: kept}
     assert store.damaged == {}
+
+
+def test_a_file_with_a_name_that_no_key_can_have_is_not_trusted(store: KeyStore, robot: Path) -> None:
+    kept = store.trust(robot, ["plant"])
+    file = store.folder / "trusted" / "robot.key"
+    for name in (b"a robot.key", b"r\xff.key", b"x" * 41 + b".key"):
+        file = file.rename(file.with_name(os.fsdecode(name)))
+        assert store.trusted() == {}
+        (text,) = store.damaged.values()
+        assert "is not usable for a key; take 1 to 40 of letters" in text
+    file.rename(file.with_name("robot.key"))
+    assert store.trusted() == {kept.public: kept}
 
 
 def test_a_pair_that_does_not_fit_together_is_refused(store: KeyStore) -> None:

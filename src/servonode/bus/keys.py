@@ -273,7 +273,9 @@ def _check_name(name: str) -> None:
 
 def _read_trusted(file: Path) -> TrustedKey:
     """A trusted key with its roles; KeyFileError for anything that servonode has not written."""
+    name = file.name.removesuffix(PUBLIC)
+    _check_name(name)
     read = read_key_file(file)
     if read.secret is not None or not read.roles or not set(read.roles) <= ROLES.keys():
         raise KeyFileError(f"{file} is damaged (no roles, or a secret); revoke it, then trust the key again")
-    return TrustedKey(file.name.removesuffix(PUBLIC), read.public, read.roles)
+    return TrustedKey(name, read.public, read.roles)

@@ -93,9 +93,8 @@ class PublisherConnection:
 
     def _connect(self, now: int) -> None:
         self.wake_ns = 0
-        opened = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-        if opened.connect_ex(self._path):  # nobody listens, or too many wait
-            opened.close()
+        opened = _connected(self._path)
+        if opened is None:
             self.wake_ns = now + self._next_pause()
             return
         self._epoll.register(opened, select.EPOLLIN)
@@ -112,3 +111,15 @@ class PublisherConnection:
         """The wait before the next attempt [ns]: twice the last one, within bounds."""
         self._pause_ns = min(max(2 * self._pause_ns, RECONNECT_MS * 1_000_000), RECONNECT_MAX_MS * 1_000_000)
         return self._pause_ns
+
+
+def _connected(path: str) -> socket.socket | None:
+    """A socket that is connected to a path; None: nobody listens there, too many wait, or no descriptor is free."""
+    try:
+        opened = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    except OSError:
+        return None
+    if opened.connect_ex(path):
+        opened.close()
+        return None
+    return opened
