@@ -15,7 +15,7 @@ import zmq
 from servonode.bus.curve import Authenticator
 from servonode.bus.keys import KeyStore
 from servonode.bus.topology import PLANT
-from tests.helpers.curve_strangers import KINDS, curve_stranger
+from tests.helpers.curve_strangers import FEW, curve_stranger
 from tests.helpers.external_programs import PROGRAMS, PYTHON
 from tests.helpers.ports import free_port
 from tests.helpers.runs import START_S, Process, Runs, eventually, operator
@@ -156,7 +156,7 @@ def test_strangers_who_know_all_that_is_public_disturb_nothing(
         assert eventually(lambda: run.ask("status")["lifecycle"] == "active", START_S)
         pids, before = run.pids(), descriptors_of(run)
         with ExitStack() as stack:
-            for what in KINDS:
+            for what in FEW:
                 own = watcher.with_suffix(".key_secret") if what == "wrong role" else None
                 stack.enter_context(curve_stranger(what, port, server, own))
             assert eventually(lambda: refused_often(run.ask("status")["counts"]), START_S)

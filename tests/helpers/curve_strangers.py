@@ -23,6 +23,7 @@ from zmq.auth import load_certificate
 GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x01" + b"CURVE".ljust(20, b"\0") + bytes(32)
 HELLO = b"\x04\xc8\x05HELLO\x01\x00" + bytes(72)  # as its receiver checks it before any key
 AT_ONCE = 12  # connections
+CROWD = 300  # of them: more than a run takes
 Pair = tuple[bytes, bytes]  # a public and a secret key
 
 
@@ -72,7 +73,9 @@ KINDS: dict[str, Callable[[int, bytes, Pair | None], Clients | Connections]] = {
     "half a handshake": lambda port, _server, _: Connections(port, lambda: GREETING + HELLO),
     "false handshake": lambda port, _server, _: Connections(port, lambda: GREETING + HELLO + os.urandom(120)),
     "reconnections": lambda port, _server, _: Connections(port, lambda: b"", 0),
+    "crowd": lambda port, _server, _: Connections(port, lambda: GREETING + HELLO, CROWD),
 }
+FEW = [what for what in KINDS if what != "crowd"]  # those that leave a run connections for others
 
 
 @contextmanager

@@ -105,8 +105,8 @@ def numeric(address: str) -> str:
         why = getattr(error, "strerror", None) or error
         remedy = "check the name, enter it in /etc/hosts, or write the number, as in tcp://192.168.1.7:PORT"
         raise BusError(f"{address}: no computer is known here as {found[1]} ({why}); {remedy}") from None
-    host = str(min(known, key=lambda each: each[0] != socket.AF_INET)[4][0])
-    return f"tcp://[{host}]:{found[2]}" if ":" in host else f"tcp://{host}:{found[2]}"
+    host, port = str(min(known, key=lambda each: each[0] != socket.AF_INET)[4][0]), int(found[2])
+    return f"tcp://[{host}]:{port}" if ":" in host else f"tcp://{host}:{port}"
 
 
 def prepare(opened: Socket, address: str) -> None:
