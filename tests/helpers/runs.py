@@ -170,6 +170,7 @@ class Process(Output):
 
     It has a method more than fifteen because a test does all that is done to a run through it.
     terminal: descriptor of one, which becomes the process's own. limits: as of `ulimit`, by the number of the resource.
+    inside: the words before the command that have it run elsewhere.
     """
 
     def __init__(
@@ -181,10 +182,11 @@ class Process(Output):
         name: str = "",
         terminal: int = -1,
         limits: Mapping[int, int] | None = None,
+        inside: Sequence[str] = (),
     ) -> None:
         super().__init__(folder, name or f"test-{os.getpid()}-{time.monotonic_ns()}")
         self.path = run_path(self.name)
-        command = [sys.executable, "-m", "servonode.cli.main", "run", launch, "--name", self.name]
+        command = [*inside, sys.executable, "-m", "servonode.cli.main", "run", launch, "--name", self.name]
         command += ["--no-report", "--json", "--out", str(self.csv), *words]
         command += [word for setting in settings for word in ("--set", setting)]
 
