@@ -20,8 +20,9 @@ from typing import Any, Self
 import pytest
 
 from servonode.bus.keys import KeyStore
+from servonode.bus.topology import PLANT
 from tests.helpers import network
-from tests.helpers.runs import END_S, START_S, Process, children, signalled
+from tests.helpers.runs import END_S, START_S, Process, Watch, children, signalled
 from tests.helpers.wall_clock import WallClock
 
 HOUR_S = 3600
@@ -73,10 +74,11 @@ class Computer:
         hosts.write_text("127.0.0.1 localhost\n" + "".join(f"{at} {each} {each}.local\n" for each, at in NAMES.items()))
         command = ["unshare", *SPACES, "--mount-proc", f"--monotonic={ahead_s}", "--fork"]
         command += ["sh", "-c", BOOT, "sh", name, str(hosts)]
-        self._outer = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        stderr = self._ends.enter_context((self.folder / "stderr").open("w"))
+        self._outer = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, text=True)
         self._ends.callback(self.kill)
         assert self._outer.stdout is not None
-        assert self._outer.stdout.readline() == "ready\n"
+        assert self._outer.stdout.readline() == "ready\n", (self.folder / "stderr").read_text()
         (self.pid,) = children(self._outer.pid)  # of its first process, as seen here
         self.keys = KeyStore(self.folder / "config" / "servonode" / "keys")
 
@@ -169,6 +171,11 @@ class RunThere(Process):
     def pids(self) -> dict[str, int]:
         there = self.computer.processes()
         return {node: there[pid] for node, pid in self.registry()["pids"].items()}
+
+    def watch(self, *topics: str) -> Watch:
+        """What its plant publishes."""
+        with self.computer.here():
+            return Watch(self.name, {PLANT: topics or ("status", "applied")})
 
     def stop(self) -> None:
         (launcher,) = children(self.popen.pid)  # of nsenter, which passes no signal on
