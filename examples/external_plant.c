@@ -34,6 +34,7 @@ static const double MAX_TIMEOUT = 0.5;    /* s (wall clock) without a fresh inpu
 static const double MAX_SPEED = 1e6;      /* of a simulation that was started with --any-speed */
 static const int64_t MAX_STEPS = 1000000; /* of one order in lockstep */
 static const int64_t AT_ONCE = 100000;    /* steps in real time before it looks for messages again */
+enum { REMEMBERED = 1024 }; /* messages whose times are known: at one a millisecond more than MAX_TIMEOUT */
 
 struct robot {
     void *out, *into, *zap;         /* sockets; the last, where there are keys, is asked who may connect */
@@ -46,6 +47,7 @@ struct robot {
     int64_t first, k, published;    /* plant step at which the run began, the present one, the newest that was sent */
     int64_t run, host, taken;       /* of the run, of who began it, seq of the newest input taken; -1: none */
     int64_t src, seq;               /* this start of ours, number of our newest message */
+    double sent_at[REMEMBERED];     /* s (monotonic clock), by number modulo REMEMBERED */
     int running, lockstep, any_speed;
 };
 
@@ -84,6 +86,7 @@ static msgpack_packer begun(struct robot *robot, size_t entries, int64_t run, in
     put_whole(&to, "run", run);
     put_whole(&to, "src", robot->src);
     put_whole(&to, "seq", ++robot->seq);
+    robot->sent_at[robot->seq%REMEMBERED] = seconds();
     put_whole(&to, "mono", nanoseconds());
     put_text(&to, "node");
     put_text(&to, SERVONODE_NAME);
@@ -235,14 +238,22 @@ static void begin(struct robot *robot, const msgpack_object *setup)
     publish(robot);
 }
 
+/* Whether we sent this state within the timeout: what answers an older one has waited in a broken network. */
+static int is_recent(const struct robot *robot, int64_t seq)
+{
+    return seq > 0 && seq > robot->seq - REMEMBERED && seq <= robot->seq
+        && seconds() < robot->sent_at[seq%REMEMBERED] + robot->timeout;
+}
+
 static void apply(struct robot *robot, const msgpack_object *applied)
 {
     const msgpack_object *input = entry(applied, "input"), *final = entry(applied, "final");
-    int64_t run, host, seq, k, until;
+    int64_t run, host, seq, k, until, state_seq;
     double u[N_INPUTS];
     int i, finite = 1;
     if (!whole(applied, "run", &run) || !whole(applied, "src", &host) || !whole(applied, "seq", &seq)
-        || !whole(applied, "k", &k) || !whole(applied, "until", &until) || !final
+        || !whole(applied, "k", &k) || !whole(applied, "until", &until)
+        || !whole(applied, "state_seq", &state_seq) || !final
         || final->type != MSGPACK_OBJECT_BOOLEAN || !robot->running || run != robot->run || host != robot->host)
         return;
     for (i = 0; i < N_INPUTS; i++) {
@@ -263,7 +274,7 @@ static void apply(struct robot *robot, const msgpack_object *applied)
         }
         if (until == robot->k) /* also if it was there already: then the last answer was lost */
             publish(robot);
-    } else if (finite && seq > robot->taken) {
+    } else if (finite && seq > robot->taken && is_recent(robot, state_seq)) {
         memcpy(robot->u, u, sizeof u);
         robot->taken = seq;
         robot->fresh = seconds();

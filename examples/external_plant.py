@@ -22,6 +22,7 @@ NAME, STATES = "diff_drive_trailer", ("X", "Y", "psi", "phi", "V", "Omega", "the
 LIMITS = {"U1": 2.0, "U2": 2.0}  # N m; this machine's own: a host's act only below them
 MAX_TIMEOUT = 0.5  # s (wall clock) without a fresh input, whatever a host asks for
 ZERO = [0.0] * len(LIMITS)
+REMEMBERED = 1024  # messages whose times are known: at one a millisecond more than MAX_TIMEOUT
 
 
 def rates(x, u, p):
@@ -84,9 +85,11 @@ class Robot:
         self.any_speed = any_speed  # hardware knows only its own
         self.x, self.u, self.setup, self.running = [0.0] * 8, ZERO, {"run": 0, "src": 0}, False
         self.src, self.seq = time.monotonic_ns() % 2**53 + 1, 0  # this start of ours; number of our newest message
+        self.sent_at = [-math.inf] * REMEMBERED  # by number modulo REMEMBERED
 
     def send(self, topic, setup, k, values):
         self.seq += 1
+        self.sent_at[self.seq % REMEMBERED] = time.monotonic()
         head = {"t": k * setup["step"], "k": k, "run": setup["run"], "src": self.src, "seq": self.seq}
         self.out.send_multipart([topic, msgpack.packb({**head, "mono": time.monotonic_ns(), "node": NAME, **values})])
 
@@ -132,7 +135,7 @@ class Robot:
             self.running, self.u = False, ZERO
         elif all(map(math.isfinite, u)):  # before the clamp, which would turn NaN into the full torque
             u = [max(-most, min(most, each)) for each, most in zip(u, self.limits, strict=True)]
-            if self.setup["mode"] == "realtime" and seq > self.taken:
+            if self.setup["mode"] == "realtime" and seq > self.taken and self.is_recent(applied["state_seq"]):
                 self.u, self.taken, self.fresh = u, seq, time.monotonic()
             elif self.setup["mode"] == "lockstep":
                 self.fresh = time.monotonic()
@@ -141,6 +144,11 @@ class Robot:
                     self.integrate(until)
                 if until == self.k:  # also if it was there already: then the last answer was lost
                     self.publish()
+
+    def is_recent(self, seq):
+        """Whether we sent this state within the timeout: what answers an older one has waited in a broken network."""
+        known = self.seq - REMEMBERED < seq <= self.seq
+        return known and time.monotonic() < self.sent_at[seq % REMEMBERED] + self.timeout
 
     def integrate(self, until):
         h, p = self.setup["step"], self.setup["parameters"]

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import msgpack
@@ -154,7 +155,7 @@ def largest_difference(plant: DevicePlant, reference: SimulatedPlant, instants: 
 
 def test_the_example_is_short_and_needs_none_of_our_code():
     text = EXAMPLE.read_text()
-    assert text.count("\n") <= 180
+    assert text.count("\n") <= 190
     found = set()
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
@@ -281,6 +282,7 @@ class Stranger:
         self.into.connect(addresses[0])
         self.into.subscribe("")
         self.seq, self.src, self.run = 0, 5, 1
+        self.state_seq = -1  # of the newest state that came
         self.good = {
             "machine": machine.description.name, "mode": "realtime", "step": 0.001, "period": 0.01, "speed": 1.0,
             "timeout": 0.1, "inputs": ["U1", "U2"], "limits": {}, "parameters": dict(machine.parameters),
@@ -296,16 +298,21 @@ class Stranger:
         self.say("setup", self.good | changes)
 
     def apply(self, torque: float, **header) -> None:
-        self.say("applied", {"input": {"U1": torque, "U2": torque}, "until": 0, "final": False}, **header)
+        values = {"input": {"U1": torque, "U2": torque}, "until": 0, "final": False, "state_seq": self.state_seq}
+        self.say("applied", values, **header)
 
     def receives(self, wanted, each=lambda: None, seconds: float = 5.0):
         """The first message that is wanted, `each` being done before every look; None if none comes."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             each()
-            if self.into.poll(10):
+            waits = 10
+            while self.into.poll(waits):
+                waits = 0
                 topic, payload = self.into.recv_multipart()
                 message = msgpack.unpackb(payload)
+                if topic == b"state":
+                    self.state_seq = message["seq"]
                 if wanted(topic, message):
                     return message
         return None
@@ -346,6 +353,17 @@ def test_example_keeps_its_limits_and_timeout_under_a_stranger(stranger):
     stranger.run = 2
     stranger.begin(limits={"U1": 0.1, "U2": 0.1})  # a host may lower them
     assert stranger.receives(acts(0.1), lambda: stranger.apply(50.0))
+
+
+def test_example_takes_no_input_that_has_waited_in_a_broken_network(stranger):
+    """Before: inputs that a network had held for seconds acted, one after the other."""
+    old = stranger.begin(timeout=0.2)["seq"]
+    assert stranger.receives(acts(0.5), lambda: stranger.apply(0.5))
+    assert stranger.receives(acts(0.0))
+    for seq in (old, 0, -1, old + 1_000_000):
+        late = partial(stranger.apply, 0.5, state_seq=seq)
+        assert not stranger.receives(acts(0.5), late, seconds=0.3), seq
+    assert stranger.receives(acts(0.5), lambda: stranger.apply(0.5))
 
 
 UNUSABLE: list[tuple[dict, str]] = [
@@ -395,7 +413,7 @@ def test_example_serves_one_host_until_it_is_silent_or_ends(rig, stranger):
     stranger.src, stranger.run = 6, 9
     stranger.begin()  # the first one says nothing any more
     assert stranger.receives(acts(0.5), lambda: stranger.apply(0.5))
-    stranger.say("applied", {"input": {"U1": 0.0, "U2": 0.0}, "until": 0, "final": True})
+    stranger.apply(0.0, final=True)
     stranger.src, stranger.run = 7, 10
     assert stranger.begin()["input"] == {"U1": 0.0, "U2": 0.0}
 
