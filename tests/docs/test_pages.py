@@ -35,6 +35,7 @@ OUTSIDE = {  # what cannot be typed here, and why
     "pip install examples/driver": "the environment of the tests is not changed; the test installs it into a folder",
     "ssh -L 8642:localhost:8642 robot servonode page": "needs a second computer",
     "servonode page --host 0.0.0.0 --certfile robot.pem --keyfile robot.key": "needs a second computer",
+    "servonode bag merge robot.mcap desk.mcap": "needs a second computer",
     "ssh -L 9872:127.0.0.1:9872 USER@ROBOT": "needs a second computer",
 }
 REPLACED = dict.fromkeys(OUTSIDE, ":") | {  # a busy computer ends no run that a reader only looks at

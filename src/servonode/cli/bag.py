@@ -1,4 +1,4 @@
-"""`servonode bag`: inspect, recover and export recordings."""
+"""`servonode bag`: inspect, recover, merge and export recordings."""
 
 import json
 import sys
@@ -13,7 +13,7 @@ _bag = click.argument("file", type=verb.FILE, metavar="BAG")
 
 @verb.group
 def bag() -> None:
-    """Inspect, export, plot and recover recordings."""
+    """Inspect, export, plot, merge and recover recordings."""
 
 
 @bag.command(
@@ -57,6 +57,35 @@ def recover(file: Path, out: Path | None) -> None:
     from servonode.record.recover import recover_bag
 
     for line in recover_bag(read_bag(file), out):
+        click.echo(line)
+
+
+@bag.command(
+    cls=verb.Verb,
+    examples=(
+        "servonode bag merge robot.mcap desk.mcap",
+        "servonode bag merge robot.mcap desk.mcap.spool --out pursuit.mcap",
+    ),
+    exits={0: "written", **verb.BAD_USAGE, **verb.INTERRUPTED},
+)
+@_bag
+@click.argument("other", type=verb.FILE, metavar="BAG")
+@click.option(
+    "--out",
+    type=verb.FILE,
+    metavar="FILE.mcap",
+    help="Where to write the recording (default: RUN.merged.mcap beside the first).",
+)
+def merge(file: Path, other: Path, out: Path | None) -> None:
+    """Join the recordings of the two computers of one run.
+
+    All times of the result are those of the plant's computer. What stands between the two clocks is known from the
+    statuses of the relays. Both files stay as they are, and may be .spool files that a killed run left.
+    """
+    from servonode.record.bag import read_bag
+    from servonode.record.merge import merge as merged
+
+    for line in merged(read_bag(file), read_bag(other), out):
         click.echo(line)
 
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from servonode.bus.topology import RELAY
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import launch_of_table
-from servonode.record.checked import check_about, ending_of, launch_of, message_of, rows_of
+from servonode.record.checked import check_about, ending_of, launch_of, merged_of, message_of, rows_of
 from servonode.record.events import with_events
 from servonode.record.files import SUFFIX
 from servonode.record.mcap_records import Records
@@ -17,9 +18,10 @@ from servonode.record.run import Run
 from servonode.record.run_rows import RunRows
 from servonode.record.spool import MAGIC as SPOOL_MAGIC
 from servonode.record.spool import Recorded, SpoolError, read_spool
-from servonode.record.write import ABOUT, ENDING, FORMAT, LAUNCH, ROWS, BagError, check_library, described
+from servonode.record.write import ABOUT, ENDING, FORMAT, LAUNCH, MERGED, ROWS, BagError, check_library, described
 from servonode.tables import Row, Tabular
 
+RELAYED = f"{RELAY}/status"  # of a computer's relay: it says what stands between the clocks of the two computers
 MAGIC = b"\x89MCAP0\r\n"
 
 
@@ -28,6 +30,7 @@ class Bag(Tabular):
     """A recording. about, ending: its metadata, texts by name; ending is empty where the run was killed.
 
     launch: the launch file's table, path and name. spool: it is no bag yet. damage: what is not whole, in words.
+    merged: of one that was joined of those of two computers, what is known of the other one than the plant's.
     """
 
     file: Path
@@ -37,6 +40,7 @@ class Bag(Tabular):
     ending: dict[str, str] = field(default_factory=dict)
     spool: bool = False
     damage: list[str] = field(default_factory=list)
+    merged: dict[str, str] = field(default_factory=dict)
 
     def table(self) -> tuple[str, list[Row]]:
         """What was recorded, how it ended, what of it is damaged."""
@@ -64,10 +68,25 @@ class Bag(Tabular):
         """Whether there is a message of this topic."""
         return next(self.messages((topic,)), None) is not None
 
+    def remedy(self, otherwise: str) -> str:
+        """What helps where messages or rows are missing: of a run on two computers, the recording of the other one."""
+        if self.holds(RELAYED) and not self.merged:
+            return "join it with the recording of the other computer: servonode bag merge"
+        return otherwise
+
     @property
     def wall_less_mono(self) -> int:
         """What is added to a sender's monotonic clock to have the wall's [ns]."""
         return int(self.about["wall_ns"]) - int(self.about["mono_ns"])
+
+    def schemas(self) -> dict[str, Any]:
+        """The JSON Schema of each topic, of a whole recording."""
+        known: dict[str, Any] = read_spool(self.file).about["schemas"] if self.spool else Records(self.file).schemas()
+        return known
+
+    def made_by(self, node: str) -> dict[str, str]:
+        """The metadata of the computer on which a node ran."""
+        return self.merged if self.merged and node in json.loads(self.merged["nodes"]) else self.about
 
     def closed_loop(self, overrides: Collection[str] = (), code: bool = True, strict: bool = False) -> ClosedLoop:
         """What was run, resolved again, with `overrides` (KEY=VALUE); see `resolve`.
@@ -144,6 +163,10 @@ def _of_mcap(file: Path) -> Bag:
         bag.ending = ending_of(metadata.get(ENDING, {}))
     except ValueError as error:
         bag.damage.append(f"how it ended cannot be read ({error})")
+    try:
+        bag.merged = merged_of(metadata.get(MERGED, {}))
+    except ValueError as error:
+        bag.damage.append(f"what was merged cannot be read ({error})")
     try:
         bag.rows = rows_of(attachments[ROWS]) if ROWS in attachments else bag.rows
     except ValueError as error:

@@ -51,6 +51,7 @@ _ENDING: dict[str, Any] = {
     "stats": dict[str, Any],
     "wall_s": float,
 }
+_MERGED: dict[str, Any] = {"nodes": list[str], "offset_s": float, "bound_s": float}
 
 
 def launch_of(data: bytes) -> dict[str, Any]:
@@ -76,6 +77,14 @@ def ending_of(ending: dict[str, str]) -> dict[str, str]:
         if name in ending:
             msgspec.convert(_plain(ending[name].encode()), kind)
     return ending
+
+
+def merged_of(merged: dict[str, str]) -> dict[str, str]:
+    """What is known of the other computer of a merged recording. Raises ValueError where it cannot be read."""
+    if merged:
+        for name, kind in _MERGED.items():
+            msgspec.convert(_plain(merged.get(name, "").encode()), kind)
+    return merged
 
 
 def message_of(topic: str, data: bytes) -> dict[str, Any]:

@@ -33,6 +33,7 @@ def info(bag: Bag) -> dict[str, Any]:
         "file": str(bag.file),
         "bytes": bag.file.stat().st_size,
         **{name: bag.about.get(name, "") for name in _KNOWN},
+        "merged": bag.merged,
         "kernels": json.loads(bag.about.get("kernels", "{}")),
         "begin_ns": None if first is None else anchor + first,
         "end_ns": None if last is None else anchor + last,
@@ -40,11 +41,7 @@ def info(bag: Bag) -> dict[str, Any]:
         "t_end": None if last is None else t_last,
         "topics": dict(sorted(counts.items())),
         "missing": {topic: n for topic, n in gaps.items() if n},
-        "rows": {
-            node: len(bag.rows.table(node, bag.rows.lives[-1], len(names))) for node, names in bag.rows.columns.items()
-        }
-        if bag.rows.lives
-        else {},
+        "rows": {node: len(bag.rows.newest(node)) for node in bag.rows.columns},
         "events": events,
         "ended": json.loads(bag.ending.get("ended", '"killed"')),
         "faults": json.loads(bag.ending.get("faults", "[]")),
@@ -59,6 +56,10 @@ def info_text(found: dict[str, Any]) -> list[str]:
     lines += [f"Run:         {found['run']} ({what}), {found['mode']}, seed {found['seed']}"]
     made_by = f"servonode {found['servonode']}, Python {found['python']}, {found['system']}, {found['libm']}"
     lines += [f"Made by:     {made_by}"]
+    if merged := found["merged"]:
+        nodes, bound_ms = ", ".join(json.loads(merged["nodes"])), float(merged["bound_s"]) * 1e3
+        clock = f"{float(merged['offset_s']):+.6f} s, within {bound_ms:.3f} ms"
+        lines += [f"Merged:      {nodes} of another computer; from its clock to the plant's: {clock}"]
     if found["begin_ns"] is not None:
         seconds = (found["end_ns"] - found["begin_ns"]) / 1e9
         lines += [f"Start:       {_clock(found['begin_ns'])}", f"End:         {_clock(found['end_ns'])}"]

@@ -1,5 +1,6 @@
 """The records of an MCAP file, read sequentially, so that a truncated or damaged file yields its intact part."""
 
+import json
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
@@ -55,6 +56,14 @@ class Records:
         from mcap.records import Channel, Schema
 
         return [each for each in self._records(emit_chunks=True) if isinstance(each, Channel | Schema)]
+
+    def schemas(self) -> dict[str, Any]:
+        """The JSON Schema of each topic of a whole file."""
+        from mcap.records import Channel, Schema
+
+        repeated = self._repeated()
+        known = {each.id: json.loads(each.data) for each in repeated if isinstance(each, Schema)}
+        return {each.topic: known[each.schema_id] for each in repeated if isinstance(each, Channel)}
 
     def _inner(self, chunk: "Chunk") -> "Sequence[McapRecord]":
         """The records of a chunk; none of one that is damaged."""

@@ -45,6 +45,16 @@ class RunRows:
         falls = np.flatnonzero(np.diff(rows[:, 0]) < 0)  # late answers of a controller to the life before come first
         return rows[falls[-1] + 1 :] if len(falls) else rows
 
+    def all_of(self, node: str, columns: int) -> Array:
+        """All rows of a node, (rows, columns), as they were recorded, through all lives of the plant."""
+        parts = [part for (name, _), each in sorted(self._parts.items()) if name == node for part in each]
+        return np.concatenate(parts) if parts else np.zeros((0, columns))
+
+    def newest(self, node: str) -> Array:
+        """The rows of a node in the last life of the plant; all of them where no plant was recorded."""
+        columns = len(self.columns[node])
+        return self.table(node, self.lives[-1], columns) if self.lives else self.all_of(node, columns)
+
     def runs(self, closed_loop: ClosedLoop, wall_s: float = 0.0, **more: Any) -> list[Run]:
         """The runs, one for each life of the plant, in their order. more: further fields of each run."""
         recorded = len(closed_loop.answer_columns)

@@ -18,7 +18,7 @@ def schemas(closed_loop: ClosedLoop) -> dict[str, Schema]:
     """The schema of each topic `NODE/WORD` of a run, and of its events."""
     named = _named(closed_loop)
     nodes = nodes_of(closed_loop.control is not None)
-    if closed_loop.computer is not None:
+    if closed_loop.launch.hosts is not None:
         nodes = (*nodes, RELAY)
     topics = {f"{node}/{word}": _schema(word, named) for node in nodes for word in NODES[node].publishes}
     event = {"t": _number("s", "plant time"), "node": _TEXT, "event": _TEXT, "text": _TEXT}

@@ -11,6 +11,7 @@ import platform
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ from servonode.record.events import with_events
 from servonode.record.files import new_file
 from servonode.record.run_rows import RunRows
 from servonode.record.schemas import schemas
-from servonode.record.spool import SpooledRun, read_spool
+from servonode.record.spool import Recorded, read_spool
 from servonode.version import VERSION
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 CHUNK = 1 << 18  # bytes, before they are packed: what one damaged byte costs
-ABOUT, ENDING = "servonode", "servonode_ending"  # names of metadata
+ABOUT, ENDING, MERGED = "servonode", "servonode_ending", "servonode_merged"  # names of metadata
 LAUNCH, ROWS = "launch.json", "rows.npz"  # names of attachments
 LIBRARIES = ("numpy", "llvmlite", "pyzmq", "msgspec")
 _to_json = msgspec.json.Encoder().encode
@@ -91,31 +92,58 @@ def write_bag(spool: Path | int, file: Path, ending: dict[str, Any]) -> int:
         written.
     """
     run = read_spool(spool)
-    if "schemas" not in run.about:
+    about = run.about
+    if "schemas" not in about:
         raise BagError(f"{spool}: holds rows alone, no messages; give the spool of a run with --record")
     missing = {"missing_bytes": dict(+run.missing_bytes), "damaged_bytes": run.damaged}
+    ending |= {name: value for name, value in missing.items() if value}
+    messages = with_events(run.messages())
+    return write_contents(
+        Contents(described(about), about["launch"], run.rows, about["schemas"], messages, ending), file
+    )
+
+
+@dataclass(frozen=True)
+class Contents:
+    """The contents of a bag. about, merged: its metadata, texts by name; ending: how the run ended.
+
+    launch: the launch file's table, path and name. schemas: by topic. messages: in their order, with the events.
+    """
+
+    about: dict[str, str]
+    launch: dict[str, Any]
+    rows: RunRows
+    schemas: dict[str, Any]
+    messages: Iterator[Recorded]
+    ending: dict[str, Any]
+    merged: dict[str, str] = field(default_factory=dict)
+
+
+def write_contents(contents: Contents, file: Path) -> int:
+    """Make a bag, whole or not at all; how many messages it has. Raises OSError where it cannot be written."""
     with new_file(file) as stream:
-        return _write(run, stream, ending | {name: value for name, value in missing.items() if value})
+        return _write(contents, stream)
 
 
-def _write(run: SpooledRun, stream: io.BufferedWriter, ending: dict[str, Any]) -> int:
+def _write(contents: Contents, stream: io.BufferedWriter) -> int:
     from mcap.writer import Writer
 
-    about = run.about
-    wall_less_mono = about["clock"]["wall_ns"] - about["clock"]["mono_ns"]
+    begin = int(contents.about["wall_ns"])
+    wall_less_mono = begin - int(contents.about["mono_ns"])
     writer = Writer(stream, chunk_size=CHUNK)
     writer.start(library=f"servonode {VERSION}")
-    writer.add_metadata(ABOUT, described(about))
-    begin = about["clock"]["wall_ns"]
-    for name, kind, data in _attachments(about, run.rows):
+    writer.add_metadata(ABOUT, contents.about)
+    if contents.merged:
+        writer.add_metadata(MERGED, contents.merged)
+    for name, kind, data in _attachments(contents.launch, contents.rows):
         writer.add_attachment(begin, begin, name, kind, data)
-    channels = _channels(writer, about["schemas"])
+    channels = _channels(writer, contents.schemas)
     counts = dict.fromkeys(channels, 0)
-    for mono, topic, message in with_events(run.messages()):
+    for mono, topic, message in contents.messages:
         at = wall_less_mono + mono
         counts[topic] += 1
         writer.add_message(channels[topic], at, _to_json(message), at, message.get("seq", counts[topic] - 1) % 2**32)
-    writer.add_metadata(ENDING, {name: json.dumps(value) for name, value in ending.items()})
+    writer.add_metadata(ENDING, {name: json.dumps(value) for name, value in contents.ending.items()})
     writer.finish()
     return sum(counts.values())
 
@@ -138,18 +166,23 @@ def described(about: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _attachments(about: dict[str, Any], rows: RunRows) -> Iterator[tuple[str, str, bytes]]:
+def _attachments(launch: dict[str, Any], rows: RunRows) -> Iterator[tuple[str, str, bytes]]:
     """Name, media type and content of each."""
-    launch = about["launch"]
     yield LAUNCH, "application/json", json.dumps(launch, indent=1).encode()
     yield "launch.toml", "application/toml", table_text(launch["table"]).encode()
-    if rows.lives:
-        arrays: dict[str, Any] = {f"{node}_columns": np.array(names) for node, names in rows.columns.items()}
-        for node, names in rows.columns.items():
-            arrays |= {f"{node}_life{life}": rows.table(node, life, len(names)) for life in rows.lives}
+    if rows.columns:
         packed = io.BytesIO()
-        np.savez_compressed(packed, **arrays)
+        np.savez_compressed(packed, **_arrays(rows))
         yield ROWS, "application/x-npz", packed.getvalue()
+
+
+def _arrays(rows: RunRows) -> dict[str, Any]:
+    """The rows of each node by life of the plant; without a plant, whose computer knows its lives, all in one."""
+    arrays: dict[str, Any] = {f"{node}_columns": np.array(names) for node, names in rows.columns.items()}
+    for node, names in rows.columns.items():
+        tables = {life: rows.table(node, life, len(names)) for life in rows.lives} or {0: rows.all_of(node, len(names))}
+        arrays |= {f"{node}_life{life}": table for life, table in tables.items()}
+    return arrays
 
 
 def _channels(writer: "Writer", known: dict[str, Any]) -> dict[str, int]:

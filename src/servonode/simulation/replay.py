@@ -78,9 +78,8 @@ def replay(bag: Bag, closed_loop: ClosedLoop) -> Replay:
         found.note(list(_compared(recorded, computed, words)))
     found.left_out = player.left_out
     if not found.compared:
-        raise BagError(
-            f"{bag.file}: holds no {COMMANDS} with the state that it answers; record a run with a controller"
-        )
+        remedy = bag.remedy("record a run with a controller")
+        raise BagError(f"{bag.file}: holds no {COMMANDS} with the state that it answers; {remedy}")
     return found
 
 
@@ -117,18 +116,18 @@ def _answers(bag: Bag, player: "_Player") -> Iterator[tuple[Command, Command | N
 
 
 def made_otherwise(bag: Bag) -> list[str]:
-    """What of the recording's making is another here, in words: then the bits may differ."""
-    here = provenance()
+    """What of the making of the recorded commands is another here, in words: then the bits may differ."""
+    here, there = provenance(), bag.made_by(CONTROLLER)
     names = ("servonode", "python", "libraries", "system", "libm")
     texts = {
         name: value if isinstance(value, str) else msgspec.json.encode(value).decode() for name, value in here.items()
     }
-    found = [f"{name} {bag.about.get(name, '?')}, here {texts[name]}" for name in names if _other(bag, name, texts)]
-    return found + (["another processor"] if _other(bag, "processor", texts) else [])
+    found = [f"{name} {there.get(name, '?')}, here {texts[name]}" for name in names if _other(there, name, texts)]
+    return found + (["another processor"] if _other(there, "processor", texts) else [])
 
 
-def _other(bag: Bag, name: str, texts: dict[str, str]) -> bool:
-    return bag.about.get(name, "").replace(" ", "") != texts[name].replace(" ", "")
+def _other(there: dict[str, str], name: str, texts: dict[str, str]) -> bool:
+    return there.get(name, "").replace(" ", "") != texts[name].replace(" ", "")
 
 
 class _Player:

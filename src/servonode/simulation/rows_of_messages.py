@@ -32,7 +32,8 @@ def runs_in(bag: Bag, closed_loop: ClosedLoop) -> list[Run]:
             f"{bag.file}: holds a {STATES} that does not belong to the machine {machine} ({error})"
         ) from error
     if not runs:
-        raise BagError(f"{bag.file}: holds no rows and no {STATES} of which they can be made")
+        remedy = bag.remedy("record a run to which the plant belongs")
+        raise BagError(f"{bag.file}: holds no rows and no {STATES} of which they can be made; {remedy}")
     return runs
 
 
