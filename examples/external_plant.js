@@ -21,6 +21,7 @@ const INPUTS = ["U1", "U2"];
 const PARAMETERS = ["b", "l", "r", "Iky", "Ikz", "c_w", "m_k", "m1", "d1", "I1", "m2", "I2"];
 const LIMITS = { U1: 2.0, U2: 2.0 }; // N m; this machine's own: a host's act only below them
 const MAX_TIMEOUT = 0.5; // s (wall clock) without a fresh input, whatever a host asks for
+const REMEMBERED = 1024; // messages whose times are known: at one a millisecond more than MAX_TIMEOUT
 const MAX_STEPS = 1e6; // of one order in lockstep
 const BOUNDS = { maxStrLength: 1024, maxArrayLength: 256, maxMapLength: 256 }; // of a message
 const ZERO = INPUTS.map(() => 0.0);
@@ -103,11 +104,13 @@ class Robot {
         this.running = false;
         this.src = nanoseconds() || 1; // this start of ours
         this.seq = 0; // number of our newest message
+        this.sentAt = new Array(REMEMBERED).fill(-Infinity); // s, by number modulo REMEMBERED
         this.sent = Promise.resolve(); // a socket sends one message after the other
     }
 
     send(topic, setup, k, values) {
         const head = { t: k * setup.step, k, run: setup.run, src: this.src, seq: ++this.seq };
+        this.sentAt[this.seq % REMEMBERED] = seconds();
         const message = encode({ ...head, mono: nanoseconds(), node: NAME, ...values });
         this.sent = this.sent.then(() => this.out.send([topic, message]));
     }
@@ -172,7 +175,13 @@ class Robot {
         return ["realtime", "lockstep"].includes(mode) ? "" : "mode must be realtime or lockstep";
     }
 
-    apply({ input, seq, k, until, final }) {
+    /* Whether we sent this state within the timeout: what answers an older one has waited in a broken network. */
+    isRecent(seq) {
+        const isKnown = Number.isInteger(seq) && seq > 0 && this.seq - REMEMBERED < seq && seq <= this.seq;
+        return isKnown && seconds() < this.sentAt[seq % REMEMBERED] + this.timeout;
+    }
+
+    apply({ input, seq, k, until, final, state_seq: stateSeq }) {
         if (final) {
             this.running = false;
             this.u = ZERO;
@@ -183,7 +192,7 @@ class Robot {
             return;
         const u = given.map((each, i) => Math.max(-this.limits[i], Math.min(this.limits[i], each)));
         if (this.setup.mode === "realtime") {
-            if (seq > this.taken)
+            if (seq > this.taken && this.isRecent(stateSeq))
                 Object.assign(this, { u, taken: seq, fresh: seconds() });
             return;
         }
