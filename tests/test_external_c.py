@@ -1,5 +1,7 @@
 """examples/external_plant.c: a whole run in lockstep, its place and its end, and whatever bytes a host may send.
 
+The last also for the example in JavaScript.
+
 What it shares with the example in Python is tested in test_external_example.py and tests/safety/test_external_c.py.
 """
 
@@ -21,6 +23,7 @@ import zmq
 
 import servonode
 from tests.helpers.external_c import SANITIZED, external_c
+from tests.helpers.external_programs import external_node
 from tests.helpers.runs import START_S, Runs, eventually
 
 LAUNCH = "trailer_pursuit_external"
@@ -207,12 +210,12 @@ def odd_messages(host: Host, rng: random.Random) -> Iterator[tuple[bytes, ...]]:
 
 
 @pytest.mark.parametrize("n", [5_000, pytest.param(100_000, marks=pytest.mark.slow)])
-def test_no_bytes_of_a_host_crash_it(folder: Path, n: int) -> None:
-    """Compiled with the sanitizers for addresses and undefined behaviour, which end it at the first finding."""
-    program, rng = external_c(SANITIZED), random.Random(n)
-    robot = subprocess.Popen(
-        [program, f"ipc://{folder}/state", f"ipc://{folder}/applied", "--any-speed"], stderr=subprocess.PIPE, text=True
-    )
+@pytest.mark.parametrize("language", ["c", "node"])
+def test_no_bytes_of_a_host_crash_it(folder: Path, language: str, n: int) -> None:
+    """In C with the sanitizers for addresses and undefined behaviour, which end it at the first finding."""
+    program, rng = [external_c(SANITIZED)] if language == "c" else external_node(), random.Random(n)
+    words = [*program, f"ipc://{folder}/state", f"ipc://{folder}/applied", "--any-speed"]
+    robot = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
     with closing(robot.stderr), Host(folder) as host:  # type: ignore[type-var]
         host.begin()
         odd = odd_messages(host, rng)

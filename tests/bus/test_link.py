@@ -1,9 +1,11 @@
 """The link to a machine in another process, over real sockets; the machine here is bare pyzmq."""
 
+import itertools
 import select
 import socket
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import msgpack
@@ -19,9 +21,11 @@ from servonode.bus import (
     Status,
     Subscriber,
     check_address,
+    connection_limit,
     decode,
     encode,
 )
+from servonode.bus.connection_limit import PAUSE_NS
 from servonode.bus.link import QUEUE
 from servonode.bus.zmq_io import numeric
 from tests.helpers.ports import free_port
@@ -375,22 +379,33 @@ class Crowd:
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no filter for what asks for a connection")
 def test_a_crowd_is_kept_out_while_the_machine_gets_every_input():
     places = [f"tcp://127.0.0.1:{free_port()}" for _ in range(2)]
-    machine, link = Machine(*places), ExternalLink(*places)
-    link.open()
-    assert machine.receives(link)
-    assert until(link.listened)
-    crowd = Crowd(places[1], 300)
-    for i in range(1000):
-        link.send("applied", applied(i))
-        assert decode(*machine.frames()).seq == i
-        link.receive()
-        time.sleep(0.001)
-    assert link.counts["connections"] == 1
-    assert not crowd.gets_in()
-    crowd.close()
-    assert until(lambda: link.receive() or crowd.gets_in())
-    link.close()
-    machine.close()
+    with closing(Machine(*places)) as machine, closing(ExternalLink(*places)) as link:
+        link.open()
+        assert machine.receives(link)
+        assert until(link.listened)
+        with closing(Crowd(places[1], 300)) as crowd:
+            end = time.monotonic() + PAUSE_NS * 0.5e-9
+            for i in itertools.takewhile(lambda _: time.monotonic() < end, itertools.count()):
+                link.send("applied", applied(i))
+                assert decode(*machine.frames()).seq == i
+                link.receive()
+                time.sleep(0.001)
+            assert link.counts["connections"] == 1
+            assert not crowd.gets_in()
+        assert until(lambda: link.receive() or crowd.gets_in())
+
+
+def test_a_system_that_keeps_nobody_out_ends_no_link(monkeypatch):
+    monkeypatch.setattr(connection_limit, "ATTACH_FILTER", 9999)
+    places = [f"tcp://127.0.0.1:{free_port()}" for _ in range(2)]
+    with closing(Machine(*places)) as machine, closing(ExternalLink(*places)) as link:
+        link.open()
+        assert machine.receives(link)
+        with closing(Crowd(places[1], 300)) as crowd:
+            assert until(lambda: link.receive() or link.counts["connections"])
+            assert crowd.gets_in()
+        link.send("applied", applied(1))
+        assert decode(*machine.frames()).seq == 1
 
 
 def test_a_host_is_looked_up_once_and_an_unknown_one_is_named(monkeypatch):

@@ -12,6 +12,7 @@ import struct
 import sys
 import time
 from collections import Counter
+from contextlib import suppress
 
 import zmq
 
@@ -30,8 +31,8 @@ DROP_ALL = struct.pack("HBBI", 6, 0, 0, 0)
 class ConnectionLimit:
     """Binds a socket of libzmq to a listening one, which takes no connection while there are too many.
 
-    Who is connected already stays, and who is kept out is let in once others have left. On other systems than Linux
-    nobody is kept out.
+    Who is connected already stays, and who is kept out is let in once others have left. On other systems than Linux,
+    and where a system refuses the filter, nobody is kept out.
     """
 
     def __init__(self, opened: Socket, listening: socket.socket, counts: Counter[str]) -> None:
@@ -83,11 +84,10 @@ def _shut(listening: socket.socket, shut: bool) -> None:
     """Have the system drop all that asks for a connection, or no longer."""
     if sys.platform != "linux":
         return
-    if not shut:
-        listening.setsockopt(socket.SOL_SOCKET, DETACH_FILTER, 0)
-        return
     code = ctypes.create_string_buffer(DROP_ALL)
-    listening.setsockopt(socket.SOL_SOCKET, ATTACH_FILTER, struct.pack("HP", 1, ctypes.addressof(code)))
+    number, value = (ATTACH_FILTER, struct.pack("HP", 1, ctypes.addressof(code))) if shut else (DETACH_FILTER, bytes(4))
+    with suppress(OSError):  # as in a container whose system has no filters
+        listening.setsockopt(socket.SOL_SOCKET, number, value)
 
 
 def _lowest_free() -> int:
