@@ -26,6 +26,7 @@ BENCHMARKS = (
     "page",
     "paced",
     "listeners",
+    "hostile",
     "soak",
     "physics",
     "drivers",

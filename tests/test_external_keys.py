@@ -5,8 +5,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -14,36 +13,13 @@ import zmq
 
 from servonode.bus.curve import Authenticator
 from servonode.bus.keys import KeyStore
-from servonode.bus.topology import PLANT
 from tests.helpers.curve_strangers import FEW, curve_stranger
 from tests.helpers.external_programs import PROGRAMS, PYTHON
-from tests.helpers.ports import free_port
+from tests.helpers.key_folders import Computers, descriptors_of
 from tests.helpers.runs import START_S, Process, Runs, eventually, operator
 
 LAUNCH = "trailer_pursuit_external"
 FORGIVING = ("plant.safety.command_timeout=5", "plant.device.timeout=5")  # these tests share a computer with others
-
-
-class Computers:
-    """The keys of a desk and of its robot, which trust each other, and where they meet."""
-
-    def __init__(self, folder: Path) -> None:
-        self.desk, self.robot = KeyStore(folder / "desk"), KeyStore(folder / "robot")
-        self.desk_key, self.robot_key = self.desk.new("desk"), self.robot.new("robot")
-        self.desk.trust(self.robot_key, ["plant"])
-        self.state, self.applied = (f"tcp://127.0.0.1:{free_port()}" for _ in range(2))
-        self.addresses = (f'plant.device.state="{self.state}"', f'plant.device.applied="{self.applied}"')
-        self.settings = (*self.addresses, 'plant.device.key="robot"')
-
-    @contextmanager
-    def machine(self, program: list[str], own: Path, host: Path) -> Iterator["subprocess.Popen[bytes]"]:
-        words = [self.state, self.applied, "--keys", str(own.with_suffix(".key_secret")), str(host)]
-        process = subprocess.Popen([*program, *words])
-        try:
-            yield process
-        finally:
-            process.kill()
-            process.wait()
 
 
 @pytest.fixture
@@ -172,11 +148,6 @@ def test_strangers_who_know_all_that_is_public_disturb_nothing(
 
 def refused_often(counts: dict[str, int]) -> bool:
     return min(counts.get(name, 0) for name in ("refused_unknown_key", "refused_role_of_key_watcher")) > 100
-
-
-def descriptors_of(run: Process) -> int:
-    """The number of files that the plant has open."""
-    return sum(1 for _ in Path(f"/proc/{run.pids()[PLANT]}/fd").iterdir())
 
 
 def test_many_connections_neither_end_the_link_nor_keep_its_operator_out(runs: Runs, computers: Computers) -> None:
