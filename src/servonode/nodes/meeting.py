@@ -19,7 +19,7 @@ HELLO, ACCEPTED, REFUSED = b"H", b"A", b"R"
 SILENT_NS = 1_500_000_000  # after which another computer may take the place of one that says nothing
 TELL_NS = 1_000_000_000  # between two refusals that people are told
 LONGEST = 4000  # characters of one
-HELLO_NS = 200_000_000  # between two hellos
+HELLO_NS, HURRY_NS = 200_000_000, 20_000_000  # between two hellos, and where the other computer does not know us
 RECEIVES = "observe"  # the role of a computer that runs no node
 
 Send = Callable[..., None]  # peer, frames
@@ -65,7 +65,7 @@ class Meeting:
         self._here, self._there, self._listens = tuple(here), tuple(there), listens
         self._hello = msgspec.json.encode(Hello(start, self._here, dict(manifest)))
         self._manifest, self._say = manifest, say
-        self._next_ns = 0  # when the next hello is due
+        self._greeted_ns = self._next_ns = 0  # when the last hello was said, and when the next one is due
         self._told, self._told_ns = "", -TELL_NS  # the last refusal that people were told, and when
 
     def connected(self, now: int) -> bool:
@@ -75,18 +75,19 @@ class Meeting:
     def greet(self, now: int, send: Send) -> None:
         """Say hello where that is this computer's part, and due."""
         if not self._listens and not self.connected(now) and now >= self._next_ns:
-            self._next_ns = now + HELLO_NS
+            self._greeted_ns, self._next_ns = now, now + HELLO_NS
             send(b"", HELLO, self._hello)
 
     def hurry(self) -> None:
-        """Say hello at once: the other computer does not know us."""
-        self.received_ns = self._next_ns = 0
+        """Say hello soon: the other computer does not know us. Not for the one that listens: others could say that."""
+        if not self._listens:
+            self.received_ns, self._next_ns = 0, min(self._next_ns, self._greeted_ns + HURRY_NS)
 
     def note(self, peer: Peer, now: int) -> bool:
         """Note that something came; False if it is not from whom was met."""
         if peer != self.peer:
             return False
-        self.received_ns = now
+        self.received_ns, self.met = now, True
         return True
 
     def take(self, peer: Peer, key: TrustedKey | None, kind: bytes, payload: bytes, now: int, send: Send) -> bool:
@@ -97,7 +98,7 @@ class Meeting:
             return False
         try:
             said = _decode(payload)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             return False
         why = theirs = self._refusal(said, key, now)
         if not why:
@@ -120,9 +121,10 @@ class Meeting:
     def _meet(self, peer: Peer, key: TrustedKey | None, start: int, now: int, send: Send) -> bool:
         if self._listens:
             send(peer, ACCEPTED, self._hello)
-        new = start != self._start or not self.connected(now)
+        new = (start, peer) != (self._start, self.peer) or not self.connected(now)
         self.peer, self.key, self._start, self.received_ns = peer, key, start, now
-        self.met, self.ended, self.refused = True, False, ""
+        # the one that connects may still refuse: only what it says next shows that it does not
+        self.met, self.ended, self.refused = self.met or not self._listens, False, ""
         return new
 
     def _refusal(self, said: "Hello", key: TrustedKey | None, now: int) -> str:

@@ -3,10 +3,13 @@
 Tickets and durations pass as they are (`bus/tickets.py`): the node that answers judges by its own clock alone.
 """
 
+import secrets
 import struct
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
+
+import zmq
 
 from servonode.bus import Bus, MessageError
 from servonode.bus.keys import TrustedKey
@@ -36,7 +39,7 @@ class RelayedRequests:
         self._here = {node: bus.requests_to(node) for node in here}
         self._asked: dict[bytes, tuple[Socket, Reader, bytes, bytes]] = {}  # by our number: who asked, and its number
         self._asking: dict[bytes, bytes] = {}  # by our number: that of the other computer
-        self._number = 0
+        self._number = secrets.randbits(62)  # a relay that replaces this one gets no answer that was meant for it
 
     def take(self, connected: bool, send: SendRequest) -> None:
         """Give `send` what has been asked here of nodes that run there; without a connection answer that."""
@@ -80,8 +83,11 @@ class RelayedRequests:
         ours = self._next()
         self._asking[ours] = number
         _bounded(self._asking)
-        opened.send(ours + header[_AFTER_NUMBER:], MORE)
-        opened.send(payload, NOBLOCK)
+        try:
+            opened.send(ours + header[_AFTER_NUMBER:], MORE)
+            opened.send(payload, NOBLOCK)
+        except zmq.Again:  # the node has not read for long
+            self.counts["dropped_requests"] += 1
         reader.disturbed()
 
     def take_answers(self, send: SendReply) -> None:

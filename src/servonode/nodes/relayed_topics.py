@@ -63,7 +63,8 @@ class RelayedTopics:
 
     def want(self, topics: Iterable[str]) -> None:
         """Carry these topics from now on, and no others."""
-        self._wanted = set(topics)
+        known = {f"{node}/{word}" for node in self._here for word in NODES[node].publishes}
+        self._wanted = known.intersection(topics)
 
     def take(self, send: Callable[[str, str, bytes], None]) -> Message | None:
         """Give `send` node, word and payload of what has come from the nodes here and is wanted there.
@@ -78,7 +79,7 @@ class RelayedTopics:
                     send(node, word, payload)
                 if word == "status" and node == PLANT:
                     status = payload
-        return None if status is None else decode(b"status", status)
+        return None if status is None else self._decoded(b"status", status)
 
     def publish(self, node: str, topic: bytes, payload: bytes) -> Message | None:
         """Publish here what a node of the other computer has sent; None if it is refused, which is counted."""
@@ -87,13 +88,19 @@ class RelayedTopics:
         if publisher is None or word not in NODES[node].publishes:
             self.counts["refused_topic"] += 1
             return None
-        try:
-            message = decode(topic, payload)
-        except MessageError as error:
-            self.counts[f"refused_{error.reason}"] += 1
+        message = self._decoded(topic, payload)
+        if message is None:
             return None
         if message.node != node:
             self.counts["refused_node"] += 1
             return None
         publisher.publish_frames(topic, payload)
         return message
+
+    def _decoded(self, topic: bytes, payload: bytes) -> Message | None:
+        """The message; None if it is not valid, which is counted."""
+        try:
+            return decode(topic, payload)
+        except MessageError as error:
+            self.counts[f"refused_{error.reason}"] += 1
+            return None

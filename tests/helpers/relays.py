@@ -1,0 +1,116 @@
+"""A relay of one computer in the test's own process, with the test in the place of the other computer."""
+
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from servonode.bus import Bus
+from servonode.bus.keys import TrustedKey
+from servonode.bus.tunnel import Peer
+from servonode.closed_loop.closed_loop import ClosedLoop, on_computer, resolve, with_keys
+from servonode.closed_loop.launch_file import read_launch
+from servonode.nodes.manifest import manifest
+from servonode.nodes.meeting import ACCEPTED, HELLO, Hello
+from servonode.nodes.node_main import listeners_of
+from servonode.nodes.relay_node import RelayNode
+from servonode.record.shared_memory import NodeMemory
+
+HOST = "127.0.0.1"
+LAUNCH = "trailer_pursuit_lockstep"
+PEER = b"peer"
+
+
+def computer_of(on: str | None, *settings: str) -> ClosedLoop:
+    """The closed loop of one of two computers, whose plant is on HOST, without keys."""
+    launch = read_launch(LAUNCH, [f"hosts.plant=tcp://{HOST}:7400", *settings])
+    return with_keys(on_computer(resolve(launch), on), "", insecure=True)
+
+
+class Wire:
+    """A tunnel whose other end is the test: it takes what `came`, and keeps what was `sent`."""
+
+    fds = ()
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.came: deque[tuple[Peer, TrustedKey | None, list[bytes]]] = deque()
+        self.sent: list[tuple[bytes, ...]] = []
+        self.is_closed = False
+
+    def look(self, _: int) -> int:
+        return 0
+
+    def waits(self) -> bool:
+        return bool(self.came)
+
+    def receive(self, take: Callable[[Peer, TrustedKey | None, list[bytes]], None]) -> None:
+        while self.came:
+            take(*self.came.popleft())
+
+    def send(self, _: Peer, *frames: bytes) -> None:
+        self.sent.append(frames)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+class Relay:
+    """A relay, and the test as the other computer. A context manager that closes."""
+
+    def __init__(self, folder: Path, closed_loop: ClosedLoop) -> None:
+        self.closed_loop, self.wire = closed_loop, Wire()
+        self.bus = Bus(folder, "relay")
+        computer = closed_loop.computer
+        assert computer is not None
+        self.computer = computer
+        self.memories = {node: NodeMemory() for node in (*computer.nodes, *computer.others, "relay")}
+        wire: Any = self.wire
+        self.node = RelayNode(closed_loop, self.bus, listeners_of(closed_loop), wire, self.memories, 1)
+
+    def say(self, *frames: bytes, key: TrustedKey | None = None, peer: Peer | None = None) -> list[tuple[bytes, ...]]:
+        """The other computer says this; what the relay sends in that turn."""
+        self.wire.came.append((self.peer if peer is None else peer, key, list(frames)))
+        return self.turn()
+
+    def turn(self) -> list[tuple[bytes, ...]]:
+        """What the relay sends in one turn."""
+        self.wire.sent.clear()
+        self.node.work()
+        return self.wire.sent.copy()
+
+    @property
+    def peer(self) -> Peer:
+        return PEER if self.computer.listens else b""
+
+    def hello(self, start: int = 7, **changed: str) -> bytes:
+        """A hello of the other computer, which runs the same but for these entries of its manifest."""
+        return msgspec.json.encode(Hello(start, self.computer.others, manifest(self.closed_loop) | changed))
+
+    def meet(self, start: int = 7, key: TrustedKey | None = None, peer: Peer | None = None) -> list[tuple[bytes, ...]]:
+        """Meet it; what the relay sends in that turn."""
+        return self.say(HELLO if self.computer.listens else ACCEPTED, self.hello(start), key=key, peer=peer)
+
+    def count(self, name: str) -> int:
+        """A counter of the relay's."""
+        return self.node.all_counts().get(name, 0)
+
+    def until(self, holds: Callable[[], Any], within_s: float = 5.0) -> bool:
+        """Whether it holds in time, while the relay works."""
+        limit = time.monotonic() + within_s
+        while not holds() and time.monotonic() < limit:
+            self.node.work()
+            self.bus.wait(time.monotonic_ns() + 5_000_000, self.node.fds)
+        return bool(holds())
+
+
+@contextmanager
+def relay(folder: Path, closed_loop: ClosedLoop) -> Iterator[Relay]:
+    """A relay in this folder."""
+    made = Relay(folder, closed_loop)
+    with made.bus:
+        yield made

@@ -1,0 +1,324 @@
+"""Whatever a trusted computer sends to a relay, that goes on, and the plant hears only what its key may say."""
+
+import json
+import random
+import struct
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from servonode.bus import Bus, Status, encode
+from servonode.bus.keys import TrustedKey
+from servonode.bus.messages import MAX_PAYLOAD, MAX_TEXT
+from servonode.bus.request_codec import decode_map, encode_map
+from servonode.bus.requests import HEADER, NEVER, NO_TICKET, WANTS_TICKET
+from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.nodes.left_summaries import MOST_FAULTS, decode_summaries, encode_summaries
+from servonode.nodes.meeting import ACCEPTED, HELLO, REFUSED, SILENT_NS
+from servonode.nodes.relay_node import CLOCK, ECHO, END, ENDED, REPLY, REQUEST, STRANGER, TOPIC, WANT
+from tests.helpers.relays import HOST, PEER, Relay, computer_of, relay
+
+DEEP = b'{"start":1,"nodes":["target","controller"],"manifest":{},"more":' + b"[" * 60_000
+DEEP_MAP = b'{"plant":{"more":' + b"[" * 60_000
+CONTROLLER, PLANT = b"\x01", b"\x02"  # their places in the table of nodes
+OPERATOR = TrustedKey("desk", b"", ("controller", "operate"))
+FOLLOWER = TrustedKey("desk", b"", ("controller",))
+WATCHER = TrustedKey("screen", b"", ("observe",))
+MACHINE = TrustedKey("robot", b"", ("plant",))
+
+
+@pytest.fixture(scope="module")
+def robots() -> ClosedLoop:
+    return computer_of(HOST)
+
+
+@pytest.fixture(scope="module")
+def desks() -> ClosedLoop:
+    return computer_of(None)
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """With a short path, for sockets."""
+    with tempfile.TemporaryDirectory(prefix="sn-") as made:
+        yield Path(made)
+
+
+@pytest.fixture
+def robot(folder: Path, robots: ClosedLoop) -> Iterator[Relay]:
+    """The relay of the computer that has the plant, and listens."""
+    with relay(folder, robots) as made:
+        yield made
+
+
+@pytest.fixture
+def desk(folder: Path, desks: ClosedLoop) -> Iterator[Relay]:
+    """The relay of the computer that has controller and target, and connects."""
+    with relay(folder, desks) as made:
+        yield made
+
+
+def status(node: str = "plant", **changed: object) -> bytes:
+    header = {"t": 1.5, "seq": 0, "run": 5, "k": 3, "mono": 0, "node": node, "src": 5}
+    return encode(Status(**{**header, "lifecycle": "active", "counts": {}, "values": {}, **changed}))  # type: ignore[arg-type]
+
+
+def request(verb: object, ticket: bytes = NO_TICKET, valid_ns: int = NEVER) -> tuple[bytes, bytes]:
+    return HEADER.pack(1, ticket, valid_ns), encode_map({"ask": verb})
+
+
+HOSTILE = [
+    b"",
+    b"\xff" * 40,
+    b"\x00" * 24,
+    struct.pack("<ddd", float("nan"), float("inf"), -0.0),
+    struct.pack("<qqq", -(2**63), 2**63 - 1, -1),
+    b"[" * 60_000,
+    b'{"a":' * 12_000,
+    DEEP,
+    DEEP_MAP,
+    b"\x91" * 60_000,
+    b"\xdf\xff\xff\xff\xff" + b"\x81" * 5000,
+    b'{"plant":[]}',
+    b'{"plant":{"faults":"x","counts":{"a":-1},"k":1e999}}',
+    b"1" * 60_000,
+    b'{"start":' + b"9" * 5000 + b',"nodes":[],"manifest":{}}',
+    b'{"start":true,"nodes":{"a":1},"manifest":[[[],[]]]}',
+    b'{"start":NaN,"nodes":["target",["controller"]],"manifest":{"a":{"b":1}}}',
+    status(),
+    b"\xed\xa0\x80 ready plant/state",
+]
+KINDS = [HELLO, ACCEPTED, REFUSED, STRANGER, TOPIC, WANT, REQUEST, REPLY, CLOCK, ECHO, END, ENDED, b"", b"\xff", b"Z"]
+
+
+@pytest.mark.parametrize("met", [False, True])
+@pytest.mark.parametrize("side", ["robot", "desk"])
+def test_no_frame_ends_a_relay(side: str, met: bool, request: pytest.FixtureRequest) -> None:
+    found: Relay = request.getfixturevalue(side)
+    rng = random.Random(7)
+    for kind in KINDS:
+        for first in HOSTILE:
+            if met:
+                found.meet()
+            tails = [b"", PLANT, b"\xff", PLANT + struct.pack("<Q", 1), rng.randbytes(9)]
+            found.say(kind + rng.choice(tails), *([first] * rng.randint(0, 2)))
+            found.say(kind, first)
+            found.say(kind + PLANT + struct.pack("<Q", 1), rng.choice(HOSTILE), first)
+    found.node.describe()
+    found.node.summary()
+    successor = b"" if side == "desk" else b"another"
+    found.meet(start=8, peer=successor)
+    found.say(WANT, b"ready", peer=successor)
+    assert found.node.meeting.met
+
+
+def test_a_refusal_is_told_without_what_disturbs_a_terminal_and_within_a_message(desk: Relay) -> None:
+    desk.say(REFUSED, b"\x1b[2J\xff" + b"long " * 12_000)
+    assert "\x1b" not in desk.node.faults[0].text
+    answer = decode_map(encode_map(desk.node.describe()))  # as the launcher asks
+    assert answer["text"].startswith("?[2J")
+    assert len(answer["text"]) == MAX_TEXT
+
+
+def test_summaries_arrive_as_they_were_left() -> None:
+    times = {"period_s": {"p50": 0.01, "p99": 0.02, "p999": 0.02, "max": 0.03}, "execution_s": {}}
+    fault = {"name": "estop", "text": "stopped", "t": 1.0, "node": "plant"}
+    left = {"faults": [fault], "counts": {"stale": 2}, "times": times, "k": 7, "wall_s": 1.5, "stopped_by": "SIGINT"}
+    (plant,) = decode_summaries(encode_summaries({"plant": left, "target": {}})).values()
+    assert plant == {**left, "times": {"period_s": times["period_s"]}}
+
+
+def test_summaries_that_are_too_long_lose_faults_before_all_else_is_lost() -> None:
+    fault = {"name": "fault", "text": "\x00" * 5000, "t": 1.0, "node": "plant"}
+    left = {"faults": [fault] * 100, "counts": {f"{number}" * 300: 1 for number in range(200)}, "k": 7}
+    payload = encode_summaries(dict.fromkeys(("target", "controller", "plant"), left))
+    assert len(payload) <= MAX_PAYLOAD
+    found = decode_summaries(payload)["plant"]
+    assert found["k"] == 7
+    assert 0 < len(found["faults"]) < MOST_FAULTS
+    assert found["faults"][0]["text"] == "?" * MAX_TEXT
+
+
+@pytest.mark.parametrize(
+    "payload", [b"[]", b'{"plant":{}}', b'{"plant":{"k":-1}}', b'{"plant":{"k":1,"faults":[{"text":1}]}}', DEEP_MAP]
+)
+def test_summaries_of_another_shape_are_refused(payload: bytes, desk: Relay) -> None:
+    """The run is over all the same: the plant has ended."""
+    desk.meet()
+    assert (ENDED,) in desk.say(END, payload)
+    assert desk.node.stop
+    assert desk.count("refused_end") == 1
+    assert desk.memories["plant"].summary == {}
+
+
+def test_only_the_plants_computer_ends_a_run(desk: Relay) -> None:
+    left = json.dumps({"plant": {"k": 1}}).encode()
+    desk.meet(key=MACHINE)
+    desk.say(END, left, key=WATCHER)
+    assert not desk.node.stop
+    assert desk.count("role_of_key_screen") == 1
+    desk.say(END, left, key=MACHINE)
+    assert desk.node.stop
+    assert desk.memories["plant"].summary["k"] == 1
+
+
+def test_the_end_is_known_at_once_on_both_computers(robot: Relay) -> None:
+    """The plant's computer waits for what the other's nodes left, and no longer."""
+    robot.meet()
+    robot.memories["plant"].write_summary({"k": 3})
+    robot.wire.came.extend([(PEER, None, [ENDED]), (PEER, None, [END, b'{"target":{"counts":{"sent":4}}}'])])
+    begin = time.monotonic()
+    robot.node.finish()
+    assert time.monotonic() - begin < 1.0
+    assert robot.wire.is_closed
+    assert robot.memories["target"].summary["counts"] == {"sent": 4}
+    assert robot.node.lifecycle == "finished"
+
+
+# roles
+
+
+def test_a_key_publishes_only_as_the_nodes_of_its_roles(desk: Relay) -> None:
+    with Bus(desk.bus.folder, "watch") as bus:
+        inbox = bus.subscriber({"plant": ["status"], "controller": ["status"]})
+        desk.meet(key=MACHINE)
+        assert desk.until(lambda: desk.node.ready() or "plant/status" in desk.node._topics.wanted_here())
+        desk.say(TOPIC + PLANT, b"status", status(), key=WATCHER)
+        desk.say(TOPIC + PLANT, b"status", status("controller"), key=MACHINE)  # as another node
+        desk.say(TOPIC + CONTROLLER, b"status", status("controller"), key=MACHINE)  # which runs here
+        desk.say(TOPIC + PLANT, b"command", status(), key=MACHINE)  # which a plant does not publish
+        desk.say(TOPIC + PLANT, b"status", status(t=float("nan")), key=MACHINE)
+        desk.say(TOPIC + PLANT, b"status", status(fault="the only one"), key=MACHINE)
+        inbox.wait(time.monotonic_ns() + 2_000_000_000)
+        assert [message.fault for _, message in inbox.receive()] == ["the only one"]  # type: ignore[attr-defined]
+    assert desk.count("role_of_key_screen") == desk.count("refused_node") == 1
+    assert desk.count("role_of_key_robot") == desk.count("refused_topic") == desk.count("refused_non_finite") == 1
+    assert desk.node.t == 1.5
+
+
+@pytest.mark.parametrize(
+    ("verb", "key", "passes"),
+    [
+        ("arm", OPERATOR, True),
+        ("estop", OPERATOR, True),
+        ("arm", FOLLOWER, False),
+        ("estop", WATCHER, False),
+        ("status", WATCHER, True),
+        ("status", FOLLOWER, False),
+        ("arm", None, True),  # a run without keys
+        *((verb, OPERATOR, False) for verb in ("start", "stop", "ready", "", 7, ["arm"], None)),
+    ],
+)
+def test_a_key_asks_only_what_its_roles_let_it(
+    verb: object, key: TrustedKey | None, passes: bool, robot: Relay
+) -> None:
+    robot.meet(key=OPERATOR)
+    with Bus(robot.bus.folder, "plant") as bus:
+        requests = bus.requests()
+        robot.say(REQUEST + PLANT + bytes(8), HEADER.pack(1, NO_TICKET, WANTS_TICKET), b"", key=key)
+        assert robot.until(lambda: requests.poll_request() or robot.wire.sent)
+        ticket = robot.wire.sent[-1][1]
+        answers = robot.say(REQUEST + PLANT + bytes(8), *request(verb, ticket, 10**9), key=key)
+        refused = [frames for frames in answers if frames[0][:1] == REPLY]
+        if passes:
+            assert not refused
+            bus.wait(time.monotonic_ns() + 2_000_000_000)
+            asked = requests.poll_request()
+            assert asked is not None
+            assert asked[1] == {"ask": verb}
+        else:
+            assert "error" in decode_map(refused[0][1])
+            assert not bus.wait(time.monotonic_ns() + 50_000_000)
+
+
+# requests
+
+
+def test_answers_reach_those_who_asked(desk: Relay) -> None:
+    """Two operators, whose requests have the same number, get each its own answer, in whatever order these come."""
+    desk.meet()
+    with Bus(desk.bus.folder, "first") as one, Bus(desk.bus.folder, "second") as other:
+        asking = [bus.requests_to("plant") for bus in (one, other)]
+        numbers = []
+        for opened, _ in asking:
+            opened.send_multipart([*request("status")])
+            desk.wire.sent.clear()
+            assert desk.until(lambda: any(frames[0][:1] == REQUEST for frames in desk.wire.sent))
+            numbers.append(next(frames[0][2:] for frames in desk.wire.sent if frames[0][:1] == REQUEST))
+        desk.say(REPLY + numbers[1], b"second")
+        desk.say(REPLY + numbers[0], b"first")
+        desk.say(REPLY + numbers[0], b"once more")
+        for (opened, _), expected in zip(asking, (b"first", b"second"), strict=True):
+            assert opened.poll(2000)
+            assert opened.recv_multipart() == [HEADER.pack(1, NO_TICKET, 0)[:8], expected]
+            assert not opened.poll(20)
+
+
+def test_a_relay_takes_no_answer_that_was_meant_for_the_one_before(folder: Path, desks: ClosedLoop) -> None:
+    numbers = set()
+    for _ in range(2):
+        with relay(folder, desks) as desk:
+            desk.meet()
+            desk.node.handle_request("estop")
+            numbers |= {frames[0][2:] for frames in desk.wire.sent if frames[0][:1] == REQUEST}
+    assert len(numbers) == 2
+
+
+def test_requests_to_a_node_that_does_not_read_are_dropped_and_counted(robot: Relay) -> None:
+    robot.meet()
+    for _ in range(1100):
+        robot.say(REQUEST + PLANT + bytes(8), *request("estop"))
+    assert robot.count("dropped_requests") > 0
+
+
+def test_a_plant_whose_status_is_not_valid_does_not_end_the_relay(robot: Relay) -> None:
+    with Bus(robot.bus.folder, "plant") as bus:
+        plant = bus.publisher()
+        assert robot.until(lambda: plant.subscriptions_seen())
+        plant.publish_frames(b"status", status(t=float("nan")))
+        assert robot.until(lambda: robot.count("refused_non_finite"))
+
+
+# who is heard, and who is told
+
+
+def test_a_stranger_does_not_part_two_computers(robot: Relay) -> None:
+    robot.meet(key=OPERATOR)
+    assert robot.say(STRANGER, key=WATCHER, peer=b"another") in ([], [(STRANGER,)])
+    assert robot.node.meeting.connected(time.monotonic_ns())
+    (refused,) = [frames for frames in robot.meet(start=9, key=FOLLOWER, peer=b"another") if frames[0] == REFUSED]
+    assert b"another computer" in refused[1]
+
+
+def test_nothing_is_published_to_a_computer_that_is_not_heard(robot: Relay) -> None:
+    """Such as one whose key was revoked: the connection is there still."""
+    with Bus(robot.bus.folder, "plant") as bus:
+        plant = bus.publisher()
+        assert robot.until(lambda: plant.subscriptions_seen())
+        robot.meet()
+        robot.say(WANT, b"ready plant/status")
+        plant.publish_frames(b"status", status())
+        assert robot.until(lambda: (TOPIC + PLANT, b"status", status()) in robot.wire.sent)
+        robot.node.meeting.received_ns -= SILENT_NS
+        robot.wire.sent.clear()
+        plant.publish_frames(b"status", status(t=2.0))
+        assert robot.until(lambda: robot.node.t == 2.0)
+        assert robot.wire.sent == []
+
+
+def test_a_relay_that_is_not_known_says_hello_soon_but_not_without_end(desk: Relay) -> None:
+    desk.meet()
+    hellos = sum(frames[0] == HELLO for _ in range(50) for frames in desk.say(STRANGER))
+    assert 1 <= hellos <= 5
+    desk.meet()
+    assert desk.node.meeting.connected(time.monotonic_ns())
+
+
+def test_a_relay_that_replaces_another_is_told_at_once_what_is_wanted(robot: Relay) -> None:
+    robot.meet()
+    robot.turn()
+    assert not any(frames[0] == WANT for frames in robot.turn())
+    assert any(frames[0] == WANT for frames in robot.meet(peer=b"its successor"))
