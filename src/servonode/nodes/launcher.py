@@ -251,8 +251,10 @@ class Launcher:
         return []
 
     def _plant_goes_on(self) -> bool:
-        """Whether the plant's process lives, or must be restarted."""
+        """Whether the plant's process lives, or must be restarted; one on another computer, as the relay says."""
         plant = self._stands_for_plant
+        if plant == RELAY and self._statuses.lifecycle(RELAY) == "finished":
+            return False
         return self.processes.children[plant].code is None or plant in self.processes.dead()
 
     def _plant_hangs(self) -> bool:

@@ -4,24 +4,22 @@ Nodes, operators and viewers connect to it in the run's folder as to those nodes
 makes no decision about the machine: where the network is gone, the plant misses commands, and acts by itself.
 """
 
-import json
 import struct
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-
-import msgspec
 
 from servonode.bus import Bus, Status, Wanted
 from servonode.bus.clock_offset import ClockOffset
 from servonode.bus.curve import Authenticator
 from servonode.bus.keys import ROLE_OF, ROLES, KeyStore, TrustedKey
-from servonode.bus.messages import MAX_PAYLOAD
+from servonode.bus.messages import MAX_TEXT, Lifecycle
 from servonode.bus.topology import NODES, PLANT, RELAY
 from servonode.bus.tunnel import Peer, Tunnel
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.hosts import bind_address
+from servonode.nodes.left_summaries import decode_summaries, encode_summaries
 from servonode.nodes.manifest import manifest
 from servonode.nodes.meeting import ACCEPTED, HELLO, REFUSED, Meeting
 from servonode.nodes.node import EventNode
@@ -33,13 +31,10 @@ TOPIC, WANT, REQUEST, REPLY, CLOCK, ECHO, STRANGER, END, ENDED = b"T", b"W", b"Q
 CLOCK_NS = 100_000_000  # between two exchanges of time stamps
 WANT_NS = 1_000_000_000  # between two lists of wanted topics, if they are the same
 LAST_NS = 4_000_000_000  # for which the end of the nodes here is waited for
-SAID_NS, AGAIN_NS = 1_000_000_000, 50_000_000  # for which the end is said, and how often
+SAID_NS, AGAIN_NS = 2_000_000_000, 50_000_000  # for which the end is said, and how often
 LOOK_NS = 10_000_000  # between two looks whether they have ended
-KEPT = ("faults", "counts", "k", "wall_s", "stopped_by")  # of summaries that are too long
-MOST_FAULTS = 20
 _NODES = tuple(NODES)
 _TIMES = struct.Struct("<qqq")
-_summaries = msgspec.json.Decoder(dict[str, dict[str, Any]]).decode
 
 
 def tunnel_of(closed_loop: ClosedLoop) -> Tunnel:
@@ -87,6 +82,7 @@ class RelayNode(EventNode):
         self._others_ready = False  # whether all is connected on the other computer
         self._k = 0
         self._was_connected = False
+        self._is_over = self._told = False  # whether the run is over here, and whether the other computer knows that
 
     # for the launcher
 
@@ -96,7 +92,13 @@ class RelayNode(EventNode):
 
     def describe(self) -> dict[str, Any]:
         counts = {name: number for name, number in self.all_counts().items() if number}
-        return super().describe() | {"met": self.meeting.met, "link": self._text(), "counts": counts}
+        more = {"met": self.meeting.met, "link": self._text()[:MAX_TEXT], "counts": counts}
+        found = super().describe()
+        return found | more | {"text": found["text"][:MAX_TEXT]}
+
+    @property
+    def lifecycle(self) -> Lifecycle:
+        return Lifecycle.FINISHED if self._is_over and not self.failed else super().lifecycle
 
     def _text(self) -> str:
         """What people want to know of the other computer."""
@@ -136,7 +138,7 @@ class RelayNode(EventNode):
             self.meeting.greet(now, self._tunnel.send)
         if self.meeting.refused and not self.listens and not self.failed:
             self.fail("refused", self.meeting.refused, self.t)
-        if (newest := self._topics.take(self._send_topic)) is not None:
+        if (newest := self._topics.take(self._send_topic if connected else _drop)) is not None:
             self._k, self.t, self.outbox.run = newest.k, newest.t, newest.run
         self._requests.take(connected, self._send_request)
         self._requests.take_answers(self._send_reply)
@@ -192,9 +194,9 @@ class RelayNode(EventNode):
             self._clock.add(sent, came, answered, now)
         elif kind == END:
             self._tunnel.send(peer, ENDED)
-            self._others_end(rest)
+            self._others_end(rest, key)
         elif kind == ENDED:
-            self.meeting.ended = True
+            self._told = True
         else:
             self.counts["refused_frames"] += 1
 
@@ -257,47 +259,60 @@ class RelayNode(EventNode):
             self.counts["link_lost"] += 1
             _say("nothing has come from the other computer for 1.5 s; the plant goes on by itself")
 
-    def _others_end(self, summaries: bytes) -> None:
+    def _others_end(self, summaries: bytes, key: TrustedKey | None) -> None:
         """The run of the other computer has ended: keep what its nodes left; without the plant the run is over here."""
         if self.meeting.ended:  # it was said before
             return
+        if key is not None and not {ROLE_OF[node] for node in self._there} <= set(key.roles):
+            self.counts[f"role_of_key_{key.name}"] += 1
+            return
         self.meeting.ended = True
         try:
-            for node, summary in _summaries(summaries).items():
+            for node, summary in decode_summaries(summaries).items():
                 if node in self._there:
                     self._memories[node].write_summary(summary)
-        except (msgspec.DecodeError, RecursionError):
+        except ValueError:
             self.counts["refused_end"] += 1
         if PLANT in self._there:
             self.stop = True
-        else:
+        elif not self._is_over:
             _say("the other computer has ended its part; the plant goes on by itself")
 
     def finish(self) -> None:
-        """Carry on until the nodes here have left their summaries, then send these until they have arrived."""
-        limit = time.monotonic_ns() + (0 if self.meeting.refused and not self.listens else LAST_NS)
-        while time.monotonic_ns() < limit and not all(self._memories[node].summary for node in self._here):
-            self.work()
-            self.bus.wait(time.monotonic_ns() + LOOK_NS, self.fds)
+        """Carry on until the nodes here have left their summaries, then send these until they have arrived.
+
+        Where the plant ran here, the other computer ends by this, and what its nodes left is waited for.
+        """
+        self._is_over, self._told = True, False
+        self._publish_status()  # so that the launcher ends the nodes here
+        self._carry(0 if self.meeting.refused and not self.listens else LAST_NS, LOOK_NS, self._all_left)
         self.work()
-        left = _short({node: self._memories[node].summary for node in self._here})
-        limit = time.monotonic_ns() + SAID_NS
-        while self.meeting.peer is not None and not self.meeting.ended and time.monotonic_ns() < limit:
-            self._tunnel.send(self.meeting.peer, END, left)  # again, because a slow network may have dropped it
-            self.bus.wait(time.monotonic_ns() + AGAIN_NS, self.fds)
-            self.work()
+        left = encode_summaries({node: self._memories[node].summary for node in self._here})
+
+        def said() -> bool:
+            if self.meeting.peer is None or (self._told and (self.meeting.ended or PLANT in self._there)):
+                return True
+            if not self._told:
+                self._tunnel.send(self.meeting.peer, END, left)  # again, for a slow network may have dropped it
+            return False
+
+        self._carry(SAID_NS, AGAIN_NS, said)
         self._tunnel.close()
 
+    def _carry(self, for_ns: int, pause_ns: int, until: Callable[[], bool]) -> None:
+        """Carry on for this time at most, and ask at least every `pause_ns` whether it is enough."""
+        limit = time.monotonic_ns() + for_ns
+        while time.monotonic_ns() < limit and not until():
+            self.bus.wait(time.monotonic_ns() + pause_ns, self.fds)
+            self.work()
 
-def _short(left: dict[str, Any]) -> bytes:
-    """The summaries of nodes as JSON that fits one message: only the most important, where they are too long."""
-    text = json.dumps(left).encode()
-    if len(text) <= MAX_PAYLOAD:
-        return text
-    kept = {node: {name: each[name] for name in KEPT if name in each} for node, each in left.items()}
-    for each in kept.values():
-        each["faults"] = each.get("faults", [])[:MOST_FAULTS]
-    return json.dumps(kept).encode()
+    def _all_left(self) -> bool:
+        """Whether all nodes here have left their summaries."""
+        return all(self._memories[node].summary for node in self._here)
+
+
+def _drop(*_: Any) -> None:
+    """Send nothing: nobody hears it, or its key is no longer trusted."""
 
 
 def _say(text: str) -> None:
