@@ -30,11 +30,11 @@ LAMBDA = "controller.gains={lambda = 10.0}"
 
 
 class Driven(Bench):
-    """A run in real time with the controller and the target of servonode, which answer at once."""
+    """A run in real time with the controller and the target of servonode, which answer after `network_ns`."""
 
-    def __init__(self, closed_loop: ClosedLoop) -> None:
+    def __init__(self, closed_loop: ClosedLoop, network_ns: int = 0) -> None:
         super().__init__(closed_loop)
-        self.latency_ns = 0
+        self.latency_ns = network_ns
         board = Switchboard()
         self._plant_side = MemoryBus(board, PLANT)
         self._news = self._plant_side.publisher()

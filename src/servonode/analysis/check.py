@@ -9,6 +9,7 @@ import numpy as np
 from servonode.analysis.aftermath import actions
 from servonode.analysis.dry_run import dry_run
 from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.closed_loop.hosts import network_remark
 from servonode.closed_loop.static_checks import Examination, Finding
 from servonode.controllers import ServoLaw
 from servonode.tables import Row, Tabular, several
@@ -107,6 +108,8 @@ def report(closed_loop: ClosedLoop) -> Report:
         found.add("warn", "start", text)
     for text in closed_loop.connection.remarks(closed_loop.machine, closed_loop.start):
         found.add("warn", "device", text)
+    if text := network_remark(launch):
+        found.add("warn", "hosts", text)
     line = closed_loop.traffic
     if line is not None and (problem := line.problem()):
         found.add("refuse", "device", problem)

@@ -172,7 +172,12 @@ class State(Message, frozen=True, kw_only=True, gc=False):
     ] = -1
     age: Annotated[Number, what("age of the measured values at `t`, in plant time", "s")] = 0.0
     latency: Annotated[
-        Number, what("measured latency from `t` until an input acts, in plant time; 0: not measured", "s")
+        Number,
+        what(
+            "by how much later than `t` and `controller.delay` an answer acts, as measured, in plant time: over a "
+            "network and the link to a machine; 0: not measured",
+            "s",
+        ),
     ] = 0.0
     extra: Annotated[
         Extra, what("from a device: other measured values, such as battery or temperature; sent only if set")

@@ -420,7 +420,7 @@ def _assembled(derived: Derived, launch: LaunchFile, machine: Machine, start: Ar
     _check_unused(launch, derived.law)
     control = None
     if controller is not None and derived.law is not None:
-        control, start = resolve_control(derived.law, controller, launch.target, plant, launch.run.mode, times, start)
+        control, start = resolve_control(derived.law, controller, launch, start)
         if controller.inversion is not None:
             control, start = inverted(control, controller.inversion, launch.target, plant, start)
     actuator = actuator_effects(plant.actuator, machine, times.step)

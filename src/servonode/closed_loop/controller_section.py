@@ -11,8 +11,9 @@ import numpy as np
 from servonode.arrays import Array
 from servonode.closed_loop.gains import resolve_gains, wants_integral
 from servonode.closed_loop.goals import Target, stated_goals
+from servonode.closed_loop.hosts import network_delay
 from servonode.closed_loop.launch_error import KeyRefused, ProgramUnfit, check_names, stated_in
-from servonode.closed_loop.launch_keys import Controller, Plant, Times
+from servonode.closed_loop.launch_keys import Controller, LaunchFile, Plant, Times
 from servonode.closed_loop.live_goals import LiveGoal, live_goals
 from servonode.closed_loop.machine_section import believed_source, chosen, load, with_given
 from servonode.closed_loop.start_on_program import law_at_start
@@ -46,7 +47,7 @@ class Control:
 
     stated: Controller
     times: Times
-    delay: float  # control periods from a sample to its action: the command's, the drives' and the sensors'
+    delay: float  # control periods from a sample to its action: of command, network, drives and sensors
     source: ProgramSource
     options: dict[str, Any]
     believed: MachineSource
@@ -56,6 +57,7 @@ class Control:
     gains: Gains
     live: tuple[LiveGoal, ...] = ()  # targets that come over a topic, and stand at their start in `targets`
     inversion: Inverted | None = None  # the bounded solution that it follows, where it follows one
+    network_delay: float = 0.0  # the network's part of `delay`, which no simulation has
 
     def goal(self, t: float, own: Array | None = None) -> Array:
         """y at time t [s] with the program's own states (absent: their initial values), the integrals zero."""
@@ -171,7 +173,7 @@ def _with_believed(
 
 
 def resolve_control(
-    derived: DerivedLaw, controller: Controller, target: Target, plant: Plant, mode: str, times: Times, start: Array
+    derived: DerivedLaw, controller: Controller, launch: LaunchFile, start: Array
 ) -> tuple[Control, Array]:
     """The control of [controller] and [target], as it begins at an initial state, and that state.
 
@@ -180,6 +182,7 @@ def resolve_control(
     Raises:
         KeyRefused: something in these sections does not fit; ProgramUnfit: there is no state on the program.
     """
+    plant, times, target = launch.plant, launch.times, launch.target
     machine = derived.believed_machine(controller, plant, times.duration)
     machine.steps(plant.integrator)  # loaded here, once for all nodes that are forked
     law = derived.law.on(machine)
@@ -188,16 +191,18 @@ def resolve_control(
     law = law.with_parameters(_numbers(settings, [each.name for each in description.parameters]))
     signals = _signals(SETTINGS, _texts(settings, description), description.signal_order)
     targets = _signals("target", stated_goals(target, description), description.target_order)
-    delay = _checked_delay(controller, plant, times.period, description)
+    network = network_delay(launch)
+    delay = _checked_delay(controller, plant, network, times.period, description)
     gains = resolve_gains(controller.gains, description, times.period, delay)
     law.use(gains)
-    live = live_goals(target, description, times.period, mode)
+    live = live_goals(target, description, times.period, launch.run.mode)
     law, start = law_at_start(
         law, lambda law: _goal(law, targets, signals, 0.0), frozenset(settings), plant.initial, start
     )
-    return Control(
+    control = Control(
         controller, times, delay, derived.source, derived.options, derived.believed, law, signals, targets, gains, live
-    ), start
+    )
+    return replace(control, network_delay=network), start
 
 
 def _settings(controller: Controller, derived: DerivedLaw, description: ProgramDescription) -> dict[str, Any]:
@@ -214,15 +219,20 @@ def _settings(controller: Controller, derived: DerivedLaw, description: ProgramD
     return settings
 
 
-def _checked_delay(controller: Controller, plant: Plant, period: float, program: ProgramDescription) -> float:
-    """The control periods from a sample to its action: those of the command, the drives and the sensors."""
+def _checked_delay(
+    controller: Controller, plant: Plant, network: float, period: float, program: ProgramDescription
+) -> float:
+    """The control periods from a sample to its action: those of command, network, drives and sensors."""
     drive = plant.actuator.delay
     slowest = max(drive.values(), default=0.0) if isinstance(drive, dict) else (drive or 0.0)
     commanded = 0 if controller.predictor else controller.delay
-    delay = commanded + (slowest + plant.sensor.delay) / period
+    delay = commanded + network + (slowest + plant.sensor.delay) / period
     if program.states and controller.predictor:
         text = f"program {program.name} has states of its own, which the predictor does not compute; set it to false"
         raise KeyRefused("controller", "predictor", text)
+    if network > LONGEST_DELAY:
+        text = f"{network + controller.delay:g} control periods from a state to its command are too many; give at most "
+        raise KeyRefused("hosts", "delay", f"{text}{LONGEST_DELAY} of them")
     if delay > LONGEST_DELAY or controller.delay > LONGEST_DELAY:
         text = f"{max(delay, controller.delay):g} periods from sample to action are too many; give at most "
         raise KeyRefused("controller", "delay", f"{text}{LONGEST_DELAY}")

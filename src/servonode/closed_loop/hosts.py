@@ -104,6 +104,39 @@ def check_hosts(launch: LaunchFile) -> None:
         if address != given[first]:
             text = f"{address!r} is not {given[first]!r}, the address of {first}, and a run is on two computers at most"
             raise KeyRefused("hosts", node, f"{text}; give the same address, or leave it out for the other computer")
+    if launch.hosts.delay is not None and not is_networked(launch):
+        text = "plant and controller are on one computer, so that no network is between them; leave it out"
+        raise KeyRefused("hosts", "delay", text)
+
+
+def is_networked(launch: LaunchFile) -> bool:
+    """Whether plant and controller are on two computers, so that states and commands cross the network."""
+    given = {} if launch.hosts is None or launch.controller is None else _addresses(launch.hosts)
+    return (PLANT in given) != (CONTROLLER in given)
+
+
+def network_delay(launch: LaunchFile) -> float:
+    """By how many control periods commands act later than `controller.delay`, as far as [hosts] states the delay.
+
+    In lockstep time waits for them; what a predictor foresees is not counted.
+    """
+    controller, hosts, period = launch.controller, launch.hosts, launch.times.period
+    if controller is None or hosts is None or hosts.delay is None or not period:
+        return 0.0
+    if launch.run.mode != "realtime" or controller.predictor:
+        return 0.0
+    return max(hosts.delay * launch.run.speed / period - controller.delay, 0.0)
+
+
+def network_remark(launch: LaunchFile) -> str:
+    """What a check does not know of a network between plant and controller, with the remedy; empty: nothing."""
+    hosts, controller = launch.hosts, launch.controller
+    if hosts is None or controller is None or not is_networked(launch):
+        return ""
+    if launch.run.mode != "realtime" or hosts.delay is not None or controller.predictor:
+        return ""
+    text = "states and commands cross the network, for how long is not stated, and no margin counts it"
+    return f"{text}; give hosts.delay: in a run servonode status shows the round trip"
 
 
 def host_names(address: str) -> list[str]:

@@ -164,8 +164,8 @@ def _table(pieces: Pieces, times: Array) -> Array:
 
 
 def _lead(control: Control, plant: Plant) -> float:
-    """How far ahead of a sample the middle of the period is in which its input acts [s]."""
-    return (0.5 + control.delay) * control.times.period - plant.sensor.delay
+    """How far ahead of a sample the middle of the period is in which its input acts, a network apart [s]."""
+    return (0.5 + control.delay - control.network_delay) * control.times.period - plant.sensor.delay
 
 
 def _following(control: Control, signals: Signals, solution: Solution, states: Pieces, lead: float) -> Control:

@@ -320,6 +320,14 @@ class Hosts(Section, frozen=True):
     ] = None
     controller: Annotated[Text | None, key("the tcp address of the computer on which the controller node runs")] = None
     target: Annotated[Text | None, key("the tcp address of the computer on which the target node runs")] = None
+    delay: Annotated[
+        OptionalSeconds,
+        key(
+            "the longest time expected from a state until its command arrives, with plant and controller on two "
+            "computers: check counts it, and a run that needs more warns (absent: not counted)",
+            "s (wall clock)",
+        ),
+    ] = None
     key: Annotated[
         Text | None,
         _key(

@@ -22,9 +22,9 @@ SIDE = 1e-6  # of a state, to both sides, for a difference
 
 @dataclass(frozen=True)
 class RunWarning:
-    """One warning. name: `goal`, `machine`, `input_limit` or `demand_limit`; text: a sentence without an end.
+    """One warning. name: `goal`, `machine`, `input_limit`, `demand_limit` or `network`.
 
-    t [s]: from when on it holds; None where that is not known.
+    text: a sentence without an end. t [s]: from when on it holds; None where that is not known.
     """
 
     name: str
@@ -144,3 +144,13 @@ def demand_warnings(limits: Mapping[str, Mapping[str, Any]]) -> list[RunWarning]
         for name, each in limits.items()
         if each["instants"]
     ]
+
+
+def network_warnings(closed_loop: "ClosedLoop", round_trip_s: Mapping[str, float]) -> list[RunWarning]:
+    """Whether commands came later than [hosts] says; round_trip_s: percentiles, from a state to its command [s]."""
+    hosts, in_real_time = closed_loop.launch.hosts, closed_loop.launch.run.mode == "realtime"
+    if hosts is None or hosts.delay is None or not in_real_time or round_trip_s.get("p99", 0.0) <= hosts.delay:
+        return []
+    longest, middle = (f"{round_trip_s[name] * 1e3:.3g} ms" for name in ("p99", "p50"))
+    text = f"one of a hundred commands came {longest} after its state or later (median {middle}), but hosts.delay is "
+    return [RunWarning("network", f"{text}{hosts.delay * 1e3:g} ms: state the longer time, and check again")]

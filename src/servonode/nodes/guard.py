@@ -14,6 +14,7 @@ from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.answers import Answers, AskedState
 from servonode.nodes.fault_ladder import ESTOP, ESTOP_STAYS_LATCHED, Ladder, SafeState
 from servonode.nodes.input_limiter import InputLimiter
+from servonode.nodes.network_latency import NetworkLatency
 from servonode.nodes.node import Clock, Fault, Outbox, start_id
 from servonode.nodes.plant_output import PlantOutput
 from servonode.nodes.readonly import REASON, Preview
@@ -66,6 +67,7 @@ class Guard:
         self.output = PlantOutput(closed_loop, plant, self.limiter, clock)
         self.unlimited: tuple[str, ...] = ()
         self.controlled = closed_loop.control is not None
+        self.network: NetworkLatency | None = None  # of a controller on another computer; set in real time
         self.preview = Preview(self.limiter, self._is_answered) if closed_loop.readonly else None
         self._timeout_ns = (closed_loop.safety.command_timeout or math.inf) * 1e9
         self._held = HeldCommand(closed_loop.launch.plant.safety.repeats, self.output.delay)
@@ -104,6 +106,8 @@ class Guard:
         state = self.answers.take(command, self.lifecycle)
         if state is None:
             return False
+        if self.network is not None:
+            self.network.answered(state.instant, present)
         if self.preview is not None:
             self.preview.take(command, state.instant)
             if self._outbox.has_subscriber("applied"):

@@ -90,18 +90,12 @@ class PlantStatus:
         """The measurements of the whole run."""
         plant = self._node.plant
         return {
-            **({"link_latency_s": self._latency} if self._latency else {}),
+            **({"link_latency_s": self._node.states.latency} if self._node.states.latency else {}),
             "round_trip_s": self._node.guard.answers.round_trip.percentiles(),
             "times": {f"{name}_s": each.percentiles() for name, each in self._times().items() if each.count},
             **({"readonly": True} if self._node.guard.preview is not None else {}),
             **({"extra": dict(plant.extra)} if plant.extra else {}),
         }
-
-    @property
-    def _latency(self) -> float:
-        """How long an input takes until it acts [s of plant time]; 0: not measured."""
-        remote = self._node.plant.remote
-        return remote.latency if remote else 0.0
 
     def _times(self) -> dict[str, Durations]:
         guard = self._node.guard
@@ -116,8 +110,8 @@ class PlantStatus:
         """The measured times, by flat names, and other values that the machine measures."""
         flat = {name: value for key, each in self._times().items() for name, value in each.flat(key).items()}
         extra = {f"{EXTRA}{name}": value for name, value in self._node.plant.extra.items()}
-        if self._latency:
-            extra["link_latency"] = self._latency
+        if latency := self._node.states.latency:
+            extra["link_latency"] = latency
         return {"round_trip": self._node.guard.answers.round_trip.recent(), **flat} | self._node.pace.values() | extra
 
     def _fresh_values(self) -> dict[str, float]:

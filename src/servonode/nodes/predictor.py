@@ -7,22 +7,25 @@ import numpy as np
 from servonode.arrays import Array
 from servonode.bus import State
 from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.closed_loop.hosts import is_networked
 
-LONGEST = 64  # largest latency of a link, with the age of a state, that is compensated [control periods]
+LONGEST = 64  # largest latency of link and network, with the age of a state, that is compensated [control periods]
 
 
 def link_periods(closed_loop: ClosedLoop) -> int:
     """The most control periods that a predictor looks beyond `controller.delay`; 0 where no latency is measured."""
     launch = closed_loop.launch
-    measured = launch.run.mode == "realtime" and not closed_loop.driver.simulated
+    measured = launch.run.mode == "realtime" and (is_networked(launch) or not closed_loop.driver.simulated)
     return LONGEST if measured and launch.controller is not None and launch.controller.predictor else 0
 
 
 class Predictor:
-    """Predicts the state at which an input computed now will act: `delay` control periods and a link's latency later.
+    """Predicts the state at which an input computed now will act: `delay` control periods and a measured latency later.
 
     With an exact model the law then sees no delay, and the limits of the sampled law without delay apply. The latency
-    is what the plant has measured (`State.latency`), and a state contains its age (`State.age`).
+    is what the plant has measured (`State.latency`), and a state contains its age (`State.age`). What the guard has
+    made of the newest input is known from the state; over a network some inputs are still on their way, and of those
+    that act it is not known which command they were, so all are taken as sent.
     """
 
     def __init__(self, closed_loop: ClosedLoop) -> None:
@@ -37,13 +40,14 @@ class Predictor:
         self._advance, self._c = machine.advancer(launch.plant.integrator), machine.c
         self._limits = np.array(closed_loop.safety.limits.value)
         kept = self.delay + link_periods(closed_loop)
+        self._sees_applied = not is_networked(launch)
         self._longest = link_periods(closed_loop) * self.steps_per_period
         self._sent = deque((np.zeros(machine.n_inputs) for _ in range(kept)), maxlen=kept)  # one for each instant
         self._last = -1  # control instant of the newest input
         self._x = np.zeros(machine.n_state + 1)
 
     def latency(self, state: State) -> int:
-        """The latency of an input beyond `delay` [steps]; 0 where it is not measured."""
+        """By how many steps an input acts later than `delay` says; 0 where it is not measured."""
         return min(round(state.latency * 1e9 / self.step_ns), self._longest)
 
     def ahead(self, state: State) -> int:
@@ -57,8 +61,8 @@ class Predictor:
         self._hold_until(instant)
         at = k
         if late:
-            # as limited by the guard
-            self._sent[-1 - self.delay] = np.array([state.input[name] for name in self._names])
+            if self._sees_applied:  # as limited by the guard
+                self._sent[-1 - self.delay] = np.array([state.input[name] for name in self._names])
             at -= min(round(state.age * 1e9 / self.step_ns), self._longest - late)
         self._x[: len(x)] = x
         end = k + self.delay * every + late

@@ -7,9 +7,11 @@ steps, as on a device that is written at its own rate.
 
 from typing import Any
 
+from servonode.closed_loop.hosts import is_networked
 from servonode.nodes.fault_ladder import SafeState
 from servonode.nodes.lateness import Lateness
 from servonode.nodes.lockstep import await_answer, come_to_rest
+from servonode.nodes.network_latency import NetworkLatency
 from servonode.nodes.plant_node import PlantNode
 from servonode.nodes.plant_time import Pace
 from servonode.nodes.watchdog import CommandWatchdog
@@ -68,6 +70,7 @@ class RealTime(Pace):
             return
         self.guard.answers.oldest_ns = self._timeout_ns
         self.times.start_ns = self._woken = node.clock()
+        self.guard.network = self._network()
         node.pace = self
         self.lateness.begin()
         self._judge(self.times.start_ns)
@@ -94,6 +97,14 @@ class RealTime(Pace):
             come_to_rest(node, self._wait_for, round(STOPPING_NS / self.times.step_ns))
         self.end_ns = node.clock()
         node.finish()
+
+    def _network(self) -> NetworkLatency | None:
+        """What measures how late answers act; None where they do not come from another computer."""
+        node, launch = self.node, self.node.closed_loop.launch
+        if not is_networked(launch) or launch.steps_per_period is None:
+            return None
+        delay = self.guard.output.delay
+        return NetworkLatency(delay, launch.steps_per_period, self.times, node.clock, node.plant.simulated)
 
     def values(self) -> dict[str, float]:
         """The values for a status, by name."""

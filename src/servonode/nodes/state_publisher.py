@@ -30,7 +30,7 @@ class StatePublisher:
         self._asked: State | None = None  # the newest control state
         self._steps, self._layout = launch.steps, closed_loop.machine.description.layout
         self._wall_ns = 1e9 / launch.run.speed  # ns (wall clock) in a second of plant time
-        self._step = launch.step_ns / 1e9
+        self._step, self._step_ns = launch.step_ns / 1e9, launch.step_ns
         self._external = not plant.simulated
         self._machine_step = -1  # own step of an external machine in the newest control state
         self._remote = plant.remote
@@ -40,11 +40,10 @@ class StatePublisher:
         """Publish a reading; an answer is expected where `instant` is given, the number of its control instant."""
         control = instant is not None
         values = packed(self._layout, reading.state.tolist())
-        latency = self._remote.latency if self._remote else 0.0
         message = self._outbox.send(
             State, reading.k, reading.t, state=values, input=self._guard.output.by_name, control=control,
             final=reading.k == self._steps, goal_k=self._goal.k, age=reading.age,
-            latency=latency, readings=reading.readings or UNSET, **_estimate_fields(reading.estimate),
+            latency=self.latency, readings=reading.readings or UNSET, **_estimate_fields(reading.estimate),
         )  # fmt: skip
         if instant is None:
             return
@@ -59,6 +58,13 @@ class StatePublisher:
         if self.asked_ns:
             self.period.add((message.mono - self.asked_ns) / 1e9)
         self.asked_ns = message.mono
+
+    @property
+    def latency(self) -> float:
+        """By how much later than `controller.delay` says an answer acts [s of plant time]; 0: not measured."""
+        network = self._guard.network
+        link = self._remote.latency if self._remote else 0.0
+        return link if network is None else link + network.steps * self._step_ns / 1e9
 
     def publish_again(self) -> None:
         """Publish the newest control state again, as the same message: in lockstep a lost one would stop the run."""

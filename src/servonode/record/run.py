@@ -162,6 +162,7 @@ class Run(Tabular):
             *run_warnings.faults_let_pass(loop, self.k, self._kernel_states, self.inputs.T),
             *run_warnings.input_warnings(loop, self.t, self.input, self.limited_share, counts),
             *run_warnings.demand_warnings(self.limits),
+            *run_warnings.network_warnings(loop, self.stats.get("round_trip_s", {})),
         ]
 
     @property

@@ -80,7 +80,7 @@ def _kept_time(run: Run, times: bool) -> list[Row]:
         trip = stats["round_trip_s"]
         rows.append(("round trip", "   ".join(f"{key} {trip[key] * 1e3:.3f} ms" for key in ("p50", "p99", "max"))))
     if stats.get("link_latency_s"):
-        text = f"{stats['link_latency_s'] * 1e3:.3f} ms from the sending of an input until it acts (median)"
+        text = f"{stats['link_latency_s'] * 1e3:.3f} ms by which an input acts later (median)"
         rows.append(("link latency", text))
     if counts.get("repeats"):
         rows.append(("repeated", f"the command before, for {counts['repeats']} periods"))

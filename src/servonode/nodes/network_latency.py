@@ -1,0 +1,48 @@
+"""How late commands act because their controller is on another computer, measured on the plant's own clock."""
+
+from bisect import bisect_left, insort
+from collections import deque
+from typing import Protocol
+
+from servonode.nodes.node import Clock
+
+KEPT = 31  # measurements whose median is taken: at 100 Hz those of the last 0.3 seconds
+
+
+class Due(Protocol):
+    """The due times of plant steps on the monotonic clock."""
+
+    step_ns: float
+
+    def due(self, step: int) -> int: ...
+
+
+class NetworkLatency:
+    """By how many plant steps an answer acts later than the instant at which it is to act: the median of the newest.
+
+    A simulated machine takes an answer from the step on in which it arrives, so whole steps are counted. A machine
+    behind a link is written at once, between two steps. What `controller.delay` leaves an answer to arrive counts for
+    nothing: one that arrives in time acts at its instant.
+    """
+
+    def __init__(self, delay: int, steps_per_period: int, times: Due, clock: Clock, simulated: bool) -> None:
+        """delay: that of the controller [control periods]."""
+        self._delay, self._steps_per_period = delay, steps_per_period
+        self._times, self._clock, self._simulated = times, clock, simulated
+        self._newest = deque[float](maxlen=KEPT)
+        self._sorted: list[float] = []
+
+    def answered(self, instant: int, present: int) -> None:
+        """Take an answer to the state of a control instant. present: the step that the clock has reached."""
+        due = (instant + self._delay) * self._steps_per_period
+        late = present - due if self._simulated else (self._clock() - self._times.due(due)) / self._times.step_ns
+        late = max(late, 0)
+        if len(self._newest) == KEPT:
+            del self._sorted[bisect_left(self._sorted, self._newest[0])]
+        self._newest.append(late)
+        insort(self._sorted, late)
+
+    @property
+    def steps(self) -> float:
+        """The median [plant steps]; 0 before the first answer."""
+        return self._sorted[len(self._sorted) // 2] if self._sorted else 0.0
