@@ -14,7 +14,7 @@ import zmq
 from servonode.bus.connection_limit import ConnectionLimit, listen
 from servonode.bus.curve import Authenticator
 from servonode.bus.descriptors import ensure_room
-from servonode.bus.interfaces import BOUND
+from servonode.bus.interfaces import BOUND, HWM
 from servonode.bus.keys import TrustedKey
 from servonode.bus.messages import MAX_PAYLOAD
 from servonode.bus.run_folder import BusError
@@ -63,6 +63,8 @@ class Tunnel:
             keys.counts = self.counts
         kind = zmq.ROUTER if self._listens else zmq.DEALER
         self._socket = open_socket(self._context, kind, secure, MAX_PAYLOAD, QUEUE)
+        # a full queue of what has come, and then a dead connection, can end the process (libzmq issue 4841)
+        self._socket.setsockopt(zmq.RCVHWM, HWM)
         self._socket.setsockopt(zmq.SNDBUF, SEND_BUFFER)
         self._socket.setsockopt(zmq.HEARTBEAT_IVL, BEAT_MS)
         self._socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, SILENT_MS)
