@@ -340,9 +340,9 @@ def test_a_command_does_not_wait_for_a_state_that_is_not_recorded() -> None:
 Change = Callable[[Contents], Contents]
 
 
-def with_launch(contents: Contents, period: float) -> Contents:
+def with_launch(contents: Contents, section: str, **keys: Any) -> Contents:
     table = contents.launch["table"]
-    table = table | {"controller": table["controller"] | {"period": period}}
+    table = table | {section: table.get(section, {}) | keys}
     return replace(contents, launch=contents.launch | {"table": table})
 
 
@@ -359,7 +359,7 @@ def test_what_are_no_two_halves_of_one_run_is_refused_in_one_line(whole: Path, t
     bag = read_bag(whole)
     robot, desk = halves(tmp_path, bag)
     changes: dict[str, tuple[bool, Change]] = {
-        "other_launch": (True, lambda each: with_launch(each, 0.25)),
+        "other_launch": (True, lambda each: with_launch(each, "controller", period=0.25)),
         "other_run": (True, of_another_run),
         "no_offset": (True, without_offsets),
         "no_offset_either": (False, without_offsets),
@@ -375,7 +375,7 @@ def test_what_are_no_two_halves_of_one_run_is_refused_in_one_line(whole: Path, t
         (desk, desk): "neither holds messages of the plant; give the recording of its computer too",
         (whole, desk): "both hold messages of the controller and the target; give the recordings that servonode run "
         "--record made on the two computers",
-        (files["other_launch"], robot): f"of another launch file than {robot}: controller.period = 0.25, there "
+        (files["other_launch"], robot): f"of another launch file than {robot}: [controller] period = 0.25, there "
         f"{period}; {halves_of_one}",
         (robot, files["other_run"]): f"not of the run in {robot}, for none of its messages names a start of that "
         f"plant; {halves_of_one}",
@@ -391,6 +391,15 @@ def test_what_are_no_two_halves_of_one_run_is_refused_in_one_line(whole: Path, t
         )
     assert not (tmp_path / "out.mcap").exists()
     assert refused("bag", "merge", str(robot), str(desk), "--out", str(whole)).startswith(f"{whole}: exists already")
+
+
+def test_keys_that_concern_one_computer_may_differ(whole: Path, tmp_path: Path) -> None:
+    bag = read_bag(whole)
+    robot, _ = halves(tmp_path, bag)
+    on_desk = with_launch(half(bag, True), "hosts", plant="tcp://robot.local:7400", key="robot")
+    desk = tmp_path / "pinned.mcap"
+    write_contents(with_launch(on_desk, "run", pin=True), desk)
+    assert read_bag(merged(tmp_path, robot, desk)).launch == bag.launch
 
 
 def test_a_half_alone_has_its_messages_and_says_where_the_rest_is(whole: Path, tmp_path: Path) -> None:

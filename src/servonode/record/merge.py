@@ -5,7 +5,7 @@ relays say what stands between the two clocks.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from servonode.bus.topology import CONTROLLER, PLANT, RELAY
+from servonode.closed_loop.hosts import shared_keys
 from servonode.record.bag import RELAYED, Bag
 from servonode.record.causal_order import in_order
 from servonode.record.events import EVENTS
@@ -105,12 +106,11 @@ def _check(plant: _Half, other: _Half) -> None:
         raise BagError(f"{text}; give two recordings of one run")
 
 
-def _differing(one: Any, other: Any, key: str = "") -> str:
-    """The first key of two tables whose values differ, with both; empty where all are equal."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        found = (_differing(one.get(name), other.get(name), f"{key}.{name}".strip(".")) for name in {**one, **other})
-        return next(filter(None, found), "")
-    return "" if one == other else f"{key} = {json.dumps(other)}, there {json.dumps(one)}"
+def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+    """The first key of two launch files that should be alike and is not, with both values; empty where all are."""
+    here, there = dict(shared_keys(one)), dict(shared_keys(other))
+    key = next((key for key in {**here, **there} if here.get(key) != there.get(key)), None)
+    return "" if key is None else f"{key} = {there.get(key, 'absent')}, there {here.get(key, 'absent')}"
 
 
 # time
