@@ -2,6 +2,7 @@
 
 import select
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -221,6 +222,16 @@ def _server_alone(opened: zmq.Socket, store: KeyStore) -> None:
     auth = Authenticator(store)
     auth.server("controller")(opened)
     auth.close()
+
+
+def test_a_link_to_a_machine_that_is_not_trusted_leaves_nothing_open(tmp_path: Path) -> None:
+    store, port = KeyStore(tmp_path / "desk"), free_port()
+    store.new("desk")
+    link = SecureLink(f"tcp://127.0.0.1:{free_port()}", f"tcp://127.0.0.1:{port}", Authenticator(store), "robot")
+    with pytest.raises(KeyFileError, match="key 'robot' is not trusted"):
+        link.open()
+    socket.create_server(("127.0.0.1", port)).close()
+    link.close()
 
 
 FLOODS = {  # at most so many times the undisturbed round trip; a key is looked up in the link's own thread

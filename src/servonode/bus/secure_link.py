@@ -51,6 +51,7 @@ class SecureLink(ExternalLink):
 
     def open(self) -> None:
         """As in `ExternalLink`; KeyFileError where the machine's key is not trusted."""
+        self._keys.client(self._machine, PLANT_ROLE)  # here, before anything is open
         super().open()
         self._keys.counts = self.counts  # what is refused is counted in one place
 
