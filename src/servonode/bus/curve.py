@@ -45,6 +45,11 @@ class Authenticator:
         self._names: dict[bytes, str] = {}  # of the keys that were trusted since the start
 
     @property
+    def own_key(self) -> str:
+        """The name of our own pair."""
+        return self._pair.name
+
+    @property
     def fd(self) -> int:
         """Readable when libzmq asks; there is one once a socket was secured."""
         assert self._handler is not None

@@ -4,6 +4,7 @@ One computer listens (ROUTER), the other connects (DEALER). Little waits in betw
 in time is dropped, so that what arrives is recent.
 """
 
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -25,6 +26,7 @@ from servonode.bus.zmq_io import (
     Context,
     Reader,
     Secure,
+    Socket,
     connect,
     new_context,
     numeric,
@@ -35,6 +37,9 @@ QUEUE = 64  # messages that wait to be sent
 SEND_BUFFER = 65536  # bytes that the system keeps of them
 BEAT_MS, SILENT_MS = 250, 1000  # heartbeats; a peer that answers none for so long is connected to again
 LAST_MS = 500  # for which what was sent last may still go out
+RENEW_NS = 500_000_000  # from the end of a connection until it is made anew, where libzmq does not make it again
+
+_BEGIN, _REFUSED = zmq.EVENT_HANDSHAKE_SUCCEEDED, zmq.EVENT_HANDSHAKE_FAILED_AUTH
 
 Peer = bytes  # whom to answer; b"" on the computer that connects
 
@@ -58,6 +63,8 @@ class Tunnel:
         ensure_room()
         self.counts: Counter[str] = Counter()
         self._keys, self._listens, self._server = keys, listens, server
+        self._public = key.public if keys is not None and (key := keys.store.trusted_as(server)) else b""
+        self.key_refused = False  # whether the computer that listens has refused our key, as far as it has said so
         self._context: Context = new_context()
         if keys is not None:
             keys.counts = self.counts
@@ -69,8 +76,11 @@ class Tunnel:
         self._socket.setsockopt(zmq.HEARTBEAT_IVL, BEAT_MS)
         self._socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, SILENT_MS)
         self._limit: ConnectionLimit | None = None
+        self._monitor: Socket | None = None
+        self._renew_ns = 0  # when to connect again; 0: never
         try:
-            self._open(numeric(address))
+            self._address = numeric(address)
+            self._open(self._address)
         except BusError:
             self.close()
             raise
@@ -81,7 +91,29 @@ class Tunnel:
             self._limit = ConnectionLimit(self._socket, listen(address), self.counts)
         else:
             self._socket.setsockopt(zmq.IMMEDIATE, 1)  # nothing waits for a connection, to come late
+            self._monitor = self._socket.get_monitor_socket(_BEGIN | _REFUSED | zmq.EVENT_DISCONNECTED)
+            self._events = Reader(self._monitor)
             connect(self._socket, address)
+
+    @property
+    def own_key(self) -> str:
+        """The name of our own key; empty: the tunnel has none."""
+        return self._keys.own_key if self._keys is not None else ""
+
+    def _mend(self, now: int) -> None:
+        """Connect again where libzmq does not: after an end that the other computer has given a reason for."""
+        for _ in range(QUEUE):
+            if (told := self._events.read()) is None:
+                break
+            event = int.from_bytes(told[0][:2], sys.byteorder)
+            self.key_refused = event == _REFUSED or (self.key_refused and event != _BEGIN)
+            self.counts["key_refused"] += event == _REFUSED
+            self._renew_ns = 0 if event == _BEGIN else now + RENEW_NS
+        if self._renew_ns and now >= self._renew_ns:
+            self._renew_ns = 0
+            self._socket.disconnect(self._address)
+            self._socket.connect(self._address)
+            self._reader.disturbed()
 
     @property
     def fds(self) -> tuple[int, ...]:
@@ -96,6 +128,8 @@ class Tunnel:
         """Answer for keys, keep too many connections out; when to look again [monotonic ns], 0: when a fd tells."""
         if self._limit is not None:
             self._limit.look()
+        if self._monitor is not None:
+            self._mend(now)
         if self._keys is None or not self._listens:
             return 0
         if now >= self._keys.due_ns:
@@ -122,7 +156,10 @@ class Tunnel:
         """The key of the message read last, as it is trusted now."""
         if self._keys is None:
             return None
-        return self._keys.key_of(self._reader.user) if self._listens else self._keys.store.trusted_as(self._server)
+        if self._listens:
+            return self._keys.key_of(self._reader.user)
+        key = self._keys.store.trusted_as(self._server)
+        return key if key is not None and key.public == self._public else None  # else another one has that name now
 
     def send(self, peer: Peer, *frames: bytes) -> None:
         """Send a message; it is dropped where the network does not take it, and counted where that is known."""
@@ -139,6 +176,9 @@ class Tunnel:
         """Send what waits, for LAST_MS at most, and close; a second call does nothing."""
         if self._limit is not None:
             self._limit.close()
+        if self._monitor is not None and not self._socket.closed:
+            self._socket.disable_monitor()
+            self._monitor.close(linger=0)
         if not self._socket.closed:
             self._socket.close(linger=LAST_MS)
             if self._keys is not None:
