@@ -40,7 +40,8 @@ class Wire:
         self.counts: Counter[str] = Counter()
         self.came: deque[tuple[Peer, TrustedKey | None, list[bytes]]] = deque()
         self.sent: list[tuple[bytes, ...]] = []
-        self.is_closed = False
+        self.is_closed = self.key_refused = False
+        self.own_key = "own"
 
     def look(self, _: int) -> int:
         return 0

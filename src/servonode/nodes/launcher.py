@@ -216,7 +216,8 @@ class Launcher:
             return run_node(name, self.closed_loop, folder, self.every, arm, self.recording.memories)
 
         self.processes.start(name, live)
-        if name == PLANT and (self._stopped or (again and self._statuses.is_stopped())):
+        stopped_before = name == PLANT and again and self._statuses.is_stopped()
+        if name == self._stands_for_plant and (self._stopped or stopped_before):
             self._on_emergency()
 
     def _watch(self, bus: Bus, inbox: SubscriberFace) -> list[str]:

@@ -62,6 +62,7 @@ class Meeting:
         self.met = self.ended = False  # whether there was ever one; whether it has said that its run has ended
         self.received_ns = 0
         self._start = 0  # of the other relay
+        self._unknown = False  # whether it has said that it does not know us
         self._here, self._there, self._listens = tuple(here), tuple(there), listens
         self._hello = msgspec.json.encode(Hello(start, self._here, dict(manifest)))
         self._manifest, self._say = manifest, say
@@ -70,7 +71,7 @@ class Meeting:
 
     def connected(self, now: int) -> bool:
         """Whether something has come from the other computer lately."""
-        return self.peer is not None and not self.ended and now - self.received_ns < SILENT_NS
+        return self.peer is not None and not (self.ended or self._unknown) and now - self.received_ns < SILENT_NS
 
     def greet(self, now: int, send: Send) -> None:
         """Say hello where that is this computer's part, and due."""
@@ -81,7 +82,7 @@ class Meeting:
     def hurry(self) -> None:
         """Say hello soon: the other computer does not know us. Not for the one that listens: others could say that."""
         if not self._listens:
-            self.received_ns, self._next_ns = 0, min(self._next_ns, self._greeted_ns + HURRY_NS)
+            self._unknown, self._next_ns = True, min(self._next_ns, self._greeted_ns + HURRY_NS)
 
     def note(self, peer: Peer, now: int) -> bool:
         """Note that something came; False if it is not from whom was met."""
@@ -125,6 +126,7 @@ class Meeting:
         self.peer, self.key, self._start, self.received_ns = peer, key, start, now
         # the one that connects may still refuse: only what it says next shows that it does not
         self.met, self.ended, self.refused = self.met or not self._listens, False, ""
+        self._unknown = False
         return new
 
     def _refusal(self, said: "Hello", key: TrustedKey | None, now: int) -> str:

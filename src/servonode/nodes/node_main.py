@@ -215,7 +215,7 @@ def run_node(
         memory.write_summary(node.summary() | extra)
     if name == PLANT:
         _inherit(folder, launcher)
-    return REFUSED if isinstance(node, RelayNode) and node.meeting.refused else 1 if node.faults else 0
+    return REFUSED if isinstance(node, RelayNode) and node.is_refused else 1 if node.faults else 0
 
 
 def _inherit(folder: RunFolder, launcher: int) -> None:
@@ -287,7 +287,7 @@ def listeners_of(closed_loop: ClosedLoop) -> list[Wanted]:
 
 def _relay(node: RelayNode, bus: NodeBus) -> dict[str, Any]:
     """Run the relay until it is told to stop, or the run is over on the other computer, or that refuses ours."""
-    while not node.stop and not (node.meeting.refused and not node.listens):
+    while not node.stop and not node.is_refused:
         sleep_s = node.work()
         bus.wait(time.monotonic_ns() + round(sleep_s * 1e9), node.fds)
     node.finish()

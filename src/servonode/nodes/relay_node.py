@@ -7,6 +7,7 @@ makes no decision about the machine: where the network is gone, the plant misses
 import struct
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -21,9 +22,9 @@ from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.hosts import bind_address
 from servonode.nodes.left_summaries import decode_summaries, encode_summaries
 from servonode.nodes.manifest import manifest
-from servonode.nodes.meeting import ACCEPTED, HELLO, REFUSED, Meeting
+from servonode.nodes.meeting import ACCEPTED, HELLO, RECEIVES, REFUSED, Meeting
 from servonode.nodes.node import EventNode
-from servonode.nodes.relayed_requests import RelayedRequests
+from servonode.nodes.relayed_requests import OPERATE, RelayedRequests
 from servonode.nodes.relayed_topics import RelayedTopics
 from servonode.record.shared_memory import NodeMemory
 
@@ -76,15 +77,20 @@ class RelayNode(EventNode):
         self._requests = RelayedRequests(bus, computer.nodes, computer.others)
         self.meeting = Meeting(computer.nodes, computer.others, manifest(closed_loop), start, computer.listens, _say)
         self._clock = ClockOffset()
-        self._insecure, self.listens = closed_loop.insecure, computer.listens
+        self._insecure, self._listens = closed_loop.insecure, computer.listens
         self._clock_ns = self._want_ns = 0  # when the next is due
         self._wanted: list[str] = []  # as it was told last
         self._others_ready = False  # whether all is connected on the other computer
         self._k = 0
-        self._was_connected = False
+        self._was_connected = self._was_key_refused = False
         self._is_over = self._told = False  # whether the run is over here, and whether the other computer knows that
 
     # for the launcher
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether this computer cannot take part; the one that listens waits for another attempt instead."""
+        return bool(self.meeting.refused) and not self._listens
 
     def ready(self) -> bool:
         """Whether both computers have met, and all their nodes are connected."""
@@ -103,7 +109,7 @@ class RelayNode(EventNode):
     def _text(self) -> str:
         """What people want to know of the other computer."""
         if not self.active:
-            return self.meeting.refused or "the other computer does not answer"
+            return self.meeting.refused or self._key_refused() or "the other computer does not answer"
         clock = self._clock.values()
         if not clock:
             return ""
@@ -112,10 +118,20 @@ class RelayNode(EventNode):
             f"clock is {clock['offset_s']:+.6f} s from ours, within {clock['offset_error_s'] * 1e3:.2f} ms"
         )
 
+    def _key_refused(self) -> str:
+        """Why the other computer does not let us connect, with the remedy; empty: nothing of that is known."""
+        if not self._tunnel.key_refused:
+            return ""
+        name, needed = self._tunnel.own_key, sorted({ROLE_OF[node] for node in self._here} or {RECEIVES})
+        roles = " --role ".join((*needed, OPERATE))
+        return (
+            f"the other computer does not trust our key {name!r}; there: servonode keys trust {name}.key --role {roles}"
+        )
+
     def handle_request(self, verb: str) -> dict[str, Any]:
         """The status; an emergency stop, by a signal that was meant for the plant, goes to the plant."""
         if verb == "estop" and PLANT in self._there:
-            self._requests.order(PLANT, verb, self._send_request)
+            self._requests.order(PLANT, verb)
             return {"done": True}
         return super().handle_request(verb)
 
@@ -134,13 +150,16 @@ class RelayNode(EventNode):
         self._topics.look()
         connected = self.meeting.connected(now)
         self._note(connected)
+        self._tell_key_refused()
         if not self.stop:
             self.meeting.greet(now, self._tunnel.send)
-        if self.meeting.refused and not self.listens and not self.failed:
+        if self.is_refused and not self.failed:
             self.fail("refused", self.meeting.refused, self.t)
         if (newest := self._topics.take(self._send_topic if connected else _drop)) is not None:
             self._k, self.t, self.outbox.run = newest.k, newest.t, newest.run
         self._requests.take(connected, self._send_request)
+        if connected:
+            self._requests.send_orders(now, self._send_request)
         self._requests.take_answers(self._send_reply)
         if connected:
             self._exchange(now)
@@ -152,8 +171,10 @@ class RelayNode(EventNode):
         return min(max(wake_ns - now, 0), CLOCK_NS) / 1e9 if wake_ns else CLOCK_NS / 2e9
 
     def all_counts(self) -> dict[str, int]:
-        parts = (self._tunnel.counts, self._topics.counts, self._requests.counts)
-        return super().all_counts() | {name: number for each in parts for name, number in each.items()}
+        found = Counter(super().all_counts())
+        for part in (self._tunnel.counts, self._topics.counts, self._requests.counts):
+            found.update(part)
+        return dict(found)
 
     def values(self) -> dict[str, float]:
         """The clock and the delay of the other computer, and for how long it has been silent [s]."""
@@ -185,7 +206,8 @@ class RelayNode(EventNode):
             node = _NODES[head[1]] if head[1] < len(_NODES) else ""
             self._requests.ask(node, head[2:], frames[1], frames[2], key, self._send_reply)
         elif kind == REPLY:
-            self._requests.answered(head[1:], rest)
+            if problem := self._requests.answered(head[1:], rest):
+                _say(problem)
         elif kind == CLOCK and len(rest) == _TIMES.size:
             sent = _TIMES.unpack(rest)[0]
             self._tunnel.send(peer, ECHO, _TIMES.pack(sent, now, time.monotonic_ns()))
@@ -259,6 +281,12 @@ class RelayNode(EventNode):
             self.counts["link_lost"] += 1
             _say("nothing has come from the other computer for 1.5 s; the plant goes on by itself")
 
+    def _tell_key_refused(self) -> None:
+        """Say it once when the other computer begins to refuse our key."""
+        if self._tunnel.key_refused and not self._was_key_refused:
+            _say(self._key_refused())
+        self._was_key_refused = self._tunnel.key_refused
+
     def _others_end(self, summaries: bytes, key: TrustedKey | None) -> None:
         """The run of the other computer has ended: keep what its nodes left; without the plant the run is over here."""
         if self.meeting.ended:  # it was said before
@@ -285,7 +313,7 @@ class RelayNode(EventNode):
         """
         self._is_over, self._told = True, False
         self._publish_status()  # so that the launcher ends the nodes here
-        self._carry(0 if self.meeting.refused and not self.listens else LAST_NS, LOOK_NS, self._all_left)
+        self._carry(0 if self.is_refused else LAST_NS, LOOK_NS, self._all_left)
         self.work()
         left = encode_summaries({node: self._memories[node].summary for node in self._here})
 

@@ -7,6 +7,7 @@ import secrets
 import struct
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import zmq
@@ -17,9 +18,11 @@ from servonode.bus.request_codec import decode_map, encode_map
 from servonode.bus.requests import HEADER, LARGEST, NEVER, NO_TICKET, WANTS_TICKET
 from servonode.bus.topology import NODES
 from servonode.bus.zmq_io import MORE, NOBLOCK, Reader, Socket
+from servonode.nodes.meeting import printable
 
 MOST = 64  # requests that may be without an answer; the oldest is dropped
 AT_ONCE = 16  # of one node, in one go
+ORDER_NS = 100_000_000  # between two attempts to have an order carried out
 OPERATE, OBSERVE = "operate", "observe"
 ALONE = "the other computer of this run does not answer; check it and the network, or ask on that computer"
 _NUMBER = struct.Struct("<Q")
@@ -39,6 +42,8 @@ class RelayedRequests:
         self._here = {node: bus.requests_to(node) for node in here}
         self._asked: dict[bytes, tuple[Socket, Reader, bytes, bytes]] = {}  # by our number: who asked, and its number
         self._asking: dict[bytes, bytes] = {}  # by our number: that of the other computer
+        self._orders: dict[bytes, tuple[str, str]] = {}  # by our number: node and verb
+        self._order_ns = 0  # when to send them again
         self._number = secrets.randbits(62)  # a relay that replaces this one gets no answer that was meant for it
 
     def take(self, connected: bool, send: SendRequest) -> None:
@@ -59,15 +64,29 @@ class RelayedRequests:
                     _bounded(self._asked)
                     send(node, number, header, payload)
 
-    def order(self, node: str, verb: str, send: SendRequest) -> None:
-        """Ask a node there on our own behalf, whatever it answers, without a ticket: for stops."""
-        send(node, self._next(), HEADER.pack(0, NO_TICKET, NEVER), encode_map({"ask": verb}))
+    def order(self, node: str, verb: str) -> None:
+        """Have a node there asked on our own behalf, without a ticket, until it answers: for stops."""
+        self._orders[self._next()] = node, verb
+        _bounded(self._orders)
+        self._order_ns = 0
 
-    def answered(self, number: bytes, payload: bytes) -> None:
-        """Pass on the answer of a node there to who has asked here."""
-        asked = self._asked.pop(number, None)
-        if asked is not None:
+    def send_orders(self, now: int, send: SendRequest) -> None:
+        """Give `send` the orders that have no answer, again where they had none for ORDER_NS."""
+        if not self._orders or now < self._order_ns:
+            return
+        self._order_ns = now + ORDER_NS
+        for number, (node, verb) in self._orders.items():
+            send(node, number, HEADER.pack(0, NO_TICKET, NEVER), encode_map({"ask": verb}))
+
+    def answered(self, number: bytes, payload: bytes) -> str:
+        """Pass on the answer of a node there to who has asked here; returns why an order was refused, or nothing."""
+        if (asked := self._asked.pop(number, None)) is not None:
             _reply(*asked, payload)
+        elif (order := self._orders.pop(number, None)) is not None:
+            with suppress(MessageError):
+                if error := decode_map(payload).get("error"):
+                    return printable(f"{order[1]} is not carried out: {error}")
+        return ""
 
     def ask(
         self, node: str, number: bytes, header: bytes, payload: bytes, key: TrustedKey | None, send: SendReply
