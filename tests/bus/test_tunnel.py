@@ -180,7 +180,7 @@ def test_a_send_to_whoever_does_not_read_does_not_block(ends: Ends) -> None:
 
 
 def test_a_wake_up_is_never_lost(ends: Ends) -> None:
-    """A descriptor of libzmq tells of an arrival once, and a send may use that up: each answer comes without a pause."""
+    """A descriptor of libzmq tells of an arrival once, and a send may use that up: no answer waits for a pause."""
     ends.trust("observe")
     assert ends.until(lambda: ends.robot.came, b"one")
     peer, robot, desk = ends.robot.came[0][0], ends.robot, ends.desk
