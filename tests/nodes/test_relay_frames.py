@@ -1,4 +1,4 @@
-"""Whatever a trusted computer sends to a relay, that goes on, and the plant hears only what its key may say."""
+"""Whatever a trusted computer sends to a relay, that goes on, and only what its key may say reaches the plant."""
 
 import json
 import random
@@ -312,7 +312,7 @@ def test_a_plant_whose_status_is_not_valid_does_not_end_the_relay(robot: Relay) 
         assert robot.until(lambda: robot.count("refused_non_finite"))
 
 
-# who is heard, and who is told
+# who sends, and who receives
 
 
 def test_a_stranger_does_not_part_two_computers(robot: Relay) -> None:
@@ -323,7 +323,7 @@ def test_a_stranger_does_not_part_two_computers(robot: Relay) -> None:
     assert b"another computer" in refused[1]
 
 
-def test_nothing_is_published_to_a_computer_that_is_not_heard(robot: Relay) -> None:
+def test_nothing_is_published_to_a_computer_that_sends_nothing(robot: Relay) -> None:
     """Such as one whose key was revoked: the connection is there still."""
     with Bus(robot.bus.folder, "plant") as bus:
         plant = bus.publisher()

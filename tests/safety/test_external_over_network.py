@@ -133,7 +133,7 @@ def test_a_network_that_is_cut_stops_both_by_their_own_clocks(pair: Pair, cut_s:
             began = time.monotonic_ns()
             pair.network.set(sender, cut=True)
             fault = watch.status("fault", began)
-            # where only the desk is not heard, no confirmation of the robot's packets is: these soon wait too
+            # where only packets of the desk are lost, so are its confirmations, and those of the robot soon wait too
             assert fault.fault in (("stale_state", "stale_applied") if sender == "desk" else ("stale_state",))
             assert (fault.mono - began) / 1e9 < TIMEOUT_S + 2 * BAD["delay"] + SLACK_S
             stopped = robot.stopped(1)

@@ -340,7 +340,7 @@ class RelayNode(EventNode):
 
 
 def _drop(*_: Any) -> None:
-    """Send nothing: nobody hears it, or its key is no longer trusted."""
+    """Send nothing: nobody would receive it, or its key is no longer trusted."""
 
 
 def _say(text: str) -> None:
