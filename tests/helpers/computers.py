@@ -255,7 +255,7 @@ class Pair:
 
 @contextmanager
 def two_computers(folder: Path, robot_ahead_s: int = 0, desk_ahead_s: int = HOUR_S) -> Iterator[Pair]:
-    """A robot and a desk whose monotonic clocks are far from each other; skips the test where there are none."""
+    """A robot and a desk whose monotonic clocks are far from each other; skips the test where it cannot have them."""
     if reason := missing():
         pytest.skip(reason)
     with (
