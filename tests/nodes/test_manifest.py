@@ -126,11 +126,23 @@ def test_a_manifest_is_the_same_in_every_process(ours: dict[str, str], seed: str
         "run.pin=true",
         "run.priority=20",
         "run.lock_memory=false",
-        "hosts.plant=tcp://robot.local:7400",
     ],
 )
 def test_keys_that_concern_one_computer_may_differ(ours: dict[str, str], setting: str) -> None:
     assert differences(ours, manifest_of(setting)) == []
+
+
+def test_the_address_of_a_computer_and_the_name_of_its_key_may_differ() -> None:
+    ours = manifest_of("hosts.plant=tcp://robot.local:7400")
+    theirs = manifest_of("hosts.plant=tcp://localhost:7401", "hosts.key=robot")
+    assert differences(ours, theirs) == []
+    assert (
+        "[hosts] delay is absent here and 0.1 there"
+        in differences(
+            manifest_of("hosts.plant=tcp://robot.local:7400"),
+            manifest_of("hosts.plant=tcp://r:7400", "hosts.delay=0.1"),
+        )[0]
+    )
 
 
 def test_the_place_of_a_machine_may_differ() -> None:
