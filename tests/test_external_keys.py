@@ -183,7 +183,7 @@ def test_what_cannot_be_secure_is_refused_before_the_start(runs: Runs, computers
     assert f"{at}not needed, because no address of the machine is tcp" in refused(runs, words=("--insecure",))
     far = ("plant.device.state=tcp://192.0.2.1:9873", "plant.device.applied=tcp://0.0.0.0:9874")
     text = refused(runs, *far, words=("--insecure", "--arm"))
-    assert f"{at}the run has no keys (--insecure), and its machine is met beyond this computer, so it is never" in text
+    assert f"{at}the run has no keys (--insecure), and others than this computer are part of it, so it is never" in text
     assert "there is no key pair 'lab'" in refused(runs, *computers.settings, words=("--key", "lab"))
     computers.desk.trust(computers.robot_key, ["controller"])
     text = "key 'robot' is not trusted as plant; servonode keys trust robot.key --role controller --role plant"

@@ -60,7 +60,7 @@ def _link(context: DriverContext) -> "Link":
     """The link to the machine, with keys where it has one."""
     from servonode.bus import ExternalLink
 
-    (state, applied), machine = context.addresses, context.stated.device["key"]
+    (state, applied), machine = context.addresses, context.stated.device.get("key", "")
     if not machine:
         return ExternalLink(state, applied, far=context.insecure)
     from servonode.bus.curve import Authenticator
