@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from servonode.bus import TOPICS, MessageError, Wanted, decode
+from servonode.bus import TOPICS, Message, MessageError, Wanted, decode
+from servonode.bus.codec import encode_frames
 from servonode.bus.topology import publishers
 from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_file import launch_of_table
 from servonode.operator.find_runs import Found
 from servonode.operator.listener import RawListener
+from servonode.operator.other_clock import OtherClock
 from servonode.operator.raw_inbox import Raw
 from servonode.record.files import opened
 from servonode.record.spool import MESSAGES, about_block, append, block, message_entry
@@ -68,11 +70,15 @@ def _listen(listener: RawListener, descriptor: int, is_over: Callable[[], bool],
     size = append(descriptor, 0, about_block(_about(listener.registry)))
     written: Counter[str] = Counter()
     newest: dict[tuple[int, str], int] = {}
+    clock = OtherClock(listener.registry)
     for batch in listener.batches():
         entries: dict[str, list[bytes]] = {}
         for raw in batch:
-            if _counts(made, newest, raw):
-                entries.setdefault(raw.node, []).append(message_entry(raw.topic, raw.payload))
+            sent = _decoded(made, newest, raw)
+            message = sent and clock.on_ours(sent)
+            if message is not None:
+                payload = raw.payload if message is sent else encode_frames(raw.topic, message)[1]
+                entries.setdefault(raw.node, []).append(message_entry(raw.topic, payload))
         for node, parts in entries.items():
             content = b"".join(parts)
             try:
@@ -85,18 +91,18 @@ def _listen(listener: RawListener, descriptor: int, is_over: Callable[[], bool],
             return
 
 
-def _counts(made: Listened, newest: dict[tuple[int, str], int], raw: Raw) -> bool:
-    """Whether a payload is a message of its topic; counts the messages that are missing in front of it."""
+def _decoded(made: Listened, newest: dict[tuple[int, str], int], raw: Raw) -> Message | None:
+    """The message of a payload; None where it is none of its topic. Counts those that are missing in front of it."""
     try:
         message = decode(raw.topic.encode(), raw.payload)
     except MessageError:
         made.missing[f"{raw.node}/{raw.topic}"] += 1
-        return False
+        return None
     key = message.src, raw.topic
     if key in newest:
         made.missing[f"{raw.node}/{raw.topic}"] += max(message.seq - newest[key] - 1, 0)
     newest[key] = message.seq
-    return True
+    return message
 
 
 def _about(registry: dict[str, Any]) -> dict[str, Any]:
