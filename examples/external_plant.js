@@ -23,6 +23,7 @@ const LIMITS = { U1: 2.0, U2: 2.0 }; // N m; this machine's own: a host's act on
 const MAX_TIMEOUT = 0.5; // s (wall clock) without a fresh input, whatever a host asks for
 const REMEMBERED = 1024; // messages whose times are known: at one a millisecond more than MAX_TIMEOUT
 const MAX_STEPS = 1e6; // of one order in lockstep
+const MAX_SPEED = 1e6; // of a simulation that was started with --any-speed
 const BOUNDS = { maxStrLength: 1024, maxArrayLength: 256, maxMapLength: 256 }; // of a message
 const ZERO = INPUTS.map(() => 0.0);
 
@@ -161,8 +162,9 @@ class Robot {
     misfit({ machine, inputs, step, timeout, speed, mode, k, limits, parameters, start }) {
         if (machine !== NAME || !Array.isArray(inputs) || inputs.join() !== INPUTS.join())
             return `this is ${NAME} with the inputs ${INPUTS.join(", ")}`;
-        if (![step, timeout, speed].every(Number.isFinite) || !(1e-5 <= step && step <= 1 && timeout > 0 && speed > 0))
-            return "step must be 1e-5 to 1 s, timeout and speed finite and positive";
+        const usable = 1e-5 <= step && step <= 1 && timeout > 0 && speed > 0 && speed <= MAX_SPEED;
+        if (![step, timeout, speed].every(Number.isFinite) || !usable)
+            return "step must be 1e-5 to 1 s, timeout and speed finite and positive, speed at most 1e6";
         const bounds = Object.values(limits); // of which comparisons would take a text for a number
         if (!bounds.every((each) => typeof each === "number" && each >= 0) || !Number.isInteger(k) || k < 0)
             return "limits must not be negative, and k must be a whole number of 0 or more";

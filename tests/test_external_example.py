@@ -371,7 +371,7 @@ UNUSABLE: list[tuple[dict, str]] = [
     ({"inputs": ["U2", "U1"]}, "with the inputs U1, U2"),
     *(({"timeout": each}, "timeout and speed finite and positive") for each in (0.0, -1.0, math.inf, math.nan)),
     *(({"step": each}, "step must be") for each in (0.0, 1e-300, math.nan)),
-    ({"speed": math.nan}, "timeout and speed finite and positive"),
+    *(({"speed": each}, "timeout and speed finite and positive, speed at most 1e") for each in (math.nan, 1e308)),
     ({"speed": 2.0}, "this machine runs at speed 1; start it with --any-speed"),
     *(({"limits": {"U1": each}}, "limits must not be negative") for each in (-1.0, math.nan)),
     *(({"k": each}, "k must be a whole number") for each in (-1, 0.5)),
