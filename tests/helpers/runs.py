@@ -139,6 +139,13 @@ class Watch:
         self.close()
 
 
+def columns_of(file: Path) -> dict[str, Any]:
+    """The columns of a CSV file, by name."""
+    header, *rows = file.read_text().splitlines()
+    table = np.array([row.split(",") for row in rows], dtype=float).T
+    return dict(zip(header.split(","), table, strict=True))
+
+
 class Output:
     """The files of one run: what it printed, and its record."""
 
@@ -160,9 +167,7 @@ class Output:
     @property
     def columns(self) -> dict[str, Any]:
         """The record, by name."""
-        header, *rows = self.csv.read_text().splitlines()
-        table = np.array([row.split(",") for row in rows], dtype=float).T
-        return dict(zip(header.split(","), table, strict=True))
+        return columns_of(self.csv)
 
 
 class Process(Output):
