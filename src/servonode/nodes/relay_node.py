@@ -193,8 +193,10 @@ class RelayNode(EventNode):
                 self._begin()
             return
         if kind == STRANGER:
-            self.meeting.hurry()
+            if not self.listens:  # who listens never says hello
+                self.meeting.hurry()
         elif not self.meeting.note(peer, now):
+            self.counts["refused_unmet"] += 1
             self._tunnel.send(peer, STRANGER)
         elif kind == TOPIC and len(frames) == 3:
             self._take_topic(head, key, frames[1], frames[2])
