@@ -193,8 +193,7 @@ class RelayNode(EventNode):
                 self._begin()
             return
         if kind == STRANGER:
-            if not self.listens:  # who listens never says hello
-                self.meeting.hurry()
+            self.meeting.hurry()
         elif not self.meeting.note(peer, now):
             self.counts["refused_unmet"] += 1
             self._tunnel.send(peer, STRANGER)
