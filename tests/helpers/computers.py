@@ -21,7 +21,7 @@ import pytest
 
 from servonode.bus.keys import KeyStore
 from servonode.bus.topology import PLANT
-from tests.helpers import network
+from tests.helpers import enter, network
 from tests.helpers.runs import END_S, START_S, Process, Watch, children, signalled
 from tests.helpers.wall_clock import WallClock
 
@@ -45,7 +45,7 @@ def missing() -> str:
     """Why there can be no two computers here; empty: there can."""
     if sys.platform != "linux" or os.geteuid() != 0:
         return "two computers are made by namespaces, which needs Linux and root"
-    absent = [each for each in ("unshare", "nsenter", "ip") if shutil.which(each) is None]
+    absent = [each for each in ("unshare", "ip") if shutil.which(each) is None]
     if absent:
         return f"the command {absent[0]} is not found: apt-get install util-linux iproute2"
     if not Path("/dev/net/tun").exists():
@@ -85,7 +85,7 @@ class Computer:
     @property
     def inside(self) -> list[str]:
         """The words before a command that have it run on this computer, in its folder."""
-        return ["nsenter", f"--target={self.pid}", *SPACES, f"--wdns={self.folder}"]
+        return [sys.executable, "-S", enter.__file__, str(self.pid), str(self.folder)]
 
     @contextmanager
     def started(self, *words: str, **more: Any) -> Iterator["subprocess.Popen[str]"]:
@@ -178,7 +178,7 @@ class RunThere(Process):
             return Watch(self.name, {PLANT: topics or ("status", "applied")})
 
     def stop(self) -> None:
-        (launcher,) = children(self.popen.pid)  # of nsenter, which passes no signal on
+        (launcher,) = children(self.popen.pid)  # of enter.py, which passes no signal on
         signalled(launcher, signal.SIGINT)
         self.ends_with(130)
 

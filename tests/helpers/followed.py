@@ -32,6 +32,7 @@ HEREDOC = re.compile(r"<<'(\w+)'")
 KEYS = {"^C": signal.SIGINT, "^\\": signal.SIGQUIT}
 LIMIT_S = 150.0  # for a command, and for what a running one is to print
 POLL_S = 0.02
+SERVONODE = f'exec {sys.executable} -m servonode.cli.main "$@"'
 NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[-+]\d+)?")
 ONCE = re.compile(r"servonode: deriving and compiling ")  # where nothing is in the cache yet
 PROGRESS = re.compile(r"^\S+ \d+\.\d/[\d.]+ s  ")  # where a run has got to
@@ -172,10 +173,13 @@ class Page:
                 key, printed = (first, rest or None) if first in KEYS else ("", block.text)
                 yield Step((), printed, terminal, key, _goes_on(later, terminal), many)
 
-    def follow(self, folder: Path, looks: Mapping[str, Callable[[Path], None]] = {}) -> None:
+    def follow(
+        self, folder: Path, looks: Mapping[str, Callable[[Path], None]] = {}, servonode: str = SERVONODE
+    ) -> None:
         """Do all that the page does, in the reader's folder, and check each step.
 
         looks: done after the step whose last command begins so, with the file that its terminal writes.
+        servonode: the shell script of that name.
 
         Raises:
             AssertionError: a step does not do what the page prints, or a command is still running at its end.
@@ -184,8 +188,8 @@ class Page:
             programs, runtime = Path(hidden, "programs"), Path(hidden, "runtime")
             for each in (programs, runtime):
                 each.mkdir(mode=0o700)  # nobody else's runs are seen or stopped
-            for name, words in (("servonode", f"{sys.executable} -m servonode.cli.main"), ("python", sys.executable)):
-                (programs / name).write_text(f'#!/bin/sh\nexec {words} "$@"\n')
+            for name, script in (("servonode", servonode), ("python", f'exec {sys.executable} "$@"')):
+                (programs / name).write_text(f"#!/bin/sh\n{script}\n")
                 (programs / name).chmod(0o755)
             environment = {
                 **os.environ,
