@@ -125,6 +125,20 @@ def test_panel_may_show_what_only_an_external_plant_measures(loop: Loop) -> None
         chosen_panels(loop.closed_loop, ["extra_battery"], timing=True)
 
 
+def test_feed_leaves_out_an_age_between_the_clocks_of_two_computers(loop: Loop) -> None:
+    robot = "tcp://robot.local:7400"
+    shown = []
+    for nodes in (("plant",), ("plant", "controller"), ("plant", "controller", "target"), ("controller", "target")):
+        hosts = [f"hosts.{node}={robot}" for node in nodes]
+        closed_loop = resolve(read_launch(loop.closed_loop.launch.path, hosts), strict=False)
+        feed, talk = Feed(closed_loop, 1.0), Talk(closed_loop)
+        for message in (talk.target(0), talk.state(0), talk.report(0, mono=10**18), talk.state(15)):
+            feed.take(message)
+        shown.append(bool(np.isfinite(feed.ring.columns["timing_age"]).any()))
+        assert np.isfinite(feed.ring.columns["timing_law"]).any()
+    assert shown == [False, True, True, False]
+
+
 def test_feed_row_has_state_outputs_inputs_target_and_rare_values(loop: Loop, feed: Feed, talk: Talk) -> None:
     report = talk.report(0, mono=talk.state(0).mono + 400_000)
     for message in (talk.target(0), talk.target(10), talk.target(20), talk.state(0), report, talk.status(0)):

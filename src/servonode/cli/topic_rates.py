@@ -61,7 +61,7 @@ def bw(words: tuple[str, ...], window: int) -> None:
 @_window(10000)
 def delay(words: tuple[str, ...], window: int) -> None:
     published = _published()
-    _report(words, window, lambda raw, came: (came - published(raw.payload)) / 1e9, delay_text, poll_s=0.0)
+    _report(words, window, lambda raw, came: (came - published(raw.payload)) / 1e9, delay_text, 0.0, one_clock=True)
 
 
 def _published() -> Callable[[bytes], int]:
@@ -116,12 +116,18 @@ def _report(
     measured: "Callable[[Raw, int], Any]",
     text: Callable[[Sequence[Any]], str],
     poll_s: float | None = None,
+    one_clock: bool = False,
 ) -> None:
     """Measure each message with the time at which it was received [ns]; report the newest of each publisher.
 
-    poll_s: as of RawInbox.
+    poll_s: as of RawInbox. one_clock: whether the times are compared with this computer's clock.
+
+    Raises:
+        BusError: that is so, and the node runs on another computer.
     """
     from msgspec import DecodeError
+
+    from servonode.bus import BusError
 
     kept: dict[str, deque[Any]] = {}
     fresh: set[str] = set()  # those of which something came since the last report
@@ -136,10 +142,14 @@ def _report(
         fresh.clear()
 
     with followed(words, poll_s) as listener, printing():
+        far = set(listener.registry.get("elsewhere", ())) if one_clock else set()
         for batch in listener.batches():
             came = time.monotonic_ns()
             for raw in batch:
                 name = f"{raw.node}/{raw.topic}"
+                if raw.node in far:
+                    why = f"the {raw.node} runs on another computer, which has another clock; ask there, or see"
+                    raise BusError(f"{name}: {why} the delay of the link: servonode topic echo relay/status")
                 with suppress(DecodeError):  # of whatever has taken the node's place
                     value = measured(raw, came)
                     kept.setdefault(name, deque(maxlen=window)).append(value)

@@ -87,6 +87,11 @@ def computer(launch: LaunchFile, on: str | None) -> Computer | None:
     return Computer(rest, there, address, listens, launch.hosts.key or _default_key(address))
 
 
+def on_one_computer(launch: LaunchFile, *nodes: str) -> bool:
+    """Whether these nodes run on one computer, so that their times are those of one clock."""
+    return launch.hosts is None or len({node in _addresses(launch.hosts) for node in nodes}) == 1
+
+
 def check_hosts(launch: LaunchFile) -> None:
     """Raise KeyRefused where the addresses of [hosts] cannot be those of one computer, or of a node of this run."""
     if launch.hosts is None:

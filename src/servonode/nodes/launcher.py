@@ -194,6 +194,7 @@ class Launcher:
         return self.processes.described(dict.fromkeys(self._others, RELAY)) | {
             "launch": stated,
             "telemetry": launch.run.telemetry,
+            "elsewhere": list(self._others),  # nodes whose times are those of another clock
         }
 
     def _on_signal(self, number: int, _: Any) -> None:

@@ -10,8 +10,9 @@ import numpy as np
 from servonode.arrays import Array
 from servonode.bus import Command, Estimate, Message, Report, State, Status, Target
 from servonode.bus.durations import EXTRA, extras
-from servonode.bus.topology import PLANT
+from servonode.bus.topology import CONTROLLER, PLANT
 from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.closed_loop.hosts import on_one_computer
 from servonode.mechanics.description import unpacked
 from servonode.views.panel_choice import TIMING
 
@@ -94,6 +95,7 @@ class Feed:
         self._early: dict[float, Estimate] = {}  # by time: a subscriber reads its publishers in turn
         self._index = {name: i for i, name in enumerate(rare)}
         self._held = len(description.constraints)
+        self._one_clock = on_one_computer(closed_loop.launch, PLANT, CONTROLLER)
         self._stabilised = len(description.stabilised)  # the first residuals: they follow from the state
         self._pending = np.full(len(rare), np.nan)  # for the next row
         self._spacing = 2 * span / ROWS
@@ -247,7 +249,7 @@ class Feed:
     def _on_report(self, report: Report) -> None:
         values = {f"residual_{name}": value for name, value in report.residual.items()}
         values[TIMING["law"]] = 1e3 * report.compute_s
-        if report.re in self._sent:
+        if self._one_clock and report.re in self._sent:
             values[TIMING["age"]] = (report.mono - self._sent[report.re]) / 1e6
         self._remember(values)
 
