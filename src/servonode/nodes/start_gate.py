@@ -40,6 +40,9 @@ class StartGate:
                 if processes.reap() or self._interrupted():
                     return False
                 waiting.difference_update(processes.dead())
+                if RELAY in waiting and processes.children[RELAY].code is not None:  # it has completed
+                    self._fault("not_ready", "the other computer has ended its part of the run before all was ready")
+                    return False
                 unready = [name for name in waiting if not _is_ready(clients[name])]
                 if not unready or processes.due():
                     break
