@@ -7,10 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import zmq
 
 from servonode.bus.keys import KeyStore
 from servonode.bus.topology import PLANT
-from tests.helpers.hostile import FLOODS, Place, attacker, recorded
+from tests.helpers.hostile import TO_MACHINE, Place, attacker, recorded
 from tests.helpers.key_folders import Computers, descriptors_of
 from tests.helpers.runs import START_S, Process, Runs, eventually
 
@@ -37,12 +38,12 @@ def test_floods_before_and_after_authentication_leave_a_run_active_and_are_count
         run = runs.start(LAUNCH, *computers.settings, *FORGIVING, words=["--arm"])
         run.wait_open()
         assert eventually(lambda: run.ask("status")["lifecycle"] == "active", START_S)
-        place = replace(place, replayed=recorded(place, pairs["known"]))
+        place = replace(place, replayed=recorded(place, zmq.XSUB, b"\x01"))
         with attacker("revoked key", place):  # which is trusted still, for the machine of another run
             assert eventually(lambda: run.ask("status")["counts"].get("refused_role_of_key_former"), START_S)
         computers.desk.revoke("former")
         pids, files, memory = run.pids(), descriptors_of(run), memory_of(run)
-        for name in FLOODS:
+        for name in TO_MACHINE:
             with attacker(name, place) as (_, sent):
                 assert name == "none, but computing" or eventually(lambda sent=sent: sent.value, START_S)
                 time.sleep(FLOOD_S)

@@ -4,6 +4,7 @@ Each gives the number of messages that it has sent, again and again. What is sai
 connection counts too: libzmq hangs up there, and never reads the rest.
 """
 
+import itertools
 import multiprocessing
 import os
 import socket
@@ -11,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import zmq
@@ -75,13 +76,8 @@ def subscriptions(said: Callable[[int], list[bytes]]) -> Flood:
     """
 
     def flood(place: Place) -> Iterator[int]:
-        with zmq.Context() as context, context.socket(zmq.XSUB) as opened:
-            opened.setsockopt(zmq.LINGER, 0)
-            opened.setsockopt(zmq.SNDHWM, 0)  # else some would be dropped here
-            opened.curve_serverkey = place.server
-            opened.curve_publickey, opened.curve_secretkey = place.pairs["known"]
-            opened.connect(f"tcp://127.0.0.1:{place.port}")
-            for number in range(2**31):
+        with zmq.Context() as context, secured(context, zmq.XSUB, place) as opened:
+            for number in itertools.count():
                 batch = said(number)
                 for each in (*batch, b"\x01applied"):
                     opened.send(each)
@@ -96,6 +92,45 @@ def subscriptions(said: Callable[[int], list[bytes]]) -> Flood:
                 yield len(batch) + 2
 
     return flood
+
+
+def messages(said: Callable[[int], list[bytes]]) -> Flood:
+    """A client of a relay with the known pair that sends these, of which `said` gives one by its number.
+
+    A hello stands behind each batch: once it is answered, all of it was taken.
+    """
+
+    def flood(place: Place) -> Iterator[int]:
+        with zmq.Context() as context, secured(context, zmq.DEALER, place) as opened:
+            for number in itertools.count():
+                opened.send_multipart(said(number))
+                if number % BATCH == BATCH - 1:
+                    _answered(opened)
+                    yield BATCH
+
+    return flood
+
+
+def secured(context: "zmq.Context[Any]", kind: int, place: Place) -> "zmq.Socket[Any]":
+    """A socket with the known pair, connected."""
+    opened = context.socket(kind)
+    opened.setsockopt(zmq.LINGER, 0)
+    opened.setsockopt(zmq.SNDHWM, 0)  # else some would be dropped here
+    opened.curve_serverkey = place.server
+    opened.curve_publickey, opened.curve_secretkey = place.pairs["known"]
+    opened.connect(f"tcp://127.0.0.1:{place.port}")
+    return opened
+
+
+def _answered(opened: "zmq.Socket[Any]") -> None:
+    """Say hello until it is refused; what else is answered meanwhile is thrown away."""
+    end = time.monotonic() + SIGN_MS / 1e3
+    while time.monotonic() < end:
+        opened.send_multipart([b"H", HELLO_TO_RELAY % (0, 0)])
+        while opened.poll(100):
+            if opened.recv_multipart()[0] == b"R":
+                return
+    raise TimeoutError(f"no answer came within {SIGN_MS} ms after a batch of messages")
 
 
 def computing(_: Place) -> Iterator[int]:
@@ -127,7 +162,19 @@ AFTER: dict[str, tuple[Flood, float]] = {  # by who has the machine's own key
     "subscriptions that come and go": (subscriptions(lambda _: [b"\x01state", b"\x00state"] * (BATCH // 2)), 0.3),
     "no subscriptions": (subscriptions(lambda _: [b"\x02" + os.urandom(30) for _ in range(BATCH)]), 0.3),
 }
-FLOODS = {"none, but computing": (computing, 0.0), **BEFORE, **AFTER}
+HELLO_TO_RELAY = b'{"start":1,"nodes":["%d"],"manifest":{"servonode":"%d"}}'
+AT_RELAY: dict[str, tuple[Flood, float]] = {  # by who has a key with the role observe alone
+    "states": (messages(lambda _: [b"T\x02", b"state", os.urandom(200)]), 0.3),
+    "strangers": (messages(lambda _: [b"?"]), 0.1),
+    "requests": (messages(lambda _: [b"Q\x02" + bytes(8), bytes(32), b"\x81\xa3ask\xa6disarm"]), 0.2),
+    "hellos": (messages(lambda n: [b"H", HELLO_TO_RELAY % (n, n)]), 0.2),
+    "no messages": (messages(lambda _: [os.urandom(40), os.urandom(40)]), 0.2),
+}
+COMPUTING = {"none, but computing": (computing, 0.0)}
+TO_MACHINE = COMPUTING | BEFORE | AFTER  # at the address of an external machine's inputs
+ANY_ROLE = "key without the role"  # a relay lets every trusted key connect
+TO_RELAY = COMPUTING | {name: each for name, each in BEFORE.items() if name != ANY_ROLE} | AT_RELAY
+FLOODS = TO_MACHINE | TO_RELAY
 _context = multiprocessing.get_context("spawn")
 
 
@@ -153,33 +200,35 @@ def _attack(name: str, place: Place, sent: Any) -> None:
         sent.value += number
 
 
-def recorded(place: Place, pair: Pair) -> bytes:
-    """What a client with this pair sends until it gets a first message: greeting, handshake, subscription."""
+def recorded(place: Place, kind: int, says: bytes) -> bytes:
+    """What a client of this kind with the known pair sends until it gets a first message, which it has asked for."""
     said: list[bytes] = []
-    with socket.create_server(("127.0.0.1", 0)) as proxy, zmq.Context() as context, context.socket(zmq.SUB) as client:
-        threading.Thread(target=_pass_on, args=(proxy, place.port, said), daemon=True).start()
-        client.setsockopt(zmq.LINGER, 0)
-        client.curve_serverkey = place.server
-        client.curve_publickey, client.curve_secretkey = pair
-        client.subscribe(b"")
-        client.connect(f"tcp://127.0.0.1:{proxy.getsockname()[1]}")
-        assert client.poll(SIGN_MS), "a client with a trusted key has received nothing"
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+        thread = threading.Thread(target=_pass_on, args=(proxy, place.port, said), daemon=True)
+        thread.start()
+        here = replace(place, port=proxy.getsockname()[1])
+        with zmq.Context() as context, secured(context, kind, here) as client:
+            client.send(says)
+            assert client.poll(SIGN_MS), "a client with a trusted key has received nothing"
+        thread.join()
     return b"".join(said)
 
 
 def _pass_on(proxy: socket.socket, port: int, said: list[bytes]) -> None:
-    """Pass on both ways what one client and the server say; keep what the client says."""
+    """Pass on both ways what one client and the server say, until the client ends; keep what the client says."""
     client, _ = proxy.accept()
-    server = socket.create_connection(("127.0.0.1", port))
+    with client, socket.create_connection(("127.0.0.1", port)) as server:
 
-    def forth() -> None:
+        def forth() -> None:
+            with suppress(OSError):
+                while piece := client.recv(65536):
+                    said.append(piece)
+                    server.sendall(piece)
+                server.shutdown(socket.SHUT_RDWR)
+
+        thread = threading.Thread(target=forth, daemon=True)
+        thread.start()
         with suppress(OSError):
-            while piece := client.recv(65536):
-                said.append(piece)
-                server.sendall(piece)
-            server.shutdown(socket.SHUT_RDWR)
-
-    threading.Thread(target=forth, daemon=True).start()
-    with suppress(OSError):
-        while piece := server.recv(65536):
-            client.sendall(piece)
+            while piece := server.recv(65536):
+                client.sendall(piece)
+        thread.join()
