@@ -37,7 +37,7 @@ WINDOW_S = 0.5
 LEAST = 6  # windows of a flood
 LONGEST_S = 300.0  # of one flood; then what it has sent is what is said
 QUANTILES = (50, 99)
-REFUSAL = re.compile("not_met|hellos|connections|_key|_frames")  # in the name of a counter
+REFUSAL = re.compile("unmet|hellos|connections|_key|_frames")  # in the name of a counter
 TOPICS = ("plant/state", "controller/command", "plant/applied")
 
 

@@ -323,6 +323,16 @@ def test_a_stranger_does_not_part_two_computers(robot: Relay) -> None:
     assert b"another computer" in refused[1]
 
 
+def test_what_comes_from_a_computer_that_was_not_met_is_refused_and_counted(robot: Relay) -> None:
+    robot.meet(key=OPERATOR)
+    for frames in ((TOPIC + PLANT, b"status", status()), (REQUEST + PLANT + bytes(8), *request("estop")), (END, b"{}")):
+        assert robot.say(*frames, key=WATCHER, peer=b"another") == [(STRANGER,)]
+    assert robot.count("refused_unmet") == 3
+    robot.say(HELLO, b"[" * 60_000, key=WATCHER, peer=b"another")
+    robot.say(HELLO, robot.hello(start=9), key=WATCHER, peer=b"another")
+    assert robot.count("refused_hellos") == 2
+
+
 def test_nothing_is_published_to_a_computer_that_sends_nothing(robot: Relay) -> None:
     """Such as one whose key was revoked: the connection is there still."""
     with Bus(robot.bus.folder, "plant") as bus:

@@ -4,6 +4,7 @@ The computer that connects says hello until the one that listens accepts or refu
 manifest. The one that listens goes on waiting after a refusal; the one that connects ends with the reason.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated
 
@@ -56,6 +57,7 @@ class Meeting:
         listens: bool,
         say: Callable[[str], None],
     ) -> None:
+        self.counts: Counter[str] = Counter()
         self.peer: Peer | None = None  # whom to send to; None: nobody has been met
         self.key: TrustedKey | None = None  # its key, as it was when it was met
         self.refused = ""  # why the other computer is refused, or has refused us
@@ -100,6 +102,7 @@ class Meeting:
         try:
             said = _decode(payload)
         except (msgspec.DecodeError, RecursionError):
+            self.counts["refused_hellos"] += 1
             return False
         why = theirs = self._refusal(said, key, now)
         if not why:
@@ -107,6 +110,7 @@ class Meeting:
             theirs = "; ".join(differences(said.manifest, self._manifest))
         if not why:
             return self._meet(peer, key, said.start, now, send)
+        self.counts["refused_hellos"] += 1
         if self._listens:
             send(peer, REFUSED, theirs.encode()[:MAX_PAYLOAD])
             self._tell(f"{_named(key)} is refused: {why}; waiting for another attempt", now)

@@ -172,7 +172,7 @@ class RelayNode(EventNode):
 
     def all_counts(self) -> dict[str, int]:
         found = Counter(super().all_counts())
-        for part in (self._tunnel.counts, self._topics.counts, self._requests.counts):
+        for part in (self._tunnel.counts, self.meeting.counts, self._topics.counts, self._requests.counts):
             found.update(part)
         return dict(found)
 
