@@ -20,7 +20,7 @@ import pytest
 
 from servonode.bus.keys import KeyStore
 from servonode.bus.run_folder import run_path
-from servonode.bus.topology import PLANT, nodes_of
+from servonode.bus.topology import CONTROLLER, PLANT, RELAY, TARGET, nodes_of
 from tests.helpers.commands import verbs
 from tests.helpers.listening_sockets import beyond_this_computer, connections_to, listening_sockets, processes
 from tests.helpers.pages import OPENSSL, made_certificate, needs_openssl
@@ -82,6 +82,7 @@ class Reached:
     words: str
     places: tuple[str, ...] = ()
     run: str = ""
+    nodes: tuple[str, ...] = nodes_of(controlled=True)
 
 
 AT = {name: free_port() for name in ("page", "telemetry", "state", "applied")}
@@ -91,6 +92,9 @@ SECURE = f"{FAR} --set plant.device.key=robot --key desk"
 EXTERNAL = "trailer_pursuit_external --no-report --name alone"
 RUN = "trailer_pursuit --no-report --set run.speed=1 --set run.duration=600 --name alone"
 UDP = "trailer_pursuit_udp --set plant.device.address=127.0.0.1:{applied}"
+HOSTS = "--set hosts.plant=tcp://robot.local:{applied} --on robot --key desk"
+DESK = "--set hosts.plant=tcp://127.0.0.1:{applied} --set hosts.key=robot --key desk"
+HERE = "--set hosts.plant=tcp://127.0.0.1:{applied} --on 127.0.0.1 --insecure"
 REACHED = {
     "run": Reached(f"run {RUN} --record --out rows.csv", (), "alone"),
     "run, with page": Reached(f"run {RUN} --page={{page}}", ("tcp 127.0.0.1:{page}",), "alone"),
@@ -102,6 +106,15 @@ REACHED = {
         f"run {EXTERNAL} {NEAR} --insecure", ("tcp 127.0.0.1:{applied}",), "alone"
     ),
     "run, its machine on UDP": Reached(f"run {UDP} --no-report --name alone", ("udp 127.0.0.1:*",), "alone"),
+    "run, whose other nodes are on another computer that connects, with keys": Reached(
+        f"run {RUN} {HOSTS}", ("tcp 0.0.0.0:{applied}",), "alone", (CONTROLLER, TARGET, RELAY)
+    ),
+    "run, whose plant is on another computer, to which it connects": Reached(
+        f"run {RUN} {DESK}", (), "alone", (PLANT, RELAY)
+    ),
+    "run, whose other nodes connect from this computer, without keys": Reached(
+        f"run {RUN} {HERE}", ("tcp 127.0.0.1:{applied}",), "alone", (CONTROLLER, TARGET, RELAY)
+    ),
     "page": Reached("page {run} --port {page}", ("tcp 127.0.0.1:{page}",)),
     "page, with a certificate": Reached(
         "page {run} --port {page} --host 0.0.0.0 --certfile {certificate} --keyfile {certificate_key}",
@@ -113,7 +126,9 @@ REACHED = {
     "hil accept": Reached(f"hil accept {UDP}", ("udp 127.0.0.1:*",)),
 }  # fmt: skip
 WITH_KEYS = {"run, its machine far away, with keys", "protocol check"}
-FROM_AFAR = {*WITH_KEYS, "page, with a certificate"}  # what other computers may reach
+FROM_AFAR = {  # what other computers may reach
+    *WITH_KEYS, "run, whose other nodes are on another computer that connects, with keys", "page, with a certificate",
+}  # fmt: skip
 
 
 class Watched:
@@ -268,10 +283,10 @@ def test_what_a_process_and_its_child_listen_at_is_found(tmp_path: Path) -> None
             os.killpg(process.pid, signal.SIGKILL)
 
 
-def nodes_sockets(run: str) -> set[str]:
-    """The sockets of the nodes of a run, in its private folder."""
+def nodes_sockets(run: str, nodes: tuple[str, ...]) -> set[str]:
+    """The sockets of nodes of a run, in its private folder; a relay has those of the nodes on the other computer."""
     folder = run_path(run)
-    return {f"unix {folder}/{node}.{kind}" for node in nodes_of(controlled=True) for kind in ("pub", "req")}
+    return {f"unix {folder}/{node}.{kind}" for node in nodes for kind in ("pub", "req")}
 
 
 @pytest.mark.parametrize(
@@ -280,7 +295,7 @@ def nodes_sockets(run: str) -> set[str]:
 def test_a_command_is_reached_where_it_says_and_from_other_computers_only_with_keys(place: Place, name: str) -> None:
     case = REACHED[name]
     places = {each.format(**place.names) for each in case.places}
-    expected = places | (nodes_sockets(case.run) if case.run else set())
+    expected = places | (nodes_sockets(case.run, case.nodes) if case.run else set())
     with ExitStack() as stack:
         if name in WITH_KEYS:
             stack.enter_context(place.machine())
