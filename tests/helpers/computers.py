@@ -22,10 +22,12 @@ import pytest
 from servonode.bus.keys import KeyStore
 from servonode.bus.topology import PLANT
 from tests.helpers import enter, network
+from tests.helpers.host import host_s
 from tests.helpers.runs import END_S, START_S, Process, Watch, children, signalled
 from tests.helpers.wall_clock import WallClock
 
 HOUR_S = 3600
+SLACK_S, DISTURBED_S = 0.25, 0.03  # for a computer that is busy; from where on it keeps processes waiting
 NAMES = {"robot": "10.77.0.1", "desk": "10.77.0.2"}
 SPACES = ("--net", "--uts", "--mount", "--pid", "--time")
 # what the first process of a computer does; it ends with its stdin, and all others with it
@@ -268,3 +270,12 @@ def two_computers(folder: Path, robot_ahead_s: int = 0, desk_ahead_s: int = HOUR
             yield pair
         finally:
             pair.end()
+
+
+def reaction_s(timeout_s: float, begin: int, end: int) -> float:
+    """How long a reaction to silence may take [s] between two times of this process [monotonic ns].
+
+    A process that this computer does not run begins its waits afresh then.
+    """
+    late_s = host_s(begin, end)
+    return timeout_s + SLACK_S + (timeout_s + 2 * late_s if late_s > DISTURBED_S else 0.0)

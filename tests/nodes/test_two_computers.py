@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from servonode.bus import Applied, Status
-from tests.helpers.computers import HOUR_S, Pair, RunThere, two_computers
+from tests.helpers.computers import HOUR_S, Pair, RunThere, reaction_s, two_computers
 from tests.helpers.runs import SOON_S, START_S, Watch, eventually, signalled
 
 LAUNCH = """
@@ -43,7 +43,6 @@ x = "6*sin(0.05*t) - sin(0.3*t) + 2"
 y = "5 + cos(0.3*t) - 6*cos(0.05*t)"
 """
 TIMEOUT_S, PERIOD_S = 0.5, 0.01
-SLACK_S = 0.25  # for a computer that is busy
 RETURN_S = 30.0  # from the end of a cut on, until both have found each other
 FREE_S = 1.6  # from the death of one desk on, until another may take its place
 BAD = {"delay": 0.02, "loss": 0.01, "reorder": 0.02}
@@ -105,7 +104,8 @@ def safe_at(watch: Watch, began: int) -> Status:
     """The fault for which the plant takes its safe action when commands stay away, as promised."""
     fault: Status = watch.status("fault", began)
     assert fault.fault == "stale_command"
-    assert (fault.mono - began) / 1e9 < TIMEOUT_S + PERIOD_S + 2 * BAD["delay"] + SLACK_S
+    allowed = reaction_s(TIMEOUT_S, began, fault.mono) + PERIOD_S + 2 * BAD["delay"]
+    assert (fault.mono - began) / 1e9 < allowed
     return fault
 
 
