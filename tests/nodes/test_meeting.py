@@ -4,7 +4,18 @@ import msgspec
 import pytest
 
 from servonode.bus.keys import TrustedKey
-from servonode.nodes.meeting import ACCEPTED, HELLO, HELLO_NS, LONGEST, REFUSED, SILENT_NS, TELL_NS, Hello, Meeting
+from servonode.nodes.meeting import (
+    ACCEPTED,
+    BUSY,
+    HELLO,
+    HELLO_NS,
+    LONGEST,
+    REFUSED,
+    SILENT_NS,
+    TELL_NS,
+    Hello,
+    Meeting,
+)
 
 HERE, THERE = ("plant",), ("target", "controller")
 SAME = {"servonode": "1", "[run] mode": '"lockstep"'}
@@ -120,6 +131,7 @@ def test_another_computer_takes_the_place_only_of_one_that_is_silent_or_has_ende
     assert robot.take(HELLO, hello(start=5), peer=b"one")
     assert not robot.take(HELLO, hello(start=6), NOW + SILENT_NS - 1, peer=b"two")
     assert robot.meeting.peer == b"one"
+    assert robot.sent[-1][1] == BUSY
     assert b"another computer" in robot.sent[-1][2]
     assert robot.take(HELLO, hello(start=5), NOW + 1, peer=b"its new relay")
     assert not robot.take(HELLO, hello(start=5), NOW + 2, peer=b"its new relay")  # once more, as a slow network has it
@@ -127,6 +139,16 @@ def test_another_computer_takes_the_place_only_of_one_that_is_silent_or_has_ende
     robot.meeting.ended = True
     assert robot.take(HELLO, hello(start=7), NOW + 2 + 2 * SILENT_NS, peer=b"three")
     assert not robot.meeting.ended
+
+
+def test_a_computer_that_finds_another_in_its_place_tells_people_once_and_goes_on_saying_hello() -> None:
+    desk = Side(listens=False)
+    for number in range(20):
+        assert not desk.take(BUSY, b"another computer is connected to this run", NOW + number * HELLO_NS)
+        desk.meeting.greet(NOW + number * HELLO_NS, desk.send)
+    assert [kind for _, kind, *_ in desk.sent] == [HELLO] * 20
+    assert desk.told == ["another computer is connected to this run; waiting until that has ended its part"]
+    assert not desk.meeting.refused
 
 
 def test_people_are_told_of_refusals_once_and_not_too_often() -> None:

@@ -17,7 +17,7 @@ from servonode.bus.request_codec import decode_map, encode_map
 from servonode.bus.requests import HEADER, NEVER, NO_TICKET, WANTS_TICKET
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.left_summaries import MOST_FAULTS, decode_summaries, encode_summaries
-from servonode.nodes.meeting import ACCEPTED, HELLO, REFUSED, SILENT_NS
+from servonode.nodes.meeting import ACCEPTED, BUSY, HELLO, REFUSED, SILENT_NS
 from servonode.nodes.relay_node import CLOCK, ECHO, END, ENDED, REPLY, REQUEST, STRANGER, TOPIC, WANT
 from tests.helpers.relays import HOST, PEER, Relay, computer_of, relay
 
@@ -91,7 +91,24 @@ HOSTILE = [
     status(),
     b"\xed\xa0\x80 ready plant/state",
 ]
-KINDS = [HELLO, ACCEPTED, REFUSED, STRANGER, TOPIC, WANT, REQUEST, REPLY, CLOCK, ECHO, END, ENDED, b"", b"\xff", b"Z"]
+KINDS = [
+    HELLO,
+    ACCEPTED,
+    REFUSED,
+    BUSY,
+    STRANGER,
+    TOPIC,
+    WANT,
+    REQUEST,
+    REPLY,
+    CLOCK,
+    ECHO,
+    END,
+    ENDED,
+    b"",
+    b"\xff",
+    b"Z",
+]
 
 
 @pytest.mark.parametrize("met", [False, True])
@@ -319,8 +336,8 @@ def test_a_stranger_does_not_part_two_computers(robot: Relay) -> None:
     robot.meet(key=OPERATOR)
     assert robot.say(STRANGER, key=WATCHER, peer=b"another") in ([], [(STRANGER,)])
     assert robot.node.meeting.connected(time.monotonic_ns())
-    (refused,) = [frames for frames in robot.meet(start=9, key=FOLLOWER, peer=b"another") if frames[0] == REFUSED]
-    assert b"another computer" in refused[1]
+    (told,) = [frames for frames in robot.meet(start=9, key=FOLLOWER, peer=b"another") if frames[0] == BUSY]
+    assert told[1] == f"another computer (the computer with key {OPERATOR.name!r}) is connected to this run".encode()
 
 
 def test_what_comes_from_a_computer_that_was_not_met_is_refused_and_counted(robot: Relay) -> None:

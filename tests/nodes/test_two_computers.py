@@ -44,7 +44,6 @@ y = "5 + cos(0.3*t) - 6*cos(0.05*t)"
 """
 TIMEOUT_S, PERIOD_S = 0.5, 0.01
 RETURN_S = 30.0  # from the end of a cut on, until both have found each other
-FREE_S = 1.6  # from the death of one desk on, until another may take its place
 BAD = {"delay": 0.02, "loss": 0.01, "reorder": 0.02}
 
 
@@ -199,7 +198,6 @@ def test_a_desk_whose_processes_are_killed_leaves_the_plant_safe_and_may_come_ba
             signalled(pid, signal.SIGKILL)
         safe_at(watch, began)
         assert desk.popen.wait(SOON_S)
-        time.sleep(max(began / 1e9 + FREE_S - time.monotonic(), 0))
         again = desk_part(pair)
         again.wait_open()
         assert robot.ask("status")["lifecycle"] == "fault"

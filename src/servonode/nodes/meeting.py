@@ -16,7 +16,7 @@ from servonode.bus.messages import MAX_PAYLOAD
 from servonode.bus.tunnel import Peer
 from servonode.nodes.manifest import differences
 
-HELLO, ACCEPTED, REFUSED = b"H", b"A", b"R"
+HELLO, ACCEPTED, REFUSED, BUSY = b"H", b"A", b"R", b"Y"
 SILENT_NS = 1_500_000_000  # after which another computer may take the place of one that says nothing
 TELL_NS = 1_000_000_000  # between two refusals that people are told
 LONGEST = 4000  # characters of one
@@ -99,12 +99,20 @@ class Meeting:
             if not self._listens:
                 self.refused = printable(payload.decode(errors="replace"))
             return False
+        if kind == BUSY:
+            if not self._listens:
+                self._tell(f"{payload.decode(errors='replace')}; waiting until that has ended its part", now)
+            return False
         try:
             said = _decode(payload)
         except (msgspec.DecodeError, RecursionError):
             self.counts["refused_hellos"] += 1
             return False
-        why = theirs = self._refusal(said, key, now)
+        if self._listens and said.start != self._start and self.connected(now):
+            self.counts["refused_hellos"] += 1
+            send(peer, BUSY, f"another computer ({_named(self.key)}) is connected to this run".encode())
+            return False
+        why = theirs = self._refusal(said, key)
         if not why:
             why = "; ".join(differences(self._manifest, said.manifest))
             theirs = "; ".join(differences(said.manifest, self._manifest))
@@ -133,10 +141,8 @@ class Meeting:
         self._unknown = False
         return new
 
-    def _refusal(self, said: "Hello", key: TrustedKey | None, now: int) -> str:
+    def _refusal(self, said: "Hello", key: TrustedKey | None) -> str:
         """Why the other computer is not accepted, whatever it runs; empty: it is."""
-        if self._listens and said.start != self._start and self.connected(now):
-            return f"another computer ({_named(self.key)}) is connected to this run; end its part first"
         if said.nodes != self._there:
             there, wanted = (", ".join(each) or "none" for each in (said.nodes, self._there))
             return f"the other computer runs {there}, and [hosts] of the launch file here leaves it {wanted}"

@@ -22,7 +22,7 @@ from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.hosts import bind_address
 from servonode.nodes.left_summaries import decode_summaries, encode_summaries
 from servonode.nodes.manifest import manifest
-from servonode.nodes.meeting import ACCEPTED, HELLO, RECEIVES, REFUSED, Meeting
+from servonode.nodes.meeting import ACCEPTED, BUSY, HELLO, RECEIVES, REFUSED, Meeting
 from servonode.nodes.node import EventNode
 from servonode.nodes.relayed_requests import OPERATE, RelayedRequests
 from servonode.nodes.relayed_topics import RelayedTopics
@@ -188,7 +188,7 @@ class RelayNode(EventNode):
         """Act on one message of the other computer."""
         head, kind, now = frames[0], frames[0][:1], time.monotonic_ns()
         rest = frames[1] if len(frames) > 1 else b""
-        if kind in (HELLO, ACCEPTED, REFUSED):
+        if kind in (HELLO, ACCEPTED, REFUSED, BUSY):
             if self.meeting.take(peer, key, kind, rest, now, self._tunnel.send):
                 self._begin()
             return
