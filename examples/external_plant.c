@@ -248,14 +248,14 @@ static int is_recent(const struct robot *robot, int64_t seq)
 static void apply(struct robot *robot, const msgpack_object *applied)
 {
     const msgpack_object *input = entry(applied, "input"), *final = entry(applied, "final");
-    int64_t run, host, seq, k, until, state_seq;
+    int64_t run, host, seq, k, until, state_seq = -1; /* none, as the host says it where it has received no state */
     double u[N_INPUTS];
     int i, finite = 1;
     if (!whole(applied, "run", &run) || !whole(applied, "src", &host) || !whole(applied, "seq", &seq)
-        || !whole(applied, "k", &k) || !whole(applied, "until", &until)
-        || !whole(applied, "state_seq", &state_seq) || !final
+        || !whole(applied, "k", &k) || !whole(applied, "until", &until) || !final
         || final->type != MSGPACK_OBJECT_BOOLEAN || !robot->running || run != robot->run || host != robot->host)
         return;
+    whole(applied, "state_seq", &state_seq);
     for (i = 0; i < N_INPUTS; i++) {
         if (!number(input, INPUTS[i], &u[i]))
             return;

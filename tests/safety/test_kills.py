@@ -195,7 +195,7 @@ def outside() -> Iterator[tuple[str, ...]]:
     try:
         yield External.settings
     finally:
-        process.kill()
+        process.send_signal(signal.SIGINT)  # then it removes its socket, as no killed one could
         process.wait()
 
 
