@@ -124,6 +124,23 @@ class Intake:
             return None
 
 
+class RawIntake:
+    """Keeps payloads as they came. topics: all that may come; subscribed: those to subscribe to at first."""
+
+    def __init__(self, topics: Iterable[str], subscribed: Iterable[str] = ()) -> None:
+        self.words = {word.encode(): word for word in subscribed}
+        self.counts: Counter[str] = Counter()
+        self._topics = {word.encode(): word for word in topics}
+
+    def take(self, topic: bytes, payload: bytes) -> tuple[str, bytes] | None:
+        """The payload with its topic word, or None after counting why not."""
+        word = self._topics.get(topic)
+        if word is None:
+            self.counts["topic"] += 1
+            return None
+        return word, payload
+
+
 def subscriptions_expected(node: str, subscribers: Iterable[Wanted]) -> int:
     """The number of subscriptions that the publisher of `node` will get from these subscribers.
 

@@ -9,11 +9,12 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import zmq
 
 from servonode.bus.descriptors import ensure_room
-from servonode.bus.interfaces import BOUND, Intake, SubscriberFace, Wanted
+from servonode.bus.interfaces import BOUND, Intake, IntakeFace, SubscriberFace, Wanted
 from servonode.bus.ipc.connection import PublisherConnection
 from servonode.bus.ipc.publisher import Publisher
 from servonode.bus.ipc.waiting import Waiter
@@ -30,7 +31,7 @@ class DirectSubscriber:
     When a publisher restarts, it is connected to and subscribed to again by the next `receive` or `wait`.
     """
 
-    def __init__(self, connections: list[PublisherConnection], intake: Intake) -> None:
+    def __init__(self, connections: list[PublisherConnection], intake: IntakeFace[Any]) -> None:
         self._connections = connections
         self._waiter = Waiter()
         for connection in connections:
@@ -65,8 +66,8 @@ class Bus:
     def __init__(self, folder: Path | str, node: str) -> None:
         self.folder = Path(folder)
         self.node = node
-        self._publishes = endpoint(self.folder, node, "pub")
-        self._answers = endpoint(self.folder, node, "req")
+        for kind in ("pub", "req"):
+            endpoint(self.folder, node, kind)  # a path that is too long is refused here
         ensure_room()
         self._context: Context | None = None
         self._owner = os.getpid()
@@ -79,9 +80,8 @@ class Bus:
 
     def publisher(self, expected_subscriptions: int = 0) -> Publisher:
         """The node's publisher, bound; `ready` once that many subscriptions are held."""
-        publisher = Publisher(self._publishes, expected_subscriptions)
+        publisher = self.publisher_for(self.node, expected_subscriptions)
         self._waiter.serve(publisher)
-        self._publishers.append(publisher)
         return publisher
 
     def subscriber(self, wanted: Wanted) -> SubscriberFace:
@@ -95,7 +95,7 @@ class Bus:
         self._waiter.add(subscriber.reader)
         return subscriber
 
-    def direct_subscriber(self, wanted: Wanted, intake: Intake | None = None) -> DirectSubscriber:
+    def direct_subscriber(self, wanted: Wanted, intake: IntakeFace[Any] | None = None) -> DirectSubscriber:
         """As `subscriber`, without a thread of its own, for nodes: what they do not read in time is dropped sooner.
 
         intake: one that takes the messages otherwise.
@@ -109,10 +109,7 @@ class Bus:
 
     def requests(self) -> Requests:
         """The node's request socket, bound."""
-        opened = self._open(zmq.ROUTER, LARGEST, QUEUE)
-        path = bind(opened, self._answers)
-        self._bound += [path] if path else []
-        requests = Requests(opened)
+        requests = Requests(self._answering(self.node))
         self._waiter.add(requests.reader)
         return requests
 
@@ -127,9 +124,7 @@ class Bus:
 
     def requests_for(self, node: str) -> tuple[Socket, Reader]:
         """A ROUTER socket bound where requests to another node come, and its reader."""
-        opened = self._open(zmq.ROUTER, LARGEST, QUEUE)
-        path = bind(opened, endpoint(self.folder, node, "req"))
-        self._bound += [path] if path else []
+        opened = self._answering(node)
         return opened, self._reader(opened)
 
     def requests_to(self, node: str) -> tuple[Socket, Reader]:
@@ -170,6 +165,13 @@ class Bus:
             self._context = new_context()
         opened = open_socket(self._context, kind, None, *limits)
         self._sockets.append(opened)
+        return opened
+
+    def _answering(self, node: str) -> Socket:
+        """A ROUTER socket bound where requests to this node come."""
+        opened = self._open(zmq.ROUTER, LARGEST, QUEUE)
+        path = bind(opened, endpoint(self.folder, node, "req"))
+        self._bound += [path] if path else []
         return opened
 
     def _reader(self, opened: Socket) -> Reader:

@@ -5,22 +5,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from servonode.bus import Bus, DirectSubscriber, MessageError, Publisher, Wanted, decode, subscriptions_expected
-from servonode.bus.interfaces import Intake
+from servonode.bus.interfaces import RawIntake
 from servonode.bus.messages import Message
 from servonode.bus.topology import NODES, PLANT
 
 AT_ONCE = 100  # messages of one node that are taken in one go
-
-
-class RawIntake(Intake):
-    """Keeps the bytes of all that a node publishes; whoever receives them checks them."""
-
-    def __init__(self, node: str) -> None:
-        super().__init__({node: NODES[node].publishes})
-
-    def take(self, topic: bytes, payload: bytes) -> tuple[str, bytes] | None:  # type: ignore[override]
-        word = self.words.get(topic)
-        return None if word is None else (word, payload)
 
 
 class RelayedTopics:
@@ -35,7 +24,8 @@ class RelayedTopics:
         self._wanted: set[str] = set()  # NODE/WORD that the other computer wants
         self._here: dict[str, DirectSubscriber] = {}
         for node in here:
-            self._here[node] = bus.direct_subscriber({node: NODES[node].publishes}, RawIntake(node))
+            topics = NODES[node].publishes
+            self._here[node] = bus.direct_subscriber({node: topics}, RawIntake(topics, topics))
         self._there = {node: bus.publisher_for(node, subscriptions_expected(node, listeners)) for node in there}
 
     @property

@@ -2,14 +2,13 @@
 
 import select
 import time
-from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
 import zmq
 
 from servonode.bus.descriptors import ensure_room
-from servonode.bus.interfaces import Wanted
+from servonode.bus.interfaces import RawIntake, Wanted
 from servonode.bus.processes import Named
 from servonode.bus.run_folder import endpoint
 from servonode.bus.topology import NODES
@@ -28,23 +27,6 @@ class Raw(NamedTuple):
     node: str
     topic: str
     payload: bytes
-
-
-class RawIntake:
-    """Keeps payloads as they came. topics: all that may be subscribed to."""
-
-    def __init__(self, topics: Iterable[str]) -> None:
-        self.words: dict[bytes, str] = {}  # none at first
-        self.counts: Counter[str] = Counter()
-        self._topics = {word.encode(): word for word in topics}
-
-    def take(self, topic: bytes, payload: bytes) -> tuple[str, bytes] | None:
-        """The payload with its topic word, or None after counting why not."""
-        word = self._topics.get(topic)
-        if word is None:
-            self.counts["topic"] += 1
-            return None
-        return word, payload
 
 
 class _Link:
