@@ -15,7 +15,7 @@ from servonode.record.spool import read_spool
 
 MS = 1_000_000
 AHEAD_MS = 5_000_000  # of the other clock before ours
-PIDS = {RELAY: 11, PLANT: 11, CONTROLLER: 12}  # the relay stands for the plant, which is on the other computer
+REGISTRY = {"elsewhere": [PLANT]}  # of a run whose plant is on the other computer
 
 
 def header(node: str, seq: int, mono_ms: int) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def times(clock: OtherClock, *messages: Message) -> list[int | None]:
 def test_times_of_the_other_computer_are_converted_once_its_clock_is_known() -> None:
     known = {"offset_s": AHEAD_MS / 1e3}
     assert times(
-        OtherClock({"pids": PIDS}),
+        OtherClock(REGISTRY),
         status(PLANT, 0, AHEAD_MS + 100), status(RELAY, 0, 101, connected=0.0), command(0, 102),
         status(RELAY, 1, 103, **known), status(PLANT, 1, AHEAD_MS + 104), command(1, 105),
         status(RELAY, 2, 106, offset_s=(AHEAD_MS + 1) / 1e3), status(PLANT, 2, AHEAD_MS + 108),
@@ -50,7 +50,7 @@ def test_times_of_the_other_computer_are_converted_once_its_clock_is_known() -> 
 
 
 def test_without_a_relay_nothing_is_converted() -> None:
-    clock, message = OtherClock({"pids": {PLANT: 11, CONTROLLER: 12}}), status(PLANT, 0, 100)
+    clock, message = OtherClock({"elsewhere": []}), status(PLANT, 0, 100)
     assert clock.on_ours(message) is message
 
 
@@ -61,7 +61,7 @@ def test_the_recording_has_all_messages_in_the_order_of_one_clock(tmp_path: Path
         status(PLANT, 1, AHEAD_MS + 103),
     ]  # fmt: skip
     batch = [Raw(each.node, word(each), encode_frames(word(each), each)[1]) for each in sent]
-    listener: Any = SimpleNamespace(registry={"pids": PIDS}, batches=lambda: iter([batch]))
+    listener: Any = SimpleNamespace(registry=REGISTRY, batches=lambda: iter([batch]))
     descriptor = os.open(tmp_path / "a.spool", os.O_RDWR | os.O_CREAT)
     made = Listened()
     _listen(listener, descriptor, lambda: False, made)

@@ -11,12 +11,11 @@ from servonode.bus.topology import RELAY
 class OtherClock:
     """Converts the clock of messages that come from another computer, as the newest status of the relay says.
 
-    registry: that of the run, in which the relay's process stands for the nodes of the other computer.
+    registry: that of the run.
     """
 
     def __init__(self, registry: dict[str, Any]) -> None:
-        pids = registry.get("pids", {})
-        self._nodes = {node for node in pids if node != RELAY and pids[node] == pids.get(RELAY)}
+        self._nodes = set(registry.get("elsewhere", ()))
         self._offset_ns: int | None = None  # what is added to our clock to have theirs
 
     def on_ours(self, message: Message) -> Message | None:
