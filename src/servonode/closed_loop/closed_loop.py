@@ -324,7 +324,8 @@ def with_keys(closed_loop: ClosedLoop, own_key: str, insecure: bool) -> ClosedLo
     """The closed loop as a run with this key pair of ours, or with none: then every status says so."""
     safety = closed_loop.safety
     if insecure:
-        safety = replace(safety, unsafe=(*safety.unsafe, "the link to the machine has no keys (--insecure)"))
+        where = "machine" if closed_loop.computer is None else "other computer"
+        safety = replace(safety, unsafe=(*safety.unsafe, f"the link to the {where} has no keys (--insecure)"))
     return replace(closed_loop, own_key=own_key, insecure=insecure, safety=safety)
 
 
