@@ -16,11 +16,12 @@ import zmq
 import zmq.auth
 
 from servonode.bus.key_files import PUBLIC, KeyFileError
-from servonode.bus.keys import ROLES, KeyStore, TrustedKey
+from servonode.bus.keys import ROLE_OF, ROLES, KeyStore, TrustedKey
 from servonode.bus.run_folder import BusError
+from servonode.bus.topology import PLANT
 from servonode.bus.zmq_io import NOBLOCK, Secure
 
-PLANT_ROLE = "plant"  # of a machine, as a run sees it
+PLANT_ROLE = ROLE_OF[PLANT]  # of a machine, as a run sees it
 BUDGET_NS = 100_000  # of one call of `look`
 REST = 4  # how long `look` pauses, in times of what the last call took
 MOST_NAMES = 100  # revoked keys whose names are remembered

@@ -31,6 +31,7 @@ ROLES = {  # what a key may be trusted for; none includes another
     "controller": "command a machine, whose program is given the key's file, or run the controller and the target of a "
     "run on two computers",
 }
+OPERATE, OBSERVE = "operate", "observe"
 ROLE_OF = {PLANT: "plant", CONTROLLER: "controller", TARGET: "controller"}  # to publish as a node
 MOST = 32  # trusted keys, because a plant reads them between two steps when one has changed
 SETTLE_NS = 50_000_000  # for so long a folder may change again without a sign: its time is that of a tick of the system

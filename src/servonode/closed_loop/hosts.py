@@ -116,8 +116,7 @@ def check_hosts(launch: LaunchFile) -> None:
 
 def is_networked(launch: LaunchFile) -> bool:
     """Whether plant and controller are on two computers, so that states and commands cross the network."""
-    given = {} if launch.hosts is None or launch.controller is None else _addresses(launch.hosts)
-    return (PLANT in given) != (CONTROLLER in given)
+    return launch.controller is not None and not on_one_computer(launch, PLANT, CONTROLLER)
 
 
 def network_delay(launch: LaunchFile) -> float:

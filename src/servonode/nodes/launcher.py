@@ -165,7 +165,7 @@ class Launcher:
         while not self.outcome.interrupted:
             if remind_ns and time.monotonic_ns() > remind_ns:
                 remind_ns = 0
-                side = "runs this launch file" if computer.listens else f"runs it with --on, answers {where[4:]}"
+                side = "runs this launch file" if computer.listens else f"runs it with --on, answers {computer.address}"
                 say(f"still waits: check that the other computer {side}, and that each trusts the other's key{KEYS}")
             self.processes.forward_output()
             if self.processes.children[RELAY].has_ended():

@@ -11,7 +11,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from servonode.bus.keys import ROLE_OF, TrustedKey
+from servonode.bus.keys import OBSERVE, ROLE_OF, TrustedKey
 from servonode.bus.messages import MAX_PAYLOAD
 from servonode.bus.tunnel import Peer
 from servonode.nodes.manifest import differences
@@ -21,7 +21,6 @@ SILENT_NS = 1_500_000_000  # after which another computer may take the place of 
 TELL_NS = 1_000_000_000  # between two refusals that people are told
 LONGEST = 4000  # characters of one
 HELLO_NS, HURRY_NS = 200_000_000, 20_000_000  # between two hellos, and where the other computer does not know us
-RECEIVES = "observe"  # the role of a computer that runs no node
 
 Send = Callable[..., None]  # peer, frames
 
@@ -146,7 +145,7 @@ class Meeting:
         if said.nodes != self._there:
             there, wanted = (", ".join(each) or "none" for each in (said.nodes, self._there))
             return f"the other computer runs {there}, and [hosts] of the launch file here leaves it {wanted}"
-        needed = {ROLE_OF[node] for node in self._there} or {RECEIVES}
+        needed = {ROLE_OF[node] for node in self._there} or {OBSERVE}  # a computer without nodes only receives
         if key is not None and (missing := sorted(needed - set(key.roles))):
             roles = " ".join(f"--role {role}" for role in (*key.roles, *missing))
             return (

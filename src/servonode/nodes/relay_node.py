@@ -14,7 +14,7 @@ from typing import Any
 from servonode.bus import Bus, Status, Wanted
 from servonode.bus.clock_offset import ClockOffset
 from servonode.bus.curve import Authenticator
-from servonode.bus.keys import ROLE_OF, ROLES, KeyStore, TrustedKey
+from servonode.bus.keys import OBSERVE, OPERATE, ROLE_OF, ROLES, KeyStore, TrustedKey
 from servonode.bus.messages import MAX_TEXT, Lifecycle
 from servonode.bus.topology import NODES, PLANT, RELAY
 from servonode.bus.tunnel import Peer, Tunnel
@@ -22,9 +22,9 @@ from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.hosts import bind_address
 from servonode.nodes.left_summaries import decode_summaries, encode_summaries
 from servonode.nodes.manifest import manifest
-from servonode.nodes.meeting import ACCEPTED, BUSY, HELLO, RECEIVES, REFUSED, Meeting
+from servonode.nodes.meeting import ACCEPTED, BUSY, HELLO, REFUSED, Meeting
 from servonode.nodes.node import EventNode
-from servonode.nodes.relayed_requests import OPERATE, RelayedRequests
+from servonode.nodes.relayed_requests import RelayedRequests
 from servonode.nodes.relayed_topics import RelayedTopics
 from servonode.record.shared_memory import NodeMemory
 
@@ -122,7 +122,7 @@ class RelayNode(EventNode):
         """Why the other computer does not let us connect, with the remedy; empty: nothing of that is known."""
         if not self._tunnel.key_refused:
             return ""
-        name, needed = self._tunnel.own_key, sorted({ROLE_OF[node] for node in self._here} or {RECEIVES})
+        name, needed = self._tunnel.own_key, sorted({ROLE_OF[node] for node in self._here} or {OBSERVE})
         roles = " --role ".join((*needed, OPERATE))
         return (
             f"the other computer does not trust our key {name!r}; there: servonode keys trust {name}.key --role {roles}"

@@ -13,7 +13,7 @@ from typing import Any
 import zmq
 
 from servonode.bus import Bus, MessageError
-from servonode.bus.keys import TrustedKey
+from servonode.bus.keys import OBSERVE, OPERATE, TrustedKey
 from servonode.bus.request_codec import decode_map, encode_map
 from servonode.bus.requests import HEADER, LARGEST, NEVER, NO_TICKET, WANTS_TICKET
 from servonode.bus.topology import NODES
@@ -23,7 +23,6 @@ from servonode.nodes.meeting import printable
 MOST = 64  # requests that may be without an answer; the oldest is dropped
 AT_ONCE = 16  # of one node, in one go
 ORDER_NS = 100_000_000  # between two attempts to have an order carried out
-OPERATE, OBSERVE = "operate", "observe"
 ALONE = "the other computer of this run does not answer; check it and the network, or ask on that computer"
 _NUMBER = struct.Struct("<Q")
 _AFTER_NUMBER = _NUMBER.size
