@@ -173,7 +173,7 @@ def test_a_controller_that_freezes_is_noticed_even_by_a_plant_that_is_always_lat
 
 
 def test_a_law_that_fails_in_a_run_names_its_guard(runs: Runs) -> None:
-    given = ("target.x=2 - 0.5*t", "target.y=0", "controller.settings.rho0=0.06")
+    given = ("target.x=2 - 0.5*t", "target.y=0", "controller.settings.rho0=0.06", FORGIVING)
     process = runs.start("trailer_pursuit", *given)
     process.ends_with(1, START_S)
     law = process.fault("law")
