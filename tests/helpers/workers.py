@@ -1,7 +1,8 @@
 """Which worker of pytest-xdist takes which test file: what only computes fills the time in which the others wait.
 
 Tests of processes in real time mostly wait, and mind whom they wait for. The last worker takes the files that only
-compute, at a low priority: it holds up nobody. Each of the other workers takes the files of processes first.
+compute, at a low priority: it holds up nobody. Each of the other workers takes the files of processes first. The
+tests of pages give their runs more time for an answer: whichever worker has done its own files takes those.
 """
 
 import os
@@ -16,6 +17,7 @@ from xdist.scheduler import LoadFileScheduling
 ROOT = Path(__file__).parents[2]
 NICENESS = 10
 ROOMS = ("bags/", "bus/", "cli/", "nodes/", "safety/", "web/")  # whose tests start processes
+PAGES = "tests/docs/test_pages.py"
 STARTERS = re.compile(r"from tests\.helpers\.(?:firmware|followed|packages|pages|runs)\b")
 
 
@@ -52,7 +54,8 @@ class Scheduling(LoadFileScheduling):
 
     def _choices(self, node: Any) -> Iterator[str]:
         """The files that this worker may take, those that it should take first first."""
-        waiting = [file for file in self.workqueue if starts_processes(file)]
-        if not is_last(node.gateway.id, self.numnodes):
-            yield from waiting
-        yield from (file for file in self.workqueue if file not in waiting)
+        pages = [file for file in self.workqueue if file == PAGES]
+        waiting = [file for file in self.workqueue if starts_processes(file) and file not in pages]
+        computing = [file for file in self.workqueue if file not in (*waiting, *pages)]
+        last = is_last(node.gateway.id, self.numnodes)
+        yield from (*computing, *pages) if last else (*waiting, *pages, *computing)
