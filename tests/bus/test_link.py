@@ -401,6 +401,7 @@ def test_a_system_that_keeps_nobody_out_ends_no_link(monkeypatch):
     with closing(Machine(*places)) as machine, closing(ExternalLink(*places)) as link:
         link.open()
         assert machine.receives(link)
+        assert until(link.listened)
         with closing(Crowd(places[1], 300)) as crowd:
             assert until(lambda: link.receive() or link.counts["connections"])
             assert crowd.gets_in()
