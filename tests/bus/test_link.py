@@ -404,7 +404,7 @@ def test_a_system_that_keeps_nobody_out_ends_no_link(monkeypatch):
         assert until(link.listened)
         with closing(Crowd(places[1], 300)) as crowd:
             assert until(lambda: link.receive() or link.counts["connections"])
-            assert crowd.gets_in()
+            assert until(crowd.gets_in)  # the queue of those that wait may be full at first
         link.send("applied", applied(1))
         assert decode(*machine.frames()).seq == 1
 
