@@ -9,8 +9,9 @@ import numpy as np
 
 from servonode.arguments import check_choice, check_every, check_mapping, check_tolerances, number, time_of
 from servonode.arrays import Array
-from servonode.closed_loop.closed_loop import ClosedLoop, varied
+from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.controller_section import Control
+from servonode.closed_loop.variation import varied
 from servonode.controllers import derive_program
 from servonode.errors import ServonodeError, StatementError, did_you_mean, plain, plain_class
 from servonode.mechanics.description import Quantity
@@ -222,6 +223,7 @@ class Loop(Tabular):
         initial: Mapping[str, Any] = {},
         parameters: Mapping[str, float] = {},
         targets: Mapping[str, str | float] = {},
+        values: Mapping[str, float] = {},
     ) -> Run:
         """Simulate the whole run in this process; see `servonode.simulate` for `control` to `atol`.
 
@@ -229,6 +231,8 @@ class Loop(Tabular):
             initial, parameters, targets: other entries of [plant.initial], [plant.parameters] and [target], by name,
                 for this run alone. Nothing is derived again, so a sweep costs little more than its simulations; only
                 a new function of time is compiled. Whether the inputs can realise the goal is not surveyed again.
+            values: other numbers of the launch file by dotted key, such as {"controller.gains.lambda": 3.0}, for this
+                run alone; "goal.speed" is how fast the goal's time runs.
 
         Raises:
             LaunchError: an entry does not fit, or a parameter is not a number; ProgramRefused: the law fails at this
@@ -243,11 +247,14 @@ class Loop(Tabular):
         check_choice("control", control, ("sampled", "continuous"))
         check_choice("loop", loop, ("fused", "nodes"))
         check_tolerances(rtol, atol)
-        for name, given in (("initial", initial), ("parameters", parameters), ("targets", targets)):
+        stated = {"plant.initial": initial, "plant.parameters": parameters, "target": targets}
+        for name, given in zip(("initial", "parameters", "targets"), stated.values(), strict=True):
             check_mapping(name, given)
+        check_mapping("values", values, "plant.initial.NAME")
         check_every(every)
-        changed = initial or parameters or targets
-        closed_loop = varied(self.closed_loop, initial, parameters, targets) if changed else self.closed_loop
+        changed = {f"{section}.{name}": value for section, given in stated.items() for name, value in given.items()}
+        changed |= {key: number(f"the value of {key}", value) for key, value in values.items()}
+        closed_loop = varied(self.closed_loop, changed) if changed else self.closed_loop
         closed_loop.check_known_goals()
         rows = every or default_every(closed_loop)
         if control == "continuous":

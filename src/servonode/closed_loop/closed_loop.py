@@ -4,10 +4,10 @@ Every name and number of the launch file is checked here against the machine and
 is one LaunchError, before anything moves.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -32,7 +32,6 @@ from servonode.closed_loop.hosts import Computer, check_hosts, computer
 from servonode.closed_loop.inversion import inverted
 from servonode.closed_loop.inversion_findings import examine_inversion
 from servonode.closed_loop.launch_error import KeyRefused, LaunchError, ProgramUnfit, stated_in, worded
-from servonode.closed_loop.launch_file import with_values
 from servonode.closed_loop.launch_keys import Actuator, LaunchFile
 from servonode.closed_loop.live_goals import LiveGoal
 from servonode.closed_loop.machine_section import (
@@ -290,11 +289,11 @@ def resolve(launch: LaunchFile, strict: bool = True, code: bool = True) -> Close
         preparation = preparation_of(plant, source)
         machine = load(source)  # once; from here on only its parameters differ
         complete = completed(launch, source, preparation, machine)
-        at_start = _at_start(complete, source, machine)
+        started = at_start(complete, source, machine)
         connection_of(launch).addresses(machine.description.name)
         law = _law(complete, source, machine)
         with _refused_with(law):
-            closed_loop = _assembled(Derived(launch, source, preparation, machine, law), complete, *at_start)
+            closed_loop = assembled(Derived(launch, source, preparation, machine, law), complete, *started)
             if strict:
                 closed_loop.safety.check_limits()
             found = _examined(closed_loop)
@@ -338,34 +337,6 @@ def on_computer(closed_loop: ClosedLoop, on: str | None) -> ClosedLoop:
     return replace(closed_loop, computer=computer(closed_loop.launch, on))
 
 
-def varied(
-    closed_loop: ClosedLoop, initial: Mapping[str, Any], parameters: Mapping[str, Any], targets: Mapping[str, Any]
-) -> ClosedLoop:
-    """The closed loop with other entries in [plant.initial], [plant.parameters] and [target].
-
-    Nothing is derived, and the ranks of the servo-constraints are not surveyed again: where the inputs cannot realise
-    the goal, the law says so during the run. A function of time as a target is compiled when it is new.
-
-    Raises:
-        LaunchError: an entry does not fit, as in the launch file; a parameter that is not a number.
-    """
-    derived = closed_loop.derived
-    launch = with_values(derived.stated, initial, parameters, targets)
-    with worded(launch.file):
-        for name in parameters:
-            if isinstance(launch.plant.parameters[name], str) or name in derived.source.changes.varying:
-                text = "this change needs a new derivation of the machine; replace a number by a number, or load the "
-                raise KeyRefused("plant.parameters", name, f"{text}launch file with it")
-        complete = completed(launch, derived.source, derived.preparation, derived.machine)
-        changed = _assembled(derived, complete, *_at_start(complete, derived.source, derived.machine))
-        if changed.control is not None:
-            answer = _checked_start(changed.control, changed.start)
-            if answer.status:
-                text = f"at the initial state {changed.control.law.explain(answer)}"
-                raise ProgramUnfit("plant.initial", None, text)
-    return replace(changed, examination=closed_loop.examination)
-
-
 def _refuse_code(machine: str, program: str | None) -> None:
     """Refuse Python code, a file or a module, instead of a machine or program known by name.
 
@@ -382,7 +353,7 @@ def _check_telemetry(address: str | None) -> None:
         raise KeyRefused("run", "telemetry", problem)
 
 
-def _at_start(launch: LaunchFile, source: MachineSource, loaded: Machine) -> tuple[Machine, Array]:
+def at_start(launch: LaunchFile, source: MachineSource, loaded: Machine) -> tuple[Machine, Array]:
     """The machine with its parameters, and its initial state, of a completed launch file."""
     plant = launch.plant
     machine = with_given(source, loaded, "plant.parameters", plant.parameters, launch.times.duration)
@@ -415,7 +386,7 @@ def _refused_with(law: DerivedLaw | None) -> Iterator[None]:
         raise
 
 
-def _assembled(derived: Derived, launch: LaunchFile, machine: Machine, start: Array) -> ClosedLoop:
+def assembled(derived: Derived, launch: LaunchFile, machine: Machine, start: Array) -> ClosedLoop:
     """The closed loop, not yet examined, of the compiled parts and a completed launch file."""
     plant, controller, times = launch.plant, launch.controller, launch.times
     _check_unused(launch, derived.law)
@@ -475,7 +446,7 @@ def _estimation(launch: LaunchFile, control: Control | None, start: Array) -> Es
     return estimation_of(launch.estimator, control, launch.plant, launch.run, start)
 
 
-def _checked_start(control: Control, start: Array) -> Answer:
+def checked_start(control: Control, start: Array) -> Answer:
     """The law's answer to the initial state, which no guard of the program refuses."""
     answer = control.law.evaluate(0.0, start, control.goal(0.0))
     if answer.status > 0:
@@ -497,7 +468,7 @@ def _examined(closed_loop: ClosedLoop) -> Examination:
     launch, control, start = closed_loop.launch, closed_loop.control, closed_loop.start
     if control is None:
         return Examination()
-    answer = _checked_start(control, start)
+    answer = checked_start(control, start)
     if control.inversion is not None:
         return examine_inversion(control, np.array(closed_loop.safety.limits.value))
     found = examine(control, start)

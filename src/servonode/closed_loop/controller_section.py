@@ -189,8 +189,9 @@ def resolve_control(
     description = law.description
     settings = _settings(controller, derived, description)
     law = law.with_parameters(_numbers(settings, [each.name for each in description.parameters]))
-    signals = _signals(SETTINGS, _texts(settings, description), description.signal_order)
-    targets = _signals("target", stated_goals(target, description), description.target_order)
+    speed = launch.goal_speed
+    signals = _signals(SETTINGS, _texts(settings, description), description.signal_order).at_speed(speed)
+    targets = _signals("target", stated_goals(target, description), description.target_order).at_speed(speed)
     network = network_delay(launch)
     delay = _checked_delay(controller, plant, network, times.period, description)
     gains = resolve_gains(controller.gains, description, times.period, delay)

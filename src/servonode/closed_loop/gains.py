@@ -1,7 +1,7 @@
 """The gains of a launch file: rates, automatic rates, coupled matrices, or inertia, dissipation and stiffness."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,15 @@ def wants_integral(given: Mapping[str, Any]) -> bool:
     return any(key.startswith("integral") for key in given)
 
 
+def gain_names(residuals: Sequence[str]) -> list[str]:
+    """The names that [controller.gains] may have for these residuals."""
+    return [*_keys("lambda", residuals), *_keys("integral", residuals), *MATRICES, *PERTURBATION]
+
+
+def _keys(word: str, residuals: Sequence[str]) -> list[str]:
+    return [word, *(f"{word}_{name}" for name in residuals)]
+
+
 def resolve_gains(given: Mapping[str, Any], description: ProgramDescription, period: float, delay: float) -> Gains:
     """The gains of a program's residuals; for automatic rates the period [s], and the delay in control periods.
 
@@ -31,9 +40,8 @@ def resolve_gains(given: Mapping[str, Any], description: ProgramDescription, per
     if given and not names:
         text = f"program {description.name} has no residuals and no feedback; remove it"
         raise KeyRefused(SECTION, next(iter(given)), text)
-    rate_keys = ["lambda", *(f"lambda_{name}" for name in names)]
-    integral_keys = ["integral", *(f"integral_{name}" for name in names)]
-    check_names(SECTION, given, [*rate_keys, *integral_keys, *MATRICES, *PERTURBATION])
+    rate_keys = _keys("lambda", names)
+    check_names(SECTION, given, gain_names(names))
     forms = [keys for keys in (rate_keys, MATRICES, PERTURBATION) if any(key in given for key in keys)]
     if len(forms) > 1:
         texts = " or ".join(", ".join(key for key in keys if key in given) for keys in forms)

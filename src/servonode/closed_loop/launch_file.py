@@ -29,6 +29,7 @@ from servonode.plants.drivers.installed import driver_names
 MAX_BYTES = 100_000
 MOST_DOTS = 10_000  # in a line: the time to read a key grows with the square of its parts
 MOST_STEPS = 10**10  # of a run: four months at 1 kHz
+GOAL_SPEED, MOST_SPEED = "goal.speed", 1e6  # the key of what only a variation has
 S = TypeVar("S", bound=Struct)
 
 
@@ -161,24 +162,22 @@ def with_step(launch: LaunchFile, step: float) -> LaunchFile:
     return replace(changed, times=_Reader(launch.file).times(changed, step))
 
 
-def with_values(
-    launch: LaunchFile, initial: Mapping[str, Any], parameters: Mapping[str, Any], targets: Mapping[str, Any]
-) -> LaunchFile:
-    """The launch file with other entries in [plant.initial], [plant.parameters] and [target].
+def with_values(launch: LaunchFile, values: Mapping[str, Any]) -> LaunchFile:
+    """The launch file with other values by dotted key, such as "plant.initial.phi" or "controller.gains.K0.0.1".
+
+    "goal.speed" is the speed of the goal's time. A table that states no such entry gets it.
 
     Raises:
-        LaunchError: a value cannot stand there.
+        LaunchError: there is no such key, or a value cannot stand there.
     """
-    reader, plant = _Reader(launch.file), launch.plant
-    return replace(
-        launch,
-        plant=replace(
-            plant,
-            initial=reader.table("plant", plant, "initial", initial),
-            parameters=reader.table("plant", plant, "parameters", parameters),
-        ),
-        target=_with_points(launch.file, launch.path, reader.table("", launch, "target", targets)),
-    )
+    reader, changed = _Reader(launch.file), launch
+    for key, value in values.items():
+        if key == GOAL_SPEED:
+            changed = replace(changed, goal_speed=reader.goal_speed(value))
+        else:
+            changed = reader.replaced(changed, "", key.split("."), value)
+    changed = replace(changed, target=_with_points(launch.file, launch.path, changed.target))
+    return replace(changed, times=reader.times(changed, changed.plant.step))
 
 
 def _copied(table: Mapping[str, Any]) -> dict[str, Any]:
@@ -232,13 +231,41 @@ class _Reader:
         stated = asdict(parts) | {"target": _with_points(self.file, path, parts.target)}
         return LaunchFile(**stated, path=path, file=self.file, name=path.stem, times=times)
 
-    def table(self, section: str, of: Struct, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The table of this name in a struct that has been read, with other entries."""
-        if not given:
-            return dict(getattr(of, name))
-        field = next(field for field in fields(type(of)) if field.name == name)
-        table: dict[str, Any] = self._value(section, field, {**getattr(of, name), **_copied(given)})
-        return table
+    def replaced(self, of: S, section: str, names: Sequence[str], value: object) -> S:
+        """The struct of a section with another value at the key that these names lead to."""
+        known = {field.name: field for field in fields(Sections if not section else type(of))}
+        name, *inner = names
+        if name not in known or not (section or inner):
+            raise self._unknown_key(section, name, {} if inner else value, known)
+        old, inside = getattr(of, name), f"{section}.{name}" if section else name
+        if isinstance(old, Struct) and inner:
+            return replace(of, **{name: self.replaced(old, inside, inner, value)})
+        if inner and old is None and _part(known[name].type, dict) is None:
+            raise self._error(inside, None, "the launch file has no such section, which cannot vary; write it")
+        return replace(of, **{name: self._value(section, known[name], self._placed(inside, old, inner, value))})
+
+    def _placed(self, inside: str, old: object, names: Sequence[str], value: object) -> object:
+        """The table or list `old`, as TOML has it, with another value at the entry that these names lead to."""
+        if not names:
+            return _copied(value) if isinstance(value, Mapping) else _plain(value)
+        name, *inner = names
+        table = msgspec.to_builtins({} if old is None else old)
+        if isinstance(table, list) and name.isdecimal() and int(name) < len(table):
+            at = int(name)
+            return [*table[:at], self._placed(f"{inside}.{name}", table[at], inner, value), *table[at + 1 :]]
+        if not isinstance(table, dict):
+            text = f"{_shown(table)} has no entry {name}; state a table or a list of numbers, or vary it as a whole"
+            raise self._error(inside, None, text)
+        table = {key: each for key, each in table.items() if each is not None}
+        return table | {name: self._placed(f"{inside}.{name}", table.get(name), inner, value)}
+
+    def goal_speed(self, value: object) -> float:
+        """The speed of the goal's time."""
+        speed = _plain(value)
+        if isinstance(speed, bool) or not isinstance(speed, int | float) or not 0 <= speed <= MOST_SPEED:
+            text = f"{_shown(speed)} is not a number from 0 to {MOST_SPEED:g}; give 1 for the goal as it is stated"
+            raise self._error("goal", "speed", text)
+        return float(speed)
 
     def times(self, parts: Sections, step_s: float | str) -> Times:
         """The times of a launch file; a step that is still to be chosen counts as 1 ns."""

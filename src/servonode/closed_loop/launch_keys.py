@@ -530,6 +530,7 @@ class LaunchFile(Sections, frozen=True, kw_only=True):
     file: str  # as the user named it
     name: str
     times: Times
+    goal_speed: float = 1.0  # goal time per plant time, of functions of t in [target] and the program's settings
 
     @property
     def step_ns(self) -> int:

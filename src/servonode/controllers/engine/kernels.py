@@ -58,7 +58,7 @@ class SignalsKernel(Protocol):
 
 
 class CurvesKernel(Protocol):
-    """The same where some are curves; pieces: of all of these, one behind the other (see `signals`)."""
+    """The same where some are curves or numbers; pieces: of all of these, one behind the other (see `signals`)."""
 
     __name__: str
 

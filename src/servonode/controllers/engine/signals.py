@@ -1,7 +1,8 @@
 """Functions of time for targets and programs: expressions, differentiated symbolically, and curves; compiled.
 
 One evaluator serves every execution mode: plain Python, numpy and compiled code differ in the last bit, so
-everybody calls this kernel. It is compiled once for all texts that differ in their numbers only.
+everybody calls this kernel. It is compiled once for all texts that differ in their numbers only; a signal that is
+nothing but a number is given to it.
 """
 
 import json
@@ -27,39 +28,50 @@ MOST_PARTS = 4000  # operations and operands of an expression or a derivative, w
 class Signals:
     """Named functions of time with their derivatives up to `order`, in arrays whose entries are `entries`."""
 
-    def __init__(self, stated: Mapping[str, Stated], order: int, kernel: SignalsKernel | None) -> None:
-        """`kernel` evaluates them; None where each is a number."""
-        self._stated = stated
+    def __init__(
+        self, stated: Mapping[str, Stated], order: int, kernel: SignalsKernel | None, speed: float = 1.0
+    ) -> None:
+        """`kernel` evaluates them; None where each is a number. speed: see `at_speed`."""
+        self._stated, self.speed = stated, speed
         self.names = tuple(stated)
         self.order = order
         self.kernel = kernel
         self.entries = tuple(derivative_name(name, k) for name, k in derivatives(self.names, order))
         self.positions = slice(None, None, order + 1)  # the functions themselves among the entries
-        self.pieces: Array = np.concatenate([np.zeros(0), *(each.table for each in _curves(stated).values())])
-        self._functions: Any = kernel  # they take pieces only where there are curves
+        self.pieces: Array = np.concatenate([np.zeros(0), *_pieces(stated)])
+        self._functions: Any = kernel  # they take pieces only where there are curves or numbers
         self._given = (self.pieces,) if self.pieces.size else ()
+        self._powers = None if speed == 1.0 else speed ** np.tile(np.arange(order + 1.0), len(self.names))
         self._constant = np.zeros(len(self.entries))
         if kernel is None:
-            self._constant[self.positions] = [float(cast(str, each)) for each in stated.values()]
+            self._constant[self.positions] = self.pieces
 
     def evaluate(self, t: float, out: Array) -> None:
         """Write name, name', name'', ... of each signal at time t [s] into `out`."""
         if self.kernel is None:
             out[:] = self._constant
-        else:
-            self._functions.signals(t, *self._given, out)
+            return
+        self._functions.signals(self.speed * t, *self._given, out)
+        if self._powers is not None:
+            out *= self._powers
 
     def of_order(self, order: int) -> "Signals":
         """The same functions with derivatives up to another order."""
-        return self if order == self.order else load_signals(self._stated, order)
+        return self if order == self.order else load_signals(self._stated, order).at_speed(self.speed)
+
+    def at_speed(self, speed: float) -> "Signals":
+        """The functions f(t) as they are stated, run through at this speed: f(speed t) and its derivatives."""
+        return self if speed == self.speed else Signals(self._stated, self.order, self.kernel, speed)
 
     def table(self, t: Array) -> Array:
         """What `evaluate` writes, at each of the times (n,) [s]: (n, number of entries)."""
         out = np.empty((len(t), len(self.entries)))
         if self.kernel is None:
             out[:] = self._constant
-        else:
-            self._functions.table(len(t), t, *self._given, out)
+            return out
+        self._functions.table(len(t), self.speed * t, *self._given, out)
+        if self._powers is not None:
+            out *= self._powers
         return out
 
 
@@ -70,28 +82,35 @@ def load_signals(stated: Mapping[str, Stated], order: int) -> Signals:
         ExpressionError: a text is not an expression, or cannot be differentiated `order` times, or its derivatives
             are too long to be compiled; its `key` is the name.
     """
-    curves = _curves(stated)
-    texts = {name: cast(str | float, each) for name, each in stated.items() if name not in curves}
-    for name, text in texts.items():
-        with about(name):
-            parse(text).require_derivatives(order, name)
-    if not curves and all(map(_is_number, texts.values())):
+    for name, each in stated.items():
+        if not isinstance(each, Curve):
+            with about(name):
+                parse(each).require_derivatives(order, name)
+    if all(map(_is_number, stated.values())):
         return Signals(stated, order, None)
-    shapes = {name: each.coefficients.shape for name, each in curves.items()}
-    definition = json.dumps([list(stated), {name: str(text) for name, text in texts.items()}, shapes, order])
+    definition = json.dumps([[name, _kind(each)] for name, each in stated.items()] + [order])
     key = cache.key_of("signals", definition, cache.code_digest("controllers.engine.signals"))
     kernel, _ = cache.load(key, lambda: (_source(stated, order), b"{}"), numbers=True)
     return Signals(stated, order, cast(SignalsKernel, kernel))
 
 
-def _curves(stated: Mapping[str, Stated]) -> dict[str, Curve]:
-    return {name: each for name, each in stated.items() if isinstance(each, Curve)}
+def _kind(each: Stated) -> Any:
+    """What the kernel of a signal depends on: the shape of a curve, nothing of a number, the text of an expression."""
+    if isinstance(each, Curve):
+        return each.coefficients.shape
+    return "" if _is_number(each) else str(each)
 
 
-def _is_number(text: str | float) -> bool:
+def _pieces(stated: Mapping[str, Stated]) -> list[Array]:
+    """What is given to the kernel: the pieces of curves, and numbers."""
+    given = [each for each in stated.values() if isinstance(each, Curve) or _is_number(each)]
+    return [each.table if isinstance(each, Curve) else np.array([float(each)]) for each in given]
+
+
+def _is_number(each: Stated) -> bool:
     try:
-        float(text)
-    except ValueError:
+        float(each)  # type: ignore[arg-type]
+    except (ValueError, TypeError):
         return False
     return True
 
@@ -100,9 +119,9 @@ def _source(stated: Mapping[str, Stated], order: int) -> str:
     """The generated functions `signals` and `table`."""
     from servonode.mechanics import emit
 
-    curves = _curves(stated)
+    curves = any(isinstance(each, Curve) for each in stated.values())
     expressions = {name: _differentiated(name, str(each), order)
-                   for name, each in stated.items() if name not in curves}  # fmt: skip
+                   for name, each in stated.items() if not (isinstance(each, Curve) or _is_number(each))}  # fmt: skip
     block, first = emit.Block(None), 0
     found = iter(block.evaluate([each for several in expressions.values() for each in several]))
     for i, (name, each) in enumerate(stated.items()):
@@ -111,14 +130,15 @@ def _source(stated: Mapping[str, Stated], order: int) -> str:
             n = len(each.coefficients)
             block.lines.append(f"    curve(t_, pieces, {first}, {n}, {each.degree}, {order}, out, {at})")
             first += each.table.size
+        elif name not in expressions:
+            block.lines += [f"    out[{at}] = pieces[{first}]", *(f"    out[{at + k + 1}] = 0.0" for k in range(order))]
+            first += 1
         else:
             block.store("out", islice(found, len(expressions[name])), at)
     sizes = sizes_text({"n_entries": len(stated) * (order + 1)})
-    signals, table = (Signature.of(CurvesKernel if curves else SignalsKernel, name) for name in ("signals", "table"))
+    signals, table = (Signature.of(CurvesKernel if first else SignalsKernel, name) for name in ("signals", "table"))
     own = f"{sizes}{block.function(signals, 't')}\n\n{table.definition()}"
-    if curves:
-        return emit.HEADER + KERNEL + own + _TABLE.format(pieces="pieces, ")
-    return emit.HEADER + own + _TABLE.format(pieces="")
+    return emit.HEADER + (KERNEL if curves else "") + own + _TABLE.format(pieces="pieces, " if first else "")
 
 
 def _differentiated(name: str, text: str, order: int) -> list[Any]:

@@ -1,0 +1,114 @@
+"""What is kept of each run of a sweep: its measures, numbers of the run, and its histories on request."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from servonode.arrays import Array
+from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.closed_loop.variation import Variation
+from servonode.errors import StatementError
+from servonode.record.run import Run
+from servonode.sweeps.expressions import Columns, StatedMeasure
+
+SETTLED = 0.02  # share of its largest magnitude within which a residual has settled
+ROUNDING = 1e-6  # magnitude of a residual that has never been disturbed
+TEXTS = ("fault",)  # the measures that are texts
+OF_FAULTS = ("duration", "fault", "fault_time")  # what a run that a fault ended has, too
+REFUSED = "refused"  # the fault of a run that was refused before it began
+
+
+class Measures:
+    """The measures of a run, by name.
+
+    residual_NAME_largest, residual_NAME_final: the largest and the last magnitude of each residual. effort_INPUT: the
+    integral of the square of each input, held over each row [its unit squared s]. settle_time [s]: from when on each
+    residual stays within 2 % of its largest magnitude; nan where one has not settled at the end. duration [s]: of the
+    run. fault: the name of the fault that ended it, "" where it completed, "refused" where it could not begin;
+    fault_time [s]. Then the stated ones, see `StatedMeasure`. All of them but duration, fault and fault_time are nan
+    for a run that a fault ended. histories: whether the columns of each run are kept too.
+    """
+
+    def __init__(self, variation: Variation, stated: Mapping[str, str], histories: bool = False) -> None:
+        """Raises StatementError: a stated measure is no expression of columns, or has the name of another one."""
+        base = variation.base
+        self.histories = histories
+        self.columns = column_units(base)
+        self._residuals = [f"residual_{each.name}" for each in base.residuals]
+        self._inputs = {each.name: each.unit for each in base.machine.description.inputs}
+        units: dict[str, str] = {}
+        for name in self._residuals:
+            units |= {f"{name}_largest": self.columns[name], f"{name}_final": self.columns[name]}
+        units |= {f"effort_{name}": f"({unit})^2 s" for name, unit in self._inputs.items()}
+        units |= {"settle_time": "s", "duration": "s", "fault": "", "fault_time": "s"}
+        for name in stated:
+            if name in units or not name.isidentifier():
+                text = "there is such a measure already" if name in units else "not a name of letters, digits and _"
+                raise StatementError(f"measure {name}: {text}; give it another name")
+        self._stated = [StatedMeasure(name, text, self.columns) for name, text in stated.items()]
+        self._units = units | dict.fromkeys(stated, "")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._units)
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """The unit of each measure; "" of texts and of stated ones."""
+        return tuple(self._units.values())
+
+    def of_run(self, run: Run) -> dict[str, float | str]:
+        """The measures of a run."""
+        if run.fault is not None:
+            return self.of_fault(str(run.fault["name"]), float(run.fault["t"]))
+        return self.of_columns(run.t, columns_of_run(run).__getitem__)
+
+    def of_fault(self, fault: str, time: float) -> dict[str, float | str]:
+        """The measures of a run that a fault ended at this time [s]; nan: it never began."""
+        found: dict[str, float | str] = dict.fromkeys(self._units, np.nan)
+        return found | {"fault": fault, "fault_time": time, "duration": 0.0 if np.isnan(time) else time}
+
+    def of_columns(self, t: Array, columns: Columns) -> dict[str, float | str]:
+        """The measures of a run that completed, whose rows are at times t [s]."""
+        found: dict[str, float | str] = {}
+        settled = 0.0
+        for name in self._residuals:
+            size = np.abs(columns(name))
+            largest = float(np.max(size))
+            found |= {f"{name}_largest": largest, f"{name}_final": float(size[-1])}
+            settled = max(settled, _settled(t, size, largest))
+        held = np.diff(t)
+        for name in self._inputs:
+            found[f"effort_{name}"] = float(np.square(columns(name)[:-1]) @ held)
+        found |= {"settle_time": settled, "duration": float(t[-1]), "fault": "", "fault_time": np.nan}
+        return found | {each.name: each.of(t, columns) for each in self._stated}
+
+
+def _settled(t: Array, size: Array, largest: float) -> float:
+    """The time [s] from which on a residual of these magnitudes stays within its band; nan: it has not settled."""
+    outside = np.flatnonzero(~(size <= SETTLED * largest))
+    if largest <= ROUNDING or not len(outside):
+        return 0.0
+    return float(t[outside[-1] + 1]) if outside[-1] + 1 < len(t) else np.nan
+
+
+def column_units(closed_loop: ClosedLoop) -> dict[str, str]:
+    """The unit of each column that measures may use, by its name: t, states, work, inputs, residuals and so on."""
+    description, control = closed_loop.machine.description, closed_loop.control
+    units = {"t": "s"} | {each.name: each.unit for each in description.state} | {"work": "J"}
+    units |= {each.name: each.unit for each in description.inputs}
+    units |= {f"residual_{each.name}": each.unit for each in closed_loop.residuals}
+    if control is not None:
+        program = control.law.description
+        units |= {f"scale_{each.name}": "1" for each in program.limits}
+        units |= {each.name: each.unit for each in program.states}
+    return units | {"energy": "J"}
+
+
+def columns_of_run(run: Run) -> dict[str, Array]:
+    """The columns of a run by the names of `column_units`."""
+    columns: dict[str, Any] = {"t": run.t, **run.state, "work": run.work, **run.input}
+    columns |= {f"residual_{name}": values for name, values in run.residual.items()}
+    columns |= {f"scale_{name}": values for name, values in run.scale.items()}
+    return columns | run.program_state | {"energy": run.energy}
