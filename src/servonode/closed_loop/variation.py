@@ -25,8 +25,8 @@ class Variation:
     """A closed loop with other values for some numbers of its launch file.
 
     keys: dotted, such as "plant.initial.phi", "controller.gains.lambda", "target.x", or an entry of a list by its
-    place, "controller.gains.K0.0.1"; "goal.speed" is the speed of the goal's time, t -> speed t in every function of t of
-    [target] and of the program's settings. units: of each key.
+    place, "controller.gains.K0.0.1"; "goal.speed" is the speed of the goal's time, t -> speed t in every function of t
+    of [target] and of the program's settings. units: of each key.
     """
 
     def __init__(self, closed_loop: ClosedLoop, keys: Sequence[str]) -> None:

@@ -1,6 +1,7 @@
 """The whole sampled loop as one compiled function: target, law, zero-order hold, limits, delay, plant steps."""
 
-from typing import Annotated, Protocol, cast
+from dataclasses import dataclass
+from typing import Annotated, Protocol, Self, cast
 
 import numpy as np
 
@@ -21,7 +22,7 @@ class LoopKernel(Protocol):
 
     def loop(
         self, steps: int, per_period: int, step_ns: int, every: int, x: State, u: Inputs, limit: Inputs,
-        queue: Annotated[Array, "depth", "n_tau"], c: Constants, c_law: Annotated[Array, "n_c_law"],
+        depth: int, queue: Annotated[Array, ANY, "n_tau"], c: Constants, c_law: Annotated[Array, "n_c_law"],
         K: Annotated[Array, 3, "n_s", "n_s"], targets: Annotated[Array, ANY, "n_targets"],
         signals: Annotated[Array, ANY, "n_signals"], y: Annotated[Array, "n_y"],
         y_targets: Annotated[Array, "n_targets"],
@@ -118,25 +119,69 @@ _CROSSING = """
 _FOLLOW = "follow(t, x, y, c_law, t - (answers[answer - 1, {step}] * step_ns / 1e9 if answer > 0 else 0.0), memory)"
 
 
-def fused_loop(closed_loop: ClosedLoop, every: int, record: Recorder, answers: Recorder) -> bool:
-    """Fill the records of a run without imperfections; False when a fault ended it before its time."""
+@dataclass(frozen=True)
+class GoalTables:
+    """Targets and signals with their derivatives at each control instant, and beyond the end as far as inputs wait."""
+
+    targets: Array
+    signals: Array
+
+    @classmethod
+    def of(cls, closed_loop: ClosedLoop) -> Self:
+        launch, control = closed_loop.launch, closed_loop.control
+        assert control is not None
+        period = launch.steps_per_period or 1
+        count = launch.steps // period + control.stated.delay + 1
+        times = np.arange(count) * period * launch.step_ns / 1e9
+        return cls(control.targets.table(times), control.signals.table(times))
+
+
+class FusedLoop:
+    """The compiled sampled loop of a launch file: prepared once, for whatever its numbers are."""
+
+    def __init__(self, closed_loop: ClosedLoop) -> None:
+        """Loads or compiles the loop of a closed loop with a controller."""
+        source = _source(closed_loop)
+        self._loop = cast(LoopKernel, cache.load(cache.key_of("loop", source), lambda: (source, b"{}"))[0]).loop
+
+    def run(self, closed_loop: ClosedLoop, every: int, goals: GoalTables, rows: Array, answers: Array) -> int:
+        """Run a closed loop that differs in numbers alone; -1, or the control instant before which it stopped.
+
+        rows, answers: filled with the records, a row of each `every` steps and one of each control instant.
+        """
+        launch, machine, control = closed_loop.launch, closed_loop.machine, closed_loop.control
+        assert control is not None
+        law, controller, period = control.law, control.stated, launch.steps_per_period or 1
+        x, u, limit = closed_loop.start.copy(), np.zeros(machine.n_inputs), np.array(closed_loop.safety.limits.value)
+        queue = np.zeros((controller.delay + 1, len(u)))
+        y, part, answer = np.zeros(law.goal_layout.size), law.goal_layout, law.answer()
+        integrals = y[part.integrals]
+        predicts = int(controller.predictor and controller.delay > 0)
+        arguments = (
+            launch.steps, period, launch.step_ns, every, x, u, limit, len(queue), queue, machine.c, law.c, law.K,
+            goals.targets, goals.signals,
+            y, y[part.targets], y[part.signals], y[part.states], integrals,
+            answer.out, answer.inputs, answer.residuals, answer.recorded, rows, answers,
+            predicts, np.zeros(len(x)), law.machine.c, np.zeros(len(integrals)), launch.times.period,
+            law.memory(), np.zeros(1), np.zeros(3, dtype=np.int64),
+        )  # fmt: skip
+        stopped = -2
+        while stopped == -2:
+            stopped = self._loop(*arguments)
+        return stopped
+
+
+def _source(closed_loop: ClosedLoop) -> str:
+    """The text of the loop."""
     launch, machine, control = closed_loop.launch, closed_loop.machine, closed_loop.control
-    if control is None:
-        return _coast(closed_loop, every, record)
+    assert control is not None
     law = control.law
-    assert launch.steps_per_period is not None
-    watched = launch.plant.safety.faults and machine.description.faults
     row, kept = PlantRecordLayout.of(machine.description), law.record_layout
-    x, u, limit = closed_loop.start.copy(), np.zeros(machine.n_inputs), np.array(closed_loop.safety.limits.value)
-    queue = np.zeros((launch.controller.delay + 1 if launch.controller else 1, len(u)))
-    y, part, answer = np.zeros(law.goal_layout.size), law.goal_layout, law.answer()
-    integrals = y[part.integrals]
-    predicts = int(launch.controller is not None and launch.controller.predictor and launch.controller.delay > 0)
-    sizes = {
-        "depth": len(queue), "n_targets": len(y[part.targets]), "n_signals": len(y[part.signals]),
-        "n_integrals": len(integrals), "n_recorded": len(answer.recorded),
-        "n_row": record.data.shape[1], "n_answer": answers.data.shape[1],
-    }  # fmt: skip
+    watched = launch.plant.safety.faults and machine.description.faults
+    goal = law.goal_layout
+    parts = {"n_targets": goal.targets, "n_signals": goal.signals, "n_integrals": goal.integrals}
+    parts |= {"n_recorded": kept.recorded, "n_row": row.computed}
+    sizes = {name: part.stop - part.start for name, part in parts.items()} | {"n_answer": kept.size}
     names = {
         "steps": machine.steps(launch.plant.integrator).__name__,
         "believed": law.machine.steps(launch.plant.integrator).__name__,
@@ -151,26 +196,25 @@ def fused_loop(closed_loop: ClosedLoop, every: int, record: Recorder, answers: R
     }
     columns = {"row_step": row.step, "row_x": row.x, "row_inputs": row.inputs}
     columns |= {"answer_step": kept.step, "answer_recorded": kept.recorded, "answer_states": kept.states}
-    source = _SOURCE.format(**names, **{name: part.start for name, part in columns.items()})
-    loop = cast(LoopKernel, cache.load(cache.key_of("loop", source), lambda: (source, b"{}"))[0]).loop
-    instants = np.arange(launch.steps // launch.steps_per_period + len(queue)) * launch.steps_per_period
-    times = instants * launch.step_ns / 1e9
-    arguments = (
-        launch.steps, launch.steps_per_period, launch.step_ns, every, x, u, limit, queue, machine.c, law.c, law.K,
-        closed_loop.targets.table(times), control.signals.table(times),
-        y, y[part.targets], y[part.signals], y[part.states], integrals,
-        answer.out, answer.inputs, answer.residuals, answer.recorded, record.data, answers.data,
-        predicts, np.zeros(len(x)), law.machine.c, np.zeros(len(integrals)), (launch.period_ns or 0) / 1e9,
-        law.memory(), np.zeros(1), np.zeros(3, dtype=np.int64),
-    )  # fmt: skip
-    stopped = -2
-    while stopped == -2:
-        stopped = loop(*arguments)
-    if stopped >= 0:
+    return _SOURCE.format(**names, **{name: part.start for name, part in columns.items()})
+
+
+def fused_loop(closed_loop: ClosedLoop, every: int, record: Recorder, answers: Recorder) -> bool:
+    """Fill the records of a run without imperfections; False when a fault ended it before its time."""
+    launch = closed_loop.launch
+    if closed_loop.control is None:
+        return _coast(closed_loop, every, record)
+    loop, goals = FusedLoop(closed_loop), GoalTables.of(closed_loop)
+    if loop.run(closed_loop, every, goals, record.data, answers.data) >= 0:
         return False
-    record.count = len(np.unique(np.append(np.arange(0, launch.steps + 1, every), launch.steps)))
+    record.count = rows_of(launch.steps, every)
     answers.count = launch.steps // (launch.steps_per_period or 1) + 1
     return True
+
+
+def rows_of(steps: int, every: int) -> int:
+    """The rows of a record of this many steps: the first of each `every` steps, and the last step."""
+    return -(-steps // every) + 1
 
 
 def _coast(closed_loop: ClosedLoop, every: int, record: Recorder) -> bool:
