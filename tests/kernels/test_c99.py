@@ -75,7 +75,7 @@ def f(x: f64[2], out: f64[10]):
     b = x[1]
     out[0] = acos(a) + asin(b) - atan(a)*atan2(b, a)
     out[1] = cos(a)/cosh(b) - exp(-a)
-    out[2] = fabs(a - b) - floor(3.0*a)
+    out[2] = fabs(a - b) - floor(3.0*a) + rint(4.0*b)
     out[3] = log(fabs(a) + 0.1) + sin(b)*sinh(a)
     out[4] = sqrt(fabs(b)) - tan(a) - tanh(b)
     out[5] = min(a, b, 0.25) - max(a, b, -0.25)

@@ -28,6 +28,14 @@ def test_functions_have_the_bits_of_the_c_library(name: str, rng: np.random.Gene
         assert ours.f(value) == getattr(math, name)(value)
 
 
+def test_rint_takes_the_even_one_of_two_whole_numbers_that_are_as_near_as_numpy_does(rng: np.random.Generator) -> None:
+    ours = compiled("def f(x: f64) -> f64:\n    return rint(x)\n")
+    halves = [sign * (n + 0.5) for n in (0, 1, 2, 3, 2**51) for sign in (1, -1)]
+    for value in [*halves, 0.0, -0.0, -0.2, 2.0**53 + 2, math.inf, -math.inf, math.nan, *rng.normal(size=200) * 1e3]:
+        assert np.float64(ours.f(value)).tobytes() == np.round(np.float64(value)).tobytes(), value
+    assert [ours.f(value) for value in (0.5, 1.5, 2.5, -0.5, -1.5)] == [0.0, 2.0, 2.0, 0.0, -2.0]
+
+
 @pytest.mark.parametrize("kind", ["min", "max"])
 def test_extremes_take_the_first_of_equals_and_nan_as_python_does(kind: str) -> None:
     ours = compiled(f"def f(a: f64, b: f64) -> f64:\n    return {kind}(a, b)\n")

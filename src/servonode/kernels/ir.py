@@ -125,7 +125,7 @@ class Convert(NamedTuple):
 
 
 class Math(NamedTuple):
-    """A function of libm, or fabs, floor, sqrt, isfinite."""
+    """A function of libm, or fabs, floor, rint, sqrt, isfinite; rint takes the even one of two as near."""
 
     name: str
     arguments: tuple["Expr", ...]
@@ -304,6 +304,7 @@ ONE_ARGUMENT = frozenset(
         "floor",
         "isfinite",
         "log",
+        "rint",
         "sin",
         "sinh",
         "sqrt",

@@ -17,7 +17,7 @@ _FLOATS = {"+": "fadd", "-": "fsub", "*": "fmul", "/": "fdiv"}
 _WHOLES = {"+": "add", "-": "sub", "*": "mul"}
 _FLOAT_TESTS = {"<": "olt", "<=": "ole", ">": "ogt", ">=": "oge", "==": "oeq", "!=": "une"}
 _WHOLE_TESTS = {"<": "slt", "<=": "sle", ">": "sgt", ">=": "sge", "==": "eq", "!=": "ne"}
-_INTRINSICS = {name: f"llvm.{name}.f64" for name in ("fabs", "floor", "sqrt", "sin", "cos", "exp", "log")}
+_INTRINSICS = {name: f"llvm.{name}.f64" for name in ("fabs", "floor", "rint", "sqrt", "sin", "cos", "exp", "log")}
 
 
 def llvm_text(module: ir.Module, numbers: list[float] | None = None) -> str:
