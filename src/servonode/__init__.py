@@ -1,8 +1,8 @@
 """servonode: from equations to a running control system.
 
-`load`, `simulate`, `run` and `check` take a launch file, by its path, by the name of a packaged one or as nested
-mappings; `read_recording` reads the run in a recording. `arm`, `disarm`, `reset`, `estop` and `status` are for a run
-in progress. `mechanics` holds the functions that define a machine, `controllers` those that define a goal.
+`load`, `simulate`, `sweep`, `run` and `check` take a launch file, by its path, by the name of a packaged one or as
+nested mappings; `read_recording` reads the run in a recording. `arm`, `disarm`, `reset`, `estop` and `status` are for
+a run in progress. `mechanics` holds the functions that define a machine, `controllers` those that define a goal.
 """
 
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from servonode.version import VERSION as _VERSION
 if TYPE_CHECKING:
     from servonode import controllers, mechanics
     from servonode.analysis.check import Report
-    from servonode.api import check, load, read_recording, run, simulate
+    from servonode.api import check, load, read_recording, run, simulate, sweep
     from servonode.loop import Loop
     from servonode.operator.operator_requests import arm, disarm, estop, reset, status
     from servonode.result import Movie, Run
@@ -39,6 +39,7 @@ __all__ = [
     "run",
     "simulate",
     "status",
+    "sweep",
 ]
 
 _SOURCES = {  # the module of each public name, loaded when the name is first used
@@ -46,7 +47,7 @@ _SOURCES = {  # the module of each public name, loaded when the name is first us
     "Movie": "servonode.result",
     "Report": "servonode.analysis.check",
     "Run": "servonode.result",
-    **dict.fromkeys(("check", "load", "read_recording", "run", "simulate"), "servonode.api"),
+    **dict.fromkeys(("check", "load", "read_recording", "run", "simulate", "sweep"), "servonode.api"),
     **dict.fromkeys(("arm", "disarm", "estop", "reset", "status"), "servonode.operator.operator_requests"),
 }
 _ROOMS = ("controllers", "mechanics")

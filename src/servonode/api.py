@@ -1,4 +1,4 @@
-"""The public functions: `servonode.load`, `simulate`, `run`, `check` and `read_recording`."""
+"""The public functions: `servonode.load`, `simulate`, `sweep`, `run`, `check` and `read_recording`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -17,6 +17,8 @@ from servonode.loop import Loop
 from servonode.result import Run
 
 if TYPE_CHECKING:
+    import xarray
+
     from servonode.analysis.check import Report
 
 Launch = str | Path | Mapping[str, Any]
@@ -85,6 +87,65 @@ def simulate(
     """
     found = Loop(resolve(_read(launch, overrides, simulate), strict=True, code=code))
     return found.simulate(control, loop, every, rtol, atol)
+
+
+@plain
+def sweep(
+    launch: Launch,
+    vary: Mapping[str, Any] | None = None,
+    *,
+    method: Literal["grid", "random", "latin_hypercube", "sobol"] | None = None,
+    runs: int | None = None,
+    seed: int | None = None,
+    chunk: int | None = None,
+    measures: Mapping[str, str] | None = None,
+    histories: bool = False,
+    threads: int | None = None,
+    workers: int | None = None,
+    scheduler: str | None = None,
+    send_code: bool = False,
+    output: str | Path | None = None,
+    resume: bool = False,
+    code: bool = True,
+    **overrides: Any,
+) -> "xarray.Dataset":
+    """Simulate many runs of a launch file with other numbers: an xarray Dataset with one entry of `run` for each.
+
+    A run that is refused or meets a fault is an entry with its reason. The bits are the same wherever it is computed.
+
+    Args:
+        launch, code, overrides: see `load`.
+        vary: the keys that vary, dotted, each with its range `[low, high]`, the table of [sweep.vary], or an array or
+            range() of its values; default: those of the launch file.
+        method: all combinations (grid, the default), or points between the ends, as many as `runs`.
+        runs, seed, chunk: as in [sweep]. Only what is given here differs from the launch file.
+        measures: what to keep of each run beside what always is, by name: expressions of columns with max(), min(),
+            final(), mean(), integral().
+        histories: keep every recorded row of all runs too, with the dimensions `run` and `t`.
+        threads: of this process (default: one for each processor); workers: processes of one thread each on this
+            computer, by dask; scheduler: the address of a dask cluster, such as "tcp://10.0.0.7:8786".
+        send_code: let code of your own machine or program run on the workers of a cluster.
+        output: the Zarr folder that holds each chunk of runs as soon as it is finished (default: memory).
+        resume: compute only what is missing in that folder.
+
+    Returns:
+        Values of the keys as coordinates, measures as variables, with `units` in their attributes. For a grid,
+        `ds.set_index(run=ds.attrs["keys"]).unstack("run")` has a dimension for each key.
+
+    Raises:
+        LaunchError, CacheError, CallError: as `load`, or a key cannot vary; NotInstalled: xarray, zarr or distributed
+        are missing; StoreError: the folder cannot be used; ClusterError: the cluster cannot.
+
+    >>> import servonode
+    >>> ds = servonode.sweep("trailer_pursuit", {"plant.initial.phi": range(2)}, run__duration=0.5)
+    >>> dict(ds.sizes), ds["plant.initial.phi"].values.tolist(), ds.fault.values.tolist()
+    ({'run': 2}, [0.0, 1.0], ['', ''])
+    """
+    found = Loop(resolve(_read(launch, overrides, sweep), strict=True, code=code))
+    return found.sweep(
+        vary, method=method, runs=runs, seed=seed, chunk=chunk, measures=measures, histories=histories, threads=threads,
+        workers=workers, scheduler=scheduler, send_code=send_code, output=output, resume=resume,
+    )  # fmt: skip
 
 
 @plain

@@ -3,6 +3,8 @@
 import signal
 import threading
 from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -11,6 +13,7 @@ from servonode.arguments import check_choice, check_every, check_mapping, check_
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.controller_section import Control
+from servonode.closed_loop.launch_file import with_sweep
 from servonode.closed_loop.variation import varied
 from servonode.controllers import derive_program
 from servonode.errors import ServonodeError, StatementError, did_you_mean, plain, plain_class
@@ -23,6 +26,8 @@ from servonode.simulation.simulate_continuous import simulate_continuous
 from servonode.tables import Row, Tabular
 
 if TYPE_CHECKING:
+    import xarray
+
     from servonode.analysis.check import Report
 
 Values = Mapping[str, float]
@@ -266,6 +271,39 @@ class Loop(Tabular):
         """Run it on processes; see `servonode.run`."""
         check_every(every)
         return run_on_processes(self.closed_loop, name, every, arm)
+
+    @plain
+    def sweep(
+        self,
+        vary: Mapping[str, Any] | None = None,
+        *,
+        method: Literal["grid", "random", "latin_hypercube", "sobol"] | None = None,
+        runs: int | None = None,
+        seed: int | None = None,
+        chunk: int | None = None,
+        measures: Mapping[str, str] | None = None,
+        histories: bool = False,
+        threads: int | None = None,
+        workers: int | None = None,
+        scheduler: str | None = None,
+        send_code: bool = False,
+        output: str | Path | None = None,
+        resume: bool = False,
+    ) -> "xarray.Dataset":
+        """Simulate many runs with other numbers; see `servonode.sweep`."""
+        from servonode.sweeps.design import stated_axes
+        from servonode.sweeps.plan import Plan
+        from servonode.sweeps.run_sweep import Where, run_sweep
+
+        stated = {"method": method, "runs": runs, "seed": seed, "chunk": chunk, "measures": measures}
+        given = {name: value for name, value in stated.items() if value is not None}
+        if vary is not None:
+            check_mapping("vary", vary, "'plant.parameters.m1'")
+            given["vary"] = stated_axes(vary)
+        where = Where(threads, workers, scheduler, send_code)
+        launch = with_sweep(self.closed_loop.launch, given) if given else self.closed_loop.launch
+        plan = Plan(replace(self.closed_loop, launch=launch), histories)
+        return run_sweep(plan, where, None if output is None else Path(output), resume)
 
     @plain
     def show(self, form: Literal["text", "latex", "c"] = "text") -> str:

@@ -20,7 +20,7 @@ from msgspec.structs import FieldInfo, asdict, fields, replace
 
 from servonode.closed_loop.launch_error import LaunchError as LaunchError  # part of what is read here
 from servonode.closed_loop.launch_error import choices, stated_in, unknown, worded
-from servonode.closed_loop.launch_keys import LARGEST, Goal, LaunchFile, Sections, Times
+from servonode.closed_loop.launch_keys import LARGEST, Goal, LaunchFile, Sections, Sweep, Times, Vary
 from servonode.closed_loop.samples import read_samples
 from servonode.errors import did_you_mean
 from servonode.plants.drivers import DRIVERS
@@ -162,6 +162,17 @@ def with_step(launch: LaunchFile, step: float) -> LaunchFile:
     return replace(changed, times=_Reader(launch.file).times(changed, step))
 
 
+def with_sweep(launch: LaunchFile, given: Mapping[str, Any]) -> LaunchFile:
+    """The launch file with these keys of [sweep] in place of its own.
+
+    Raises:
+        LaunchError: a value cannot stand there.
+    """
+    stated = {} if launch.sweep is None else _given(msgspec.to_builtins(launch.sweep))
+    table = _with_dotted_keys({"sweep": stated | _copied(given)})
+    return replace(launch, sweep=_Reader(launch.file).section(Sweep, "sweep", table["sweep"]))
+
+
 def with_values(launch: LaunchFile, values: Mapping[str, Any]) -> LaunchFile:
     """The launch file with other values by dotted key, such as "plant.initial.phi" or "controller.gains.K0.0.1".
 
@@ -218,6 +229,7 @@ class _Reader:
 
     def launch(self, path: Path, table: dict[str, Any]) -> LaunchFile:
         """The launch file of a table, with its times in nanoseconds."""
+        table = _with_dotted_keys(table)
         parts = self._struct(Sections, "", table)
         controller = parts.controller
         if controller and controller.program is None and not controller.residuals:
@@ -298,7 +310,7 @@ class _Reader:
         inside = f"{section}.{field.name}" if section else field.name
         by_name, struct = _part(field.type, dict), _part(field.type, Struct)
         if struct and by_name is None:
-            return self._section(struct, inside, value)
+            return self.section(struct, inside, value)
         if by_name is None or not isinstance(value, dict):
             key = field.name if section else None
             return self._leaf(section or field.name, key, field, field.type, value)
@@ -310,10 +322,10 @@ class _Reader:
         """An entry of a table by name: a section, or a leaf where it is or may be one."""
         struct = _part(kind, Struct)
         if struct and (kind == struct or isinstance(item, dict)):
-            return self._section(struct, f"{section}.{key}", item)
+            return self.section(struct, f"{section}.{key}", item)
         return self._leaf(section, key, field, kind, item)
 
-    def _section(self, kind: type[S], inside: str, value: object) -> S:
+    def section(self, kind: type[S], inside: str, value: object) -> S:
         """The struct of a section, which must be a table."""
         if not isinstance(value, dict):
             problem = f"{_shown(value)} is not a section; write its keys below [{inside}]"
@@ -373,6 +385,24 @@ class _Reader:
             if f"{dotted}.".startswith(f"{option}.") or option.startswith(f"{dotted}."):
                 return LaunchError(self.file, section, key, text, option)
         return LaunchError(self.file, section or None, key, text)
+
+
+def _with_dotted_keys(table: dict[str, Any]) -> dict[str, Any]:
+    """The table, the keys in [sweep.vary] dotted: TOML takes plant.parameters.m1 without quotes for three tables."""
+    sweep = table.get("sweep")
+    if not isinstance(sweep, dict) or not isinstance(sweep.get("vary"), dict):
+        return table
+    return {**table, "sweep": {**sweep, "vary": dict(_dotted(sweep["vary"]))}}
+
+
+def _dotted(table: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """The entries of nested tables by dotted keys, down to what says how a key varies."""
+    for name, value in table.items():
+        key = f"{before}{name}"
+        if isinstance(value, dict) and value and not ("." in key and value.keys() & set(Vary.__struct_fields__)):
+            yield from _dotted(value, f"{key}.")
+        else:
+            yield key, value
 
 
 def _with_points(file: str, path: Path, goals: Mapping[str, Any]) -> dict[str, Any]:

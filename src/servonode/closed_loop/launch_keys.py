@@ -475,6 +475,49 @@ class Goal(Section, frozen=True):
     ] = "fault"
 
 
+class Vary(Section, frozen=True):
+    """[sweep.vary.KEY]: the range of a key that a sweep varies, or its values one by one."""
+
+    low: Annotated[float | None, key("the lower end of the range", "unit of the key")] = None
+    high: Annotated[float | None, key("the upper end of the range", "unit of the key")] = None
+    points: Annotated[
+        Count | None, key("the number of values of a grid, both ends included (absent, of a whole number: each)")
+    ] = None
+    scale: Annotated[
+        Literal["linear", "log"], key("whether the values, or their logarithms, are evenly spaced or distributed")
+    ] = "linear"
+    values: Annotated[
+        Annotated[list[float], Meta(min_length=1)] | None,
+        key("the values one by one, instead of a range; a random method takes each as often", "unit of the key"),
+    ] = None
+
+
+class Sweep(Section, frozen=True):
+    """[sweep]: many runs of the launch file with other numbers (`servonode sweep`); a single run ignores it."""
+
+    vary: Annotated[
+        dict[str, list[float] | Vary],
+        key("the keys that vary, each with `[low, high]`, or a table: `{low, high, points}` or `{values}`"),
+    ] = {}
+    method: Annotated[
+        Literal["grid", "random", "latin_hypercube", "sobol"],
+        key("how the values are chosen: all combinations, or points of the space between the ends"),
+    ] = "grid"
+    runs: Annotated[Count | None, key("the number of runs (absent: a grid, which has its own number)")] = None
+    seed: Annotated[Whole, key("the seed of the values of a random method")] = 0
+    chunk: Annotated[
+        Count | None,
+        key("the runs that are computed, and kept, at once (absent: as many as have about 10 million plant steps)"),
+    ] = None
+    measures: Annotated[
+        dict[str, Text],
+        key(
+            "what is kept of each run, beside what always is: expressions of columns with max, min, final, mean, "
+            "integral"
+        ),
+    ] = {}
+
+
 class Sections(Section, frozen=True):
     """The sections of a launch file."""
 
@@ -488,6 +531,7 @@ class Sections(Section, frozen=True):
         dict[str, str | float | Goal],
         key("the goals by name: expressions of t, goals through points, or goals over a topic", "SI"),
     ] = {}
+    sweep: Sweep | None = None
 
 
 class Times(Struct, frozen=True):

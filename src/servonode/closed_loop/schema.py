@@ -22,6 +22,8 @@ from servonode.closed_loop.launch_keys import (
     Sensor,
     SensorErrors,
     Supervision,
+    Sweep,
+    Vary,
 )
 from servonode.plants.drivers.installed import driver_names
 from servonode.plants.drivers.link_keys import Impairments
@@ -43,6 +45,8 @@ SECTIONS: tuple[tuple[str, type[Struct]], ...] = (
     ("controller.inversion", Inversion),
     ("estimator", Estimator),
     ("target.NAME", Goal),
+    ("sweep", Sweep),
+    ("sweep.vary.NAME", Vary),
 )
 TABLES = {  # keys that are tables, each with a text of its own on the page: section -> keys
     "plant": {"parameters", "settings", "disturbance", "initial"}

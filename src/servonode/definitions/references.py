@@ -258,6 +258,11 @@ def entry_points(group: str) -> dict[str, str]:
     return {each.name: each.value for each in installed(group=group)}
 
 
+def sources_of(definition: Definition) -> set[Path]:
+    """The files of a definition: its source and all beside it that it imports, installed packages not followed."""
+    return _reached(definition.file.resolve())
+
+
 def _usual(word: str) -> str:
     return "model" if word == "machine" else "program"
 

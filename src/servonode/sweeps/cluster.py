@@ -1,0 +1,156 @@
+"""A sweep on a dask cluster: the chunks go to its workers, a bounded number at a time, and come back here."""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from servonode.closed_loop.closed_loop import SHIPPED, ClosedLoop
+from servonode.closed_loop.launch_error import LaunchError
+from servonode.closed_loop.launch_file import table_of
+from servonode.closed_loop.launch_text import table_text
+from servonode.definitions.references import Definition, FunctionDefinition, names_code, sources_of
+from servonode.errors import NotInstalled, ServonodeError
+from servonode.sweeps.chunk import Chunk
+from servonode.sweeps.plan import Plan
+from servonode.sweeps.worker import ClusterError, Texts, compute
+from servonode.version import VERSION
+
+AHEAD = 2  # chunks in flight for each thread of the cluster: one in work, one waiting there
+LEAST_AHEAD = 4  # while no worker is there yet
+CONNECT_S = 10.0
+REMEDY = "the finished chunks of a sweep with an output folder are kept: go on with --resume (resume=True)"
+
+
+def computed_on(
+    plan: Plan, indices: Iterable[int], workers: int | None, scheduler: str | None, send_code: bool
+) -> Iterator[tuple[int, Chunk]]:
+    """The chunks of these indices, in the order in which the cluster finishes them.
+
+    A chunk of a worker that dies is given to another one by dask.
+
+    Raises:
+        LaunchError: the sweep needs code of the user's, which may not be sent. ClusterError: there is no cluster, it
+            is lost, or its workers cannot compute the sweep.
+    """
+    texts = texts_of(plan, send_code)
+    with _client(workers, scheduler) as client, _worded():
+        yield from _chunks(client, plan, texts, iter(indices))
+
+
+def _chunks(client: Any, plan: Plan, texts: Texts, indices: Iterator[int]) -> Iterator[tuple[int, Chunk]]:
+    from distributed import as_completed
+
+    flying: dict[Any, int] = {}
+    finished = as_completed()
+
+    def fill() -> None:
+        ahead = max(LEAST_AHEAD, AHEAD * sum(client.nthreads().values()))
+        while len(flying) < ahead and (index := next(indices, None)) is not None:
+            future = client.submit(compute, texts, plan.values(index), pure=False)
+            flying[future] = index
+            finished.add(future)
+
+    fill()
+    while flying:
+        future = next(finished)
+        index = flying.pop(future)
+        chunk = future.result()
+        future.release()
+        fill()  # before this one is written, so that no worker waits for that
+        yield index, chunk
+
+
+@contextmanager
+def _client(workers: int | None, scheduler: str | None) -> Iterator[Any]:
+    """The client of a cluster: of an existing one, or of worker processes of one thread each on this computer."""
+    try:
+        from distributed import Client, LocalCluster, Security
+    except ImportError as error:
+        text = f'a cluster needs {error.name}; install it with pip install "servonode[cluster]"'
+        raise NotInstalled(text, name=error.name) from error
+    if scheduler is not None:
+        try:
+            client = Client(scheduler, timeout=CONNECT_S)
+        except (OSError, ValueError) as error:
+            text = f"there is no dask scheduler at {scheduler} ({_one_line(error)}); start one with dask scheduler, "
+            raise ClusterError(f"{text}or compute here with --threads or --workers") from error
+        with client:
+            yield client
+        return
+    here = LocalCluster(
+        n_workers=workers, threads_per_worker=1, memory_limit=0, dashboard_address=None, silence_logs="ERROR",
+        protocol="tls://", security=Security.temporary(),  # other users of this computer can reach its ports
+    )  # fmt: skip
+    with here, Client(here) as client:
+        yield client
+
+
+@contextmanager
+def _worded() -> Iterator[None]:
+    """What dask raises within is a ClusterError of one line."""
+    from concurrent.futures import CancelledError
+
+    from distributed import KilledWorker
+    from distributed.comm import CommClosedError
+
+    try:
+        yield
+    except ServonodeError:
+        raise
+    except KilledWorker as error:
+        text = f"a chunk has ended {error.allowed_failures + 1} workers one after the other, as for want of memory"
+        raise ClusterError(f"{text}; give a smaller sweep.chunk; {REMEDY}") from error
+    except ModuleNotFoundError as error:
+        text = f"a worker has no {error.name}; install servonode {VERSION} on all workers"
+        raise ClusterError(f"{text}; {REMEDY}") from error
+    except (CancelledError, CommClosedError, OSError) as error:
+        raise ClusterError(f"the scheduler is lost ({_one_line(error) or 'it has closed'}); {REMEDY}") from error
+
+
+def texts_of(plan: Plan, send_code: bool) -> Texts:
+    """The sweep as texts. Raises LaunchError where it needs code of the user's that may not be sent."""
+    closed_loop = plan.closed_loop
+    launch, table = closed_loop.launch, table_of(closed_loop.launch)
+    definitions = dict(_own_code(closed_loop))
+    for (section, key), definition in definitions.items():
+        where = (launch.file, section, key)
+        if isinstance(definition, FunctionDefinition):
+            text = "is a function of this process, which workers do not have; write it into a file"
+            raise LaunchError(*where, f"{definition.reference} {text}, or compute with threads")
+        if not send_code:
+            text = f"{definition.reference!r} is Python code of yours, which would run on the workers; say so with "
+            raise LaunchError(*where, f"{text}--send-code (send_code=True), or compute with --threads")
+    files = sorted({file for each in definitions.values() if each.module is None for file in sources_of(each)})
+    home = launch.path.parent.resolve()
+    root = Path(os.path.commonpath([home, *(file.parent for file in files)]))
+    for (section, key), definition in definitions.items():
+        if definition.module is None:
+            relative = os.path.relpath(definition.file.resolve(), home)
+            table[section][key] = f"./{relative}:{definition.function}"
+    return Texts(
+        VERSION,
+        table_text(table),
+        launch.name,
+        launch.file,
+        plan.histories,
+        send_code,
+        str(home.relative_to(root)),
+        tuple((str(file.relative_to(root)), file.read_bytes()) for file in files),
+    )
+
+
+def _own_code(closed_loop: ClosedLoop) -> Iterator[tuple[tuple[str, str], Definition]]:
+    """Machine and program that are the user's own code, by section and key."""
+    source = closed_loop.source.definition
+    stated: Sequence[tuple[str, str, Any]] = [("plant", "machine", source)]
+    if closed_loop.control is not None:
+        stated = [*stated, ("controller", "program", getattr(closed_loop.control.source, "definition", None))]
+    for section, key, definition in stated:
+        if definition is not None and definition.reference not in SHIPPED and names_code(definition.reference):
+            yield (section, key), definition
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())

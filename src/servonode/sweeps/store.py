@@ -1,0 +1,186 @@
+"""A sweep on disk: a Zarr folder that xarray reads, with a mark for each chunk that is whole.
+
+Each array has one Zarr chunk for each chunk of the sweep. Zarr writes a file under another name and renames it, and the
+mark of a chunk follows its data, so whatever ends the process leaves no half of a chunk that counts.
+"""
+
+import fcntl
+import os
+import shutil
+import tempfile
+import tomllib
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from servonode.errors import ServonodeError
+from servonode.sweeps.chunk import Chunk
+from servonode.sweeps.dataset import REASON, RUN, TEXT, TIME, attributes, attributes_of, columns
+from servonode.sweeps.plan import Plan
+
+if TYPE_CHECKING:
+    import xarray
+
+MARKS = "progress/finished"  # of the chunks: an array in a group of its own, which a dataset leaves out
+MOST_SHOWN = 4  # differences in an error
+
+
+class StoreError(ServonodeError, OSError):
+    """The folder of a sweep cannot be used; the text says why, and that what is in it is kept."""
+
+
+class Store:
+    """The folder of a sweep, made when its first chunk is written; only one process at a time writes to it."""
+
+    def __init__(self, plan: Plan, folder: Path, resume: bool) -> None:
+        """Raises StoreError where the folder is there and not to be resumed, or is of another sweep, or in use."""
+        self.plan, self.folder = plan, folder
+        self._about = attributes(plan)
+        self._group: Any = None
+        self._lock: int | None = None
+        if folder.exists():
+            if not resume:
+                remedy = "go on with it by --resume (resume=True), or give another folder"
+                raise StoreError(f"{folder}: there is a sweep in it; {remedy}")
+            self._open()
+        elif not (folder.absolute().parent.is_dir() and os.access(folder.absolute().parent, os.W_OK)):
+            raise StoreError(f"{folder}: its folder does not exist or cannot be written; give another")
+
+    def missing(self) -> list[int]:
+        """The chunks that are not yet in it, in their order."""
+        if self._group is None:
+            return list(range(self.plan.chunks))
+        return np.flatnonzero(self._group[MARKS][:] == 0).tolist()
+
+    def write(self, index: int, chunk: Chunk) -> None:
+        """Write a chunk, then its mark. Raises StoreError where the disk does not take it."""
+        first, last = self.plan.bounds(index)
+        found = {RUN: np.arange(first, last)} | columns(self.plan, chunk)
+        try:
+            if self._group is None:
+                self._create(found)
+            for name, values in found.items():
+                self._group[name][first:last] = values
+            self._group[MARKS][index] = 1
+        except OSError as error:
+            text = (
+                f"cannot be written ({error.strerror or error}); the finished chunks in it are kept: make room, then "
+            )
+            raise StoreError(f"{self.folder}: {text}go on with --resume (resume=True)") from error
+
+    def dataset(self) -> "xarray.Dataset":
+        """The dataset in the folder, of which values are read when they are needed."""
+        import xarray
+
+        found = xarray.open_zarr(self.folder, chunks=None)
+        names = (*self.plan.measures.names, REASON)
+        return found[[*names, *(str(name) for name in found if name not in names)]]
+
+    def close(self) -> None:
+        """Let other processes write to the folder."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def _open(self) -> None:
+        import zarr
+
+        try:
+            group = zarr.open_group(self.folder, mode="r+", use_consolidated=False)
+            there = {name: group.attrs[name] for name in self._about}
+            group[MARKS]
+        except (OSError, KeyError, ValueError) as error:
+            raise StoreError(f"{self.folder}: holds no sweep of servonode; give another folder") from error
+        if found := list(_differences(there, self._about)):
+            more = f", and {len(found) - MOST_SHOWN} more" if len(found) > MOST_SHOWN else ""
+            text = f"{', '.join(found[:MOST_SHOWN])}{more}; give another folder"
+            raise StoreError(f"{self.folder}: holds another sweep: {text}")
+        self._take(self.folder)
+        self._group = group
+
+    def _create(self, found: Mapping[str, np.ndarray[Any, Any]]) -> None:
+        """The folder with all its arrays, whole or not at all."""
+        import zarr
+
+        partial = Path(tempfile.mkdtemp(prefix=f".{self.folder.name}.", dir=self.folder.absolute().parent))
+        try:
+            partial.chmod(0o777 & ~_umask())
+            group = zarr.open_group(partial, mode="w", zarr_format=3)
+            group.attrs.update(self._about | {"coordinates": " ".join(self.plan.design.keys)})
+            for name, values in found.items():
+                self._array(group, name, values)
+            if self.plan.histories:
+                times = group.create_array(TIME, data=self.plan.times, dimension_names=(TIME,))
+                times.attrs["units"] = "s"
+            marks = {"shape": (self.plan.chunks,), "chunks": (1,), "dtype": "uint8", "fill_value": 0}
+            group.create_array(MARKS, dimension_names=("chunk",), **marks)
+            with warnings.catch_warnings():  # zarr warns that other readers may not use this copy of the metadata
+                warnings.simplefilter("ignore", UserWarning)
+                zarr.consolidate_metadata(group.store)  # without it xarray is slow to open the folder, and warns
+            self._take(partial)
+            partial.rename(self.folder)
+        except BaseException:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise
+        self._group = zarr.open_group(self.folder, mode="r+", use_consolidated=False)
+
+    def _array(self, group: Any, name: str, values: np.ndarray[Any, Any]) -> None:
+        """One array for all runs, of the kind of these first ones."""
+        kind: dict[str, Any] = {"dtype": values.dtype}
+        if values.dtype == TEXT:
+            kind = {"dtype": str, "fill_value": ""}
+        elif values.dtype.kind == "f":
+            kind["fill_value"] = np.nan
+        group.create_array(
+            name,
+            shape=(self.plan.runs, *values.shape[1:]),
+            chunks=(self.plan.chunk, *values.shape[1:]),
+            dimension_names=(RUN, TIME)[: values.ndim],
+            attributes=attributes_of(self.plan, name),
+            **kind,
+        )
+
+    def _take(self, folder: Path) -> None:
+        """Let no other process write to the folder. Raises StoreError where one does."""
+        self._lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            self.close()
+            text = "another process is computing this sweep; wait for its end, or give another folder"
+            raise StoreError(f"{self.folder}: {text}") from error
+
+
+def _umask() -> int:
+    """The process's mask of new files, which can only be read by setting it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def _differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[str]:
+    """What differs between the attributes of two sweeps: `plant.parameters.m1 is 4.0 there and 5.0 here`."""
+    for word in ("machine", "program"):
+        if there[f"{word}_digest"] != here[f"{word}_digest"]:
+            yield f"the {word} has been changed since"
+    old, new = (dict(_flat(tomllib.loads(each["launch"]))) for each in (there, here))
+    for name in ("servonode", "chunk", "histories"):
+        old[name], new[name] = there[name], here[name]
+    for key in dict.fromkeys((*old, *new)):
+        if old.get(key) != new.get(key):
+            yield f"{key} is {_shown(old.get(key))} there and {_shown(new.get(key))} here"
+
+
+def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{before}{name}.")
+        else:
+            yield f"{before}{name}", value
+
+
+def _shown(value: Any) -> str:
+    return "absent" if value is None else str(value)[:40]
