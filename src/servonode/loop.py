@@ -14,6 +14,7 @@ from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.controller_section import Control
 from servonode.closed_loop.launch_file import with_sweep
+from servonode.closed_loop.stages import Kept
 from servonode.closed_loop.variation import varied
 from servonode.controllers import derive_program
 from servonode.errors import ServonodeError, StatementError, did_you_mean, plain, plain_class
@@ -49,6 +50,7 @@ class Loop(Tabular):
 
     def __init__(self, closed_loop: ClosedLoop) -> None:
         self.closed_loop = closed_loop
+        self._kept = Kept()
 
     def table(self) -> tuple[str, list[Row]]:
         """The machine with its initial state, the program with its residuals, times."""
@@ -259,7 +261,7 @@ class Loop(Tabular):
         check_every(every)
         changed = {f"{section}.{name}": value for section, given in stated.items() for name, value in given.items()}
         changed |= {key: number(f"the value of {key}", value) for key, value in values.items()}
-        closed_loop = varied(self.closed_loop, changed) if changed else self.closed_loop
+        closed_loop = varied(self.closed_loop, changed, self._kept) if changed else self.closed_loop
         closed_loop.check_known_goals()
         rows = every or default_every(closed_loop)
         if control == "continuous":

@@ -224,7 +224,7 @@ def test_a_dead_point_is_near_by_its_angle_whatever_the_axes_and_units(small: Mo
         assert not fault(0.05)
         assert "dead point: theta, phi no longer follow from x" in fault(0.01)
         assert not fault(-0.05)
-        found.keep_assembly(np.array([0.05, 0.0125, 0.0, 0.0, 0.0]))
+        found = found.assembled_at(np.array([0.05, 0.0125, 0.0, 0.0, 0.0]))
         assert not fault(0.05)
         assert "dead point" in fault(-0.05)  # passed
 

@@ -4,10 +4,10 @@ Every name and number of the launch file is checked here against the machine and
 is one LaunchError, before anything moves.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -39,11 +39,12 @@ from servonode.closed_loop.machine_section import (
     initial_states,
     load,
     plant_source,
-    possible_initial_state,
+    possible_start,
     with_given,
 )
 from servonode.closed_loop.preparation import completed, preparation_of
 from servonode.closed_loop.safety_settings import SafetySettings, safety_settings
+from servonode.closed_loop.stages import Stage, computed
 from servonode.closed_loop.start_on_program import wants_program_start
 from servonode.closed_loop.static_checks import Examination, examine, singular_at_rest
 from servonode.closed_loop.watches import check_watches
@@ -57,6 +58,7 @@ from servonode.mechanics.machine import Machine
 from servonode.plants import PLANTS, MachineSource
 from servonode.plants.drivers.driver import Driver, DriverContext, LawTerms
 from servonode.plants.drivers.estimated import EstimateTerms
+from servonode.plants.drivers.installed import find_driver
 from servonode.plants.effects import ActuatorEffects, SensorEffects
 from servonode.plants.prepare import Preparation
 from servonode.plants.sensors import SensorSuite
@@ -294,6 +296,7 @@ def resolve(launch: LaunchFile, strict: bool = True, code: bool = True) -> Close
         law = _law(complete, source, machine)
         with _refused_with(law):
             closed_loop = assembled(Derived(launch, source, preparation, machine, law), complete, *started)
+            _check_machine(closed_loop)
             if strict:
                 closed_loop.safety.check_limits()
             found = _examined(closed_loop)
@@ -353,10 +356,12 @@ def _check_telemetry(address: str | None) -> None:
         raise KeyRefused("run", "telemetry", problem)
 
 
-def at_start(launch: LaunchFile, source: MachineSource, loaded: Machine) -> tuple[Machine, Array]:
+def at_start(
+    launch: LaunchFile, source: MachineSource, loaded: Machine, stage: Stage = computed
+) -> tuple[Machine, Array]:
     """The machine with its parameters, and its initial state, of a completed launch file."""
     plant = launch.plant
-    machine = with_given(source, loaded, "plant.parameters", plant.parameters, launch.times.duration)
+    machine = stage(with_given, source, loaded, "plant.parameters", plant.parameters, launch.times.duration)
     if not machine.n_inputs:
         what = f"machine {machine.description.name} has no inputs"
         if launch.controller:
@@ -364,7 +369,11 @@ def at_start(launch: LaunchFile, source: MachineSource, loaded: Machine) -> tupl
         if plant.actuator != Actuator():
             raise KeyRefused("plant.actuator", None, f"{what}; leave [plant.actuator] out")
     machine.steps(plant.integrator)  # loaded here, once for all nodes that are forked
-    return machine, machine.state(initial_states(plant.initial, machine))
+    return machine, stage(_stated_start, machine, plant.initial)
+
+
+def _stated_start(machine: Machine, initial: Mapping[str, Any]) -> Array:
+    return machine.state(initial_states(initial, machine))
 
 
 def _law(launch: LaunchFile, source: MachineSource, machine: Machine) -> DerivedLaw | None:
@@ -386,30 +395,41 @@ def _refused_with(law: DerivedLaw | None) -> Iterator[None]:
         raise
 
 
-def assembled(derived: Derived, launch: LaunchFile, machine: Machine, start: Array) -> ClosedLoop:
-    """The closed loop, not yet examined, of the compiled parts and a completed launch file."""
-    plant, controller, times = launch.plant, launch.controller, launch.times
+def assembled(
+    derived: Derived, launch: LaunchFile, machine: Machine, start: Array, stage: Stage = computed
+) -> ClosedLoop:
+    """The closed loop, not yet examined, of the compiled parts and a completed launch file.
+
+    stage: calls each stage of the resolution.
+    """
+    plant, controller, times, described = launch.plant, launch.controller, launch.times, machine.description
     _check_unused(launch, derived.law)
     control = None
     if controller is not None and derived.law is not None:
-        control, start = resolve_control(derived.law, controller, launch, start)
+        control, start = resolve_control(derived.law, controller, launch, start, stage)
         if controller.inversion is not None:
             control, start = inverted(control, controller.inversion, launch.target, plant, start)
-    actuator = actuator_effects(plant.actuator, machine, times.step)
-    sensor = sensor_effects(plant.sensor, machine, times.step)
-    safety = safety_settings(plant, launch.run, launch.supervision, times, machine, actuator)
-    start = possible_initial_state(machine, start, plant.safety.faults)
-    limits = np.array(safety.limits.value)
-    check_safe_action(machine, start, limits, safety.brake_steps, times.step_ns, plant.integrator)
+    actuator = stage(actuator_effects, plant.actuator, described, times.step)
+    sensor = stage(sensor_effects, plant.sensor, described, times.step)
+    driver, run, supervision = find_driver(plant.driver), launch.run, launch.supervision
+    safety = stage(safety_settings, plant.safety, plant.device, driver, run, supervision, times, described, actuator)
+    machine, start = stage(possible_start, machine, start, plant.safety.faults)
     sensing = _sensing(launch, derived.source, machine)
     estimation = _estimation(launch, control, start)
-    check_device_readings(plant, launch.supervision.plant != "never", estimation)
+    check_device_readings(plant, supervision.plant != "never", estimation)
     check_device_law(plant, control, estimation)
-    closed_loop = ClosedLoop(
+    return ClosedLoop(
         launch, derived, machine, control, start, actuator, sensor, safety, Examination(), sensing, estimation
     )
-    closed_loop.motion()  # what cannot be moved is refused here, before anything runs
-    return closed_loop
+
+
+def _check_machine(closed_loop: ClosedLoop) -> None:
+    """Refuse a machine whose safe action adds energy, and one that its driver cannot move, before anything runs."""
+    launch, safety = closed_loop.launch, closed_loop.safety
+    limits = np.array(safety.limits.value)
+    integrator, step_ns = launch.plant.integrator, launch.step_ns
+    check_safe_action(closed_loop.machine, closed_loop.start, limits, safety.brake_steps, step_ns, integrator)
+    closed_loop.motion()
 
 
 def _check_unused(launch: LaunchFile, law: DerivedLaw | None) -> None:

@@ -16,6 +16,7 @@ from servonode.closed_loop.launch_error import KeyRefused, ProgramUnfit, check_n
 from servonode.closed_loop.launch_keys import Controller, LaunchFile, Plant, Times
 from servonode.closed_loop.live_goals import LiveGoal, live_goals
 from servonode.closed_loop.machine_section import believed_source, chosen, load, with_given
+from servonode.closed_loop.stages import Stage, computed
 from servonode.closed_loop.start_on_program import law_at_start
 from servonode.controllers import (
     PROGRAMS,
@@ -27,7 +28,7 @@ from servonode.controllers import (
     load_law,
     programs_of,
 )
-from servonode.controllers.engine.signals import Signals, Stated, load_signals
+from servonode.controllers.engine.signals import Signals, load_signals
 from servonode.controllers.inversion.feedforward import Feedforward
 from servonode.controllers.inversion.summary import Inverted
 from servonode.errors import did_you_mean
@@ -142,10 +143,6 @@ class DerivedLaw:
     machine: Machine
     law: ServoLaw
 
-    def believed_machine(self, controller: Controller, plant: Plant, duration: float) -> Machine:
-        """The machine with the parameters that the law assumes, for a run of this duration [s]."""
-        return _with_believed(self.believed, self.machine, controller, plant, duration)
-
 
 def derived_law(
     controller: Controller, plant: Plant, duration: float, source: ProgramSource, of: MachineSource, machine: Machine
@@ -158,7 +155,9 @@ def derived_law(
     options = _options(controller, plant.machine, source)
     believed = believed_source(controller, of)
     machine = machine if believed.changes == of.changes else load(believed)
-    _with_believed(believed, machine, controller, plant, duration)  # refused before anything is derived
+    _with_believed(
+        believed, machine, controller.parameters, plant.parameters, duration
+    )  # refused before anything is derived
     with stated_in("controller", "residuals" if controller.residuals else "program", ProgramUnfit):
         integral = wants_integral(controller.gains)
         law = load_law(source, machine, believed.key, believed.build, options, {}, controller.damping, integral)
@@ -166,50 +165,74 @@ def derived_law(
 
 
 def _with_believed(
-    source: MachineSource, machine: Machine, controller: Controller, plant: Plant, duration: float
+    source: MachineSource,
+    machine: Machine,
+    own: Mapping[str, float],
+    of_plant: Mapping[str, float | str],
+    duration: float,
 ) -> Machine:
-    parameters = plant.parameters | controller.parameters
-    return with_given(source, machine, "controller.parameters", parameters, duration)
+    """The machine with the parameters that the law assumes, for a run of this duration [s]."""
+    return with_given(source, machine, "controller.parameters", {**of_plant, **own}, duration)
 
 
 def resolve_control(
-    derived: DerivedLaw, controller: Controller, launch: LaunchFile, start: Array
+    derived: DerivedLaw, controller: Controller, launch: LaunchFile, start: Array, stage: Stage = computed
 ) -> tuple[Control, Array]:
     """The control of [controller] and [target], as it begins at an initial state, and that state.
 
-    The state is moved onto the program where [plant.initial] wants it.
+    The state is moved onto the program where [plant.initial] wants it. stage: calls each stage of the resolution.
 
     Raises:
         KeyRefused: something in these sections does not fit; ProgramUnfit: there is no state on the program.
     """
     plant, times, target = launch.plant, launch.times, launch.target
-    machine = derived.believed_machine(controller, plant, times.duration)
+    machine = stage(
+        _with_believed, derived.believed, derived.machine, controller.parameters, plant.parameters, times.duration
+    )
     machine.steps(plant.integrator)  # loaded here, once for all nodes that are forked
-    law = derived.law.on(machine)
-    description = law.description
-    settings = _settings(controller, derived, description)
-    law = law.with_parameters(_numbers(settings, [each.name for each in description.parameters]))
-    speed = launch.goal_speed
-    signals = _signals(SETTINGS, _texts(settings, description), description.signal_order).at_speed(speed)
-    targets = _signals("target", stated_goals(target, description), description.target_order).at_speed(speed)
+    description, speed = derived.law.description, launch.goal_speed
+    settings = stage(_settings, controller.settings, derived)
+    law = stage(_with_numbers, derived.law, machine, settings)
+    signals, targets = stage(_signals, settings, description, speed), stage(_targets, target, description, speed)
     network = network_delay(launch)
     delay = _checked_delay(controller, plant, network, times.period, description)
-    gains = resolve_gains(controller.gains, description, times.period, delay)
-    law.use(gains)
-    live = live_goals(target, description, times.period, launch.run.mode)
-    law, start = law_at_start(
-        law, lambda law: _goal(law, targets, signals, 0.0), frozenset(settings), plant.initial, start
-    )
+    gains = stage(resolve_gains, controller.gains, description, times.period, delay)
+    live = stage(live_goals, target, description, times.period, launch.run.mode)
+    law, start = stage(
+        _started, stage(_using, law, gains), targets, signals, settings, plant.initial, start
+    )  # fmt: skip
     control = Control(
-        controller, times, delay, derived.source, derived.options, derived.believed, law, signals, targets, gains, live
-    )
-    return replace(control, network_delay=network), start
+        controller, times, delay, derived.source, derived.options, derived.believed, law, signals, targets, gains, live,
+        network_delay=network,
+    )  # fmt: skip
+    return control, start
 
 
-def _settings(controller: Controller, derived: DerivedLaw, description: ProgramDescription) -> dict[str, Any]:
+def _with_numbers(law: ServoLaw, machine: Machine, settings: Mapping[str, Any]) -> ServoLaw:
+    """The law on its believed machine, with the settings that are its parameters."""
+    names = [each.name for each in law.description.parameters]
+    return law.on(machine).with_parameters(_numbers(settings, names))
+
+
+def _using(law: ServoLaw, gains: Gains) -> ServoLaw:
+    """The law with these gains."""
+    law = law.with_parameters({})
+    law.use(gains)
+    return law
+
+
+def _started(
+    law: ServoLaw, targets: Signals, signals: Signals, settings: Mapping[str, Any], initial: Mapping[str, Any], x: Array
+) -> tuple[ServoLaw, Array]:
+    """The law as it starts at an initial state, and that state, on the program if wanted."""
+    return law_at_start(law, lambda law: _goal(law, targets, signals, 0.0), frozenset(settings), initial, x)
+
+
+def _settings(given: Mapping[str, Any], derived: DerivedLaw) -> dict[str, Any]:
     """The settings that are not options, lists entry by entry; all that the program needs, and none that it has not."""
+    description = derived.law.description
     names = [each.name for each in description.parameters]
-    stated = {name: value for name, value in controller.settings.items() if name not in derived.options}
+    stated = {name: value for name, value in given.items() if name not in derived.options}
     settings = _unpacked(stated, names)
     check_names(SETTINGS, settings, [*derived.source.options, *names, *(each.name for each in description.signals)])
     for name in description.required:
@@ -286,6 +309,13 @@ def _texts(settings: Mapping[str, Any], program: ProgramDescription) -> dict[str
     return texts
 
 
-def _signals(section: str, stated: Mapping[str, Stated], order: int) -> Signals:
-    with stated_in(section):
-        return load_signals(stated, order)
+def _signals(settings: Mapping[str, Any], program: ProgramDescription, speed: float) -> Signals:
+    """The program's own functions of time, run through at this speed."""
+    with stated_in(SETTINGS):
+        return load_signals(_texts(settings, program), program.signal_order).at_speed(speed)
+
+
+def _targets(target: Target, program: ProgramDescription, speed: float) -> Signals:
+    """The goals of [target], run through at this speed."""
+    with stated_in("target"):
+        return load_signals(stated_goals(target, program), program.target_order).at_speed(speed)

@@ -4,19 +4,19 @@ import numpy as np
 
 from servonode.closed_loop.launch_error import KeyRefused, per_name
 from servonode.closed_loop.launch_keys import Actuator, Sensor
-from servonode.mechanics.machine import Machine
+from servonode.mechanics.description import MachineDescription
 from servonode.plants.effects import ActuatorEffects, SensorEffects
 
 MOST_WAITING = 1_000_000  # plant steps that a drive or a sensor may be late by
 
 
-def actuator_effects(drive: Actuator, machine: Machine, step: float) -> ActuatorEffects:
+def actuator_effects(drive: Actuator, machine: MachineDescription, step: float) -> ActuatorEffects:
     """What the drives make of commands, by input; step [s]: of the plant.
 
     Raises:
         KeyRefused: a name that is no input, or a delay of too many steps.
     """
-    names = machine.description.input_names
+    names = machine.input_names
 
     def by_input(key: str, default: float) -> tuple[float, ...]:
         return per_name("plant.actuator", key, getattr(drive, key), names, default)
@@ -33,13 +33,13 @@ def actuator_effects(drive: Actuator, machine: Machine, step: float) -> Actuator
     return effects
 
 
-def sensor_effects(sensor: Sensor, machine: Machine, step: float) -> SensorEffects:
+def sensor_effects(sensor: Sensor, machine: MachineDescription, step: float) -> SensorEffects:
     """What the sensors make of the state; step [s]: of the plant.
 
     Raises:
         KeyRefused: a name that is not a state, or a delay of too many steps.
     """
-    names = machine.description.state_names
+    names = machine.state_names
 
     def by_state(key: str) -> tuple[float, ...]:
         return per_name("plant.sensor", key, getattr(sensor, key), names, 0.0)

@@ -10,6 +10,7 @@ import stat
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from decimal import Decimal
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args, get_origin
@@ -187,8 +188,10 @@ def with_values(launch: LaunchFile, values: Mapping[str, Any]) -> LaunchFile:
             changed = replace(changed, goal_speed=reader.goal_speed(value))
         else:
             changed = reader.replaced(changed, "", key.split("."), value)
-    changed = replace(changed, target=_with_points(launch.file, launch.path, changed.target))
-    return replace(changed, times=reader.times(changed, changed.plant.step))
+    if changed.target is not launch.target:
+        changed = replace(changed, target=_with_points(launch.file, launch.path, changed.target))
+    times = reader.times(changed, changed.plant.step)
+    return changed if times == launch.times else replace(changed, times=times)
 
 
 def _copied(table: Mapping[str, Any]) -> dict[str, Any]:
@@ -245,7 +248,7 @@ class _Reader:
 
     def replaced(self, of: S, section: str, names: Sequence[str], value: object) -> S:
         """The struct of a section with another value at the key that these names lead to."""
-        known = {field.name: field for field in fields(Sections if not section else type(of))}
+        known = _fields(type(of) if section else Sections)
         name, *inner = names
         if name not in known or not (section or inner):
             raise self._unknown_key(section, name, {} if inner else value, known)
@@ -292,7 +295,7 @@ class _Reader:
 
     def _struct(self, kind: type[S], section: str, table: dict[str, Any]) -> S:
         """The struct of one section."""
-        known = {field.name: field for field in fields(kind)}
+        known = _fields(kind)
         for name, value in table.items():
             if name not in known:
                 raise self._unknown_key(section, name, value, known)
@@ -434,6 +437,13 @@ def _toml_value(raw: str) -> object:
     return table["value"] if len(table) == 1 else raw
 
 
+@cache
+def _fields(kind: type[Struct]) -> dict[str, FieldInfo]:
+    """The keys of a section, by name."""
+    return {field.name: field for field in fields(kind)}
+
+
+@cache
 def _part(kind: Any, wanted: type) -> Any:
     """The part of an annotation that is a Struct or a dict, or None."""
     if isinstance(kind, type) and issubclass(kind, wanted):

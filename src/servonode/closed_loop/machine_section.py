@@ -135,23 +135,24 @@ def parameters_at(machine: Machine, source: MachineSource, t: float) -> dict[str
     return machine.parameters | dict(zip(source.changes.varying, values.tolist(), strict=True))
 
 
-def possible_initial_state(machine: Machine, start: Array, faults: bool) -> Array:
-    """The initial state, on the holonomic constraints where it misses them by rounding.
+def possible_start(machine: Machine, start: Array, faults: bool) -> tuple[Machine, Array]:
+    """The machine as it is assembled at an initial state, and that state.
 
-    faults: whether the machine's own faults are looked at.
+    The state is moved onto the holonomic constraints where it misses them by rounding. faults: whether the machine's
+    own faults are looked at.
 
     Raises:
         KeyRefused: it violates a constraint, or the machine has no finite motion there.
     """
     start = _on_constraints(machine, start)
-    machine.keep_assembly(start)
+    machine = machine.assembled_at(start)
     fault = machine.fault(0.0, start) if faults else None
     if fault:
         text = f"the initial state violates a fault condition: {fault.text}; choose another one, or set "
         raise KeyRefused("plant.initial", None, f"{text}plant.safety.faults = false")
     rates = machine.derivatives(0.0, start, np.zeros(machine.n_inputs))
     if np.isfinite(rates).all():
-        return start
+        return machine, start
     description = machine.description
     names = [_rate_name(name) for name in (*description.state_names, "energy")]
     wrong = ", ".join(f"{name} = {rate}" for name, rate in zip(names, rates, strict=True) if not np.isfinite(rate))

@@ -6,11 +6,10 @@ from typing import Any
 import numpy as np
 
 from servonode.closed_loop.launch_error import KeyRefused, per_name
-from servonode.closed_loop.launch_keys import AUTO, Plant, Run, Safety, Supervision, Times
+from servonode.closed_loop.launch_keys import AUTO, Device, Run, Safety, Supervision, Times
 from servonode.closed_loop.watches import command_timeout, lateness_limit, long_watches
 from servonode.mechanics.description import MachineDescription
-from servonode.mechanics.machine import Machine
-from servonode.plants.drivers.installed import find_driver
+from servonode.plants.drivers.driver import Driver
 from servonode.plants.effects import ActuatorEffects
 from servonode.plants.limits import Limits, SoftStart
 from servonode.plants.plausible import Plausible, StateLimits
@@ -65,25 +64,24 @@ class SafetySettings:
 
 
 def safety_settings(
-    plant: Plant, run: Run, supervision: Supervision, times: Times, machine: Machine, drives: ActuatorEffects
-) -> SafetySettings:
+    safety: Safety, device: Device, driver: Driver, run: Run, supervision: Supervision, times: Times,
+    described: MachineDescription, drives: ActuatorEffects,
+) -> SafetySettings:  # fmt: skip
     """The settings of a launch file.
 
     Raises:
         KeyRefused: a name that the machine does not have, or a timeout that watches nothing.
     """
-    safety, described = plant.safety, machine.description
     limits, timeout = _limits(safety, described, drives), command_timeout(safety, run.speed, times.period_ns)
-    driver = find_driver(plant.driver)
     at_first = not driver.simulated and run.mode == "realtime"
     without = _without_limit(described, limits) if driver.outside else ()
     unsafe = [f"no limit on {', '.join(without)}"] if without else []
-    unsafe += long_watches(plant, run, times.period_ns is not None, timeout)
+    unsafe += long_watches(safety, device, not driver.simulated, run, times.period_ns is not None, timeout)
     return SafetySettings(
         limits=limits,
         soft_start=_soft_start(safety, described, limits, times.period_ns, at_first),
         command_timeout=timeout,
-        lateness_limit=lateness_limit(plant, timeout),
+        lateness_limit=lateness_limit(safety, driver.simulated, timeout),
         on_fault=_on_fault(safety, supervision),
         brake_steps=max(1, BRAKE_HELD_NS // times.step_ns),
         safe_steps=_safe_steps(safety, described, times.step_ns),

@@ -10,6 +10,7 @@ from servonode.closed_loop.launch_error import KeyRefused, ProgramUnfit, worded
 from servonode.closed_loop.launch_file import with_values
 from servonode.closed_loop.launch_keys import LaunchFile
 from servonode.closed_loop.preparation import completed
+from servonode.closed_loop.stages import Kept
 from servonode.closed_loop.variation_keys import check_number, unit_of
 
 INSTEAD = "load the launch file with it (--set, or servonode.load(FILE, KEY=...))"
@@ -31,7 +32,7 @@ class Variation:
 
     def __init__(self, closed_loop: ClosedLoop, keys: Sequence[str]) -> None:
         """Raises LaunchError for a key that is unknown, no number, or part of what is derived."""
-        self.base, self.keys = closed_loop, tuple(keys)
+        self.base, self.keys, self._kept = closed_loop, tuple(keys), Kept()
         for key in self.keys:
             _check_derived(closed_loop.derived, check_number(closed_loop, key), key)
         self.units = tuple(unit_of(closed_loop, key) for key in self.keys)
@@ -43,14 +44,15 @@ class Variation:
             LaunchError: they do not fit; ProgramRefused: the law fails at this initial state.
         """
         numbers = dict(zip(self.keys, map(_whole_if_it_is, values), strict=True))
-        return varied(self.base, numbers)
+        return varied(self.base, numbers, self._kept)
 
 
-def varied(closed_loop: ClosedLoop, values: Mapping[str, Any]) -> ClosedLoop:
-    """The closed loop with other values by dotted key, see `with_values`.
+def varied(closed_loop: ClosedLoop, values: Mapping[str, Any], kept: Kept) -> ClosedLoop:
+    """The closed loop with other values by dotted key, see `with_values`; kept: of other variations of it.
 
     Nothing is derived, and the ranks of the servo-constraints are not surveyed again: where the inputs cannot realise
-    the goal, the law says so during the run. A function of time as a target is compiled when it is new.
+    the goal, the law says so during the run. The machine's safe action is not tried again either, which judges what
+    follows a fault of a real machine. A function of time as a target is compiled when it is new.
 
     Raises:
         LaunchError: a value does not fit, as in the launch file, or is part of what is derived.
@@ -62,7 +64,8 @@ def varied(closed_loop: ClosedLoop, values: Mapping[str, Any]) -> ClosedLoop:
     derived = replace(derived, stated=launch)
     with worded(launch.file):
         complete = completed(launch, derived.source, derived.preparation, derived.machine)
-        changed = assembled(derived, complete, *at_start(complete, derived.source, derived.machine))
+        started = at_start(complete, derived.source, derived.machine, kept)
+        changed = assembled(derived, complete, *started, kept)
         if changed.control is not None:
             answer = checked_start(changed.control, changed.start)
             if answer.status:

@@ -1,7 +1,7 @@
 """The timeouts after which a lost command, machine or node is noticed, and those that plant.safety.unsafe allows."""
 
 from servonode.closed_loop.launch_error import KeyRefused
-from servonode.closed_loop.launch_keys import Plant, Run, Safety
+from servonode.closed_loop.launch_keys import Device, Plant, Run, Safety
 from servonode.plants.drivers.installed import find_driver
 
 LATENESS = 1.0  # s (wall clock) by which a simulated plant may be late
@@ -52,23 +52,24 @@ def command_timeout(safety: Safety, speed: float, period_ns: int | None) -> floa
     return max(3 * period_ns / 1e9 / speed, safety.command_timeout_floor)
 
 
-def lateness_limit(plant: Plant, timeout: float | None) -> float:
+def lateness_limit(safety: Safety, simulated: bool, timeout: float | None) -> float:
     """The plant's own lateness that is a fault [s, wall clock]; `timeout` is that of commands."""
-    stated = plant.safety.lateness_limit
+    stated = safety.lateness_limit
     if stated is not None:
         return stated
-    return LATENESS if find_driver(plant.driver).simulated or timeout is None else timeout
+    return LATENESS if simulated or timeout is None else timeout
 
 
-def long_watches(plant: Plant, run: Run, controlled: bool, timeout: float | None) -> list[str]:
+def long_watches(
+    safety: Safety, device: Device, real: bool, run: Run, controlled: bool, timeout: float | None
+) -> list[str]:
     """The watches that are off or longer than they may be without plant.safety.unsafe, each in a few words."""
-    safety, real = plant.safety, not find_driver(plant.driver).simulated
     found = []
     if controlled and timeout is None:
         found.append("no command watchdog")
     elif timeout is not None and timeout > LONGEST_TIMEOUT:
         found.append(f"command timeout {timeout:g} s")
-    late = {"device timeout": plant.device.timeout, "lateness limit": safety.lateness_limit}
+    late = {"device timeout": device.timeout, "lateness limit": safety.lateness_limit}
     late["frozen time"] = safety.frozen_time / run.speed
     found += [f"{name} {value:g} s" for name, value in late.items() if real and (value or 0.0) > LONGEST_TIMEOUT]
     if real and run.lockstep_timeout > LONGEST_ANSWER:

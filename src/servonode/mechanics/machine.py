@@ -1,6 +1,7 @@
 """A machine ready to compute: its description and compiled kernels behind plain numpy interfaces."""
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -99,10 +100,17 @@ class Machine(Tabular):
     def n_inputs(self) -> int:
         return len(self.description.inputs)
 
-    def keep_assembly(self, x: Array) -> None:
-        """Take the way in which closed loops are assembled at this state, t = 0, for that of the run: see `fault`."""
-        if hasattr(self.kernel, "assembly"):
-            self.kernel.assembly(0.0, x, self.c)
+    def assembled_at(self, x: Array) -> "Machine":
+        """The machine that takes the way in which closed loops are assembled at this state, t = 0, for that of the run.
+
+        See `fault`.
+        """
+        if not hasattr(self.kernel, "assembly"):
+            return self
+        machine = copy(self)
+        machine.c = self.c.copy()
+        self.kernel.assembly(0.0, x, machine.c)
+        return machine
 
     def fault(self, t: float, x: Array) -> Requirement | None:
         """The first fault condition that this state violates, with its name and text, or None."""

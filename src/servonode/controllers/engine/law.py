@@ -1,6 +1,7 @@
 """A servo law ready to compute: its description and compiled kernel behind plain numpy arrays."""
 
 from collections.abc import Collection, Mapping
+from copy import copy
 
 import numpy as np
 
@@ -87,10 +88,10 @@ class ServoLaw(Tabular):
 
     def with_parameters(self, parameters: Mapping[str, float]) -> "ServoLaw":
         """The same law with other parameters; those not named keep their present value, gains and own states too."""
-        law = ServoLaw(self.description, self.kernel, self.machine, {**self.parameters, **parameters})
-        law.K[:], law.rates[:] = self.K, self.rates
+        law = copy(self)
+        law.parameters = {name: float(parameters.get(name, value)) for name, value in self.parameters.items()}
+        law.K, law.rates, law.c = self.K.copy(), self.rates.copy(), np.zeros(len(self.c))
         law.kernel.constants(law._p(), law.c)
-        law.initial_states, law.start_rates = self.initial_states, self.start_rates
         return law
 
     def on(self, machine: Machine) -> "ServoLaw":
