@@ -15,7 +15,7 @@ from servonode.nodes.lockstep import come_to_rest, prepare
 from servonode.nodes.node import Outbox
 from servonode.nodes.plant_node import PlantNode
 from servonode.record.run import Run
-from servonode.simulation import fused_loop as fused
+from servonode.simulation import loop_source
 from servonode.simulation.event_integration import SimulationError
 from servonode.simulation.simulate import simulate_nodes
 from tests.helpers.machines import assert_same_bits
@@ -451,7 +451,7 @@ def test_a_state_of_the_program_is_looked_at_by_name_and_starts_on_the_program(w
 def test_states_are_followed_over_the_fused_loop_s_pauses(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     launch = write(STATES, initial={"y": 0.1}, duration=0.5)
     whole = servonode.simulate(launch)
-    monkeypatch.setattr(fused, "_SOURCE", fused._SOURCE.replace("PAUSE = 2000000", "PAUSE = 70"))
+    monkeypatch.setattr(loop_source, "_SOURCE", loop_source._SOURCE.replace("PAUSE = 2000000", "PAUSE = 70"))
     paused = servonode.simulate(launch)
     assert (paused.program_state["s"] == whole.program_state["s"]).all()
 

@@ -29,7 +29,7 @@ FEW_ROWS = 10  # of a run whose eigenvalues are looked at
 NO_ENERGY = 1e-12  # J, below which the balance is rounding
 STEP_ERROR = 1e-3  # share of the energy turned over that the integrator may lose before it is warned of
 MOST_STEPS = 2_000_000  # of a run that are simulated here, a second or two
-MOST_SINGLE_STEPS = 200_000  # the same where drives, sensors or limits keep the loop from being compiled as a whole
+MOST_SINGLE_STEPS = 200_000  # the same where an engine or an estimator keeps the loop from being compiled as a whole
 JUDGED = 500.0  # s over which the zero dynamics is judged at most
 
 

@@ -34,6 +34,18 @@ class ActuatorEffects:
         """Whether nothing but a limit acts."""
         return not (self.dynamic or any(self.quantum) or any(self.dead_zone))
 
+    def numbers(self, step: float) -> Array:
+        """(5, inputs): limit, change in a step of `step` [s], share of a lag that passes in it, quantum, dead zone."""
+        lag = np.array(self.lag)
+        # exact zero-order-hold answer of a first-order lag over one step; of one far shorter than the step, the whole
+        with np.errstate(over="ignore"):
+            blend = np.where(lag > 0, -np.expm1(-step / np.where(lag > 0, lag, 1.0)), 1.0)
+        return np.array([self.limit, np.array(self.rate_limit) * step, blend, self.quantum, self.dead_zone])
+
+    def late_by(self, step: float) -> list[int]:
+        """The delay of each input in steps of `step` [s]."""
+        return [round(delay / step) for delay in self.delay]
+
 
 def rounded(values: Array, quantum: Array) -> Array:
     """The values in whole steps of `quantum`; as they are where that is 0, or below what a double resolves."""
@@ -55,15 +67,9 @@ class Actuator:
         self.output = np.zeros(len(effects.limit))
         self._limited = np.zeros(len(effects.limit))  # behind the rate limit, before the lag
         self._demand = np.zeros(len(effects.limit))
-        self._limit = np.array(effects.limit)
+        self._limit, self._change, self._blend, self._quantum, self._dead_zone = effects.numbers(step)
         self._lowest = -self._limit
-        self._change = np.array(effects.rate_limit) * step
-        lag = np.array(effects.lag)
-        # exact zero-order-hold answer of a first-order lag over one step; of one far shorter than the step, the whole
-        with np.errstate(over="ignore"):
-            self._blend = np.where(lag > 0, -np.expm1(-step / np.where(lag > 0, lag, 1.0)), 1.0)
-        depth = [round(delay / step) for delay in effects.delay]
-        self._pipes = [deque([0.0] * n) for n in depth]
+        self._pipes = [deque([0.0] * n) for n in effects.late_by(step)]
 
     def write(self, demand: Array) -> None:
         """Take a new demand, to be held."""
@@ -88,8 +94,8 @@ class Actuator:
         self.output += self._blend * (self._limited - self.output)
 
     def _shaped(self, demand: Array) -> Array:
-        value = np.where(np.abs(demand) < self.effects.dead_zone, 0.0, demand)
-        value = rounded(value, np.array(self.effects.quantum))
+        value = np.where(np.abs(demand) < self._dead_zone, 0.0, demand)
+        value = rounded(value, self._quantum)
         limited: Array = np.clip(value, -self._limit, self._limit)
         return limited
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from servonode.arrays import Array
 from servonode.bus import MemoryBus, Switchboard
 from servonode.bus.topology import CONTROLLER, PLANT, TARGET, nodes_of, subscribers
 from servonode.closed_loop.closed_loop import ClosedLoop
@@ -79,7 +80,7 @@ def simulate_nodes(closed_loop: ClosedLoop, every: int) -> Run:
 
 
 def simulate_fused(closed_loop: ClosedLoop, every: int) -> Run:
-    """The sampled loop as one compiled function: the same bits as the nodes, where nothing is imperfect.
+    """The sampled loop as one compiled function: the same bits as the nodes.
 
     A run that meets a fault is given to the nodes, which know what follows from it.
     """
@@ -91,23 +92,25 @@ def simulate_fused(closed_loop: ClosedLoop, every: int) -> Run:
     row = PlantRecordLayout.of(machine.description)
     record = Recorder(row.columns(machine.description)[row.computed][1:], launch.steps // every + 2)
     answers = _answers(closed_loop)
-    finished = fused_loop(closed_loop, every, record, answers)
-    if not finished:
+    ended = fused_loop(closed_loop, every, record, answers)
+    if not ended.completed:
         return simulate_nodes(closed_loop, every)
     wall_s = (time.monotonic_ns() - begin) / 1e9
-    largest = largest_residuals(closed_loop, answers.rows)
-    return run_of_rows(closed_loop, "sampled", record.rows, answers.rows, wall_s, residual_max=largest)
+    more: dict[str, Any] = {"residual_max": largest_residuals(closed_loop, answers.rows)}
+    more |= {"stats": {"counts": ended.counts}} if ended.counts else {}
+    rows = _stamped(record.rows, ended.goal_from) if ended.goal_from else record.rows
+    return run_of_rows(closed_loop, "sampled", rows, answers.rows, wall_s, **more)
 
 
 def can_fuse(closed_loop: ClosedLoop) -> bool:
-    """Whether the plant is its equations, drives and sensors are perfect, only values limited: then it is exact.
+    """Whether a compiled loop has all of it: the machine is moved by its equations, and its state is measured."""
+    judged = closed_loop.control is None and closed_loop.safety.plausible(own=False) is not None
+    return closed_loop.driver.motion is None and closed_loop.estimation is None and not judged
 
-    It has no estimator.
-    """
-    limits, perfect = closed_loop.safety.limits, closed_loop.actuator.ideal and closed_loop.sensor.ideal
-    free = min((*limits.rate, limits.power)) == np.inf
-    own = closed_loop.driver.motion is None and closed_loop.estimation is None
-    return own and perfect and free and closed_loop.safety.plausible(own=False) is None
+
+def _stamped(rows: Array, goal_from: int) -> Array:
+    """The rows with the step of a goal whose time began at a later step than the run, and the age of the state."""
+    return np.column_stack([rows, np.maximum(rows[:, 0] - goal_from, 0.0), np.zeros(len(rows))])
 
 
 def _answers(closed_loop: ClosedLoop) -> Recorder:

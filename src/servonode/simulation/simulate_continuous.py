@@ -16,7 +16,8 @@ from servonode.record.recorder import check_size
 from servonode.record.run import Run
 from servonode.record.run_rows import largest_residuals, run_of_rows
 from servonode.simulation.event_integration import Event, MachineJumps, SimulationError, Solution, integrated
-from servonode.simulation.simulate import can_fuse, check_length
+from servonode.simulation.imperfections import is_perfect
+from servonode.simulation.simulate import check_length
 
 _log = logging.getLogger(__name__)
 
@@ -33,7 +34,8 @@ def simulate_continuous(closed_loop: ClosedLoop, every: int, rtol: float, atol: 
     check_size(closed_loop.launch.steps // every + 2, 2 * len(closed_loop.start) + closed_loop.machine.n_inputs)
     begin = time.monotonic_ns()
     launch, machine, control = closed_loop.launch, closed_loop.machine, closed_loop.control
-    if not can_fuse(closed_loop) or (launch.controller and launch.controller.delay):
+    delayed = launch.controller is not None and launch.controller.delay > 0
+    if delayed or closed_loop.estimation is not None or not is_perfect(closed_loop):
         _log.warning(
             "the continuous mode knows limits only: delays, other effects of drives and sensors, and an estimator "
             "are left out"
