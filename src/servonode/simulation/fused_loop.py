@@ -32,9 +32,9 @@ class GoalTables:
 class Ended(NamedTuple):
     """How a compiled loop ended.
 
-    stopped: the step of the control instant before which it stopped for what the nodes know to follow; -1: at the end
-    of the run. answers: how many states were answered. goal_from: the step at which the goal's time began. counts: as
-    of a plant node; empty where nothing is imperfect.
+    stopped: the step up to which the nodes must run to know the fault that stopped it, or what else they do there; -1:
+    it came to the end of the run. answers: how many states were answered, the rows of the controller's record.
+    goal_from: the step at which the goal's time began. counts: as of a plant node; empty where nothing is imperfect.
     """
 
     stopped: int

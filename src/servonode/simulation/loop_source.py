@@ -67,7 +67,7 @@ from {believed} import n_constants as n_c_believed, advance as advance_believed
 
 
 {definition}\
-    """Run to the end and return -1, or stop before the control instant whose step is returned.
+    """Run to the end and return -1, or stop; the step is returned up to which nodes must run to know what follows.
 
     After PAUSE steps it returns -2, to be called again. `progress`: step, and the numbers of rows and answers. The
     parts of y are views of it, and so are inputs, residuals and what is recorded of out.
@@ -166,7 +166,7 @@ _IMPERFECT = {
             if state[ORIGIN] >= 0 and held > 0:
                 state[REPEATED] += 1
                 if repeats >= 0 and held > repeats:
-                    return k
+                    return steps
             if not answers_now:
                 state[DROPPED] += 1
                 for i in range(len(u)):
