@@ -7,7 +7,6 @@ multipliers: perturbations grow by them in each period, whatever the eigenvalues
 (A. H. Nayfeh, D. T. Mook, Nonlinear Oscillations, 1979, chapter 5).
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,9 +17,9 @@ from servonode.analysis.perturbations import COPIES, Motion
 from servonode.arrays import Array
 from servonode.mechanics.equilibrium import states_beside
 from servonode.simulation.continuous_loop import ContinuousLoop
+from servonode.simulation.loop_equations import BATCH
 
 Numbers = npt.NDArray[np.int64]
-ASIDE = 1e-5  # size of the perturbations whose differences are A(t) dx
 RTOL, ATOL = 1e-8, 1e-10
 SMALLEST = 1e-300  # a multiplier of zero has a logarithm
 EFFORT, AT_LEAST = 2, 200  # steps for each step of the motion, and more, that a periodic one may cost
@@ -50,36 +49,29 @@ class Orbit(Linearised):
         return largest
 
 
+@dataclass
+class Budget:
+    """How many steps of single copies a periodic motion may still cost."""
+
+    steps: int
+
+
 def fundamental(
-    loop: ContinuousLoop, t: float, x: Array, N: Array, end: float, budget: Iterator[int]
+    loop: ContinuousLoop, t: float, x: Array, N: Array, end: float, budget: Budget
 ) -> tuple[Array, Array] | None:
     """State and perturbations (n, k) at `end` of those N that begin at x.
 
     None: they grew by MOST, the budget of copies and steps is used up, or the integration cannot continue.
     """
-    from scipy.integrate import DOP853
-
-    n, k, entries = len(x), N.shape[1], loop.entries
-
-    def rates(time: float, both: Array) -> Array:
-        state, columns = both[:n], both[n:].reshape(k, -1)
-        step = ASIDE / np.maximum(np.linalg.norm(columns, axis=1, keepdims=True), SMALLEST)
-        beside = np.tile(state, (2 * k + 1, 1))
-        beside[1 : k + 1, entries] += step * columns
-        beside[k + 1 :, entries] -= step * columns
-        moved = loop.rates(time, beside.ravel()).reshape(2 * k + 1, n)
-        turned = (moved[1 : k + 1, entries] - moved[k + 1 :, entries]) / (2 * step)
-        return np.concatenate([moved[0], turned.ravel()])
-
-    with np.errstate(all="ignore"):
-        solver = DOP853(rates, t, np.append(x, N.T.ravel()), t_bound=end, rtol=RTOL, atol=ATOL)
-        for _ in zip(*[budget] * (2 * k + 1), strict=False):  # as many copies take each step
-            solver.step()
-            if solver.status == "failed" or not np.abs(solver.y[n:]).max() < MOST:
-                return None
-            if solver.status == "finished":
-                return solver.y[:n], solver.y[n:].reshape(k, -1).T
-    return None
+    n, k, both, length = len(x), N.shape[1], np.append(x, N.T.ravel()), 0.0
+    while t < end:
+        most = min(BATCH, budget.steps // (2 * k + 1))  # as many copies take each step
+        part = loop.equations.steps(t, both, end, RTOL, ATOL, most=most, length=length, columns=k)
+        budget.steps -= len(part.times) * (2 * k + 1)
+        if not len(part.times) or not np.abs(part.states[:, n:]).max() < MOST:
+            return None
+        t, both, length = float(part.times[-1]), part.states[-1], part.length
+    return both[:n], both[n:].reshape(k, -1).T
 
 
 def period_of(loop: ContinuousLoop, motion: Motion) -> float | None:
@@ -89,7 +81,8 @@ def period_of(loop: ContinuousLoop, motion: Motion) -> float | None:
     end, x = motion.times[-1], states_beside(loop.start)[0]  # at the initial one a term may vanish that changes
 
     def forcing(t: float) -> Array:
-        return np.append(loop.closed_loop.goal(t), loop.rates(t, x))
+        rates = loop.rates(t, x)
+        return np.append(loop.equations.goal, rates)
 
     times = np.linspace(0.0, end, int(np.clip(SAMPLES * len(motion.times), FEWEST, LARGEST)))
     values = np.array([forcing(t) for t in times])
@@ -118,7 +111,7 @@ def orbit_near(free: InternalMotion, motion: Motion, period: float) -> Orbit | N
     Newton's method on the map of a period, whose derivative is Phi.
     """
     loop, x = free.loop, free.loop.start
-    budget = iter(range((COPIES + 1) * (EFFORT * len(motion.times) + AT_LEAST)))
+    budget = Budget((COPIES + 1) * (EFFORT * len(motion.times) + AT_LEAST))
     for _ in range(ROUNDS):
         on_law = free.onto(0.0, x)
         if on_law is None or loop.refusal(0.0, on_law):

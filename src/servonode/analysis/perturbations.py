@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from servonode.arrays import Array
 from servonode.simulation.continuous_loop import ContinuousLoop
+from servonode.simulation.equations_source import AGAIN, APART, HUGE, STOPPED
 
 SMALL = 1e-7  # size of the perturbations, relative to the states (to 1 for states below 1)
 COPIES, SEED = 4, 1
@@ -52,22 +53,28 @@ def follow(loop: ContinuousLoop, duration: float, active: npt.NDArray[np.bool_])
         beside[:, entries] += unit / np.linalg.norm(unit, axis=1, keepdims=True) * scale
         return np.concatenate([x, *beside])
 
-    motion, total, t = Motion([0.0], [np.zeros(COPIES)], [unit], [x]), np.zeros(COPIES), 0.0
-    for t, y in loop.steps(0.0, stacked(x, unit), duration):
-        x = y[:n].copy()
+    motion, total, text = Motion([0.0], [np.zeros(COPIES)], [unit], [x]), np.zeros(COPIES), None
+    weights = np.zeros(n)
+    weights[entries] = active / scale
+    t, code = 0.0, AGAIN
+    for part in loop.steps(0.0, stacked(x, unit), duration, stops=True, weights=weights, **loop.too_fast):
+        states = part.states.reshape(len(part.times), COPIES + 1, n)
+        code, kept = part.code, len(part.times) - (part.code in (STOPPED, HUGE))
+        beside = states[:kept, 1:, entries] - states[:kept, :1, entries]
+        unit = beside / scale * active
+        size = np.maximum(np.linalg.norm(unit, axis=2), 1e-12)
+        motion.times += part.times[:kept].tolist()
+        motion.states += list(states[:kept, 0])
+        motion.logs += list(total + np.log(size))
+        motion.directions += list(unit / size[:, :, None])
+        if len(part.times):
+            t, x = float(part.times[-1]), states[-1, 0].copy()
+        if code == APART:
+            total, part.states[-1, n:] = motion.logs[-1], stacked(x, unit[-1])[n:]
+    if code in (STOPPED, HUGE):
         text = loop.refusal(t, x)
-        if text or loop.huge(x):
-            break
-        unit = (y[n:].reshape(COPIES, n)[:, entries] - x[entries]) / scale * active
-        size = np.maximum(np.linalg.norm(unit, axis=1), 1e-12)
-        motion.times.append(t)
-        motion.states.append(x)
-        motion.logs.append(total + np.log(size))
-        motion.directions.append(unit / size[:, None])
-        if size.max() > 100 or size.min() < 0.01:
-            total, y[n:] = motion.logs[-1], stacked(x, unit)[n:]
-    else:
-        text = None if t >= duration else "the integration cannot continue; the law or the motion is not smooth here"
+    elif t < duration:
+        text = "the integration cannot continue; the law or the motion is not smooth here"
     motion.refusal = (t, text) if text else None
     if t < duration and not loop.dead_point(t, x):
         motion.escape = _aftermath(loop, t, x, t + duration)
@@ -76,11 +83,10 @@ def follow(loop: ContinuousLoop, duration: float, active: npt.NDArray[np.bool_])
 
 def _aftermath(loop: ContinuousLoop, t: float, x: Array, end: float) -> tuple[float, str] | None:
     """The escape that a motion comes to if its guards let it pass, or None."""
-    last = (t, x)
-    for last in loop.steps(t, x, end):
-        if loop.huge(last[1]):
-            break
-    return loop.escape(*last)
+    for part in loop.steps(t, x, end, **loop.too_fast):
+        if len(part.times):
+            t, x = float(part.times[-1]), part.states[-1]
+    return loop.escape(t, x)
 
 
 def growth(motion: Motion, lasting: bool = False) -> tuple[float | None, Array]:

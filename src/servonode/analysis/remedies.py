@@ -12,7 +12,8 @@ from servonode.closed_loop.gains import MATRICES, PERTURBATION
 from servonode.closed_loop.launch_file import LaunchError
 from servonode.closed_loop.launch_keys import AUTO
 from servonode.record.run import Run, default_every
-from servonode.simulation.continuous_loop import SIDE, ContinuousLoop
+from servonode.simulation.continuous_loop import ContinuousLoop
+from servonode.simulation.equations_source import SIDE
 from servonode.simulation.simulate import simulate_fused
 
 REACHED = 1e-6  # least singular value of (mu 1 - A, B), relative to its largest, of a mode that the inputs reach

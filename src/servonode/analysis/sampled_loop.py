@@ -12,7 +12,8 @@ import numpy as np
 from servonode.analysis.internal_motion import Linearised
 from servonode.arrays import Array
 from servonode.closed_loop.static_checks import Examination
-from servonode.simulation.continuous_loop import SIDE, ContinuousLoop
+from servonode.simulation.continuous_loop import ContinuousLoop
+from servonode.simulation.equations_source import SIDE
 
 GROWS = 1e-4  # above 1 by which an eigenvalue of a period must be to count as growing
 

@@ -1,6 +1,7 @@
 """The closed loop as a differential equation, x' = F(t, x): what the judgements of its motion look at."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -8,13 +9,14 @@ import numpy.typing as npt
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.mechanics.equilibrium import passive
+from servonode.simulation.equations_source import AGAIN, APART
 from servonode.simulation.event_integration import SimulationError
+from servonode.simulation.loop_equations import BATCH, LoopEquations, Steps
 
 RTOL = ATOL = 1e-9
 MAX_STEPS = 100_000
 HUGE = 1e6  # a velocity beyond this (m/s, rad/s) runs away
 SOON = 1e-2  # an escape is one that comes within this share of the time already past
-SIDE = 1e-3  # of the differences of fourth order, relative to the states (to 1 for states below 1)
 SERVED = 1e-3  # a residual below this is met
 
 
@@ -22,8 +24,7 @@ class ContinuousLoop:
     """The closed loop x' = F(t, x), limited as the plant's filter would; `refusal` explains where the law stops.
 
     A stacked state is the machine's, its work, then the program's own states; `names` are those of `entries`, all
-    but the work. Guards are ignored, integral action is left out. It is large because every judgement asks the same
-    few functions of a state, which share the law's answer and the order of the entries.
+    but the work. Guards are ignored, integral action is left out.
 
     Raises:
         SimulationError: the machine has jumps, after which a motion beside another one is not where it would be.
@@ -45,12 +46,10 @@ class ContinuousLoop:
             self.units += [each.unit for each in law.description.states]
             self.follows_residuals, self.feeds_back = not law.description.explicit, law.description.feeds_back
             self.high_degrees = law.description.extension is not None  # errors of them grow before they decay
-            self._answer = law.answer()
         self.entries = np.delete(np.arange(len(self.start)), self.n_x - 1)
         self.velocities = [self.names.index(name) for name in d.velocities]
         self.angles = np.array([self.units[i] == "rad" and i not in self.velocities for i in range(len(self.names))])
-        self._u = np.zeros(self.machine.n_inputs)
-        self._limits = np.array(closed_loop.safety.limits.value)
+        self.equations = LoopEquations(closed_loop, strict=False, integrals=False)
 
     def units_of(self, names: Sequence[str]) -> list[str]:
         """The units of these states."""
@@ -62,50 +61,23 @@ class ContinuousLoop:
 
     def rates(self, t: float, stacked: Array) -> Array:
         """x' of stacked states (n_copies * n,); guards are ignored, the law gives its inputs beyond them too."""
-        y, n, limits, u = self.closed_loop.goal(t), len(self.start), self._limits, self._u
-        rates = np.zeros(len(stacked))
-        for i in range(0, len(stacked), n):
-            x = stacked[i : i + n]
-            if self.control:
-                self._evaluate(t, x, y)
-                np.maximum(np.minimum(self._answer.inputs, limits, out=u), -limits, out=u)
-                rates[i + self.n_x : i + n] = self.control.law.state_rates(t, x[: self.n_x], y)
-            self.machine.kernel.derivatives(t, x[: self.n_x], u, self.machine.c, rates[i : i + self.n_x])
-        return rates
+        return self.equations.rates(t, stacked)
 
     def inputs(self, t: float, x: Array) -> Array:
         """What the law gives at a state, within its limits."""
-        if self.control is None:
-            return np.zeros(self.machine.n_inputs)
-        self._evaluate(t, x, self.closed_loop.goal(t))
-        return np.clip(self._answer.inputs, -self._limits, self._limits)
+        self.equations.rates(t, x)
+        return self.equations.u.copy()
 
     def held(self, t: float, x: Array) -> Array:
         """What the closed loop brings to zero: f, f', ..., f^(r-1) of each residual, constraints of places."""
-        places = self.machine.position_residual(t, x[: self.n_x])
-        if self.control is None or not self.follows_residuals:
-            return places
-        law, y = self.control.law, self.closed_loop.goal(t)
-        y[law.goal_layout.states] = x[self.n_x :]
-        if law.description.extension is not None:
-            return np.concatenate([*law.chains(t, x[: self.n_x], y), places])
-        terms = law.terms(t, x[: self.n_x], y)
-        finite = np.array(law.description.relative_degrees) > 1
-        return np.concatenate([terms["f"], terms["f_dot"][finite], places])
+        return self.equations.held(t, x)
 
     def serves(self, t: float, x: Array) -> bool:
         """Whether there are residuals, and they vanish at this state."""
         if self.control is None or not self.control.law.n_s:
             return False
-        self._evaluate(t, x, self.closed_loop.goal(t))
-        return bool(np.abs(self._answer.residuals).max() < SERVED)
-
-    def _evaluate(self, t: float, x: Array, y: Array) -> int:
-        """The law's status, and its answer, at a state; the program's own states go into y."""
-        assert self.control is not None
-        law = self.control.law
-        y[law.goal_layout.states] = x[self.n_x :]
-        return law.compute(t, x[: self.n_x], y, self._answer)
+        self.equations.rates(t, x)
+        return bool(np.abs(self.equations.answer.residuals).max() < SERVED)
 
     def dead_point(self, t: float, x: Array) -> str | None:
         """The machine's dead point, at this state or passed before it, as a text; beyond it nothing is known."""
@@ -117,34 +89,35 @@ class ContinuousLoop:
         """Why the law or the machine's motion stops at this state, or None."""
         if dead := self.dead_point(t, x):
             return dead
-        stops = self.control is not None and self._evaluate(t, x, self.closed_loop.goal(t)) != 0
-        return self.control.law.explain(self._answer) if self.control and stops else None
+        if self.control is None or not self.equations.status(t, x):
+            return None
+        return self.control.law.explain(self.equations.answer)
 
-    def steps(self, t: float, stacked: Array, end: float) -> Iterator[tuple[float, Array]]:
-        """Accepted steps of DOP853 up to `end`, or until its step is too small; continue from changed states."""
-        from scipy.integrate import DOP853
+    def steps(self, t: float, stacked: Array, end: float, **ends: Any) -> Iterator[Steps]:
+        """Accepted steps of DOP853 in batches up to `end`, or to what `LoopEquations.steps` is told that ends them.
 
-        options = {"t_bound": end, "rtol": RTOL, "atol": ATOL}
-        with np.errstate(all="ignore"):  # an escape overflows before the step fails
-            solver = DOP853(self.rates, t, stacked, **options)
-        for _ in range(MAX_STEPS):
-            with np.errstate(all="ignore"):
-                solver.step()
-            if solver.status == "failed":
+        Where copies have come apart it continues from the last state of the batch, which may be changed.
+        """
+        total, length = 0, 0.0
+        while total < MAX_STEPS:
+            most = min(BATCH, MAX_STEPS - total)
+            part = self.equations.steps(t, stacked, end, RTOL, ATOL, most=most, length=length, **ends)
+            yield part
+            if part.code not in (AGAIN, APART) or part.times[-1] >= end:
                 return
-            accepted = solver.y.copy()
-            yield solver.t, accepted
-            if solver.status == "finished":
-                return
-            if (accepted != solver.y).any():
-                options["first_step"] = min(solver.h_abs, end - solver.t)
-                solver = DOP853(self.rates, solver.t, accepted, **options)
-        raise SimulationError(
-            f"the zero dynamics took {MAX_STEPS} steps to t = {solver.t:g} s; judge a shorter duration"
-        )
+            total, length = total + len(part.times), part.length
+            t, stacked = float(part.times[-1]), part.states[-1]
+        raise SimulationError(f"the zero dynamics took {MAX_STEPS} steps to t = {t:g} s; judge a shorter duration")
 
     def huge(self, x: Array) -> bool:
         return bool(np.abs(x[self.velocities]).max(initial=0.0) > HUGE)
+
+    @property
+    def too_fast(self) -> dict[str, Any]:
+        """What ends steps at velocities that are huge."""
+        velocities = np.zeros(len(self.start))
+        velocities[self.entries[self.velocities]] = 1.0
+        return {"fastest": HUGE, "velocities": velocities}
 
     def escape(self, t: float, x: Array) -> tuple[float, str] | None:
         """When and which velocity goes to infinity, by v' ~ v^2 from here on, or None."""
@@ -155,22 +128,11 @@ class ContinuousLoop:
 
     def jacobian(self, t: float, x: Array) -> tuple[Array, Array]:
         """dF/dx (n, n) and d held/dx (n_held, n) at a state, in `entries`; differences of fourth order."""
-        n = len(self.entries)
-        both = self._slope(lambda each: np.append(self.rates(t, each)[self.entries], self.held(t, each)), x)
-        return both[:n], both[n:]
+        return self.equations.slopes(t, x)
 
     def held_slope(self, t: float, x: Array) -> Array:
         """d held/dx (n_held, n) at a state, as of `jacobian`."""
-        return self._slope(lambda each: self.held(t, each), x)
-
-    def _slope(self, of: Callable[[Array], Array], x: Array) -> Array:
-        columns = []
-        for i in self.entries:
-            step = np.zeros(len(x))
-            step[i] = SIDE * max(1.0, abs(x[i]))
-            near = [of(x + k * step) for k in (-2, -1, 1, 2)]
-            columns.append((near[0] - 8 * near[1] + 8 * near[2] - near[3]) / (12 * step[i]))
-        return np.array(columns).T
+        return self.equations.slopes(t, x)[1]
 
 
 def passive_coordinates(loop: ContinuousLoop) -> tuple[str, ...]:

@@ -4,17 +4,17 @@ A jump is looked for at the end of each accepted step, located on the dense outp
 integration begins anew from the state that it sets. In the limit of short plant steps the sampled modes do the same.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from servonode.arrays import Array
 from servonode.errors import ServonodeError
 from servonode.mechanics.machine import Machine
+from servonode.simulation.equations_source import EVENT, GOOD, REFUSED, TOO_SMALL
+from servonode.simulation.loop_equations import LoopEquations
 
-Event = Callable[[float, Array], float]  # zero where it happens
 CLOSE = 1e-9  # share of a plant step: jumps that follow each other so closely accumulate at one time
 MOST = 5  # of these in a row
 
@@ -27,10 +27,13 @@ class SimulationError(ServonodeError, RuntimeError):
 
 @dataclass(frozen=True)
 class Solution:
-    """The states (n, n_times) at the times asked for; what ended the motion before the last one: event, time, state."""
+    """The states (n_times, n) at the times asked for; what ended the motion before the last one: event, time, state.
+
+    The event is `refused` where the law stops.
+    """
 
     y: Array
-    event: tuple[Event, float, Array] | None = None
+    event: tuple[str, float, Array] | None = None
 
 
 class MachineJumps:
@@ -48,10 +51,6 @@ class MachineJumps:
         x = after[: self._n + 1]  # which the kernel changes
         self._jump(t, *x[: self._n].tolist(), x, self._machine.c)
         return after
-
-    def happens(self, t: float, y: Array) -> float:
-        """1 where a jump changes the state, else -1."""
-        return 1.0 if (self.set_by(t, y) != y).any() else -1.0
 
     def applied(self, t: float, y: Array, rates: Array) -> Array:
         """The state after the jump that was located at a time, which may lie just ahead of a state.
@@ -72,50 +71,26 @@ class MachineJumps:
 
 
 def integrated(
-    rates: Callable[[float, Array], Array],
-    times: Array,
-    start: Array,
-    events: Sequence[Event],
-    jumps: MachineJumps | None,
-    **tolerances: Any,
+    equations: LoopEquations, times: Array, start: Array, jumps: MachineJumps | None, rtol: float, atol: float
 ) -> Solution:
-    """Integrate x' = rates(t, x) by DOP853 and return the states at all times, up to the first event.
+    """Integrate the equations by DOP853 and return the states at all times, up to the first event that is no jump.
 
     Raises:
         SimulationError: the integrator cannot continue, or jumps accumulate.
     """
-    from scipy.integrate import solve_ivp
-
-    found = np.zeros((len(start), len(times)))
-    looked: list[Any] = [*events, *([jumps.happens] if jumps else [])]
-    looked = [_terminal(each, only_up=jumps is not None and each == jumps.happens) for each in looked]
-    options = tolerances | ({"max_step": jumps.longest_s} if jumps else {})
+    found, longest = np.zeros((len(times), len(start))), jumps.longest_s if jumps else np.inf
     t, y, done = float(times[0]), start, 0
     while done < len(times):
-        rest = times[done:]
-        solution = solve_ivp(
-            rates, (t, times[-1]), y, method="DOP853", t_eval=rest[rest >= t], events=looked or None, **options
-        )
-        if not solution.success:
-            raise SimulationError(f"the continuous integration stopped at t = {solution.t[-1]:g} s: {solution.message}")
-        found[:, done : done + len(solution.t)] = solution.y
-        done += len(solution.t)
-        if solution.status != 1:
+        code, done, t, y = equations.solve(times, done, t, y, longest, rtol, atol, found)
+        if code == TOO_SMALL:
+            last = times[max(done - 1, 0)]
+            text = "Required step size is less than spacing between numbers."
+            raise SimulationError(f"the continuous integration stopped at t = {last:g} s: {text}")
+        if code == GOOD:
             break
-        which = next(i for i, each in enumerate(solution.t_events) if len(each))
-        t, y = float(solution.t_events[which][-1]), solution.y_events[which][-1]
-        if which < len(events):
-            return Solution(found, (events[which], t, y))
+        event = "refused" if code == REFUSED else equations.events[code - EVENT]
+        if event != "jump":
+            return Solution(found, (event, t, y))
         assert jumps is not None
-        y = jumps.applied(t, y, rates(t, y))
+        y = jumps.applied(t, y, equations.rates(t, y))
     return Solution(found)
-
-
-def _terminal(event: Event, only_up: bool) -> Event:
-    def looked(t: float, y: Array) -> float:
-        return event(t, y)
-
-    looked.terminal = True  # type: ignore[attr-defined]
-    if only_up:
-        looked.direction = 1  # type: ignore[attr-defined]
-    return looked

@@ -55,6 +55,11 @@ class Signals:
         if self._powers is not None:
             out *= self._powers
 
+    @property
+    def table_of_all(self) -> Array:
+        """The pieces of curves, or the constants where no kernel is needed."""
+        return self._constant if self.kernel is None else self.pieces
+
     def of_order(self, order: int) -> "Signals":
         """The same functions with derivatives up to another order."""
         return self if order == self.order else load_signals(self._stated, order).at_speed(self.speed)
