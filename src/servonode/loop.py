@@ -30,6 +30,11 @@ if TYPE_CHECKING:
     import xarray
 
     from servonode.analysis.check import Report
+    from servonode.analysis.frequency_response import CutLoop
+    from servonode.analysis.linearisation import Linearisation
+    from servonode.analysis.margins import Margins
+    from servonode.analysis.parameter_margins import ParameterMargins
+    from servonode.linear_views import FrequencyResponse, PolesAlong
 
 Values = Mapping[str, float]
 
@@ -334,6 +339,146 @@ class Loop(Tabular):
         from servonode.analysis.check import report
 
         return report(self.closed_loop)
+
+    @plain
+    def linearize(self, t: float = 0.0, state: Values = {}, *, equilibrium: bool = False) -> "Linearisation":  # noqa: B006
+        """Plant, closed continuous loop and one period of the sampled loop, linear in deviations from a state.
+
+        Args:
+            t: time [s] of the goal; the sampled loop is that of the control instant next to it.
+            state: values by name, of the program's own states too; those left out have their initial value.
+            equilibrium: about the equilibrium next to that state, with the goal as at time t. Without it about the
+                state itself: where that moves, the systems are those of one instant of a time-varying one.
+
+        Raises:
+            StatementError: there is no equilibrium nearby, or as `law`; SimulationError: the machine has jumps.
+
+        >>> import servonode
+        >>> found = servonode.load("trailer_rates").linearize()
+        >>> found.about, found.plant.B.shape, found.without_passive("sampled").states
+        ('motion', (8, 2), ('phi', 'V', 'Omega'))
+        """
+        from servonode.analysis.linearisation import linearise
+
+        return linearise(self.closed_loop, time_of(t), *self._with_own(state), equilibrium)
+
+    @plain
+    def poles(self, run: Run | None = None, *, times: int = 200) -> "PolesAlong":
+        """The poles of the continuous closed loop along a run (None: a simulated one), at about so many times.
+
+        Raises:
+            StatementError: `times` is not a whole number of 1 or more; SimulationError: the machine has jumps.
+
+        >>> import servonode
+        >>> servonode.load("trailer_pursuit", run__duration=1.0).poles(times=5).rates.shape
+        (5, 6)
+        """
+        from servonode.analysis.poles_along import poles_along
+        from servonode.linear_views import PolesAlong
+
+        if not isinstance(times, int) or isinstance(times, bool) or times < 1:
+            raise StatementError(f"times = {times!r} is not a number of times; give a whole number of 1 or more")
+        return PolesAlong.of(poles_along(self.simulate() if run is None else run, times))
+
+    @plain
+    def frequency_response(
+        self,
+        omega: Any = None,
+        t: float = 0.0,
+        state: Values = {},  # noqa: B006
+        *,
+        cut: Literal["inputs", "sensors"] = "inputs",
+        equilibrium: bool = False,
+    ) -> "FrequencyResponse":
+        """Loop transfer L, sensitivity S and complementary sensitivity T of the sampled loop.
+
+        Args:
+            omega: angular frequencies [rad/s]; None: a grid up to pi / period, finer around poles.
+            t, state, equilibrium: where it is linearised, as for `linearize`.
+            cut: where the loop is cut: at the law's commands, or where the law is shown the machine's state.
+
+        Raises:
+            StatementError: a frequency is not above 0, there is no controller, or as `linearize`.
+
+        >>> import servonode
+        >>> response = servonode.load("trailer_rates").frequency_response([1.0, 10.0])
+        >>> response.names, response.L.shape
+        (('U1', 'U2'), (2, 2, 2))
+        """
+        from servonode.analysis.frequency_response import frequency_response
+        from servonode.linear_views import FrequencyResponse
+
+        loop, _ = self._cut(t, state, cut, equilibrium)
+        return FrequencyResponse.of(frequency_response(loop, omega))
+
+    @plain
+    def margins(
+        self,
+        t: float = 0.0,
+        state: Values = {},  # noqa: B006
+        *,
+        cut: Literal["inputs", "sensors"] = "inputs",
+        equilibrium: bool = False,
+    ) -> "Margins":
+        """Gain, phase, delay, modulus and disk margins of the sampled loop, one signal at a time and all together.
+
+        Args and errors as for `frequency_response`. They mean stability about an equilibrium; about a motion they are
+        those of one instant, which a remark says.
+
+        >>> import servonode
+        >>> margins = servonode.load("trailer_rates").margins()
+        >>> margins["U1"].gain[1] > 2
+        True
+        """
+        from servonode.analysis.margins import margins_of
+
+        return margins_of(*self._cut(t, state, cut, equilibrium))
+
+    @plain
+    def parameter_margins(
+        self,
+        *parameters: str,
+        t: float = 0.0,
+        state: Values = {},  # noqa: B006
+        equilibrium: bool = False,
+    ) -> "ParameterMargins":
+        """How wrong each parameter of the plant may be before the sampled loop no longer decays.
+
+        The law goes on to assume what it assumes. `parameters`: names; all that are not 0 where there is no name. Other
+        arguments as for `linearize`; the state must be an equilibrium.
+
+        Raises:
+            StatementError: there is no such parameter, the state is no equilibrium, or the loop does not decay at it.
+        """
+        from servonode.analysis.linearisation import linearise
+        from servonode.analysis.parameter_margins import parameter_margins
+
+        found = linearise(self.closed_loop, time_of(t), *self._with_own(state), equilibrium)
+        if found.about == "motion":
+            text = (
+                "the state moves, and margins of parameters are for an equilibrium; give its state, or equilibrium=True"
+            )
+            raise StatementError(text)
+        return parameter_margins(self.closed_loop, t, *self._with_own(found.state), found.passive, parameters or None)
+
+    def _cut(self, t: float, state: Values, cut: str, equilibrium: bool) -> "tuple[CutLoop, tuple[str, ...]]":
+        """The sampled loop about a state, cut, and remarks on its linearisation."""
+        from servonode.analysis.frequency_response import cut_loop
+        from servonode.analysis.linearisation import linearise
+
+        check_choice("cut", cut, ("inputs", "sensors"))
+        self._controlled()
+        found = linearise(self.closed_loop, time_of(t), *self._with_own(state), equilibrium)
+        moving = ("about a motion: the margins of this instant, which do not decide about stability",)
+        remarks = (*(moving if found.about == "motion" else ()), *found.remarks)
+        return cut_loop(self.closed_loop, t, *self._with_own(found.state), cut), remarks  # type: ignore[arg-type]
+
+    def _with_own(self, given: Values) -> tuple[Array, Array]:
+        """The machine's state and the program's own states, of which those that are not given have initial values."""
+        if self.closed_loop.control is None:
+            return self._state(given), np.zeros(0)
+        x, y = self._seen(0.0, given)
+        return x, y[self.closed_loop.control.law.goal_layout.states]
 
     def _controlled(self) -> Control:
         if self.closed_loop.control is None:

@@ -20,7 +20,6 @@ from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.static_checks import Examination, Level
 from servonode.mechanics.stiffness import stiffness
 from servonode.record.run import Run, default_every
-from servonode.simulation.continuous_loop import ContinuousLoop
 from servonode.simulation.event_integration import SimulationError
 from servonode.simulation.simulate import can_fuse, simulate_fused
 
@@ -180,7 +179,7 @@ def _judge_zero_dynamics(closed_loop: ClosedLoop, whole: float, found: Examinati
     explicit, fed = description.explicit, description.feeds_back
     found.add(level, "zero dynamics" if not explicit else "closed loop" if fed else "open loop", judgement.text)
     if explicit and fed and judgement.near:
-        judge_sampling(ContinuousLoop(closed_loop), judgement.near[-1], judgement.passive, found)
+        judge_sampling(closed_loop, judgement.near[-1], judgement.passive, found)
 
 
 def _orbit_numbers(orbit: Orbit | None) -> dict[str, Any] | None:

@@ -1,0 +1,161 @@
+"""A linear system with named states, inputs and outputs: its poles, what its inputs reach, its frequency response."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from servonode.arrays import Array
+from servonode.errors import StatementError, did_you_mean, plain
+from servonode.tables import Row, Tabular, named, several
+
+Complex = npt.NDArray[np.complex128]
+UNREACHED = 1e-9  # of the norm of (A, B): a direction below this is no new one
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How many directions of the state the inputs reach, `rank` of `n`, with the singular values that decide.
+
+    `singular_values` are those of the new directions of B, A B, A^2 B, ..., each orthogonal to those before and
+    relative to the norm of (A, B), the largest first; `left_out`: the largest that did not count. A rank is clear where
+    a gap is between the last of the former and the latter. They depend on the units of the states.
+    """
+
+    rank: int
+    n: int
+    singular_values: Array
+    left_out: float
+
+    def __bool__(self) -> bool:
+        """Whether the inputs reach every direction."""
+        return self.rank == self.n
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class LinearSystem(Tabular):
+    """x' = A x + B u, y = C x + D u, or with a `period` [s] x_(k+1) = A x_k + B u_k: deviations from one state.
+
+    A (n, n), B (n, n_u), C (n_y, n), D (n_y, n_u) in the order of `states`, `inputs` and `outputs`; `units` by name.
+    """
+
+    name: str
+    A: Array
+    B: Array
+    C: Array
+    D: Array
+    states: tuple[str, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    units: Mapping[str, str]
+    period: float | None = None
+
+    def table(self) -> tuple[str, list[Row]]:
+        """Its names with their units, and its poles."""
+        kind = "continuous" if self.period is None else f"sampled every {self.period:g} s"
+        names = (("states", self.states), ("inputs", self.inputs), ("outputs", self.outputs))
+        rows = [(word, several((named(each, self.units.get(each, "1")) for each in of), 10)) for word, of in names]
+        return f"Linear system {self.name}, {kind}", [*rows, ("poles", several(map(pole_text, self.poles), 8))]
+
+    @property
+    def poles(self) -> Complex:
+        """The eigenvalues of A: in 1/s, the fastest growing first; of a sampled system the largest first."""
+        found = np.linalg.eigvals(self.A).astype(complex)
+        sizes = found.real if self.period is None else np.abs(found)
+        return found[np.argsort(-sizes, kind="stable")]
+
+    @property
+    def rates(self) -> Complex:
+        """The poles in 1/s; of a sampled system log(z) / period, in which those at 0 are left out."""
+        if self.period is None:
+            return self.poles
+        poles = self.poles
+        return np.asarray(np.log(poles[np.abs(poles) > 0]) / self.period, dtype=complex)
+
+    @property
+    def radius(self) -> float:
+        """The size of the largest pole; 0 without states."""
+        return float(np.abs(self.poles).max(initial=0.0))
+
+    def reach(self) -> Reach:
+        """How many directions of the state the inputs reach: the rank of (B, A B, A^2 B, ...).
+
+        An orthonormal basis of them grows by A times its last directions, which no power of A spoils
+        (D. Boley, G. Golub, Systems & Control Letters 4, 1984).
+        """
+        n, size = len(self.A), float(np.linalg.norm(np.hstack([self.A, self.B]), 2)) if self.B.size else 0.0
+        basis, kept, left_out, new = np.zeros((n, 0)), list[float](), 0.0, self.B
+        while new.size and size:
+            for _ in range(2):  # twice is enough for orthogonality
+                new = new - basis @ (basis.T @ new)
+            U, values, _ = np.linalg.svd(new / size, full_matrices=False)
+            counts = values > UNREACHED
+            kept += values[counts].tolist()
+            left_out = max([left_out, *values[~counts].tolist()])
+            basis = np.hstack([basis, U[:, counts]])
+            new = self.A @ U[:, counts]
+        return Reach(basis.shape[1], n, np.sort(kept)[::-1], left_out)
+
+    def response(self, omega: npt.ArrayLike) -> Complex:
+        """C (s 1 - A)^-1 B + D (n_omega, n_y, n_u) at s = j omega [rad/s]; sampled: z = e^(j omega period)."""
+        s = 1j * np.atleast_1d(np.asarray(omega, dtype=float))
+        points = s if self.period is None else np.exp(s * self.period)
+        eye = np.eye(len(self.A))
+        return np.array([self.C @ np.linalg.solve(at * eye - self.A, self.B.astype(complex)) + self.D for at in points])
+
+    @plain
+    def part(self, inputs: Sequence[str] | None = None, outputs: Sequence[str] | None = None) -> "LinearSystem":
+        """The same states with some of the inputs and outputs, in that order; None: all.
+
+        Raises:
+            StatementError: there is no such input or output.
+        """
+        u = self._places("input", self.inputs, inputs)
+        y = self._places("output", self.outputs, outputs)
+        names = tuple(self.inputs[i] for i in u), tuple(self.outputs[i] for i in y)
+        D = self.D[np.ix_(y, u)]
+        return LinearSystem(
+            self.name, self.A, self.B[:, u], self.C[y], D, self.states, *names, self.units, self.period
+        )  # fmt: skip
+
+    @staticmethod
+    def _places(word: str, known: tuple[str, ...], wanted: Sequence[str] | None) -> list[int]:
+        for name in wanted or ():
+            if name not in known:
+                near = did_you_mean(str(name), known)
+                raise StatementError(f"{name!r} is not an {word}; {near}choose of {', '.join(known) or 'none'}")
+        return [known.index(name) for name in (known if wanted is None else wanted)]
+
+    @plain
+    def to_control(self) -> Any:
+        """The same as a `control.StateSpace` of python-control, with these names.
+
+        Raises:
+            StatementError: python-control is not installed.
+        """
+        try:
+            import control
+        except ImportError:
+            text = "python-control is not installed; install it with  pip install control"
+            raise StatementError(text) from None
+        names = {"states": list(self.states), "inputs": list(self.inputs), "outputs": list(self.outputs)}
+        dt = 0 if self.period is None else self.period
+        return control.ss(self.A, self.B, self.C, self.D, dt, **names, name=self.name.replace(" ", "_"))
+
+
+def pole_text(pole: complex) -> str:
+    """A pole in four digits, as `-1.2+3.4j`."""
+    return f"{pole.real:.4g}" if abs(pole.imag) < 1e-9 * max(1.0, abs(pole)) else f"{pole.real:.4g}{pole.imag:+.4g}j"
+
+
+def slope(of: Any, x: Array, side: float) -> Array:
+    """d of / dx (m, n) at x (n,): differences of fourth order, of a size `side` relative to x (to 1 below 1)."""
+    columns = []
+    for i in range(len(x)):
+        step = np.zeros(len(x))
+        step[i] = side * max(1.0, abs(x[i]))
+        near = [of(x + k * step) for k in (-2, -1, 1, 2)]
+        columns.append((near[0] - 8 * near[1] + 8 * near[2] - near[3]) / (12 * step[i]))
+    return np.array(columns).T if columns else np.zeros((len(of(x)), 0))
