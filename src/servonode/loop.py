@@ -2,7 +2,7 @@
 
 import signal
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from servonode.analysis.margins import Margins
     from servonode.analysis.parameter_margins import ParameterMargins
     from servonode.linear_views import FrequencyResponse, PolesAlong
+    from servonode.sweeps.region import Region
 
 Values = Mapping[str, float]
 
@@ -311,6 +312,44 @@ class Loop(Tabular):
         launch = with_sweep(self.closed_loop.launch, given) if given else self.closed_loop.launch
         plan = Plan(replace(self.closed_loop, launch=launch), histories)
         return run_sweep(plan, where, None if output is None else Path(output), resume)
+
+    @plain
+    def region(
+        self,
+        over: Mapping[str, tuple[float, float]],
+        *,
+        require: Sequence[str] = (),
+        points: int | None = None,
+        runs: int | None = None,
+        threads: int | None = None,
+    ) -> "Region":
+        """Where in a box of starts, or of other numbers, runs reach their goal, and why not elsewhere: a `Region`.
+
+        Args:
+            over: keys of the launch file, dotted, with the ends between which they vary. One or two are tried on a grid
+                that is refined at the boundaries, more of them at random.
+            require: what a run must keep besides, such as "max(abs(phi)) < 1.5", or "NAME: max(abs(phi)) < 1.5" with a
+                name for its breach; expressions of columns as in [sweep.measures].
+            points: nodes of the grid along each range before it is refined; default: 33 for one range, 17 for two.
+            runs: so many runs at random instead of a grid; default for three ranges and more: 1000.
+            threads: default: one for each processor.
+
+        Raises:
+            LaunchError: a key cannot vary; StatementError: a range is empty, or there is no goal and nothing required.
+
+        >>> import servonode
+        >>> loop = servonode.load("trailer_look_ahead", run__duration=10.0)
+        >>> found = loop.region({"plant.initial.phi": (0.0, 2.0)}, require=["max(abs(phi)) < 1"], points=5)
+        >>> found.kinds
+        ('reaches the goal', 'max(abs(phi)) ≥ 1')
+        >>> round(found.shares["reaches the goal"], 2)
+        0.5
+        """
+        from servonode.sweeps.ranges import ranges_of
+        from servonode.sweeps.region import region
+
+        check_mapping("over", over, "'plant.initial.NAME'")
+        return region(self.closed_loop, ranges_of(over), require, points, runs, threads)
 
     @plain
     def show(self, form: Literal["text", "latex", "c"] = "text") -> str:

@@ -3,7 +3,7 @@
 import json
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -74,24 +74,13 @@ def compare(
     taken = [compared(each, overrides, no_code) for each in unmistakable(sources)]
     chosen = compared_panels(taken, panels)
     numbers = [measures(source, taken) for source in taken]
-    failure = _made(lambda: write_comparison(taken, chosen, out))
+    failure = verb.made(lambda: write_comparison(taken, chosen, out))
     answer = comparison_text.answer(taken, numbers) | {"picture": None if failure else str(out)}
     click.echo(json.dumps(answer) if as_json else comparison_text.text(taken, numbers))
     click.echo(
         f"servonode: {out}: {failure}" if failure else f"  picture           {out}", err=as_json or bool(failure)
     )
     sys.exit(int(bool(failure)))
-
-
-def _made(write: Callable[[], None]) -> str:
-    """The reason why the picture could not be made; empty if it was made."""
-    try:
-        write()
-    except OSError as error:
-        return f"cannot be written ({error.strerror or error}); name another with --out"
-    except Exception as error:  # noqa: BLE001  (a drawing library and a user's view may raise anything)
-        return f"cannot be made ({type(error).__name__}: {' '.join(str(error).split())})"
-    return ""
 
 
 # sources

@@ -21,6 +21,9 @@ VERBS = {  # the sections of the help in their order; for each command, the file
         "check": "simulate",
         "compare": "compare",
     },
+    "Explore": {
+        "region": "explore",
+    },
     "Operate": {
         "status": "operate",
         "arm": "operate",

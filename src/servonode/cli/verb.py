@@ -199,3 +199,14 @@ def resolved(file: str, overrides: Sequence[str], no_code: bool, strict: bool = 
     from servonode.closed_loop.launch_file import read_launch
 
     return resolve(read_launch(file, overrides), strict=strict, code=not no_code)
+
+
+def made(write: Callable[[], None]) -> str:
+    """The reason why the picture could not be made; empty if it was made."""
+    try:
+        write()
+    except OSError as error:
+        return f"cannot be written ({error.strerror or error}); name another with --out"
+    except Exception as error:  # noqa: BLE001  (a drawing library and a user's view may raise anything)
+        return f"cannot be made ({type(error).__name__}: {' '.join(str(error).split())})"
+    return ""

@@ -1,0 +1,108 @@
+"""How fast a goal may be driven: the largest speed of its time at which limits hold and the goal is reached."""
+
+from dataclasses import dataclass, replace
+
+import msgspec
+import numpy as np
+
+from servonode.arrays import Array
+from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.closed_loop.goal_reached import LOOKS, ROUNDING, at_limit, goal_amplitudes
+from servonode.closed_loop.launch_error import LaunchError
+from servonode.closed_loop.launch_file import GOAL_SPEED
+from servonode.closed_loop.variation import Variation
+from servonode.record.run import Run, default_every
+from servonode.simulation.simulate import simulate_fused
+
+SLOWEST, FASTEST = 1 / 16, 1024.0  # speeds that are tried, as factors of the launch file's
+RUNG = 2.0  # factor between the speeds that are tried until one holds and the next does not
+PRECISION = 0.005  # of the largest speed
+
+
+@dataclass(frozen=True)
+class Drive:
+    """A run with the goal at a speed, for as long as the goal then takes.
+
+    shares: of its limit the largest magnitude of each input that has one. first, first_t: the input that is at its
+    limit first and when [s]; empty and NaN: none is. reason: why limits or goal do not hold; empty: they do.
+    """
+
+    speed: float
+    shares: dict[str, float]
+    first: str
+    first_t: float
+    reason: str
+
+
+def goal_moves(closed_loop: ClosedLoop) -> bool:
+    """Whether the program's goal changes with time."""
+    if closed_loop.control is None:
+        return False
+    t: Array = np.linspace(0.0, closed_loop.launch.duration_ns / 1e9, LOOKS)
+    own = dict(zip(map(str, range(99)), np.tile(closed_loop.control.law.initial_states, (LOOKS, 1)).T, strict=False))
+    return bool(np.any(goal_amplitudes(closed_loop, t, own) > ROUNDING))
+
+
+def drive(closed_loop: ClosedLoop, speed: float) -> Drive:
+    """The run with the goal at this speed."""
+    whole = _for_seconds(closed_loop, closed_loop.launch.duration_ns / 1e9 / speed)
+    limits = dict(zip(whole.machine.description.input_names, whole.safety.limits.value, strict=True))
+    try:
+        loop = Variation(whole, [GOAL_SPEED]).at([speed])
+    except LaunchError as error:
+        return Drive(speed, {}, "", np.nan, str(error))
+    run = simulate_fused(loop, default_every(loop))
+    finite = {name: limit for name, limit in limits.items() if np.isfinite(limit)}
+    shares = {name: float(np.max(np.abs(run.input[name]))) / limit for name, limit in finite.items() if limit}
+    times = {name: run.t[at_limit(run.input[name], limit)] for name, limit in finite.items()}
+    first = min((name for name, t in times.items() if len(t)), key=lambda name: times[name][0], default="")
+    return Drive(speed, shares, first, float(times[first][0]) if first else np.nan, _reason(run))
+
+
+def _reason(run: Run) -> str:
+    if run.fault:
+        return f"{run.fault['text']} at t = {run.fault['t']:.4g} s"
+    against = [str(each) for each in run.warnings if each.name in ("input_limit", "goal")]
+    return "; ".join(against)
+
+
+def drives(closed_loop: ClosedLoop) -> list[Drive]:
+    """Runs at the speeds that bracket the largest one that holds, by bisection; in the order of their speeds.
+
+    The largest is the last one below the first that does not hold: whether a faster one holds again is not asked.
+    """
+    found = [drive(closed_loop, 1.0)]
+    holds = not found[0].reason
+    while (not found[-1].reason) == holds:
+        speed = found[-1].speed * (RUNG if holds else 1 / RUNG)
+        if not SLOWEST <= speed <= FASTEST:
+            break
+        found.append(drive(closed_loop, speed))
+    good = max((each.speed for each in found if not each.reason), default=0.0)
+    bad = min((each.speed for each in found if each.reason), default=np.inf)
+    while good > 0 and bad < np.inf and bad > good * (1 + PRECISION):
+        found.append(drive(closed_loop, float(np.sqrt(good * bad))))
+        good, bad = (good, found[-1].speed) if found[-1].reason else (found[-1].speed, bad)
+    return sorted(found, key=lambda each: each.speed)
+
+
+def largest_speed(found: list[Drive]) -> float:
+    """The largest speed that holds with all slower ones that were tried; 0 where the slowest does not."""
+    good = 0.0
+    for each in found:
+        if each.reason:
+            break
+        good = each.speed
+    return good
+
+
+def _for_seconds(closed_loop: ClosedLoop, duration: float) -> ClosedLoop:
+    """The closed loop for another time [s], rounded up to whole control periods."""
+    launch = closed_loop.launch
+    unit = (launch.steps_per_period or 1) * launch.step_ns
+    time_ns = -(-round(duration * 1e9) // unit) * unit
+    run = msgspec.structs.replace(launch.run, duration=time_ns / 1e9)
+    times = msgspec.structs.replace(launch.times, duration_ns=time_ns)
+    changed = msgspec.structs.replace(launch, run=run, times=times)
+    stated = msgspec.structs.replace(closed_loop.derived.stated, run=run, times=times)
+    return replace(closed_loop, launch=changed, derived=replace(closed_loop.derived, stated=stated))

@@ -1,0 +1,103 @@
+"""`servonode region`, `robustness`, `tune` and `fastest`: what runs with other numbers tell, one picture each."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+import click
+
+from servonode.cli import verb
+from servonode.cli.verb import F
+
+EXITS = {0: "computed", 1: "the picture could not be made", **verb.BAD_USAGE, **verb.INTERRUPTED}
+
+
+class _Answer(Protocol):
+    """What each of these commands finds."""
+
+    def as_dict(self) -> dict[str, Any]: ...
+
+    def plot(self) -> Any: ...
+
+
+def _over(required: bool) -> Callable[[F], F]:
+    text = "A key of FILE and the range in which it varies (repeatable)."
+    return click.option("--over", "over", multiple=True, required=required, metavar="KEY=LOW:HIGH", help=text)
+
+
+def _picture(name: str) -> Callable[[F], F]:
+    text = "Where to write the picture."
+    default = Path(name)
+    return click.option("--out", type=verb.FILE, default=default, show_default=True, metavar="FILE.png", help=text)
+
+
+_require = click.option(
+    "--require",
+    "require",
+    multiple=True,
+    metavar="MEASURE<NUMBER",
+    help='What a run must keep besides, as "max(abs(phi)) < 1.5" or "NAME: max(abs(phi)) < 1.5" (repeatable).',
+)
+_threads = click.option(
+    "--threads", type=click.IntRange(min=1), metavar="N", help="Number of threads (default: one per processor)."
+)
+
+
+@click.command(
+    cls=verb.Verb,
+    examples=(
+        "servonode region trailer_look_ahead --over plant.initial.phi=-3:3 --over plant.initial.psi=-3:3",
+        'servonode region trailer_look_ahead --over plant.initial.phi=-3:3 --require "folds: max(abs(phi)) < 1.5"',
+        "servonode region sphero_pursuit --over plant.initial.X=-9:9 --over plant.initial.Y=-9:9 --points 33",
+    ),
+    exits=EXITS,
+)
+@verb.launch_file
+@_over(required=True)
+@_require
+@click.option(
+    "--points", type=click.IntRange(min=3, max=257), metavar="N", help="Grid nodes along each range at first."
+)
+@click.option("--runs", type=click.IntRange(min=1), metavar="N", help="Try so many values at random, without a grid.")
+@_threads
+@verb.as_json
+@_picture("region.png")
+def region(
+    file: str,
+    overrides: tuple[str, ...],
+    no_code: bool,
+    over: tuple[str, ...],
+    require: tuple[str, ...],
+    points: int | None,
+    runs: int | None,
+    threads: int | None,
+    as_json: bool,
+    out: Path,
+) -> None:
+    """Find the starts from which FILE reaches its goal, and why not elsewhere.
+
+    One range or two are tried on a grid that is refined at the boundaries, more of them at random. A run reaches its
+    goal where its residuals are small beside the goal in the last quarter, without a fault.
+    """
+    from servonode.cli.start_checks import check_picture
+    from servonode.sweeps.ranges import Range
+    from servonode.sweeps.region import region as region_of
+
+    check_picture(out)
+    ranges = [Range.of(each) for each in over]
+    closed_loop = verb.resolved(file, overrides, no_code, strict=False)
+    _show(region_of(closed_loop, ranges, require, points, runs, threads), as_json, out)
+
+
+def _show(answer: _Answer, as_json: bool, out: Path) -> None:
+    """Print what was found and write its picture; exit code 1 where that cannot be."""
+    failure = verb.made(lambda: answer.plot().savefig(out, dpi=PIXELS_PER_INCH))
+    click.echo(json.dumps(answer.as_dict() | {"picture": None if failure else str(out)}) if as_json else repr(answer))
+    line = f"servonode: {out}: {failure}" if failure else f"  picture  {out}"
+    click.echo(line, err=as_json or bool(failure))
+    sys.exit(int(bool(failure)))
+
+
+PIXELS_PER_INCH = 270

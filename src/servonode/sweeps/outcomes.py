@@ -1,0 +1,175 @@
+"""Whether runs of a variation reach their goal, and why not: by the criterion of `closed_loop/goal_reached.py`."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from os import sched_getaffinity
+from typing import Self
+
+import numpy as np
+
+from servonode.arrays import Array
+from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.closed_loop.goal_reached import LIMITED_SHARE, LOOKS, ROUNDING, Explained, Late, goal_amplitudes, missed
+from servonode.closed_loop.variation import Variation
+from servonode.errors import StatementError
+from servonode.record.run import default_every
+from servonode.simulation.simulate import simulate_fused
+from servonode.sweeps.chunk import Chunk, run_chunk
+from servonode.sweeps.measures import Measures
+
+REACHED = "reaches the goal"
+BOUND = re.compile(
+    r"(?:(?P<name>[^:]*):)?\s*(?P<measure>.+?)\s*(?P<sign>[<>])\s*(?P<bound>[-+]?[\d.]+(?:[eE][-+]?\d+)?)\s*"
+)
+AT_LIMIT = 1 - 1e-9  # share of a limit from which on an input is at it, as `goal_reached.at_limit` has it
+STEEP = 1e12  # slope of a step from 0 to 1 that is written as a tanh
+LONGEST = 70  # characters of a reason
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """What a run must keep besides reaching its goal: a measure, such as max(abs(phi)), below or above a bound."""
+
+    broken: str  # what a run does that does not keep it
+    measure: str
+    above: bool
+    bound: float
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """The requirement "EXPRESSION < NUMBER" (or > NUMBER), before which the name of its breach may stand: "NAME: ".
+
+        Raises:
+            StatementError: it is none.
+        """
+        found = BOUND.fullmatch(text)
+        if found is None:
+            remedy = 'give MEASURE < NUMBER or MEASURE > NUMBER, such as "max(abs(phi)) < 1.5"'
+            raise StatementError(f"{text!r} is not a requirement; {remedy}")
+        breach = f"{found['measure']} {'≤' if found['sign'] == '>' else '≥'} {found['bound']}"
+        name = (found["name"] or "").strip()
+        return cls(name or breach, found["measure"], found["sign"] == ">", float(found["bound"]))
+
+    def kept(self, value: float) -> bool:
+        """Whether a run with this value of the measure keeps it; what nobody knows does not."""
+        return value > self.bound if self.above else value < self.bound
+
+
+class Judge:
+    """Tells of each run of a variation whether it reaches its goal, and why not.
+
+    The goal's own size is that of the launch file's run. A run that is still converging at its end does not reach it.
+    """
+
+    def __init__(self, variation: Variation, requirements: Sequence[str] = (), threads: int | None = None) -> None:
+        self.variation, self.threads = variation, threads or len(sched_getaffinity(0))
+        self.requirements = [Requirement.of(each) for each in requirements]
+        self.loop = variation.base
+        _check_goal(self.loop, self.requirements)
+        control = self.loop.control
+        self.residuals = [each.name for each in control.law.description.residuals] if control else []
+        self.amplitudes = dict(zip(self.residuals, _amplitudes(self.loop), strict=True))
+        names = self.loop.machine.description.input_names
+        limits = zip(names, self.loop.safety.limits.value, strict=True)
+        self.limited = {name: limit for name, limit in limits if np.isfinite(limit)}
+        self.measures = Measures(variation, self._stated())
+
+    def _stated(self) -> dict[str, str]:
+        """The measures of which the criterion is made."""
+        end, step = self.loop.launch.duration_ns / 1e9, self.loop.launch.step_ns / 1e9
+        half, last = (_after(share * end - step / 2) for share in (0.5, 0.75))
+        found = {}
+        for name in self.residuals:
+            size = f"abs(residual_{name})"
+            found[f"first_{name}"] = f"max({size}*(1 - {_after(step / 2)}))"
+            found[f"before_{name}"] = f"max({size}*({half} - {last}))"
+            found[f"late_{name}"] = f"max({size}*{last})"
+        for name, limit in self.limited.items():
+            at = _step(f"abs({name})/{max(limit, ROUNDING)!r} - {AT_LIMIT!r}")
+            found[f"limited_{name}"] = f"mean({at})"
+            found[f"limited_late_{name}"] = f"mean({at}*{half})"
+        return found | {f"require_{i}": each.measure for i, each in enumerate(self.requirements, 1)}
+
+    def run(self, values: Array) -> Chunk:
+        """The runs at these values (n, n_keys)."""
+        return run_chunk(self.variation, values, self.measures, self.threads)
+
+    def reasons(self, values: Array) -> list[str]:
+        """For each of these values (n, n_keys) why its run does not reach the goal; empty: it does."""
+        return self.judged(self.run(values))
+
+    def judged(self, chunk: Chunk) -> list[str]:
+        """For each run of a chunk why it does not reach the goal; empty: it does."""
+        columns = {name: chunk.measures[name] for name in self._stated()}
+        rows = ({name: float(values[i]) for name, values in columns.items()} for i in range(len(chunk.values)))
+        return [self._reason(stopped, row) for stopped, row in zip(chunk.reasons, rows, strict=True)]
+
+    def _reason(self, stopped: str, row: Mapping[str, float]) -> str:
+        at_limit = [name for name in self.limited if row[f"limited_{name}"] > LIMITED_SHARE]
+        if stopped:
+            return _with_limits(_shortened(stopped), at_limit)
+        late = max((row[f"limited_late_{name}"] for name in self.limited), default=0.0)
+        found = [self._missed(name, row, 2 * late > LIMITED_SHARE) for name in self.residuals]
+        if any(found):
+            kinds = dict.fromkeys(each for each in found if each)
+            names = [name for name, each in zip(self.residuals, found, strict=True) if each]
+            return _with_limits(f"{', '.join(names)} {' or '.join(kinds)}", at_limit)
+        broken = [each.broken for i, each in enumerate(self.requirements, 1) if not each.kept(row[f"require_{i}"])]
+        return _with_limits(broken[0], at_limit) if broken else ""
+
+    def _missed(self, name: str, row: Mapping[str, float], limited: bool) -> str:
+        """In which way this residual misses its goal; empty: it does not, or its goal has no size of its own."""
+        late, first = Late(row[f"late_{name}"], row[f"before_{name}"]), row[f"first_{name}"]
+        amplitude = self.amplitudes[name]
+        if max(first, amplitude) <= ROUNDING or not missed(Late(late.last, 0.0), first, amplitude, limited, NOTHING):
+            return ""
+        return "still converging" if late.converging and not limited else "missed"
+
+
+NOTHING = Explained()
+
+
+def _check_goal(loop: ClosedLoop, requirements: Sequence[Requirement]) -> None:
+    """Refuse a closed loop with nothing to reach.
+
+    Raises:
+        StatementError: that is so.
+    """
+    loop.check_known_goals()
+    if not requirements and (loop.control is None or not loop.control.law.description.residuals):
+        what = "no [controller]" if loop.control is None else "a program without residuals"
+        remedy = 'say what a run must keep, as --require "max(abs(NAME)) < 1" (require=[...])'
+        raise StatementError(f"{loop.launch.file} has {what}, so there is no goal to reach; {remedy}")
+
+
+def _amplitudes(loop: ClosedLoop) -> list[float]:
+    """How far the goal of each residual moves over the run; empty without a controller."""
+    if loop.control is None:
+        return []
+    if loop.control.law.description.states:
+        run = simulate_fused(loop, default_every(loop))
+        found = goal_amplitudes(loop, run.t, run.program_state)
+    else:
+        found = goal_amplitudes(loop, np.linspace(0.0, loop.launch.duration_ns / 1e9, LOOKS), {})
+    return [float(each) for each in found]
+
+
+def _after(t: float) -> str:
+    """1 from this time [s] on, 0 before."""
+    return _step(f"t - {t!r}")
+
+
+def _step(text: str) -> str:
+    """1 where an expression is positive, 0 where it is negative."""
+    return f"(1 + tanh({STEEP:g}*({text})))/2"
+
+
+def _shortened(reason: str) -> str:
+    """A reason by its beginning, without what differs from run to run."""
+    head = re.split(r"[:;(]| at t = ", reason, maxsplit=1)[0].strip()
+    return head if len(head) <= LONGEST else f"{head[: LONGEST - 1].rstrip()}…"
+
+
+def _with_limits(reason: str, names: Sequence[str]) -> str:
+    return f"{reason}; {', '.join(names)} at the limit" if names else reason

@@ -1,0 +1,113 @@
+"""The ranges over which keys of a launch file are varied: KEY=LOW:HIGH."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from servonode.arrays import Array
+from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.closed_loop.variation import Variation
+from servonode.errors import StatementError
+from servonode.mechanics.description import Quantity
+
+
+@dataclass(frozen=True)
+class Range:
+    """A key of a launch file and the ends between which its value varies."""
+
+    key: str
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """The range KEY=LOW:HIGH.
+
+        Raises:
+            StatementError: it is none, or empty.
+        """
+        key, _, ends = text.partition("=")
+        low, colon, high = ends.partition(":")
+        if not key or not colon:
+            raise StatementError(f"{text!r} is not a range; give KEY=LOW:HIGH, such as plant.initial.phi=-1:1")
+        return cls(key.strip(), _number(text, low), _number(text, high)).checked()
+
+    def checked(self) -> Self:
+        """The range itself, where it has ends between which a value can vary.
+
+        Raises:
+            StatementError: it has none.
+        """
+        if not (np.isfinite(self.low) and np.isfinite(self.high) and self.low < self.high):
+            text = f"{self.key}={self.low:g}:{self.high:g} is an empty range"
+            raise StatementError(f"{text}; give two finite numbers LOW:HIGH, the lower one first")
+        return self
+
+    def at(self, share: Array) -> Array:
+        """The values at these shares of the way from low to high."""
+        result: Array = self.low + (self.high - self.low) * share
+        return result
+
+
+def ranges_of(over: Mapping[str, Any]) -> list[Range]:
+    """The ranges of a mapping from keys to (low, high).
+
+    Raises:
+        StatementError: there is none, or one is empty.
+    """
+    if not over:
+        raise StatementError("nothing is varied; give a key and its range, such as plant.initial.phi=-1:1")
+    found = []
+    for key, ends in over.items():
+        if not isinstance(ends, Sequence) or isinstance(ends, str) or len(ends) != 2:
+            raise StatementError(f"{key}: {ends!r} is not a range; give (low, high)")
+        found.append(Range(key, _number(key, ends[0]), _number(key, ends[1])).checked())
+    return found
+
+
+def quantities_of(variation: Variation) -> tuple[Quantity, ...]:
+    """What each key of a variation is: its name, description and unit, of machine or program where it is theirs."""
+    loop = variation.base
+    description, control = loop.machine.description, loop.control
+    known = {f"plant.initial.{each.name}": (each, "initial ") for each in description.state}
+    for section in ("plant", "controller"):
+        known |= {f"{section}.parameters.{each.name}": (each, "") for each in description.parameters}
+    if control is not None:
+        known |= {f"controller.settings.{each.name}": (each, "") for each in control.law.description.parameters}
+    found = []
+    for key, unit in zip(variation.keys, variation.units, strict=True):
+        of, word = known.get(key, (Quantity(key, key, unit), ""))
+        found.append(Quantity(of.name, f"{word}{of.description}", of.unit))
+    return tuple(found)
+
+
+def _number(where: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise StatementError(f"{where}: {value!r} is not a number; give LOW:HIGH in SI units and radians") from None
+
+
+def numbers_at(closed_loop: ClosedLoop, keys: Sequence[str]) -> list[float]:
+    """The number that the launch file has at each key; NaN where it leaves it to a default."""
+    found = []
+    for key in keys:
+        state = key.removeprefix("plant.initial.")
+        names = closed_loop.machine.description.state_names
+        at_start = key.startswith("plant.initial.") and state in names
+        found.append(float(closed_loop.start[names.index(state)]) if at_start else _present(closed_loop, key))
+    return found
+
+
+def _present(closed_loop: ClosedLoop, key: str) -> float:
+    of: Any = closed_loop.launch
+    for name in key.split("."):
+        if isinstance(of, Mapping):
+            of = of.get(name)
+        elif isinstance(of, list):
+            of = dict(zip(map(str, range(len(of))), of, strict=True)).get(name)
+        else:
+            of = getattr(of, name, None)
+    return float(of) if isinstance(of, int | float) and not isinstance(of, bool) else np.nan
