@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from servonode.analysis.margins import Margins
     from servonode.analysis.parameter_margins import ParameterMargins
     from servonode.linear_views import FrequencyResponse, PolesAlong
+    from servonode.sweeps.fastest import Fastest
     from servonode.sweeps.region import Region
 
 Values = Mapping[str, float]
@@ -350,6 +351,22 @@ class Loop(Tabular):
 
         check_mapping("over", over, "'plant.initial.NAME'")
         return region(self.closed_loop, ranges_of(over), require, points, runs, threads)
+
+    @plain
+    def fastest(self) -> "Fastest":
+        """How fast the goal may be driven: the largest speed of its time at which no input reaches a limit.
+
+        Raises:
+            StatementError: the goal does not change with time, or no input has a limit.
+
+        >>> import servonode
+        >>> found = servonode.load("trailer_pursuit", plant__actuator__limit=0.4).fastest()
+        >>> round(found.speed, 1), found.broken.first
+        (4.2, 'U2')
+        """
+        from servonode.sweeps.fastest import fastest
+
+        return fastest(self.closed_loop)
 
     @plain
     def show(self, form: Literal["text", "latex", "c"] = "text") -> str:

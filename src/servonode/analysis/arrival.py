@@ -17,27 +17,32 @@ from servonode.closed_loop.static_checks import Examination, Level
 from servonode.record.run import Run
 
 
-def judge_limits(closed_loop: ClosedLoop, run: Run, found: Examination) -> None:
-    """Warn of inputs that reach their limits, with the share of time at it."""
+def judge_limits(closed_loop: ClosedLoop, run: Run, found: Examination, slower: Callable[[], str]) -> None:
+    """Warn of inputs that reach their limits, with the share of time at it; `slower` finds the remedy."""
     shares = found.numbers["simulated"]["limited_share"] = run.limited_share
     limits = dict(zip(closed_loop.machine.description.input_names, closed_loop.safety.limits.value, strict=True))
     for name, share in shares.items():
         if share:
             text = f"reaches its limit {limits[name]:g}, for {share:.2g} of the time: while it is limited the residuals"
-            found.add("warn", name, f"{text} do not follow their equations")
+            found.add("warn", name, "; ".join(filter(None, (f"{text} do not follow their equations", slower()))))
 
 
 def judge_arrival(
-    closed_loop: ClosedLoop, control: Control, run: Run, found: Examination, other_rate: Callable[[], str]
+    closed_loop: ClosedLoop,
+    control: Control,
+    run: Run,
+    found: Examination,
+    other_rate: Callable[[], str],
+    slower: Callable[[], str],
 ) -> None:
     """Whether the last quarter's residuals are small beside the initial ones and what sampling and noise leave.
 
-    `other_rate` finds the remedy with another convergence rate, if one reaches the goal.
+    `other_rate` and `slower` find the remedies with another convergence rate and with a slower goal, if they help.
     """
     if run.fault:
         return
     texts = missed_residuals(closed_loop, run, found)
-    remedy = _remedy(limited_late(closed_loop, run.input, len(run.t)), other_rate()) if texts else ""
+    remedy = _remedy(limited_late(closed_loop, run.input, len(run.t)), other_rate(), slower) if texts else ""
     for i, name in enumerate((run.estimate or run).residual):
         if name in texts:
             level: Level = "warn" if i in control.gains.plain and not control.law.description.explicit else "refuse"
@@ -66,9 +71,10 @@ def _explained(name: str, found: Examination) -> Explained:
     return Explained(held, noise, BAND * min(spread.get(name, [0.0])))
 
 
-def _remedy(limited: float, rate: str) -> str:
+def _remedy(limited: float, rate: str, slower: Callable[[], str]) -> str:
     """What to change: the rate where another one reaches the goal, else drives, goal or period."""
     if limited > LIMITED_SHARE:
         text = f"an input is at its limit for {limited:.2g} of the second half: "
-        return text + (rate or "ask for less, or give stronger drives or more time")
+        less = ", or ".join(filter(None, ("ask for less", slower(), "give stronger drives or more time")))
+        return text + (rate or less)
     return rate or "look at the drives, and whether the period is short enough for this goal"

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -9,6 +10,7 @@ import numpy as np
 
 from servonode.analysis.aftermath import after_fault
 from servonode.analysis.arrival import judge_arrival, judge_limits, missed_residuals
+from servonode.analysis.goal_speed import slower_goal
 from servonode.analysis.held_residuals import ROWS, judge_along, judge_noise, rows_of
 from servonode.analysis.internal_motion import Linearised
 from servonode.analysis.observability import judge_estimate
@@ -54,7 +56,8 @@ def dry_run(closed_loop: ClosedLoop, found: Examination) -> None:
     for each in run.warnings:
         if each.name == "machine":  # the others are judged below, by more than a run knows
             found.add("warn", "run", str(each))
-    judge_limits(closed_loop, run, found)
+    slower = cache(lambda: slower_goal(closed_loop))
+    judge_limits(closed_loop, run, found, slower)
     _judge_arming(closed_loop, found)
     _judge_energy(run, found, times)
     if closed_loop.machine.n_inputs:
@@ -66,7 +69,7 @@ def dry_run(closed_loop: ClosedLoop, found: Examination) -> None:
     if not description.explicit:
         judge_along(closed_loop, control, run, found)
         judge_noise(closed_loop, control, found)
-    judge_arrival(closed_loop, control, run, found, lambda: working_rate(closed_loop, _reached))
+    judge_arrival(closed_loop, control, run, found, lambda: working_rate(closed_loop, _reached), slower)
     _judge_zero_dynamics(closed_loop, whole, found)
 
 

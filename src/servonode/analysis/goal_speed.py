@@ -12,10 +12,11 @@ from servonode.closed_loop.launch_error import LaunchError
 from servonode.closed_loop.launch_file import GOAL_SPEED
 from servonode.closed_loop.variation import Variation
 from servonode.record.run import Run, default_every
-from servonode.simulation.simulate import simulate_fused
+from servonode.simulation.simulate import can_fuse, simulate_fused
 
 SLOWEST, FASTEST = 1 / 16, 1024.0  # speeds that are tried, as factors of the launch file's
 RUNG = 2.0  # factor between the speeds that are tried until one holds and the next does not
+SLOW, MOST_STEPS = 1 / 4, 200_000  # the slowest goal that is looked for as a remedy, and plant steps of such a run
 PRECISION = 0.005  # of the largest speed
 
 
@@ -66,7 +67,7 @@ def _reason(run: Run) -> str:
     return "; ".join(against)
 
 
-def drives(closed_loop: ClosedLoop) -> list[Drive]:
+def drives(closed_loop: ClosedLoop, slowest: float = SLOWEST, fastest: float = FASTEST) -> list[Drive]:
     """Runs at the speeds that bracket the largest one that holds, by bisection; in the order of their speeds.
 
     The largest is the last one below the first that does not hold: whether a faster one holds again is not asked.
@@ -75,7 +76,7 @@ def drives(closed_loop: ClosedLoop) -> list[Drive]:
     holds = not found[0].reason
     while (not found[-1].reason) == holds:
         speed = found[-1].speed * (RUNG if holds else 1 / RUNG)
-        if not SLOWEST <= speed <= FASTEST:
+        if not slowest <= speed <= fastest:
             break
         found.append(drive(closed_loop, speed))
     good = max((each.speed for each in found if not each.reason), default=0.0)
@@ -94,6 +95,27 @@ def largest_speed(found: list[Drive]) -> float:
             break
         good = each.speed
     return good
+
+
+def slower_goal(closed_loop: ClosedLoop) -> str:
+    """The remedy where inputs are at their limits: the largest speed of the goal at which no limit is reached.
+
+    It is empty where the goal does not move, or slower than SLOW does not help either.
+    """
+    if not goal_moves(closed_loop):
+        return ""
+    if closed_loop.launch.steps > MOST_STEPS or not can_fuse(closed_loop):
+        return "a slower goal may help, servonode fastest finds its speed"
+    speed = largest_speed(drives(closed_loop, slowest=SLOW, fastest=1.0))
+    if not 0 < speed < 1:
+        return ""
+    factor = f"{np.floor(speed * 100) / 100:g}"
+    return f"at {factor} times the goal's speed ({factor}*t for t) no limit is reached (servonode fastest)"
+
+
+def duration_at(closed_loop: ClosedLoop, speed: float) -> float:
+    """The time [s] that the goal takes at this speed, in whole control periods."""
+    return _for_seconds(closed_loop, closed_loop.launch.duration_ns / 1e9 / speed).launch.duration_ns / 1e9
 
 
 def _for_seconds(closed_loop: ClosedLoop, duration: float) -> ClosedLoop:

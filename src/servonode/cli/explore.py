@@ -91,6 +91,30 @@ def region(
     _show(region_of(closed_loop, ranges, require, points, runs, threads), as_json, out)
 
 
+@click.command(
+    cls=verb.Verb,
+    examples=(
+        "servonode fastest snowboarder_too_weak",
+        "servonode fastest trailer_pursuit --set plant.actuator.limit=0.4",
+    ),
+    exits=EXITS,
+)
+@verb.launch_file
+@verb.as_json
+@_picture("fastest.png")
+def fastest(file: str, overrides: tuple[str, ...], no_code: bool, as_json: bool, out: Path) -> None:
+    """Find how fast the goal of FILE may be driven before a limit is reached.
+
+    The time of the goal's functions of t runs faster, and the run is as much shorter. The largest speed is found by
+    bisection over runs; the input that is at its limit first is named with its time.
+    """
+    from servonode.cli.start_checks import check_picture
+    from servonode.sweeps.fastest import fastest as fastest_of
+
+    check_picture(out)
+    _show(fastest_of(verb.resolved(file, overrides, no_code, strict=False)), as_json, out)
+
+
 def _show(answer: _Answer, as_json: bool, out: Path) -> None:
     """Print what was found and write its picture; exit code 1 where that cannot be."""
     failure = verb.made(lambda: answer.plot().savefig(out, dpi=PIXELS_PER_INCH))

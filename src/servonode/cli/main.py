@@ -23,6 +23,7 @@ VERBS = {  # the sections of the help in their order; for each command, the file
     },
     "Explore": {
         "region": "explore",
+        "fastest": "explore",
     },
     "Operate": {
         "status": "operate",
