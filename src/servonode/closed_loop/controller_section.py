@@ -211,7 +211,7 @@ def resolve_control(
 def _with_numbers(law: ServoLaw, machine: Machine, settings: Mapping[str, Any]) -> ServoLaw:
     """The law on its believed machine, with the settings that are its parameters."""
     names = [each.name for each in law.description.parameters]
-    return law.on(machine).with_parameters(_numbers(settings, names))
+    return law.on(machine, _numbers(settings, names))
 
 
 def _using(law: ServoLaw, gains: Gains) -> ServoLaw:

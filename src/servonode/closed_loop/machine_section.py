@@ -75,8 +75,10 @@ def with_given(
     with stated_in(section):
         machine = machine.with_parameters(fixed)
     varying = source.changes.varying
+    if not varying:
+        return machine
     signals, values = load_signals(varying, 0), np.zeros(len(varying))
-    for t in np.linspace(duration, 0.0, INSTANTS) if varying else ():
+    for t in np.linspace(duration, 0.0, INSTANTS):
         signals.evaluate(t, values)
         with stated_in(section, after=f" at t = {t:.4g} s"):
             machine = machine.with_parameters(dict(zip(varying, values.tolist(), strict=True)))

@@ -43,8 +43,7 @@ class Variation:
         Raises:
             LaunchError: they do not fit; ProgramRefused: the law fails at this initial state.
         """
-        numbers = dict(zip(self.keys, map(_whole_if_it_is, values), strict=True))
-        return varied(self.base, numbers, self._kept)
+        return varied(self.base, dict(zip(self.keys, values, strict=True)), self._kept)
 
 
 def varied(closed_loop: ClosedLoop, values: Mapping[str, Any], kept: Kept) -> ClosedLoop:
@@ -58,7 +57,7 @@ def varied(closed_loop: ClosedLoop, values: Mapping[str, Any], kept: Kept) -> Cl
         LaunchError: a value does not fit, as in the launch file, or is part of what is derived.
     """
     derived = closed_loop.derived
-    launch = with_values(derived.stated, values)
+    launch = with_values(derived.stated, {key: _whole_if_it_is(value) for key, value in values.items()})
     for key in values:
         _check_derived(derived, launch, key)
     derived = replace(derived, stated=launch)
@@ -74,9 +73,9 @@ def varied(closed_loop: ClosedLoop, values: Mapping[str, Any], kept: Kept) -> Cl
     return replace(changed, examination=closed_loop.examination)
 
 
-def _whole_if_it_is(value: float) -> float:
+def _whole_if_it_is(value: Any) -> Any:
     """A whole number as one, which counts and seeds are."""
-    return int(value) if float(value).is_integer() and abs(value) <= 2**53 else float(value)
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) <= 2**53 else value
 
 
 def _check_derived(derived: Derived, launch: LaunchFile, key: str) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from servonode.arrays import Array
 from servonode.bus.topology import CONTROLLER, PLANT
@@ -161,11 +162,15 @@ def _acted(answers: Array, scale: Array, step_s: float) -> dict[str, float | Non
     return {"instants": int(acting.sum()), "first": first}
 
 
+def held_index(k: Steps, instants: Array, period: int) -> tuple[Steps, npt.NDArray[np.bool_]]:
+    """Of each row at step k its answer, the last of those at these instants, and whether it is of the row's period."""
+    index = np.searchsorted(instants, k, side="right") - 1
+    return index, k - np.append(instants, -np.inf)[index] < period
+
+
 def _held(k: Steps, answers: Array, period: int, columns: Mapping[str, Array]) -> dict[str, Array]:
     """The values of the answer at the control instant of each row, NaN without one; `period` in steps."""
-    instants = answers[:, 0]
-    index = np.searchsorted(instants, k, side="right") - 1
-    answered = k - np.append(instants, -np.inf)[index] < period
+    index, answered = held_index(k, answers[:, 0], period)
     return {name: np.where(answered, np.append(values, np.nan)[index], np.nan) for name, values in columns.items()}
 
 

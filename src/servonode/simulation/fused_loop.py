@@ -1,12 +1,15 @@
 """The whole sampled loop as one compiled function: target, law, zero-order hold, limits, delay, plant steps."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.closed_loop.stages import Stage, computed
+from servonode.controllers.engine.signals import Signals
+from servonode.controllers.inversion.feedforward import Feedforward
 from servonode.record.recorder import Recorder
 from servonode.simulation.imperfections import Imperfections, is_perfect
 from servonode.simulation.loop_source import loop_of
@@ -19,14 +22,20 @@ class GoalTables:
     targets: Array
     signals: Array
 
-    @classmethod
-    def of(cls, closed_loop: ClosedLoop) -> Self:
-        launch, control = closed_loop.launch, closed_loop.control
-        assert control is not None
-        period = launch.steps_per_period or 1
-        count = launch.steps // period + control.stated.delay + 1
-        times = np.arange(count) * period * launch.step_ns / 1e9
-        return cls(control.targets.table(times), control.signals.table(times))
+
+def goal_tables(closed_loop: ClosedLoop, stage: Stage = computed) -> GoalTables:
+    """Those of a run of a closed loop with a controller. stage: calls what they depend on."""
+    launch, control = closed_loop.launch, closed_loop.control
+    assert control is not None
+    times = launch.steps, launch.steps_per_period or 1, control.stated.delay, launch.step_ns
+    return stage(_tables, control.targets, control.signals, *times)
+
+
+def _tables(
+    targets: Signals, signals: Signals | Feedforward, steps: int, per_period: int, delay: int, step_ns: int
+) -> GoalTables:
+    times = np.arange(steps // per_period + delay + 1) * per_period * step_ns / 1e9
+    return GoalTables(targets.table(times), signals.table(times))
 
 
 class Ended(NamedTuple):
@@ -98,8 +107,8 @@ def fused_loop(closed_loop: ClosedLoop, every: int, record: Recorder, answers: R
     """Fill the records of a run, as far as no fault ends it before its time."""
     if closed_loop.control is None:
         return Ended(-1 if _coast(closed_loop, every, record) else 0, 0, 0, {})
-    loop, goals = FusedLoop(closed_loop), GoalTables.of(closed_loop)
-    ended = loop.run(closed_loop, every, goals, record.data, answers.data)
+    goals = goal_tables(closed_loop)
+    ended = FusedLoop(closed_loop).run(closed_loop, every, goals, record.data, answers.data)
     record.count, answers.count = rows_of(closed_loop.launch.steps, every), ended.answers
     return ended
 

@@ -1,6 +1,7 @@
 """A chunk of a sweep: runs of one closed loop with many values of its numbers, and their measures."""
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -9,11 +10,8 @@ import numpy as np
 
 from servonode.arrays import Array
 from servonode.closed_loop.variation import Variation
-from servonode.definitions.cache import CacheError
-from servonode.errors import ServonodeError
-from servonode.record.run import Run, default_every
-from servonode.simulation.simulate import simulate_fused
-from servonode.sweeps.measures import REFUSED, TEXTS, Measures, columns_of_run
+from servonode.sweeps.measures import TEXTS, Measures
+from servonode.sweeps.runner import Outcome, Runner
 
 
 @dataclass(frozen=True)
@@ -31,51 +29,53 @@ class Chunk:
     histories: dict[str, Array]
 
 
-@dataclass(frozen=True)
-class _Outcome:
-    """What is kept of a run."""
-
-    measures: Mapping[str, float | str]
-    reason: str = ""
-    columns: Mapping[str, Array] | None = None
-
-
 def run_chunk(variation: Variation, values: Array, measures: Measures, threads: int = 1) -> Chunk:
     """The runs with these values (n, number of keys), each as `simulate` computes it.
 
     A run that is refused or ended by a fault has the reason in its row. The numbers are the same for any number of
-    threads.
+    threads: the compiled loops hold no interpreter lock.
     """
+    outcomes: list[Outcome | None] = [None] * len(values)
+    left = deque(enumerate(values.tolist()))
+
+    def work() -> None:
+        runner = Runner(variation, measures)
+        while left:
+            try:
+                i, row = left.popleft()
+            except IndexError:  # another thread took the last one
+                return
+            outcomes[i] = runner.run(row)
+
+    if threads == 1:
+        work()
+    else:
+        _in_threads(work, left, threads)
+    return _chunk(values, measures, [each for each in outcomes if each is not None])
+
+
+def _in_threads(work: Callable[[], None], left: deque[Any], threads: int) -> None:
+    """Do the work in threads; where one fails, or this one is interrupted, the others end after their present run."""
     with ThreadPoolExecutor(threads) as pool:
-        outcomes = list(pool.map(lambda row: _outcome(variation, row, measures), values.tolist()))
-    kept = {name: _column(name, [each.measures[name] for each in outcomes]) for name in measures.names}
+        try:
+            for each in [pool.submit(work) for _ in range(threads)]:
+                each.result()
+        except BaseException:
+            left.clear()
+            raise
+
+
+def _chunk(values: Array, measures: Measures, outcomes: Sequence[Outcome]) -> Chunk:
+    kept = {
+        name: np.array([each.measures[name] for each in outcomes], dtype=object if name in TEXTS else float)
+        for name in measures.names
+    }
     return Chunk(values, kept, [each.reason for each in outcomes], _histories(outcomes, measures))
 
 
-def _outcome(variation: Variation, values: Sequence[float], measures: Measures) -> _Outcome:
-    """One run."""
-    try:
-        closed_loop = variation.at(values)
-        closed_loop.check_known_goals()
-        run = simulate_fused(closed_loop, default_every(closed_loop))
-    except CacheError:
-        raise
-    except (ServonodeError, ArithmeticError, ValueError) as error:
-        return _Outcome(measures.of_fault(REFUSED, np.nan), str(error))
-    return _Outcome(measures.of_run(run), _reason(run), columns_of_run(run) if measures.histories else None)
-
-
-def _reason(run: Run) -> str:
-    return "" if run.fault is None else f"{run.fault['name']}: {run.fault['text']}"
-
-
-def _column(name: str, values: list[Any]) -> Array:
-    return np.array(values, dtype=object if name in TEXTS else float)
-
-
-def _histories(outcomes: Sequence[_Outcome], measures: Measures) -> dict[str, Array]:
+def _histories(outcomes: Sequence[Outcome], measures: Measures) -> dict[str, Array]:
     """The columns of all runs, nan after the end of each."""
-    found = [each.columns or {} for each in outcomes]
+    found: list[Mapping[str, Array]] = [each.columns or {} for each in outcomes]
     rows = max((len(columns["t"]) for columns in found if columns), default=0)
     histories = {name: np.full((len(found), rows), np.nan) for name in measures.columns if measures.histories}
     for i, columns in enumerate(found):

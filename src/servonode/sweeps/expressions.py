@@ -10,8 +10,7 @@ import numpy as np
 from servonode.arrays import Array
 from servonode.errors import StatementError
 from servonode.mechanics.expression import MAX_LENGTH, OPERATIONS, Apply, ExpressionError, Node, Symbol, parse
-
-Columns = Callable[[str], Array]  # a column of the run by its name
+from servonode.sweeps.columns import Columns
 
 
 def _integral(values: Array, t: Array) -> float:

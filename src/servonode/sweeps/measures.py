@@ -1,16 +1,15 @@
 """What is kept of each run of a sweep: its measures, numbers of the run, and its histories on request."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
 from servonode.arrays import Array
-from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.variation import Variation
 from servonode.errors import StatementError
 from servonode.record.run import Run
-from servonode.sweeps.expressions import Columns, StatedMeasure
+from servonode.sweeps.columns import Columns, column_units, columns_of_run
+from servonode.sweeps.expressions import StatedMeasure
 
 SETTLED = 0.02  # share of its largest magnitude within which a residual has settled
 ROUNDING = 1e-6  # magnitude of a residual that has never been disturbed
@@ -91,24 +90,3 @@ def _settled(t: Array, size: Array, largest: float) -> float:
     if largest <= ROUNDING or not len(outside):
         return 0.0
     return float(t[outside[-1] + 1]) if outside[-1] + 1 < len(t) else np.nan
-
-
-def column_units(closed_loop: ClosedLoop) -> dict[str, str]:
-    """The unit of each column that measures may use, by its name: t, states, work, inputs, residuals and so on."""
-    description, control = closed_loop.machine.description, closed_loop.control
-    units = {"t": "s"} | {each.name: each.unit for each in description.state} | {"work": "J"}
-    units |= {each.name: each.unit for each in description.inputs}
-    units |= {f"residual_{each.name}": each.unit for each in closed_loop.residuals}
-    if control is not None:
-        program = control.law.description
-        units |= {f"scale_{each.name}": "1" for each in program.limits}
-        units |= {each.name: each.unit for each in program.states}
-    return units | {"energy": "J"}
-
-
-def columns_of_run(run: Run) -> dict[str, Array]:
-    """The columns of a run by the names of `column_units`."""
-    columns: dict[str, Any] = {"t": run.t, **run.state, "work": run.work, **run.input}
-    columns |= {f"residual_{name}": values for name, values in run.residual.items()}
-    columns |= {f"scale_{name}": values for name, values in run.scale.items()}
-    return columns | run.program_state | {"energy": run.energy}

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from copy import copy
+from types import MappingProxyType
 
 import numpy as np
 
@@ -94,15 +95,21 @@ class ServoLaw(Tabular):
         law.kernel.constants(law._p(), law.c)
         return law
 
-    def on(self, machine: Machine) -> "ServoLaw":
-        """The same law, with no gains yet, on the machine with other parameters."""
-        return ServoLaw(self.description, self.kernel, machine, self.parameters)
+    def on(self, machine: Machine, parameters: Mapping[str, float] = MappingProxyType({})) -> "ServoLaw":
+        """The same law, with no gains yet, on the machine with other parameters, and with other ones of its own."""
+        law = copy(self)
+        law.machine = machine
+        law.initial_states, law.start_rates = np.zeros((2, len(self.description.states)))
+        law.K, law.rates = np.zeros_like(self.K), np.zeros(self.n_s)
+        return law.with_parameters(parameters)
 
     def started(self, t: float, x: Array, y: Array, given: Collection[str]) -> "ServoLaw":
         """The law as it starts at state x: parameters without default that are not `given` have their values there,
         and so have the program's own states.
         """
         names = self.description.found
+        if not names and not self.description.states:
+            return self
         values = np.zeros(len(names))
         if names:
             self.kernel.start(t, x, y, self._p(), values)

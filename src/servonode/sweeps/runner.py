@@ -1,0 +1,93 @@
+"""Runs of a sweep, one after the other: what they have in common is prepared once, and arrays are used again."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from msgspec.structs import replace as struct_replace
+
+from servonode.arrays import Array
+from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.closed_loop.stages import Kept
+from servonode.closed_loop.variation import Variation
+from servonode.definitions.cache import CacheError
+from servonode.errors import ServonodeError
+from servonode.record.recorder import check_size
+from servonode.record.run import Run, default_every
+from servonode.simulation.fused_loop import FusedLoop, goal_tables, rows_of
+from servonode.simulation.simulate import can_fuse, check_length, simulate_fused, simulate_nodes
+from servonode.sweeps.columns import RecordedColumns, columns_of_run, places_of
+from servonode.sweeps.measures import REFUSED, Measures
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What is kept of a run. reason: why it did not complete. columns: its histories."""
+
+    measures: Mapping[str, float | str]
+    reason: str = ""
+    columns: Mapping[str, Array] | None = None
+
+
+class Runner:
+    """The runs of one thread."""
+
+    def __init__(self, variation: Variation, measures: Measures) -> None:
+        self._variation, self._measures, self._kept = variation, measures, Kept()
+        self._places = places_of(variation.base)
+        self._loop: FusedLoop | None = None
+        self._records = (np.zeros((0, 0)), np.zeros((0, 0)))  # of plant and controller
+
+    def run(self, values: Sequence[float]) -> Outcome:
+        """The run with these values; one that is refused, or ended by a fault, says why."""
+        try:
+            closed_loop = self._variation.at(values)
+            closed_loop.check_known_goals()
+            check_length(closed_loop)
+            if closed_loop.control is not None and can_fuse(closed_loop):
+                return self._fused(closed_loop)
+            return self._of_run(simulate_fused(closed_loop, default_every(closed_loop)))
+        except CacheError:
+            raise
+        except (ServonodeError, ArithmeticError, ValueError) as error:
+            return Outcome(self._measures.of_fault(REFUSED, np.nan), str(error))
+
+    def _fused(self, closed_loop: ClosedLoop) -> Outcome:
+        """A run in the compiled loop; the nodes say what follows where it stops."""
+        launch, every = closed_loop.launch, default_every(closed_loop)
+        period = launch.steps_per_period or 1
+        self._loop = self._loop or FusedLoop(closed_loop)
+        goals = goal_tables(closed_loop, self._kept)
+        counts = rows_of(launch.steps, every), launch.steps // period + 1
+        table, answers = self._tables(closed_loop, counts)
+        ended = self._loop.run(closed_loop, every, goals, table, answers)
+        if not ended.completed:
+            run = simulate_nodes(_shortened(closed_loop, ended.stopped + period), every)
+            return self._of_run(run if run.faults else simulate_nodes(closed_loop, every))
+        columns = RecordedColumns(closed_loop, self._places, table, answers[: ended.answers])
+        kept = {name: columns(name).copy() for name in self._measures.columns} if self._measures.histories else None
+        return Outcome(self._measures.of_columns(columns.t, columns), "", kept)
+
+    def _tables(self, closed_loop: ClosedLoop, counts: tuple[int, int]) -> tuple[Array, Array]:
+        """The two records, of so many rows."""
+        assert closed_loop.control is not None
+        widths = len(closed_loop.start) + closed_loop.machine.n_inputs + 1, closed_loop.control.law.record_layout.size
+        if any(len(record) < count for record, count in zip(self._records, counts, strict=True)):
+            check_size(max(counts), max(widths))
+            self._records = np.zeros((counts[0], widths[0])), np.zeros((counts[1], widths[1]))
+        table, answers = self._records
+        return table[: counts[0]], answers[: counts[1]]
+
+    def _of_run(self, run: Run) -> Outcome:
+        columns = columns_of_run(run) if self._measures.histories else None
+        reason = "" if run.fault is None else f"{run.fault['name']}: {run.fault['text']}"
+        return Outcome(self._measures.of_run(run), reason, columns)
+
+
+def _shortened(closed_loop: ClosedLoop, steps: int) -> ClosedLoop:
+    """The closed loop for a run of at most so many steps."""
+    times = closed_loop.launch.times
+    if steps >= times.steps:
+        return closed_loop
+    times = struct_replace(times, duration_ns=steps * times.step_ns)
+    return replace(closed_loop, launch=struct_replace(closed_loop.launch, times=times))
