@@ -20,6 +20,7 @@ VERBS = {  # the sections of the help in their order; for each command, the file
         "simulate": "simulate",
         "check": "simulate",
         "compare": "compare",
+        "sweep": "sweep",
     },
     "Explore": {
         "region": "explore",

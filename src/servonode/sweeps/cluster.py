@@ -1,5 +1,6 @@
 """A sweep on a dask cluster: the chunks go to its workers, a bounded number at a time, and come back here."""
 
+import logging
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from servonode.version import VERSION
 AHEAD = 2  # chunks in flight for each thread of the cluster: one in work, one waiting there
 LEAST_AHEAD = 4  # while no worker is there yet
 CONNECT_S = 10.0
+LOGGERS = ("distributed", "tornado", "asyncio")
 REMEDY = "the finished chunks of a sweep with an output folder are kept: go on with --resume (resume=True)"
 
 
@@ -35,7 +37,8 @@ def computed_on(
             is lost, or its workers cannot compute the sweep.
     """
     texts = texts_of(plan, send_code)
-    with _client(workers, scheduler) as client, _worded():
+    _check_library()
+    with _quiet(), _client(workers, scheduler) as client, _worded():
         yield from _chunks(client, plan, texts, iter(indices))
 
 
@@ -62,14 +65,20 @@ def _chunks(client: Any, plan: Plan, texts: Texts, indices: Iterator[int]) -> It
         yield index, chunk
 
 
-@contextmanager
-def _client(workers: int | None, scheduler: str | None) -> Iterator[Any]:
-    """The client of a cluster: of an existing one, or of worker processes of one thread each on this computer."""
+def _check_library() -> None:
+    """Import dask, which makes its loggers. Raises NotInstalled."""
     try:
-        from distributed import Client, LocalCluster, Security
+        import distributed  # noqa: F401
     except ImportError as error:
         text = f'a cluster needs {error.name}; install it with pip install "servonode[cluster]"'
         raise NotInstalled(text, name=error.name) from error
+
+
+@contextmanager
+def _client(workers: int | None, scheduler: str | None) -> Iterator[Any]:
+    """The client of a cluster: of an existing one, or of worker processes of one thread each on this computer."""
+    from distributed import Client, LocalCluster, Security
+
     if scheduler is not None:
         try:
             client = Client(scheduler, timeout=CONNECT_S)
@@ -80,11 +89,25 @@ def _client(workers: int | None, scheduler: str | None) -> Iterator[Any]:
             yield client
         return
     here = LocalCluster(
-        n_workers=workers, threads_per_worker=1, memory_limit=0, dashboard_address=None, silence_logs="ERROR",
+        n_workers=workers, threads_per_worker=1, memory_limit=0, dashboard_address=None, silence_logs=logging.CRITICAL,
         protocol="tls://", security=Security.temporary(),  # other users of this computer can reach its ports
     )  # fmt: skip
     with here, Client(here) as client:
         yield client
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Within it dask logs nothing of what an error of ours says, or what it has repaired itself."""
+    names = [name for name in logging.root.manager.loggerDict if name.partition(".")[0] in LOGGERS]
+    levels = {name: logging.getLogger(name).level for name in names}
+    for name in names:
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for name, level in levels.items():
+            logging.getLogger(name).setLevel(level)
 
 
 @contextmanager
@@ -106,7 +129,7 @@ def _worded() -> Iterator[None]:
         text = f"a worker has no {error.name}; install servonode {VERSION} on all workers"
         raise ClusterError(f"{text}; {REMEDY}") from error
     except (CancelledError, CommClosedError, OSError) as error:
-        raise ClusterError(f"the scheduler is lost ({_one_line(error) or 'it has closed'}); {REMEDY}") from error
+        raise ClusterError(f"the connection to the dask scheduler is lost; {REMEDY}") from error
 
 
 def texts_of(plan: Plan, send_code: bool) -> Texts:

@@ -72,7 +72,8 @@ class Axis:
     def between(self, shares: Array) -> Array:
         """The values for numbers of 0 to below 1, (n,)."""
         if self.values is not None:
-            return self.values[(shares * len(self.values)).astype(int)]
+            chosen: Array = self.values[(shares * len(self.values)).astype(int)]
+            return chosen
         if self.log:
             found: Array = np.exp(math.log(self.low) + shares * math.log(self.high / self.low))
         elif self.whole:

@@ -1,11 +1,11 @@
 """Computes a sweep where its user wants it: in memory or into a folder, in threads or on a cluster."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from os import sched_getaffinity
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from servonode.errors import StatementError
 from servonode.sweeps.chunk import Chunk
@@ -16,7 +16,13 @@ from servonode.sweeps.store import Store
 if TYPE_CHECKING:
     import xarray
 
-Report = Callable[[Chunk], None]
+
+class Report(Protocol):
+    """What is told of a sweep's progress."""
+
+    def resumed(self, finished: int) -> None: ...
+
+    def __call__(self, chunk: Chunk) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -55,11 +61,11 @@ def run_sweep(
     where: Where,
     output: Path | None = None,
     resume: bool = False,
-    report: Report = lambda _: None,
+    report: Report | None = None,
 ) -> "xarray.Dataset":
     """Compute a sweep; its dataset, which is read from the folder `output` where one is given.
 
-    resume: compute only what is missing in that folder. report: is given each chunk when it is finished.
+    resume: compute only what is missing in that folder. report: is given each chunk when it is in the folder.
 
     Raises:
         StoreError: the folder cannot be used; ClusterError: the cluster cannot. What is in the folder stays there.
@@ -68,16 +74,14 @@ def run_sweep(
     if output is None:
         if resume:
             raise StatementError("resume needs the folder of a sweep that was begun; give output as well")
-        found = dict(_reported(where.computed(plan, range(plan.chunks)), report))
+        found = dict(where.computed(plan, range(plan.chunks)))
         return dataset(plan, [found[index] for index in range(plan.chunks)])
     with closing(Store(plan, output, resume)) as store:
-        for index, chunk in where.computed(plan, store.missing()):
+        missing = store.missing()
+        if report:
+            report.resumed(plan.runs - sum(last - first for first, last in map(plan.bounds, missing)))
+        for index, chunk in where.computed(plan, missing):
             store.write(index, chunk)
-            report(chunk)
+            if report:
+                report(chunk)
         return store.dataset()
-
-
-def _reported(chunks: Iterable[tuple[int, Chunk]], report: Report) -> Iterator[tuple[int, Chunk]]:
-    for index, chunk in chunks:
-        yield index, chunk
-        report(chunk)

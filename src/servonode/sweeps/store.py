@@ -29,7 +29,13 @@ MOST_SHOWN = 4  # differences in an error
 
 
 class StoreError(ServonodeError, OSError):
-    """The folder of a sweep cannot be used; the text says why, and that what is in it is kept."""
+    """The folder of a sweep cannot be used; the text says why."""
+
+
+class StoreFull(StoreError):
+    """The folder does not take a chunk; the text says that the finished ones are kept."""
+
+    exit_code = 1
 
 
 class Store:
@@ -56,7 +62,7 @@ class Store:
         return np.flatnonzero(self._group[MARKS][:] == 0).tolist()
 
     def write(self, index: int, chunk: Chunk) -> None:
-        """Write a chunk, then its mark. Raises StoreError where the disk does not take it."""
+        """Write a chunk, then its mark. Raises StoreFull where the disk does not take it."""
         first, last = self.plan.bounds(index)
         found = {RUN: np.arange(first, last)} | columns(self.plan, chunk)
         try:
@@ -69,7 +75,7 @@ class Store:
             text = (
                 f"cannot be written ({error.strerror or error}); the finished chunks in it are kept: make room, then "
             )
-            raise StoreError(f"{self.folder}: {text}go on with --resume (resume=True)") from error
+            raise StoreFull(f"{self.folder}: {text}go on with --resume (resume=True)") from error
 
     def dataset(self) -> "xarray.Dataset":
         """The dataset in the folder, of which values are read when they are needed."""
@@ -167,7 +173,7 @@ def _differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[
         if there[f"{word}_digest"] != here[f"{word}_digest"]:
             yield f"the {word} has been changed since"
     old, new = (dict(_flat(tomllib.loads(each["launch"]))) for each in (there, here))
-    for name in ("servonode", "chunk", "histories"):
+    for name in ("servonode", "histories"):
         old[name], new[name] = there[name], here[name]
     for key in dict.fromkeys((*old, *new)):
         if old.get(key) != new.get(key):

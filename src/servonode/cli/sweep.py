@@ -1,0 +1,137 @@
+"""`servonode sweep`: many runs of a launch file with other numbers, in threads or on a cluster."""
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+import click
+
+from servonode.cli import verb
+
+if TYPE_CHECKING:
+    from servonode.sweeps.chunk import Chunk
+
+BAR = 24  # characters of the progress bar
+TERMINAL_PERIOD_S, LOG_PERIOD_S = 0.2, 5.0
+COUNT = click.IntRange(min=1)
+
+
+@click.command(
+    cls=verb.Verb,
+    examples=(
+        "servonode sweep trailer_sweep",
+        "servonode sweep my_robot.toml --set sweep.vary.plant.parameters.m1=[3.0,5.0] --set sweep.method=sobol --runs 1024",
+        "servonode sweep trailer_sweep --output hitch.zarr --resume",
+        "servonode sweep trailer_sweep --scheduler tcp://10.0.0.7:8786",
+    ),
+    exits={
+        0: "all runs are computed; one that failed is a row with its reason",
+        1: "the folder could not be written, or the cluster is lost; the finished runs are kept",
+        **verb.BAD_USAGE,
+        **verb.BROKEN_OFF,
+    },
+)
+@verb.launch_file
+@verb.as_json
+@click.option(
+    "--output",
+    type=verb.FILE,
+    metavar="FOLDER.zarr",
+    help="Folder for the results, readable by xarray (default: the name of FILE with the ending .zarr).",
+)
+@click.option("--resume", is_flag=True, help="Compute only the runs that the folder lacks.")
+@click.option("--runs", type=COUNT, metavar="N", help="Number of runs of a random method (sweep.runs).")
+@click.option("--histories", is_flag=True, help="Keep every recorded row of each run too.")
+@click.option("--threads", type=COUNT, metavar="N", help="Threads of this process (default: one for each processor).")
+@click.option("--workers", type=COUNT, metavar="N", help="Compute in N processes on this computer instead, by dask.")
+@click.option("--scheduler", metavar="ADDRESS", help="Compute on the dask cluster of this scheduler instead.")
+@click.option("--send-code", is_flag=True, help="Let code of your own machine or program run on the cluster's workers.")
+def sweep(
+    file: str,
+    overrides: tuple[str, ...],
+    no_code: bool,
+    as_json: bool,
+    output: Path | None,
+    resume: bool,
+    runs: int | None,
+    histories: bool,
+    threads: int | None,
+    workers: int | None,
+    scheduler: str | None,
+    send_code: bool,
+) -> None:
+    """Simulate FILE many times, with the numbers of its [sweep]."""
+    from servonode.sweeps.dataset import check_libraries
+    from servonode.sweeps.plan import Plan
+    from servonode.sweeps.run_sweep import Where, run_sweep
+    from servonode.sweeps.summary import summary, summary_text
+
+    check_libraries()
+    where = Where(threads, workers, scheduler, send_code)
+    counted = () if runs is None else (f"sweep.runs={runs}",)
+    plan = Plan(verb.resolved(file, (*overrides, *counted), no_code), histories)
+    folder = output or Path(f"{plan.closed_loop.launch.name}.zarr")
+    progress = Progress(plan.runs)
+    try:
+        found = run_sweep(plan, where, folder, resume, progress)
+    except KeyboardInterrupt:
+        progress.close()
+        click.echo(f"servonode: finished runs are kept in {folder}; go on with --resume", err=True)
+        raise
+    progress.close()
+    answer = summary(found)
+    click.echo(json.dumps(answer | {"output": str(folder)}) if as_json else summary_text(answer))
+    click.echo(f"  results in {folder}", err=as_json)
+
+
+class Progress:
+    """A line on standard error with what is done: rewritten on a terminal, repeated every few seconds in a log."""
+
+    def __init__(self, runs: int, stream: TextIO | None = None) -> None:
+        self.runs, self.stream = runs, stream or sys.stderr
+        self._finished, self._computed, self._failed, self._plant_s = 0, 0, 0, 0.0
+        self._terminal = self.stream.isatty()
+        self._begin = time.monotonic()
+        self._due = self._begin + (0.0 if self._terminal else LOG_PERIOD_S)
+        self._width = 0
+
+    def resumed(self, finished: int) -> None:
+        """Count the runs that are in the folder already."""
+        self._finished += finished
+
+    def __call__(self, chunk: "Chunk") -> None:
+        """Count the runs of a chunk that has just been finished."""
+        self._finished += len(chunk.values)
+        self._computed += len(chunk.values)
+        self._failed += sum(map(bool, chunk.reasons))
+        self._plant_s += float(chunk.measures["duration"].sum())
+        now = time.monotonic()
+        if now >= self._due:
+            self._due = now + (TERMINAL_PERIOD_S if self._terminal else LOG_PERIOD_S)
+            self._write(now)
+
+    def close(self) -> None:
+        """End the line on a terminal."""
+        if self._terminal and self._width:
+            self._write(time.monotonic())
+            self.stream.write("\n")
+
+    def _write(self, now: float) -> None:
+        text = self.text(now - self._begin)
+        self.stream.write(f"\r{text:<{self._width}}" if self._terminal else f"{text}\n")
+        self.stream.flush()
+        self._width = len(text)
+
+    def text(self, elapsed_s: float) -> str:
+        """The line after so many seconds of computing."""
+        from servonode.sweeps.design import time_text
+
+        full = BAR * self._finished // self.runs
+        rate = self._plant_s / elapsed_s if elapsed_s > 0 else 0.0
+        left = elapsed_s * (self.runs - self._finished) / self._computed if self._computed else 0.0
+        failed = f", {self._failed} failed" if self._failed else ""
+        ending = f"{time_text(left)} left" if self._finished < self.runs else f"{time_text(elapsed_s)}"
+        bar = f"[{'#' * full}{'.' * (BAR - full)}]"
+        return f"{bar} {self._finished} of {self.runs} runs{failed}, {rate:.0f} x real time, {ending}"
