@@ -1,8 +1,9 @@
 """servonode: from equations to a running control system.
 
 `load`, `simulate`, `sweep`, `run` and `check` take a launch file, by its path, by the name of a packaged one or as
-nested mappings; `read_recording` reads the run in a recording. `arm`, `disarm`, `reset`, `estop` and `status` are for
-a run in progress. `mechanics` holds the functions that define a machine, `controllers` those that define a goal.
+nested mappings; `read_recording` reads the run in a recording, `identify` finds parameters from recordings. `arm`,
+`disarm`, `reset`, `estop` and `status` are for a run in progress. `mechanics` holds the functions that define a
+machine, `controllers` those that define a goal.
 """
 
 from typing import TYPE_CHECKING
@@ -15,13 +16,15 @@ from servonode.version import VERSION as _VERSION
 if TYPE_CHECKING:
     from servonode import controllers, mechanics
     from servonode.analysis.check import Report
-    from servonode.api import check, load, read_recording, run, simulate, sweep
+    from servonode.api import check, identify, load, read_recording, run, simulate, sweep
+    from servonode.identification.identification import Identification
     from servonode.loop import Loop
     from servonode.operator.operator_requests import arm, disarm, estop, reset, status
     from servonode.result import Movie, Run
 
 __version__ = _VERSION
 __all__ = [
+    "Identification",
     "Loop",
     "Movie",
     "Report",
@@ -32,6 +35,7 @@ __all__ = [
     "controllers",
     "disarm",
     "estop",
+    "identify",
     "load",
     "mechanics",
     "read_recording",
@@ -43,11 +47,12 @@ __all__ = [
 ]
 
 _SOURCES = {  # the module of each public name, loaded when the name is first used
+    "Identification": "servonode.identification.identification",
     "Loop": "servonode.loop",
     "Movie": "servonode.result",
     "Report": "servonode.analysis.check",
     "Run": "servonode.result",
-    **dict.fromkeys(("check", "load", "read_recording", "run", "simulate", "sweep"), "servonode.api"),
+    **dict.fromkeys(("check", "identify", "load", "read_recording", "run", "simulate", "sweep"), "servonode.api"),
     **dict.fromkeys(("arm", "disarm", "estop", "reset", "status"), "servonode.operator.operator_requests"),
 }
 _ROOMS = ("controllers", "mechanics")

@@ -1,4 +1,4 @@
-"""The public functions: `servonode.load`, `simulate`, `sweep`, `run`, `check` and `read_recording`."""
+"""The public functions: `servonode.load`, `simulate`, `sweep`, `run`, `check`, `read_recording` and `identify`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import xarray
 
     from servonode.analysis.check import Report
+    from servonode.identification.identification import Identification
 
 Launch = str | Path | Mapping[str, Any]
 WHERE = (("plant", "machine", "Model"), ("controller", "program", "Program"))
@@ -222,6 +223,52 @@ def read_recording(file: str | Path, *, code: bool = True, **overrides: Any) -> 
     _check_sections(overrides, read_recording)
     bag = read_bag(Path(file))
     return Run.of(runs_in(bag, bag.closed_loop(override_texts(overrides), code=code))[-1])
+
+
+@plain
+def identify(
+    recordings: "str | Path | Run | Sequence[str | Path | Run]",
+    parameters: str | Sequence[str],
+    *,
+    segment: float | None = None,
+    law: bool = True,
+    code: bool = True,
+    **overrides: Any,
+) -> "Identification":
+    """Parameters of a machine from recordings of it, as `servonode identify` finds them: an `Identification`.
+
+    Its `estimates` have value, 95 % interval and whether the record tells the parameter, by name; `parameters` are
+    the values, for `plant__parameters=`; `combinations`, `residuals`, `correlation` and `law` say
+    how far to trust them.
+
+    Args:
+        recordings: the .mcap file of a run, a `Run`, or several of them. Of a `Run` that was simulated the states are
+            the true ones, without errors of sensors.
+        parameters: names of the machine's parameters, or one text with commas between them.
+        segment: the time [s] after which a new initial state is estimated; None: as rarely as the motion allows.
+        law: whether the closed loop is simulated to say how the residuals of the law change.
+        code, overrides: see `load`; they change the launch files in recordings.
+
+    Raises:
+        IdentificationError: a parameter is unknown, enters no motion, or the records tell none of them; BagError,
+        LaunchError, CacheError, CallError: as `read_recording`.
+
+    >>> import servonode
+    >>> torques = {"U1": "0.3*sin(2*t)", "U2": "0.3*sin(3*t)"}
+    >>> run = servonode.simulate("trailer_open_loop", controller__settings=torques, plant__parameters__m1=5.0,
+    ...                          controller__parameters__m1=4.0)
+    >>> found = servonode.identify(run, "m1,c_w")
+    >>> round(found.estimates["m1"].value, 6), found.estimates["m1"].before, found.estimates["c_w"].told
+    (5.0, 4.0, 'yes')
+    """
+    from servonode.identification.recordings import identification_of
+
+    _check_sections(overrides, identify)
+    given = [recordings] if isinstance(recordings, str | Path | Run) else list(recordings)
+    names = [name.strip() for name in parameters.split(",")] if isinstance(parameters, str) else list(parameters)
+    if segment is not None and not (isinstance(segment, int | float) and 0 < segment < float("inf")):
+        raise StatementError(f"segment={segment!r} is not a positive number of seconds; give one, or leave it out")
+    return identification_of(given, names, segment, law, override_texts(overrides), code)
 
 
 def _read(launch: Any, overrides: dict[str, Any], called: Callable[..., Any]) -> LaunchFile:

@@ -20,11 +20,12 @@ VERBS = {  # the sections of the help in their order; for each command, the file
         "simulate": "simulate",
         "check": "simulate",
         "compare": "compare",
-        "sweep": "sweep",
     },
     "Explore": {
+        "sweep": "sweep",
         "region": "explore",
         "fastest": "explore",
+        "identify": "identify",
     },
     "Operate": {
         "status": "operate",

@@ -1,0 +1,129 @@
+"""Which parameters a record tells, and which only in combination: base parameters by rank.
+
+Of the regressor's columns at the states of the record a QR decomposition with pivoting chooses independent ones; the
+others are sums of them, and what can be told of their functions is what these sums add to the chosen ones (M. Gautier,
+Numerical calculation of the base inertial parameters of robots, J. Robotic Systems 8, 1991).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from scipy.linalg import qr
+
+from servonode.arrays import Array
+from servonode.identification.regressor import Regressor
+from servonode.mechanics.units import NONE, UnitError, parse_unit, times, unit_text
+
+Expr = Any
+ROWS = 400  # at which the regressor is evaluated
+RANK = 1e-8  # of the largest pivot: below it a column is a sum of others
+ZERO = 1e-6  # of the largest factor: below it a function has no part in a combination
+RATIO = 1e-6  # of its parts: a combination that is this small says a ratio
+
+
+@dataclass(frozen=True)
+class Motion:
+    """States, rates and inputs along the fitted motions, one row an instant."""
+
+    t: Array
+    x: Array
+    rates: Array
+    u: Array
+
+
+@dataclass(frozen=True)
+class Combination:
+    """A function of the parameters that the record tells: unit, value, and slopes by the parameters (p,)."""
+
+    expression: Expr
+    unit: str
+    names: tuple[str, ...]
+    value: float
+    gradient: Array
+
+    @property
+    def text(self) -> str:
+        return str(self.expression)
+
+
+def enters(regressor: Regressor) -> list[bool]:
+    """Of each parameter, whether it stands in the equations of motion at all."""
+    return [any(each in entry.free_symbols for entry in regressor.residual) for each in regressor.parameters]
+
+
+def combinations(regressor: Regressor, motion: Motion, values: Array) -> list[Combination]:
+    """The base parameters at the states of a record, as far as they are made of the parameters that are identified."""
+    import sympy
+
+    at = dict(zip(regressor.parameters, values.tolist(), strict=True))
+    if any(regressor.rest):  # nothing but slopes is known
+        table = regressor.slopes(motion.t, motion.x, motion.rates, motion.u, values.tolist())
+        functions: Sequence[Expr] = regressor.parameters
+    else:
+        table = regressor.regressor(motion.t, motion.x, motion.rates, motion.u)
+        kept = [i for i, each in enumerate(regressor.functions) if each.free_symbols]
+        table, functions = table[:, kept], [regressor.functions[i] for i in kept]
+    sizes = np.array([abs(float(each.xreplace(at))) or 1.0 for each in functions])
+    found = []
+    for factors in base(table * sizes) / sizes:
+        leading = _leading(factors, functions)
+        parts = zip(factors / factors[leading], functions, strict=True)
+        expression = sympy.Add(*(_rounded(factor) * each for factor, each in parts if factor))
+        found.append(_combination(expression, functions[leading], regressor, at))
+    return found
+
+
+def _leading(factors: Array, functions: Sequence[Expr]) -> int:
+    """The simplest function of a combination: by it the others are divided."""
+    return min(np.flatnonzero(factors).tolist(), key=lambda i: (len(str(functions[i])), i))
+
+
+def base(table: Array) -> Array:
+    """The factors (rank, n) with which the n columns of a regressor (rows, n) add up to base parameters."""
+    scale = float(np.abs(table).max(initial=0.0))
+    if scale == 0.0:
+        return np.zeros((0, table.shape[1]))
+    R, pivots = qr(table / scale, mode="r", pivoting=True)
+    pivot = np.abs(np.diag(R))
+    rank = int(np.sum(pivot > RANK * pivot[0]))
+    factors = np.zeros((rank, table.shape[1]))
+    factors[:, pivots[:rank]] = np.eye(rank)
+    factors[:, pivots[rank:]] = np.linalg.solve(R[:rank, :rank], R[:rank, rank:])
+    factors[np.abs(factors) < ZERO] = 0.0
+    return factors
+
+
+def _combination(expression: Expr, leading: Expr, regressor: Regressor, at: dict[Expr, float]) -> Combination:
+    terms = expression.as_ordered_terms()
+    largest = max(abs(float(each.xreplace(at))) for each in terms)
+    if len(terms) == 2 and abs(float(expression.xreplace(at))) < RATIO * largest:
+        one, other = (each.as_coeff_Mul()[1] for each in terms)
+        expression = leading = one / other
+    slopes = np.array([float(expression.diff(each).xreplace(at)) for each in regressor.parameters])
+    names = tuple(each.name for each in regressor.parameters if each in expression.free_symbols)
+    return Combination(expression, _unit(leading), names, float(expression.xreplace(at)), slopes)
+
+
+def _unit(function: Expr) -> str:
+    """The unit of a product of powers of parameters; SI where it is more than that."""
+    found = NONE
+    for symbol, power in function.as_powers_dict().items():
+        unit = getattr(symbol, "quantity", None)
+        if unit is None or not power.is_Rational:
+            return "SI"
+        try:
+            found = times(found, parse_unit(unit.unit), Fraction(power.p, power.q))
+        except UnitError:
+            return "SI"
+    return unit_text(found)
+
+
+def _rounded(factor: float) -> Expr:
+    """A factor with six digits, a whole number where it is one."""
+    import sympy
+
+    short = float(f"{factor:.6g}")
+    return sympy.Integer(int(short)) if short == int(short) else sympy.Float(short, 6)

@@ -1,0 +1,229 @@
+"""The maximum-likelihood fit: the parameters, initial states and noise levels for which the record is likeliest.
+
+Each measurement is the prediction plus noise of its channel, independent and normal, so that twice the negative
+logarithm of the likelihood is
+
+    sum_c  n_c log sigma_c^2 + sum_i (z_i - h_i(theta, x_s))^2 / sigma_c^2
+
+It is minimised by turns: Gauss-Newton steps, damped after Levenberg and Marquardt, in theta and x_s under given sigma,
+then sigma from the residuals (L. Ljung, System Identification, 2nd ed. 1999, 7.4 and 10.2). The initial states are
+eliminated segment by segment, so that the normal equations have the size of theta.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from servonode.arrays import Array
+from servonode.identification.experiment import Experiment, IdentificationError
+from servonode.identification.trajectories import Segments, Trajectories
+from servonode.mechanics.description import Quantity
+from servonode.mechanics.machine import ParameterError
+from servonode.mechanics.signatures import Whole
+
+STEPS, TURNS = 40, 6  # Gauss-Newton steps at most under given noise, estimates of the noise at most
+DAMPINGS = 12  # of one step, each ten times the one before
+ENOUGH = 1e-3  # of a standard deviation: a step that moves no parameter further ends the iteration
+STEADY = 1e-3  # change of every sigma by which the turns end
+LEAST_NOISE = 1e-9  # of the span of a channel: below it is rounding of the simulation
+NULL = 1e-6  # of the largest singular value: below it differences of motions tell nothing
+WEAK = 1.0  # relative standard deviation beyond which a direction is left as it was
+
+
+@dataclass(frozen=True)
+class Part:
+    """What is fitted to one experiment: its segments with their initial states (segments, n_state)."""
+
+    trajectories: Trajectories
+    segments: Segments
+    starts: Array
+
+    @property
+    def experiment(self) -> Experiment:
+        return self.trajectories.experiment
+
+    @property
+    def segment_of(self) -> Whole:
+        """The number of the segment to which each measurement belongs."""
+        return np.searchsorted(np.array(self.segments.rows[1:-1]), self.experiment.row, side="left")
+
+
+@dataclass(frozen=True)
+class Slopes:
+    """Of one experiment: scaled residuals (n,), their slopes by the parameters (n, p) free of those by initial states.
+
+    starts: for each segment its measurements, and the least-squares answer of its initial state to residuals and
+    parameters (n_state, 1 + p).
+    """
+
+    residuals: Array
+    free: Array  # residuals, the part that no initial state explains
+    J: Array
+    starts: tuple[tuple[Whole, Array], ...]
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Where the iteration ended. values (p,); noise: sigma by channel of each experiment; cost: sum of squares."""
+
+    values: Array
+    parts: tuple[Part, ...]
+    noise: tuple[Array, ...]
+    slopes: tuple[Slopes, ...]
+    sizes: Array  # of the parameters, by which they are made comparable
+    converged: bool
+
+    @property
+    def n_measurements(self) -> int:
+        return sum(each.experiment.n_measurements for each in self.parts)
+
+    @property
+    def n_unknowns(self) -> int:
+        """Parameters and initial states that were estimated."""
+        return len(self.values) + sum(each.starts.size for each in self.parts)
+
+    @property
+    def information(self) -> Array:
+        """The Fisher information of the parameters (p, p), initial states being unknown."""
+        return sum((each.J.T @ each.J for each in self.slopes), np.zeros((len(self.values),) * 2))
+
+
+def sizes_of(values: Array) -> Array:
+    """By what parameters are compared: their magnitudes, 1 where one is zero."""
+    return np.where(values == 0.0, 1.0, np.abs(values))
+
+
+def fit(parts: Sequence[Part], values: Array, bounds: Sequence[Quantity], noise: Sequence[Array] | None = None) -> Fit:
+    """The likeliest parameters from these values on. bounds: their quantities. noise: to begin with.
+
+    Raises:
+        IdentificationError: the motion cannot be followed from the initial values.
+    """
+    sizes, noise = sizes_of(values), tuple(noise or (_spans(each.experiment) for each in parts))
+    parts, converged = tuple(parts), False
+    for _ in range(TURNS):
+        values, parts, converged = _gauss_newton(parts, values, noise, sizes, bounds)
+        new = tuple(_noise(each, values) for each in parts)
+        steady = all(np.all(np.abs(a - b) <= STEADY * b) for a, b in zip(new, noise, strict=True))
+        noise = new
+        if steady:
+            break
+    slopes = tuple(_slopes(each, values, sigma, sizes) for each, sigma in zip(parts, noise, strict=True))
+    return Fit(values, parts, noise, slopes, sizes, converged and steady)
+
+
+def _spans(experiment: Experiment) -> Array:
+    return np.array([each.span for each in experiment.channels])
+
+
+def _noise(part: Part, values: Array) -> Array:
+    """The standard deviation of each channel's residuals, with the number of estimated unknowns taken off."""
+    experiment = part.experiment
+    residuals, found = _residuals(part, values), _spans(experiment)
+    share = 1 - (len(values) + part.starts.size) / max(experiment.n_measurements, 1)
+    for i, channel in enumerate(experiment.channels):
+        mean_square = float(np.mean(residuals[experiment.channel == i] ** 2)) / max(share, 0.1)
+        found[i] = np.sqrt(max(mean_square, channel.quantum**2 / 12, (LEAST_NOISE * channel.span) ** 2))
+    return found
+
+
+def _residuals(part: Part, values: Array) -> Array:
+    """Measured less predicted; raises where there is no motion."""
+    predicted = part.trajectories.predicted(values, part.segments, part.starts)
+    if predicted is None:
+        text = "the simulated motion is not finite from the parameters on that are believed"
+        raise IdentificationError(f"{part.experiment.name}: {text}; begin nearer, or give a shorter --segment")
+    return part.experiment.difference(part.experiment.values, predicted)
+
+
+def cost_of(parts: Sequence[Part], values: Array, noise: Sequence[Array]) -> float:
+    """The sum of squared residuals in units of the noise; infinite where there is no motion."""
+    total = 0.0
+    for part, sigma in zip(parts, noise, strict=True):
+        try:
+            total += float(np.sum((_residuals(part, values) / sigma[part.experiment.channel]) ** 2))
+        except (ParameterError, IdentificationError):
+            return np.inf
+    return total
+
+
+def _slopes(part: Part, values: Array, sigma: Array, sizes: Array) -> Slopes:
+    experiment, segment_of = part.experiment, part.segment_of
+    spans = np.maximum(np.ptp(experiment.guess, axis=0), 1e-3)
+    found = part.trajectories.slopes(values, part.segments, part.starts, sizes, spans)
+    if found is None:
+        raise IdentificationError(
+            f"{experiment.name}: the motion beside the fitted one is not finite; give a shorter --segment"
+        )
+    weight = 1 / sigma[experiment.channel]
+    residuals = _residuals(part, values) * weight
+    by_value, by_start = (each * weight[:, None] for each in found)
+    free, J, starts = residuals.copy(), by_value.copy(), []
+    for i in range(len(part.starts)):
+        own = np.flatnonzero(segment_of == i)
+        targets = np.column_stack([residuals[own], by_value[own]])
+        answer = np.linalg.lstsq(by_start[own] * spans, targets, rcond=1e-9)[0] * spans[:, None]
+        rest = targets - by_start[own] @ answer
+        free[own], J[own] = rest[:, 0], rest[:, 1:]
+        starts.append((own, answer))
+    return Slopes(residuals, free, J, tuple(starts))
+
+
+def _gauss_newton(
+    parts: tuple[Part, ...], values: Array, noise: Sequence[Array], sizes: Array, bounds: Sequence[Quantity]
+) -> tuple[Array, tuple[Part, ...], bool]:
+    """Steps until no parameter moves by a share of its standard deviation; whether that was reached."""
+    cost, damping = cost_of(parts, values, noise), 1e-3
+    for _ in range(STEPS):
+        slopes = [_slopes(each, values, sigma, sizes) for each, sigma in zip(parts, noise, strict=True)]
+        J, free = (np.concatenate(each) for each in zip(*((s.J * sizes, s.free) for s in slopes), strict=True))
+        for _ in range(DAMPINGS):
+            step = _step(J, free, damping)
+            moved = within(values + sizes * step, bounds, values)
+            after = tuple(_moved(part, each, moved - values) for part, each in zip(parts, slopes, strict=True))
+            new = cost_of(after, moved, noise)
+            if new <= cost * (1 + 1e-12):
+                break
+            damping *= 10
+        else:
+            return values, parts, True  # no step is better: rounding, or a bound
+        change = float(np.linalg.norm(J @ ((moved - values) / sizes)))
+        values, parts, damping = moved, after, max(damping / 10, 1e-12)
+        gain, cost = cost - new, new
+        if change < ENOUGH * np.sqrt(len(values)) or gain < 1e-10 * max(new, 1.0):
+            return values, parts, True
+    return values, parts, False
+
+
+def _step(J: Array, residuals: Array, damping: float) -> Array:
+    """The damped least-squares step in the directions of which the record tells something."""
+    U, s, Vt = np.linalg.svd(J, full_matrices=False)
+    known = told(s)
+    return Vt[known].T @ (s[known] / (s[known] ** 2 + damping * s[known] ** 2) * (U.T @ residuals)[known])
+
+
+def told(singular: Array) -> npt.NDArray[np.bool_]:
+    """Which singular directions of the scaled slopes the record tells: not null, nor weaker than the value itself."""
+    found: npt.NDArray[np.bool_] = (singular > NULL * singular.max(initial=1e-300)) & (singular > 1 / WEAK)
+    return found
+
+
+def _moved(part: Part, slopes: Slopes, change: Array) -> Part:
+    """The part after a change of the parameters, its initial states with it."""
+    starts = part.starts.copy()
+    for i, (_, answer) in enumerate(slopes.starts):
+        starts[i] += answer[:, 0] - answer[:, 1:] @ change
+    return replace(part, starts=starts)
+
+
+def within(values: Array, bounds: Sequence[Quantity], before: Array) -> Array:
+    """The values within the bounds of their quantities; towards one that may not be reached half of the way."""
+    found = values.copy()
+    for i, each in enumerate(bounds):
+        if each.at_least is not None:
+            found[i] = max(found[i], each.at_least)
+        if each.above is not None and found[i] <= each.above:
+            found[i] = (before[i] + each.above) / 2
+    return found

@@ -1,0 +1,194 @@
+"""Parameters of a machine from recordings of it: experiments, fit, intervals, what the record tells."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from servonode.arrays import Array
+from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.errors import did_you_mean
+from servonode.identification.combinations import ROWS, Combination, Motion, combinations, enters
+from servonode.identification.experiment import Experiment, IdentificationError
+from servonode.identification.fit import Fit, Part, fit
+from servonode.identification.identification import ALONE, NOT, TOGETHER, WEAKLY, Estimate, Identification
+from servonode.identification.regressor import Regressor, regressor_of
+from servonode.identification.segmentation import cut
+from servonode.identification.trajectories import Trajectories
+from servonode.identification.uncertainty import Covariance, covariance_of, residuals_of
+from servonode.mechanics.description import Quantity
+from servonode.mechanics.machine import ParameterError
+
+ROUNDS = 4  # of cutting into fewer segments, as the fit permits
+
+
+def identified(
+    closed_loop: ClosedLoop, experiments: Sequence[Experiment], names: Sequence[str], segment: float | None = None
+) -> Identification:
+    """The parameters of these names from experiments with the machine of a closed loop.
+
+    They begin at what the law believes, else at those of the plant; all others are the plant's. segment: the length of
+    segments [s]; None: as long as the motion allows.
+
+    Raises:
+        IdentificationError: a name is unknown or enters no motion, the record tells none, or cannot be followed.
+    """
+    quantities = chosen(closed_loop, names)
+    before = np.array([believed(closed_loop)[each.name] for each in quantities])
+    trajectories = [Trajectories(each, tuple(names)) for each in experiments]
+    regressor = _regressor(closed_loop, names)
+    found = _fitted(trajectories, before, quantities, segment)
+    residuals = residuals_of(found)
+    covariance = covariance_of(found, all(each.white for each in residuals))
+    bases = _bases(regressor, found, trajectories)
+    estimates = _estimates(quantities, before, found, covariance, bases)
+    if not any(np.isfinite(each.error) for each in estimates.values()) and not bases:
+        raise IdentificationError(_nothing_told(experiments, names))
+    together = _independent(bases, {name for name, each in estimates.items() if each.told == TOGETHER}, names)
+    return Identification(
+        machine=closed_loop.machine.description.name,
+        records=tuple(each.name for each in experiments),
+        estimates=estimates,
+        combinations=tuple(_combined(each, regressor, before, found, covariance) for each in together),
+        residuals=tuple(residuals),
+        correlation=_correlation(covariance.matrix),
+        duration=sum(each.duration for each in experiments),
+        robust=covariance.robust,
+        fit=found,
+    )
+
+
+def chosen(closed_loop: ClosedLoop, names: Sequence[str]) -> list[Quantity]:
+    """The quantities of the machine's parameters of these names.
+
+    Raises:
+        IdentificationError: there is no such parameter, or none or twice the same is given.
+    """
+    described = closed_loop.machine.description
+    known = {each.name: each for each in described.parameters}
+    if not names or len(set(names)) < len(names):
+        text = "a parameter is given twice" if names else "no parameter is given"
+        raise IdentificationError(f"{text}; name some of {', '.join(known)}")
+    for name in names:
+        if name not in known:
+            near = did_you_mean(name, known)
+            text = f"{name!r} is not a parameter of the machine {described.name}; {near}choose from {', '.join(known)}"
+            raise IdentificationError(text)
+    return [known[name] for name in names]
+
+
+def believed(closed_loop: ClosedLoop) -> dict[str, float]:
+    """The parameters that the law believes; without one the plant's."""
+    return closed_loop.control.law.machine.parameters if closed_loop.control else closed_loop.machine.parameters
+
+
+def _regressor(closed_loop: ClosedLoop, names: Sequence[str]) -> Regressor | None:
+    """The regressor of these parameters; raises where one stands in no equation of motion."""
+    from servonode.mechanics.derive import derive
+
+    found = regressor_of(derive(closed_loop.source.build()), names, closed_loop.machine.parameters)
+    idle = [] if found is None else [n for n, each in zip(names, enters(found), strict=True) if not each]
+    if idle:
+        text = f"{', '.join(idle)}: not in the equations of motion of {closed_loop.machine.description.name}, so no "
+        raise IdentificationError(f"{text}record can tell; leave it out of --parameters")
+    return found
+
+
+# the fit
+
+
+def _fitted(
+    trajectories: Sequence[Trajectories], before: Array, quantities: Sequence[Quantity], segment: float | None
+) -> Fit:
+    """The fit in as few segments as the motion allows that it gives."""
+    values, parts, found = before, list[Part](), None
+    for _ in range(ROUNDS):
+        new = [cut(each, values, segment) for each in trajectories]
+        if found is not None and all(len(a.starts) >= len(b.starts) for a, b in zip(new, parts, strict=True)):
+            break
+        parts = new
+        try:
+            found = fit(parts, values, quantities, found.noise if found else None)
+        except ParameterError as error:
+            raise IdentificationError(f"the parameters cannot be varied: {error}") from error
+        values = found.values
+    assert found is not None
+    return found
+
+
+def _motion(fitted: Fit, trajectories: Sequence[Trajectories]) -> Motion:
+    """States, rates and inputs along the fitted motions, at some ROWS instants."""
+    parts = []
+    for part, each in zip(fitted.parts, trajectories, strict=True):
+        experiment, x = each.experiment, each.states(fitted.values, part.segments, part.starts)
+        assert x is not None
+        rows = np.unique(np.linspace(0, len(x) - 2, ROWS // len(trajectories)).astype(int))
+        machine = each.with_values(fitted.values)
+        t, u = experiment.t[rows], experiment.u[rows]
+        rates = np.array([machine.derivatives(*row) for row in zip(t.tolist(), x[rows], u, strict=True)])
+        parts.append((t, x[rows, :-1], rates[:, :-1], u))
+    return Motion(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+
+
+# what the record tells
+
+
+def _bases(regressor: Regressor | None, fitted: Fit, trajectories: Sequence[Trajectories]) -> list[Combination]:
+    return [] if regressor is None else combinations(regressor, _motion(fitted, trajectories), fitted.values)
+
+
+def _estimates(
+    quantities: Sequence[Quantity], before: Array, fitted: Fit, covariance: Covariance, bases: Sequence[Combination]
+) -> dict[str, Estimate]:
+    found = {}
+    for i, each in enumerate(quantities):
+        unit = np.eye(len(quantities))[i]
+        error = covariance.quantile * covariance.deviation(unit, fitted.sizes)
+        told = ALONE if np.isfinite(error) else _untold(each.name, unit, fitted.sizes, bases)
+        found[each.name] = Estimate(each.name, each.unit, float(before[i]), float(fitted.values[i]), error, told)
+    return found
+
+
+def _untold(name: str, unit: Array, sizes: Array, bases: Sequence[Combination]) -> str:
+    """Why the record does not tell a parameter: the base parameters do not, or the noise."""
+    own = [each for each in bases if name in each.names]
+    if not own:
+        return NOT
+    table = np.array([each.gradient * sizes for each in bases])
+    rest = unit - table.T @ np.linalg.lstsq(table.T, unit, rcond=1e-9)[0]
+    return TOGETHER if np.linalg.norm(rest) > 1e-6 else WEAKLY
+
+
+def _independent(bases: Sequence[Combination], untold: set[str], names: Sequence[str]) -> list[Combination]:
+    """Combinations with a parameter that is not told alone, none of which follows from the simpler ones before it."""
+    columns = [i for i, name in enumerate(names) if name in untold]
+    found, rank = list[Combination](), 0
+    if not columns:
+        return found
+    for each in sorted(bases, key=lambda each: len(each.text)):
+        table = np.array([[*other.gradient[columns]] for other in (*found, each)])
+        if np.linalg.matrix_rank(table / np.maximum(np.abs(table).max(axis=1, keepdims=True), 1e-300), 1e-6) > rank:
+            found, rank = [*found, each], rank + 1
+    return found
+
+
+def _combined(
+    each: Combination, regressor: Regressor | None, before: Array, fitted: Fit, covariance: Covariance
+) -> Estimate:
+    assert regressor is not None
+    error = covariance.quantile * covariance.deviation(each.gradient, fitted.sizes)
+    at = dict(zip(regressor.parameters, before.tolist(), strict=True))
+    was = float(each.expression.xreplace(at))
+    return Estimate(each.text, each.unit, was, each.value, error, ALONE if np.isfinite(error) else WEAKLY)
+
+
+def _correlation(matrix: Array) -> Array:
+    deviations = np.sqrt(np.diag(matrix))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found: Array = matrix / np.outer(deviations, deviations)
+    return found
+
+
+def _nothing_told(experiments: Sequence[Experiment], names: Sequence[str]) -> str:
+    records = ", ".join(each.name for each in experiments)
+    text = f"{records}: tells nothing of {', '.join(names)}: the machine rests, or moves without what they act on"
+    return f"{text}; record a run with motion, such as the open_loop program with sines for its inputs"

@@ -1,0 +1,65 @@
+"""The way from recordings and runs to an identification."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.identification.experiment import Experiment, IdentificationError
+from servonode.identification.identification import Identification
+from servonode.identification.identify import chosen, identified
+from servonode.identification.law_change import law_change
+from servonode.identification.recorded import experiment_of, experiments_in
+from servonode.record.bag import read_bag
+from servonode.record.run import Run
+
+Record = str | Path | Run
+
+
+def identification_of(
+    records: Sequence[Record],
+    names: Sequence[str],
+    segment: float | None = None,
+    law: bool = True,
+    overrides: Sequence[str] = (),
+    code: bool = True,
+) -> Identification:
+    """The parameters of these names from recordings, by their files, and from runs in memory.
+
+    segment: see `identified`. law: whether the closed loop is simulated. overrides (KEY=VALUE), code: of their launch
+    files.
+
+    Raises:
+        IdentificationError: see `identified`, or the records are of several machines; BagError, LaunchError: a
+            recording cannot be read.
+    """
+    if not records:
+        raise IdentificationError("no recording is given; name the .mcap file of one")
+    loops, experiments = list[ClosedLoop](), list[Experiment]()
+    for i, record in enumerate(records):
+        if isinstance(record, Run):
+            loops.append(record.closed_loop)
+            experiments.append(experiment_of(record, "run" if len(records) == 1 else f"run {i + 1}"))
+        else:
+            bag = read_bag(Path(record))
+            loops.append(bag.closed_loop(overrides, code=code))
+            chosen(loops[-1], names)  # before all its messages are read
+            experiments += experiments_in(bag, loops[-1])
+    _check_one_machine(records, loops)
+    found = identified(loops[0], experiments, names, segment)
+    if not law:
+        return found
+    before, after = ({n: getattr(each, word) for n, each in found.estimates.items()} for word in ("before", "value"))
+    change, notes = law_change(loops[0], before, after)
+    return replace(found, law=change, notes=(*found.notes, *notes))
+
+
+def _check_one_machine(records: Sequence[Record], loops: Sequence[ClosedLoop]) -> None:
+    for record, loop in zip(records, loops, strict=True):
+        if loop.source.key != loops[0].source.key:
+            names = [each.machine.description.name for each in (loops[0], loop)]
+            text = f"is of the machine {names[1]}, the first record of {names[0]}"
+            if names[0] == names[1]:
+                text = f"is of the machine {names[0]} with other settings or disturbances than the first record"
+            shown = "a run" if isinstance(record, Run) else record
+            raise IdentificationError(f"{shown}: {text}; identify them one by one")

@@ -1,0 +1,160 @@
+"""How far estimates can be trusted: covariance, intervals, correlations, and whether the residuals are white.
+
+With white residuals the covariance is the inverse of the Fisher information, H^-1. Where a portmanteau test finds them
+correlated, as of an encoder's rounding of a slow motion, no interval is narrower than that of the sandwich H^-1 S H^-1
+with the spectral density S of the scores at frequency zero, summed with Bartlett's weights (Newey and West,
+Econometrica 55, 1987, 703).
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from servonode.arrays import Array
+from servonode.identification.fit import Fit, Part, Slopes, told
+
+LEVEL = 0.95
+WHITE = 0.01  # significance level of the test of whiteness
+LAGS = 20  # of the test
+
+
+@dataclass(frozen=True)
+class Residuals:
+    """The residuals of one channel: rms in the channel's unit, the noise that was estimated, tests of them.
+
+    correlation: autocorrelation at lags 1, 2, ...; p_white, p_normal: of Ljung and Box's,
+    and of Jarque and Bera's test.
+    """
+
+    experiment: str
+    channel: str
+    unit: str
+    rms: float
+    noise: float
+    quantum: float
+    fit: float  # 1 - rms / standard deviation of what was measured
+    correlation: Array
+    p_white: float
+    p_normal: float
+
+    @property
+    def white(self) -> bool:
+        return self.p_white >= WHITE
+
+
+@dataclass(frozen=True)
+class Covariance:
+    """Of the parameters (p, p), infinite where the record does not tell one.
+
+    directions (p, p - rank): what the record does not tell, as changes of the parameters. dof: measurements less
+    unknowns. robust: whether it is the sandwich.
+    """
+
+    matrix: Array
+    directions: Array
+    dof: int
+    robust: bool
+
+    @property
+    def quantile(self) -> float:
+        """Of Student's t, for an interval of 95 %."""
+        return float(stats.t.ppf((1 + LEVEL) / 2, max(self.dof, 1)))
+
+    def deviation(self, gradient: Array, sizes: Array) -> float:
+        """The standard deviation of a function of the parameters with this gradient; infinite where it is not told."""
+        scaled = gradient * sizes
+        across = self.directions.T @ scaled
+        if np.linalg.norm(across) > 1e-3 * np.linalg.norm(scaled):
+            return float("inf")
+        return math.sqrt(max(float(gradient @ self.matrix @ gradient), 0.0))
+
+
+def residuals_of(fit: Fit) -> list[Residuals]:
+    """The analysis of the residuals of every channel of every experiment."""
+    return [
+        found
+        for part, slopes, sigma in zip(fit.parts, fit.slopes, fit.noise, strict=True)
+        for found in _channels(part, slopes, sigma)
+    ]
+
+
+def _channels(part: Part, slopes: Slopes, sigma: Array) -> list[Residuals]:
+    experiment, found = part.experiment, []
+    for i, channel in enumerate(experiment.channels):
+        own = slopes.residuals[experiment.channel == i]
+        rms, spread = float(np.sqrt(np.mean(own**2)) * sigma[i]), float(np.std(channel.values))
+        correlation = autocorrelation(own)
+        p_normal = float(stats.jarque_bera(own).pvalue) if np.ptp(own) > 0 else 1.0
+        found.append(
+            Residuals(
+                experiment.name,
+                channel.name,
+                channel.unit,
+                rms,
+                float(sigma[i]),
+                channel.quantum,
+                1 - rms / spread if spread > 0 else 1.0,
+                correlation,
+                ljung_box(correlation, len(own)),
+                p_normal,
+            )
+        )
+    return found
+
+
+def autocorrelation(values: Array, lags: int = LAGS) -> Array:
+    """The autocorrelation at lags 1 to `lags`, fewer of a short series."""
+    centred = values - np.mean(values)
+    power, most = float(centred @ centred), min(lags, max(len(values) // 4, 1))
+    if power == 0.0:
+        return np.zeros(most)
+    return np.array([float(centred[lag:] @ centred[:-lag]) / power for lag in range(1, most + 1)])
+
+
+def ljung_box(correlation: Array, n: int) -> float:
+    """The probability of correlations as large as these in white noise of n values (Ljung and Box, Biometrika 1978)."""
+    lags = np.arange(1, len(correlation) + 1)
+    statistic = n * (n + 2) * float(np.sum(correlation**2 / np.maximum(n - lags, 1)))
+    return float(stats.chi2.sf(statistic, len(correlation)))
+
+
+def covariance_of(fit: Fit, white: bool) -> Covariance:
+    """The covariance of the parameters; white: whether all residuals are."""
+    J = np.concatenate([each.J * fit.sizes for each in fit.slopes])
+    _, s, Vt = np.linalg.svd(J, full_matrices=False)
+    known = told(s)
+    basis, null = Vt[known].T, Vt[~known].T
+    inverse = basis @ np.diag(1 / s[known] ** 2) @ basis.T
+    if not white:
+        inverse = _widened(inverse, inverse @ _scores_density(fit) @ inverse)
+    matrix = inverse * np.outer(fit.sizes, fit.sizes)
+    return Covariance(matrix, null, fit.n_measurements - fit.n_unknowns, not white)
+
+
+def _widened(white: Array, sandwich: Array) -> Array:
+    """The covariance for white residuals with the larger standard deviation of the two for each parameter.
+
+    The sandwich of few instants is too small by chance as often as too large; it only ever widens.
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratio = np.nan_to_num(np.sqrt(np.diag(sandwich) / np.diag(white)), nan=1.0)
+    factor = np.maximum(ratio, 1.0)
+    widened: Array = white * np.outer(factor, factor)
+    return widened
+
+
+def _scores_density(fit: Fit) -> Array:
+    """The sum over lags of the covariance of the scores J^T e, summed over the channels at each instant."""
+    total = np.zeros((len(fit.values),) * 2)
+    for part, slopes in zip(fit.parts, fit.slopes, strict=True):
+        scores = np.zeros((len(part.experiment.k), len(fit.values)))
+        np.add.at(scores, part.experiment.row, slopes.J * fit.sizes * slopes.residuals[:, None])
+        scores = scores[np.unique(part.experiment.row)]
+        lags = int(np.ceil(4 * (len(scores) / 100) ** (2 / 9))) + LAGS
+        total += scores.T @ scores
+        for lag in range(1, min(lags, len(scores) - 1) + 1):
+            gamma = scores[lag:].T @ scores[:-lag]
+            total += (1 - lag / (lags + 1)) * (gamma + gamma.T)
+    return total

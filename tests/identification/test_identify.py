@@ -1,0 +1,122 @@
+"""Parameters from records: known answers, what is not told alone, what cannot be identified."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from sympy import sin
+
+import servonode
+from servonode.identification.experiment import IdentificationError
+from servonode.identification.identification import ALONE, TOGETHER
+from servonode.mechanics import Model, coordinate, input_, parameter
+
+
+def pendulum() -> Model:
+    """A pendulum with a motor: (J + m l^2) q'' + c q' + m g l sin q = tau."""
+    q = coordinate("q", "angle, 0 hangs", "rad")
+    m = parameter("m", "mass of the bob", "kg", default=0.5, above=0)
+    l = parameter("l", "length", "m", default=0.4, above=0)  # noqa: E741
+    J = parameter("J", "inertia of the motor", "kg m^2", default=0.02, above=0)
+    g = parameter("g", "gravity", "m/s^2", default=9.81, above=0)
+    c = parameter("c", "friction", "N m s/rad", default=0.05, at_least=0)
+    b = parameter("b", "brake of the motor", "N m s/rad", default=0.1, at_least=0)
+    tau = input_("tau", "torque of the motor", "N m")
+    return Model(
+        name="pendulum",
+        description="pendulum with a motor",
+        coordinates=(q,),
+        parameters=(m, l, J, g, c, b),
+        kinetic=(J + m * l**2) * q.rate**2 / 2,
+        potential=m * g * l * (1 - (1 - sin(q / 2) ** 2 * 2)),
+        dissipation=c * q.rate**2 / 2,
+        inputs={tau: q.rate},
+        safe={tau: -b * q.rate},
+    )
+
+
+def launch(torque: str = "0.6*sin(3*t) + 0.4*sin(7*t)", **true: float) -> Mapping[str, Any]:
+    """The pendulum with these true parameters, its law believing the defaults."""
+    believed = {name: value for name, value in DEFAULTS.items() if name in true}
+    return {
+        "run": {"duration": 6.0},
+        "plant": {"machine": pendulum, "step": 0.002, "parameters": true, "initial": {"q": 0.3}},
+        "controller": {
+            "program": "open_loop", "period": 0.01, "parameters": believed, "settings": {"tau": torque},
+        },
+    }  # fmt: skip
+
+
+DEFAULTS = {"m": 0.5, "l": 0.4, "J": 0.02, "c": 0.05}
+
+
+@pytest.fixture(scope="module")
+def run() -> servonode.Run:
+    return servonode.simulate(launch(J=0.03, c=0.08, m=0.6))
+
+
+def test_a_record_without_noise_gives_the_parameters_to_rounding(run: servonode.Run) -> None:
+    found = servonode.identify(run, ["J", "c", "m"])
+    assert [each.before for each in found.estimates.values()] == [0.02, 0.05, 0.5]
+    assert found.parameters == pytest.approx({"J": 0.03, "c": 0.08, "m": 0.6}, rel=1e-6)
+    assert {each.told for each in found.estimates.values()} == {ALONE}
+    assert found.combinations == ()
+
+
+def test_what_is_not_told_alone_is_named_with_its_combinations(run: servonode.Run) -> None:
+    found = servonode.identify(run, "m,l,J,c")
+    assert {name: each.told for name, each in found.estimates.items()} == {
+        "m": TOGETHER, "l": TOGETHER, "J": TOGETHER, "c": ALONE,
+    }  # fmt: skip
+    assert found.parameters.keys() == {"c"}
+    together = {each.name: each for each in found.combinations}
+    assert together.keys() == {"l*m", "J + l**2*m"}
+    assert together["l*m"].value == pytest.approx(0.6 * 0.4, rel=1e-6)
+    assert together["J + l**2*m"].value == pytest.approx(0.03 + 0.6 * 0.4**2, rel=1e-6)
+    assert [together[name].unit for name in ("l*m", "J + l**2*m")] == ["kg m", "kg m^2"]
+    assert together["l*m"].before == pytest.approx(0.5 * 0.4)
+
+
+def test_without_an_input_only_ratios_are_told() -> None:
+    run = servonode.simulate(launch(torque="0", J=0.03, c=0.08))
+    found = servonode.identify(run, "J,m,c")
+    assert {each.told for each in found.estimates.values()} == {TOGETHER}
+    m, J, c = (found.estimates[name].value for name in ("m", "J", "c"))
+    assert c / m == pytest.approx(0.08 / 0.5, rel=1e-5)
+    assert (J + m * 0.4**2) / m == pytest.approx((0.03 + 0.5 * 0.4**2) / 0.5, rel=1e-5)
+    assert len(found.combinations) == 2
+
+
+@pytest.mark.parametrize(
+    ("names", "parts"),
+    [
+        ("mm", ("'mm' is not a parameter of the machine pendulum", "did you mean m?")),
+        ("J,J", ("given twice",)),
+        ("", ("not a parameter",)),
+        ("J,b", ("b: not in the equations of motion of pendulum", "leave it out")),
+    ],
+)
+def test_parameters_that_cannot_be_identified_are_refused(
+    run: servonode.Run, names: str, parts: tuple[str, ...]
+) -> None:
+    with pytest.raises(IdentificationError) as caught:
+        servonode.identify(run, names)
+    assert [each for each in parts if each not in str(caught.value)] == []
+
+
+def test_a_machine_at_rest_tells_nothing() -> None:
+    rest = dict(launch(torque="0"))
+    rest["plant"] = {**rest["plant"], "initial": {"q": 0.0}}
+    with pytest.raises(IdentificationError, match="the machine rests"):
+        servonode.identify(servonode.simulate(rest), "J,c")
+
+
+def test_correlation_and_json_go_with_the_estimates(run: servonode.Run) -> None:
+    found = servonode.identify(run, "J,c", law=False)
+    assert np.diag(found.correlation) == pytest.approx([1.0, 1.0])
+    assert abs(found.correlation[0, 1]) < 1
+    told = found.as_dict()
+    assert told["parameters"]["J"]["unit"] == "kg m^2"
+    assert told["measurements"] == 2 * len(run.t)
+    assert "Identification of pendulum" in repr(found)
