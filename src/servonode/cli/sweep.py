@@ -22,7 +22,7 @@ COUNT = click.IntRange(min=1)
     cls=verb.Verb,
     examples=(
         "servonode sweep trailer_sweep",
-        "servonode sweep my_robot.toml --set sweep.vary.plant.parameters.m1=[3.0,5.0] --set sweep.method=sobol --runs 1024",
+        "servonode sweep trailer_sweep --runs 4096 --set sweep.vary.plant.initial.phi=[-0.5,0.5]",
         "servonode sweep trailer_sweep --output hitch.zarr --resume",
         "servonode sweep trailer_sweep --scheduler tcp://10.0.0.7:8786",
     ),
@@ -87,51 +87,63 @@ def sweep(
 
 
 class Progress:
-    """A line on standard error with what is done: rewritten on a terminal, repeated every few seconds in a log."""
+    """A line on standard error with what is done: rewritten on a terminal, repeated every few seconds in a log.
+
+    Rates are those since the first chunk: what the start takes says nothing about the rest.
+    """
 
     def __init__(self, runs: int, stream: TextIO | None = None) -> None:
         self.runs, self.stream = runs, stream or sys.stderr
-        self._finished, self._computed, self._failed, self._plant_s = 0, 0, 0, 0.0
+        self._finished, self._failed, self._plant_s = 0, 0, 0.0
+        self._first: tuple[float, int, float] | None = None  # when the first chunk came, and what was finished then
         self._terminal = self.stream.isatty()
-        self._begin = time.monotonic()
-        self._due = self._begin + (0.0 if self._terminal else LOG_PERIOD_S)
+        self._due = time.monotonic() + (0.0 if self._terminal else LOG_PERIOD_S)
         self._width = 0
 
     def resumed(self, finished: int) -> None:
-        """Count the runs that are in the folder already."""
+        """Begin with the runs that are in the folder already."""
         self._finished += finished
+        self._show(time.monotonic())
 
     def __call__(self, chunk: "Chunk") -> None:
         """Count the runs of a chunk that has just been finished."""
         self._finished += len(chunk.values)
-        self._computed += len(chunk.values)
         self._failed += sum(map(bool, chunk.reasons))
         self._plant_s += float(chunk.measures["duration"].sum())
         now = time.monotonic()
+        self._first = self._first or (now, self._finished, self._plant_s)
+        self._show(now)
+
+    def close(self) -> None:
+        """End the line on a terminal."""
+        if self._terminal:
+            self._write(time.monotonic())
+            self.stream.write("\n")
+
+    def _show(self, now: float) -> None:
         if now >= self._due:
             self._due = now + (TERMINAL_PERIOD_S if self._terminal else LOG_PERIOD_S)
             self._write(now)
 
-    def close(self) -> None:
-        """End the line on a terminal."""
-        if self._terminal and self._width:
-            self._write(time.monotonic())
-            self.stream.write("\n")
-
     def _write(self, now: float) -> None:
-        text = self.text(now - self._begin)
+        text = self.text(now)
         self.stream.write(f"\r{text:<{self._width}}" if self._terminal else f"{text}\n")
         self.stream.flush()
         self._width = len(text)
 
-    def text(self, elapsed_s: float) -> str:
-        """The line after so many seconds of computing."""
+    def text(self, now: float) -> str:
+        """The line at this time [s] of the monotonic clock."""
+        full = BAR * self._finished // self.runs
+        failed = f", {self._failed} failed" if self._failed else ""
+        return f"[{'#' * full:.<{BAR}}] {self._finished} of {self.runs} runs{failed}{self._pace(now)}"
+
+    def _pace(self, now: float) -> str:
+        """How fast it goes, and the time that is left, once two chunks are finished."""
         from servonode.sweeps.design import time_text
 
-        full = BAR * self._finished // self.runs
-        rate = self._plant_s / elapsed_s if elapsed_s > 0 else 0.0
-        left = elapsed_s * (self.runs - self._finished) / self._computed if self._computed else 0.0
-        failed = f", {self._failed} failed" if self._failed else ""
-        ending = f"{time_text(left)} left" if self._finished < self.runs else f"{time_text(elapsed_s)}"
-        bar = f"[{'#' * full}{'.' * (BAR - full)}]"
-        return f"{bar} {self._finished} of {self.runs} runs{failed}, {rate:.0f} x real time, {ending}"
+        begin, finished, plant_s = self._first or (now, 0, 0.0)
+        elapsed_s, computed = now - begin, self._finished - finished
+        if elapsed_s <= 0 or not computed:
+            return ""
+        left_s = elapsed_s * (self.runs - self._finished) / computed
+        return f", {(self._plant_s - plant_s) / elapsed_s:.0f} x real time, {time_text(left_s)} left"
