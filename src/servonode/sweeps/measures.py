@@ -71,16 +71,16 @@ class Measures:
     def of_columns(self, t: Array, columns: Columns) -> dict[str, float | str]:
         """The measures of a run that completed, whose rows are at times t [s]."""
         found: dict[str, float | str] = {}
-        settled = 0.0
+        settled = [0.0]
         for name in self._residuals:
             size = np.abs(columns(name))
             largest = float(np.max(size))
             found |= {f"{name}_largest": largest, f"{name}_final": float(size[-1])}
-            settled = max(settled, _settled(t, size, largest))
+            settled.append(_settled(t, size, largest))
         held = np.diff(t)
         for name in self._inputs:
             found[f"effort_{name}"] = float(np.square(columns(name)[:-1]) @ held)
-        found |= {"settle_time": settled, "duration": float(t[-1]), "fault": "", "fault_time": np.nan}
+        found |= {"settle_time": float(np.max(settled)), "duration": float(t[-1]), "fault": "", "fault_time": np.nan}
         return found | {each.name: each.of(t, columns) for each in self._stated}
 
 
