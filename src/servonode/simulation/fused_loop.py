@@ -10,7 +10,9 @@ from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.stages import Stage, computed
 from servonode.controllers.engine.signals import Signals
 from servonode.controllers.inversion.feedforward import Feedforward
+from servonode.nodes.node import Fault
 from servonode.record.recorder import Recorder
+from servonode.simulation.fused_fault import fault_at
 from servonode.simulation.imperfections import Imperfections, is_perfect
 from servonode.simulation.loop_source import loop_of
 
@@ -44,12 +46,14 @@ class Ended(NamedTuple):
     stopped: the step up to which the nodes must run to know the fault that stopped it, or what else they do there; -1:
     it came to the end of the run. answers: how many states were answered, the rows of the controller's record.
     goal_from: the step at which the goal's time began. counts: as of a plant node; empty where nothing is imperfect.
+    fault: that stopped it; None: there is none, or the nodes must find it.
     """
 
     stopped: int
     answers: int
     goal_from: int
     counts: dict[str, int]
+    fault: Fault | None = None
 
     @property
     def completed(self) -> bool:
@@ -100,7 +104,9 @@ class FusedLoop:
             if more:
                 more.draw()
             stopped = loop(*arguments)
-        return Ended(stopped, int(progress[2]), more.goal_from if more else 0, more.counts() if more else {})
+        fault = fault_at(closed_loop, stopped, x, y) if stopped >= 0 and more is None else None
+        counts = more.counts() if more else {}
+        return Ended(stopped, int(progress[2]), more.goal_from if more else 0, counts, fault)
 
 
 def fused_loop(closed_loop: ClosedLoop, every: int, record: Recorder, answers: Recorder) -> Ended:

@@ -20,7 +20,7 @@ class Chunk:
 
     values (n, number of keys): of the variation's keys. measures: (n,) each, nan where a run gave none; texts are
     objects. reasons: of each run why it did not complete, "" where it did. histories, on request: each column (n, rows)
-    by its name, nan after the end of a run.
+    by its name, nan after the end of a run, and from a fault on.
     """
 
     values: Array

@@ -53,20 +53,28 @@ class Runner:
             return Outcome(self._measures.of_fault(REFUSED, np.nan), str(error))
 
     def _fused(self, closed_loop: ClosedLoop) -> Outcome:
-        """A run in the compiled loop; the nodes say what follows where it stops."""
+        """A run in the compiled loop; the nodes say what follows where it stops, unless that is known."""
         launch, every = closed_loop.launch, default_every(closed_loop)
         period = launch.steps_per_period or 1
         self._loop = self._loop or FusedLoop(closed_loop)
-        goals = goal_tables(closed_loop, self._kept)
         counts = rows_of(launch.steps, every), launch.steps // period + 1
         table, answers = self._tables(closed_loop, counts)
-        ended = self._loop.run(closed_loop, every, goals, table, answers)
-        if not ended.completed:
+        ended = self._loop.run(closed_loop, every, goal_tables(closed_loop, self._kept), table, answers)
+        if ended.completed:
+            columns = RecordedColumns(closed_loop, self._places, table, answers[: ended.answers])
+            return Outcome(self._measures.of_columns(columns.t, columns), "", self._histories(columns))
+        fault = ended.fault
+        if fault is None:
             run = simulate_nodes(_shortened(closed_loop, ended.stopped + period), every)
             return self._of_run(run if run.faults else simulate_nodes(closed_loop, every))
-        columns = RecordedColumns(closed_loop, self._places, table, answers[: ended.answers])
-        kept = {name: columns(name).copy() for name in self._measures.columns} if self._measures.histories else None
-        return Outcome(self._measures.of_columns(columns.t, columns), "", kept)
+        before = -(-ended.stopped // every), ended.stopped // period
+        columns = RecordedColumns(closed_loop, self._places, table[: before[0]], answers[: before[1]])
+        found = self._measures.of_fault(fault.name, fault.t)
+        return Outcome(found, f"{fault.name}: {fault.text}", self._histories(columns))
+
+    def _histories(self, columns: RecordedColumns) -> Mapping[str, Array] | None:
+        """Copies of all columns, on request."""
+        return {name: columns(name).copy() for name in self._measures.columns} if self._measures.histories else None
 
     def _tables(self, closed_loop: ClosedLoop, counts: tuple[int, int]) -> tuple[Array, Array]:
         """The two records, of so many rows."""
@@ -79,8 +87,11 @@ class Runner:
         return table[: counts[0]], answers[: counts[1]]
 
     def _of_run(self, run: Run) -> Outcome:
-        columns = columns_of_run(run) if self._measures.histories else None
-        reason = "" if run.fault is None else f"{run.fault['name']}: {run.fault['text']}"
+        fault, columns = run.fault, columns_of_run(run) if self._measures.histories else None
+        reason = "" if fault is None else f"{fault['name']}: {fault['text']}"
+        if columns and fault is not None:
+            before = int(np.searchsorted(run.t, fault["t"]))
+            columns = {name: values[:before] for name, values in columns.items()}
         return Outcome(self._measures.of_run(run), reason, columns)
 
 
