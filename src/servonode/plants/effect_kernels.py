@@ -53,7 +53,8 @@ def rounded(value: f64, quantum: f64) -> f64:
 
 
 def clipped(value: f64, most: f64) -> f64:
-    return min(most, max(-most, value))
+    within = not fabs(value) > most
+    return value if within else most if value > 0.0 else -most
 
 
 {shaped}\

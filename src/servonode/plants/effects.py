@@ -55,6 +55,12 @@ def rounded(values: Array, quantum: Array) -> Array:
     return result
 
 
+def clipped(values: Array, most: Array) -> Array:
+    """The values, or where they are larger than `most` that, with their sign; what is within stays as it is."""
+    result: Array = np.where(np.abs(values) > most, np.copysign(most, values), values)
+    return result
+
+
 class Actuator:
     """The drives' state: what they were told and what they do.
 
@@ -68,14 +74,12 @@ class Actuator:
         self._limited = np.zeros(len(effects.limit))  # behind the rate limit, before the lag
         self._demand = np.zeros(len(effects.limit))
         self._limit, self._change, self._blend, self._quantum, self._dead_zone = effects.numbers(step)
-        self._lowest = -self._limit
         self._pipes = [deque([0.0] * n) for n in effects.late_by(step)]
 
     def write(self, demand: Array) -> None:
         """Take a new demand, to be held."""
         if self._ideal:
-            np.minimum(demand, self._limit, out=self.output)
-            np.maximum(self.output, self._lowest, out=self.output)
+            self.output[:] = clipped(demand, self._limit)
             return
         self._demand[:] = demand
         if not self.effects.dynamic:
@@ -90,14 +94,12 @@ class Actuator:
             if pipe:
                 pipe.append(delayed[i])
                 delayed[i] = pipe.popleft()
-        self._limited += np.clip(self._shaped(delayed) - self._limited, -self._change, self._change)
+        self._limited += clipped(self._shaped(delayed) - self._limited, self._change)
         self.output += self._blend * (self._limited - self.output)
 
     def _shaped(self, demand: Array) -> Array:
         value = np.where(np.abs(demand) < self._dead_zone, 0.0, demand)
-        value = rounded(value, self._quantum)
-        limited: Array = np.clip(value, -self._limit, self._limit)
-        return limited
+        return clipped(rounded(value, self._quantum), self._limit)
 
 
 @dataclass(frozen=True)

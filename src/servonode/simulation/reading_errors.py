@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from servonode.closed_loop.closed_loop import ClosedLoop
 
-LARGEST = 16384  # states that are drawn at once
+LARGEST = 2048  # states that are drawn at once
 Whole = npt.NDArray[np.int64]
 
 
@@ -59,14 +59,18 @@ class ReadingErrors:
     def _window(self) -> Whole:
         """The steps of the next readings that the loop uses."""
         size, begin = len(self.noise), self._next
-        if self._every:
-            grids = [(-(-begin // each) + np.arange(size)) * each for each in (self._period, self._publish_every)]
-            steps = np.unique(np.concatenate([*grids, [self._steps]]))
-            steps = steps[(steps >= begin) & (steps <= self._steps)][:size]
-        else:
-            steps = begin + np.arange(size) * self._period
-        self._next = int(steps[-1]) + (1 if self._every else self._period)
-        return steps
+        if not self._every:
+            self._next += size * self._period
+            return begin + np.arange(size) * self._period
+        rates = (
+            {self._publish_every} if self._period % self._publish_every == 0 else {self._publish_every, self._period}
+        )
+        grids = [(-(-begin // each) + np.arange(size)) * each for each in rates]
+        steps = grids[0] if len(grids) == 1 else np.unique(np.concatenate(grids))
+        if steps[-1] >= self._steps:
+            steps = np.append(steps[steps < self._steps], self._steps)
+        self._next = int(steps[:size][-1]) + 1
+        return steps[:size]
 
     def _before(self, steps: Whole) -> Whole:
         """How many readings the plant node takes before these steps of the run."""

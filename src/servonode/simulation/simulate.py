@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,7 @@ def simulate_nodes(closed_loop: ClosedLoop, every: int) -> Run:
     """The sampled loop with the very nodes of a run, stepped in one process on the bus in memory."""
     check_length(closed_loop)
     begin = time.monotonic_ns()
+    closed_loop = _begun_at_once(closed_loop)
     switchboard = Switchboard()
     bus = _SteppedBus(switchboard, PLANT)
     listeners = subscribers(nodes_of(closed_loop.control is not None))
@@ -77,6 +79,14 @@ def simulate_nodes(closed_loop: ClosedLoop, every: int) -> Run:
     return run_of_rows(
         closed_loop, "sampled", plant.record.rows, answers, wall_s, faults=summary["faults"], **more
     )  # fmt: skip
+
+
+def _begun_at_once(closed_loop: ClosedLoop) -> ClosedLoop:
+    """The closed loop of a simulation, which begins at its own initial state: without a soft start at first."""
+    safety = closed_loop.safety
+    if not safety.soft_start.at_first:
+        return closed_loop
+    return replace(closed_loop, safety=replace(safety, soft_start=replace(safety.soft_start, at_first=False)))
 
 
 def simulate_fused(closed_loop: ClosedLoop, every: int) -> Run:
