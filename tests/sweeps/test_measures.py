@@ -33,6 +33,16 @@ def test_a_residual_that_stays_has_not_settled_whatever_the_others_do(measures):
         assert np.isnan(of(measures, **{name: 0.1 + 0 * T})["settle_time"])
 
 
+def test_rows_whose_state_was_lost_count_for_nothing(measures):
+    known = 0.3 * np.exp(-T)
+    lost = np.where(np.arange(len(T)) % 3 == 2, np.nan, known)
+    lost[-1] = np.nan
+    found, whole = of(measures, residual_speed=lost, phi=lost), of(measures, residual_speed=known, phi=known)
+    assert found["residual_speed_largest"] == found["hitch"] == 0.3
+    assert found["residual_speed_final"] == known[-2]
+    assert found["settle_time"] == pytest.approx(whole["settle_time"], abs=2e-3)
+
+
 def test_the_effort_of_a_held_input_is_the_integral_of_its_square(measures):
     found = of(measures, U1=np.sin(T), phi=-T)
     assert found["effort_U1"] == pytest.approx(5.0 - np.sin(20.0) / 4, abs=1e-3)

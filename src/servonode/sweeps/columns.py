@@ -1,6 +1,6 @@
 """The columns of a run that measures are taken of, by the same names whether a Run or the compiled loop has them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,17 @@ def columns_of_run(run: Run) -> dict[str, Array]:
     return columns | run.program_state | {"energy": run.energy}
 
 
+def known_rows(columns: Sequence[Array], t: Array) -> tuple[Sequence[Array], Array]:
+    """The columns and times without the rows at which a column is nan, as a residual is where the state was lost.
+
+    All rows where none is left.
+    """
+    if not any(np.isnan(each).any() for each in columns):
+        return columns, t
+    known = ~np.any([np.isnan(each) for each in columns], axis=0)
+    return ([each[known] for each in columns], t[known]) if known.any() else (columns, t)
+
+
 class RecordedColumns:
     """The columns of a run in the two records that the compiled loop has filled: views where that is possible.
 
@@ -66,7 +77,7 @@ class RecordedColumns:
 
     def _answered(self, at: int) -> Array:
         """A column of the controller's record, repeated until the next answer."""
-        if len(self._answers) == len(self._table):
+        if np.array_equal(self._answers[:, 0], self._table[:, 0]):
             return self._answers[:, at]
         if self._held is None:
             k, period = self._table[:, 0].astype(np.int64), self._closed_loop.launch.steps_per_period or 1

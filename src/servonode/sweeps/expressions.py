@@ -1,7 +1,7 @@
 """A measure that a user states: an expression of numbers that are taken of a run's columns."""
 
 import ast
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 from servonode.arrays import Array
 from servonode.errors import StatementError
 from servonode.mechanics.expression import MAX_LENGTH, OPERATIONS, Apply, ExpressionError, Node, Symbol, parse
-from servonode.sweeps.columns import Columns
+from servonode.sweeps.columns import Columns, known_rows
 
 
 def _integral(values: Array, t: Array) -> float:
@@ -61,12 +61,7 @@ class StatedMeasure:
     def of(self, t: Array, columns: Columns) -> float:
         """The number of a run with these columns, whose rows are at times t [s]."""
         with np.errstate(all="ignore"):
-            taken = {
-                f"taken_{i}": TAKEN[how](
-                    np.broadcast_to(_value(tree, {name: columns(name) for name in names}), t.shape), t
-                )
-                for i, (how, tree, names) in enumerate(self._taken)
-            }
+            taken = {f"taken_{i}": _number(*each, t, columns) for i, each in enumerate(self._taken)}
             return float(_value(self._tree, taken))
 
     def _outer(self, text: str) -> Node:
@@ -97,6 +92,13 @@ class StatedMeasure:
         expression = parse(inner, self._columns)
         self._taken.append((how, expression.tree, tuple(sorted(expression.names))))
         return f"taken_{len(self._taken) - 1}"
+
+
+def _number(how: str, tree: Node, names: Sequence[str], t: Array, columns: Columns) -> float:
+    """The number that is taken of an expression of columns."""
+    known, times = known_rows([columns(name) for name in names], t)
+    values = _value(tree, dict(zip(names, known, strict=True)))
+    return TAKEN[how](np.broadcast_to(values, times.shape), times)
 
 
 class _Taking(ast.NodeTransformer):

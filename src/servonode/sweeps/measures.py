@@ -8,7 +8,7 @@ from servonode.arrays import Array
 from servonode.closed_loop.variation import Variation
 from servonode.errors import StatementError
 from servonode.record.run import Run
-from servonode.sweeps.columns import Columns, column_units, columns_of_run
+from servonode.sweeps.columns import Columns, column_units, columns_of_run, known_rows
 from servonode.sweeps.expressions import StatedMeasure
 
 SETTLED = 0.02  # share of its largest magnitude within which a residual has settled
@@ -25,8 +25,9 @@ class Measures:
     integral of the square of each input, held over each row [its unit squared s]. settle_time [s]: from when on each
     residual stays within 2 % of its largest magnitude; nan where one has not settled at the end. duration [s]: of the
     run. fault: the name of the fault that ended it, "" where it completed, "refused" where it could not begin;
-    fault_time [s]. Then the stated ones, see `StatedMeasure`. All of them but duration, fault and fault_time are nan
-    for a run that a fault ended. histories: whether the columns of each run are kept too.
+    fault_time [s]. Then the stated ones, see `StatedMeasure`. Rows whose state was lost have no residuals, and count
+    for none of it. All of them but duration, fault and fault_time are nan for a run that a fault ended. histories:
+    whether the columns of each run are kept too.
     """
 
     def __init__(self, variation: Variation, stated: Mapping[str, str], histories: bool = False) -> None:
@@ -73,10 +74,11 @@ class Measures:
         found: dict[str, float | str] = {}
         settled = [0.0]
         for name in self._residuals:
-            size = np.abs(columns(name))
+            (column,), times = known_rows([columns(name)], t)
+            size = np.abs(column)
             largest = float(np.max(size))
             found |= {f"{name}_largest": largest, f"{name}_final": float(size[-1])}
-            settled.append(_settled(t, size, largest))
+            settled.append(_settled(times, size, largest))
         held = np.diff(t)
         for name in self._inputs:
             found[f"effort_{name}"] = float(np.square(columns(name)[:-1]) @ held)
