@@ -1,5 +1,6 @@
 """`servonode check`: the report on a closed loop before power-on."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.hosts import network_remark
 from servonode.closed_loop.static_checks import Examination, Finding
 from servonode.controllers import ServoLaw
+from servonode.definitions import cache
 from servonode.tables import Row, Tabular, several
 
 MAX_SHOWN = 4  # findings of one kind, and residuals, in a report's short table
@@ -215,25 +217,34 @@ def _residuals(closed_loop: ClosedLoop) -> dict[str, dict[str, Any]]:
 
 
 def _judge_units(closed_loop: ClosedLoop, found: Examination) -> None:
-    """Add what does not fit in the units of machine and program, as they are given (this imports sympy).
+    """Add what does not fit in the units of machine and program, as they are given.
 
     Nothing that runs depends on units. A mismatch is a reason to refuse all the same: either an equation or what every
     table and axis prints is wrong. A unit that is not known is a warning: nothing contradicts it, nothing could be
     checked.
     """
+    control, machine = closed_loop.control, closed_loop.machine.kernel.__name__
+    believed = (control.law.machine.kernel.__name__, control.law.kernel.__name__) if control else ()
+    sources = cache.code_digest("mechanics.dimensions", "controllers.engine.dimensions")
+    key = cache.key_of("units", machine, *believed, sources)  # kernels' names stand for all that states them
+    wrong, unknown = json.loads(cache.kept_text(key, lambda: json.dumps(_mismatches(closed_loop))))
+    for text in wrong:
+        found.add("refuse", "units", f"{text}; correct the equation, or the unit that a symbol states")
+    for text in unknown:
+        found.add("warn", "units", text)
+
+
+def _mismatches(closed_loop: ClosedLoop) -> tuple[list[str], list[str]]:
+    """What does not fit, and units that are not known (this imports sympy, and takes a quarter of a second)."""
     from servonode.mechanics.dimensions import machine_mismatches
 
-    source = closed_loop.source
+    source, control = closed_loop.source, closed_loop.control
     free_text = any(isinstance(each.default, str) and not each.choices for each in source.definition.options.values())
     wrong, unknown = machine_mismatches(source.build(), rows=not free_text)  # its numbers have units that nobody states
-    control = closed_loop.control
     if control is not None:
         from servonode.controllers.engine.dimensions import program_mismatches
 
         believed = control.believed.build()
         more, odd = program_mismatches(believed, control.source.build(believed, control.options))
         wrong, unknown = [*wrong, *more], [*unknown, *odd]
-    for text in wrong:
-        found.add("refuse", "units", f"{text}; correct the equation, or the unit that a symbol states")
-    for text in unknown:
-        found.add("warn", "units", text)
+    return wrong, unknown

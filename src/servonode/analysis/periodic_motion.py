@@ -7,6 +7,7 @@ multipliers: perturbations grow by them in each period, whatever the eigenvalues
 (A. H. Nayfeh, D. T. Mook, Nonlinear Oscillations, 1979, chapter 5).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +26,7 @@ SMALLEST = 1e-300  # a multiplier of zero has a logarithm
 EFFORT, AT_LEAST = 2, 200  # steps for each step of the motion, and more, that a periodic one may cost
 SAMPLES = 4  # for each step of the motion: times at which a return of F is looked for
 FEWEST, LARGEST = 400, 20_000  # of them
+GOLDEN, EXACTLY = (5**0.5 - 1) / 2, 1e-12  # share of the time to which a period is found
 STILL = 1e-9  # an amplitude below this is rounding, relative to the size where that is above 1
 SAME = 1e-6  # share of its amplitude by which F may differ a period later
 PROBES = 5  # times at which this is looked at
@@ -76,8 +78,6 @@ def fundamental(
 
 def period_of(loop: ContinuousLoop, motion: Motion) -> float | None:
     """The period [s] of F(t, x) at a given x, within the time of the motion; None: it has none, or is constant."""
-    from scipy.optimize import minimize_scalar
-
     end, x = motion.times[-1], states_beside(loop.start)[0]  # at the initial one a term may vanish that changes
 
     def forcing(t: float) -> Array:
@@ -98,11 +98,26 @@ def period_of(loop: ContinuousLoop, motion: Motion) -> float | None:
     for i in np.flatnonzero((missed[1:-1] < missed[:-2]) & (missed[1:-1] <= missed[2:])) + 1:
         if missed[i] > missed[: i + 1].max() / 2:
             continue
-        around, exactly = (times[i - 1], times[i + 1]), {"xatol": 1e-12 * end}
-        period = float(minimize_scalar(apart, bounds=around, method="bounded", options=exactly).x)
+        period = _least(apart, float(times[i - 1]), float(times[i + 1]), EXACTLY * end)
         if max(apart(period, since) for since in period * np.linspace(0.0, 0.9, PROBES) ** 2) < SAME:
             return period
     return None
+
+
+def _least(of: Callable[[float], float], low: float, high: float, width: float) -> float:
+    """Where a function is least between two places, to within this width: golden sections."""
+    inside = [high - GOLDEN * (high - low), low + GOLDEN * (high - low)]
+    values = [of(each) for each in inside]
+    while high - low > width:
+        if values[0] < values[1]:
+            high, inside[1], values[1] = inside[1], inside[0], values[0]
+            inside[0] = high - GOLDEN * (high - low)
+            values[0] = of(inside[0])
+        else:
+            low, inside[0], values[0] = inside[0], inside[1], values[1]
+            inside[1] = low + GOLDEN * (high - low)
+            values[1] = of(inside[1])
+    return (low + high) / 2
 
 
 def orbit_near(free: InternalMotion, motion: Motion, period: float) -> Orbit | None:
