@@ -3,8 +3,8 @@
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Self
 
-from servonode.analysis import frequency_response, poles_along
-from servonode.errors import plain
+from servonode.analysis import frequency_response, orbits, poles_along
+from servonode.errors import StatementError, did_you_mean, plain
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -57,4 +57,39 @@ class PolesAlong(poles_along.PolesAlong):
         from servonode.views.linear_figures import poles_figure
 
         figure: Figure = poles_figure(self)
+        return figure
+
+
+class PeriodicOrbit(orbits.PeriodicOrbit):
+    """A periodic motion of the continuous closed loop: its period [s], a state on it, Floquet's multipliers.
+
+    `state`: by name, at t = 0 of a loop that is `forced` (goal or machine depend on time), else where the section
+    crosses it. `multipliers`: by what a perturbation of each kind is multiplied in a period, the largest first; of a
+    loop that is not forced without the one along the orbit. `matrix`: the derivative of the return map in `names`, or
+    of a loop that is not forced in `directions` (n, n - 1) of these. `jumps`: when the machine jumps in a period [s].
+    `t`, `states` (n_t, n): a period, in the columns `columns`.
+    """
+
+    @classmethod
+    def of(cls, found: orbits.PeriodicOrbit) -> Self:
+        """The same with a picture."""
+        return cls(**_fields_of(found))
+
+    @plain
+    def plot(self, x: str | None = None, y: str | None = None) -> "Figure":
+        """The orbit in the plane of two states, and its multipliers with the unit circle, as a matplotlib Figure.
+
+        Args:
+            x, y: names of states; by default the first that moves, and its rate or the next one that moves.
+
+        Raises:
+            StatementError: there is no such state.
+        """
+        from servonode.views.linear_figures import orbit_figure
+
+        for name in (x, y):
+            if name is not None and name not in self.columns:
+                near = did_you_mean(name, self.columns)
+                raise StatementError(f"{name!r} is not a state; {near}choose of {', '.join(self.columns)}")
+        figure: Figure = orbit_figure(self, x, y)
         return figure

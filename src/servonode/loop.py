@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from servonode.analysis.linearisation import Linearisation
     from servonode.analysis.margins import Margins
     from servonode.analysis.parameter_margins import ParameterMargins
-    from servonode.linear_views import FrequencyResponse, PolesAlong
+    from servonode.linear_views import FrequencyResponse, PeriodicOrbit, PolesAlong
     from servonode.sweeps.fastest import Fastest
     from servonode.sweeps.region import Region
 
@@ -516,6 +516,28 @@ class Loop(Tabular):
             )
             raise StatementError(text)
         return parameter_margins(self.closed_loop, t, *self._with_own(found.state), found.passive, parameters or None)
+
+    @plain
+    def orbit(self, state: Values = {}, *, period: float | None = None) -> "PeriodicOrbit":  # noqa: B006
+        """The periodic motion of the continuous closed loop near that from a state on, with Floquet's multipliers.
+
+        Args:
+            state: values by name at t = 0; those left out have their initial value.
+            period: a first guess [s] where nothing depends on time, by default the time after which the second half
+                of the run comes back to its beginning; else the period itself, by default that of goal and machine.
+
+        A machine's jumps are located on the way. Angles may have made whole turns, and passive states (places, angles
+        of wheels) may have moved on. Delays, drives, sensors and the sampling are left out.
+
+        Raises:
+            NoOrbit (a StatementError): none is found, with the reason.
+        """
+        from servonode.analysis.orbits import find_orbit
+        from servonode.linear_views import PeriodicOrbit
+
+        if period is not None and not 0 < number("period", period) < np.inf:
+            raise StatementError(f"period = {period!r} is not a time; give one above 0, in s")
+        return PeriodicOrbit.of(find_orbit(self.closed_loop, np.concatenate(self._with_own(state)), period))
 
     def _cut(self, t: float, state: Values, cut: str, equilibrium: bool) -> "tuple[CutLoop, tuple[str, ...]]":
         """The sampled loop about a state, cut, and remarks on its linearisation."""

@@ -1,6 +1,6 @@
 """A linear system with named states, inputs and outputs: its poles, what its inputs reach, its frequency response."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from servonode.errors import StatementError, did_you_mean, plain
 from servonode.tables import Row, Tabular, named, several
 
 Complex = npt.NDArray[np.complex128]
+SIDE = 1e-3  # of the differences of fourth order, relative to the states (to 1 for states below 1)
 UNREACHED = 1e-9  # of the norm of (A, B): a direction below this is no new one
 
 
@@ -150,12 +151,13 @@ def pole_text(pole: complex) -> str:
     return f"{pole.real:.4g}" if abs(pole.imag) < 1e-9 * max(1.0, abs(pole)) else f"{pole.real:.4g}{pole.imag:+.4g}j"
 
 
-def slope(of: Any, x: Array, side: float) -> Array:
-    """d of / dx (m, n) at x (n,): differences of fourth order, of a size `side` relative to x (to 1 below 1)."""
+def slope(of: Callable[[Array], Array], x: Array, sides: Array | None = None) -> Array:
+    """d of / dx (m, n) at x (n,): differences of fourth order, of these sizes, or of SIDE relative to x."""
+    sides = SIDE * np.maximum(1.0, np.abs(x)) if sides is None else sides
     columns = []
     for i in range(len(x)):
         step = np.zeros(len(x))
-        step[i] = side * max(1.0, abs(x[i]))
+        step[i] = sides[i]
         near = [of(x + k * step) for k in (-2, -1, 1, 2)]
         columns.append((near[0] - 8 * near[1] + 8 * near[2] - near[3]) / (12 * step[i]))
     return np.array(columns).T if columns else np.zeros((len(of(x)), 0))

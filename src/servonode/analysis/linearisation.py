@@ -13,7 +13,6 @@ from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.errors import StatementError
 from servonode.simulation.continuous_loop import ContinuousLoop, passive_coordinates
-from servonode.simulation.equations_source import SIDE
 from servonode.tables import Row, Tabular, several, valued
 
 About = Literal["equilibrium", "motion"]
@@ -181,7 +180,7 @@ def _plant(loop: ContinuousLoop, t: float, x: Array) -> LinearSystem:
 
     names, units = _outputs(loop)
     return _system(
-        "plant", slope(moved, np.append(x[:n], u), SIDE), described.state_names, described.input_names, names, units
+        "plant", slope(moved, np.append(x[:n], u)), described.state_names, described.input_names, names, units
     )
 
 
@@ -199,7 +198,7 @@ def _closed(loop: ContinuousLoop, t: float, x: Array) -> LinearSystem:
 
     names, units = _outputs(loop)
     start = np.append(x[entries], np.zeros(len(described.inputs)))
-    return _system("closed", slope(moved, start, SIDE), loop.names, described.input_names, names, units)
+    return _system("closed", slope(moved, start), loop.names, described.input_names, names, units)
 
 
 def _system(
@@ -220,7 +219,7 @@ def _sampled(closed_loop: ClosedLoop, t: float, x: Array, own: Array) -> LinearS
     z = step.state_at(x, own)
     cut = step.open_at_inputs(z)
     program, described = step.law.description, step.machine.description
-    shown = slope(step.residuals, z, SIDE)
+    shown = slope(step.residuals, z)
     C = np.vstack([np.eye(step.machine.n_state, len(z)), shown])
     outputs = (*described.state_names, *(f"residual_{each.name}" for each in program.residuals))
     units = {each.name: each.unit for each in (*described.state, *described.inputs, *program.states)}

@@ -17,7 +17,6 @@ from servonode.analysis.sampled_step import SampledStep, lively
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.errors import StatementError, did_you_mean
-from servonode.simulation.equations_source import SIDE
 from servonode.tables import Row, Tabular
 
 FACTOR, LARGEST = 1.2, 10.0  # from one factor to the next that is tried, and the largest; the smallest is its inverse
@@ -144,7 +143,7 @@ class _Varied:
             return step.after(full)[0][keep] - lively
 
         for _ in range(ROUNDS):
-            missed, A = moved(z[keep]), slope(moved, z[keep], SIDE)
+            missed, A = moved(z[keep]), slope(moved, z[keep])
             if not (np.isfinite(missed).all() and np.isfinite(A).all()):
                 return None
             if np.abs(missed).max(initial=0.0) < SETTLED * (1 + np.abs(z).max(initial=0.0)):

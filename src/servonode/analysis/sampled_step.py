@@ -19,7 +19,6 @@ from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.errors import StatementError
 from servonode.mechanics.machine import Machine
-from servonode.simulation.equations_source import SIDE
 
 SEEN = "_seen_in_"  # of states that a sensor shows in so many periods
 
@@ -240,5 +239,5 @@ class SampledStep:
 
 
 def _open(moved: Callable[[Array], Array], z: Array, cut: Array) -> Open:
-    n, both = len(z), slope(moved, np.append(z, cut), SIDE)
+    n, both = len(z), slope(moved, np.append(z, cut))
     return Open(both[:n, :n], both[:n, n:], both[n:, :n], both[n:, n:])

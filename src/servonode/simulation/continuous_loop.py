@@ -27,11 +27,12 @@ class ContinuousLoop:
     but the work. Guards are ignored, integral action is left out.
 
     Raises:
-        SimulationError: the machine has jumps, after which a motion beside another one is not where it would be.
+        SimulationError: the machine has jumps, after which a motion beside another one is not where it would be;
+            `with_jumps` for who locates them.
     """
 
-    def __init__(self, closed_loop: ClosedLoop) -> None:
-        if closed_loop.machine.description.jumps:
+    def __init__(self, closed_loop: ClosedLoop, with_jumps: bool = False) -> None:
+        if closed_loop.machine.description.jumps and not with_jumps:
             text = f"machine {closed_loop.machine.description.name} has jumps, and what is left free is judged along "
             raise SimulationError(f"{text}smooth motions only; look at runs from starts beside this one")
         self.closed_loop, self.machine, self.control = closed_loop, closed_loop.machine, closed_loop.control

@@ -1,0 +1,305 @@
+"""Periodic motions of the closed loop, with the derivative of their Poincare map and Floquet's multipliers.
+
+A motion that returns, x(P) = x(0) but for whole turns of angles and, without jumps, for passive states, is found by
+Newton's method on the flow of the continuous loop over P. Where nothing depends on time P is unknown too, and a step
+stays in the section through x(0) across the flow. A machine's jumps are located on the way, so that neighbours jump at
+their own instants: differences of the flow contain what a jump does to a perturbation (saltation). M, the derivative of
+the flow over P, has the multipliers as eigenvalues; of a loop that does not depend on time one of them is 1, along the
+flow, and the return map of the section has the others (J. Guckenheimer, P. Holmes, Nonlinear Oscillations, 1983, 1.5).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from servonode.analysis.linear_system import Complex, slope
+from servonode.analysis.periodic_motion import period_of
+from servonode.analysis.perturbations import Motion
+from servonode.arrays import Array
+from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.errors import StatementError
+from servonode.simulation.continuous_loop import ContinuousLoop, passive_coordinates
+from servonode.simulation.event_integration import MachineJumps, SimulationError, integrated
+from servonode.tables import Row, Tabular, several, valued
+
+RTOL = ATOL = 1e-11
+LOOKS = 4000  # times of a run at which a return is looked for
+LEAVES, RETURNS = 0.5, 0.2  # shares of the largest distance that a motion must leave, and come back to
+ROUNDS, CLOSED = 15, 1e-8  # of Newton's method; by how much of its amplitude an orbit may miss its beginning
+LEFT_ALONE = 1e-6  # of the largest singular value: a direction below it is one of a family of orbits
+SHARE = 1e-3  # of an amplitude, by which neighbours differ whose differences are M
+NEUTRAL = 1e-4  # a multiplier so near to 1 in magnitude neither grows nor decays
+STANDS = 1e-9  # what neither goal nor rates may change by, of a loop that does not depend on time
+
+
+class NoOrbit(StatementError):
+    """No periodic motion was found; the text says why."""
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class PeriodicOrbit(Tabular):
+    """A periodic motion of the continuous closed loop: its period [s], a state on it, Floquet's multipliers.
+
+    `state`: by name, at t = 0 of a loop that is `forced` (goal or machine depend on time), else where the section
+    crosses it. `multipliers`: by what a perturbation of each kind is multiplied in a period, the largest first; of a
+    loop that is not forced without the one along the orbit. `matrix`: the derivative of the return map in `names`, or
+    of a loop that is not forced in `directions` (n, n - 1) of these. `jumps`: when the machine jumps in a period [s].
+    `t`, `states` (n_t, n): a period, in the columns `columns`, for pictures.
+    """
+
+    period: float
+    forced: bool
+    state: Mapping[str, float]
+    units: Mapping[str, str]
+    names: tuple[str, ...]
+    multipliers: Complex
+    matrix: Array
+    directions: Array
+    jumps: tuple[float, ...]
+    t: Array
+    states: Array
+    columns: tuple[str, ...]
+
+    @property
+    def exponents(self) -> Complex:
+        """The multipliers as rates: log(multiplier) / period [1/s]."""
+        return np.asarray(np.log(self.multipliers + 1e-300) / self.period, dtype=complex)
+
+    @property
+    def largest(self) -> float:
+        """The size of the largest multiplier; 0 without any."""
+        return float(np.abs(self.multipliers).max(initial=0.0))
+
+    @property
+    def stable(self) -> bool | None:
+        """Whether all perturbations decay; None where one neither grows nor decays, as beside one of a family."""
+        return None if abs(self.largest - 1) <= NEUTRAL else self.largest < 1
+
+    def table(self) -> tuple[str, list[Row]]:
+        """Period, state, multipliers and what they say."""
+        word = {
+            True: "stable",
+            False: "unstable",
+            None: "neither growing nor decaying: one of a family, or at its limit",
+        }
+        kind = "in time with goal or machine" if self.forced else "of its own"
+        rows = [("period", f"{self.period:.6g} s, {kind}")]
+        rows += [("through", several((valued(*each, self.units[each[0]]) for each in self.state.items()), 8))]
+        sizes = (f"{each.real:.4g}" if abs(each.imag) < 1e-9 else f"{each:.4g}" for each in self.multipliers)
+        rows += [("multipliers", several(sizes, 8)), ("stability", word[self.stable])]
+        rows += [("jumps", f"{len(self.jumps)} in a period")] if self.jumps else []
+        return "Periodic motion", rows
+
+
+class _Jumps(MachineJumps):
+    """The jumps of a machine, with their times."""
+
+    def __init__(self, closed_loop: ClosedLoop) -> None:
+        super().__init__(closed_loop.machine, closed_loop.launch.step_ns / 1e9)
+        self.times: list[float] = []
+
+    def applied(self, t: float, y: Array, rates: Array) -> Array:
+        self.times.append(t)
+        return super().applied(t, y, rates)
+
+
+@dataclass
+class Flow:
+    """The flow of the continuous loop, through the machine's jumps. `lively`: entries that are not passive."""
+
+    closed_loop: ClosedLoop
+    loop: ContinuousLoop = field(init=False)
+    lively: npt.NDArray[np.int64] = field(init=False)
+    forced: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        described = self.closed_loop.machine.description
+        if described.held:
+            text = f"machine {described.name} holds {described.held[0]} = 0 by its coordinates; a periodic motion is "
+            raise NoOrbit(f"{text}looked for in independent coordinates, so define it in these")
+        if described.jumps_compare:
+            text = "its jumps depend on the states at the beginning of a plant step, which the continuous loop lacks"
+            raise NoOrbit(f"machine {described.name}: {text}; look at runs from starts beside this one")
+        self.loop = ContinuousLoop(self.closed_loop, with_jumps=True)
+        passive = () if described.jumps else passive_coordinates(self.loop)  # a jump may depend on any place
+        self.lively = self.loop.entries[[name not in passive for name in self.loop.names]]
+        self.forced = not _stands(self.loop)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the lively entries."""
+        return tuple(self.loop.names[i] for i in np.searchsorted(self.loop.entries, self.lively))
+
+    @property
+    def turning(self) -> npt.NDArray[np.bool_]:
+        """Which of the lively entries are angles, in which a whole turn may be the same place."""
+        return self.loop.angles[np.searchsorted(self.loop.entries, self.lively)]
+
+    def along(self, x: Array, times: Array) -> tuple[Array, tuple[float, ...]]:
+        """The states (n_times, n) at these times of the motion that is at x at the first of them, and its jumps' times.
+
+        Raises:
+            SimulationError: the integration cannot continue.
+        """
+        jumps = _Jumps(self.closed_loop) if self.closed_loop.machine.description.jumps else None
+        with np.errstate(all="ignore"):
+            solution = integrated(self.loop.rates, times, x, [], jumps, rtol=RTOL, atol=ATOL)
+        found = np.ascontiguousarray(solution.y.T)
+        if not np.isfinite(found).all():
+            raise SimulationError("the motion has no finite state any more")
+        return found, tuple(jumps.times) if jumps else ()
+
+    def over(self, x: Array, duration: float) -> Array:
+        """The lively entries of the state that x comes to, from t = 0 on."""
+        last: Array = self.along(x, np.array([0.0, duration]))[0][-1, self.lively]
+        return last
+
+    def beside(self, x: Array, lively: Array) -> Array:
+        """The state x with other lively entries."""
+        other = x.copy()
+        other[self.lively] = lively
+        return other
+
+
+def _stands(loop: ContinuousLoop) -> bool:
+    """Whether neither the goal nor the rates depend on time."""
+    end, goal = loop.closed_loop.launch.duration_ns / 1e9, loop.closed_loop.goal
+    x, first = loop.start, goal(0.0)
+    times = np.array([0.013, 0.29, 0.57, 1.0]) * end
+    found = [np.append(goal(t) - first, loop.rates(t, x) - loop.rates(0.0, x)) for t in times]
+    return bool(np.abs(found).max(initial=0.0) < STANDS)
+
+
+def find_orbit(closed_loop: ClosedLoop, x: Array, period: float | None = None) -> PeriodicOrbit:
+    """The periodic motion near that from x (n,) on: machine and program's own states; period [s]: a first guess.
+
+    Raises:
+        NoOrbit: none is found; the text says why.
+    """
+    flow = Flow(closed_loop)
+    try:
+        if flow.forced:
+            return _forced(flow, x, _forcing(flow) if period is None else period)
+        return _found(flow, *_returning(flow, x, period))
+    except SimulationError as error:
+        raise NoOrbit(f"no periodic motion was found: {error}") from error
+
+
+def _forced(flow: Flow, x: Array, period: float) -> PeriodicOrbit:
+    """The orbit near a state, or else near where the motion is after the last whole period of the run."""
+    try:
+        return _found(flow, x, period)
+    except NoOrbit:
+        whole = flow.closed_loop.launch.duration_ns / 1e9 // period * period
+        if not whole:
+            raise
+        return _found(flow, flow.along(x, np.array([0.0, whole]))[0][-1], period)
+
+
+def _forcing(flow: Flow) -> float:
+    """The period [s] of goal and machine."""
+    end = flow.closed_loop.launch.duration_ns / 1e9
+    period = period_of(flow.loop, Motion(np.linspace(0.0, end, LOOKS).tolist(), [], []))
+    if period is None:
+        text = f"goal and machine have no period within {end:g} s; give one by period=, or a longer run.duration"
+        raise NoOrbit(text)
+    return period
+
+
+def _returning(flow: Flow, x: Array, period: float | None) -> tuple[Array, float]:
+    """A state of the second half of the run, and after what time [s] the motion comes back to it."""
+    end = flow.closed_loop.launch.duration_ns / 1e9 if period is None else max(6 * period, 1e-9)
+    times = np.linspace(0.0, end, LOOKS)
+    states = flow.along(x, times)[0]
+    later, since = states[LOOKS // 2 :, flow.lively], times[LOOKS // 2 :] - times[LOOKS // 2]
+    apart = later - later[0]
+    turning = flow.turning
+    apart[:, turning] = (apart[:, turning] + np.pi) % (2 * np.pi) - np.pi
+    size = np.ptp(later, axis=0)
+    size = np.where(turning, np.minimum(size, np.pi), size)
+    distance = np.linalg.norm(apart / np.where(size > 0, size, 1.0), axis=1)
+    if distance.max() < STANDS or not np.isfinite(distance).all():
+        raise NoOrbit("the motion comes to rest, or never moves; linearize() looks at an equilibrium")
+    least = (distance[1:-1] < distance[:-2]) & (distance[1:-1] <= distance[2:])
+    for i in np.flatnonzero(least) + 1:
+        if distance[: i + 1].max() > LEAVES * distance.max() and distance[i] < RETURNS * distance.max():
+            return states[LOOKS // 2], float(since[i])
+    raise NoOrbit(f"the motion does not come back to where it was within {end / 2:g} s; give a longer run.duration")
+
+
+def _found(flow: Flow, x: Array, period: float) -> PeriodicOrbit:
+    """The orbit that Newton's method finds from a state and a period on."""
+    lively = flow.lively
+    size = _amplitudes(flow, x, period)
+    for _ in range(ROUNDS):
+        last = flow.over(x, period)
+        missed = _missed(flow, x, last)
+        if np.abs(missed / size).max() < CLOSED:
+            return _told(flow, x, period, size)
+        M = _derivative(flow, x, period, size)
+        along, now = flow.loop.rates(period, flow.beside(x, last))[lively], flow.loop.rates(0.0, x)[lively]
+        rows = np.block([[M - np.eye(len(M)), along[:, None]], [now[None, :] / np.linalg.norm(now), np.zeros((1, 1))]])
+        rows = rows[:-1, :-1] if flow.forced else rows
+        scale = size if flow.forced else np.append(size, period)
+        heights = size if flow.forced else np.append(size, np.linalg.norm(size))
+        wanted = -missed if flow.forced else np.append(-missed, 0.0)
+        step = scale * np.linalg.lstsq(rows * scale / heights[:, None], wanted / heights, rcond=LEFT_ALONE)[0]
+        step *= min(1.0, 0.5 / max(float(np.abs(step / scale).max()), 1e-300))
+        x = flow.beside(x, x[lively] + step[: len(lively)])
+        period += 0.0 if flow.forced else float(step[-1])
+        if not 0 < period < np.inf:
+            break
+    raise NoOrbit("Newton's method found no periodic motion near this one; give a state, or a period, nearer to it")
+
+
+def _missed(flow: Flow, x: Array, last: Array) -> Array:
+    """By how much a motion misses its beginning, but for whole turns of its angles."""
+    moved = last - x[flow.lively]
+    turned = np.where(flow.turning, 2 * np.pi * np.round(moved / (2 * np.pi)), 0.0)
+    if turned.any():
+        there = flow.beside(x, x[flow.lively] + turned)
+        if not np.allclose(flow.loop.rates(0.0, there), flow.loop.rates(0.0, x), rtol=1e-6, atol=1e-6):
+            return moved
+    return moved - turned
+
+
+def _amplitudes(flow: Flow, x: Array, period: float) -> Array:
+    """How far each lively entry goes in a period; of one that hardly moves a share of the largest."""
+    size = np.ptp(flow.along(x, np.linspace(0.0, period, 200))[0][:, flow.lively], axis=0)
+    if size.max(initial=0.0) < STANDS:
+        raise NoOrbit("the motion rests here; linearize() looks at an equilibrium")
+    least: Array = np.maximum(size, SHARE * size.max())
+    return least
+
+
+def _derivative(flow: Flow, x: Array, period: float, size: Array) -> Array:
+    """M, the derivative of the flow over a period in the lively entries."""
+    return slope(lambda each: flow.over(flow.beside(x, each), period), x[flow.lively], SHARE * size)
+
+
+def _told(flow: Flow, x: Array, period: float, size: Array) -> PeriodicOrbit:
+    matrix, directions = _derivative(flow, x, period, size), np.eye(len(flow.lively))
+    if not flow.forced:
+        along = flow.loop.rates(0.0, x)[flow.lively]
+        directions = np.linalg.svd(along[None, :])[2][1:].T
+        matrix = directions.T @ matrix @ directions
+    multipliers = np.linalg.eigvals(matrix).astype(complex)
+    times = np.linspace(0.0, period, 400)
+    states, jumps = flow.along(x, times)
+    loop = flow.loop
+    return PeriodicOrbit(
+        period=period,
+        forced=flow.forced,
+        state=dict(zip(loop.names, x[loop.entries].tolist(), strict=True)),
+        units=dict(zip(loop.names, loop.units, strict=True)),
+        names=flow.names,
+        multipliers=multipliers[np.argsort(-np.abs(multipliers), kind="stable")],
+        matrix=matrix,
+        directions=directions,
+        jumps=jumps,
+        t=times,
+        states=states[:, loop.entries],
+        columns=loop.names,
+    )
