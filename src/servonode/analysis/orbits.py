@@ -144,9 +144,7 @@ class Flow:
             SimulationError: the integration cannot continue.
         """
         jumps = _Jumps(self.closed_loop) if self.closed_loop.machine.description.jumps else None
-        with np.errstate(all="ignore"):
-            solution = integrated(self.loop.rates, times, x, [], jumps, rtol=RTOL, atol=ATOL)
-        found = np.ascontiguousarray(solution.y.T)
+        found = integrated(self.loop.equations, times, x, jumps, RTOL, ATOL).y
         if not np.isfinite(found).all():
             raise SimulationError("the motion has no finite state any more")
         return found, tuple(jumps.times) if jumps else ()

@@ -50,7 +50,8 @@ class ContinuousLoop:
         self.entries = np.delete(np.arange(len(self.start)), self.n_x - 1)
         self.velocities = [self.names.index(name) for name in d.velocities]
         self.angles = np.array([self.units[i] == "rad" and i not in self.velocities for i in range(len(self.names))])
-        self.equations = LoopEquations(closed_loop, strict=False, integrals=False)
+        events = ("jump",) if closed_loop.machine.description.jumps else ()
+        self.equations = LoopEquations(closed_loop, strict=False, integrals=False, events=events)
 
     def units_of(self, names: Sequence[str]) -> list[str]:
         """The units of these states."""

@@ -64,17 +64,17 @@ class LoopEquations:
         self.n, self.n_held, self.n_x = self._kernel.n, self._kernel.n_held, machine.n_state + 1
         self.events = tuple(events)
         arrays = {"c": machine.c, "limit": np.array(closed_loop.safety.limits.value)}
-        self._law = control.law if control else None
+        self._law, self.goal = control.law if control else None, np.zeros(0)
         if self._law is not None and control is not None:
             law, part, answer = self._law, self._law.goal_layout, self._law.answer()
-            goal = np.zeros(part.size)
+            goal = self.goal = np.zeros(part.size)
             arrays |= {"goal": goal, "targets": goal[part.targets], "signals": goal[part.signals]}
             arrays |= {"kept": goal[part.kept if integrals else part.states], "out": answer.out}
             arrays |= {"inputs": answer.inputs, "residuals": answer.residuals, "recorded": answer.recorded}
             arrays |= {"c_law": law.c, "gains": law.K, "own": np.zeros(len(law.initial_states))}
             arrays |= {"target_pieces": _set(control.targets, arrays["targets"])}
             arrays |= {"signal_pieces": _set(control.signals, arrays["signals"])}
-            self.answer, self.goal = answer, goal
+            self.answer = answer
         else:
             arrays |= {"gains": np.zeros((3, 0, 0)), "inputs": np.zeros(machine.n_inputs)}
         self.u = arrays["u"] = np.zeros(machine.n_inputs)
