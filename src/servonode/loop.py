@@ -273,7 +273,9 @@ class Loop(Tabular):
         rows = every or default_every(closed_loop)
         if control == "continuous":
             return Run.of(simulate_continuous(closed_loop, rows, rtol, atol))
-        return Run.of(simulate_nodes(closed_loop, rows) if loop == "nodes" else simulate_fused(closed_loop, rows))
+        return Run.of(
+            simulate_nodes(closed_loop, rows) if loop == "nodes" else simulate_fused(closed_loop, rows, self._kept)
+        )
 
     @plain
     def run(self, *, name: str | None = None, every: int | None = None, arm: bool | None = None) -> Run:

@@ -63,7 +63,7 @@ def _of_key(launch: LaunchFile, key: str) -> tuple[str, str, list[str]]:
 
 
 def _present(launch: LaunchFile, key: str) -> float:
-    """The number at a key, 1 where there is none."""
+    """The number at a key, 1 where nothing is stated."""
     of: Any = launch
     for name in key.split("."):
         if isinstance(of, Mapping):

@@ -89,7 +89,7 @@ def run_of_rows(closed_loop: ClosedLoop, control: str, table: Array, answers: Ar
     k = table[:, part.step][:, 0].astype(np.int64)
     t = k * closed_loop.launch.step_ns / 1e9
     residuals, scales, states = _answered(closed_loop, answers)
-    held = partial(_held, k, answers, closed_loop.launch.steps_per_period or 1)
+    held = partial(_held, *held_index(k, answers[:, 0], closed_loop.launch.steps_per_period or 1))
     x = np.ascontiguousarray(table[:, part.x])
     if table.shape[1] == part.size:
         more["goal_t"] = table[:, part.goal_step][:, 0] * closed_loop.launch.step_ns / 1e9
@@ -168,9 +168,8 @@ def held_index(k: Steps, instants: Array, period: int) -> tuple[Steps, npt.NDArr
     return index, k - np.append(instants, -np.inf)[index] < period
 
 
-def _held(k: Steps, answers: Array, period: int, columns: Mapping[str, Array]) -> dict[str, Array]:
-    """The values of the answer at the control instant of each row, NaN without one; `period` in steps."""
-    index, answered = held_index(k, answers[:, 0], period)
+def _held(index: Steps, answered: npt.NDArray[np.bool_], columns: Mapping[str, Array]) -> dict[str, Array]:
+    """The values of the answer at the control instant of each row, NaN without one; see `held_index`."""
     return {name: np.where(answered, np.append(values, np.nan)[index], np.nan) for name, values in columns.items()}
 
 

@@ -1,7 +1,7 @@
 """The whole sampled loop as one compiled function: target, law, zero-order hold, limits, delay, plant steps."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -46,7 +46,7 @@ class Ended(NamedTuple):
     stopped: the step up to which the nodes must run to know the fault that stopped it, or what else they do there; -1:
     it came to the end of the run. answers: how many states were answered, the rows of the controller's record.
     goal_from: the step at which the goal's time began. counts: as of a plant node; empty where nothing is imperfect.
-    fault: that stopped it; None: there is none, or the nodes must find it.
+    fault: that stopped it; None: it came to the end, or the nodes must find it.
     """
 
     stopped: int
@@ -61,60 +61,44 @@ class Ended(NamedTuple):
         return self.stopped < 0
 
 
-class FusedLoop:
-    """The compiled sampled loop of a launch file: prepared once, for whatever its numbers are."""
+def run_loop(closed_loop: ClosedLoop, every: int, goals: GoalTables, rows: Array, answers: Array) -> Ended:
+    """Run a closed loop with a controller in its compiled loop, which whatever differs in numbers alone shares.
 
-    def __init__(self, closed_loop: ClosedLoop) -> None:
-        """Loads or compiles the loop of a closed loop with a controller."""
-        self._loops: dict[bool, Any] = {}  # with effects, and without
-        self._loop(closed_loop)
-
-    def _loop(self, closed_loop: ClosedLoop) -> Any:
-        """The loop with the effects that act."""
-        imperfect = not is_perfect(closed_loop)
-        if imperfect not in self._loops:
-            assert closed_loop.control is not None
-            self._loops[imperfect] = loop_of(closed_loop, closed_loop.control.law, imperfect)
-        return self._loops[imperfect]
-
-    def run(self, closed_loop: ClosedLoop, every: int, goals: GoalTables, rows: Array, answers: Array) -> Ended:
-        """Run a closed loop that differs in numbers alone.
-
-        rows, answers: filled with the records, a row of each `every` steps and one of each answered control instant.
-        """
-        launch, machine, control = closed_loop.launch, closed_loop.machine, closed_loop.control
-        assert control is not None
-        law, controller, period = control.law, control.stated, launch.steps_per_period or 1
-        x, u, limit = closed_loop.start.copy(), np.zeros(machine.n_inputs), np.array(closed_loop.safety.limits.value)
-        queue = np.zeros((controller.delay + 1, len(u)))
-        y, part, answer = np.zeros(law.goal_layout.size), law.goal_layout, law.answer()
-        integrals, progress = y[part.integrals], np.zeros(3, dtype=np.int64)
-        predicts = int(controller.predictor and controller.delay > 0)
-        loop, more = self._loop(closed_loop), None if is_perfect(closed_loop) else Imperfections(closed_loop)
-        arguments = (
-            launch.steps, period, launch.step_ns, every, x, u, limit, len(queue), queue, machine.c, law.c, law.K,
-            goals.targets, goals.signals,
-            y, y[part.targets], y[part.signals], y[part.states], integrals,
-            answer.out, answer.inputs, answer.residuals, answer.recorded, rows, answers,
-            predicts, np.zeros(len(x)), law.machine.c, np.zeros(len(integrals)), launch.times.period,
-            law.memory(), np.zeros(1), progress, *(more.arguments if more else ()),
-        )  # fmt: skip
-        stopped = -2
-        while stopped == -2:
-            if more:
-                more.draw()
-            stopped = loop(*arguments)
-        fault = fault_at(closed_loop, stopped, x, y) if stopped >= 0 and more is None else None
-        counts = more.counts() if more else {}
-        return Ended(stopped, int(progress[2]), more.goal_from if more else 0, counts, fault)
+    rows, answers: filled with the records, a row of each `every` steps and one of each answered control instant.
+    """
+    launch, machine, control = closed_loop.launch, closed_loop.machine, closed_loop.control
+    assert control is not None
+    law, controller, period = control.law, control.stated, launch.steps_per_period or 1
+    x, u, limit = closed_loop.start.copy(), np.zeros(machine.n_inputs), np.array(closed_loop.safety.limits.value)
+    queue = np.zeros((controller.delay + 1, len(u)))
+    y, part, answer = np.zeros(law.goal_layout.size), law.goal_layout, law.answer()
+    integrals, progress = y[part.integrals], np.zeros(3, dtype=np.int64)
+    predicts = int(controller.predictor and controller.delay > 0)
+    more = None if is_perfect(closed_loop) else Imperfections(closed_loop)
+    loop = loop_of(closed_loop, law, imperfect=more is not None)
+    arguments = (
+        launch.steps, period, launch.step_ns, every, x, u, limit, len(queue), queue, machine.c, law.c, law.K,
+        goals.targets, goals.signals,
+        y, y[part.targets], y[part.signals], y[part.states], integrals,
+        answer.out, answer.inputs, answer.residuals, answer.recorded, rows, answers,
+        predicts, np.zeros(len(x)), law.machine.c, np.zeros(len(integrals)), launch.times.period,
+        law.memory(), np.zeros(1), progress, *(more.arguments if more else ()),
+    )  # fmt: skip
+    stopped = -2
+    while stopped == -2:
+        if more:
+            more.draw()
+        stopped = loop(*arguments)
+    fault = fault_at(closed_loop, stopped, x, y) if stopped >= 0 and more is None else None
+    counts = more.counts() if more else {}
+    return Ended(stopped, int(progress[2]), more.goal_from if more else 0, counts, fault)
 
 
-def fused_loop(closed_loop: ClosedLoop, every: int, record: Recorder, answers: Recorder) -> Ended:
-    """Fill the records of a run, as far as no fault ends it before its time."""
+def fused_loop(closed_loop: ClosedLoop, every: int, record: Recorder, answers: Recorder, stage: Stage) -> Ended:
+    """Fill the records of a run, as far as no fault ends it before its time; stage: see `goal_tables`."""
     if closed_loop.control is None:
         return Ended(-1 if _coast(closed_loop, every, record) else 0, 0, 0, {})
-    goals = goal_tables(closed_loop)
-    ended = FusedLoop(closed_loop).run(closed_loop, every, goals, record.data, answers.data)
+    ended = run_loop(closed_loop, every, goal_tables(closed_loop, stage), record.data, answers.data)
     record.count, answers.count = rows_of(closed_loop.launch.steps, every), ended.answers
     return ended
 

@@ -209,6 +209,8 @@ _IMPERFECT = {
 """,
 }  # fmt: skip
 
+_loops: dict[tuple[object, ...], Any] = {}  # loaded ones, by what their texts depend on
+
 
 def loop_of(closed_loop: ClosedLoop, law: ServoLaw, imperfect: bool) -> Any:
     """The compiled loop of a closed loop, with the effects of imperfect drives and sensors or without.
@@ -216,8 +218,12 @@ def loop_of(closed_loop: ClosedLoop, law: ServoLaw, imperfect: bool) -> Any:
     Raises:
         CacheError: the kernel cache cannot be read or written.
     """
-    source = _source(closed_loop, law, imperfect)
-    return cast(LoopKernel, cache.load(cache.key_of("loop", source), lambda: (source, b"{}"))[0]).loop
+    plant, kernels = closed_loop.launch.plant, (closed_loop.machine.kernel, law.machine.kernel, law.kernel)
+    key = *(each.__name__ for each in kernels), plant.integrator, plant.safety.faults, imperfect
+    if key not in _loops:
+        source = _source(closed_loop, law, imperfect)
+        _loops[key] = cast(LoopKernel, cache.load(cache.key_of("loop", source), lambda: (source, b"{}"))[0]).loop
+    return _loops[key]
 
 
 def _source(closed_loop: ClosedLoop, law: ServoLaw, imperfect: bool) -> str:

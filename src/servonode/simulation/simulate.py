@@ -12,6 +12,7 @@ from servonode.bus import MemoryBus, Switchboard
 from servonode.bus.topology import CONTROLLER, PLANT, TARGET, nodes_of, subscribers
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.launch_file import LaunchError
+from servonode.closed_loop.stages import Stage, computed
 from servonode.nodes.controller_node import ControllerNode
 from servonode.nodes.lockstep import lockstep, prepare
 from servonode.nodes.plant_node import PlantNode
@@ -89,8 +90,8 @@ def _begun_at_once(closed_loop: ClosedLoop) -> ClosedLoop:
     return replace(closed_loop, safety=replace(safety, soft_start=replace(safety.soft_start, at_first=False)))
 
 
-def simulate_fused(closed_loop: ClosedLoop, every: int) -> Run:
-    """The sampled loop as one compiled function: the same bits as the nodes.
+def simulate_fused(closed_loop: ClosedLoop, every: int, stage: Stage = computed) -> Run:
+    """The sampled loop as one compiled function: the same bits as the nodes. stage: calls what runs may have in common.
 
     A run that meets a fault is given to the nodes, which know what follows from it.
     """
@@ -102,7 +103,7 @@ def simulate_fused(closed_loop: ClosedLoop, every: int) -> Run:
     row = PlantRecordLayout.of(machine.description)
     record = Recorder(row.columns(machine.description)[row.computed][1:], launch.steps // every + 2)
     answers = _answers(closed_loop)
-    ended = fused_loop(closed_loop, every, record, answers)
+    ended = fused_loop(closed_loop, every, record, answers, stage)
     if not ended.completed:
         return simulate_nodes(closed_loop, every)
     wall_s = (time.monotonic_ns() - begin) / 1e9

@@ -14,7 +14,7 @@ from servonode.definitions.cache import CacheError
 from servonode.errors import ServonodeError
 from servonode.record.recorder import check_size
 from servonode.record.run import Run, default_every
-from servonode.simulation.fused_loop import FusedLoop, goal_tables, rows_of
+from servonode.simulation.fused_loop import goal_tables, rows_of, run_loop
 from servonode.simulation.simulate import can_fuse, check_length, simulate_fused, simulate_nodes
 from servonode.sweeps.columns import RecordedColumns, columns_of_run, places_of
 from servonode.sweeps.measures import REFUSED, Measures
@@ -35,7 +35,6 @@ class Runner:
     def __init__(self, variation: Variation, measures: Measures) -> None:
         self._variation, self._measures, self._kept = variation, measures, Kept()
         self._places = places_of(variation.base)
-        self._loop: FusedLoop | None = None
         self._records = (np.zeros((0, 0)), np.zeros((0, 0)))  # of plant and controller
 
     def run(self, values: Sequence[float]) -> Outcome:
@@ -56,10 +55,9 @@ class Runner:
         """A run in the compiled loop; the nodes say what follows where it stops, unless that is known."""
         launch, every = closed_loop.launch, default_every(closed_loop)
         period = launch.steps_per_period or 1
-        self._loop = self._loop or FusedLoop(closed_loop)
         counts = rows_of(launch.steps, every), launch.steps // period + 1
         table, answers = self._tables(closed_loop, counts)
-        ended = self._loop.run(closed_loop, every, goal_tables(closed_loop, self._kept), table, answers)
+        ended = run_loop(closed_loop, every, goal_tables(closed_loop, self._kept), table, answers)
         if ended.completed:
             columns = RecordedColumns(closed_loop, self._places, table, answers[: ended.answers])
             return Outcome(self._measures.of_columns(columns.t, columns), "", self._histories(columns))
