@@ -30,6 +30,7 @@ BENCHMARKS = (
     "soak",
     "physics",
     "drivers",
+    "sweep",
 )
 USUAL = BENCHMARKS[:5]  # the others take minutes
 

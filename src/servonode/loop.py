@@ -246,7 +246,7 @@ class Loop(Tabular):
                 for this run alone. Nothing is derived again, so a sweep costs little more than its simulations; only
                 a new function of time is compiled. Whether the inputs can realise the goal is not surveyed again.
             values: other numbers of the launch file by dotted key, such as {"controller.gains.lambda": 3.0}, for this
-                run alone; "goal.speed" is how fast the goal's time runs.
+                run alone; "goal.speed" is how fast the goal's time runs. The machine's safe action is not tried again.
 
         Raises:
             LaunchError: an entry does not fit, or a parameter is not a number; ProgramRefused: the law fails at this
@@ -257,6 +257,9 @@ class Loop(Tabular):
         >>> runs = [loop.simulate(initial={"phi": phi}) for phi in (0.0, 0.2)]
         >>> [float(run.state["phi"][0]) for run in runs]
         [0.0, 0.2]
+        >>> held = loop.simulate(values={"goal.speed": 0.0, "controller.delay": 1})
+        >>> float(held.targets()["x"][-1])
+        2.0
         """
         check_choice("control", control, ("sampled", "continuous"))
         check_choice("loop", loop, ("fused", "nodes"))
