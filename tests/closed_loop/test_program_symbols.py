@@ -451,6 +451,7 @@ def test_a_state_of_the_program_is_looked_at_by_name_and_starts_on_the_program(w
 def test_states_are_followed_over_the_fused_loop_s_pauses(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     launch = write(STATES, initial={"y": 0.1}, duration=0.5)
     whole = servonode.simulate(launch)
+    monkeypatch.setattr(loop_source, "_loops", {})
     monkeypatch.setattr(loop_source, "_SOURCE", loop_source._SOURCE.replace("PAUSE = 2000000", "PAUSE = 70"))
     paused = servonode.simulate(launch)
     assert (paused.program_state["s"] == whole.program_state["s"]).all()

@@ -9,10 +9,11 @@ from servonode.controllers.engine.layout import CROSSED, GOOD
 from servonode.nodes.node import Fault
 
 
-def fault_at(closed_loop: ClosedLoop, k: int, x: Array, y: Array) -> Fault | None:
-    """The fault at step k of a loop without effects that stopped there; None: the nodes must find it.
+def fault_at(closed_loop: ClosedLoop, k: int, x: Array, goal_k: int, measured: Array, y: Array) -> Fault | None:
+    """The fault at step k of a loop that stopped there, of its machine or law; None: the nodes must find it.
 
-    x: the machine's state there. y: the goal, with the program's own states.
+    x, measured: the machine's state there, and what the law saw of it. y: the goal of step goal_k, with the program's
+    own states.
     """
     launch, machine, control = closed_loop.launch, closed_loop.machine, closed_loop.control
     if control is None or control.stated.predictor or not np.isfinite(x).all() or k % (launch.steps_per_period or 1):
@@ -21,7 +22,7 @@ def fault_at(closed_loop: ClosedLoop, k: int, x: Array, y: Array) -> Fault | Non
     violated = machine.fault(t, x) if launch.plant.safety.faults else None
     if violated is not None:
         return Fault(violated.name, violated.text, t, PLANT)
-    answer = law.evaluate(t, x, y)
+    answer = law.evaluate(goal_k * launch.step_ns / 1e9, measured, y)
     if answer.status == GOOD:  # so its determinant has changed sign
         answer.status = CROSSED
     return Fault("law", law.explain(answer), t, CONTROLLER)

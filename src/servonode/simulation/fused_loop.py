@@ -89,9 +89,10 @@ def run_loop(closed_loop: ClosedLoop, every: int, goals: GoalTables, rows: Array
         if more:
             more.draw()
         stopped = loop(*arguments)
-    fault = fault_at(closed_loop, stopped, x, y) if stopped >= 0 and more is None else None
-    counts = more.counts() if more else {}
-    return Ended(stopped, int(progress[2]), more.goal_from if more else 0, counts, fault)
+    goal_from, measured = (more.goal_from, more.measured) if more else (0, x)
+    known = stopped >= 0 and (more is None or more.names_fault)
+    fault = fault_at(closed_loop, stopped, x, stopped - goal_from, measured, y) if known else None
+    return Ended(stopped, int(progress[2]), goal_from, more.counts() if more else {}, fault)
 
 
 def fused_loop(closed_loop: ClosedLoop, every: int, record: Recorder, answers: Recorder, stage: Stage) -> Ended:

@@ -9,7 +9,7 @@ from servonode.plants.limit_kernels import LIMITS
 from servonode.simulation.loop_source import STATE
 from servonode.simulation.reading_errors import ReadingErrors
 
-READING, ORIGIN, ANSWERED, DROPPED, REPEATED = map(STATE.index, STATE)
+READING, ORIGIN, ANSWERED, DROPPED, REPEATED, UNNAMED = map(STATE.index, STATE)
 
 
 def is_perfect(closed_loop: ClosedLoop) -> bool:
@@ -22,7 +22,8 @@ def is_perfect(closed_loop: ClosedLoop) -> bool:
 class Imperfections:
     """The arguments of one run's loop with effects.
 
-    arguments: see `loop_source.Imperfect`. It has many arrays, for each effect has its numbers and its memory.
+    arguments: see `loop_source.Imperfect`. measured: the newest state as the law sees it. It has many arrays, for each
+    effect has its numbers and its memory.
     """
 
     def __init__(self, closed_loop: ClosedLoop) -> None:
@@ -38,11 +39,12 @@ class Imperfections:
         self._errors = ReadingErrors(closed_loop, every=plausible is not None)
         self._state[[READING, ORIGIN, ANSWERED]] = len(self._errors.noise), -1, -1
         self._steps = launch.steps
+        self.measured = closed_loop.start.copy()
         believed = safety.stated_readings
         self.arguments: tuple[Any, ...] = (
             drives.numbers(step), np.array(late, dtype=np.int64), np.zeros((max(1, *late), n_tau)), np.zeros(n_tau),
             np.zeros(n_tau), int(drives.dynamic), self._errors.fixed, np.tile(closed_loop.start, (n_late, 1)), n_late,
-            self._errors.noise, self._errors.lost, len(self._errors.noise), closed_loop.start.copy(),
+            self._errors.noise, self._errors.lost, len(self._errors.noise), self.measured,
             np.array([believed.value, believed.rate]), safety.least, np.zeros(machine.n_state), np.full(1, -1.0),
             launch.plant.publish_every if plausible else 0,
             np.array([safety.limits.value, safety.limits.rate]), safety.limits.power, np.zeros(n_tau), np.zeros(n_tau),
@@ -60,6 +62,11 @@ class Imperfections:
         """The step at which the goal's time began: that of the first state which was not lost."""
         first = int(self._state[ORIGIN])
         return first if first >= 0 else self._steps
+
+    @property
+    def names_fault(self) -> bool:
+        """Whether machine and law say why the loop has stopped."""
+        return not self._state[UNNAMED]
 
     def counts(self) -> dict[str, int]:
         """What a plant node would have counted, by name."""

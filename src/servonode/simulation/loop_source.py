@@ -16,7 +16,8 @@ from servonode.plants.effect_kernels import Believed, Drive, Errors, effects_of
 from servonode.plants.limit_kernels import Bounds, Counts, limits_of
 from servonode.plants.record_layout import PlantRecordLayout
 
-STATE = ("READING", "ORIGIN", "ANSWERED", "DROPPED", "REPEATED")  # entries of what an imperfect loop goes on with
+# entries of what an imperfect loop goes on with; UNNAMED: whether it has stopped for what only the nodes can name
+STATE = ("READING", "ORIGIN", "ANSWERED", "DROPPED", "REPEATED", "UNNAMED")
 
 
 class LoopKernel(Protocol):
@@ -93,6 +94,7 @@ from {believed} import n_constants as n_c_believed, advance as advance_believed
             for i in range(len(y_states)):
                 answers[answer, {answer_states} + i] = y_states[i]
             answer += 1
+            progress[2] = answer
             for i in range(len(f)):
                 f[i] = residuals[i]
             if predicts:
@@ -157,6 +159,7 @@ _IMPERFECT = {
                 return -2
             measure(late[(k + 1) % n_late], errors, noise[state[READING]], measured)
             if publish_every > 0 and not plausible(k * step_ns / 1e9, measured, believed, least, before, since):
+                state[UNNAMED] = 1
                 return k
             answers_now = control and lost[state[READING]] == 0
             state[READING] += 1
@@ -166,6 +169,7 @@ _IMPERFECT = {
             if state[ORIGIN] >= 0 and held > 0:
                 state[REPEATED] += 1
                 if repeats >= 0 and held > repeats:
+                    state[UNNAMED] = 1
                     return steps
             if not answers_now:
                 state[DROPPED] += 1

@@ -65,8 +65,8 @@ class Runner:
         if fault is None:
             run = simulate_nodes(_shortened(closed_loop, ended.stopped + period), every)
             return self._of_run(run if run.faults else simulate_nodes(closed_loop, every))
-        before = -(-ended.stopped // every), ended.stopped // period
-        columns = RecordedColumns(closed_loop, self._places, table[: before[0]], answers[: before[1]])
+        before = -(-ended.stopped // every)
+        columns = RecordedColumns(closed_loop, self._places, table[:before], answers[: ended.answers])
         found = self._measures.of_fault(fault.name, fault.t)
         return Outcome(found, f"{fault.name}: {fault.text}", self._histories(columns))
 
