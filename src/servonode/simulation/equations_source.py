@@ -172,8 +172,8 @@ def steps(
 ) -> i64:
     \"\"\"At most so many accepted steps, told in times and states, to the end or to what ends them before.
 
-    weights: of the copies' distances from the state, whose sizes shall be between 0.01 and 100; velocities: 1 for each
-    entry that shall not be faster than `fastest`.
+    weights: of the copies' distances from the state, whose sizes are kept between {least:g} and {most:g}; velocities: 1
+    for each entry that ends them where it is faster than `fastest`.
     \"\"\"
     done[0] = 0
     code = first_length(solver, m, end, 1e300, rtol, atol, y, f, beside, dy{given})
