@@ -65,7 +65,7 @@ def inverted(control: Control, stated: Inversion, target: Target, plant: Plant, 
         states = state_pieces(found)
         if wants_program_start(plant.initial):  # given states say near which equilibrium
             start = start.copy()
-            start[found.held] = _table(states, np.zeros(1))[0]
+            start[found.held] = states.at(np.zeros(1))[0]
         summary = summary_of(loop, goal, found, start, duration)
         followed = _following(control, signals, solution, states, _lead(control, plant))
     return replace(followed, inversion=Inverted(found, summary, solution.radius)), start
@@ -127,14 +127,11 @@ def _solve(control: Control, stated: Inversion, plant: Plant, loop: ClosedRates,
     times = control.times
     found = bounded_solution(loop, first, times.duration, stated.tail, stated.tolerance)
     instants = _instants(control)
-    states, inputs = (
-        _table(state_pieces(found), instants),
-        _table(input_pieces(found), instants + _lead(control, plant)),
-    )
-    steps, x = [], first[: loop.n_state].copy()
-    for k, (x[found.held], u) in enumerate(zip(states, inputs, strict=True)):
-        A, B = feedback.sampled(loop.law.machine, plant.integrator, times.step_ns, times.steps_per_period or 1, k, x, u)
-        steps.append((A[np.ix_(found.held, found.held)], B[found.held]))
+    states, inputs = state_pieces(found).at(instants), input_pieces(found).at(instants + _lead(control, plant))
+    x = np.tile(first[: loop.n_state], (len(instants), 1))
+    x[:, found.held] = states
+    A, B = feedback.sampled(loop.law.machine, plant.integrator, times.step_ns, times.steps_per_period or 1, x, inputs)
+    steps = list(zip(A[:, found.held][:, :, found.held], B[:, found.held], strict=True))
     sizes = np.ptp(np.hstack([states, inputs]), axis=0)
     K = feedback.gains(steps, *feedback.weights(sizes, len(found.held), _held_weights(loop, found, stated.weights)))
     radius = feedback.check_stable(*steps[-1], K[-1], int(np.ceil(control.delay - 1e-9)))
@@ -153,14 +150,6 @@ def _held_weights(loop: ClosedRates, found: Bounded, given: Mapping[str, float])
             text = f"nothing depends on {name}, so the feedback leaves it out; remove its weight"
             raise KeyRefused(f"{SECTION}.weights", name, text)
     return {names.index(name): value for name, value in given.items()}
-
-
-def _table(pieces: Pieces, times: Array) -> Array:
-    """The values of pieces at times (m,)."""
-    found = np.zeros((len(times), pieces.powers.shape[2]))
-    for t, row in zip(times.tolist(), found, strict=True):
-        pieces.at(t, row)
-    return found
 
 
 def _lead(control: Control, plant: Plant) -> float:

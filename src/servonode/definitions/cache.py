@@ -79,13 +79,18 @@ def _takes_numbers(text: str) -> bool:
     return any(each in _with_numbers for each in _TAKEN.findall(text))
 
 
-def kept_text(key: str, make: Callable[[], str]) -> str:
-    """The text of a key that took long to find, from the cache or made.
+def kept_text(key: str, make: Callable[[], str], what: str = "") -> str:
+    """The text of a key that took long to find, from the cache or made; `what` is said where it takes seconds to make.
 
     Raises:
         CacheError: the cache cannot be read or written.
     """
-    return stored(key, str, make)
+
+    def found() -> str:
+        with reported(f"computing {what}, once"), progress_of(what):
+            return make()
+
+    return stored(key, str, found if what else make)
 
 
 def _kept_code(ir: str, make: Callable[[], bytes]) -> bytes:

@@ -9,7 +9,7 @@ import numpy as np
 
 from servonode.arrays import Array
 from servonode.controllers.inversion.bounded import Bounded
-from servonode.controllers.inversion.feedforward import Pieces, pieces_source
+from servonode.controllers.inversion.feedforward import Pieces
 from servonode.definitions import cache
 
 
@@ -26,8 +26,7 @@ class Solution(msgspec.Struct, frozen=True):
 
 def stored_solution(key: str, solve: Callable[[], Solution], what: str) -> Solution:
     """The solution of a key, from the cache or by `solve`."""
-    source = pieces_source()
-    _, content = cache.load(key, lambda: (source, msgspec.json.encode(solve(), enc_hook=_plain)), what)
+    content = cache.kept_text(key, lambda: msgspec.json.encode(solve(), enc_hook=_plain).decode(), what)
     return msgspec.json.decode(content, type=Solution, dec_hook=_array)
 
 
