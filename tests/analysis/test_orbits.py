@@ -173,3 +173,40 @@ def test_what_has_no_orbit_says_why() -> None:
         forced.orbit()
     with pytest.raises(StatementError, match="period = -1 is not a time"):
         forced.orbit(period=-1)
+
+
+def findings(report: Any) -> list[tuple[str, str]]:
+    return [(each.level, each.text) for each in report.findings if each.subject == "periodic motion"]
+
+
+def test_check_names_the_limit_cycle_that_a_run_comes_to() -> None:
+    launch = {"run": {"duration": 30.0}, "plant": {"machine": oscillator}, "controller": {"program": pump}}
+    report = servonode.check(launch)
+    ((level, text),) = findings(report)
+    assert level == "good"
+    assert text.startswith("of 6.663 s through x = ")
+    assert "perturbations decay" in text
+    assert report.numbers["periodic_motion"]["period"] == pytest.approx(6.66329, rel=1e-5)
+
+
+def test_check_judges_a_machine_with_jumps_by_its_periodic_motion() -> None:
+    controller = {"residuals": {"slide": "y"}, "period": 0.01}
+    launch = {"run": {"duration": 20.0}, "plant": {"machine": sliding_hopper}, "controller": controller}
+    report = servonode.check(launch)
+    ((level, text),) = findings(report)
+    assert (level, report.verdict) == ("good", "yes")
+    assert "largest Floquet multiplier 0.7" in text
+    grows = {"machine": sliding_hopper, "parameters": {"e": 1.02, "v0": -0.05}, "initial": {"z": 0.31856}}
+    ((level, text),) = findings(servonode.check({**launch, "plant": grows}))
+    assert level == "warn"
+    assert "largest Floquet multiplier 1.02; unstable, 2.2-fold in this run of 20 s" in text
+
+
+def sliding_hopper() -> Model:
+    """The ball on a plate, which a force moves along it."""
+    z, y = coordinate("z", "height", "m", start=0.5), coordinate("y", "place along the plate", "m")
+    e, v0 = parameter("e", "restitution", "1", default=0.7), parameter("v0", "of the plate", "m/s", default=1.5)
+    F = input_("F", "force along the plate", "N")
+    bounce = jump(z < 0, {z: -z, z.rate: -e * z.rate + v0}, "bounce")
+    return Model("hopper", "ball on a plate", (z.rate**2 + y.rate**2) / 2, coordinates=(z, y), parameters=(e, v0),
+                 potential=9.81 * z, inputs={F: y.rate}, jumps=(bounce,))  # fmt: skip

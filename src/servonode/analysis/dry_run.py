@@ -14,6 +14,7 @@ from servonode.analysis.goal_speed import slower_goal
 from servonode.analysis.held_residuals import ROWS, judge_along, judge_noise, rows_of
 from servonode.analysis.internal_motion import Linearised
 from servonode.analysis.observability import judge_estimate
+from servonode.analysis.orbit_verdict import judge_orbit
 from servonode.analysis.periodic_motion import Orbit
 from servonode.analysis.remedies import working_rate
 from servonode.analysis.sampled_loop import judge_sampling
@@ -70,7 +71,7 @@ def dry_run(closed_loop: ClosedLoop, found: Examination) -> None:
         judge_along(closed_loop, control, run, found)
         judge_noise(closed_loop, control, found)
     judge_arrival(closed_loop, control, run, found, lambda: working_rate(closed_loop, _reached), slower)
-    _judge_zero_dynamics(closed_loop, whole, found)
+    _judge_zero_dynamics(closed_loop, run, whole, found)
 
 
 def _reached(closed_loop: ClosedLoop, run: Run) -> bool:
@@ -155,12 +156,13 @@ def _largest_kinetic(run: Run) -> float:
     return max(energies, default=0.0)
 
 
-def _judge_zero_dynamics(closed_loop: ClosedLoop, whole: float, found: Examination) -> None:
-    """The judgement on what the program leaves free; `whole` [s] is the time of the run."""
+def _judge_zero_dynamics(closed_loop: ClosedLoop, run: Run, whole: float, found: Examination) -> None:
+    """The judgement on what the program leaves free; `whole` [s] is the time of the whole run."""
     try:
         judgement = judge(closed_loop, min(closed_loop.launch.duration_ns / 1e9, JUDGED), whole)
     except SimulationError as error:
-        found.add("warn", "zero dynamics", str(error))
+        if not judge_orbit(closed_loop, run, whole, found):
+            found.add("warn", "zero dynamics", str(error))
         return
     found.numbers["zero_dynamics"] = {
         "judgement": judgement.judgement,
@@ -181,6 +183,8 @@ def _judge_zero_dynamics(closed_loop: ClosedLoop, whole: float, found: Examinati
         level = "warn" if level == "refuse" else "good"
     explicit, fed = description.explicit, description.feeds_back
     found.add(level, "zero dynamics" if not explicit else "closed loop" if fed else "open loop", judgement.text)
+    if judgement.judgement == "bounded" and judgement.orbit is None and not judgement.near:
+        judge_orbit(closed_loop, run, whole, found)
     if explicit and fed and judgement.near:
         judge_sampling(closed_loop, judgement.near[-1], judgement.passive, found)
 
