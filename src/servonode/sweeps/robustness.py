@@ -1,0 +1,242 @@
+"""`servonode robustness`: how wrong the law's parameters may be, how much noise, delay and period a run bears."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from servonode.arrays import Array
+from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.closed_loop.gains import MATRICES, PERTURBATION
+from servonode.closed_loop.variation import Variation, varied
+from servonode.errors import StatementError
+from servonode.mechanics.description import Quantity
+from servonode.record.run import default_every
+from servonode.simulation.simulate import simulate_fused
+from servonode.sweeps.margins import TARGET, Deviation, Margin, margins
+from servonode.sweeps.outcomes import Judge
+from servonode.tables import Row, Tabular
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SEEDS = 40  # runs at each size where noise acts
+FACTORS = (1.05, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0)  # of a parameter, and their reciprocals
+NOISE = tuple(2.0**k for k in range(-1, 10))  # of the stated noise
+SHARES = tuple(10.0 ** (k / 2) for k in range(-8, 1))  # of the range of each state, where no noise is stated
+PERIODS = (1.2, 1.5, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 30.0, 50.0)  # of the control period
+DELAYS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)  # of the control period
+LEAST_PERIODS = 20  # control periods that a run must keep
+SMALLER, LARGER = "smaller", "larger"  # groups of the deviations of parameters
+
+
+@dataclass(frozen=True, repr=False)
+class Robustness(Tabular):
+    """The margins of a closed loop: by group those of parameters that are smaller or larger than the law believes
+    (sizes are factors), of noise, of a delay that the law does not know [s], of the control period [s].
+
+    seeds: runs at each size where noise acts, 1 where nothing is random.
+    """
+
+    file: str
+    margins: tuple[Margin, ...]
+    seeds: int
+    require: tuple[str, ...]
+
+    def of(self, group: str) -> list[Margin]:
+        """The margins of one group."""
+        return [each for each in self.margins if each.group == group]
+
+    def table(self) -> tuple[str, list[Row]]:
+        """The margins of parameters, the narrowest first, then those of noise, delay and period."""
+        sides = zip(self.of(SMALLER), self.of(LARGER), strict=True)
+        ordered = sorted(sides, key=lambda pair: min(_factor(each) for each in pair))
+        rows = [(small.name, _sides(small, large)) for small, large in ordered]
+        rows += [(each.name, _plain(each)) for each in self.margins if each.group not in (SMALLER, LARGER)]
+        return f"Margins of {self.file}", rows
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it, as `servonode robustness --json` prints it."""
+        return {"file": self.file, "seeds": self.seeds, "margins": [_entry(each) for each in self.margins]}
+
+    def plot(self) -> "Figure":
+        """The picture: bars of the margins of parameters, success rates over the sizes of the others."""
+        from servonode.views.margins import margins_figure
+
+        figure: Figure = margins_figure(self)
+        return figure
+
+
+def robustness(
+    closed_loop: ClosedLoop, require: Sequence[str] = (), seeds: int = SEEDS, threads: int | None = None
+) -> Robustness:
+    """The margins of a closed loop; see `Loop.robustness`."""
+    loop = _pinned(closed_loop)
+    noisy = any(loop.sensor.noise)
+    _check_run(loop, require)
+    found: list[Margin] = []
+    for keys, deviations in _questions(loop, seeds if noisy else 1, seeds):
+        judge = Judge(Variation(loop, keys), require, threads)
+        found += margins(judge.reasons, deviations)
+    return Robustness(closed_loop.launch.file, tuple(found), seeds if noisy else 1, tuple(require))
+
+
+def _pinned(closed_loop: ClosedLoop) -> ClosedLoop:
+    """The closed loop whose law keeps the parameters and rates that it has, whatever the plant's become."""
+    control, stated = closed_loop.control, closed_loop.derived.stated.controller
+    if control is None or stated is None:
+        return closed_loop
+    own = [each for each in closed_loop.machine.parameters if each not in control.believed.changes.varying]
+    believed = closed_loop.machine.parameters | stated.parameters
+    values = {f"controller.parameters.{name}": believed[name] for name in own}
+    if not any(key in stated.gains for key in (*MATRICES, *PERTURBATION)) and not control.law.description.explicit:
+        names = [each.name for each in control.law.description.residuals]
+        rates = zip(names, control.gains.rates.tolist(), strict=True)
+        values |= {f"controller.gains.lambda_{name}": rate for name, rate in rates}
+    return varied(closed_loop, values)
+
+
+def _check_run(loop: ClosedLoop, require: Sequence[str]) -> None:
+    """Refuse a launch file whose own run fails.
+
+    Raises:
+        StatementError: that is so.
+    """
+    reason = Judge(Variation(loop, ["run.seed"]), require, 1).reasons(np.array([[float(loop.launch.run.seed)]]))[0]
+    if reason:
+        raise StatementError(f"{loop.launch.file}: the run itself fails ({reason}), so nothing has a margin; see check")
+
+
+def _questions(loop: ClosedLoop, seeds: int, noise_seeds: int) -> list[tuple[list[str], list[Deviation]]]:
+    """What is asked: the keys that vary together, and their deviations."""
+    asked = [_of_parameters(loop, seeds), _of_noise(loop, noise_seeds)]
+    if loop.control is not None:
+        asked += [_of_delay(loop, seeds), _of_period(loop, seeds)]
+    return [(keys, deviations) for keys, deviations in asked if deviations]
+
+
+def _seeded(values: Callable[[float], list[float]], seeds: int) -> Callable[[float], list[list[float]]]:
+    """The values at a size for each seed, which is the last one."""
+    return lambda size: [[*values(size), float(seed)] for seed in range(1, seeds + 1)]
+
+
+def _of_parameters(loop: ClosedLoop, seeds: int) -> tuple[list[str], list[Deviation]]:
+    """Each parameter of the plant that is no zero, made smaller and larger; the law goes on believing its value."""
+    varying = loop.source.changes.varying
+    known = {each.name: each for each in loop.machine.description.parameters if each.name not in varying}
+    base = {name: value for name, value in loop.machine.parameters.items() if name in known and value}
+    names = list(base)
+    deviations = []
+    for group, sign in ((SMALLER, -1.0), (LARGER, 1.0)):
+        for i, name in enumerate(names):
+
+            def values(factor: float, i: int = i, sign: float = sign) -> list[float]:
+                row = list(base.values())
+                row[i] *= factor**sign
+                return row
+
+            deviations.append(Deviation(name, group, known[name], _seeded(values, seeds), FACTORS, least=1.0))
+    return [*(f"plant.parameters.{name}" for name in names), "run.seed"], deviations
+
+
+def _of_noise(loop: ClosedLoop, seeds: int) -> tuple[list[str], list[Deviation]]:
+    """White noise of all states together: times what is stated, else as share of the range of each state in the run."""
+    names, stated = loop.machine.description.state_names, np.array(loop.sensor.noise)
+    text, rungs, unit = "noise, times the stated one", NOISE, "1"
+    if not stated.any():
+        stated = _ranges(loop)
+        text, rungs, unit = "noise, as share of the range of each state", SHARES, "1"
+    noisy = {name: float(each) for name, each in zip(names, stated, strict=False) if each}
+
+    def values(size: float) -> list[float]:
+        return [size * each for each in noisy.values()]
+
+    keys = [*(f"plant.sensor.noise.{name}" for name in noisy), "run.seed"]
+    return keys, [Deviation("noise", "noise", Quantity("noise", text, unit), _seeded(values, seeds), rungs)]
+
+
+def _ranges(loop: ClosedLoop) -> Array:
+    """How far each state moves during the launch file's run."""
+    run = simulate_fused(loop, default_every(loop))
+    return np.array([float(np.ptp(values)) for values in run.state.values()])
+
+
+def _of_delay(loop: ClosedLoop, seeds: int) -> tuple[list[str], list[Deviation]]:
+    """A dead time of all drives, beside their own, that the law does not know."""
+    names, own = loop.machine.description.input_names, loop.actuator.delay
+    period, step = _period(loop), loop.launch.step_ns / 1e9
+    rungs = _whole(step, [each * period for each in DELAYS], loop.launch.duration_ns / 1e9 / 4)
+
+    def values(size: float) -> list[float]:
+        return [each + size for each in own]
+
+    quantity = Quantity("delay", "delay of all inputs that the law does not know", "s")
+    keys = [*(f"plant.actuator.delay.{name}" for name in names), "run.seed"]
+    return keys, [Deviation("delay", "delay", quantity, _seeded(values, seeds), rungs, step)]
+
+
+def _of_period(loop: ClosedLoop, seeds: int) -> tuple[list[str], list[Deviation]]:
+    """A longer control period with the same gains."""
+    step = loop.launch.step_ns / 1e9
+    rungs = _whole(step, [each * _period(loop) for each in PERIODS], loop.launch.duration_ns / 1e9 / LEAST_PERIODS)
+    quantity = Quantity("period", "control period", "s")
+    values = _seeded(lambda size: [size], seeds)
+    return ["controller.period", "run.seed"], [
+        Deviation("period", "period", quantity, values, rungs, step, least=_period(loop))
+    ]
+
+
+def _period(loop: ClosedLoop) -> float:
+    assert loop.launch.period_ns is not None
+    return loop.launch.period_ns / 1e9
+
+
+def _whole(step: float, sizes: Sequence[float], most: float) -> tuple[float, ...]:
+    """The sizes in whole steps, each once, up to the most."""
+    found = dict.fromkeys(round(step * max(round(each / step), 1), 9) for each in sizes)
+    return tuple(each for each in found if each <= most)
+
+
+# texts
+
+
+def _factor(margin: Margin) -> float:
+    """The factor by which a parameter may be wrong."""
+    return margin.size if margin.failed else np.inf
+
+
+def _sides(small: Margin, large: Margin) -> str:
+    """Both margins of a parameter, in percent of what the law believes."""
+    down = 100 * (1 - 1 / max(small.size, 1.0))
+    up = 100 * (large.size - 1)
+    texts = [f"-{down:.3g} %" if small.failed else f"-{down:.3g} % or more"]
+    texts += [f"+{up:.3g} %" if large.failed else f"+{up:.3g} % or more"]
+    reasons = dict.fromkeys(each.reason for each in (small, large) if each.failed)
+    return ", ".join(texts) + (f" ({'; '.join(reasons)})" if reasons else "")
+
+
+def _plain(margin: Margin) -> str:
+    unit = "" if margin.quantity.unit == "1" else f" {margin.quantity.unit}"
+    text = f"{margin.size:.3g}{unit}{'' if margin.failed else ' or more'}"
+    if margin.failed and np.isfinite(margin.high):
+        text += f" (between {margin.low:.3g} and {margin.high:.3g}{unit}: {margin.reason})"
+    return f"{text}; {margin.quantity.description}"
+
+
+def _entry(margin: Margin) -> dict[str, Any]:
+    """A margin as JSON has it."""
+    tried = [
+        {
+            "size": each.size,
+            "successes": each.successes,
+            "runs": each.runs,
+            "interval": each.interval,
+            "why": each.reason,
+        }
+        for each in margin.tried
+    ]
+    high = float(margin.high) if np.isfinite(margin.high) else None
+    more = {"margin": margin.size, "low": margin.low, "high": high, "failed": margin.failed, "reason": margin.reason}
+    named = {"name": margin.name, "group": margin.group, "unit": margin.quantity.unit}
+    return named | more | {"target": TARGET, "tried": tried}
