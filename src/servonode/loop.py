@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from servonode.linear_views import FrequencyResponse, PeriodicOrbit, PolesAlong
     from servonode.sweeps.fastest import Fastest
     from servonode.sweeps.region import Region
+    from servonode.sweeps.robustness import Robustness
+    from servonode.sweeps.tune import Tuned
 
 Values = Mapping[str, float]
 
@@ -356,6 +358,65 @@ class Loop(Tabular):
 
         check_mapping("over", over, "'plant.initial.NAME'")
         return region(self.closed_loop, ranges_of(over), require, points, runs, threads)
+
+    @plain
+    def robustness(self, *, require: Sequence[str] = (), seeds: int = 40, threads: int | None = None) -> "Robustness":
+        """How wrong parameters may be, and how much noise, delay and period a run bears: a `Robustness`.
+
+        The law keeps its parameters and rates while those of the plant, the noise, a delay that it does not know and
+        the control period grow, one at a time.
+
+        Args:
+            require, threads: see `region`.
+            seeds: runs at each size where noise acts, of which 90 % must reach the goal.
+
+        Raises:
+            StatementError: the launch file's own run fails, or there is no goal and nothing required.
+
+        >>> import servonode
+        >>> loop = servonode.load("trailer_pursuit", run__duration=5.0)
+        >>> found = loop.robustness(seeds=2)
+        >>> [each.name for each in found.margins[-3:]]
+        ['noise', 'delay', 'period']
+        """
+        from servonode.sweeps.robustness import robustness
+
+        return robustness(self.closed_loop, require, seeds, threads)
+
+    @plain
+    def tune(
+        self,
+        over: Mapping[str, tuple[float, float]],
+        *,
+        cost: str | None = None,
+        require: Sequence[str] = (),
+        runs: int = 600,
+        seeds: int = 5,
+        threads: int | None = None,
+    ) -> "Tuned":
+        """The rates, period or other numbers for which a cost is least, and which pass `check`: a `Tuned`.
+
+        Args:
+            over: keys of the launch file, dotted, with the ends between which they may be.
+            cost: an expression as in [sweep.measures]; default: the integrals of the residuals' magnitudes and a tenth
+                of the inputs' effort, both over those of the launch file's own run.
+            require, threads: see `region`.
+            runs: so many at most. seeds: runs of each candidate where noise acts.
+
+        Raises:
+            StatementError: all candidates fail, or `check` refuses the best ones; otherwise as `region`.
+
+        >>> import servonode
+        >>> loop = servonode.load("trailer_look_ahead", run__duration=5.0)
+        >>> found = loop.tune({"controller.gains.lambda": (0.5, 10.0)}, runs=100)
+        >>> found.cost < found.own_cost, found.lines[0]
+        (True, '[controller.gains]')
+        """
+        from servonode.sweeps.ranges import ranges_of
+        from servonode.sweeps.tune import tune
+
+        check_mapping("over", over, "'controller.gains.lambda'")
+        return tune(self.closed_loop, ranges_of(over), cost, require, runs, seeds, threads)
 
     @plain
     def fastest(self) -> "Fastest":

@@ -94,6 +94,103 @@ def region(
 @click.command(
     cls=verb.Verb,
     examples=(
+        "servonode robustness trailer_pursuit --set run.duration=20",
+        'servonode robustness trailer_pursuit --require "max(abs(residual_speed)) < 0.05" --seeds 20',
+    ),
+    exits=EXITS,
+)
+@verb.launch_file
+@_require
+@click.option(
+    "--seeds",
+    type=click.IntRange(min=1, max=10_000),
+    default=40,
+    show_default=True,
+    metavar="N",
+    help="Runs with other seeds at each size where noise acts.",
+)
+@_threads
+@verb.as_json
+@_picture("robustness.png")
+def robustness(
+    file: str,
+    overrides: tuple[str, ...],
+    no_code: bool,
+    require: tuple[str, ...],
+    seeds: int,
+    threads: int | None,
+    as_json: bool,
+    out: Path,
+) -> None:
+    """Find how wrong parameters may be, and how much noise, delay and period FILE bears.
+
+    The law keeps its parameters and rates while those of the plant, the noise, a delay that it does not know and the
+    control period grow, one at a time. A margin is the largest size at which 90 % of the runs reach their goal.
+    """
+    from servonode.cli.start_checks import check_picture
+    from servonode.sweeps.robustness import robustness as robustness_of
+
+    check_picture(out)
+    _show(robustness_of(verb.resolved(file, overrides, no_code), require, seeds, threads), as_json, out)
+
+
+@click.command(
+    cls=verb.Verb,
+    examples=(
+        "servonode tune trailer_look_ahead --over controller.gains.lambda=0.2:20",
+        'servonode tune sphero_line --over controller.gains.lambda=1:20 --cost "integral(abs(residual_rolling))"',
+    ),
+    exits=EXITS,
+)
+@verb.launch_file
+@_over(required=True)
+@click.option("--cost", metavar="EXPRESSION", help='What is to be least, as "integral(abs(residual_x)) + 0.1*max(U1)".')
+@_require
+@click.option(
+    "--runs", type=click.IntRange(min=10), default=600, show_default=True, metavar="N", help="Number of runs at most."
+)
+@click.option(
+    "--seeds",
+    type=click.IntRange(min=1, max=1000),
+    default=5,
+    show_default=True,
+    metavar="N",
+    help="Runs of each candidate where noise acts.",
+)
+@_threads
+@verb.as_json
+@_picture("tune.png")
+def tune(
+    file: str,
+    overrides: tuple[str, ...],
+    no_code: bool,
+    over: tuple[str, ...],
+    cost: str | None,
+    require: tuple[str, ...],
+    runs: int,
+    seeds: int,
+    threads: int | None,
+    as_json: bool,
+    out: Path,
+) -> None:
+    """Find the rates, the period or other numbers of FILE for which a cost is least.
+
+    The default cost is the integrals of the residuals and a tenth of the effort, both over those of FILE itself. The
+    best candidate that check passes is printed as lines of a launch file.
+    """
+    from servonode.cli.start_checks import check_picture
+    from servonode.sweeps.ranges import Range
+    from servonode.sweeps.tune import tune as tuned
+
+    check_picture(out)
+    ranges = [Range.of(each) for each in over]
+    closed_loop = verb.resolved(file, overrides, no_code, strict=False)
+    _show(tuned(closed_loop, ranges, cost, require, runs, seeds, threads), as_json, out)
+
+
+@click.command(
+    cls=verb.Verb,
+    examples=(
         "servonode fastest snowboarder_too_weak",
         "servonode fastest trailer_pursuit --set plant.actuator.limit=0.4",
     ),

@@ -24,6 +24,8 @@ VERBS = {  # the sections of the help in their order; for each command, the file
     "Explore": {
         "sweep": "sweep",
         "region": "explore",
+        "robustness": "explore",
+        "tune": "explore",
         "fastest": "explore",
         "identify": "identify",
     },

@@ -80,8 +80,10 @@ class Margin:
 
     @property
     def high(self) -> float:
-        sure = (lambda each: each.rate < TARGET) if self._single else (lambda each: each.interval[1] < TARGET)
-        return next((each.size for each in self.tried if sure(each)), np.inf)
+        return next((each.size for each in self.tried if self._fails_for_sure(each)), np.inf)
+
+    def _fails_for_sure(self, tried: Tried) -> bool:
+        return tried.rate < TARGET if self._single else tried.interval[1] < TARGET
 
     @property
     def failed(self) -> bool:

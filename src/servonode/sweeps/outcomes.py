@@ -22,6 +22,7 @@ REACHED = "reaches the goal"
 BOUND = re.compile(
     r"(?:(?P<name>[^:]*):)?\s*(?P<measure>.+?)\s*(?P<sign>[<>])\s*(?P<bound>[-+]?[\d.]+(?:[eE][-+]?\d+)?)\s*"
 )
+REFUSAL = re.compile(r"\S+ \[(?P<section>[\w.]+)\] (?P<key>[^:]+): .*")  # the text of a LaunchError
 AT_LIMIT = 1 - 1e-9  # share of a limit from which on an input is at it, as `goal_reached.at_limit` has it
 STEEP = 1e12  # slope of a step from 0 to 1 that is written as a tanh
 LONGEST = 70  # characters of a reason
@@ -62,7 +63,14 @@ class Judge:
     The goal's own size is that of the launch file's run. A run that is still converging at its end does not reach it.
     """
 
-    def __init__(self, variation: Variation, requirements: Sequence[str] = (), threads: int | None = None) -> None:
+    def __init__(
+        self,
+        variation: Variation,
+        requirements: Sequence[str] = (),
+        threads: int | None = None,
+        stated: Mapping[str, str] = {},
+    ) -> None:
+        """The judge of runs that keep the requirements; stated: what else is measured of them, by name."""
         self.variation, self.threads = variation, threads or len(sched_getaffinity(0))
         self.requirements = [Requirement.of(each) for each in requirements]
         self.loop = variation.base
@@ -73,7 +81,7 @@ class Judge:
         names = self.loop.machine.description.input_names
         limits = zip(names, self.loop.safety.limits.value, strict=True)
         self.limited = {name: limit for name, limit in limits if np.isfinite(limit)}
-        self.measures = Measures(variation, self._stated())
+        self.measures = Measures(variation, {**self._stated(), **stated})
 
     def _stated(self) -> dict[str, str]:
         """The measures of which the criterion is made."""
@@ -166,7 +174,9 @@ def _step(text: str) -> str:
 
 
 def _shortened(reason: str) -> str:
-    """A reason by its beginning, without what differs from run to run."""
+    """A reason by its beginning, without what differs from run to run; of a refusal what is refused."""
+    if found := REFUSAL.fullmatch(reason):
+        return "refused: no such machine" if found["section"] == "plant.parameters" else f"refused: {found['key']}"
     head = re.split(r"[:;(]| at t = ", reason, maxsplit=1)[0].strip()
     return head if len(head) <= LONGEST else f"{head[: LONGEST - 1].rstrip()}…"
 

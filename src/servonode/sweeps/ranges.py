@@ -91,14 +91,18 @@ def _number(where: str, value: Any) -> float:
 
 
 def numbers_at(closed_loop: ClosedLoop, keys: Sequence[str]) -> list[float]:
-    """The number that the launch file has at each key; NaN where it leaves it to a default."""
-    found = []
-    for key in keys:
-        state = key.removeprefix("plant.initial.")
-        names = closed_loop.machine.description.state_names
-        at_start = key.startswith("plant.initial.") and state in names
-        found.append(float(closed_loop.start[names.index(state)]) if at_start else _present(closed_loop, key))
-    return found
+    """The number that the launch file has at each key; NaN where it leaves it to a default that is not one number."""
+    names = closed_loop.machine.description.state_names
+    known = {f"plant.initial.{name}": float(x) for name, x in zip(names, closed_loop.start, strict=False)}
+    known |= {f"plant.parameters.{name}": float(value) for name, value in closed_loop.machine.parameters.items()}
+    control = closed_loop.control
+    if control is not None:
+        rates = [float(each) for each in control.gains.rates]
+        residuals = [each.name for each in control.law.description.residuals]
+        known |= {f"controller.gains.lambda_{name}": rate for name, rate in zip(residuals, rates, strict=True)}
+        known |= {"controller.gains.lambda": rates[0]} if len(set(rates)) == 1 else {}
+        known |= {f"controller.settings.{name}": float(value) for name, value in control.law.parameters.items()}
+    return [known[key] if key in known else _present(closed_loop, key) for key in keys]
 
 
 def _present(closed_loop: ClosedLoop, key: str) -> float:

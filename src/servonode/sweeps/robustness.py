@@ -9,7 +9,7 @@ import numpy as np
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.gains import MATRICES, PERTURBATION
-from servonode.closed_loop.variation import Variation, varied
+from servonode.closed_loop.variation import Variation
 from servonode.errors import StatementError
 from servonode.mechanics.description import Quantity
 from servonode.record.run import default_every
@@ -21,10 +21,12 @@ from servonode.tables import Row, Tabular
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from servonode.views.margins import Chart
+
 SEEDS = 40  # runs at each size where noise acts
 FACTORS = (1.05, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0)  # of a parameter, and their reciprocals
 NOISE = tuple(2.0**k for k in range(-1, 10))  # of the stated noise
-SHARES = tuple(10.0 ** (k / 2) for k in range(-8, 1))  # of the range of each state, where no noise is stated
+SHARES = tuple(10.0 ** (k / 2) for k in range(-4, 5))  # percent of the range of each state, where no noise is stated
 PERIODS = (1.2, 1.5, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 30.0, 50.0)  # of the control period
 DELAYS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)  # of the control period
 LEAST_PERIODS = 20  # control periods that a run must keep
@@ -50,9 +52,7 @@ class Robustness(Tabular):
 
     def table(self) -> tuple[str, list[Row]]:
         """The margins of parameters, the narrowest first, then those of noise, delay and period."""
-        sides = zip(self.of(SMALLER), self.of(LARGER), strict=True)
-        ordered = sorted(sides, key=lambda pair: min(_factor(each) for each in pair))
-        rows = [(small.name, _sides(small, large)) for small, large in ordered]
+        rows = [(small.name, _sides(small, large)) for small, large in self._ordered()]
         rows += [(each.name, _plain(each)) for each in self.margins if each.group not in (SMALLER, LARGER)]
         return f"Margins of {self.file}", rows
 
@@ -61,11 +61,33 @@ class Robustness(Tabular):
         return {"file": self.file, "seeds": self.seeds, "margins": [_entry(each) for each in self.margins]}
 
     def plot(self) -> "Figure":
-        """The picture: bars of the margins of parameters, success rates over the sizes of the others."""
-        from servonode.views.margins import margins_figure
+        """The picture: the factors by which parameters may be wrong, the success rates over the other sizes."""
+        from servonode.views.margins import Strip, margins_figure
 
-        figure: Figure = margins_figure(self)
+        figure: Figure
+        strips = [Strip(low.name, 1 / low.size, high.size, low.reason, high.reason) for low, high in self._ordered()]
+        charts = [_chart(each) for each in self.margins if each.group not in (SMALLER, LARGER)]
+        title = f"{self.file}: how wrong parameters may be, and how much noise, delay and period a run bears"
+        figure = margins_figure(
+            title,
+            strips,
+            FACTORS[-1],
+            charts,
+            self._note(),
+        )
         return figure
+
+    def _ordered(self) -> list[tuple[Margin, Margin]]:
+        """Both margins of each parameter, the narrowest first."""
+        sides = zip(self.of(SMALLER), self.of(LARGER), strict=True)
+        return sorted(sides, key=lambda pair: min(_factor(each) for each in pair))
+
+    def _note(self) -> str:
+        most = max(each.runs for margin in self.margins for each in margin.tried)
+        return (
+            f"Dashed: the margin, up to which {100 * TARGET:.0f} % succeed. Bars and grey: 95 % intervals "
+            f"(Clopper-Pearson), at most {most} runs for each size."
+        )
 
 
 def robustness(
@@ -94,7 +116,7 @@ def _pinned(closed_loop: ClosedLoop) -> ClosedLoop:
         names = [each.name for each in control.law.description.residuals]
         rates = zip(names, control.gains.rates.tolist(), strict=True)
         values |= {f"controller.gains.lambda_{name}": rate for name, rate in rates}
-    return varied(closed_loop, values)
+    return Variation(closed_loop, list(values)).at(list(values.values()))
 
 
 def _check_run(loop: ClosedLoop, require: Sequence[str]) -> None:
@@ -145,8 +167,8 @@ def _of_noise(loop: ClosedLoop, seeds: int) -> tuple[list[str], list[Deviation]]
     names, stated = loop.machine.description.state_names, np.array(loop.sensor.noise)
     text, rungs, unit = "noise, times the stated one", NOISE, "1"
     if not stated.any():
-        stated = _ranges(loop)
-        text, rungs, unit = "noise, as share of the range of each state", SHARES, "1"
+        stated = _ranges(loop) / 100
+        text, rungs, unit = "noise, of the range of each state", SHARES, "%"
     noisy = {name: float(each) for name, each in zip(names, stated, strict=False) if each}
 
     def values(size: float) -> list[float]:
@@ -196,6 +218,20 @@ def _whole(step: float, sizes: Sequence[float], most: float) -> tuple[float, ...
     """The sizes in whole steps, each once, up to the most."""
     found = dict.fromkeys(round(step * max(round(each / step), 1), 9) for each in sizes)
     return tuple(each for each in found if each <= most)
+
+
+def _chart(margin: Margin) -> "Chart":
+    """The success rates of a deviation for its picture."""
+    from servonode.views.margins import Chart
+    from servonode.views.regions import Rates, Side
+
+    sizes = np.array([each.size for each in margin.tried])
+    rates = np.array([each.rate for each in margin.tried])
+    ends = np.array([each.interval if each.runs > 1 else (each.rate, each.rate) for each in margin.tried])
+    short = Quantity(margin.name, margin.name, margin.quantity.unit)
+    side = Side(short, sizes[0] / 1.15, sizes[-1] * 1.15, np.nan)
+    title = margin.quantity.description
+    return Chart(title, Rates(side, sizes, rates, *ends.T), margin.size, (margin.low, margin.high))
 
 
 # texts

@@ -1,0 +1,291 @@
+"""`servonode tune`: rates, period or other numbers for which a stated cost is least, and which pass `check`."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from servonode.analysis.check import report
+from servonode.arrays import Array
+from servonode.closed_loop.closed_loop import ClosedLoop, resolve
+from servonode.closed_loop.launch_error import LaunchError
+from servonode.closed_loop.launch_file import with_values
+from servonode.closed_loop.variation import Variation
+from servonode.errors import StatementError
+from servonode.mechanics.description import Quantity
+from servonode.record.run import default_every
+from servonode.simulation.simulate import simulate_fused
+from servonode.sweeps.outcomes import Judge
+from servonode.sweeps.ranges import Range, numbers_at, quantities_of
+from servonode.tables import Row, Tabular
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+EFFORT = 0.1  # weight of the inputs' effort beside the residuals in the default cost
+SEEDS = 5  # runs of each candidate where noise acts
+RUNS = 600  # at most, unless the user wants more
+FAILED = 1e9  # cost of a candidate whose run fails
+CANDIDATES = 5  # of the best that are checked
+APART = 0.03  # of a range, by which candidates that are checked differ in one key at least
+WIDE = 10.0  # high over low from which a range is searched by its logarithm
+WHOLE = ("controller.delay", "run.seed")  # keys that are whole numbers
+STEPPED = ("controller.period", "plant.step")  # keys in whole plant steps
+
+
+@dataclass(frozen=True, repr=False)
+class Tuned(Tabular):
+    """The values of least cost that pass `check`, and all candidates that were tried.
+
+    best: by key. cost: of them; own_cost: of the launch file's own values, NaN where its run fails. expression: what is
+    the least. values (n, n_keys), costs (n,): of all candidates, NaN where a run fails, for the reason in `reasons`.
+    refused: better candidates that `check` refuses, with the reason. lines: of a launch file with the best values.
+    """
+
+    file: str
+    ranges: tuple[Range, ...]
+    quantities: tuple[Quantity, ...]
+    start: tuple[float, ...]
+    expression: str
+    best: dict[str, float]
+    cost: float
+    own_cost: float
+    values: Array
+    costs: Array
+    reasons: tuple[str, ...]
+    refused: tuple[str, ...]
+    seeds: int
+    lines: tuple[str, ...]
+
+    def table(self) -> tuple[str, list[Row]]:
+        """The cost, the best values as lines of a launch file, what `check` refused."""
+        failed = int(np.isnan(self.costs).sum())
+        rows: list[Row] = [("cost", self.expression)]
+        rows += [("least", f"{self.cost:.4g}; the launch file has {self.own_cost:.4g}")]
+        rows += [("candidates", f"{len(self.costs)}, {failed} of them fail; {self.seeds} runs each")]
+        rows += [("refused", each) for each in self.refused]
+        rows += [("launch file" if i == 0 else "", line) for i, line in enumerate(self.lines)]
+        return f"Tuned {self.file}, which passes check", rows
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it, as `servonode tune --json` prints it."""
+        costs = [None if np.isnan(each) else float(each) for each in self.costs]
+        tried = zip(self.values.tolist(), costs, self.reasons, strict=True)
+        own = None if np.isnan(self.own_cost) else self.own_cost
+        return {
+            "file": self.file,
+            "cost": self.expression,
+            "best": self.best,
+            "least": self.cost,
+            "own": own,
+            "lines": list(self.lines),
+            "refused": list(self.refused),
+            "candidates": [{"values": v, "cost": c, "why": why} for v, c, why in tried],
+        }
+
+    def plot(self) -> "Figure":
+        """The picture: the cost over the varied keys, with the best values, as a matplotlib Figure."""
+        from servonode.views.costs import costs_figure
+        from servonode.views.regions import Side
+
+        figure: Figure
+        named = zip(self.ranges, self.quantities, self.start, strict=True)
+        sides = [Side(quantity, each.low, each.high, start) for each, quantity, start in named]
+        logs = [_logarithmic(each) for each in self.ranges]
+        note = f"Cost: {self.expression}."
+        title = f"{self.file}: cost over the numbers that were tuned"
+        best = np.array(list(self.best.values()))
+        figure = costs_figure(title, sides, logs, self.values, self.costs, (best, self.cost), self.own_cost, note)
+        return figure
+
+
+def tune(
+    closed_loop: ClosedLoop,
+    ranges: Sequence[Range],
+    cost: str | None = None,
+    require: Sequence[str] = (),
+    runs: int = RUNS,
+    seeds: int = SEEDS,
+    threads: int | None = None,
+) -> Tuned:
+    """The best values within these ranges; see `Loop.tune`."""
+    expression = cost or default_cost(closed_loop)
+    seeds = seeds if any(closed_loop.sensor.noise) else 1
+    search = _Search(closed_loop, ranges, expression, require, seeds, threads)
+    search.evolve(runs)
+    best, refused = search.passing()
+    if best is None:
+        raise StatementError(f"{closed_loop.launch.file}: {search.failure(refused)}")
+    keys = [each.key for each in ranges]
+    values = {key: float(value) for key, value in zip(keys, search.values[best], strict=True)}
+    return Tuned(
+        closed_loop.launch.file,
+        tuple(ranges),
+        quantities_of(search.judge.variation)[: len(ranges)],
+        tuple(numbers_at(closed_loop, keys)),
+        expression,
+        values,
+        float(search.costs[best]),
+        search.own_cost(),
+        np.array(search.values),
+        np.array(search.costs),
+        tuple(search.reasons),
+        tuple(refused),
+        seeds,
+        tuple(launch_lines(values)),
+    )
+
+
+def default_cost(closed_loop: ClosedLoop) -> str:
+    """The integrals of the residuals' magnitudes, and a tenth of the inputs' effort, both over those of the own run.
+
+    Raises:
+        StatementError: the run of the launch file fails, or has no residual.
+    """
+    run = simulate_fused(closed_loop, default_every(closed_loop))
+    file = closed_loop.launch.file
+    remedy = 'state a cost, as --cost "integral(abs(residual_NAME)) + 0.1*integral(U**2)"'
+    if run.fault or not run.residual:
+        why = f"the run ends by a fault ({run.fault['text']})" if run.fault else "there is no residual"
+        raise StatementError(f"{file}: {why}, so there is no default cost; {remedy}")
+    sizes = {name: float(np.trapezoid(np.abs(values), run.t)) for name, values in run.residual.items()}
+    efforts = {name: float(np.trapezoid(values**2, run.t)) for name, values in run.input.items()}
+    terms = [f"integral(abs(residual_{name}))/{size:.4g}" for name, size in sizes.items() if size]
+    terms += [f"{EFFORT}*integral({name}**2)/{effort:.4g}" for name, effort in efforts.items() if effort]
+    if not terms:
+        raise StatementError(f"{file}: residuals and inputs are zero, so there is no default cost; {remedy}")
+    return " + ".join(terms)
+
+
+def launch_lines(values: dict[str, float]) -> list[str]:
+    """The lines of a launch file with these values by dotted key."""
+    sections: dict[str, list[str]] = {}
+    for key, value in values.items():
+        section, _, name = key.rpartition(".")
+        sections.setdefault(section, []).append(f"{name} = {value:.6g}")
+    return [line for section, lines in sections.items() for line in (f"[{section}]", *lines)]
+
+
+class _Search:
+    """Candidates, their costs, and the search among them."""
+
+    def __init__(
+        self,
+        closed_loop: ClosedLoop,
+        ranges: Sequence[Range],
+        expression: str,
+        require: Sequence[str],
+        seeds: int,
+        threads: int | None,
+    ) -> None:
+        self.loop, self.ranges, self.seeds, self.expression = closed_loop, ranges, seeds, expression
+        variation = Variation(closed_loop, [*(each.key for each in ranges), "run.seed"])
+        self.judge = Judge(variation, require, threads, {"cost": expression})
+        self.values: list[Array] = []
+        self.costs: list[float] = []
+        self.reasons: list[str] = []
+
+    def evolve(self, runs: int) -> None:
+        """Search by differential evolution (R. Storn, K. Price, J. Global Optim. 11, 1997), the same way each time."""
+        from scipy.optimize import differential_evolution
+
+        size = max(5, min(15, runs // (10 * len(self.ranges) * self.seeds)))  # candidates per key in a generation
+        generation = size * len(self.ranges) * self.seeds
+        bounds = [(0.0, 1.0)] * len(self.ranges)
+        differential_evolution(
+            lambda x: np.nan_to_num(self.costs_at(x.reshape(len(self.ranges), -1).T), nan=FAILED),
+            bounds,
+            maxiter=max(runs // generation - 1, 1),
+            popsize=size,
+            tol=1e-3,
+            rng=np.random.default_rng(1),
+            init="sobol",
+            polish=False,
+            updating="deferred",
+            vectorized=True,
+        )
+
+    def costs_at(self, shares: Array) -> Array:
+        """The costs of candidates at these shares (n, n_keys) of the ranges; NaN where a run fails."""
+        columns = [_values(each, column, self.loop) for each, column in zip(self.ranges, shares.T, strict=True)]
+        values: Array = np.column_stack(columns)
+        costs, reasons = _tried(self.judge, values, self.seeds)
+        self.values += list(values)
+        self.costs += costs.tolist()
+        self.reasons += reasons
+        return costs
+
+    def own_cost(self) -> float:
+        """The cost of the launch file as it is; NaN where its run fails."""
+        own = Judge(Variation(self.loop, ["run.seed"]), (), self.judge.threads, {"cost": self.expression})
+        return float(_tried(own, np.zeros((1, 0)), self.seeds)[0][0])
+
+    @property
+    def order(self) -> list[int]:
+        """The candidates that succeed, the best first."""
+        return [int(i) for i in np.argsort(self.costs) if not np.isnan(self.costs[i])]
+
+    def passing(self) -> tuple[int | None, list[str]]:
+        """The best candidate that `check` passes, and why better ones are refused."""
+        refused: list[str] = []
+        for i in self._distinct():
+            values = {each.key: value for each, value in zip(self.ranges, self.values[i].tolist(), strict=True)}
+            shown = ", ".join(f"{key} = {value:.4g}" for key, value in values.items())
+            why = _refusal(self.loop, values)
+            if not why:
+                return i, refused
+            refused.append(f"{shown} (cost {self.costs[i]:.4g}): {why}")
+        return None, refused
+
+    def _distinct(self) -> Iterator[int]:
+        """The best candidates that differ from each other, the best first."""
+        chosen: list[int] = []
+        widths = np.array([each.high - each.low for each in self.ranges])
+        for i in self.order:
+            near = [np.all(np.abs(self.values[i] - self.values[j]) < APART * widths) for j in chosen]
+            if len(chosen) == CANDIDATES:
+                return
+            if not any(near):
+                chosen.append(i)
+                yield i
+
+    def failure(self, refused: Sequence[str]) -> str:
+        """Why there is no best candidate."""
+        if refused:
+            return f"check refuses the {len(refused)} best candidates, first {refused[0]}; give other ranges"
+        reasons = dict.fromkeys(self.reasons)
+        return f"all {len(self.costs)} candidates fail: {'; '.join(reasons)}; give other ranges"
+
+
+def _tried(judge: Judge, values: Array, seeds: int) -> tuple[Array, list[str]]:
+    """The mean cost of each candidate over the seeds, NaN where a run fails, and why it does."""
+    first = judge.loop.launch.run.seed
+    rows = [[*row, first + seed] for row in values.tolist() for seed in range(seeds)]
+    chunk = judge.run(np.array(rows, dtype=float))
+    why = np.array(judge.judged(chunk), dtype=object).reshape(-1, seeds)
+    costs = chunk.measures["cost"].reshape(-1, seeds).mean(axis=1)
+    reasons = [next((each for each in row if each), "") for row in why]
+    return np.where([not each for each in reasons], costs, np.nan), reasons
+
+
+def _values(of: Range, share: Array, loop: ClosedLoop) -> Array:
+    """The values of a key at these shares of its range: whole numbers, or whole plant steps, where it takes such."""
+    values = of.low * (of.high / of.low) ** share if _logarithmic(of) else of.at(share)
+    step = loop.launch.step_ns / 1e9 if of.key in STEPPED else 1.0
+    if of.key in (*WHOLE, *STEPPED):
+        values = np.round(np.maximum(np.round(values / step), 0.0 if of.key in WHOLE else 1.0) * step, 9)
+    return np.asarray(values)
+
+
+def _logarithmic(of: Range) -> bool:
+    return of.low > 0 and of.high >= WIDE * of.low
+
+
+def _refusal(loop: ClosedLoop, values: dict[str, float]) -> str:
+    """Why `check` refuses the launch file with these values; empty: it does not."""
+    try:
+        found = report(resolve(with_values(loop.derived.stated, values), strict=False))
+    except LaunchError as error:
+        return str(error)
+    return "; ".join(f"{each.subject}: {each.text}" for each in found.findings if each.level == "refuse")

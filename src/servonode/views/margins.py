@@ -1,0 +1,140 @@
+"""The picture of margins: how wrong each parameter may be, and the success rate over noise, delay and period."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from servonode.views.layout import FULL
+from servonode.views.palette import FAILED, GUIDE, INK, SHADE, SUCCEEDED
+from servonode.views.regions import CHART, Rates, draw_rates
+from servonode.views.sheet import LEFT, NAMED, PRINT, RIGHT, WIDTH, Cell, Row, figure_of, label_axes
+from servonode.views.symbols import mathtext
+from servonode.views.titles import Head, shortened
+
+STRIP = 0.19  # in; of the height of a parameter
+MOST = 16  # parameters shown
+TICKS = (0.2, 0.33, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0)
+NARROW = 2.3  # decades of an axis up to which it has ticks within them
+THICK = 0.62  # of the height of a parameter
+
+
+@dataclass(frozen=True)
+class Strip:
+    """A parameter: between which factors of what the law believes runs succeed, and why not beyond.
+
+    An empty reason: they succeed as far as was tried.
+    """
+
+    name: str
+    low: float
+    high: float
+    why_low: str
+    why_high: str
+
+
+@dataclass(frozen=True)
+class Chart:
+    """The success rate over sizes of one deviation, its margin and the interval of that."""
+
+    title: str
+    rates: Rates
+    margin: float
+    interval: tuple[float, float]
+
+
+def margins_figure(title: str, strips: Sequence[Strip], reach: float, charts: Sequence[Chart], note: str) -> Any:
+    """Strips of parameters, from 1/reach to reach times what the law believes, and charts, as a matplotlib Figure."""
+    import matplotlib as mpl
+
+    reasons = list(dict.fromkeys(why for each in strips for why in (each.why_low, each.why_high) if why))
+    colours = {why: FAILED[min(i, len(FAILED) - 1)] for i, why in enumerate(reasons)}
+    with mpl.rc_context(PRINT):
+        rows = [_strips_row(strips[:MOST], reach, colours)] if strips else []
+        if charts:
+            rows.append(_charts_row(charts))
+        return figure_of(rows, title, note)
+
+
+def _strips_row(strips: Sequence[Strip], reach: float, colours: dict[str, str]) -> Row:
+    names = ["runs reach the goal", *colours]
+    head = Head.of("", names, FULL)
+    height = STRIP * len(strips) + 0.1
+
+    def draw(axis: Any) -> None:
+        from matplotlib.patches import Patch
+
+        for y, each in enumerate(reversed(strips)):
+            _draw_strip(axis, y, each, reach, colours)
+        axis.axvline(1.0, color=INK, linewidth=0.9)
+        axis.set_xscale("log")
+        _factors(axis)
+        axis.set_xlim(1 / reach, reach)
+        axis.set_ylim(-0.6, len(strips) - 0.4)
+        axis.set_yticks(range(len(strips)), [shortened(mathtext(each.name), LEFT - 0.1) for each in reversed(strips)])
+        axis.grid(axis="y", visible=False)
+        axis.tick_params(axis="y", length=0)
+        label_axes(axis, "true value of the parameter, over the value that the law believes", "")
+        marks = [Patch(facecolor=each, edgecolor=GUIDE, linewidth=0.5) for each in (SUCCEEDED, *colours.values())]
+        head.draw(axis, marks)
+
+    return Row(head.height + height + NAMED, [Cell(LEFT, head.height, FULL, height, draw)])
+
+
+def _draw_strip(axis: Any, y: int, strip: Strip, reach: float, colours: dict[str, str]) -> None:
+    """What succeeds, and beside it what fails in the colours of the reasons."""
+    pieces = [(strip.low, strip.high, SUCCEEDED)]
+    pieces += [(1 / reach, strip.low, colours[strip.why_low])] if strip.why_low else []
+    pieces += [(strip.high, reach, colours[strip.why_high])] if strip.why_high else []
+    for low, high, colour in pieces:
+        axis.barh(y, high - low, left=low, height=THICK, color=colour, zorder=2)
+    for end, why in ((strip.low, strip.why_low), (strip.high, strip.why_high)):
+        if why:
+            axis.plot([end, end], [y - THICK / 2, y + THICK / 2], color=INK, linewidth=1.1, zorder=3)
+
+
+def _factors(axis: Any) -> None:
+    from matplotlib.ticker import FixedLocator, NullLocator
+
+    axis.xaxis.set_major_locator(FixedLocator(TICKS))
+    axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axis.xaxis.set_minor_locator(NullLocator())
+
+
+def _charts_row(charts: Sequence[Chart]) -> Row:
+    width = (WIDTH - len(charts) * (LEFT + RIGHT)) / len(charts)
+    heads = [Head.of(each.title, [], width) for each in charts]
+    top = max(each.height for each in heads)
+    draws = [partial(_draw_chart, chart=each, head=head) for each, head in zip(charts, heads, strict=True)]
+    lefts = [LEFT + i * (LEFT + width + RIGHT) for i in range(len(charts))]
+    cells = [Cell(left, top, width, CHART, draw) for left, draw in zip(lefts, draws, strict=True)]
+    return Row(top + CHART + NAMED, cells)
+
+
+def _draw_chart(axis: Any, chart: Chart, head: Head) -> None:
+    """The success rates, the margin as a line and its interval as a band."""
+    side = chart.rates.side
+    axis.set_xscale("log")
+    draw_rates(axis, chart.rates)
+    low, high = (float(np.clip(each, side.low, side.high)) for each in chart.interval)
+    axis.axvspan(low, high, color=SHADE, zorder=0)
+    if side.low < chart.margin < side.high:
+        axis.axvline(chart.margin, color=INK, linewidth=0.9, linestyle="--")
+    axis.set_xlim(side.low, side.high)
+    round_sizes(axis, side.low, side.high)
+    head.draw(axis, [])
+
+
+def round_sizes(axis: Any, low: float, high: float, which: str = "x") -> None:
+    """Ticks of a logarithmic axis at decades; over less than two at 1, 2 and 5 too."""
+    from matplotlib.ticker import FixedLocator, NullLocator
+
+    decades = np.log10(high / low)
+    digits = (1.0,) if decades > NARROW else (1.0, 2.0, 5.0)
+    ticks = [d * 10.0**e for e in range(-9, 10) for d in digits if low <= d * 10.0**e <= high]
+    own = getattr(axis, f"{which}axis")
+    own.set_major_locator(FixedLocator(ticks))
+    own.set_major_formatter(lambda value, _: f"{value:g}")
+    own.set_minor_locator(NullLocator())
