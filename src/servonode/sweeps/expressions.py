@@ -61,7 +61,7 @@ class StatedMeasure:
     def of(self, t: Array, columns: Columns) -> float:
         """The number of a run with these columns, whose rows are at times t [s]."""
         with np.errstate(all="ignore"):
-            taken = {f"taken_{i}": _number(*each, t, columns) for i, each in enumerate(self._taken)}
+            taken = {f"taken_{i}": np.float64(_number(*each, t, columns)) for i, each in enumerate(self._taken)}
             return float(_value(self._tree, taken))
 
     def _outer(self, text: str) -> Node:
@@ -73,19 +73,21 @@ class StatedMeasure:
             raise
         except (SyntaxError, RecursionError, MemoryError, ValueError):
             outer = text  # which is refused with its place
-        bare = self._bare(outer)
-        if bare:
-            uses = ", ".join(f"{how}({bare})" for how in TAKEN)
-            raise ExpressionError(f"{bare} is a column with a value at each row; say which number of it: {uses}")
+        self._check_names(outer)
         return parse(outer, [f"taken_{i}" for i in range(len(self._taken))]).tree
 
-    def _bare(self, outer: str) -> str:
-        """The first column that stands outside of what takes a number of it."""
+    def _check_names(self, outer: str) -> None:
+        """Refuse columns, and names that are none, outside of what takes a number of them."""
         try:
             names = [each.id for each in ast.walk(ast.parse(outer, mode="eval")) if isinstance(each, ast.Name)]
         except (SyntaxError, RecursionError, MemoryError, ValueError):
-            return ""
-        return next((name for name in names if name in self._columns), "")
+            return
+        for name in names:
+            if name in _FUNCTIONS or name == "pi" or name.startswith("taken_"):
+                continue
+            parse(name, self._columns)  # refused where it is unknown
+            uses = ", ".join(f"{how}({name})" for how in TAKEN)
+            raise ExpressionError(f"{name} is a column with a value at each row; say which number of it: {uses}")
 
     def _take(self, how: str, inner: str) -> str:
         """The name of a number that is taken of the columns."""
