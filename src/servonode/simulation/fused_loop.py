@@ -11,7 +11,7 @@ from servonode.closed_loop.stages import Stage, computed
 from servonode.controllers.engine.signals import Signals
 from servonode.controllers.inversion.feedforward import Feedforward
 from servonode.nodes.node import Fault
-from servonode.record.recorder import Recorder
+from servonode.simulation.coasting import coast
 from servonode.simulation.fused_fault import fault_at
 from servonode.simulation.imperfections import Imperfections, is_perfect
 from servonode.simulation.loop_source import loop_of
@@ -61,11 +61,8 @@ class Ended(NamedTuple):
         return self.stopped < 0
 
 
-def run_loop(closed_loop: ClosedLoop, every: int, goals: GoalTables, rows: Array, answers: Array) -> Ended:
-    """Run a closed loop with a controller in its compiled loop, which whatever differs in numbers alone shares.
-
-    rows, answers: filled with the records, a row of each `every` steps and one of each answered control instant.
-    """
+def _controlled(closed_loop: ClosedLoop, every: int, goals: GoalTables, rows: Array, answers: Array) -> Ended:
+    """The run of a closed loop with a controller, in the compiled loop of all that differ in numbers alone."""
     launch, machine, control = closed_loop.launch, closed_loop.machine, closed_loop.control
     assert control is not None
     law, controller, period = control.law, control.stated, launch.steps_per_period or 1
@@ -95,32 +92,18 @@ def run_loop(closed_loop: ClosedLoop, every: int, goals: GoalTables, rows: Array
     return Ended(stopped, int(progress[2]), goal_from, more.counts() if more else {}, fault)
 
 
-def fused_loop(closed_loop: ClosedLoop, every: int, record: Recorder, answers: Recorder, stage: Stage) -> Ended:
-    """Fill the records of a run, as far as no fault ends it before its time; stage: see `goal_tables`."""
-    if closed_loop.control is None:
-        return Ended(-1 if _coast(closed_loop, every, record) else 0, 0, 0, {})
-    ended = run_loop(closed_loop, every, goal_tables(closed_loop, stage), record.data, answers.data)
-    record.count, answers.count = rows_of(closed_loop.launch.steps, every), ended.answers
-    return ended
+def fused_loop(closed_loop: ClosedLoop, every: int, rows: Array, answers: Array, stage: Stage = computed) -> Ended:
+    """Fill the records of a run, as far as no fault ends it before its time.
+
+    rows, answers: filled with a row of each `every` steps and one of each answered control instant. stage: see
+    `goal_tables`.
+    """
+    if closed_loop.control is not None:
+        return _controlled(closed_loop, every, goal_tables(closed_loop, stage), rows, answers)
+    stopped, fault = coast(closed_loop, every, rows)
+    return Ended(stopped, 0, 0, {}, fault)
 
 
 def rows_of(steps: int, every: int) -> int:
     """The rows of a record of this many steps: the first of each `every` steps, and the last step."""
     return -(-steps // every) + 1
-
-
-def _coast(closed_loop: ClosedLoop, every: int, record: Recorder) -> bool:
-    """No controller: the machine under zero input, each step judged where the machine states faults."""
-    launch, machine = closed_loop.launch, closed_loop.machine
-    watched = launch.plant.safety.faults and machine.description.faults
-    x, u, last = closed_loop.start.copy(), np.zeros(machine.n_inputs), np.zeros(len(closed_loop.start))
-    advance = machine.advancer(launch.plant.integrator)
-    watch = machine.watcher(launch.plant.integrator) if watched else None
-    for k in (*range(0, launch.steps, every), launch.steps):
-        record.add(k, x, u)
-        n = min(every, launch.steps - k)
-        if watch and watch(k, n, launch.step_ns, x, last, u, machine.c):
-            return False
-        if not watch and not advance(k, n, launch.step_ns, x, u, machine.c):
-            return False
-    return bool(np.isfinite(x).all())

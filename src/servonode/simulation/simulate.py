@@ -21,7 +21,7 @@ from servonode.plants.record_layout import PlantRecordLayout
 from servonode.record.recorder import Recorder
 from servonode.record.run import Run
 from servonode.record.run_rows import largest_residuals, run_of_rows
-from servonode.simulation.fused_loop import fused_loop
+from servonode.simulation.fused_loop import fused_loop, rows_of
 
 MOST_STEPS = 500_000_000  # plant steps of a simulation, which take some ten minutes
 
@@ -103,7 +103,8 @@ def simulate_fused(closed_loop: ClosedLoop, every: int, stage: Stage = computed)
     row = PlantRecordLayout.of(machine.description)
     record = Recorder(row.columns(machine.description)[row.computed][1:], launch.steps // every + 2)
     answers = _answers(closed_loop)
-    ended = fused_loop(closed_loop, every, record, answers, stage)
+    ended = fused_loop(closed_loop, every, record.data, answers.data, stage)
+    record.count, answers.count = rows_of(launch.steps, every), ended.answers
     if not ended.completed:
         return simulate_nodes(closed_loop, every)
     wall_s = (time.monotonic_ns() - begin) / 1e9

@@ -12,10 +12,11 @@ from servonode.closed_loop.stages import Kept
 from servonode.closed_loop.variation import Variation
 from servonode.definitions.cache import CacheError
 from servonode.errors import ServonodeError
+from servonode.plants.record_layout import PlantRecordLayout
 from servonode.record.recorder import check_size
 from servonode.record.run import Run, default_every
-from servonode.simulation.fused_loop import goal_tables, rows_of, run_loop
-from servonode.simulation.simulate import can_fuse, check_length, simulate_fused, simulate_nodes
+from servonode.simulation.fused_loop import fused_loop, rows_of
+from servonode.simulation.simulate import can_fuse, check_length, simulate_nodes
 from servonode.sweeps.columns import RecordedColumns, columns_of_run, places_of
 from servonode.sweeps.measures import REFUSED, Measures
 
@@ -43,9 +44,9 @@ class Runner:
             closed_loop = self._variation.at(values)
             closed_loop.check_known_goals()
             check_length(closed_loop)
-            if closed_loop.control is not None and can_fuse(closed_loop):
+            if can_fuse(closed_loop):
                 return self._fused(closed_loop)
-            return self._of_run(simulate_fused(closed_loop, default_every(closed_loop)))
+            return self._of_run(simulate_nodes(closed_loop, default_every(closed_loop)))
         except CacheError:
             raise
         except (ServonodeError, ArithmeticError, ValueError) as error:
@@ -53,17 +54,15 @@ class Runner:
 
     def _fused(self, closed_loop: ClosedLoop) -> Outcome:
         """A run in the compiled loop; the nodes say what follows where it stops, unless that is known."""
-        launch, every = closed_loop.launch, default_every(closed_loop)
-        period = launch.steps_per_period or 1
-        counts = rows_of(launch.steps, every), launch.steps // period + 1
-        table, answers = self._tables(closed_loop, counts)
-        ended = run_loop(closed_loop, every, goal_tables(closed_loop, self._kept), table, answers)
+        every = default_every(closed_loop)
+        table, answers = self._tables(closed_loop, every)
+        ended = fused_loop(closed_loop, every, table, answers, self._kept)
         if ended.completed:
             columns = RecordedColumns(closed_loop, self._places, table, answers[: ended.answers])
             return Outcome(self._measures.of_columns(columns.t, columns), "", self._histories(columns))
         fault = ended.fault
         if fault is None:
-            run = simulate_nodes(_shortened(closed_loop, ended.stopped + period), every)
+            run = simulate_nodes(_shortened(closed_loop, ended.stopped), every)
             return self._of_run(run if run.faults else simulate_nodes(closed_loop, every))
         before = -(-ended.stopped // every)
         columns = RecordedColumns(closed_loop, self._places, table[:before], answers[: ended.answers])
@@ -74,11 +73,13 @@ class Runner:
         """Copies of all columns, on request."""
         return {name: columns(name).copy() for name in self._measures.columns} if self._measures.histories else None
 
-    def _tables(self, closed_loop: ClosedLoop, counts: tuple[int, int]) -> tuple[Array, Array]:
-        """The two records, of so many rows."""
-        assert closed_loop.control is not None
-        widths = len(closed_loop.start) + closed_loop.machine.n_inputs + 1, closed_loop.control.law.record_layout.size
+    def _tables(self, closed_loop: ClosedLoop, every: int) -> tuple[Array, Array]:
+        """The two records, as long as the run needs."""
+        launch, control = closed_loop.launch, closed_loop.control
+        counts = rows_of(launch.steps, every), launch.steps // (launch.steps_per_period or 1) + 1 if control else 0
         if any(len(record) < count for record, count in zip(self._records, counts, strict=True)):
+            plant = PlantRecordLayout.of(closed_loop.machine.description)
+            widths = plant.computed.stop, control.law.record_layout.size if control else 0
             check_size(max(counts), max(widths))
             self._records = np.zeros((counts[0], widths[0])), np.zeros((counts[1], widths[1]))
         table, answers = self._records
@@ -94,9 +95,10 @@ class Runner:
 
 
 def _shortened(closed_loop: ClosedLoop, steps: int) -> ClosedLoop:
-    """The closed loop for a run of at most so many steps."""
-    times = closed_loop.launch.times
-    if steps >= times.steps:
+    """The closed loop for a run that ends at the first instant behind so many steps at which the nodes look."""
+    launch = closed_loop.launch
+    steps += max(launch.steps_per_period or 1, launch.plant.publish_every)
+    if steps >= launch.steps:
         return closed_loop
-    times = struct_replace(times, duration_ns=steps * times.step_ns)
-    return replace(closed_loop, launch=struct_replace(closed_loop.launch, times=times))
+    times = struct_replace(launch.times, duration_ns=steps * launch.step_ns)
+    return replace(closed_loop, launch=struct_replace(launch, times=times))
