@@ -62,6 +62,9 @@ def slow_but(fast: set[str], launches: list[str]) -> list[Any]:
 
 
 CONTROLLED = [each for each in RUNNING if task(FILES[each])[1]]
+SIMULATED = [each for each in CONTROLLED if FILES[each].plant.driver in ("simulated", "loopback")]
+SENSOR = {"noise": 1e-6, "bias": 1e-6, "quantum": 1e-7, "delay": 0.002, "drop": 0.1}
+DRIVES = {"rate_limit": 1e4, "lag": 0.001, "delay": 0.002, "quantum": 1e-6, "dead_zone": 2e-6}
 A_TASK = first_of_each(task)  # one launch file for each program of each machine
 A_MACHINE = first_of_each(lambda launch: launch.plant.machine)
 
@@ -146,6 +149,13 @@ def test_so_it_does_where_drives_saturate_and_commands_are_late(name: str, monke
     peaks = {each: float(np.max(np.abs(values))) for each, values in limited.input.items()}
     assert all(peak <= limits[each] for each, peak in peaks.items())
     assert any(peak == limits[each] for each, peak in peaks.items())
+
+
+@pytest.mark.parametrize("name", slow_but(A_MACHINE, SIMULATED))
+def test_so_it_does_where_drives_and_sensors_err(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    both(
+        name, monkeypatch, **shortened(name), plant__sensor=SENSOR, plant__actuator=DRIVES, plant__safety__power_limit=1
+    )
 
 
 def launched(name: str, folder: Path) -> str:
