@@ -159,6 +159,7 @@ def test_roots_are_those_of_brent_on_the_dense_output() -> None:
         if before * after < 0:
             found.append((ours.root(0, before, after), ours.root(1, np.sign(before), np.sign(after))))
             assert np.isnan(ours.root(2, -1.0, 1.0))
+            assert ours.solver[2] < ours.solver[3] < ours.solver[0]  # where it could not be evaluated
         before = after
     assert len(found) == len(solved.t_events[0]) > 3
     assert_allclose(np.array(found).T, solved.t_events, rtol=1e-8)

@@ -247,6 +247,7 @@ def root(
         else:
             current += delta if half > 0.0 else -delta
         interpolate(current, solver, m, y_old, F, beside)
+        solver[3] = current
         f_current = event(which, current, beside{given})
     return current
 """
