@@ -259,8 +259,9 @@ def entry_points(group: str) -> dict[str, str]:
 
 
 def sources_of(definition: Definition) -> set[Path]:
-    """The files of a definition: its source and all beside it that it imports, installed packages not followed."""
-    return _reached(definition.file.resolve())
+    """The user's files of a definition: its source and all that it imports, nothing of servonode or installed."""
+    ours = Path(__file__).resolve().parents[1]
+    return {file for file in _reached(definition.file.resolve()) if not file.is_relative_to(ours)}
 
 
 def _usual(word: str) -> str:

@@ -66,5 +66,6 @@ def _plan(texts: Texts) -> Plan:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_bytes(text)
     path = root / texts.folder / f"{texts.name}.toml"
+    path.parent.mkdir(parents=True, exist_ok=True)  # from which paths of the sources begin
     launch = launch_of_table(tomllib.loads(texts.launch), name=texts.name, path=path, file=texts.file)
     return Plan(resolve(launch, code=texts.code), texts.histories)

@@ -1,0 +1,279 @@
+"""Sweeps on dask clusters: the bits of threads, sources as texts, and one line for whatever a cluster can do wrong."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import xarray
+
+import servonode
+from servonode.cli.create import make
+from servonode.closed_loop.closed_loop import resolve
+from servonode.closed_loop.launch_error import LaunchError
+from servonode.closed_loop.launch_file import read_launch, with_sweep
+from servonode.sweeps.chunk import run_chunk
+from servonode.sweeps.cluster import texts_of
+from servonode.sweeps.plan import Plan
+from servonode.sweeps.worker import ClusterError, compute
+from tests.helpers.listening_sockets import beyond_this_computer, listening_sockets, processes
+from tests.helpers.ports import free_port
+from tests.helpers.refusals import command, line_of
+from tests.helpers.runs import START_S, eventually
+
+LIMIT_S = 2 * START_S
+SLOW = ("trailer_sweep", "--set", "sweep.chunk=8", "--runs", "400")
+REMEDY = "the finished chunks of a sweep with an output folder are kept: go on with --resume (resume=True)"
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def own_plan(folder: Path, name: str = "crane") -> Plan:
+    """A sweep of a machine of the user's own, which imports a source beside it."""
+    folder.mkdir(exist_ok=True)
+    make("machine", name, folder)
+    machine = folder / f"{name}.py"
+    machine.write_text(machine.read_text().replace("default=2.0", "default=MASS").replace(
+        "from servonode.mechanics import", "from weights import MASS\n\nfrom servonode.mechanics import"
+    ))  # fmt: skip
+    (folder / "weights.py").write_text("MASS = 3.0\n")
+    launch = read_launch(folder / f"{name}.toml", ["run.duration=0.1"])
+    vary = {"plant.parameters.m": {"low": 0.2, "high": 0.8, "points": 4}}
+    return Plan(resolve(with_sweep(launch, {"vary": vary})))
+
+
+def test_a_worker_needs_no_file_of_the_user(tmp_path: Path) -> None:
+    plan = own_plan(tmp_path / "mine")
+    assert plan.closed_loop.machine.parameters["M"] == 3.0
+    texts = texts_of(plan, send_code=True)
+    assert {name for name, _ in texts.sources} == {"crane.py", "weights.py"}
+    expected = run_chunk(plan.variation, plan.values(0), plan.measures)
+    shutil.rmtree(tmp_path / "mine")
+    found = compute(texts, plan.values(0))
+    assert found.reasons == [""] * 4
+    assert {name: values.tolist() for name, values in found.measures.items() if name != "fault_time"} == {
+        name: values.tolist() for name, values in expected.measures.items() if name != "fault_time"
+    }
+
+
+def test_sources_in_other_folders_keep_their_places(tmp_path: Path) -> None:
+    own_plan(tmp_path / "machines")
+    (tmp_path / "launch").mkdir()
+    launch = tmp_path / "launch" / "crane.toml"
+    text = (tmp_path / "machines" / "crane.toml").read_text()
+    launch.write_text(text.replace('"./crane.py:model"', '"../machines/crane.py:model"'))
+    assert "../machines" in launch.read_text()
+    vary = {"vary": {"plant.parameters.m": {"values": [0.3]}}}
+    plan = Plan(resolve(with_sweep(read_launch(launch, ["run.duration=0.1"]), vary)))
+    texts = texts_of(plan, send_code=True)
+    assert (texts.folder, [name for name, _ in texts.sources]) == (
+        "launch", ["machines/crane.py", "machines/weights.py"],
+    )  # fmt: skip
+    expected = run_chunk(plan.variation, plan.values(0), plan.measures)
+    shutil.rmtree(tmp_path / "machines")
+    assert compute(texts, plan.values(0)).measures["effort_F"] == expected.measures["effort_F"]
+
+
+def test_code_is_sent_only_when_the_user_says_so(tmp_path: Path) -> None:
+    plan = own_plan(tmp_path)
+    with pytest.raises(LaunchError) as refusal:
+        texts_of(plan, send_code=False)
+    assert str(refusal.value) == (
+        f"{tmp_path / 'crane.toml'} [plant] machine: './crane.py:model' is Python code of yours, which would run on "
+        "the workers; say so with --send-code (send_code=True), or compute with --threads"
+    )
+    packaged = Plan(resolve(read_launch("trailer_sweep")))
+    assert texts_of(packaged, send_code=False).sources == ()
+
+
+def test_what_was_not_sent_as_code_does_not_run_on_a_worker(tmp_path: Path) -> None:
+    plan = own_plan(tmp_path)
+    with pytest.raises(LaunchError, match="is Python code"):
+        compute(replace(texts_of(plan, send_code=True), code=False), plan.values(0))
+
+
+def test_a_function_of_a_notebook_cannot_be_sent() -> None:
+    from tests.helpers.small_machines import cart_pole
+
+    loop = servonode.load({"run": {"duration": 0.1}, "plant": {"machine": cart_pole}})
+    with pytest.raises(LaunchError, match="is a function of this process, which workers do not have; write it into a"):
+        loop.sweep({"plant.parameters.m": {"values": [0.3]}}, workers=1, send_code=True)
+
+
+def test_a_worker_of_another_version_refuses() -> None:
+    plan = Plan(resolve(read_launch("trailer_sweep", ["run.duration=0.1"])))
+    texts = replace(texts_of(plan, send_code=False), version="0.0.1")
+    with pytest.raises(ClusterError, match=r"a worker has servonode \S+, this computer 0.0.1; install the same"):
+        compute(texts, plan.values(0))
+
+
+@pytest.mark.parametrize("address", [pytest.param("tcp://127.0.0.1:9", marks=pytest.mark.slow), "nonsense"])
+def test_a_scheduler_that_is_not_there_is_named_with_what_helps(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("servonode.sweeps.cluster.CONNECT_S", 1.0)
+    line = line_of(command("sweep", "trailer_sweep", "--scheduler", address), code=1)
+    assert line.startswith(f"there is no dask scheduler at {address} (")
+    assert line.endswith("); start one with dask scheduler, or compute here with --threads or --workers")
+    assert list(Path().iterdir()) == []
+
+
+# clusters of processes
+
+
+@contextmanager
+def started(*words: str, module: str = "servonode.cli.main") -> Iterator[subprocess.Popen[str]]:
+    """A command as a process, in a session of its own."""
+    arguments = [sys.executable, "-m", module, *words]
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(arguments, start_new_session=True, **pipes) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@contextmanager
+def cluster(port: int, workers: int) -> Iterator[tuple[subprocess.Popen[bytes], list[subprocess.Popen[bytes]]]]:
+    """A scheduler at a port of this computer, and so many workers of one thread."""
+    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    here = ["--host", "127.0.0.1", "--no-dashboard"]
+    with ExitStack() as stack:
+
+        def process(*words: str) -> subprocess.Popen[bytes]:
+            started = stack.enter_context(subprocess.Popen([sys.executable, "-m", "dask", *words, *here], **quiet))
+            stack.callback(started.kill)
+            return started
+
+        scheduler = process("scheduler", "--port", str(port))
+        address = f"tcp://127.0.0.1:{port}"
+        yield scheduler, [process("worker", address, "--nthreads", "1", "--no-nanny") for _ in range(workers)]
+
+
+def finished(folder: str) -> int:
+    """The number of finished chunks in the folder."""
+    marks = Path(folder, "progress", "finished", "c")
+    return len(list(marks.iterdir())) if marks.is_dir() else 0
+
+
+def in_threads() -> xarray.Dataset:
+    """The dataset of the sweep in threads."""
+    with started("sweep", *SLOW, "--threads", "2", "--output", "threads.zarr") as process:
+        assert process.communicate(timeout=LIMIT_S)[1] is not None
+    assert process.returncode == 0
+    return dataset("threads.zarr")
+
+
+def dataset(folder: str) -> xarray.Dataset:
+    return xarray.open_zarr(folder, chunks=None).load()
+
+
+def resumed_in_threads() -> xarray.Dataset:
+    with started("sweep", *SLOW, "--threads", "2", "--output", "a.zarr", "--resume") as process:
+        errors = process.communicate(timeout=LIMIT_S)[1]
+    assert process.returncode == 0, errors
+    return dataset("a.zarr")
+
+
+@pytest.mark.slow
+def test_two_local_workers_give_the_bits_of_threads_though_one_is_killed_and_only_this_computer_reaches_them() -> None:
+    with started("sweep", *SLOW, "--workers", "2", "--output", "a.zarr") as process:
+        assert eventually(lambda: finished("a.zarr") > 4, LIMIT_S)
+        listening = listening_sockets(process.pid)
+        workers = [each for each in processes(process.pid) if "dask worker" in title(each)]
+        signalled = workers[0]
+        Path("killed").write_text(str(signalled))
+        subprocess.run(["kill", "-9", str(signalled)], check=True)
+        out, errors = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 0, errors
+    assert "Traceback" not in errors
+    assert out.startswith("  runs                             400, of which none failed")
+    assert len(workers) == 2
+    assert len(listening) >= 3
+    assert [each for each in listening if beyond_this_computer(each)] == []
+    assert dataset("a.zarr").identical(in_threads())
+
+
+def title(pid: int) -> str:
+    """How a process is called in the system's list."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    except OSError:
+        return ""
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_local_workers_too_and_resume_goes_on_in_threads() -> None:
+    with started("sweep", *SLOW, "--workers", "2", "--output", "a.zarr") as process:
+        assert eventually(lambda: finished("a.zarr") > 4, LIMIT_S)
+        everybody = processes(process.pid)
+        subprocess.run(["kill", "-INT", "--", f"-{process.pid}"], check=True)  # as a terminal does, to all of them
+        _, errors = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 130
+    assert errors.splitlines()[-2:] == [
+        "servonode: finished runs are kept in a.zarr; go on with --resume", "servonode: interrupted",
+    ]  # fmt: skip
+    assert "Traceback" not in errors
+    assert eventually(lambda: not any(title(pid) for pid in everybody), START_S)
+    assert 4 < finished("a.zarr") < 50
+    assert resumed_in_threads().identical(in_threads())
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_is_lost_ends_the_sweep_with_a_line_and_resume_goes_on_in_threads() -> None:
+    port = free_port()
+    words = ("sweep", *SLOW, "--scheduler", f"tcp://127.0.0.1:{port}", "--output", "a.zarr")
+    with cluster(port, 2) as (scheduler, (worker, _)), started(*words) as process:
+        assert eventually(lambda: finished("a.zarr") > 4, LIMIT_S)
+        worker.kill()  # its chunks are given to the other one
+        before = finished("a.zarr")
+        assert eventually(lambda: finished("a.zarr") > before + 4, LIMIT_S)
+        scheduler.kill()
+        out, errors = process.communicate(timeout=LIMIT_S)
+    assert (process.returncode, out) == (1, "")
+    assert errors.splitlines()[-1] == f"servonode: the connection to the dask scheduler is lost; {REMEDY}"
+    assert "Traceback" not in errors
+    assert 8 < finished("a.zarr") < 50
+    assert resumed_in_threads().identical(in_threads())
+
+
+@pytest.mark.slow
+def test_runs_that_end_their_workers_are_given_up_after_a_few(tmp_path: Path) -> None:
+    plan = own_plan(tmp_path / "mine")
+    machine = tmp_path / "mine" / "crane.py"
+    ends_itself = 'import os\nif "servonode-sweep-" in __file__:\n    os._exit(1)\n'
+    machine.write_text(machine.read_text().replace("def model()", f"{ends_itself}\n\ndef model()"))
+    words = ["--set", "sweep.vary.plant.parameters.m=[0.2,0.8]", "--set", "sweep.method=random", "--runs", "2"]
+    with started("sweep", "mine/crane.toml", *words, "--workers", "1", "--send-code") as process:
+        _, errors = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 1, errors
+    assert errors.splitlines()[-1] == (
+        "servonode: a chunk has ended 4 workers one after the other, as for want of memory; give a smaller "
+        f"sweep.chunk; {REMEDY}"
+    )
+    assert "Traceback" not in errors
+    assert plan.runs == 4
+
+
+@pytest.mark.slow
+def test_from_python_a_cluster_gives_the_same_dataset() -> None:
+    Path("sweep.py").write_text('''\
+import warnings
+
+import servonode
+
+if __name__ == "__main__":
+    warnings.simplefilter("error")
+    loop = servonode.load("trailer_pursuit", run__duration=0.2)
+    vary = {"plant.initial.phi": {"low": -0.5, "high": 0.5, "points": 9}, "run.seed": [1, 2]}
+    found = [loop.sweep(vary, chunk=4, histories=True, **where) for where in ({"threads": 1}, {"workers": 2})]
+    print(found[0].identical(found[1]), found[0].sizes["run"])
+''')  # fmt: skip
+    done = subprocess.run([sys.executable, "sweep.py"], capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    assert (done.stdout, done.stderr) == ("True 18\n", "")

@@ -1,0 +1,246 @@
+"""`servonode sweep`: results and their table, resume, refusals, and processes that are killed at any moment."""
+
+import io
+import json
+import random
+import re
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray
+
+from servonode.cli.sweep import Progress
+from servonode.sweeps.chunk import Chunk
+from tests.helpers.refusals import command, refused_command
+from tests.helpers.runs import MANY, START_S, eventually
+
+SHORT = ("trailer_sweep", "--set", "run.duration=0.1", "--threads", "1")
+SLOW = ("trailer_sweep", "--set", "sweep.chunk=4", "--runs", "200", "--threads", "1")
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_sweep_ends_with_a_table_and_a_folder() -> None:
+    result = command("sweep", *SHORT, "--runs", "16")
+    assert (result.exit_code, result.stderr) == (0, "")
+    lines = result.stdout.splitlines()
+    assert lines[0] == "  runs                             16, of which none failed"
+    assert lines[-1] == "  results in trailer_sweep.zarr"
+    found = xarray.open_zarr("trailer_sweep.zarr", chunks=None)
+    for name, unit in (("residual_speed_largest", "m/s"), ("effort_U1", "(N m)^2 s"), ("hitch", "")):
+        values = found[name].values
+        title = f"{name} [{unit}]" if unit else name
+        row = next(line for line in lines if line.startswith(f"  {title} "))
+        expected = (f"{np.median(values):.4g}", f"{values.max():.4g}", str(values.argmax()))
+        assert tuple(row.removeprefix(f"  {title}").split()) == expected
+
+
+def test_failed_runs_are_rows_with_their_reasons_and_no_failure_of_the_sweep() -> None:
+    vary = ("--set", "sweep.vary.plant.parameters.m1=[-1.0,3.0]", "--set", "sweep.seed=5")
+    result = command("sweep", *SHORT, "--runs", "64", *vary, "--json")
+    assert result.exit_code == 0
+    assert result.stderr == "  results in trailer_sweep.zarr\n"
+    answer = json.loads(result.stdout)
+    found = xarray.open_zarr("trailer_sweep.zarr", chunks=None)
+    refused = found["plant.parameters.m1"].values <= 0
+    assert answer["runs"] == 64
+    assert answer["failed"] == refused.sum() == 16  # a quarter of a Sobol sequence
+    (failure,) = answer["failures"]
+    assert (failure["fault"], failure["runs"], failure["first"]) == ("refused", 16, int(refused.argmax()))
+    assert "must be greater than 0" in failure["reason"]
+    assert (found.reason.values != "").tolist() == refused.tolist()
+    assert answer["measures"]["hitch"]["largest"] == found.hitch.max()
+    assert answer["output"] == "trailer_sweep.zarr"
+    text = command("sweep", *SHORT, "--runs", "64", *vary, "--resume").stdout
+    assert text.startswith(
+        "  runs                             64, of which 16 failed\n          16 x trailer_sweep [plant"
+    )
+
+
+def test_a_sweep_of_refused_runs_alone_has_a_table_of_gaps() -> None:
+    result = command("sweep", *SHORT, "--runs", "4", "--set", "sweep.vary.plant.parameters.m1=[-2.0,-1.0]")
+    assert result.exit_code == 0
+    assert re.search(r"^  hitch +- +-$", result.stdout, re.MULTILINE)
+
+
+def test_a_folder_that_is_there_is_resumed_only_when_that_is_asked() -> None:
+    assert command("sweep", *SHORT, "--runs", "4").exit_code == 0
+    text = "trailer_sweep.zarr: there is a sweep in it; go on with it by --resume (resume=True), or give another folder"
+    assert refused_command("sweep", *SHORT, "--runs", "4") == text
+    assert command("sweep", *SHORT, "--runs", "4", "--resume").exit_code == 0
+    text = "trailer_sweep.zarr: holds another sweep: sweep.runs is 4 there and 8 here; give another folder"
+    assert refused_command("sweep", *SHORT, "--runs", "8", "--resume") == text
+
+
+REFUSED = {
+    ("trailer_pursuit",): "trailer_pursuit [sweep]: missing; say what varies",
+    ("trailer_sweep", "--runs", "1000000000"): "trailer_sweep [sweep] runs: 1e+09 runs of 20 s take about 46.3 days",
+    ("trailer_sweep", "--set", "sweep.vary.plant.initial.phy=[0,1]"): (
+        "trailer_sweep [plant.initial] phy: unknown name; did you mean phi?"
+    ),
+    ("trailer_sweep", "--set", "sweep.vary.plant.machine=[0,1]"): "trailer_sweep [plant] machine: ",
+    ("trailer_sweep", "--set", "sweep.method=latin"): "trailer_sweep --set sweep.method: \"latin\" is unknown; choose ",
+    ("trailer_sweep", "--set", 'sweep.measures.a="max(b)"'): "trailer_sweep [sweep] measures: measure a: unknown name",
+    ("trailer_sweep", "--set", "sweep.method=grid"): "trailer_sweep [sweep] runs: a grid has its own number of runs",
+    ("trailer_sweep", "--threads", "2", "--workers", "2"): "there are both threads and workers; give only one of them",
+    ("trailer_sweep", "--output", "none/a.zarr"): "none/a.zarr: its folder does not exist or cannot be written",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("words", REFUSED, ids=" ".join)
+def test_a_bad_sweep_is_refused_in_one_line(words: tuple[str, ...]) -> None:
+    assert refused_command("sweep", *words).startswith(REFUSED[words])
+    assert list(Path().iterdir()) == []
+
+
+def test_without_its_libraries_a_sweep_says_how_to_install_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "zarr", None)
+    assert refused_command("sweep", *SHORT) == 'a sweep needs zarr; install it with pip install "servonode[sweep]"'
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    monkeypatch.delitem(sys.modules, "zarr")
+    text = 'a cluster needs distributed; install it with pip install "servonode[cluster]"'
+    assert refused_command("sweep", "trailer_sweep", "--workers", "1") == text
+
+
+def chunk(n: int, seconds: float, failed: int = 0) -> Chunk:
+    """A chunk of n runs of so many seconds, of which the first have failed."""
+    reasons = ["tilt"] * failed + [""] * (n - failed)
+    return Chunk(np.zeros((n, 1)), {"duration": np.full(n, seconds)}, reasons, {})
+
+
+def test_progress_is_what_has_come_since_the_first_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    stream = io.StringIO()
+    progress = Progress(100, stream)
+    progress.resumed(40)
+    now = 160.0  # a minute to begin
+    progress(chunk(10, 20.0, failed=1))
+    assert progress.text(now) == "[############............] 50 of 100 runs, 1 failed"
+    now = 162.0
+    progress(chunk(10, 20.0))
+    text = "[##############..........] 60 of 100 runs, 1 failed, 100 x real time, 8 s left"
+    assert progress.text(now) == text
+    now = 170.0
+    progress(chunk(40, 20.0))
+    progress.close()
+    assert stream.getvalue().splitlines() == [
+        "[############............] 50 of 100 runs, 1 failed",
+        "[########################] 100 of 100 runs, 1 failed, 100 x real time, 0 s left",
+    ]
+
+
+def test_progress_is_rewritten_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.StringIO()
+    monkeypatch.setattr(stream, "isatty", lambda: True)
+    progress = Progress(4, stream)
+    progress.resumed(0)
+    progress(chunk(4, 1.0))
+    progress.close()
+    assert stream.getvalue() == f"\r[{'.' * 24}] 0 of 4 runs\r[{'#' * 24}] 4 of 4 runs\n"
+
+
+# processes
+
+
+@contextmanager
+def started(*words: str) -> Iterator[subprocess.Popen[str]]:
+    """`servonode sweep` with these words as a process of its own."""
+    arguments = [sys.executable, "-m", "servonode.cli.main", "sweep", *words]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def finished(folder: str = "trailer_sweep.zarr") -> int:
+    """The number of finished chunks in the folder."""
+    marks = Path(folder, "progress", "finished", "c")
+    return sum(1 for each in marks.iterdir() if each.suffix != ".partial") if marks.is_dir() else 0
+
+
+def whole(*words: str) -> xarray.Dataset:
+    """The dataset of an undisturbed sweep."""
+    with started(*words, "--output", "whole.zarr") as process:
+        _, errors = process.communicate(timeout=START_S)
+    assert process.returncode == 0, errors
+    return xarray.open_zarr("whole.zarr", chunks=None).load()
+
+
+def resumed(*words: str) -> xarray.Dataset:
+    """The dataset of the sweep that was ended, once the rest is computed."""
+    with started(*words, "--resume") as process:
+        _, errors = process.communicate(timeout=START_S)
+    assert process.returncode == 0, errors
+    return xarray.open_zarr("trailer_sweep.zarr", chunks=None).load()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)], ids=["Ctrl-C", "kill -9"])
+def test_a_sweep_that_is_ended_at_any_moment_is_resumed_with_the_identical_result(
+    number: signal.Signals, code: int
+) -> None:
+    expected, seed = whole(*SLOW), random.Random(31)
+    for i in range(MANY):
+        resume = ["--resume"] if i and finished() else []
+        before = finished()
+        with started(*SLOW, *resume) as process:
+            assert eventually(lambda: finished() > before or process.poll() is not None, START_S)  # noqa: B023
+            time.sleep(seed.uniform(0.0, 0.1))
+            process.send_signal(number)
+            _, errors = process.communicate(timeout=START_S)
+        assert process.returncode in (code, 0), errors
+        assert finished() >= before
+        if process.returncode == 130:
+            kept = (
+                "servonode: finished runs are kept in trailer_sweep.zarr; go on with --resume\nservonode: interrupted\n"
+            )
+            assert errors.endswith(kept)
+    assert 0 < finished() <= 50
+    assert resumed(*SLOW).identical(expected)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="limits of another process")
+def test_a_disk_that_is_full_ends_the_sweep_with_a_line_and_keeps_what_is_finished() -> None:
+    expected = whole(*SLOW)
+    with started(*SLOW) as process:
+        assert eventually(lambda: finished() > 2, START_S)
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))  # not a byte more in a file
+        out, errors = process.communicate(timeout=START_S)
+    assert (process.returncode, out) == (1, "")
+    assert errors.splitlines()[-1] == (
+        "servonode: trailer_sweep.zarr: cannot be written (File too large); the finished chunks in it are kept: make "
+        "room, then go on with --resume (resume=True)"
+    )
+    assert 2 < finished() < 50
+    assert resumed(*SLOW).identical(expected)
+
+
+@pytest.mark.slow
+def test_the_memory_of_a_sweep_is_that_of_its_chunks() -> None:
+    def peak_kb(runs: int) -> int:
+        words = ["trailer_sweep", "--set", "run.duration=0.1", "--set", "sweep.chunk=100", "--threads", "1"]
+        peak = 0
+        with started(*words, "--runs", str(runs), "--output", f"{runs}.zarr") as process:
+            while process.poll() is None:
+                hit = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{process.pid}/status").read_text())
+                peak = max(peak, int(hit[1])) if hit else peak
+                time.sleep(0.02)
+        assert process.returncode == 0
+        return peak
+
+    few, many = peak_kb(200), peak_kb(4000)
+    assert many - few < 12_000  # kB
