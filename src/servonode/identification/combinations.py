@@ -5,7 +5,7 @@ others are sums of them, and what can be told of their functions is what these s
 Numerical calculation of the base inertial parameters of robots, J. Robotic Systems 8, 1991).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -20,7 +20,8 @@ from servonode.mechanics.units import NONE, UnitError, parse_unit, times, unit_t
 Expr = Any
 ROWS = 400  # at which the regressor is evaluated
 RANK = 1e-8  # of the largest pivot: below it a column is a sum of others
-ZERO = 1e-6  # of the largest factor: below it a function has no part in a combination
+ZERO, SMALL = 1e-6, 0.01  # below it a function has no part in a combination, of all or of fewer base parameters
+DIGITS = 3  # of a factor of a combination
 RATIO = 1e-6  # of its parts: a combination that is this small says a ratio
 
 
@@ -54,10 +55,22 @@ def enters(regressor: Regressor) -> list[bool]:
     return [any(each in entry.free_symbols for entry in regressor.residual) for each in regressor.parameters]
 
 
-def combinations(regressor: Regressor, motion: Motion, values: Array) -> list[Combination]:
-    """The base parameters at the states of a record, as far as they are made of the parameters that are identified."""
-    import sympy
+def combinations(
+    regressor: Regressor, motion: Motion, values: Array, known: Callable[[Combination], bool]
+) -> list[Combination]:
+    """The base parameters at the states of a record, as many as are `known` in spite of the noise."""
+    table, functions, sizes = _functions(regressor, motion, values)
+    full = base(table * sizes)
+    for rank in range(len(full), 0, -1):
+        factors = full if rank == len(full) else base(table * sizes, rank)
+        found = [_combined(each / sizes, functions, regressor, values) for each in factors]
+        if all(map(known, found)):
+            return found
+    return []
 
+
+def _functions(regressor: Regressor, motion: Motion, values: Array) -> tuple[Array, Sequence[Expr], Array]:
+    """The regressor's columns at these states, the functions that they belong to, and the sizes of these."""
     at = dict(zip(regressor.parameters, values.tolist(), strict=True))
     if any(regressor.rest):  # nothing but slopes is known
         table = regressor.slopes(motion.t, motion.x, motion.rates, motion.u, values.tolist())
@@ -67,13 +80,17 @@ def combinations(regressor: Regressor, motion: Motion, values: Array) -> list[Co
         kept = [i for i, each in enumerate(regressor.functions) if each.free_symbols]
         table, functions = table[:, kept], [regressor.functions[i] for i in kept]
     sizes = np.array([abs(float(each.xreplace(at))) or 1.0 for each in functions])
-    found = []
-    for factors in base(table * sizes) / sizes:
-        leading = _leading(factors, functions)
-        parts = zip(factors / factors[leading], functions, strict=True)
-        expression = sympy.Add(*(_rounded(factor) * each for factor, each in parts if factor))
-        found.append(_combination(expression, functions[leading], regressor, at))
-    return found
+    return table, functions, sizes
+
+
+def _combined(factors: Array, functions: Sequence[Expr], regressor: Regressor, values: Array) -> Combination:
+    import sympy
+
+    leading = _leading(factors, functions)
+    parts = zip(factors / factors[leading], functions, strict=True)
+    expression = sympy.Add(*(_rounded(factor) * each for factor, each in parts if factor))
+    at = dict(zip(regressor.parameters, values.tolist(), strict=True))
+    return _combination(expression, functions[leading], regressor, at)
 
 
 def _leading(factors: Array, functions: Sequence[Expr]) -> int:
@@ -81,18 +98,22 @@ def _leading(factors: Array, functions: Sequence[Expr]) -> int:
     return min(np.flatnonzero(factors).tolist(), key=lambda i: (len(str(functions[i])), i))
 
 
-def base(table: Array) -> Array:
-    """The factors (rank, n) with which the n columns of a regressor (rows, n) add up to base parameters."""
+def base(table: Array, rank: int | None = None) -> Array:
+    """The factors (rank, n) with which the n columns of a regressor (rows, n) add up to base parameters.
+
+    rank: of columns that are taken for independent; None: of all that rounding permits.
+    """
+    full = rank is None
     scale = float(np.abs(table).max(initial=0.0))
     if scale == 0.0:
         return np.zeros((0, table.shape[1]))
     R, pivots = qr(table / scale, mode="r", pivoting=True)
     pivot = np.abs(np.diag(R))
-    rank = int(np.sum(pivot > RANK * pivot[0]))
+    rank = int(np.sum(pivot > RANK * pivot[0])) if rank is None else rank
     factors = np.zeros((rank, table.shape[1]))
     factors[:, pivots[:rank]] = np.eye(rank)
     factors[:, pivots[rank:]] = np.linalg.solve(R[:rank, :rank], R[:rank, rank:])
-    factors[np.abs(factors) < ZERO] = 0.0
+    factors[np.abs(factors) < (ZERO if full else SMALL)] = 0.0
     return factors
 
 
@@ -122,8 +143,8 @@ def _unit(function: Expr) -> str:
 
 
 def _rounded(factor: float) -> Expr:
-    """A factor with six digits, a whole number where it is one."""
+    """A factor with few digits, a whole number where it is one."""
     import sympy
 
-    short = float(f"{factor:.6g}")
-    return sympy.Integer(int(short)) if short == int(short) else sympy.Float(short, 6)
+    short = float(f"{factor:.{DIGITS}g}")
+    return sympy.Integer(int(short)) if short == int(short) else sympy.Float(short, DIGITS)

@@ -110,7 +110,7 @@ def fit(parts: Sequence[Part], values: Array, bounds: Sequence[Quantity], noise:
         noise = new
         if steady:
             break
-    slopes = tuple(_slopes(each, values, sigma, sizes) for each, sigma in zip(parts, noise, strict=True))
+    slopes = tuple(slopes_of(each, values, sigma, sizes) for each, sigma in zip(parts, noise, strict=True))
     return Fit(values, parts, noise, slopes, sizes, converged and steady)
 
 
@@ -149,7 +149,7 @@ def cost_of(parts: Sequence[Part], values: Array, noise: Sequence[Array]) -> flo
     return total
 
 
-def _slopes(part: Part, values: Array, sigma: Array, sizes: Array) -> Slopes:
+def slopes_of(part: Part, values: Array, sigma: Array, sizes: Array) -> Slopes:
     experiment, segment_of = part.experiment, part.segment_of
     spans = np.maximum(np.ptp(experiment.guess, axis=0), 1e-3)
     found = part.trajectories.slopes(values, part.segments, part.starts, sizes, spans)
@@ -177,7 +177,7 @@ def _gauss_newton(
     """Steps until no parameter moves by a share of its standard deviation; whether that was reached."""
     cost, damping = cost_of(parts, values, noise), 1e-3
     for _ in range(STEPS):
-        slopes = [_slopes(each, values, sigma, sizes) for each, sigma in zip(parts, noise, strict=True)]
+        slopes = [slopes_of(each, values, sigma, sizes) for each, sigma in zip(parts, noise, strict=True)]
         J, free = (np.concatenate(each) for each in zip(*((s.J * sizes, s.free) for s in slopes), strict=True))
         for _ in range(DAMPINGS):
             step = _step(J, free, damping)

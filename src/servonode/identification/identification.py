@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 
 from servonode.arrays import Array
+from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.identification.excitation import NextExperiment, next_experiment
 from servonode.identification.fit import Fit
 from servonode.identification.uncertainty import Residuals
 from servonode.record.run import Named, json_number
 from servonode.tables import Row, Tabular, several
 
-ALONE, TOGETHER, WEAKLY, NOT = "yes", "only in combination", "no: weaker than the noise", "no"
+ALONE, TOGETHER, NOT = "yes", "only in combination", "no"
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,11 @@ class Estimate:
         """Half of the interval as a share of the value; infinite for a value of zero."""
         return self.error / abs(self.value) if self.value else float("inf")
 
+    @property
+    def shown(self) -> float:
+        """The value to two digits of its error."""
+        return float(rounded(self.value, self.error))
+
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
         return {
@@ -49,7 +56,7 @@ class Estimate:
 
 @dataclass(frozen=True, repr=False)
 class Identification(Tabular):
-    """The parameters of a machine from recordings: `estimates` by name, `combinations`, `residuals` by channel.
+    """Parameters of a machine from recordings: `estimates` by name, `combinations`, `residuals` by channel.
 
     parameters: the estimates as numbers by name, for `plant__parameters=`. correlation (p, p): of the estimates in
     their order. law: by residual of the law its rms before and after, where a closed loop was simulated.
@@ -65,6 +72,7 @@ class Identification(Tabular):
     duration: float  # s
     robust: bool
     fit: Fit
+    closed_loop: ClosedLoop
     law: Mapping[str, tuple[float, float, str]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -73,8 +81,8 @@ class Identification(Tabular):
 
     @property
     def parameters(self) -> dict[str, float]:
-        """The parameters that the record tells alone, by name."""
-        return {name: each.value for name, each in self.estimates.items() if each.told == ALONE}
+        """The parameters that the record tells alone, by name; what is below the last digit of an error is left out."""
+        return {name: each.shown for name, each in self.estimates.items() if each.told == ALONE}
 
     def table(self) -> tuple[str, list[Row]]:
         """Each estimate with its interval, combinations, noise, whiteness, notes."""
@@ -85,6 +93,14 @@ class Identification(Tabular):
         rows += [("fit", f"{worst.fit:.1%} at least, of {worst.channel}")]
         rows += [(f"law, {name}", law_text(*each)) for name, each in self.law.items()]
         return f"Identification of {self.machine}", rows + [("note", text) for text in self.notes]
+
+    def next_experiment(self, seed: int = 1) -> NextExperiment:
+        """The next experiment: sines by which the parameters become known best, see `NextExperiment`.
+
+        Raises:
+            IdentificationError: none keeps the machine within its limits.
+        """
+        return next_experiment(self.closed_loop, self.fit, seed)
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""

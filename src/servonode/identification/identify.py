@@ -10,7 +10,7 @@ from servonode.errors import did_you_mean
 from servonode.identification.combinations import ROWS, Combination, Motion, combinations, enters
 from servonode.identification.experiment import Experiment, IdentificationError
 from servonode.identification.fit import Fit, Part, fit
-from servonode.identification.identification import ALONE, NOT, TOGETHER, WEAKLY, Estimate, Identification
+from servonode.identification.identification import ALONE, NOT, TOGETHER, Estimate, Identification
 from servonode.identification.regressor import Regressor, regressor_of
 from servonode.identification.segmentation import cut
 from servonode.identification.trajectories import Trajectories
@@ -18,6 +18,7 @@ from servonode.identification.uncertainty import Covariance, covariance_of, resi
 from servonode.mechanics.description import Quantity
 from servonode.mechanics.machine import ParameterError
 
+NEARLY = 0.05  # share of a combination's gradient that the noise may leave untold: its factors have few digits
 ROUNDS = 4  # of cutting into fewer segments, as the fit permits
 
 
@@ -39,7 +40,7 @@ def identified(
     found = _fitted(trajectories, before, quantities, segment)
     residuals = residuals_of(found)
     covariance = covariance_of(found, all(each.white for each in residuals))
-    bases = _bases(regressor, found, trajectories)
+    bases = _bases(regressor, found, trajectories, covariance)
     estimates = _estimates(quantities, before, found, covariance, bases)
     if not any(np.isfinite(each.error) for each in estimates.values()) and not bases:
         raise IdentificationError(_nothing_told(experiments, names))
@@ -48,12 +49,13 @@ def identified(
         machine=closed_loop.machine.description.name,
         records=tuple(each.name for each in experiments),
         estimates=estimates,
-        combinations=tuple(_combined(each, regressor, before, found, covariance) for each in together),
+        combinations=tuple(_combined(each, regressor, before, covariance) for each in together),
         residuals=tuple(residuals),
         correlation=_correlation(covariance.matrix),
         duration=sum(each.duration for each in experiments),
         robust=covariance.robust,
         fit=found,
+        closed_loop=closed_loop,
     )
 
 
@@ -132,8 +134,13 @@ def _motion(fitted: Fit, trajectories: Sequence[Trajectories]) -> Motion:
 # what the record tells
 
 
-def _bases(regressor: Regressor | None, fitted: Fit, trajectories: Sequence[Trajectories]) -> list[Combination]:
-    return [] if regressor is None else combinations(regressor, _motion(fitted, trajectories), fitted.values)
+def _bases(
+    regressor: Regressor | None, fitted: Fit, trajectories: Sequence[Trajectories], covariance: Covariance
+) -> list[Combination]:
+    def known(each: Combination) -> bool:
+        return covariance.left(each.gradient, fitted.sizes) < NEARLY
+
+    return [] if regressor is None else combinations(regressor, _motion(fitted, trajectories), fitted.values, known)
 
 
 def _estimates(
@@ -143,19 +150,14 @@ def _estimates(
     for i, each in enumerate(quantities):
         unit = np.eye(len(quantities))[i]
         error = covariance.quantile * covariance.deviation(unit, fitted.sizes)
-        told = ALONE if np.isfinite(error) else _untold(each.name, unit, fitted.sizes, bases)
+        told = ALONE if np.isfinite(error) else _untold(each.name, bases)
         found[each.name] = Estimate(each.name, each.unit, float(before[i]), float(fitted.values[i]), error, told)
     return found
 
 
-def _untold(name: str, unit: Array, sizes: Array, bases: Sequence[Combination]) -> str:
-    """Why the record does not tell a parameter: the base parameters do not, or the noise."""
-    own = [each for each in bases if name in each.names]
-    if not own:
-        return NOT
-    table = np.array([each.gradient * sizes for each in bases])
-    rest = unit - table.T @ np.linalg.lstsq(table.T, unit, rcond=1e-9)[0]
-    return TOGETHER if np.linalg.norm(rest) > 1e-6 else WEAKLY
+def _untold(name: str, bases: Sequence[Combination]) -> str:
+    """Whether the record tells at least a combination with a parameter that it does not tell alone."""
+    return TOGETHER if any(name in each.names for each in bases) else NOT
 
 
 def _independent(bases: Sequence[Combination], untold: set[str], names: Sequence[str]) -> list[Combination]:
@@ -171,14 +173,12 @@ def _independent(bases: Sequence[Combination], untold: set[str], names: Sequence
     return found
 
 
-def _combined(
-    each: Combination, regressor: Regressor | None, before: Array, fitted: Fit, covariance: Covariance
-) -> Estimate:
+def _combined(each: Combination, regressor: Regressor | None, before: Array, covariance: Covariance) -> Estimate:
     assert regressor is not None
-    error = covariance.quantile * covariance.deviation(each.gradient, fitted.sizes)
+    deviation = float(each.gradient @ covariance.matrix @ each.gradient) ** 0.5
     at = dict(zip(regressor.parameters, before.tolist(), strict=True))
     was = float(each.expression.xreplace(at))
-    return Estimate(each.text, each.unit, was, each.value, error, ALONE if np.isfinite(error) else WEAKLY)
+    return Estimate(each.text, each.unit, was, each.value, covariance.quantile * deviation, ALONE)
 
 
 def _correlation(matrix: Array) -> Array:

@@ -69,7 +69,7 @@ def experiment_of(run: Run, name: str = "run") -> Experiment:
         raise IdentificationError(f"{name}: has {end} rows, at least {LEAST_STATES} are needed; give a longer run")
     states = np.column_stack([each[:end] for each in run.state.values()])
     inputs = np.ascontiguousarray(run.inputs[:, :end].T)
-    return _of_states(name, closed_loop, run.k[:end], states, run.k[:end], inputs)
+    return experiment_of_states(name, closed_loop, run.k[:end], states, run.k[:end], inputs)
 
 
 def _first_fault(bag: Bag) -> float:
@@ -95,10 +95,12 @@ def _experiment(
     step = closed_loop.launch.step_ns / 1e9
     at = np.array([each["k"] - round(each["age"] / step) for each in states], dtype=np.int64)
     new = np.append(True, np.diff(at) > 0) & (at >= states[0]["k"])
-    return _of_states(name, closed_loop, at[new], measured[new], k, u)
+    return experiment_of_states(name, closed_loop, at[new], measured[new], k, u)
 
 
-def _of_states(name: str, closed_loop: ClosedLoop, at: Whole, states: Array, k: Whole, u: Array) -> Experiment:
+def experiment_of_states(
+    name: str, closed_loop: ClosedLoop, at: Whole, states: Array, k: Whole, u: Array
+) -> Experiment:
     """An experiment with a channel for each state, measured at the steps `at`; u[i] acts from step k[i] on."""
     description, launch = closed_loop.machine.description, closed_loop.launch
     rows, inputs = runs_of_inputs(k.tolist(), u, at)

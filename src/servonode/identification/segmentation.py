@@ -13,6 +13,7 @@ from servonode.identification.fit import Part
 from servonode.identification.trajectories import Segments, Trajectories
 
 LEAST_ROWS = 10  # of a segment
+MOVES = 4.0  # times the variance of its noise, that of a channel in which a motion is seen
 NEAR = 0.1  # mean share of the channels' variance that the prediction may miss
 
 
@@ -45,7 +46,11 @@ def _part(trajectories: Trajectories, number: int) -> Part:
 
 
 def missed(part: Part, values: Array) -> float:
-    """The mean over the channels of the share of the variance that the prediction misses, at most 1 of each."""
+    """The mean over the channels of the share of the variance that the prediction misses, at most 1 of each.
+
+    Channels in which nothing but noise is seen do not count; its variance is read from the differences of neighbouring
+    values.
+    """
     experiment = part.experiment
     predicted = part.trajectories.predicted(values, part.segments, part.starts)
     if predicted is None:
@@ -53,7 +58,8 @@ def missed(part: Part, values: Array) -> float:
     residuals = experiment.difference(experiment.values, predicted)
     shares = []
     for i, channel in enumerate(experiment.channels):
-        variance = float(np.var(channel.values)) + channel.quantum**2
+        variance, noise = float(np.var(channel.values)), float(np.mean(np.diff(channel.values) ** 2)) / 2
         mean_square = float(np.mean(residuals[experiment.channel == i] ** 2))
-        shares.append(min(mean_square / variance, 1.0) if variance > 0 else 0.0)
-    return float(np.mean(shares))
+        if variance > MOVES * noise:
+            shares.append(min(max(mean_square - 2 * noise, 0.0) / variance, 1.0))
+    return float(np.mean(shares)) if shares else 0.0

@@ -18,6 +18,7 @@ from servonode.identification.fit import Fit, Part, Slopes, told
 LEVEL = 0.95
 WHITE = 0.01  # significance level of the test of whiteness
 LAGS = 20  # of the test
+NEGLIGIBLE = 1e-3  # share of a gradient in directions that are not told, which still counts as told
 
 
 @dataclass(frozen=True)
@@ -64,11 +65,14 @@ class Covariance:
 
     def deviation(self, gradient: Array, sizes: Array) -> float:
         """The standard deviation of a function of the parameters with this gradient; infinite where it is not told."""
-        scaled = gradient * sizes
-        across = self.directions.T @ scaled
-        if np.linalg.norm(across) > 1e-3 * np.linalg.norm(scaled):
+        if self.left(gradient, sizes) > NEGLIGIBLE:
             return float("inf")
         return math.sqrt(max(float(gradient @ self.matrix @ gradient), 0.0))
+
+    def left(self, gradient: Array, sizes: Array) -> float:
+        """The share of a function's gradient that lies in directions that the record does not tell."""
+        scaled = gradient * sizes
+        return float(np.linalg.norm(self.directions.T @ scaled)) / (float(np.linalg.norm(scaled)) or 1.0)
 
 
 def residuals_of(fit: Fit) -> list[Residuals]:

@@ -1,0 +1,146 @@
+"""From a recording on disk to estimates: what was measured counts, not the true states; files, segments, errors."""
+
+import json
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import servonode
+from servonode.closed_loop.closed_loop import resolve
+from servonode.closed_loop.launch_file import launch_of_table
+from servonode.identification.experiment import IdentificationError, runs_of_inputs
+from servonode.identification.parameters_section import changed, section_text
+from servonode.identification.recorded import experiments_in
+from servonode.nodes.launcher import Launcher
+from servonode.nodes.recording import Recording
+from servonode.record.bag import read_bag
+from tests.helpers.refusals import command
+from tests.helpers.seeded_records import TRAILER
+
+NAMES = "m1,c_w"
+
+
+def recorded(file: Path, *overrides: str) -> Path:
+    """The trailer of `seeded` run in lockstep, with a load that its law does not know, recorded into a file."""
+    stated = ["run.mode=lockstep", "run.duration=4", "plant.publish_every=10", "plant.parameters.m1=5.0"]
+    stated += ["plant.parameters.c_w=0.01", "controller.parameters={m1 = 4.0, c_w = 0.0}", *overrides]
+    loop = resolve(launch_of_table(TRAILER, stated, name="load"))
+    with Recording(loop, 20, "load", bag=file) as recording:
+        Launcher(loop, "load", 20, lambda _: None, recording=recording, arm=True).launch()
+        recording.write_bag({})
+    return file
+
+
+@pytest.fixture(scope="module")
+def bag(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return recorded(tmp_path_factory.mktemp("bag") / "load.mcap")
+
+
+def test_a_recording_gives_what_was_measured_and_the_inputs_that_acted(bag: Path) -> None:
+    read = read_bag(bag)
+    loop = read.closed_loop()
+    (experiment,) = experiments_in(read, loop)
+    rows = read.runs(loop)[-1]
+    assert [each.name for each in experiment.channels] == list(loop.machine.description.columns)
+    at = np.searchsorted(experiment.k, rows.k)
+    deviations = [float(np.std(experiment.guess[at, j] - true)) for j, true in enumerate(rows.state.values())]
+    stated = TRAILER["plant"]["sensor"]["noise"]
+    quantum = TRAILER["plant"]["sensor"]["quantum"]
+    wanted = [np.hypot(stated[n], quantum.get(n, 0.0) / 12**0.5) for n in rows.state]
+    assert deviations == pytest.approx(wanted, rel=0.25)
+    acting = experiment.u[np.searchsorted(experiment.k, rows.k[:-1])]
+    assert np.array_equal(acting, rows.inputs.T[:-1])
+    assert [round(each.quantum, 12) for each in experiment.channels] == [
+        *[0.0] * 6,
+        *[round(quantum["theta1"], 12)] * 2,
+    ]
+
+
+def test_the_command_prints_intervals_and_writes_the_launch_file(bag: Path, tmp_path: Path) -> None:
+    robot = tmp_path / "robot.toml"
+    robot.write_text('[plant]\nmachine = "diff_drive_trailer"  # ours\n[plant.parameters]\nm1 = 4.0  # scales\n')
+    result = command("identify", str(bag), "--parameters", NAMES, "--write", str(robot), "--no-law", "--json")
+    assert (result.exit_code, result.stderr) == (0, f"parameters: {robot}\n")
+    found = json.loads(result.stdout)["parameters"]
+    for name, true in {"m1": 5.0, "c_w": 0.01}.items():
+        assert abs(found[name]["value"] - true) < 1.5 * found[name]["error"] < 0.02 * true
+    text = robot.read_text()
+    assert "# ours" in text
+    assert "# scales" in text
+    assert tomllib.loads(text)["plant"]["parameters"] == pytest.approx({"m1": 5.0, "c_w": 0.01}, rel=0.02)
+
+
+def test_the_command_proposes_an_experiment_that_can_be_simulated_and_draws(bag: Path, tmp_path: Path) -> None:
+    proposed, picture = tmp_path / "next.toml", tmp_path / "fit.png"
+    options = ("--next", str(proposed), "--picture", str(picture), "--no-law")
+    result = command("identify", str(bag), "--parameters", "m1,m2,I2", *options)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "next experiment" in result.stdout
+    assert picture.read_bytes()[:4] == b"\x89PNG"
+    run = servonode.simulate(proposed)
+    assert run.fault is None
+    again = command("identify", str(bag), "--parameters", "m1", "--next", str(proposed), "--no-law")
+    assert again.exit_code == 2
+    assert "exists already" in again.stderr
+
+
+def test_what_a_recording_does_not_tell_ends_with_1(bag: Path) -> None:
+    straight = command("identify", str(bag), "--parameters", "m1,m_k,Iky", "--no-law")
+    assert straight.exit_code == 1
+    assert "only in combination" in straight.stdout
+
+
+def test_segments_of_a_given_length_tell_the_same(bag: Path) -> None:
+    found = servonode.identify(bag, NAMES, segment=1.0, law=False)
+    assert [len(each.starts) for each in found.fit.parts] == [4]
+    assert found.estimates["m1"].value == pytest.approx(5.0, rel=0.01)
+    with pytest.raises(IdentificationError, match="fewer than 10 rows; give at least"):
+        servonode.identify(bag, NAMES, segment=0.001, law=False)
+
+
+def test_readings_of_sensors_are_fitted_where_the_state_is_estimated(tmp_path: Path) -> None:
+    text = "{X = 0.01, Y = 0.01, psi = 0.01, phi = 0.05, V = 0.05, Omega = 0.05, theta1 = 0.01, theta2 = 0.01}"
+    file = recorded(tmp_path / "sensed.mcap", f"estimator.initial_std={text}")
+    found = servonode.identify(file, NAMES, law=False)
+    assert {each.channel for each in found.residuals} >= {"encoder_left", "gyroscope", "hitch_potentiometer"}
+    for name, true in {"m1": 5.0, "c_w": 0.01}.items():
+        assert abs(found.estimates[name].value - true) < 2 * found.estimates[name].error < 0.1 * true
+
+
+def test_records_of_two_machines_are_refused(bag: Path) -> None:
+    other = servonode.simulate("sphero_rolls", run__duration=1.0)
+    with pytest.raises(IdentificationError, match="the first record of diff_drive_trailer"):
+        servonode.identify([bag, other], NAMES)
+
+
+def test_rows_stand_where_inputs_change_and_where_something_was_measured() -> None:
+    k, u = runs_of_inputs([0, 2, 5, 7], np.array([[1.0], [1.0], [2.0], [3.0]]), np.array([0, 4, 8]))
+    assert k.tolist() == [0, 4, 5, 7, 8]
+    assert u.ravel().tolist() == [1.0, 1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("before", "wanted"),
+    [
+        ("[plant]\nmachine = 'x'\n", "[plant]\nmachine = 'x'\n\n[plant.parameters]\nm1 = 5.0\n"),
+        ("[plant]\nparameters.m1 = 4 # kg\n", "[plant]\nparameters.m1 = 5.0 # kg\n"),
+        ("[plant]\nparameters = { m1 = 4.0 } # a\n", "[plant]\nparameters = { m1 = 5.0 } # a\n"),
+        ("[plant]\nparameters = { b = 1.0 }\n", "[plant]\nparameters = { b = 1.0, m1 = 5.0 }\n"),
+        ("[plant]\nparameters.b = 1\n[run]\n", "[plant]\nparameters.b = 1\nparameters.m1 = 5.0\n[run]\n"),
+        (
+            "[plant.parameters]\nm1 = 4 # a\n[controller.parameters]\nm1 = 3 # b\n",
+            "[plant.parameters]\nm1 = 5.0 # a\n[controller.parameters]\nm1 = 5.0 # b\n",
+        ),
+        ("[controller.parameters]\nb = 1\n", "[controller.parameters]\nb = 1\n\n[plant.parameters]\nm1 = 5.0\n"),
+    ],
+)
+def test_a_value_is_put_where_the_launch_file_states_it(before: str, wanted: str) -> None:
+    assert changed(before, {"m1": 5.0}, {}, "robot.toml") == wanted
+
+
+def test_a_file_that_is_no_toml_is_refused_and_a_new_one_has_the_section() -> None:
+    with pytest.raises(IdentificationError, match=r"robot\.toml: is not TOML"):
+        changed("m1: 4", {"m1": 5.0}, {}, "robot.toml")
+    assert section_text({"m1": 5.0}, {"m1": "± 1 (95 %)"}) == "[plant.parameters]\nm1 = 5.0  # ± 1 (95 %)\n"
