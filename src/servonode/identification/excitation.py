@@ -84,9 +84,9 @@ def next_experiment(closed_loop: ClosedLoop, fit: Fit, seed: int = 1) -> NextExp
             draw = varied(best, slowest, design.fastest, rng)
         for signals, experiment in _allowed(design, draw):
             new = _information(experiment, fit)
-            worth = _score(fit, new)
-            if worth > score:
-                best, score, information = signals, worth, new
+            found = _score(fit, new)
+            if found > score:
+                best, score, information = signals, found, new
     if best is None:
         text = "no sum of sines was found that keeps the machine within its limits and near where it was recorded"
         raise IdentificationError(f"{text}; record a longer run with a law, or design an experiment by hand")

@@ -62,7 +62,8 @@ def _line(style: str, color: str, label: str) -> Any:
     """An entry of the legend."""
     from matplotlib.lines import Line2D
 
-    marker, line = ("o", "") if style == "o" else ("", style)
+    marker: Any = "o" if style == "o" else ""
+    line: Any = "" if style == "o" else style
     return Line2D([], [], color=color, marker=marker, linestyle=line, markersize=3, label=label)
 
 
