@@ -82,6 +82,13 @@ acts (`rate=` of its residual), else `"auto"`. Instead of rates, give the matric
 `K0` and `K1`, or `inertia`, `dissipation` and `stiffness`. `integral` and `integral_NAME` add integral action. See
 [check.md](../explanation/check.md).
 
+## [controller.weights]
+
+A law with fewer residuals than inputs may be completed by the least norm (`least_norm=True` of its program): the inputs
+whose sum of squares is least. `weights = { U1 = 2.0 }` weighs the square of `U1` twice, so that the other inputs take
+more of the work; an input without a weight has 1. Inputs of different units, such as N and N m, need weights to be
+compared. Residuals of a launch file that are fewer than the inputs are completed so where the file has weights.
+
 ## [controller.inversion], in words
 
 This section is for a goal that is known in advance and has unstable zero dynamics. servonode computes the bounded

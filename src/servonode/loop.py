@@ -453,7 +453,8 @@ class Loop(Tabular):
         servo = self.servo() if control else None
         equations = servo.equations if servo else self.equations()
         gains = control.gains if control else None
-        return (show_latex if form == "latex" else show_text)(equations, servo, gains)
+        weights = control.stated.weights if control else {}
+        return (show_latex if form == "latex" else show_text)(equations, servo, gains, weights)
 
     @plain
     def check(self) -> "Report":

@@ -182,7 +182,12 @@ def checked() -> list[dict[str, Any]]:
 
 def test_every_key_of_check_is_in_the_table_and_every_entry_is_used(checked: list[dict[str, Any]]) -> None:
     assert unknown("`check --json`", *checked) == set()
-    rare = {"numbers.sampled_radius", "numbers.periodic_motion", "numbers.inversion", "numbers.estimator.needed"}  # of other programs
+    rare = {
+        "numbers.sampled_radius",
+        "numbers.periodic_motion",
+        "numbers.inversion",
+        "numbers.estimator.needed",
+    }  # of other programs
     assert unused("`check --json`", *checked) <= rare
 
 

@@ -38,6 +38,10 @@ LOOPS: dict[str, tuple[str, ...]] = {  # every integrator, law and limit
     "least_norm": (
         "trailer_hitch_swing", "run.duration=1", "controller.settings.completion=least_norm", "plant.integrator=radau",
     ),
+    "weighted": (
+        "trailer_hitch_swing", "run.duration=1", "controller.settings.completion=least_norm",
+        "controller.weights.U1=3.7",
+    ),
     "hitch_speed": ("trailer_hitch_speed", "run.duration=1", "plant.integrator=ralston"),
     "path": ("trailer_circle", "run.duration=1"),
     "own_states": ("snowboarder_curve", "run.duration=1", "controller.delay=1", "plant.safety.rate_limit=3000"),

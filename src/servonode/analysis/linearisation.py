@@ -16,7 +16,7 @@ from servonode.simulation.continuous_loop import ContinuousLoop, passive_coordin
 from servonode.tables import Row, Tabular, several, valued
 
 About = Literal["equilibrium", "motion"]
-RESTS = 1e-6  # a rate below this [unit of the state per s] is none
+RESTS = 1e-6  # a smaller rate [unit of the state per s] counts as rest
 LATER = np.array([1e-3, 0.137, 1.0])  # s after which a goal that stands is still the same
 AT_LIMIT = 1 - 1e-9  # share of its limit from which on an input is at it
 

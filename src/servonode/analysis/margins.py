@@ -193,7 +193,7 @@ def _L(system: Open, angle: float) -> complex:
 
 
 def _polished(system: Open, real: bool, start: float) -> float | None:
-    """The crossing next to an angle, by the secant method; None: there is none."""
+    """The crossing next to an angle, by the secant method; None where there is no such crossing."""
 
     def missed(angle: float) -> float:
         L = _L(system, angle)

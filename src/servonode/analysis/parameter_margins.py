@@ -133,7 +133,7 @@ class _Varied:
         return None if found is None else float(np.abs(np.linalg.eigvals(found)).max(initial=0.0))
 
     def _map(self, values: Mapping[str, float]) -> Array | None:
-        """The map of a period about the equilibrium; None where there is none nearby."""
+        """The map of a period about the equilibrium; None where there is no equilibrium nearby."""
         machine = self._loop.machine.with_parameters(values)
         step, keep, z = SampledStep(self._loop, machine, self._step.k), self._keep, self._z.copy()
 

@@ -37,7 +37,7 @@ from servonode.mechanics.machine import Machine
 from servonode.mechanics.stabilize import Gains
 from servonode.plants import PLANTS, MachineSource
 
-SETTINGS = "controller.settings"
+SETTINGS, WEIGHTS = "controller.settings", "controller.weights"
 MOST_RESIDUALS = 50
 LONGEST_DELAY = 100  # control periods; its limits take some seconds to find
 
@@ -113,7 +113,7 @@ def _inline(controller: Controller, target: Target) -> InlineProgram:
         raise KeyRefused(SETTINGS, wrong, text)
     numbers = tuple(name for name, value in controller.settings.items() if isinstance(value, int | float))
     texts = {name: str(value) for name, value in controller.settings.items() if isinstance(value, str)}
-    return InlineProgram(controller.residuals, numbers, texts, tuple(target))
+    return InlineProgram(controller.residuals, numbers, texts, tuple(target), least_norm=bool(controller.weights))
 
 
 def _check_fits(name: str, machine: str) -> None:
@@ -159,9 +159,23 @@ def derived_law(
         believed, machine, controller.parameters, plant.parameters, duration
     )  # refused before anything is derived
     with stated_in("controller", "residuals" if controller.residuals else "program", ProgramUnfit):
-        integral = wants_integral(controller.gains)
-        law = load_law(source, machine, believed.key, believed.build, options, {}, controller.damping, integral)
+        integral, weighted = wants_integral(controller.gains), bool(controller.weights)
+        law = load_law(
+            source, machine, believed.key, believed.build, options, {}, controller.damping, integral, weighted
+        )
+    _check_weights(controller.weights, law)
     return DerivedLaw(source, options, believed, machine, law)
+
+
+def _check_weights(weights: Mapping[str, float], law: ServoLaw) -> None:
+    """Refuse weights of what is no input, that are not above 0, or that choose nothing."""
+    check_names(WEIGHTS, weights, law.machine.description.input_names)
+    for name, value in weights.items():
+        if not 0 < value < np.inf:
+            raise KeyRefused(WEIGHTS, name, f"{value:g} is not a weight; give a number above 0")
+    if weights and not law.description.weighted:
+        text = f"program {law.description.name} leaves no choice among the inputs that a weight could make; leave it "
+        raise KeyRefused(WEIGHTS, next(iter(weights)), f"{text}out, or complete the program by least_norm=True")
 
 
 def _with_believed(
@@ -192,7 +206,7 @@ def resolve_control(
     machine.steps(plant.integrator)  # loaded here, once for all nodes that are forked
     description, speed = derived.law.description, launch.goal_speed
     settings = stage(_settings, controller.settings, derived)
-    law = stage(_with_numbers, derived.law, machine, settings)
+    law = stage(_with_numbers, derived.law, machine, settings, controller.weights)
     signals, targets = stage(_signals, settings, description, speed), stage(_targets, target, description, speed)
     network = network_delay(launch)
     delay = _checked_delay(controller, plant, network, times.period, description)
@@ -208,10 +222,14 @@ def resolve_control(
     return control, start
 
 
-def _with_numbers(law: ServoLaw, machine: Machine, settings: Mapping[str, Any]) -> ServoLaw:
-    """The law on its believed machine, with the settings that are its parameters."""
+def _with_numbers(
+    law: ServoLaw, machine: Machine, settings: Mapping[str, Any], weights: Mapping[str, float]
+) -> ServoLaw:
+    """The law on its believed machine, with the settings that are its parameters, and with the inputs' weights."""
     names = [each.name for each in law.description.parameters]
-    return law.on(machine, _numbers(settings, names))
+    _check_weights(weights, law)
+    law = law.on(machine, _numbers(settings, names))
+    return law.weighing(weights) if weights else law
 
 
 def _using(law: ServoLaw, gains: Gains) -> ServoLaw:

@@ -378,6 +378,10 @@ class Controller(Section, frozen=True):
         dict[str, float | str | list[list[float]]], key('the gains: convergence rates, "auto", or matrices', "1/s")
     ] = {}
     settings: Annotated[dict[str, Setting], key("the options of the program")] = {}
+    weights: Annotated[
+        dict[str, float],
+        key("the weights of the inputs' squares in a least norm, by input (absent: 1); residuals get one by them"),
+    ] = {}
     inversion: Inversion | None = None
 
 

@@ -96,6 +96,8 @@ def _check_derived(derived: Derived, launch: LaunchFile, key: str) -> None:
             raise KeyRefused(section, name, f"is a function of t in the law's equations, which is derived; {INSTEAD}")
         if section == "controller.settings" and name in law.options:
             raise KeyRefused(section, name, f"is an option of the program, which is derived; {INSTEAD}")
+        if controller.weights and not law.law.description.weighted:
+            raise KeyRefused("controller.weights", name, f"weights are part of the law's equations; {INSTEAD}")
         if wants_integral(controller.gains) and not law.law.description.integral:
             text = f"integral action is part of the law's equations, which are derived; {INSTEAD}"
             raise KeyRefused("controller.gains", name, text)

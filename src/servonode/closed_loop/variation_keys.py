@@ -87,6 +87,7 @@ def _named(closed_loop: ClosedLoop) -> Mapping[str, dict[str, str]]:
     found |= {f"plant.actuator.{key}": inputs for key in ("limit", "rate_limit", "quantum", "dead_zone")}
     found |= {f"plant.actuator.{key}": dict.fromkeys(inputs, "s") for key in ("lag", "delay")}
     found |= {f"plant.safety.{key}": inputs for key in ("limit", "rate_limit", "arming_limit")}
+    found["controller.weights"] = dict.fromkeys(inputs, "1")
     found |= {f"plant.sensor.{key}": states for key in ("noise", "bias", "quantum")}
     found |= {f"plant.safety.{key}": states for key in ("state_limit", "state_rate_limit")}
     if control is not None:

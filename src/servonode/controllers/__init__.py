@@ -204,10 +204,12 @@ def load_law(
     parameters: Mapping[str, float],
     damping: float = 0.0,
     integral: bool = False,
+    weighted: bool = False,
 ) -> ServoLaw:
     """The law of a program (a name: one of `programs_of`) on a machine, derived and compiled, or from the cache.
 
-    `damping` > 0: what the law does where W is singular; `integral`: feed back integrals too; see `law_source`.
+    `damping` > 0: what the law does where W is singular; `integral`: feed back integrals too; `weighted`: a least
+    norm has weights; see `law_source`.
 
     Raises:
         CacheError: the kernel cache cannot be read or written.
@@ -219,11 +221,16 @@ def load_law(
     derivation = cache.code_digest("mechanics", *(f"controllers.engine.{name}" for name in _DERIVING))
     stated = json.dumps(dict(options), sort_keys=True)
     key = cache.key_of(
-        "law", machine_key, program.digest(build_model, options), derivation, stated, repr((damping, integral))
+        "law",
+        machine_key,
+        program.digest(build_model, options),
+        derivation,
+        stated,
+        repr((damping, integral, weighted)),
     )
     kernel, description = cache.load(
         key,
-        lambda: _build(program, machine_key, build_model, options, damping, integral),
+        lambda: _build(program, machine_key, build_model, options, damping, integral, weighted),
         f"the law of program {program.name}",
         numbers=isinstance(program, InlineProgram) or cache.has_numbers(machine.kernel.__name__),
     )
@@ -258,11 +265,13 @@ def _build(
     options: Mapping[str, Any],
     damping: float,
     integral: bool,
+    weighted: bool,
 ) -> tuple[str, bytes]:
     from servonode.controllers.engine.law_source import describe_program, law_source
 
     servo = derive_program(program, machine_key, build_model, options, damped=damping > 0)
-    return law_source(servo, damping, integral), msgspec.json.encode(describe_program(servo, damping, integral))
+    description = describe_program(servo, damping, integral, weighted)
+    return law_source(servo, damping, integral, weighted), msgspec.json.encode(description)
 
 
 def __getattr__(name: str) -> Any:

@@ -1,6 +1,6 @@
 """The servo-constraints of a program and the law that realises them, as blocks."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sympy
@@ -31,7 +31,9 @@ from servonode.mechanics.symbols import Condition
 Expr = Any
 
 
-def program_blocks(servo: Servo, gains: Gains | None, short: Abbreviations) -> list[Block]:
+def program_blocks(
+    servo: Servo, gains: Gains | None, weights: Mapping[str, float], short: Abbreviations
+) -> list[Block]:
     """The goal, the demand, the inputs that realise it, and the guards."""
     program = servo.program
     blocks: list[Block] = [Heading(f"Program {program.name}: {program.description}", major=True)]
@@ -42,7 +44,7 @@ def program_blocks(servo: Servo, gains: Gains | None, short: Abbreviations) -> l
         blocks += [*_watched(servo, short), *extension_blocks(servo, servo.extension, gains)]
     else:
         goal, W = _goal(servo, short)
-        blocks += [*goal, *_demand(servo, gains), *_damping(servo, short), *_solve(servo, gains), *W]
+        blocks += [*goal, *_demand(servo, gains), *_damping(servo, short), *_solve(servo, gains, weights), *W]
     at_start = [*program.requirements, *program.warnings]
     return [
         *blocks,
@@ -175,13 +177,17 @@ def _damping(servo: Servo, short: Abbreviations) -> list[Block]:
     ]
 
 
-def _solve(servo: Servo, gains: Gains | None) -> list[Block]:
+def _solve(servo: Servo, gains: Gains | None, weights: Mapping[str, float]) -> list[Block]:
     """The linear system that the inputs solve, and how it is completed."""
     program, fewer = servo.program, "There are fewer residuals than inputs; "
     system, completion = "W tau = z", ""
     if program.least_norm:
         system = "tau = W^T (W W^T)^-1 z"
         completion = "these are the smallest inputs that serve them."
+    if program.least_norm and weights:
+        system = "tau = Q^-1 W^T (W Q^-1 W^T)^-1 z"
+        shown = ", ".join(f"{u.name} {weights.get(u.name, 1.0):g}" for u in servo.equations.model.inputs)
+        completion = f"these have the least sum of squares with the weights Q on its diagonal: {shown}."
     if program.ideal:
         system = "B_r tau = J^T (J M_r^-1 J^T)^-1 z"
         completion = "these act along the residuals' gradients, as contact forces would."

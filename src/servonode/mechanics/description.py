@@ -204,6 +204,7 @@ class ProgramDescription(msgspec.Struct, frozen=True):
     completion: Completion
     integral: bool  # y ends with the integrals of the residuals
     explicit: bool  # the program states the inputs itself; residuals are only watched
+    weighted: bool = False  # the least norm has a weight for each input, behind the law's parameters
     places: tuple[str, ...] = ()  # where in the source each residual is given
     required: tuple[str, ...] = ()  # parameters that the launch file must give
     states: tuple[Quantity, ...] = ()  # of the program itself, and of the law's integrators

@@ -16,7 +16,7 @@ from servonode.controllers.engine.law_solve import solve_texts
 from servonode.controllers.engine.law_start import follow_text
 from servonode.controllers.engine.law_texts import arguments
 from servonode.controllers.engine.layout import GoalLayout
-from servonode.controllers.engine.program import gain_symbol
+from servonode.controllers.engine.program import gain_symbol, weight_symbol
 from servonode.controllers.engine.servo import Servo
 from servonode.mechanics import emit
 from servonode.mechanics.emit import Block, Constants
@@ -25,11 +25,15 @@ from servonode.mechanics.signatures import Signature
 Expr = Any
 
 
-def constants_of(servo: Servo) -> Constants:
-    """The constants of a law: parameters of machine and program, then, with an extension, the convergence rates."""
-    program = servo.program
+def constants_of(servo: Servo, weighted: bool = False) -> Constants:
+    """The constants of a law: parameters of machine and program, then, with an extension, the convergence rates.
+
+    weighted: last the weights of the inputs.
+    """
+    program, model = servo.program, servo.equations.model
     rates = [gain_symbol(each.quantity.name) for each in program.residuals] if servo.extension else []
-    return Constants([*servo.equations.model.parameters, *program.parameters, *rates])
+    weights = [weight_symbol(each.name) for each in model.inputs] if weighted else []
+    return Constants([*model.parameters, *program.parameters, *rates, *weights])
 
 
 class Texts:

@@ -32,12 +32,13 @@ class InlineProgram:
     constants: tuple[str, ...] = ()
     signals: Mapping[str, str] = field(default_factory=dict)
     targets: tuple[str, ...] = ()
+    least_norm: bool = False  # among inputs that are more than the residuals
 
     name: ClassVar[str] = "residuals"
     options: ClassVar[Mapping[str, Option]] = {}
 
     def digest(self, build_model: Any, options: Mapping[str, Any]) -> str:  # noqa: ARG002  (the texts say it all)
-        return json.dumps([dict(self.residuals), self.constants, dict(self.signals), self.targets])
+        return json.dumps([dict(self.residuals), self.constants, dict(self.signals), self.targets, self.least_norm])
 
     def build(self, model: Any, options: Mapping[str, Any]) -> Any:  # noqa: ARG002  (it has none)
         """The Program on this Model.
@@ -73,6 +74,7 @@ class InlineProgram:
             parameters=tuple(constants.values()),
             signals=tuple(signals.values()),
             targets=tuple(targets.values()),
+            least_norm=self.least_norm and len(expressions) < len(model.inputs),
             place=NOWHERE,
         )
 

@@ -59,6 +59,7 @@ class ServoLaw(Tabular):
         self.initial_states, self.start_rates = np.zeros((2, len(description.states)))
         self.K = np.zeros((3, self.n_s, self.n_s))
         self.rates = np.zeros(self.n_s)  # convergence rates [1/s]
+        self.weights = np.ones(machine.n_inputs)  # of the inputs in a weighted least norm
         self.c = np.zeros(kernel.n_constants)
         kernel.constants(self._p(), self.c)
 
@@ -85,7 +86,8 @@ class ServoLaw(Tabular):
 
     def _p(self) -> Array:
         rates = self.rates.tolist() if self.description.extension else []
-        return np.array([*self.machine.parameters.values(), *self.parameters.values(), *rates])
+        weights = self.weights.tolist() if self.description.weighted else []
+        return np.array([*self.machine.parameters.values(), *self.parameters.values(), *rates, *weights])
 
     def with_parameters(self, parameters: Mapping[str, float]) -> "ServoLaw":
         """The same law with other parameters; those not named keep their present value, gains and own states too."""
@@ -102,6 +104,12 @@ class ServoLaw(Tabular):
         law.initial_states, law.start_rates = np.zeros((2, len(self.description.states)))
         law.K, law.rates = np.zeros_like(self.K), np.zeros(self.n_s)
         return law.with_parameters(parameters)
+
+    def weighing(self, weights: Mapping[str, float]) -> "ServoLaw":
+        """The same law, whose least norm weighs the squares of the inputs so, by name; those not named weigh 1."""
+        law = copy(self)
+        law.weights = np.array([weights.get(name, 1.0) for name in self.machine.description.input_names])
+        return law.with_parameters({})
 
     def started(self, t: float, x: Array, y: Array, given: Collection[str]) -> "ServoLaw":
         """The law as it starts at state x: parameters without default that are not `given` have their values there,

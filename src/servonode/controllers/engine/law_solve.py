@@ -18,11 +18,14 @@ class Solved(NamedTuple):
     determinant: str = ""
 
 
-def solved_inputs(block: Block, servo: Servo, texts: Texts, z: list[str], damping: float) -> Solved:
-    """Emit the inputs that realise the demand, completed as the program states, and the condition number."""
+def solved_inputs(block: Block, servo: Servo, texts: Texts, z: list[str], damping: float, shares: list[str]) -> Solved:
+    """Emit the inputs that realise the demand, completed as the program states, and the condition number.
+
+    shares: one over the weight of each input in the least norm; empty where all weigh the same.
+    """
     W = texts.W
     if servo.program.least_norm:
-        return _least_norm(block, texts, z)
+        return _least_norm(block, texts, z, shares)
     if servo.program.ideal:
         return _along_gradients(block, texts, z)
     for *row, beside in texts.relations:
@@ -56,12 +59,16 @@ def _damped(
     return [block.let(f"{tau} if {regular} else {text}") for tau, text in zip(exact, _weighted(W, y), strict=True)]
 
 
-def _least_norm(block: Block, texts: Texts, z: list[str]) -> Solved:
-    """tau = W^T (W W^T)^-1 z; the condition is that of W, the root of that of W W^T."""
+def _least_norm(block: Block, texts: Texts, z: list[str], shares: list[str]) -> Solved:
+    """tau = V^T (W V^T)^-1 z, V = W Q^-1 with the weights Q, which makes tau^T Q tau least; V = W without weights.
+
+    The condition is that of W Q^(-1/2), the root of that of W V^T.
+    """
     W = texts.W
-    gram = [[dot(block, row, other) for other in W] for row in W]
+    V = [[block.let(f"{each}*{share}") for each, share in zip(row, shares, strict=True)] for row in W] if shares else W
+    gram = [[dot(block, row, other) for other in V] for row in W]
     y, squared, _ = solve_texts(block, gram, z, "1.0")
-    tau = [block.let(text) for text in _weighted(W, y)]
+    tau = [block.let(text) for text in _weighted(V, y)]
     return Solved(tau, _single_condition(block, texts) if len(W) == 1 else block.let(f"sqrt({squared})"))
 
 

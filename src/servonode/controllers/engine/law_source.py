@@ -14,7 +14,7 @@ from servonode.controllers.engine.law_solve import CONDITION_LIMIT, solved_input
 from servonode.controllers.engine.law_start import start_functions
 from servonode.controllers.engine.law_texts import Texts, arguments, relation_rows
 from servonode.controllers.engine.layout import GOOD, NOT_FINITE, SINGULAR, AnswerLayout, GoalLayout, law_sizes
-from servonode.controllers.engine.program import Limit, Program
+from servonode.controllers.engine.program import Limit, Program, weight_symbol
 from servonode.controllers.engine.servo import Servo
 from servonode.controllers.engine.singular_sets import tells_crossings
 from servonode.definitions.progress import doing
@@ -29,7 +29,9 @@ from servonode.mechanics.signatures import Signature, sizes_text
 Expr = Any
 
 
-def describe_program(servo: Servo, damping: float = 0.0, integral: bool = False) -> ProgramDescription:
+def describe_program(
+    servo: Servo, damping: float = 0.0, integral: bool = False, weighted: bool = False
+) -> ProgramDescription:
     """The names, units, defaults and texts of a program on a machine, without its expressions."""
     program = servo.program
     extension = describe_extension(servo)
@@ -49,6 +51,7 @@ def describe_program(servo: Servo, damping: float = 0.0, integral: bool = False)
         completion=_completion(program),
         integral=integral,
         explicit=bool(program.inputs),
+        weighted=weighted and program.least_norm,
         feeds_back=_feeds_back(servo),
         places=tuple(str(each.place) for each in program.residuals),
         required=tuple(p.name for p in program.parameters if p.quantity.default is None and p not in program.start),
@@ -83,12 +86,13 @@ def _completion(program: Program) -> Completion:
     return "least_norm" if program.least_norm else "none"
 
 
-def law_source(servo: Servo, damping: float = 0.0, integral: bool = False) -> str:
+def law_source(servo: Servo, damping: float = 0.0, integral: bool = False, weighted: bool = False) -> str:
     """The text of the generated module of a program.
 
     With `damping` > 0 a singular W is answered by damped least squares, tau = W^T (W W^T + eps^2 1)^-1 z with eps
     that share of the norm of W, instead of the status that stops the law. With `integral` the array y ends with the
-    integrals s of the residuals, and K[2] s is fed back as well.
+    integrals s of the residuals, and K[2] s is fed back as well. `weighted`: a least norm has a weight for each input,
+    the last of the parameters.
 
     Raises:
         ModelError: there are not as many residuals as inputs and the program gives no inputs itself.
@@ -100,10 +104,10 @@ def law_source(servo: Servo, damping: float = 0.0, integral: bool = False) -> st
         degrees = ", ".join(map(str, servo.relative_degrees))
         text = f"program {program.name}: its residuals have relative degrees {degrees}, for which there is no integral "
         raise ModelError(f"{text}action; leave integral out of [controller.gains]", program.place)
-    description = describe_program(servo, damping, integral)
+    description = describe_program(servo, damping, integral, weighted)
     goal, answer = GoalLayout.of(description), AnswerLayout.of(description, len(model.inputs))
     doing("deriving", "text of its functions")
-    constants = extended_source.constants_of(servo)
+    constants = extended_source.constants_of(servo, description.weighted)
     body = start_functions(servo, constants, goal)
     if servo.extension:
         body += extended_source.extended_functions(servo, servo.extension, constants, goal)
@@ -111,7 +115,7 @@ def law_source(servo: Servo, damping: float = 0.0, integral: bool = False) -> st
         body.append(_terms(servo, goal, constants))
     if program.watches:
         body.append(_watched(servo, goal, constants))
-    law = _law(servo, goal, answer, constants, damping)
+    law = _law(servo, goal, answer, constants, damping, description.weighted)
     sizes = sizes_text(law_sizes(describe(model), description))
     return "\n\n".join([emit.HEADER + sizes + constants.source(), *solves(*body, law), *body, law])
 
@@ -131,7 +135,7 @@ def _check_count(servo: Servo) -> None:
     more = "give as many residuals as inputs; with more they cannot all be realised"
     fewer = (
         "give as many residuals as inputs: complete it with another one (for example for the speed), with relations "
-        "between the inputs, or with least_norm=True"
+        "between the inputs, or with least_norm=True (residuals of a launch file: with [controller.weights])"
     )
     remedy = more if n_rows > n_tau else fewer
     raise ModelError(
@@ -163,7 +167,9 @@ def _watched(servo: Servo, goal: GoalLayout, constants: Constants) -> str:
     return block.function(Signature.of(LawKernel, "watched"), "t")
 
 
-def _law(servo: Servo, goal: GoalLayout, answer: AnswerLayout, constants: Constants, damping: float) -> str:
+def _law(
+    servo: Servo, goal: GoalLayout, answer: AnswerLayout, constants: Constants, damping: float, weighted: bool
+) -> str:
     """Generated `law(t, x, y, c, K, out)`."""
     block, program = Block(constants), servo.program
     integrals = arguments(servo, block, goal)
@@ -180,7 +186,8 @@ def _law(servo: Servo, goal: GoalLayout, answer: AnswerLayout, constants: Consta
         texts = Texts(servo, block, guards)
         f, f_dot, guard_texts, bounds = texts.f, texts.f_dot, texts.guards, texts.bounds
         z = _wanted(servo, block, texts, integrals, scales)
-        tau, condition, determinant = solved_inputs(block, servo, texts, z, damping)
+        shares = [1 / weight_symbol(each.name) for each in servo.equations.model.inputs] if weighted else []
+        tau, condition, determinant = solved_inputs(block, servo, texts, z, damping, block.evaluate(shares))
     _limit_inputs(servo, block, tau, bounds, scales)
     _watch_expressions(servo, block, scales)
     acting = [scales[each] for each in program.limits]

@@ -14,9 +14,11 @@ GOOD, SINGULAR, NOT_FINITE, CROSSED = 0, -1, -2, -3  # CROSSED: W is singular so
 def law_sizes(machine: MachineDescription, program: ProgramDescription) -> dict[str, int]:
     """The sizes that shapes of a law's arrays are made of, see `kernels`; those of the constants not."""
     n_own, n_rates = len(program.states), len(program.residuals) if program.extension else 0
+    n_weights = len(machine.inputs) if program.weighted else 0
     chains = {"n_chains": sum(program.relative_degrees)} if program.extension else {}
     return machine.sizes | {
-        "n_p": len(machine.parameters) + len(program.parameters) + n_rates, "n_y": GoalLayout.of(program).size,
+        "n_p": len(machine.parameters) + len(program.parameters) + n_rates + n_weights,
+        "n_y": GoalLayout.of(program).size,
         "n_out": AnswerLayout.of(program, len(machine.inputs)).size, "n_s": len(program.residuals),
         "n_rel": program.relations, "n_own": n_own, "n_memory": 2 * n_own, "n_found": len(program.found),
         "n_conditions": len(program.requirements) + len(program.warnings),

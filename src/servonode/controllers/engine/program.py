@@ -202,6 +202,11 @@ def gain_symbol(name: str) -> Expr:
     return sympy.Symbol(f"lambda_{name}", real=True)
 
 
+def weight_symbol(name: str) -> Expr:
+    """The symbol of the weight of the input of this name in the least norm."""
+    return sympy.Symbol(f"weight_{name}", positive=True)
+
+
 @checked
 def residual(
     name: str, expression: Expr, description: str, unit: str = "1", *, rate: float | None = None, damping: Expr = 0
