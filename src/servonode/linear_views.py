@@ -27,7 +27,9 @@ class FrequencyResponse(frequency_response.FrequencyResponse):
 
     @plain
     def plot(self) -> "Figure":
-        """Magnitude and phase of L at each signal, and the singular values of S and T, as a matplotlib Figure.
+        """Magnitude and phase at each signal while the others stay closed, and the singular values of S and T.
+
+        A matplotlib Figure.
 
         >>> import servonode
         >>> len(servonode.load("trailer_rates").frequency_response().plot().axes)

@@ -55,6 +55,7 @@ NOT_RUN = {"to_rerun.py": "rerun is no dependency of servonode or of its tests"}
 NEEDS = {  # what a page's commands need beside servonode
     "how_to/export_to_c": lambda: shutil.which("cc"),
     "how_to/movies": ffmpeg,
+    "how_to/linear_views": lambda: find_spec("control"),
     "how_to/mujoco": lambda: find_spec("mujoco"),
     "how_to/page": lambda: shutil.which("chromedriver") and shutil.which("openssl") and find_spec("uvicorn"),
     "how_to/teaching": lambda: shutil.which("pdflatex"),
@@ -65,6 +66,7 @@ MADE = {  # the files that a page's commands leave, beside those that it shows
         "pursuit.png", "pursuit.pdf", "pursuit.svg", "first40.pdf", "distance.pdf", "slide.png", "hitch.pdf",
         "hitch.png", "machine.pdf", "machine.png", "pursuit.csv", "path.pdf",
     ),
+    "how_to/linear_views": ("poles.png", "response.png", "orbit.png"),
     "how_to/export_to_c": ("pursuit.c", "loop", "by_c.txt"),
     "how_to/movies": ("pursuit.mp4", "reverse.gif", "over.mp4", "recorded.mp4", "from_python.mp4"),
     "how_to/mujoco": ("compare.png",),

@@ -22,6 +22,7 @@ from servonode.tables import Row, Tabular, several
 
 Cut = Literal["inputs", "sensors"]
 POINTS, SLOWEST = 400, 1e-4  # of a grid of frequencies; its lowest as a share of the highest, pi / period
+NARROWEST = 1e-4  # width of a pole, times the period, at least
 AROUND = 25  # more points around each pole of the open and of the closed loop
 
 
@@ -44,7 +45,7 @@ class CutLoop:
         for pole in np.concatenate([np.linalg.eigvals(each) for each in (self.open.A, self.open.closed)]):
             if abs(pole) < 1e-6:
                 continue
-            at, width = abs(np.angle(pole)), max(abs(np.log(abs(pole))), 1e-6)
+            at, width = abs(np.angle(pole)), max(abs(np.log(abs(pole))), NARROWEST)
             near = (at + width * np.linspace(-3, 3, AROUND)) / self.period
             found.append(near[(near > SLOWEST * highest) & (near < highest)])
         return np.unique(np.concatenate(found))

@@ -13,6 +13,8 @@ from servonode.tables import Row, Tabular, named, several
 
 Complex = npt.NDArray[np.complex128]
 SIDE = 1e-3  # of the differences of fourth order, relative to the states (to 1 for states below 1)
+DEAD = 1e-6  # of a pole of a sampled system
+SHOWN = 1e-6  # a part of a pole below this is printed as 0
 UNREACHED = 1e-9  # of the norm of (A, B): a direction below this is no new one
 
 
@@ -69,11 +71,11 @@ class LinearSystem(Tabular):
 
     @property
     def rates(self) -> Complex:
-        """The poles in 1/s; of a sampled system log(z) / period, in which those at 0 are left out."""
+        """The poles in 1/s; of a sampled system log(z) / period, without those below DEAD, which are gone at once."""
         if self.period is None:
             return self.poles
         poles = self.poles
-        return np.asarray(np.log(poles[np.abs(poles) > 0]) / self.period, dtype=complex)
+        return np.asarray(np.log(poles[np.abs(poles) > DEAD]) / self.period, dtype=complex)
 
     @property
     def radius(self) -> float:
@@ -147,8 +149,10 @@ class LinearSystem(Tabular):
 
 
 def pole_text(pole: complex) -> str:
-    """A pole in four digits, as `-1.2+3.4j`."""
-    return f"{pole.real:.4g}" if abs(pole.imag) < 1e-9 * max(1.0, abs(pole)) else f"{pole.real:.4g}{pole.imag:+.4g}j"
+    """A pole in four digits, as `-1.2+3.4j`; parts that differences cannot tell from 0, as of double poles, are 0."""
+    real = pole.real if abs(pole.real) > SHOWN else 0.0
+    imag = pole.imag if abs(pole.imag) > SHOWN * max(10.0, abs(pole)) else 0.0
+    return f"{real:.4g}{imag:+.4g}j" if imag else f"{real:.4g}"
 
 
 def slope(of: Callable[[Array], Array], x: Array, sides: Array | None = None) -> Array:

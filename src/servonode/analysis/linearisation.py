@@ -45,7 +45,9 @@ class Linearisation(Tabular):
     def table(self) -> tuple[str, list[Row]]:
         """Where it is, the poles of its systems, and remarks."""
         units = self.closed.units
-        rows = [("at", several((valued(*each, units[each[0]]) for each in self.state.items() if each[1]), 8))]
+        rows = [
+            ("at", several((valued(*each, units[each[0]]) for each in self.state.items() if abs(each[1]) > RESTS), 8))
+        ]
         text = f"an equilibrium but for {', '.join(self.passive)}" if self.passive else "an equilibrium"
         moving = "a motion: systems of this instant, whose poles do not decide about stability"
         rows += [("about", text if self.about == "equilibrium" else moving)]

@@ -30,6 +30,7 @@ LEAVES, RETURNS = 0.5, 0.2  # shares of the largest distance that a motion must 
 ROUNDS, CLOSED = 15, 1e-8  # of Newton's method; by how much of its amplitude an orbit may miss its beginning
 LEFT_ALONE = 1e-6  # of the largest singular value: a direction below it is one of a family of orbits
 SHARE = 1e-3  # of an amplitude, by which neighbours differ whose differences are M
+SHOWN = 1e-5  # an imaginary part of a multiplier below this is not printed
 NEUTRAL = 1e-4  # a multiplier so near to 1 in magnitude neither grows nor decays
 STANDS = 1e-9  # what neither goal nor rates may change by, of a loop that does not depend on time
 
@@ -87,7 +88,8 @@ class PeriodicOrbit(Tabular):
         kind = "in time with goal or machine" if self.forced else "of its own"
         rows = [("period", f"{self.period:.6g} s, {kind}")]
         rows += [("through", several((valued(*each, self.units[each[0]]) for each in self.state.items()), 8))]
-        sizes = (f"{each.real:.4g}" if abs(each.imag) < 1e-9 else f"{each:.4g}" for each in self.multipliers)
+        shown = (each.real if abs(each.imag) < SHOWN else each for each in self.multipliers)
+        sizes = (f"{each:.3g}" for each in shown)
         rows += [("multipliers", several(sizes, 8)), ("stability", word[self.stable])]
         rows += [("jumps", f"{len(self.jumps)} in a period")] if self.jumps else []
         return "Periodic motion", rows

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from servonode.analysis.linear_system import Complex
+from servonode.analysis.linear_system import Complex, pole_text
 from servonode.arrays import Array
 from servonode.record.run import Run
 from servonode.simulation.continuous_loop import ContinuousLoop, passive_coordinates
@@ -27,7 +27,7 @@ class PolesAlong(Tabular):
         if not self.rates.size:
             return "Poles along a run", [("poles", "none")]
         i, j = np.unravel_index(int(np.argmax(self.rates.real)), self.rates.shape)
-        text = f"{self.rates[i, j].real:.4g} 1/s at t = {self.t[i]:.4g} s"
+        text = f"{pole_text(complex(self.rates[i, j].real))} 1/s at t = {self.t[i]:.4g} s"
         return "Poles along a run", [("poles", str(self.rates.shape[1])), ("largest real part", text)]
 
 

@@ -95,7 +95,7 @@ class Gains:
         n = len(relative_degrees)
         for i in (i for i, r in enumerate(relative_degrees) if r > 2):
             text = f"residual {i} has relative degree {relative_degrees[i]}, and matrices are for 1 and 2"
-            raise ValueError(f"{text}; give convergence rates, lambda")
+            raise ValueError(f'{text}; give convergence rates, lambda = "auto" or numbers of 1/s')
         return cls(np.array(K0, float), np.array(K1, float), tuple(relative_degrees), np.zeros((n, n)))
 
     @classmethod

@@ -16,21 +16,23 @@ if TYPE_CHECKING:
     from servonode.analysis.poles_along import PolesAlong
 
 WIDTH, PANEL = 7.0, 2.1  # in; of a figure, and of the height of each axis
-PHASES = 45.0  # deg between ticks
+PHASES = 90.0  # deg between ticks
+LARGEST = 1e4  # a loop transfer beyond this, as at a pole without damping, is cut off
 STILL = 1e-9  # a state that moves by less rests
 
 
 def response_figure(response: "FrequencyResponse") -> Figure:
-    """Magnitude and phase of L at each signal, the others cut too, and the largest singular values of S and T."""
+    """Magnitude and phase of L at each signal while the others stay closed, and the largest singular values of S, T."""
     with mpl.rc_context():
         mpl.rcParams.update(PRINT)
         figure = _figure(3)
         size, phase, peaks = figure.subplots(3, 1, sharex=True)
         for i, name in enumerate(response.names):
-            L = response.L[:, i, i]
+            L = 1 / response.S[:, i, i] - 1
             size.loglog(response.omega, np.abs(L), label=name)
             phase.semilogx(response.omega, np.degrees(np.unwrap(np.angle(L))), label=name)
         size.axhline(1.0, color="0.6", linewidth=0.8)
+        size.set_ylim(top=min(size.get_ylim()[1], LARGEST))
         for level in (-180.0, 180.0):
             if phase.get_ylim()[0] < level < phase.get_ylim()[1]:
                 phase.axhline(level, color="0.6", linewidth=0.8)
@@ -38,7 +40,11 @@ def response_figure(response: "FrequencyResponse") -> Figure:
         for word, values in (("S", response.S), ("T", response.T)):
             peaks.loglog(response.omega, np.linalg.norm(values, 2, axis=(1, 2)), label=word)
         peaks.axhline(1.0, color="0.6", linewidth=0.8)
-        for axis, title in ((size, "loop transfer L"), (phase, "phase of L [deg]"), (peaks, "largest singular value")):
+        for axis, title in (
+            (size, "loop transfer at one signal, the others closed"),
+            (phase, "its phase [deg]"),
+            (peaks, "largest singular value"),
+        ):
             axis.set_title(title, loc="left")
             axis.margins(x=0)
         size.legend()
