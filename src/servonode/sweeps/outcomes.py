@@ -22,7 +22,9 @@ REACHED = "reaches the goal"
 BOUND = re.compile(
     r"(?:(?P<name>[^:]*):)?\s*(?P<measure>.+?)\s*(?P<sign>[<>])\s*(?P<bound>[-+]?[\d.]+(?:[eE][-+]?\d+)?)\s*"
 )
-REFUSAL = re.compile(r"\S+ \[(?P<section>[\w.]+)\] (?P<key>[^:]+): .*")  # the text of a LaunchError
+REFUSAL = re.compile(
+    r"\S+ \[(?P<section>[\w.]+)\](?: (?P<key>[^:]+))?: (?P<text>.*)", re.DOTALL
+)  # the text of a LaunchError
 AT_LIMIT = 1 - 1e-9  # share of a limit from which on an input is at it, as `goal_reached.at_limit` has it
 STEEP = 1e12  # slope of a step from 0 to 1 that is written as a tanh
 LONGEST = 70  # characters of a reason
@@ -175,9 +177,15 @@ def _step(text: str) -> str:
 
 def _shortened(reason: str) -> str:
     """A reason by its beginning, without what differs from run to run; of a refusal what is refused."""
-    if found := REFUSAL.fullmatch(reason):
-        return "refused: no such machine" if found["section"] == "plant.parameters" else f"refused: {found['key']}"
-    head = re.split(r"[:;(]| at t = ", reason, maxsplit=1)[0].strip()
+    refused = REFUSAL.fullmatch(reason)
+    if refused and refused["section"] == "plant.parameters":
+        return "refused: no such machine"
+    if refused and refused["key"]:
+        return f"refused: {refused['key']}"
+    text = refused["text"] if refused else reason.partition(": ")[2]
+    head = re.split(
+        r"[:;]|, (?=[a-z])| \((?=[A-Za-z])| at t = ", text.removeprefix("at the initial state "), maxsplit=1
+    )[0].strip()
     return head if len(head) <= LONGEST else f"{head[: LONGEST - 1].rstrip()}…"
 
 

@@ -231,7 +231,8 @@ def _chart(margin: Margin) -> "Chart":
     short = Quantity(margin.name, margin.name, margin.quantity.unit)
     side = Side(short, sizes[0] / 1.15, sizes[-1] * 1.15, np.nan)
     title = margin.quantity.description
-    return Chart(title, Rates(side, sizes, rates, *ends.T), margin.size, (margin.low, margin.high))
+    known = (margin.size, (margin.low, margin.high)) if margin.failed else (np.nan, (np.inf, np.inf))
+    return Chart(title, Rates(side, sizes, rates, *ends.T), *known)
 
 
 # texts

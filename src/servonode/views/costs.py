@@ -38,8 +38,8 @@ def costs_figure(
 ) -> Any:
     """The cost of all candidates: a map over two numbers, else over each of them, as a matplotlib Figure.
 
-    logs: whether the axis of a number is logarithmic. costs: NaN where a run fails. best: its numbers and cost. own: the
-    cost of the launch file, NaN where its run fails.
+    logs: whether the axis of a number is logarithmic. costs: NaN where a run fails. best: its numbers and cost.
+    own: the cost of the launch file, NaN where its run fails.
     """
     import matplotlib as mpl
 
@@ -123,6 +123,7 @@ def _map(sides: Sequence[Side], logs: Sequence[bool], values: Array, costs: Arra
 
     def bar(axis: Any) -> None:
         axis.figure.colorbar(shown["dots"], cax=axis, label="cost")
+        axis.grid(False)
         low, high = axis.get_ylim()
         if low > 0:
             round_sizes(axis, low, high, "y")

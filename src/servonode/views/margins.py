@@ -37,7 +37,7 @@ class Strip:
 
 @dataclass(frozen=True)
 class Chart:
-    """The success rate over sizes of one deviation, its margin and the interval of that."""
+    """The success rate over sizes of one deviation, its margin (NaN: none of them fails) and the interval of that."""
 
     title: str
     rates: Rates
