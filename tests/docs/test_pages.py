@@ -49,6 +49,8 @@ REPLACED |= {
     "run trailer_reverse --no-report\n": "run trailer_reverse --set run.speed=8 --no-report\n",
     "run trailer_reverse_mujoco": "run trailer_reverse_mujoco --set run.speed=8",
     "--set run.duration=30": "--set run.duration=5",
+    "alpha=0.1:2 --points 17": "alpha=0.1:2 --points 5",
+    "sigma_dot=-4:4 --points 33": "sigma_dot=-4:4 --points 5",
     "run trailer_pursuit_lockstep\n": "run trailer_pursuit_lockstep --set run.duration=10\n",
 }
 NOT_RUN = {"to_rerun.py": "rerun is no dependency of servonode or of its tests"}
@@ -74,6 +76,7 @@ MADE = {  # the files that a page's commands leave, beside those that it shows
     "how_to/recordings": (
         "pursuit.mcap", "trailer_reverse.mcap", "pursuit.html", "pursuit.npz", "states.csv", "compare.png", "hitch.png",
     ),
+    "how_to/regions": ("region.png", "robustness.png", "tune.png", "fastest.png", "strip.pdf"),
     "how_to/reports": (
         "pursuit.html", "pursuit.png", "trailer_pursuit_lockstep.png", "compare.png", "distance.pdf", "measured.csv",
     ),

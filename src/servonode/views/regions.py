@@ -19,6 +19,7 @@ from servonode.views.titles import Head
 HIGHEST = 4.2  # in; of a map
 STRIP = 0.35  # in; the height of the strip of one range
 CHART, PER_ROW = 1.35, 2  # in; the height of a chart of success rates, of which so many share a row
+SEEN = 1e-3  # least share of an outcome that a legend names
 START: Any = {"marker": "+", "markersize": 9, "markeredgewidth": 1.6, "color": INK, "linestyle": "none", "zorder": 5}
 
 
@@ -71,7 +72,10 @@ def colours(kinds: Sequence[Kind]) -> list[str]:
 
 
 def _legend(kinds: Sequence[Kind], start: bool) -> Row:
-    """The kinds with their colours and shares, and the mark of the launch file's own values."""
+    """The kinds that can be seen, with their colours and shares, and the mark of the launch file's own values."""
+    marked = list(zip(kinds, colours(kinds), strict=True))
+    marked = [(each, colour) for each, colour in marked if each.share >= SEEN or each.wanted]
+    kinds = [each for each, _ in marked]
     names = [f"{each.name} ({100 * each.share:.3g} %)".replace("$", r"\$") for each in kinds]
     head = Head.of("", [*names, *(["the launch file"] if start else [])], FULL)
 
@@ -80,7 +84,7 @@ def _legend(kinds: Sequence[Kind], start: bool) -> Row:
         from matplotlib.patches import Patch
 
         axis.set_axis_off()
-        marks: list[Any] = [Patch(facecolor=colour, edgecolor=GUIDE, linewidth=0.5) for colour in colours(kinds)]
+        marks: list[Any] = [Patch(facecolor=colour, edgecolor=GUIDE, linewidth=0.5) for _, colour in marked]
         head.draw(axis, [*marks, *([Line2D([], [], **START)] if start else [])])
 
     return Row(head.height, [Cell(LEFT, head.height, FULL, 0.01, draw)])
