@@ -428,7 +428,7 @@ class Loop(Tabular):
         >>> import servonode
         >>> found = servonode.load("trailer_pursuit", plant__actuator__limit=0.4).fastest()
         >>> round(found.speed, 1), found.broken.first
-        (4.2, 'U2')
+        (4.3, 'U2')
         """
         from servonode.sweeps.fastest import fastest
 

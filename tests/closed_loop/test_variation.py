@@ -109,6 +109,7 @@ def test_units_of_keys_are_those_of_the_quantities(loops: dict[str, servonode.Lo
         ("trailer_pursuit", "plant.stepp", r"\[plant\] stepp: unknown key; did you mean step\?"),
         ("trailer_pursuit", "plants.step", r"\[plants\]: unknown section; did you mean plant\?"),
         ("trailer_pursuit", "step", "outside every section"),
+        ("trailer_pursuit", "sweep.seed", r"\[sweep\] seed: belongs to the sweep itself"),
         ("trailer_pursuit", "goal.spead", r"\[goal\]: unknown section"),
         ("trailer_pursuit", "plant.machine", r"\[plant\] machine: 1 is not a nonempty text"),
         ("trailer_pursuit", "controller.predictor", "1 is not a boolean"),

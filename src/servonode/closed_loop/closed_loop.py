@@ -408,7 +408,8 @@ def assembled(
     if controller is not None and derived.law is not None:
         control, start = resolve_control(derived.law, controller, launch, start, stage)
         if controller.inversion is not None:
-            control, start = inverted(control, controller.inversion, launch.target, plant, start)
+            once = stage is computed
+            control, start = inverted(control, controller.inversion, launch.target, plant, start, keep=once)
     actuator = stage(actuator_effects, plant.actuator, described, times.step)
     sensor = stage(sensor_effects, plant.sensor, described, times.step)
     driver, run, supervision = find_driver(plant.driver), launch.run, launch.supervision

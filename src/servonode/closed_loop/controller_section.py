@@ -207,7 +207,8 @@ def resolve_control(
     description, speed = derived.law.description, launch.goal_speed
     settings = stage(_settings, controller.settings, derived)
     law = stage(_with_numbers, derived.law, machine, settings, controller.weights)
-    signals, targets = stage(_signals, settings, description, speed), stage(_targets, target, description, speed)
+    signals = stage(_signals, settings, description).at_speed(speed)
+    targets = stage(_targets, target, description).at_speed(speed)
     network = network_delay(launch)
     delay = _checked_delay(controller, plant, network, times.period, description)
     gains = stage(resolve_gains, controller.gains, description, times.period, delay)
@@ -327,13 +328,13 @@ def _texts(settings: Mapping[str, Any], program: ProgramDescription) -> dict[str
     return texts
 
 
-def _signals(settings: Mapping[str, Any], program: ProgramDescription, speed: float) -> Signals:
-    """The program's own functions of time, run through at this speed."""
+def _signals(settings: Mapping[str, Any], program: ProgramDescription) -> Signals:
+    """The program's own functions of time."""
     with stated_in(SETTINGS):
-        return load_signals(_texts(settings, program), program.signal_order).at_speed(speed)
+        return load_signals(_texts(settings, program), program.signal_order)
 
 
-def _targets(target: Target, program: ProgramDescription, speed: float) -> Signals:
-    """The goals of [target], run through at this speed."""
+def _targets(target: Target, program: ProgramDescription) -> Signals:
+    """The goals of [target]."""
     with stated_in("target"):
-        return load_signals(stated_goals(target, program), program.target_order).at_speed(speed)
+        return load_signals(stated_goals(target, program), program.target_order)

@@ -6,6 +6,7 @@ The solution is computed when the launch file is resolved, once for the same num
 import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 import msgspec
 import numpy as np
@@ -42,8 +43,12 @@ _SOLVING = ("bounded", "feedback", "feedforward", "goal", "rates", "solution", "
 BEYOND = 8  # control instants after the run for which the feedback is computed
 
 
-def inverted(control: Control, stated: Inversion, target: Target, plant: Plant, start: Array) -> tuple[Control, Array]:
+def inverted(
+    control: Control, stated: Inversion, target: Target, plant: Plant, start: Array, keep: bool = True
+) -> tuple[Control, Array]:
     """The control that follows the bounded solution of a program, and the initial state, on it if wanted.
+
+    keep: whether the cache keeps the solution, which those of a sweep would fill.
 
     Raises:
         ProgramUnfit: there is no such solution; KeyRefused: an entry of the section does not fit.
@@ -60,7 +65,8 @@ def inverted(control: Control, stated: Inversion, target: Target, plant: Plant, 
         first = np.append(start[: loop.n_state], law.initial_states)
         key = _key(control, target, plant.integrator, loop, goal, first)
         what = f"the bounded solution of program {control.source.name}"
-        solution = stored_solution(key, lambda: _solve(control, stated, plant, loop, first), what)
+        solve = partial(_solve, control, stated, plant, loop, first)
+        solution = stored_solution(key, solve, what) if keep else solve()
         found = solution.bounded
         states = state_pieces(found)
         if wants_program_start(plant.initial):  # given states say near which equilibrium

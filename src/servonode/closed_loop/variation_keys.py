@@ -21,7 +21,10 @@ def check_number(closed_loop: ClosedLoop, key: str) -> LaunchFile:
     Raises:
         LaunchError: there is no such key, or it takes no number.
     """
-    launch, refusals = closed_loop.derived.stated, []
+    launch, refusals = closed_loop.derived.stated, list[LaunchError]()
+    if key.startswith("sweep."):
+        text = "belongs to the sweep itself and to none of its runs; vary a key of another section"
+        raise LaunchError(launch.file, "sweep", key.removeprefix("sweep."), text)
     for value in (_present(launch, key), *PLAUSIBLE):
         try:
             return with_values(launch, {key: value})

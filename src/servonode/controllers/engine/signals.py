@@ -7,6 +7,7 @@ nothing but a number is given to it.
 
 import json
 from collections.abc import Mapping
+from functools import cached_property
 from itertools import islice
 from typing import Any, cast
 
@@ -66,7 +67,19 @@ class Signals:
         if speed == self.speed or self.kernel is None:
             return self
         stated = self if self.speed == 1.0 else load_signals(self._stated, self.order)
-        return stated if speed == 1.0 else Signals(self._stated, self.order, _scaled(stated), speed)
+        return stated if speed == 1.0 else Signals(self._stated, self.order, stated._scaled, speed)
+
+    @cached_property
+    def _scaled(self) -> SignalsKernel:
+        """The kernel of the same signals that takes, behind what they are given, a speed."""
+        assert self.kernel is not None
+        n = len(self.pieces)
+        definitions = {name: Signature.of(CurvesKernel, name).definition() for name in ("signals", "table")}
+        source = _SCALED.format(
+            kernel=self.kernel.__name__, sizes=sizes_text({"n_entries": len(self.entries)}), speed=f"pieces[{n}]",
+            given="pieces, " if n else "", names=len(self.names), count=self.order + 1, **definitions,
+        ) + _TABLE.format(pieces="pieces, ")  # fmt: skip
+        return cast(SignalsKernel, cache.load(cache.key_of("signals", source), lambda: (source, b"{}"))[0])
 
     def table(self, t: Array) -> Array:
         """What `evaluate` writes, at each of the times (n,) [s]: (n, number of entries)."""
@@ -167,18 +180,6 @@ def _check_parts(expression: Any, name: str, order: int) -> None:
         which = f"its derivative of order {order}" if order else "it"
         text = f"{name}: {which} has more than {MOST_PARTS} parts, too many to be compiled; use fewer factors, "
         raise ExpressionError(f"{text}or write sums instead of products")
-
-
-def _scaled(signals: Signals) -> SignalsKernel:
-    """The kernel of the same signals that takes, behind what they are given, a speed."""
-    assert signals.kernel is not None
-    n, order = len(signals.pieces), signals.order
-    definitions = {name: Signature.of(CurvesKernel, name).definition() for name in ("signals", "table")}
-    source = _SCALED.format(
-        kernel=signals.kernel.__name__, sizes=sizes_text({"n_entries": len(signals.entries)}), speed=f"pieces[{n}]",
-        given="pieces, " if n else "", names=len(signals.names), count=order + 1, **definitions,
-    ) + _TABLE.format(pieces="pieces, ")  # fmt: skip
-    return cast(SignalsKernel, cache.load(cache.key_of("signals", source), lambda: (source, b"{}"))[0])
 
 
 _SCALED = '''\
