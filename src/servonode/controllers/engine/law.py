@@ -1,5 +1,6 @@
 """A servo law ready to compute: its description and compiled kernel behind plain numpy arrays."""
 
+import functools
 from collections.abc import Collection, Mapping
 from copy import copy
 from types import MappingProxyType
@@ -79,7 +80,7 @@ class ServoLaw(Tabular):
         rows += [("settings", several(settings))] if parameters else []
         return f"Law {described.name} for machine {self.machine.description.name}", rows
 
-    @property
+    @functools.cached_property
     def sizes(self) -> dict[str, int]:
         """The sizes that shapes of arrays are made of, see `kernels`."""
         return law_sizes(self.machine.description, self.description) | {"n_constants": len(self.c)}
