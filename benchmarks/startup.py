@@ -50,6 +50,7 @@ def measured() -> dict[str, float]:
             "servonode -h": [COMMAND, "-h"],
             "servonode list": [COMMAND, "list"],
             "check trailer_pursuit, warm": [COMMAND, "check", "trailer_pursuit"],
+            "simulate --control continuous, warm": [COMMAND, "simulate", "trailer_pursuit", "--control", "continuous"],
             "run trailer_pursuit, warm": [COMMAND, "run", "trailer_pursuit", *SHORT],
         }
         for command in warm.values():
