@@ -53,6 +53,7 @@ NOWHERE = {  # commands that end by themselves, with a run, a recording and keys
     "node info": "{run} plant",
     "recover": "{csv_spool} --raw --out recovered.csv",
     "replay": "{bag}",
+    "sweep": "trailer_sweep --runs 8",
     "identify": "{bag} --parameters m1",
     "bag info": "{bag}",
     "bag report": "{bag}",

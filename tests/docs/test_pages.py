@@ -37,6 +37,9 @@ OUTSIDE = {  # what cannot be typed here, and why
     "servonode page --host 0.0.0.0 --certfile robot.pem --keyfile robot.key": "needs a second computer",
     "servonode bag merge robot.mcap desk.mcap": "needs a second computer",
     "ssh -L 9872:127.0.0.1:9872 USER@ROBOT": "needs a second computer",
+    "dask scheduler --port 8786": "needs a second computer",
+    "dask worker tcp://10.0.0.7:8786 --nthreads 4": "needs a second computer",
+    "servonode sweep hitch.toml --scheduler tcp://10.0.0.7:8786 --output cluster.zarr": "needs a second computer",
 }
 REPLACED = dict.fromkeys(OUTSIDE, ":") | {  # a busy computer ends no run that a reader only looks at
     " --no-report": " --no-report --set plant.safety.command_timeout_floor=0.5"
@@ -53,7 +56,11 @@ REPLACED |= {
     "sigma_dot=-4:4 --points 33": "sigma_dot=-4:4 --points 5",
     "run trailer_pursuit_lockstep\n": "run trailer_pursuit_lockstep --set run.duration=10\n",
 }
-NOT_RUN = {"to_rerun.py": "rerun is no dependency of servonode or of its tests"}
+NOT_RUN = {
+    "to_rerun.py": "rerun is no dependency of servonode or of its tests",
+    "on_slurm.py": "needs a cluster with SLURM",
+    "on_kubernetes.py": "needs a cluster with Kubernetes",
+}
 NEEDS = {  # what a page's commands need beside servonode
     "how_to/export_to_c": lambda: shutil.which("cc"),
     "how_to/movies": ffmpeg,

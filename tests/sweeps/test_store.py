@@ -193,6 +193,22 @@ def test_another_sweep_is_refused_with_the_differences(
     assert str(refusal.value) == f"{folder}: holds another sweep: {differences}; give another folder"
 
 
+def test_the_launch_file_of_a_dataset_gives_the_same_sweep_in_the_same_order(loop: Loop, tmp_path: Path) -> None:
+    three = {"low": -0.1, "high": 0.1, "points": 3}
+    vary = {M1: [3.0, 5.0], "goal.speed": {"values": [1.0, 2.0]}, SEED: [1, 9]}
+    found = loop.sweep(vary, method="random", runs=3)
+    file = tmp_path / "again.toml"
+    file.write_text(found.attrs["launch"])
+    again = servonode.sweep(file)
+    assert again.attrs["keys"] == found.attrs["keys"] == [M1, "goal.speed", SEED]
+    assert again.equals(found)
+    grid = loop.sweep({PHI: three, SEED: [1, 2]}, output=tmp_path / "a.zarr")
+    file.write_text(grid.attrs["launch"])
+    assert servonode.sweep(file).equals(grid)
+    with pytest.raises(StoreError, match=r"holds another sweep: the keys have another order; give another folder"):
+        loop.sweep({SEED: [1, 2], PHI: three}, output=tmp_path / "a.zarr", resume=True)
+
+
 def test_many_differences_are_counted(loop: Loop, tmp_path: Path) -> None:
     folder = tmp_path / "a.zarr"
     swept(loop, output=folder)

@@ -417,6 +417,7 @@ ENTRIES = (
             "trailer_pursuit_loopback",
             "trailer_pursuit_serial",
             "trailer_pursuit_udp",
+            "trailer_sweep",
         ),
         ("servonode run trailer_pursuit", "servonode simulate trailer_pursuit --control continuous --json"),
         """

@@ -8,6 +8,8 @@ from typing import Any
 from servonode.closed_loop.launch_file import table_of
 from servonode.closed_loop.launch_keys import LaunchFile
 
+BARE = re.compile(r"[A-Za-z0-9_-]+")  # names that need no quotation marks
+
 
 def launch_text(launch: LaunchFile) -> str:
     """The text of a launch file that gives the same run."""
@@ -20,19 +22,23 @@ def table_text(table: Mapping[str, Any]) -> str:
 
 
 def _section(path: tuple[str, ...], table: Mapping[str, Any]) -> str:
-    """A table with its own keys, behind it the tables in it; without a key it is left out."""
-    own = {key: value for key, value in table.items() if not isinstance(value, Mapping)}
+    """A table with its own keys, behind it the tables in it; without a key it is left out.
+
+    Tables of dotted names, as in [sweep.vary], stand in a line like other values, so that the order of all is kept.
+    """
+    apart = [key for key, value in table.items() if isinstance(value, Mapping) and BARE.fullmatch(key)]
+    own = {key: value for key, value in table.items() if key not in apart}
     lines = [
         f"[{'.'.join(map(_key, path))}]",
         *(f"{_key(key)} = {toml_value(value)}" for key, value in own.items()),
         "",
     ]
-    inner = [_section((*path, key), value) for key, value in table.items() if isinstance(value, Mapping)]
+    inner = [_section((*path, key), table[key]) for key in apart]
     return "\n".join([*(lines if own else []), *filter(None, inner)])
 
 
 def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else toml_value(name)
+    return name if BARE.fullmatch(name) else toml_value(name)
 
 
 def toml_value(value: Any) -> str:

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import signal
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -88,12 +89,24 @@ def _client(workers: int | None, scheduler: str | None) -> Iterator[Any]:
         with client:
             yield client
         return
-    here = LocalCluster(
-        n_workers=workers, threads_per_worker=1, memory_limit=0, dashboard_address=None, silence_logs=logging.CRITICAL,
-        protocol="tls://", security=Security.temporary(),  # other users of this computer can reach its ports
-    )  # fmt: skip
+    with _without_interrupts():
+        here = LocalCluster(
+            n_workers=workers, threads_per_worker=1, memory_limit=0, dashboard_address=None,
+            silence_logs=logging.CRITICAL, protocol="tls://",
+            security=Security.temporary(),  # other users of this computer can reach its ports
+        )  # fmt: skip
     with here, Client(here) as client:
         yield client
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Threads and processes that are begun within do not get Ctrl-C, which ends them by way of this process."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager

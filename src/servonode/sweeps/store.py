@@ -172,6 +172,8 @@ def _differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[
     for word in ("machine", "program"):
         if there[f"{word}_digest"] != here[f"{word}_digest"]:
             yield f"the {word} has been changed since"
+    if there["keys"] != here["keys"] and sorted(there["keys"]) == sorted(here["keys"]):
+        yield "the keys have another order"
     old, new = (dict(_flat(tomllib.loads(each["launch"]))) for each in (there, here))
     for name in ("servonode", "histories"):
         old[name], new[name] = there[name], here[name]
