@@ -1,6 +1,7 @@
 """`servonode identify`: parameters of a machine from recordings of it."""
 
 import json
+import math
 from pathlib import Path
 
 import click
@@ -88,4 +89,4 @@ def identify(
         proposed = found.next_experiment()
         write_next(proposed, found.closed_loop, next_file)
         click.echo(next_text(proposed, next_file), err=as_json)
-    raise SystemExit(0 if all(each.told == "yes" for each in found.estimates.values()) else 1)
+    raise SystemExit(0 if all(math.isfinite(each.error) for each in found.estimates.values()) else 1)

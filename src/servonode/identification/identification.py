@@ -14,7 +14,7 @@ from servonode.identification.uncertainty import Residuals
 from servonode.record.run import Named, json_number
 from servonode.tables import Row, Tabular, several
 
-ALONE, TOGETHER, NOT = "yes", "only in combination", "no"
+ALONE, BETTER, TOGETHER, NOT = "yes", "yes, better in combination", "only in combination", "no"
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Identification(Tabular):
     @property
     def parameters(self) -> dict[str, float]:
         """The parameters that the record tells alone, by name; what is below the last digit of an error is left out."""
-        return {name: each.shown for name, each in self.estimates.items() if each.told == ALONE}
+        return {name: each.shown for name, each in self.estimates.items() if np.isfinite(each.error)}
 
     def table(self) -> tuple[str, list[Row]]:
         """Each estimate with its interval, combinations, noise, whiteness, notes."""

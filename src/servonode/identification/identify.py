@@ -10,7 +10,7 @@ from servonode.errors import did_you_mean
 from servonode.identification.combinations import ROWS, Combination, Motion, combinations, enters
 from servonode.identification.experiment import Experiment, IdentificationError
 from servonode.identification.fit import Fit, Part, fit
-from servonode.identification.identification import ALONE, NOT, TOGETHER, Estimate, Identification
+from servonode.identification.identification import ALONE, BETTER, NOT, TOGETHER, Estimate, Identification
 from servonode.identification.regressor import Regressor, regressor_of
 from servonode.identification.segmentation import cut
 from servonode.identification.trajectories import Trajectories
@@ -19,6 +19,7 @@ from servonode.mechanics.description import Quantity
 from servonode.mechanics.machine import ParameterError
 
 NEARLY = 0.05  # share of a combination's gradient that the noise may leave untold: its factors have few digits
+WELL, CLOSELY = 0.02, 0.99  # relative error, and correlation, from which on a combination is told better
 ROUNDS = 4  # of cutting into fewer segments, as the fit permits
 
 
@@ -44,12 +45,13 @@ def identified(
     estimates = _estimates(quantities, before, found, covariance, bases)
     if not any(np.isfinite(each.error) for each in estimates.values()) and not bases:
         raise IdentificationError(_nothing_told(experiments, names))
-    together = _independent(bases, {name for name, each in estimates.items() if each.told == TOGETHER}, names)
+    apart = {name for name, each in estimates.items() if each.told in (TOGETHER, BETTER)}
+    together = _independent(bases, apart, names)
     return Identification(
         machine=closed_loop.machine.description.name,
         records=tuple(each.name for each in experiments),
         estimates=estimates,
-        combinations=tuple(_combined(each, regressor, before, covariance) for each in together),
+        combinations=tuple(_combined(each, regressor, before, found, covariance) for each in together),
         residuals=tuple(residuals),
         correlation=_correlation(covariance.matrix),
         duration=sum(each.duration for each in experiments),
@@ -137,27 +139,38 @@ def _motion(fitted: Fit, trajectories: Sequence[Trajectories]) -> Motion:
 def _bases(
     regressor: Regressor | None, fitted: Fit, trajectories: Sequence[Trajectories], covariance: Covariance
 ) -> list[Combination]:
-    def known(each: Combination) -> bool:
+    def told(each: Combination) -> bool:
         return covariance.left(each.gradient, fitted.sizes) < NEARLY
 
-    return [] if regressor is None else combinations(regressor, _motion(fitted, trajectories), fitted.values, known)
+    def well_told(each: Combination) -> bool:
+        return covariance.deviation(each.gradient, fitted.sizes, NEARLY) < WELL * abs(each.value)
+
+    if regressor is None:
+        return []
+    motion = _motion(fitted, trajectories)
+    found = combinations(regressor, motion, fitted.values, well_told)
+    return found or combinations(regressor, motion, fitted.values, told)
 
 
 def _estimates(
     quantities: Sequence[Quantity], before: Array, fitted: Fit, covariance: Covariance, bases: Sequence[Combination]
 ) -> dict[str, Estimate]:
-    found = {}
+    found, size = {}, len(quantities)
+    correlated = np.abs(_correlation(covariance.matrix) - np.eye(size)).max(axis=1, initial=0.0)
     for i, each in enumerate(quantities):
-        unit = np.eye(len(quantities))[i]
+        unit = np.eye(size)[i]
         error = covariance.quantile * covariance.deviation(unit, fitted.sizes)
-        told = ALONE if np.isfinite(error) else _untold(each.name, bases)
+        told = _told(each.name, error / fitted.sizes[i], correlated[i], bases)
         found[each.name] = Estimate(each.name, each.unit, float(before[i]), float(fitted.values[i]), error, told)
     return found
 
 
-def _untold(name: str, bases: Sequence[Combination]) -> str:
-    """Whether the record tells at least a combination with a parameter that it does not tell alone."""
-    return TOGETHER if any(name in each.names for each in bases) else NOT
+def _told(name: str, error: float, correlated: float, bases: Sequence[Combination]) -> str:
+    """Whether the record tells a parameter, in words, by its relative error and largest correlation."""
+    combined = any(name in each.names and len(each.names) > 1 for each in bases)
+    if not np.isfinite(error):
+        return TOGETHER if combined else NOT
+    return BETTER if combined and error > WELL and correlated > CLOSELY else ALONE
 
 
 def _independent(bases: Sequence[Combination], untold: set[str], names: Sequence[str]) -> list[Combination]:
@@ -173,9 +186,11 @@ def _independent(bases: Sequence[Combination], untold: set[str], names: Sequence
     return found
 
 
-def _combined(each: Combination, regressor: Regressor | None, before: Array, covariance: Covariance) -> Estimate:
+def _combined(
+    each: Combination, regressor: Regressor | None, before: Array, fitted: Fit, covariance: Covariance
+) -> Estimate:
     assert regressor is not None
-    deviation = float(each.gradient @ covariance.matrix @ each.gradient) ** 0.5
+    deviation = covariance.deviation(each.gradient, fitted.sizes, NEARLY)
     at = dict(zip(regressor.parameters, before.tolist(), strict=True))
     was = float(each.expression.xreplace(at))
     return Estimate(each.text, each.unit, was, each.value, covariance.quantile * deviation, ALONE)

@@ -63,9 +63,12 @@ class Covariance:
         """Of Student's t, for an interval of 95 %."""
         return float(stats.t.ppf((1 + LEVEL) / 2, max(self.dof, 1)))
 
-    def deviation(self, gradient: Array, sizes: Array) -> float:
-        """The standard deviation of a function of the parameters with this gradient; infinite where it is not told."""
-        if self.left(gradient, sizes) > NEGLIGIBLE:
+    def deviation(self, gradient: Array, sizes: Array, negligible: float = NEGLIGIBLE) -> float:
+        """The standard deviation of a function of the parameters with this gradient; infinite where it is not told.
+
+        negligible: the share of the gradient that may lie in directions which the record does not tell.
+        """
+        if self.left(gradient, sizes) > negligible:
             return float("inf")
         return math.sqrt(max(float(gradient @ self.matrix @ gradient), 0.0))
 

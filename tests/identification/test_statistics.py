@@ -1,0 +1,111 @@
+"""Intervals hold what they promise: seeded records of plants with other parameters, encoder quantisation and noise."""
+
+import math
+
+import numpy as np
+import pytest
+
+from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.identification.experiment import Experiment
+from servonode.identification.fit import Part, fit
+from servonode.identification.identify import believed, chosen
+from servonode.identification.segmentation import cut
+from servonode.identification.trajectories import Segments, Trajectories
+from servonode.identification.uncertainty import autocorrelation, covariance_of, ljung_box, residuals_of
+from tests.helpers.seeded_records import CASES, case
+
+SEEDS = 200
+LEAST, MOST = 0.93, 0.97  # of the intervals that hold the true value
+WITHIN = 0.02  # of the true value
+
+
+def estimated(loop: ClosedLoop, experiment: Experiment, names: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """The estimates of the parameters and half of their 95 % intervals."""
+    before = np.array([believed(loop)[name] for name in names])
+    part = cut(Trajectories(experiment, names), before)
+    found = fit([part], before, chosen(loop, names))
+    covariance = covariance_of(found, all(each.white for each in residuals_of(found)))
+    return found.values, covariance.quantile * np.sqrt(np.diag(covariance.matrix))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("machine", CASES)
+def test_the_true_values_are_within_95_percent_intervals_as_often_as_these_say(machine: str) -> None:
+    held, missed = [], []
+    for seed in range(SEEDS):
+        loop, experiment, true, names = case(machine, seed)
+        values, errors = estimated(loop, experiment, names)
+        held.append(np.abs(values - true) <= errors)
+        missed.append(np.abs(values / true - 1))
+    assert np.max(missed) < WITHIN
+    assert LEAST <= np.mean(held) <= MOST
+    chance = 3 * math.sqrt(0.95 * 0.05 / SEEDS)  # of one parameter alone
+    assert np.all(np.abs(np.mean(held, axis=0) - 0.95) < chance)
+
+
+@pytest.mark.parametrize("machine", CASES)
+def test_a_few_seeded_records_give_the_parameters(machine: str) -> None:
+    for seed in range(3):
+        loop, experiment, true, names = case(machine, 1000 + seed)
+        values, errors = estimated(loop, experiment, names)
+        assert np.all(np.abs(values / true - 1) < WITHIN)
+        assert np.all(np.abs(values - true) < 2 * errors)  # 3.9 standard deviations
+
+
+def test_the_covariance_of_an_oscillator_is_that_of_its_analytic_slopes() -> None:
+    """m q'' + d q' + k q = F: the slopes z of q by a parameter obey m z'' + d z' + k z = -(q'', q', q)."""
+    loop, experiment, true, names = case("oscillator", 1)
+    segments, start = Segments((0, len(experiment.k) - 1)), np.array([[0.1, 0.0]])
+    trajectories = Trajectories(experiment, names)
+    found = trajectories.slopes(true, segments, start, true, np.ones(2))
+    assert found is not None
+    m, d, k = true
+    A, h = np.array([[0.0, 1.0], [-k / m, -d / m]]), loop.launch.step_ns / 1e9
+    steps = np.diff(experiment.k)
+    x, z = start[0].copy(), np.zeros((2, 3))
+    expected = [z[0].copy()]
+    augmented = np.zeros((8, 8))  # x, then the three slopes
+    augmented[:2, :2] = A
+    for i, direction in enumerate(((-1.0, 0.0, 0.0), (0.0, -1.0, 0.0), (0.0, 0.0, -1.0))):
+        own = slice(2 + 2 * i, 4 + 2 * i)
+        augmented[own, own] = A
+        by_rate = np.array([direction[2], direction[1]]) + direction[0] * A[1]
+        augmented[3 + 2 * i, :2] = by_rate / m
+    for n, u in zip(steps, experiment.u[:, 0], strict=True):
+        drive = np.zeros(8)
+        drive[1] = u / m
+        drive[3] = -u / m / m
+        state = np.concatenate([x, z.T.ravel()])
+        for _ in range(n):  # Runge-Kutta, as the plant's
+            k1 = augmented @ state + drive
+            k2 = augmented @ (state + h / 2 * k1) + drive
+            k3 = augmented @ (state + h / 2 * k2) + drive
+            k4 = augmented @ (state + h * k3) + drive
+            state = state + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+        x, z = state[:2], state[2:].reshape(3, 2).T
+        expected.append(z[0].copy())
+    by_value = found[0][: len(expected)]  # of the channel q
+    assert by_value == pytest.approx(np.array(expected), rel=1e-6, abs=1e-8)
+
+
+def test_the_segments_join_the_rows_of_an_experiment_without_a_gap() -> None:
+    loop, experiment, true, names = case("oscillator", 2)
+    trajectories = Trajectories(experiment, names)
+    rows = (0, 100, len(experiment.k) - 1)
+    starts = trajectories.states(true, Segments((0, rows[-1])), np.array([[0.1, 0.0]]))
+    assert starts is not None
+    part = Part(trajectories, Segments(rows), starts[list(rows[:-1]), :-1].copy())
+    again = trajectories.states(true, part.segments, part.starts)
+    assert again is not None
+    assert again[:, :-1] == pytest.approx(starts[:, :-1], abs=1e-12)
+    assert np.bincount(part.segment_of).tolist() == [2 * 101, 2 * (rows[-1] - 100)]
+    assert loop.machine.description.name == "oscillator"
+
+
+def test_ljung_and_box_refuse_correlated_residuals_and_pass_white_ones() -> None:
+    rng = np.random.default_rng(1)
+    refused = [ljung_box(autocorrelation(rng.standard_normal(400)), 400) < 0.05 for _ in range(400)]
+    assert 0.03 < np.mean(refused) < 0.08
+    noise = rng.standard_normal(401)
+    assert ljung_box(autocorrelation(noise[1:] + 0.5 * noise[:-1]), 400) < 1e-6
+    assert autocorrelation(np.zeros(100)).tolist() == [0.0] * 20
