@@ -45,8 +45,9 @@ COMMANDS = {
     "region_snowboarder.png": "region snowboarder_straight --over plant.initial.sigma=-1.2:1.2"
     " --over plant.initial.sigma_dot=-4:4 --set plant.actuator.limit.M_sigma=300 --points 33 --out {}",
     "robustness.png": "robustness trailer_pursuit --set run.duration=10 --out {}",
-    "tune.png": "tune trailer_look_ahead --set run.duration=20 --set plant.initial.Y=0.3 --set plant.sensor.noise=0.002"
-    " --set plant.actuator.delay=0.03 --over controller.gains.lambda=0.2:20 --over controller.period=0.005:0.1 --out {}",
+    "tune.png": "tune trailer_look_ahead --set run.duration=20 --set plant.initial.Y=0.3"
+    " --set plant.sensor.noise=0.002 --set plant.actuator.delay=0.03"
+    " --over controller.gains.lambda=0.2:20 --over controller.period=0.005:0.1 --out {}",
     "fastest.png": "fastest trailer_pursuit --set plant.actuator.limit=0.4 --out {}",
     "tutorial_car.png": "simulate {files}/eight.toml --report {}",
 }

@@ -5,9 +5,8 @@ from dataclasses import dataclass, replace
 import msgspec
 import numpy as np
 
-from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.closed_loop.goal_reached import LOOKS, ROUNDING, at_limit, goal_amplitudes
+from servonode.closed_loop.goal_reached import LOOKS, ROUNDING, at_limit
 from servonode.closed_loop.launch_error import LaunchError
 from servonode.closed_loop.launch_file import GOAL_SPEED
 from servonode.closed_loop.variation import Variation
@@ -36,12 +35,10 @@ class Drive:
 
 
 def goal_moves(closed_loop: ClosedLoop) -> bool:
-    """Whether the program's goal changes with time."""
-    if closed_loop.control is None:
-        return False
-    t: Array = np.linspace(0.0, closed_loop.launch.duration_ns / 1e9, LOOKS)
-    own = dict(zip(map(str, range(99)), np.tile(closed_loop.control.law.initial_states, (LOOKS, 1)).T, strict=False))
-    return bool(np.any(goal_amplitudes(closed_loop, t, own) > ROUNDING))
+    """Whether functions of t in [target] or the program's settings move the goal: its speed acts on them alone."""
+    times = np.linspace(0.0, closed_loop.launch.duration_ns / 1e9, LOOKS)
+    goals = np.array([closed_loop.goal(float(t)) for t in times])
+    return bool(goals.size and np.any(np.ptp(goals, axis=0) > ROUNDING))
 
 
 def drive(closed_loop: ClosedLoop, speed: float) -> Drive:

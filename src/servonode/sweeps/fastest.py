@@ -100,7 +100,7 @@ def _check(closed_loop: ClosedLoop) -> None:
     if closed_loop.control is None:
         raise StatementError(f"{file} has no [controller], so there is no goal to drive")
     if not goal_moves(closed_loop):
-        text = "does not change with t, so it has no speed; give [target] a function of t"
+        text = "has no function of t in [target] or [controller.settings], so it has no speed; state one there"
         raise StatementError(f"{file}: the goal of program {closed_loop.control.law.description.name} {text}")
     if not np.isfinite([*limits.value, *limits.rate, limits.power]).any():
         remedy = "give plant.actuator.limit, as --set plant.actuator.limit=1"

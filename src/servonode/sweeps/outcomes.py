@@ -92,7 +92,7 @@ class Judge:
         found = {}
         for name in self.residuals:
             size = f"abs(residual_{name})"
-            found[f"first_{name}"] = f"max({size}*(1 - {_after(step / 2)}))"
+            found[f"early_{name}"] = f"max({size}*(1 - {_after(end / 4)}))"
             found[f"before_{name}"] = f"max({size}*({half} - {last}))"
             found[f"late_{name}"] = f"max({size}*{last})"
         for name, limit in self.limited.items():
@@ -130,8 +130,8 @@ class Judge:
 
     def _missed(self, name: str, row: Mapping[str, float], limited: bool) -> str:
         """In which way this residual misses its goal; empty: it does not, or its goal has no size of its own."""
-        late, first = Late(row[f"late_{name}"], row[f"before_{name}"]), row[f"first_{name}"]
-        amplitude = self.amplitudes[name]
+        late, amplitude = Late(row[f"late_{name}"], row[f"before_{name}"]), self.amplitudes[name]
+        first = row[f"early_{name}"]  # an initial velocity may lead away from a goal on which the run begins
         if max(first, amplitude) <= ROUNDING or not missed(Late(late.last, 0.0), first, amplitude, limited, NOTHING):
             return ""
         return "still converging" if late.converging and not limited else "missed"

@@ -28,7 +28,7 @@ FACTORS = (1.05, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0)  # of a parameter, and their reci
 NOISE = tuple(2.0**k for k in range(-1, 10))  # of the stated noise
 SHARES = tuple(10.0 ** (k / 2) for k in range(-4, 5))  # percent of the range of each state, where no noise is stated
 PERIODS = (1.2, 1.5, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 30.0, 50.0)  # of the control period
-DELAYS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)  # of the control period
+DELAYS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)  # of the control period
 LEAST_PERIODS = 20  # control periods that a run must keep
 SMALLER, LARGER = "smaller", "larger"  # groups of the deviations of parameters
 

@@ -1,0 +1,194 @@
+"""Margins, best rates and largest speeds that are known in closed form, and what is refused."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import servonode
+from servonode.errors import StatementError
+from servonode.mechanics.description import Quantity
+from servonode.sweeps.margins import Deviation, Margin, margins
+from servonode.sweeps.robustness import LARGER, SMALLER, Robustness
+from tests.helpers.point_masses import launch
+from tests.helpers.refusals import command
+
+CIRCLING = "x - 1 + cos(t)"  # from rest at x = 0; the force is m cos(t)
+FOLLOWING, CIRCLE = "x - x_d", {"x_d": "1 - cos(t)"}
+
+
+def named(found: Robustness, name: str) -> list[Margin]:
+    return [each for each in found.margins if each.name == name]
+
+
+# margins
+
+
+def test_delay_and_period_margins_of_a_first_order_residual() -> None:
+    """v' = -lambda v(t - tau) decays for lambda tau < pi/2, a sampled v for lambda T < 2; it must fall to a tenth."""
+    loop = servonode.load(launch("x_dot", 100.0, 2.0, period=0.02, plant={"initial": {"x_dot": 1.0}}))
+    found = loop.robustness(seeds=1)
+    delay, period = named(found, "delay")[0], named(found, "period")[0]
+    assert delay.reason in ("goal missed", "goal still converging")
+    assert np.pi / 4 - 0.05 < delay.size < np.pi / 4 - 0.01  # half a period is late anyhow, and what decays too slowly
+    assert delay.low == delay.size < delay.high < delay.size + 0.01
+    assert 0.94 < period.size < 1.0 <= period.high < 1.01 or 0.94 < period.size < period.high < 1.0
+    assert all(not each.failed for each in found.of(SMALLER))
+
+
+def test_mass_margin_of_a_sampled_second_order_residual() -> None:
+    """A mass lighter by q than believed multiplies both gains by q; the sampled loop is stable for q below a limit."""
+    rate, period = 10.0, 0.02
+    loop = servonode.load(launch("x", 20.0, rate, period=period, plant={"initial": {"x": 1.0}}))
+    smaller = next(each for each in loop.robustness(seeds=1).of(SMALLER) if each.name == "m")
+    phi, gamma = np.array([[1.0, period], [0.0, 1.0]]), np.array([[period**2 / 2], [period]])
+    feedback = np.array([[rate**2, 2 * rate]])
+
+    def stable(q: float) -> bool:
+        return bool(np.abs(np.linalg.eigvals(phi - q * gamma @ feedback)).max() < 1)
+
+    limit = next(q for q in np.arange(1.0, 20.0, 0.01) if not stable(q))
+    assert smaller.size == pytest.approx(min(limit, 5.0), rel=0.03)
+    assert smaller.failed == (limit < 5.0)
+
+
+def test_margin_of_random_runs_has_the_interval_of_the_crossing() -> None:
+    """Success with probability 1 - size/2: the margin is where it is 90 %, within its interval."""
+    generator = np.random.default_rng(5)
+
+    def trial(values: np.ndarray) -> list[str]:  # type: ignore[type-arg]
+        return ["" if generator.random() < 1 - size / 2 else "lost" for size in values[:, 0]]
+
+    sizes = tuple(np.round(np.linspace(0.02, 1.0, 25), 3).tolist())
+    line = Deviation("n", "noise", Quantity("n", "n", "1"), lambda size: [[size]] * 2000, sizes)
+    (found,) = margins(trial, [line])
+    assert found.size == pytest.approx(0.2, abs=0.05)
+    assert 0 < found.low <= found.size < found.high
+    assert found.low < 0.2 < found.high
+    assert (found.failed, found.reason) == (True, "lost")
+
+
+def test_noise_margin_counts_seeds_and_has_an_exact_interval() -> None:
+    found = servonode.load(launch(CIRCLING, 6.0, 3.0, period=0.01)).robustness(seeds=36)
+    noise = named(found, "noise")[0]
+    assert {each.runs for each in noise.tried} == {36}
+    assert 0 < noise.low <= noise.size < noise.high
+    rates = [each.rate for each in noise.tried]
+    assert rates[0] == 1.0
+    assert rates[-1] == 0.0
+    figure = found.plot()
+    figure.canvas.draw()
+    labels = [axis.get_xlabel() for axis in figure.axes]
+    assert labels == [
+        "true value of the parameter, over the value that the law believes",
+        "noise [%]",
+        "delay [s]",
+        "period [s]",
+    ]
+    assert str(found).startswith("Margins of <launch>\n  m       -")
+
+
+def test_the_law_keeps_the_parameters_that_it_believes() -> None:
+    """A law that knew the true mass would not fail for any."""
+    loop = servonode.load(launch("x - sin(t)", 20.0, 1.0, period=0.01))
+    larger = next(each for each in loop.robustness(seeds=1).of(LARGER) if each.name == "m")
+    assert (larger.failed, larger.reason) == (True, "goal missed")
+
+
+def test_a_launch_file_whose_own_run_fails_has_no_margins() -> None:
+    result = command("robustness", "trailer_look_ahead", "--set", "run.duration=5", "--require", "max(abs(V)) < 0.01")
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert "the run itself fails (max(abs(V)) ≥ 0.01), so nothing has a margin" in result.stderr
+
+
+# the best rate
+
+
+def test_the_best_rate_of_a_quadratic_cost_is_found() -> None:
+    """v = exp(-lambda t), F = -lambda v: the cost 1/(2 lambda) + rho lambda/2 is least at 1/sqrt(rho)."""
+    loop = servonode.load(launch("x_dot", 6.0, 2.0, period=0.005, plant={"initial": {"x_dot": 1.0}}))
+    cost = "integral(x_dot**2) + 0.04*integral(F**2)"
+    found = loop.tune({"controller.gains.lambda": (1.0, 20.0)}, cost=cost, runs=300)
+    assert found.best["controller.gains.lambda"] == pytest.approx(5.0, rel=0.03)
+    assert found.cost == pytest.approx(0.2, rel=0.02)
+    assert found.own_cost == pytest.approx(1 / 4 + 0.04, rel=0.02)
+    assert found.lines[0] == "[controller.gains]"
+    assert servonode.load(launch("x_dot", 6.0, found.best["controller.gains.lambda"])).check().verdict
+    again = loop.tune({"controller.gains.lambda": (1.0, 20.0)}, cost=cost, runs=300)
+    assert np.array_equal(found.values, again.values)
+
+
+def test_what_check_refuses_is_passed_over_and_named() -> None:
+    """The least cost lies at the highest rate, which is too near to the limit of the sampled law."""
+    loop = servonode.load(launch("x_dot", 5.0, 2.0, period=0.1, plant={"initial": {"x_dot": 1.0}}))
+    found = loop.tune({"controller.gains.lambda": (10.0, 19.0)}, cost="-max(abs(F))", runs=100)
+    assert found.refused
+    assert "above 0.8 of the limit" in found.refused[0]
+    assert found.best["controller.gains.lambda"] < 16.0
+
+
+def test_periods_are_whole_plant_steps_and_the_map_has_a_bar() -> None:
+    loop = servonode.load(launch(CIRCLING, 3.0, 3.0, period=0.01))
+    found = loop.tune({"controller.gains.lambda": (1.0, 9.0), "controller.period": (0.005, 0.05)}, runs=60)
+    steps = found.values[:, 1] / 0.005
+    assert np.allclose(steps, np.round(steps))
+    figure = found.plot()
+    figure.canvas.draw()
+    assert [axis.get_ylabel() for axis in figure.axes] == ["", "controller.period [s]", "cost"]
+
+
+def test_a_search_without_a_success_says_why(tmp_path: Path) -> None:
+    loop = servonode.load(launch("x", 4.0, 2.0, period=0.01, plant={"initial": {"x": 1.0}}))
+    with pytest.raises(StatementError, match=r"all \d+ candidates fail: max\(abs\(F\)\) ≥ 0.001; give other ranges"):
+        loop.tune({"controller.gains.lambda": (1.0, 9.0)}, require=["max(abs(F)) < 0.001"], runs=20)
+
+
+# the largest speed
+
+
+def test_the_largest_speed_is_where_the_force_meets_its_limit() -> None:
+    """x = 1 - cos(s t) takes the force s^2 cos(s t): with 4 N it is s = 2, at t = 0."""
+    loop = servonode.load(launch(FOLLOWING, 10.0, 3.0, plant={"actuator": {"limit": 4.0}}, target=CIRCLE))
+    found = loop.fastest()
+    assert found.speed == pytest.approx(2.0, rel=0.006)
+    assert found.broken is not None
+    assert (found.broken.first, found.broken.first_t) == ("F", 0.0)
+    assert [each.speed for each in found.drives] == sorted(each.speed for each in found.drives)
+    shares = {each.speed: each.shares["F"] for each in found.drives if not each.reason}
+    assert all(share == pytest.approx(speed**2 / 4, rel=1e-3) for speed, share in shares.items())
+    assert found.lines[0] == "[run]"
+    assert found.lines[3].startswith('x_d = "1 - cos((1.99')
+    figure = found.plot()
+    figure.canvas.draw()
+    assert figure.axes[0].get_xlabel() == "speed of the goal, times the launch file's"
+
+
+def test_check_names_the_largest_speed_where_an_input_is_at_its_limit() -> None:
+    report = servonode.load(
+        launch(FOLLOWING, 10.0, 3.0, plant={"actuator": {"limit": 0.5}}, target=CIRCLE), strict=False
+    ).check()
+    texts = [each.text for each in report.findings if each.subject == "F" and each.level == "warn"]
+    assert any("at 0.7 times the goal's speed (0.7*t for t) no limit is reached" in text for text in texts)
+
+
+REFUSED = {
+    "snowboarder_falls": "has no [controller], so there is no goal to drive",
+    "snowboarder_too_weak": "the goal of program slalom has no function of t in [target]",
+    "trailer_pursuit": "limits no input, so nothing says how fast is too fast; give plant.actuator.limit",
+}
+
+
+@pytest.mark.parametrize(("file", "text"), REFUSED.items())
+def test_a_goal_without_speed_or_limit_is_one_line_and_exit_code_2(file: str, text: str) -> None:
+    result = command("fastest", file)
+    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 1)
+    assert text in result.stderr
+
+
+def test_a_start_that_asks_for_too_much_has_no_largest_speed(tmp_path: Path) -> None:
+    words = ("--set", "plant.actuator.limit=0.3", "--json", "--out", str(tmp_path / "fastest.png"))
+    result = command("fastest", "trailer_look_ahead", *words)
+    printed = json.loads(result.stdout)
+    assert (result.exit_code, printed["speed"], printed["lines"]) == (0, 0.0, [])
+    assert (tmp_path / "fastest.png").is_file()
