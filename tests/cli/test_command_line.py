@@ -536,7 +536,7 @@ def test_servonode_alone_shows_its_verbs_by_section_each_in_one_whole_line() -> 
     assert result.stdout == command("-h").stdout
     places = [result.stdout.index(f"\n{section}:\n") for section in VERBS]
     assert places == sorted(places)
-    assert list(VERBS) == ["Run, simulate, check", "Operate", "Create", "Inspect"]
+    assert list(VERBS) == ["Run, simulate, check", "Explore", "Operate", "Create", "Inspect"]
     for section, names in VERBS.items():
         shown = result.stdout.partition(f"\n{section}:\n")[2].partition("\n\n")[0]
         assert [line.split()[0] for line in shown.splitlines()] == list(names)

@@ -14,7 +14,7 @@ from servonode.record.run import Run, default_every
 from servonode.simulation.simulate import can_fuse, simulate_fused
 
 SLOWEST, FASTEST = 1 / 16, 1024.0  # speeds that are tried, as factors of the launch file's
-RUNG = 2.0  # factor between the speeds that are tried until one holds and the next does not
+FACTOR = 2.0  # factor between the speeds that are tried until one holds and the next does not
 SLOW, MOST_STEPS = 1 / 4, 200_000  # the slowest goal that is looked for as a remedy, and plant steps of such a run
 PRECISION = 0.005  # of the largest speed
 
@@ -72,7 +72,7 @@ def drives(closed_loop: ClosedLoop, slowest: float = SLOWEST, fastest: float = F
     found = [drive(closed_loop, 1.0)]
     holds = not found[0].reason
     while (not found[-1].reason) == holds:
-        speed = found[-1].speed * (RUNG if holds else 1 / RUNG)
+        speed = found[-1].speed * (FACTOR if holds else 1 / FACTOR)
         if not slowest <= speed <= fastest:
             break
         found.append(drive(closed_loop, speed))

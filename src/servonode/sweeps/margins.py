@@ -1,4 +1,4 @@
-"""How far a number may deviate before runs fail: sizes of a deviation are tried on rungs, then halved in between."""
+"""How far a number may deviate before runs fail: sizes on a coarse grid first, then in between by halving."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -19,17 +19,17 @@ Trial = Callable[[Array], list[str]]  # values (n, n_keys) -> why each run fails
 
 @dataclass(frozen=True)
 class Deviation:
-    """One number that deviates, by sizes above 0: on rungs first, then in between.
+    """One number that deviates, by sizes above 0: on a coarse grid first, then in between.
 
-    values: of the varied keys at a size, a row for each seed. rungs: in rising order. step: sizes are its multiples; 0:
-    any size. least: the size at which nothing deviates. group: what it belongs to in tables and pictures.
+    values: of the varied keys at a size, a row for each seed. grid: the sizes tried first, in rising order. step: sizes
+    are its multiples; 0: any size. least: the size at which nothing deviates. group: what it belongs to.
     """
 
     name: str
     group: str
     quantity: Quantity
     values: Callable[[float], list[list[float]]]
-    rungs: tuple[float, ...]
+    grid: tuple[float, ...]
     step: float = 0.0
     least: float = 0.0
 
@@ -110,7 +110,7 @@ class Margin:
 def margins(trial: Trial, deviations: Sequence[Deviation]) -> list[Margin]:
     """The margins of deviations that vary the same keys; each round of sizes is one sweep."""
     lines = [_Line(each) for each in deviations]
-    wanted = [list(each.deviation.rungs) for each in lines]
+    wanted = [list(each.deviation.grid) for each in lines]
     for _ in range(MOST_ROUNDS):
         if not any(wanted):
             break

@@ -44,7 +44,7 @@ class Requirement:
         """The requirement "EXPRESSION < NUMBER" (or > NUMBER), before which the name of its breach may stand: "NAME: ".
 
         Raises:
-            StatementError: it is none.
+            StatementError: it is not one.
         """
         found = BOUND.fullmatch(text)
         if found is None:

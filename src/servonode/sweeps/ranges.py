@@ -26,7 +26,7 @@ class Range:
         """The range KEY=LOW:HIGH.
 
         Raises:
-            StatementError: it is none, or empty.
+            StatementError: it is not one, or empty.
         """
         key, _, ends = text.partition("=")
         low, colon, high = ends.partition(":")

@@ -165,17 +165,17 @@ def _of_parameters(loop: ClosedLoop, seeds: int) -> tuple[list[str], list[Deviat
 def _of_noise(loop: ClosedLoop, seeds: int) -> tuple[list[str], list[Deviation]]:
     """White noise of all states together: times what is stated, else as share of the range of each state in the run."""
     names, stated = loop.machine.description.state_names, np.array(loop.sensor.noise)
-    text, rungs, unit = "noise, times the stated one", NOISE, "1"
+    text, grid, unit = "noise, times the stated one", NOISE, "1"
     if not stated.any():
         stated = _ranges(loop) / 100
-        text, rungs, unit = "noise, of the range of each state", SHARES, "%"
+        text, grid, unit = "noise, of the range of each state", SHARES, "%"
     noisy = {name: float(each) for name, each in zip(names, stated, strict=False) if each}
 
     def values(size: float) -> list[float]:
         return [size * each for each in noisy.values()]
 
     keys = [*(f"plant.sensor.noise.{name}" for name in noisy), "run.seed"]
-    return keys, [Deviation("noise", "noise", Quantity("noise", text, unit), _seeded(values, seeds), rungs)]
+    return keys, [Deviation("noise", "noise", Quantity("noise", text, unit), _seeded(values, seeds), grid)]
 
 
 def _ranges(loop: ClosedLoop) -> Array:
@@ -188,24 +188,24 @@ def _of_delay(loop: ClosedLoop, seeds: int) -> tuple[list[str], list[Deviation]]
     """A dead time of all drives, beside their own, that the law does not know."""
     names, own = loop.machine.description.input_names, loop.actuator.delay
     period, step = _period(loop), loop.launch.step_ns / 1e9
-    rungs = _whole(step, [each * period for each in DELAYS], loop.launch.duration_ns / 1e9 / 4)
+    grid = _whole(step, [each * period for each in DELAYS], loop.launch.duration_ns / 1e9 / 4)
 
     def values(size: float) -> list[float]:
         return [each + size for each in own]
 
     quantity = Quantity("delay", "delay of all inputs that the law does not know", "s")
     keys = [*(f"plant.actuator.delay.{name}" for name in names), "run.seed"]
-    return keys, [Deviation("delay", "delay", quantity, _seeded(values, seeds), rungs, step)]
+    return keys, [Deviation("delay", "delay", quantity, _seeded(values, seeds), grid, step)]
 
 
 def _of_period(loop: ClosedLoop, seeds: int) -> tuple[list[str], list[Deviation]]:
     """A longer control period with the same gains."""
     step = loop.launch.step_ns / 1e9
-    rungs = _whole(step, [each * _period(loop) for each in PERIODS], loop.launch.duration_ns / 1e9 / LEAST_PERIODS)
+    grid = _whole(step, [each * _period(loop) for each in PERIODS], loop.launch.duration_ns / 1e9 / LEAST_PERIODS)
     quantity = Quantity("period", "control period", "s")
     values = _seeded(lambda size: [size], seeds)
     return ["controller.period", "run.seed"], [
-        Deviation("period", "period", quantity, values, rungs, step, least=_period(loop))
+        Deviation("period", "period", quantity, values, grid, step, least=_period(loop))
     ]
 
 
