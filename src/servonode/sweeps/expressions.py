@@ -77,7 +77,7 @@ class StatedMeasure:
         return parse(outer, [f"taken_{i}" for i in range(len(self._taken))]).tree
 
     def _check_names(self, outer: str) -> None:
-        """Refuse columns, and names that are none, outside of what takes a number of them."""
+        """Refuse columns, and unknown names, outside of what takes a number of them."""
         try:
             names = [each.id for each in ast.walk(ast.parse(outer, mode="eval")) if isinstance(each, ast.Name)]
         except (SyntaxError, RecursionError, MemoryError, ValueError):
