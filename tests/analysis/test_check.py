@@ -1,6 +1,8 @@
 """`servonode check`: the right answer and remedy for each closed loop, and the same refusals by run and simulate."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -240,3 +242,54 @@ def test_a_goal_that_is_not_finite_is_named_as_the_reason(loop: Any) -> None:
 def test_settings_and_gains_that_do_not_fit_are_refused(launch: str, overrides: dict[str, Any], text: str) -> None:
     with pytest.raises(ValueError, match=text):
         servonode.check(launch, **overrides)
+
+
+WRONG_UNIT = """\
+from servonode.mechanics import Model, coordinate, input_, parameter
+
+
+def model() -> Model:
+    x, F = coordinate("x", "place", "m"), input_("F", "force", "N")
+    m, k = parameter("m", "mass", "kg", default=1.0), parameter("k", "stiffness", "{unit}", default=2.0)
+    energies = {{"kinetic": m*x.rate**2/2, "potential": k*x**2/2}}
+    return Model("spring", "a spring", parameters=(m, k), coordinates=(x,), inputs={{F: x.rate}}, **energies)
+"""
+
+
+def test_units_are_examined_once_for_a_definition_and_again_for_another_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from servonode.analysis import check as module
+
+    file, looked = tmp_path / "spring.py", list[str]()
+    examine = module._mismatches
+
+    def counted(closed_loop: Any) -> Any:
+        looked.append(closed_loop.machine.kernel.__name__)
+        return examine(closed_loop)
+
+    monkeypatch.setattr(module, "_mismatches", counted)
+    launch = {"run": {"duration": 0.1}, "plant": {"machine": f"{file}:model"}}
+    for unit, expected in (("N", ["units"]), ("N", ["units"]), ("N/m", []), ("N", ["units"])):
+        file.write_text(WRONG_UNIT.format(unit=unit))
+        found = servonode.check(launch)
+        assert [
+            each.subject for each in found.findings if (each.level, each.subject) == ("refuse", "units")
+        ] == expected
+    assert len(looked) == len(set(looked)) <= 2
+
+
+WARM = """\
+import sys
+import servonode
+servonode.check("trailer_pursuit")
+print([name for name in ("sympy", "scipy.integrate", "scipy.optimize", "scipy.linalg") if name in sys.modules])
+"""
+
+
+def test_a_check_that_finds_all_it_needs_imports_neither_sympy_nor_scipy() -> None:
+    found = [
+        subprocess.run([sys.executable, "-c", WARM], capture_output=True, text=True, timeout=120, check=True).stdout
+        for _ in range(2)  # the first fills the user's cache where a kernel is missing
+    ]
+    assert found[-1] == "[]\n"

@@ -1,5 +1,6 @@
 """The compiled equations of closed loops against Python's evaluation of machine and law, and against scipy."""
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from scipy.integrate import solve_ivp
 import servonode
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.simulation.equations_source import AGAIN, APART, GOOD, HUGE, STOPPED
+from servonode.simulation.equations_source import AGAIN, APART, GOOD, HUGE, STOPPED, equations_source
 from servonode.simulation.loop_equations import LoopEquations
 
 FAMILIES = (
@@ -164,3 +165,31 @@ def test_continued_steps_are_the_steps_of_one_integration() -> None:
         t, x, length = times[-1], part.states[-1], part.length
     assert times == whole.times.tolist()
     assert (x == whole.states[-1]).all()
+
+
+def test_other_numbers_take_the_same_compiled_equations() -> None:
+    numbers = {
+        "plant__parameters": {"m1": 7.5}, "plant__initial": {"phi": 0.1}, "controller__gains": {"lambda": 1.5},
+        "controller__settings": {"a": 1.1},
+    }  # fmt: skip
+    loops = [loaded("trailer_pursuit"), *(loaded("trailer_pursuit", **{key: value}) for key, value in numbers.items())]
+    texts = {equations_source(loop, (), True) for loop in loops}
+    assert len(texts) == 1
+    made = [LoopEquations(loop, strict=False, integrals=False) for loop in loops]
+    rates = [each.rates(0.0, loop.start + 0.01).tobytes() for each, loop in zip(made, loops, strict=True)]
+    assert len(set(rates)) == len(loops)
+
+
+def test_integrations_in_threads_have_the_bits_of_those_one_after_the_other() -> None:
+    loops = [loaded("trailer_pursuit", plant__initial={"phi": phi}) for phi in (0.0, 0.1, 0.2, 0.3)]
+
+    def final(loop: ClosedLoop) -> bytes:
+        found = np.zeros((2, len(loop.start)))
+        equations = LoopEquations(loop, strict=True, integrals=True)
+        equations.solve(np.array([0.0, 50.0]), 0, 0.0, loop.start, np.inf, 1e-12, 1e-12, found)
+        return found.tobytes()
+
+    alone = [final(loop) for loop in loops]
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(final, loops)) == alone
+    assert len(set(alone)) == len(loops)
