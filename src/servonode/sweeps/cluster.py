@@ -2,7 +2,6 @@
 
 import logging
 import os
-import signal
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ from servonode.closed_loop.launch_file import table_of
 from servonode.closed_loop.launch_text import table_text
 from servonode.definitions.references import Definition, FunctionDefinition, names_code, sources_of
 from servonode.errors import NotInstalled, ServonodeError
+from servonode.sweeps import local_worker
 from servonode.sweeps.chunk import Chunk
 from servonode.sweeps.plan import Plan
 from servonode.sweeps.worker import ClusterError, Texts, compute
@@ -69,6 +69,7 @@ def _chunks(client: Any, plan: Plan, texts: Texts, indices: Iterator[int]) -> It
 def _check_library() -> None:
     """Import dask, which makes its loggers. Raises NotInstalled."""
     try:
+        import cryptography  # noqa: F401  (for the TLS of workers on this computer)
         import distributed  # noqa: F401
     except ImportError as error:
         text = f'a cluster needs {error.name}; install it with pip install "servonode[cluster]"'
@@ -89,24 +90,13 @@ def _client(workers: int | None, scheduler: str | None) -> Iterator[Any]:
         with client:
             yield client
         return
-    with _without_interrupts():
-        here = LocalCluster(
-            n_workers=workers, threads_per_worker=1, memory_limit=0, dashboard_address=None,
-            silence_logs=logging.CRITICAL, protocol="tls://",
-            security=Security.temporary(),  # other users of this computer can reach its ports
-        )  # fmt: skip
+    here = LocalCluster(
+        n_workers=workers, threads_per_worker=1, memory_limit=0, dashboard_address=None,
+        silence_logs=logging.CRITICAL, preload=[local_worker.__name__],
+        protocol="tls://", security=Security.temporary(),  # other users of this computer can reach its ports
+    )  # fmt: skip
     with here, Client(here) as client:
         yield client
-
-
-@contextmanager
-def _without_interrupts() -> Iterator[None]:
-    """Threads and processes that are begun within do not get Ctrl-C, which ends them by way of this process."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager
