@@ -211,10 +211,11 @@ def test_margins_agree_with_python_control() -> None:
     for i, each in enumerate(margins.signals):
         single = others_closed(L, i)
         system = control.ss(single.A, single.B, -single.C, -single.D, PERIOD)
-        gain, _, _, _, phase_at, _ = control.stability_margins(system)
-        assert each.gain[1] == pytest.approx(gain, rel=1e-4)
-        phase = np.angle(-system(np.exp(1j * phase_at * PERIOD)))
-        assert each.phase == pytest.approx(abs(phase), rel=1e-4)
+        sampled = control.frd(system, np.linspace(0.5, 0.999 * np.pi / PERIOD, 20_000))
+        gain, degrees, modulus, _, _, _ = control.stability_margins(sampled)
+        assert each.gain[1] == pytest.approx(gain, rel=1e-3)
+        assert np.degrees(each.phase) == pytest.approx(degrees, rel=1e-3)
+        assert each.modulus == pytest.approx(modulus, rel=1e-3)
     whole = control.ss(L.A, L.B, -L.C, -L.D, PERIOD)
     omega = np.geomspace(0.1, np.pi / PERIOD, 400)
     S = np.linalg.inv(np.eye(2) + np.moveaxis(whole(np.exp(1j * omega * PERIOD)), -1, 0))
@@ -291,10 +292,14 @@ def test_what_is_asked_wrongly_is_refused_with_a_remedy() -> None:
 
 
 def test_a_loop_that_does_not_decay_has_no_margin() -> None:
-    loop = held(gains={"lambda": 0.0})
-    margins = loop.margins()
+    margins = held(gains={"lambda": 1.2 / PERIOD}).margins()  # above the limit of 1
     assert not margins.stable
     assert (margins["F"].phase, margins.disk, margins.delay) == (0.0, 0.0, 0.0)
+    loop = held(gains={"lambda": 0.0})
+    coasts = loop.margins()
+    assert not coasts.stable
+    assert coasts["F"].gain == (0.0, np.inf)  # there is no feedback that could do harm
+    assert "what the law neither moves nor sees" in coasts.remarks[-1]
     with pytest.raises(StatementError, match="does not decay with the parameters as they are"):
         loop.parameter_margins()
 

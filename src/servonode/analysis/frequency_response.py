@@ -28,13 +28,17 @@ AROUND = 25  # more points around each pole of the open and of the closed loop
 
 @dataclass(frozen=True, eq=False)
 class CutLoop:
-    """A sampled loop cut at signals with these names [units]; without states that nothing else depends on."""
+    """A sampled loop cut at signals with these names [units], without states that the cut does not move or show.
+
+    `hidden`: the largest eigenvalue of the whole loop, those states included.
+    """
 
     cut: Cut
     names: tuple[str, ...]
     units: tuple[str, ...]
     period: float
     open: Open
+    hidden: float
     later: Callable[[int], Array]  # the map of the closed loop whose inputs act so many plant steps later
     step: float  # s, of the plant
 
@@ -101,7 +105,8 @@ def cut_loop(closed_loop: ClosedLoop, t: float, x: Array, own: Array, cut: Cut) 
         kept = lively(late.names, passive)
         return late.open_at_inputs(late.state_at(x, own)).closed[np.ix_(kept, kept)]
 
-    return CutLoop(cut, names, units, step.period, cut_open, later, step.step_ns / 1e9)
+    hidden = float(np.abs(np.linalg.eigvals(cut_open.closed)).max(initial=0.0))
+    return CutLoop(cut, names, units, step.period, cut_open.minimal(), hidden, later, step.step_ns / 1e9)
 
 
 def frequency_response(loop: CutLoop, omega: Array | None = None) -> FrequencyResponse:

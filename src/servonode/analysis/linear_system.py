@@ -88,18 +88,8 @@ class LinearSystem(Tabular):
         An orthonormal basis of them grows by A times its last directions, which no power of A spoils
         (D. Boley, G. Golub, Systems & Control Letters 4, 1984).
         """
-        n, size = len(self.A), float(np.linalg.norm(np.hstack([self.A, self.B]), 2)) if self.B.size else 0.0
-        basis, kept, left_out, new = np.zeros((n, 0)), list[float](), 0.0, self.B
-        while new.size and size:
-            for _ in range(2):  # twice is enough for orthogonality
-                new = new - basis @ (basis.T @ new)
-            U, values, _ = np.linalg.svd(new / size, full_matrices=False)
-            counts = values > UNREACHED
-            kept += values[counts].tolist()
-            left_out = max([left_out, *values[~counts].tolist()])
-            basis = np.hstack([basis, U[:, counts]])
-            new = self.A @ U[:, counts]
-        return Reach(basis.shape[1], n, np.sort(kept)[::-1], left_out)
+        basis, values, left_out = reached(self.A, self.B)
+        return Reach(basis.shape[1], len(self.A), np.sort(values)[::-1], left_out)
 
     def response(self, omega: npt.ArrayLike) -> Complex:
         """C (s 1 - A)^-1 B + D (n_omega, n_y, n_u) at s = j omega [rad/s]; sampled: z = e^(j omega period)."""
@@ -146,6 +136,24 @@ class LinearSystem(Tabular):
         names = {"states": list(self.states), "inputs": list(self.inputs), "outputs": list(self.outputs)}
         dt = 0 if self.period is None else self.period
         return control.ss(self.A, self.B, self.C, self.D, dt, **names, name=self.name.replace(" ", "_"))
+
+
+def reached(A: Array, B: Array, least: float = UNREACHED) -> tuple[Array, Array, float]:
+    """An orthonormal basis (n, rank) of what B, A B, A^2 B, ... span, with the singular values of `Reach` above
+    `least`, and the largest of those that did not count.
+    """
+    size = float(np.linalg.norm(np.hstack([A, B]), 2)) if B.size else 0.0
+    basis, kept, left_out, new = np.zeros((len(A), 0)), list[float](), 0.0, B
+    while new.size and size:
+        for _ in range(2):  # twice is enough for orthogonality
+            new = new - basis @ (basis.T @ new)
+        U, values, _ = np.linalg.svd(new / size, full_matrices=False)
+        counts = values > least
+        kept += values[counts].tolist()
+        left_out = max([left_out, *values[~counts].tolist()])
+        basis = np.hstack([basis, U[:, counts]])
+        new = A @ U[:, counts]
+    return basis, np.array(kept), left_out
 
 
 def pole_text(pole: complex) -> str:

@@ -22,11 +22,13 @@ from servonode.arrays import Array
 from servonode.tables import Row, Tabular
 
 DECAYS = 1e-9  # what the largest eigenvalue is below 1 at least of a loop that decays
+GROWS = 1e-5  # above 1 of an eigenvalue of a loop that no longer decays, beside what the law neither moves nor sees
 NEAR_CIRCLE, MOVED = 1e-3, 0.02  # distance from the unit circle of roots that are looked at, and by which they may move
 ON_CIRCLE = 1e-9  # of the phase, or of log |L|, that a crossing may miss
-NOTHING = 1e-6  # a factor below this is zero
+NOTHING = 1e-6  # a factor below this is zero, and above its inverse infinite
 LONGEST = 30  # periods of a delay that are tried
-REFINED = 60  # golden sections of a peak
+REFINED = 40  # golden sections of a peak
+NEARLY, PEAKS = 0.98, 3  # of the largest value on the grid, and how many peaks: what is refined
 
 
 @dataclass(frozen=True)
@@ -73,13 +75,15 @@ def disk_phase(alpha: float) -> float:
 class Margins(Tabular):
     """The margins of a sampled loop about an equilibrium, cut at `cut`; of a loop that does not decay all are 0.
 
-    `radius`: its largest eigenvalue. `disk` of all signals varying together, a lower bound. `delay`: the longest [s]
-    that all drives together may act later, in whole plant steps, each of which was tried; None: beyond LONGEST periods.
+    `radius`: its largest eigenvalue, of what the cut moves and shows; `hidden`: of the whole loop. `disk`: that of all
+    signals varying together, a lower bound. `delay`: the longest [s] that all drives together may act later, in whole
+    plant steps, each of which was tried; None: beyond LONGEST periods.
     """
 
     cut: str
     period: float  # s
     radius: float
+    hidden: float
     signals: tuple[SignalMargins, ...]
     disk: float
     delay: float | None  # s
@@ -87,8 +91,8 @@ class Margins(Tabular):
 
     @property
     def stable(self) -> bool:
-        """Whether perturbations decay, by more than rounding."""
-        return self.radius <= 1 - DECAYS
+        """Whether all perturbations decay, by more than rounding, also of what the law neither moves nor sees."""
+        return max(self.radius, self.hidden) <= 1 - DECAYS
 
     def __getitem__(self, name: str) -> SignalMargins:
         """The margins of a signal."""
@@ -96,7 +100,7 @@ class Margins(Tabular):
 
     def table(self) -> tuple[str, list[Row]]:
         """A line for each signal, and what all bear together."""
-        decays = "" if self.stable else ": it does not decay, and there is no margin"
+        decays = "" if self.radius <= 1 - DECAYS else ": it does not decay, and there is no margin"
         rows = [("largest eigenvalue", f"{self.radius:.6g} over a period of {self.period:g} s{decays}")]
         rows += [(each.name, _signal_text(each)) for each in self.signals]
         low, high = disk_gain(self.disk)
@@ -121,23 +125,28 @@ def margins_of(loop: CutLoop, remarks: tuple[str, ...] = ()) -> Margins:
     radius = float(np.abs(np.linalg.eigvals(loop.open.closed)).max(initial=0.0))
     omega = loop.frequencies()
     n = len(loop.names)
+    if loop.hidden > 1 - DECAYS >= radius:
+        text = (
+            f"left out: what the law neither moves nor sees, of which perturbations do not decay ({loop.hidden:.6g} a "
+        )
+        remarks = (*remarks, f"{text}period)")
     if radius > 1 - DECAYS:
         zero = (0.0,) * 8
         none = tuple(SignalMargins(name, (1.0, 1.0), *zero) for name in loop.names)
-        return Margins(loop.cut, loop.period, radius, none, 0.0, 0.0, remarks)
+        return Margins(loop.cut, loop.period, radius, loop.hidden, none, 0.0, 0.0, remarks)
     signals = tuple(_of_signal(loop, i, omega) for i in range(n))
 
     def size(w: float) -> float:
         return largest_mu(loop.open.sensitivity(np.exp(1j * w * loop.period)) - np.eye(n) / 2)
 
     disk = 1 / _peak(size, omega)[0]
-    return Margins(loop.cut, loop.period, radius, signals, disk, _longest_delay(loop), remarks)
+    return Margins(loop.cut, loop.period, radius, loop.hidden, signals, disk, _longest_delay(loop), remarks)
 
 
 def _longest_delay(loop: CutLoop) -> float | None:
     """The delay before the first, in plant steps, with which the loop no longer decays; none is passed over."""
     for steps in range(1, round(LONGEST * loop.period / loop.step) + 1):
-        if np.abs(np.linalg.eigvals(loop.later(steps))).max(initial=0.0) > 1 - DECAYS:
+        if np.abs(np.linalg.eigvals(loop.later(steps))).max(initial=0.0) > max(1.0, loop.hidden) + GROWS:
             return (steps - 1) * loop.step
     return None
 
@@ -149,7 +158,7 @@ def _of_signal(loop: CutLoop, i: int, omega: Array) -> SignalMargins:
         return _L(single, w * T)
 
     factors = [-1 / L(w) for w in crossings(single, real=True) / T if 0 < abs(L(w)) < np.inf]
-    gains = [each.real for each in factors if each.real > NOTHING]
+    gains = [each.real for each in factors if NOTHING < each.real < 1 / NOTHING]
     gain = (
         max((each for each in gains if each < 1), default=0.0),
         min((each for each in gains if each > 1), default=np.inf),
@@ -242,7 +251,8 @@ def _peak(of: Callable[[float], float], omega: Array) -> tuple[float, float]:
     tops = [0, len(omega) - 1, *(np.flatnonzero(inner) + 1).tolist()]
     best = max(tops, key=lambda i: values[i])
     found = [(float(values[i]), float(omega[i])) for i in tops]
-    for i in [i for i in tops if values[i] > 0.9 * values[best] and 0 < i < len(omega) - 1]:
+    high = [i for i in tops if values[i] > NEARLY * values[best] and 0 < i < len(omega) - 1]
+    for i in sorted(high, key=lambda i: -values[i])[:PEAKS]:
         found.append(_refined(of, omega[i - 1], omega[i + 1]))
     return max(found)
 

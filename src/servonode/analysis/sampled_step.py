@@ -14,12 +14,13 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from servonode.analysis.linear_system import Complex, slope
+from servonode.analysis.linear_system import Complex, reached, slope
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.errors import StatementError
 from servonode.mechanics.machine import Machine
 
+SEEN_AT_ALL = 1e-7  # a direction that is coupled less is left to the rounding of differences
 SEEN = "_seen_in_"  # of states that a sensor shows in so many periods
 
 
@@ -46,6 +47,13 @@ class Open:
         n = len(self.D)
         result: Array = self.A + self.B @ np.linalg.solve(np.eye(n) - self.D, self.C)
         return result
+
+    def minimal(self) -> "Open":
+        """The same G(z) without states that v does not move, or that w does not show."""
+        basis = reached(self.A, self.B, SEEN_AT_ALL)[0]
+        A, B, C = basis.T @ self.A @ basis, basis.T @ self.B, self.C @ basis
+        basis = reached(A.T, C.T, SEEN_AT_ALL)[0]
+        return Open(basis.T @ A @ basis, basis.T @ B, C @ basis, self.D)
 
     def transfer(self, z: complex) -> Complex:
         """G(z) = C (z 1 - A)^-1 B + D."""
