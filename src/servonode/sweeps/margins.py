@@ -70,16 +70,19 @@ class Margin:
 
     @property
     def size(self) -> float:
+        """The margin: the last size before the first that fails."""
         return self._last_before(lambda each: each.rate >= TARGET)
 
     @property
     def low(self) -> float:
+        """The lower end of what the margin may be."""
         if self._single:
             return self.size
         return self._last_before(lambda each: each.interval[0] >= TARGET)
 
     @property
     def high(self) -> float:
+        """The upper end of what the margin may be; infinite where no size fails for sure."""
         return next((each.size for each in self.tried if self._fails_for_sure(each)), np.inf)
 
     def _fails_for_sure(self, tried: Tried) -> bool:
@@ -87,10 +90,12 @@ class Margin:
 
     @property
     def failed(self) -> bool:
+        """Whether a size fails."""
         return any(each.rate < TARGET for each in self.tried)
 
     @property
     def reason(self) -> str:
+        """Why runs fail at the first size that fails; empty: none does."""
         return next((each.reason for each in self.tried if each.rate < TARGET), "")
 
     @property

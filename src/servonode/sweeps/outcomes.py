@@ -25,6 +25,7 @@ BOUND = re.compile(
 REFUSAL = re.compile(
     r"\S+ \[(?P<section>[\w.]+)\](?: (?P<key>[^:]+))?: (?P<text>.*)", re.DOTALL
 )  # the text of a LaunchError
+DURATION = "run.duration"
 AT_LIMIT = 1 - 1e-9  # share of a limit from which on an input is at it, as `goal_reached.at_limit` has it
 STEEP = 1e12  # slope of a step from 0 to 1 that is written as a tanh
 LONGEST = 70  # characters of a reason
@@ -112,8 +113,25 @@ class Judge:
     def judged(self, chunk: Chunk) -> list[str]:
         """For each run of a chunk why it does not reach the goal; empty: it does."""
         columns = {name: chunk.measures[name] for name in self._stated()}
+        columns |= self._limited_before_faults(chunk)
         rows = ({name: float(values[i]) for name, values in columns.items()} for i in range(len(chunk.values)))
         return [self._reason(stopped, row) for stopped, row in zip(chunk.reasons, rows, strict=True)]
+
+    def _limited_before_faults(self, chunk: Chunk) -> dict[str, Array]:
+        """The shares of the time at limits, which runs that faults ended have from the same runs until just before."""
+        stated = {name: text for name, text in self._stated().items() if name.startswith("limited_")}
+        step = self.loop.launch.step_ns / 1e9
+        ends = np.round(chunk.measures["fault_time"] / step - 1) * step
+        ended = np.flatnonzero(ends > 0)
+        if not stated or not len(ended) or DURATION in self.variation.keys:
+            return {}
+        until = Variation(self.loop, [*self.variation.keys, DURATION])
+        values = np.column_stack([chunk.values[ended], ends[ended]])
+        found = run_chunk(until, values, Measures(until, stated), self.threads).measures
+        columns = {name: chunk.measures[name].copy() for name in stated}
+        for name, column in columns.items():
+            column[ended] = found[name]
+        return columns
 
     def _reason(self, stopped: str, row: Mapping[str, float]) -> str:
         at_limit = [name for name in self.limited if row[f"limited_{name}"] > LIMITED_SHARE]
