@@ -71,7 +71,8 @@ def dry_run(closed_loop: ClosedLoop, found: Examination) -> None:
         judge_along(closed_loop, control, run, found)
         judge_noise(closed_loop, control, found)
     judge_arrival(closed_loop, control, run, found, lambda: working_rate(closed_loop, _reached), slower)
-    _judge_zero_dynamics(closed_loop, run, whole, found)
+    if not description.own:
+        _judge_zero_dynamics(closed_loop, run, whole, found)
 
 
 def _reached(closed_loop: ClosedLoop, run: Run) -> bool:

@@ -42,6 +42,7 @@ from servonode.closed_loop.machine_section import (
     possible_start,
     with_given,
 )
+from servonode.closed_loop.own_controller import check_own, examine_own, placed, trial, with_residuals
 from servonode.closed_loop.preparation import completed, preparation_of
 from servonode.closed_loop.safety_settings import SafetySettings, safety_settings
 from servonode.closed_loop.stages import Stage, computed
@@ -51,6 +52,7 @@ from servonode.closed_loop.watches import check_watches
 from servonode.controllers import PROGRAMS
 from servonode.controllers.engine.layout import Answer
 from servonode.controllers.engine.signals import Signals
+from servonode.controllers.own.trial import Trial
 from servonode.definitions.references import names_code
 from servonode.mechanics.derivation import derived_once
 from servonode.mechanics.description import Quantity
@@ -252,6 +254,11 @@ class ClosedLoop(Tabular):
         )
 
     @property
+    def has_own_controller(self) -> bool:
+        """Whether a controller in Python gives the inputs."""
+        return self.control is not None and self.control.law.description.own
+
+    @property
     def answer_columns(self) -> list[str]:
         """The columns of the controller's record: what the law answered, then what it knew of the estimate."""
         if self.control is None:
@@ -299,7 +306,12 @@ def resolve(launch: LaunchFile, strict: bool = True, code: bool = True) -> Close
             _check_machine(closed_loop)
             if strict:
                 closed_loop.safety.check_limits()
-            found = _examined(closed_loop)
+            own = trial(closed_loop.control, closed_loop.start)
+            if own is not None:  # what residuals there are is known only now
+                assert law is not None
+                law = with_residuals(law, own.residuals)
+                closed_loop = assembled(Derived(launch, source, preparation, machine, law), complete, *started)
+            found = _examined(closed_loop, own)
             if strict and found.refusals:
                 first = found.refusals[0]
                 raise ProgramUnfit("controller", None, f"{first.subject}: {first.text}")
@@ -320,6 +332,12 @@ def observing(closed_loop: ClosedLoop) -> ClosedLoop:
         text = "in lockstep a machine moves only after it receives an input, which --readonly never sends; use realtime"
         raise LaunchError(launch.file, "run", "mode", text)
     return replace(closed_loop, readonly=True)
+
+
+def begun(closed_loop: ClosedLoop) -> ClosedLoop:
+    """The closed loop with the law of one run, which a controller in Python has for itself."""
+    control = closed_loop.control
+    return replace(closed_loop, control=replace(control, law=control.law.begin())) if control else closed_loop
 
 
 def with_keys(closed_loop: ClosedLoop, own_key: str, insecure: bool) -> ClosedLoop:
@@ -382,7 +400,10 @@ def _law(launch: LaunchFile, source: MachineSource, machine: Machine) -> Derived
     if controller is None:
         return None
     program = program_source(controller, launch.target, plant.machine, launch.path.parent)
-    return derived_law(controller, plant, launch.times.duration, program, source, machine)
+    law = derived_law(controller, plant, launch.target, launch.times.duration, program, source, machine)
+    if law.law.description.own:
+        check_own(controller, launch)
+    return law
 
 
 @contextmanager
@@ -415,6 +436,7 @@ def assembled(
     driver, run, supervision = find_driver(plant.driver), launch.run, launch.supervision
     safety = stage(safety_settings, plant.safety, plant.device, driver, run, supervision, times, described, actuator)
     machine, start = stage(possible_start, machine, start, plant.safety.faults)
+    control = placed(control, launch, safety, start) if control else None
     sensing = _sensing(launch, derived.source, machine)
     estimation = _estimation(launch, control, start)
     check_device_readings(plant, supervision.plant != "never", estimation)
@@ -469,7 +491,8 @@ def _estimation(launch: LaunchFile, control: Control | None, start: Array) -> Es
 
 def checked_start(control: Control, start: Array) -> Answer:
     """The law's answer to the initial state, which no guard of the program refuses."""
-    answer = control.law.evaluate(0.0, start, control.goal(0.0))
+    law = control.law
+    answer = law.answer() if law.description.own else law.evaluate(0.0, start, control.goal(0.0))
     if answer.status > 0:
         raise KeyRefused("plant.initial", None, f"at the initial state {control.law.explain(answer)}")
     with stated_in("controller.settings"):
@@ -484,15 +507,18 @@ def _at_rest(on_program: bool) -> str:
     return text + ("" if on_program else moving)
 
 
-def _examined(closed_loop: ClosedLoop) -> Examination:
-    """Guards at the initial state, and the relative degrees at random states near it."""
+def _examined(closed_loop: ClosedLoop, own: Trial | None) -> Examination:
+    """Guards at the initial state, and the relative degrees at random states near it.
+
+    own: what a controller in Python gave at that state.
+    """
     launch, control, start = closed_loop.launch, closed_loop.control, closed_loop.start
     if control is None:
         return Examination()
     answer = checked_start(control, start)
     if control.inversion is not None:
         return examine_inversion(control, np.array(closed_loop.safety.limits.value))
-    found = examine(control, start)
+    found = examine(control, start) if own is None else examine_own(control, own, launch.run.mode)
     if answer.status and not found.refusals:  # what is refused everywhere is the better reason
         rank = [each.text for each in found.findings if each.subject == "rank" and each.level != "good"]
         text = "; ".join([f"at the initial state {control.law.explain(answer)}", *rank])

@@ -31,6 +31,8 @@ from servonode.controllers import (
 from servonode.controllers.engine.signals import Signals, load_signals
 from servonode.controllers.inversion.feedforward import Feedforward
 from servonode.controllers.inversion.summary import Inverted
+from servonode.controllers.own.law import OwnKernel, OwnLaw
+from servonode.controllers.own.source import OwnController
 from servonode.errors import did_you_mean
 from servonode.mechanics.description import ProgramDescription
 from servonode.mechanics.machine import Machine
@@ -94,7 +96,8 @@ def program_source(controller: Controller, target: Target, machine: str, folder:
         return _inline(controller, target)
     _check_fits(controller.program, machine)
     with stated_in("controller", "program"):
-        source = StatedProgram(find_program(controller.program, folder, machine))
+        definition = find_program(controller.program, folder, machine)
+        source = OwnController(definition) if definition.takes_plant else StatedProgram(definition)
         assert source.options is not None  # read now, so that a bad one is refused before anything is derived
     return source
 
@@ -145,7 +148,13 @@ class DerivedLaw:
 
 
 def derived_law(
-    controller: Controller, plant: Plant, duration: float, source: ProgramSource, of: MachineSource, machine: Machine
+    controller: Controller,
+    plant: Plant,
+    target: Target,
+    duration: float,
+    source: ProgramSource,
+    of: MachineSource,
+    machine: Machine,
 ) -> DerivedLaw:
     """The law of [controller], derived and compiled, or from the cache; `of`, `machine`: the plant's.
 
@@ -158,6 +167,11 @@ def derived_law(
     _with_believed(
         believed, machine, controller.parameters, plant.parameters, duration
     )  # refused before anything is derived
+    if isinstance(source, OwnController):
+        description = source.description(tuple(target), {})
+        return DerivedLaw(
+            source, options, believed, machine, OwnLaw(description, OwnKernel(source, options), machine, {})
+        )
     with stated_in("controller", "residuals" if controller.residuals else "program", ProgramUnfit):
         integral, weighted = wants_integral(controller.gains), bool(controller.weights)
         law = load_law(

@@ -100,6 +100,9 @@ def _obstacles(control: Control | None, estimation: Estimation | None) -> Iterat
     if control is None:
         yield "there is no [controller]"
         return
+    if control.law.description.own:
+        yield f"{control.stated.program} is a controller in Python"
+        return
     yield from _memory(control)
     if control.stated.delay:
         yield f"controller.delay = {control.stated.delay}, but in firmware a command acts at once"

@@ -68,7 +68,7 @@ def _known(closed_loop: "ClosedLoop", spread: Columns) -> Array:
     law, goal = closed_loop.control.law, closed_loop.goal(0.0)
     deviations = np.array([each[np.isfinite(each)][-1:].sum() for each in spread.values()] or closed_loop.sensor.noise)
     variances = np.zeros(law.n_s)
-    for i in np.flatnonzero(deviations):
+    for i in [] if law.description.own else np.flatnonzero(deviations):
         ends = []
         for side in (SIDE, -SIDE):
             x = closed_loop.start.copy()

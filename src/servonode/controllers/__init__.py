@@ -11,6 +11,7 @@ import msgspec
 from servonode.controllers.engine.inline_program import InlineProgram
 from servonode.controllers.engine.kernels import LawKernel
 from servonode.controllers.engine.law import ServoLaw
+from servonode.controllers.own.view import PlantView
 from servonode.definitions import cache
 from servonode.definitions.references import Definition, FunctionDefinition, Option, find
 from servonode.errors import ModelError, did_you_mean
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = [
     "PROGRAMS",
     "InlineProgram",
+    "PlantView",
     "Program",
     "ProgramEntry",
     "ProgramSource",

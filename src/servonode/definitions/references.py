@@ -28,6 +28,7 @@ from servonode.errors import ModelError, ServonodeError, StatementError, did_you
 _SITE = tuple(Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib"))
 _INSTALLED = {"site-packages", "dist-packages"}  # the same, of another environment on PYTHONPATH
 _OURS = "servonode"
+PLANT = "plant"  # the first argument of a function that makes a controller
 _DEFINED_IN = ("controllers", "plants")  # the rooms with machines and programs
 
 
@@ -93,6 +94,14 @@ class Definition:
         node = _function(self._syntax(), self.function)
         return Place(str(self.file), node.lineno if node else 1)
 
+    @property
+    def takes_plant(self) -> bool:
+        """Whether it states a controller: a class, or a function whose first argument is called `plant`."""
+        node = _function(self._syntax(), self.function)
+        if isinstance(node, ast.ClassDef):
+            return True
+        return node is not None and [each.arg for each in (*node.args.posonlyargs, *node.args.args)][:1] == [PLANT]
+
     def call(self, *arguments: Any, **options: Any) -> Any:
         """What the function returns.
 
@@ -124,6 +133,10 @@ class Definition:
         """The result of something that runs this source's code; raises as `call`."""
         with _beside(self):
             return _run(self, work)
+
+    def explain(self, error: BaseException) -> ModelError:
+        """What this source's code has raised, at its own line."""
+        return _explained(self, error)
 
     def _syntax(self) -> ast.Module:
         try:
@@ -170,8 +183,14 @@ class FunctionDefinition(Definition):
 
     @property
     def place(self) -> Place:
-        code = getattr(self.stated, "__code__", None)
+        code = _code(self.stated)
         return Place(str(self.file), code.co_firstlineno if code else 1)
+
+    @property
+    def takes_plant(self) -> bool:
+        if inspect.isclass(self.stated):
+            return True
+        return next(iter(inspect.signature(self.stated).parameters), "") == PLANT
 
     def call(self, *arguments: Any, **options: Any) -> Any:
         return _run(self, lambda: self.stated(*arguments, **options))
@@ -203,6 +222,12 @@ def _fingerprint(stated: Any) -> str:
     return repr(stated)
 
 
+def _code(stated: Any) -> Any:
+    """The code of a function, or of the first method of a class; None of what is not written in Python."""
+    methods = vars(stated).values() if inspect.isclass(stated) else (stated,)
+    return next((each.__code__ for each in methods if hasattr(each, "__code__")), None)
+
+
 _AT_HAND: dict[str, FunctionDefinition] = {}
 
 
@@ -211,7 +236,7 @@ def at_hand(stated: Any) -> str:
     function = stated if callable(stated) else lambda *_: stated
     name = str(getattr(stated, "__name__", getattr(stated, "name", "function")))
     reference = f"<{name} {id(stated):x}>"
-    code = getattr(function, "__code__", None)
+    code = _code(function)
     file = Path(code.co_filename if code else "<function>")
     _AT_HAND[reference] = FunctionDefinition(reference, file, name, stated=function)
     return reference
@@ -299,7 +324,7 @@ def _checked(definition: Definition, word: str) -> Definition:
     tree = definition._syntax()
     if _function(tree, definition.function):
         return definition
-    functions = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+    functions = [node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
     if definition.module is not None:
         stated = getattr(importlib.import_module(definition.module), definition.function, None)
         origin = getattr(stated, "__module__", None)
@@ -311,28 +336,45 @@ def _checked(definition: Definition, word: str) -> Definition:
     )
 
 
-def _function(tree: ast.Module, name: str) -> ast.FunctionDef | None:
-    found = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name)
+def _function(tree: ast.Module, name: str) -> ast.FunctionDef | ast.ClassDef | None:
+    found = (each for each in tree.body if isinstance(each, ast.FunctionDef | ast.ClassDef) and each.name == name)
     return next(found, None)
 
 
 def _options(tree: ast.Module, definition: Definition) -> Iterator[Option]:
     node = _function(tree, definition.function)
     assert node is not None  # looked up when it was found
-    positional = [*node.args.posonlyargs, *node.args.args]
-    with_default = list(zip(positional[len(positional) - len(node.args.defaults) :], node.args.defaults, strict=True))
-    with_default += [(each, value) for each, value in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
-                     if value is not None]  # fmt: skip
-    for argument, value in with_default:
-        place = Place(str(definition.file), argument.lineno)
+    for name, annotation, value in _defaults(node):
+        place = Place(str(definition.file), value.lineno)
         try:
             default = ast.literal_eval(value)
         except ValueError:
             default = None
         if not isinstance(default, str | int | float | bool):
-            text = f"the default of option {argument.arg!r} is not a number, a text or a boolean; give one"
+            text = f"the default of option {name!r} is not a number, a text or a boolean; give one"
             raise ModelError(text, place)
-        yield Option(argument.arg, default, _literal(argument.annotation))
+        yield Option(name, default, _literal(annotation))
+
+
+def _defaults(node: ast.FunctionDef | ast.ClassDef) -> Iterator[tuple[str, ast.expr | None, ast.expr]]:
+    """Name, annotation and default of each argument that has one; of a class those of its construction.
+
+    A class without `__init__` is a dataclass, whose fields are its arguments.
+    """
+    if isinstance(node, ast.ClassDef):
+        made = next((each for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "__init__"), None)
+        if made is None:
+            for each in node.body:
+                if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name) and each.value is not None:
+                    yield each.target.id, each.annotation, each.value
+            return
+        node = made
+    positional = [*node.args.posonlyargs, *node.args.args]
+    stated = [*zip(positional[len(positional) - len(node.args.defaults) :], node.args.defaults, strict=True)]
+    by_name = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+    stated += [(argument, value) for argument, value in by_name if value is not None]
+    for argument, value in stated:
+        yield argument.arg, argument.annotation, value
 
 
 def _literal(annotation: ast.expr | None) -> tuple[str, ...]:
@@ -476,12 +518,17 @@ def _run(definition: Definition, work: Callable[[], Any]) -> Any:
     except ModelError:
         raise
     except (Exception, SystemExit) as error:
-        place = _last_place(error, _reached(definition.file.resolve())) or definition.place
-        if isinstance(error, SyntaxError) and error.filename:
-            place = Place(error.filename, error.lineno or 1)
-        if isinstance(error, ServonodeError):  # which says how to correct it
-            raise ModelError(str(error), place) from error
-        raise ModelError(f"{type(error).__name__}: {error}; correct this line", place) from error
+        raise _explained(definition, error) from error
+
+
+def _explained(definition: Definition, error: BaseException) -> ModelError:
+    """The error of a user's source as one at its own line."""
+    place = _last_place(error, _reached(definition.file.resolve())) or definition.place
+    if isinstance(error, SyntaxError) and error.filename:
+        place = Place(error.filename, error.lineno or 1)
+    if isinstance(error, ServonodeError):  # which says how to correct it
+        return ModelError(str(error), place)
+    return ModelError(f"{type(error).__name__}: {error}; correct this line", place)
 
 
 def _last_place(error: BaseException, files: Collection[Path]) -> Place | None:

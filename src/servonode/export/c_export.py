@@ -40,9 +40,12 @@ class Exported:
         """That of a resolved launch file; name: what it is called in the C file, absent: as the launch file.
 
         Raises:
-            LaunchError: its law follows a bounded solution.
+            LaunchError: its law follows a bounded solution, or is in Python.
         """
         launch, control = closed_loop.launch, closed_loop.control
+        if closed_loop.has_own_controller:
+            text = "is a controller in Python, of which there is no C; name a program, or leave [controller] out"
+            raise LaunchError(launch.file, "controller", "program", text)
         signals = control.signals if control else load_signals({}, 0)
         if not isinstance(signals, Signals):
             text = "the bounded solution is a table of the run, which C does not get; leave the section out"

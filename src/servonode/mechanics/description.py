@@ -216,6 +216,7 @@ class ProgramDescription(msgspec.Struct, frozen=True):
     unreachable: str = ""  # why no extension makes the inputs reach the residuals, where W is singular at all states
     feeds_back: bool = True  # whether the inputs depend on the machine's state
     tells_crossings: bool = False  # whether answers tell the sign of det W
+    own: bool = False  # whether it is a controller in Python, of which nothing is derived
 
     @property
     def found(self) -> tuple[str, ...]:

@@ -42,7 +42,7 @@ class Answerer:
     def __init__(self, closed_loop: ClosedLoop, goals: ReceivedGoals) -> None:
         control = closed_loop.control
         assert control is not None
-        self.law = control.law
+        self.law = control.law.begin()
         self.measured = self.law.answer()
         self._foreseen = self.law.answer()  # answer to the state predicted from it
         self.goal = GoalVector(self.law)
@@ -53,7 +53,8 @@ class Answerer:
         self._predictor = Predictor(closed_loop) if control.stated.predictor and late else None
 
     def reset(self) -> None:
-        """The program's own states and integrals begin again, and no sign of det W is compared with an earlier one."""
+        """What the law keeps begins again, and no sign of det W is compared with an earlier one."""
+        self.law.reset()
         self._progress = Progress(self.law.memory())
         self.goal.integrals[:] = 0.0
 
@@ -64,6 +65,8 @@ class Answerer:
     def answer(self, state: State, k: int, x: Array) -> Answer:
         """The law's answer at step k of the goal, to x or to the state predicted from it; updates the integrals."""
         answer, progress = self.measured, self._progress
+        if self._predictor and self.law.description.own:
+            return self._answer_once(self._predictor, state, k, x)
         if len(self.goal.integrals) and progress.residuals_k not in (-1, k):  # not while goal time stands still
             self.goal.integrals += self._period * answer.residuals
         progress.residuals_k = -1
@@ -78,6 +81,15 @@ class Answerer:
             if not answer.status:
                 self._predictor.sent(state.k, answer.inputs)
         return answer
+
+    def _answer_once(self, predictor: Predictor, state: State, k: int, x: Array) -> Answer:
+        """The answer of a controller in Python, which may keep what it is given: it gets the predicted state alone."""
+        ahead = predictor.ahead(state)
+        self._take_goal(k + ahead)
+        self.law.compute(self._time(k + ahead), predictor.predict(state, x), self.goal.y, self.measured)
+        if not self.measured.status:
+            predictor.sent(state.k, self.measured.inputs)
+        return self.measured
 
     def follow(self, k: int, x: Array) -> int:
         """Evaluate the law at x and step k of the goal, to which its own states go on; returns its status."""

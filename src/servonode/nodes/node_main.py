@@ -14,7 +14,7 @@ from servonode.bus.interfaces import Identity
 from servonode.bus.messages import MAX_TEXT
 from servonode.bus.requests import STOPS
 from servonode.bus.topology import CONTROLLER, LOOP, NODES, PLANT, RELAY, launcher_subscribes, nodes_of, subscribers
-from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.closed_loop.closed_loop import ClosedLoop, begun
 from servonode.nodes.controller_node import ControllerNode
 from servonode.nodes.live_target_node import LiveTargetNode
 from servonode.nodes.lockstep import lockstep, prepare
@@ -186,6 +186,8 @@ def run_node(
     if closed_loop.launch.run.mode == "lockstep":
         share_core(name)  # before the bus: its I/O thread inherits the core
     grants = ask(closed_loop.launch.run, name)
+    if name == CONTROLLER:
+        closed_loop = begun(closed_loop)  # before the bus: nobody is to wait for its sockets while a library is loaded
     launcher = os.getppid()
     bus = NodeBus(folder.path, name, memory.messages)
     node: Node
@@ -201,7 +203,8 @@ def run_node(
         bus.served = node
         # no collection before it, which would write to every object and copy the launcher's memory (0.2 s or more)
         gc.freeze()  # objects that exist now are never scanned again: they live to the end
-        gc.disable()  # messages hold no cycles; a collection would come in the middle of a tick
+        if not (name == CONTROLLER and closed_loop.has_own_controller):  # which may leave cycles
+            gc.disable()  # messages hold no cycles; a collection would come in the middle of a tick
         while not (bus.started or bus.stopped or os.getppid() != launcher or name == RELAY):
             bus.wait_for_request(time.monotonic_ns() + IDLE_NS)
             if isinstance(node, PlantNode):

@@ -115,9 +115,10 @@ def simulate_fused(closed_loop: ClosedLoop, every: int, stage: Stage = computed)
 
 
 def can_fuse(closed_loop: ClosedLoop) -> bool:
-    """Whether a compiled loop has all of it: the machine is moved by its equations, and its state is measured."""
+    """Whether a compiled loop has all of it: machine and law are their equations, and the state is measured."""
     judged = closed_loop.control is None and closed_loop.safety.plausible(own=False) is not None
-    return closed_loop.driver.motion is None and closed_loop.estimation is None and not judged
+    own = closed_loop.driver.motion is None and closed_loop.estimation is None and not closed_loop.has_own_controller
+    return own and not judged
 
 
 def _stamped(rows: Array, goal_from: int) -> Array:

@@ -63,6 +63,9 @@ def _check_continuous(closed_loop: ClosedLoop) -> None:
     if closed_loop.machine.description.jumps_compare:
         text = "its jumps depend on the states at the beginning of a plant step, which the continuous mode lacks"
         raise LaunchError(closed_loop.launch.file, "plant", "machine", f"{text}; leave out --control continuous")
+    if closed_loop.has_own_controller:
+        text = "is a controller in Python, which answers at its instants; leave out --control continuous"
+        raise LaunchError(closed_loop.launch.file, "controller", "program", text)
     if closed_loop.driver.motion is not None:
         text = f'"{closed_loop.driver.name}" steps in time, and the continuous mode integrates the equations; '
         remedy = "leave out --control continuous, or give --set plant.driver=simulated"

@@ -112,6 +112,13 @@ class ServoLaw(Tabular):
         law.weights = np.array([weights.get(name, 1.0) for name in self.machine.description.input_names])
         return law.with_parameters({})
 
+    def begin(self) -> "ServoLaw":
+        """The law for one run, whose memory nobody else has: a compiled one has none."""
+        return self
+
+    def reset(self) -> None:
+        """Forget the run so far."""
+
     def started(self, t: float, x: Array, y: Array, given: Collection[str]) -> "ServoLaw":
         """The law as it starts at state x: parameters without default that are not `given` have their values there,
         and so have the program's own states.

@@ -8,7 +8,8 @@ import numpy as np
 from servonode.mechanics.description import MachineDescription, ProgramDescription, derivatives
 from servonode.mechanics.layout import Layout
 
-GOOD, SINGULAR, NOT_FINITE, CROSSED = 0, -1, -2, -3  # CROSSED: W is singular somewhere between two control instants
+GOOD, SINGULAR, NOT_FINITE, CROSSED, FAILED = 0, -1, -2, -3, -4
+# CROSSED: W is singular somewhere between two control instants; FAILED: a controller of the user's own gave no inputs
 
 
 def law_sizes(machine: MachineDescription, program: ProgramDescription) -> dict[str, int]:
@@ -116,6 +117,7 @@ class Answer:
 
     def __init__(self, layout: AnswerLayout) -> None:
         self.status = GOOD
+        self.why = ""  # of FAILED
         self.out = np.zeros(layout.size)
         self.inputs = self.out[layout.inputs]  # (n_tau,), before any limit
         self.residuals = self.out[layout.residuals]  # (n_s,)
@@ -129,6 +131,10 @@ class Answer:
     def condition(self) -> float:
         """Condition number of W (1-norm); 1 for programs that state their inputs."""
         return float(self._condition[0])
+
+    def one_condition(self) -> None:
+        """Say that there is no W."""
+        self._condition[0] = 1.0
 
     @property
     def determinant(self) -> float:
