@@ -1,5 +1,6 @@
 """Controllers in Python: what they are given, what they may return, and what is said where they fail."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,9 @@ import servonode
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import LaunchError, read_launch
 from servonode.controllers.own.law import OwnLaw
-from tests.helpers.refusals import refusal, refused_command
+from servonode.simulation.continuous_loop import ContinuousLoop
+from servonode.simulation.event_integration import SimulationError
+from tests.helpers.refusals import command, refusal, refused_command
 
 LAUNCH = """
 [run]
@@ -164,7 +167,7 @@ def test_what_it_must_not_return_is_said_with_its_line(tmp_path: Path, body: str
         ('{"speed": state', '{"to go": state', "own.py line 20: 'to go' is not a valid name of a residual; "),
         ('{"speed": state[self.V] - goal[0]}', "[0.0]", "own.py line 20: residuals() gives no numbers by name; "),
         ("self.seed, self.calls = seed, 0", "self.sead, = seed, 0", "own.py line 13: ValueError: too many values"),
-        ("import numpy", "import nunpy", "own.py line 2: ModuleNotFoundError: No module named 'nunpy'; correct "),
+        ("import numpy", "import nunpy", "own.py line 2: ModuleNotFoundError: No module named 'nunpy'; install "),
         ("gain: float = 20.0", "gain=[1.0]", "own.py line 8: the default of option 'gain' is not a number, a text "),
     ],
 )
@@ -288,3 +291,34 @@ def test_check_says_what_it_can(tmp_path: Path) -> None:
     assert report.numbers["after_fault"]
     failing = servonode.check(written(tmp_path, "if t > 1.0: 1/0"))
     assert failing.verdict == "no"
+
+
+def test_an_estimator_stands_before_it(tmp_path: Path) -> None:
+    file = written(tmp_path)
+    seen = servonode.simulate(file, estimator={"process_noise": 0.05})
+    assert not seen.fault
+    assert seen.estimate is not None
+    report = servonode.check(file, estimator={"process_noise": 0.05})
+    assert report.numbers["estimator"]["residual_std"] == {"speed": [0.0, 0.0]}  # not known of Python code
+
+
+def test_nothing_is_linearised_with_it(tmp_path: Path) -> None:
+    with pytest.raises(
+        SimulationError, match=r"own.py:Own is a controller in Python, .*; look at `PlantView.linearize`"
+    ):
+        ContinuousLoop(loop(tmp_path))
+
+
+def test_the_time_of_a_command_is_told(tmp_path: Path) -> None:
+    run = servonode.simulate(written(tmp_path, "import time; time.sleep(0.002)"), run__duration=0.2)
+    taken = run.stats["nodes"]["controller"]["execution_s"]
+    assert 0.002 <= taken["p50"] <= taken["p99"] <= taken["max"]
+    assert "command time" in command("simulate", written(tmp_path), "--set", "run.duration=0.2").stdout
+
+
+def test_check_warns_of_one_that_is_slow_for_its_period(tmp_path: Path) -> None:
+    file = written(tmp_path, "import time; time.sleep(0.006)")
+    slow = servonode.check(file, run__mode="realtime", run__duration=0.1)
+    said = [each.text for each in slow.findings if each.subject == "program" and each.level == "warn"]
+    assert len(said) == 1
+    assert re.match(r"one command took \d.* ms here, of a period of 10 ms: late commands are missed ones; ", said[0])

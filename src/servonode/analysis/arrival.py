@@ -1,7 +1,8 @@
 """Whether a run reaches its goal: its late residuals against the goal's own size, and the time at a limit."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
+from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.controller_section import Control
 from servonode.closed_loop.goal_reached import (
@@ -43,7 +44,7 @@ def judge_arrival(
         return
     texts = missed_residuals(closed_loop, run, found)
     remedy = _remedy(limited_late(closed_loop, run.input, len(run.t)), other_rate(), slower) if texts else ""
-    for i, name in enumerate((run.estimate or run).residual):
+    for i, name in enumerate(_judged(run)):
         if name in texts:
             level: Level = "warn" if i in control.gains.plain and not control.law.description.explicit else "refuse"
             found.add(level, name, f"{texts[name]}: the goal is not reached; {remedy}")
@@ -52,7 +53,7 @@ def judge_arrival(
 def missed_residuals(closed_loop: ClosedLoop, run: Run, found: Examination) -> dict[str, str]:
     """How far each residual is missed of those that are; the sizes go into the numbers."""
     limited = limited_late(closed_loop, run.input, len(run.t)) > LIMITED_SHARE
-    residuals = (run.estimate or run).residual
+    residuals = _judged(run)
     amplitudes = goal_amplitudes(closed_loop, run.t, run.program_state)
     found.numbers["goal_amplitude"] = dict(zip(residuals, amplitudes.tolist(), strict=True))
     late_residuals, texts = found.numbers.setdefault("late_residual", {}), dict[str, str]()
@@ -62,6 +63,11 @@ def missed_residuals(closed_loop: ClosedLoop, run: Run, found: Examination) -> d
         text = missed(late, abs(float(values[0])), amplitude, limited, _explained(name, found))
         texts |= {name: text} if text else {}
     return texts
+
+
+def _judged(run: Run) -> Mapping[str, Array]:
+    """The residuals of the true state where these are known, else those that the law saw."""
+    return (run.estimate.residual if run.estimate else {}) or run.residual
 
 
 def _explained(name: str, found: Examination) -> Explained:

@@ -172,6 +172,8 @@ def predicted_residuals(
 
 def _slopes(closed_loop: ClosedLoop, law: ServoLaw, run: Run, i: int) -> Array:
     """The slopes of the residuals by the states at a row (n_s, n)."""
+    if law.description.own:  # its residuals at other states are not known
+        return np.zeros((law.n_s, len(run.state)))
     x = np.array([values[i] for values in run.state.values()])
     own = np.array([values[i] for values in run.program_state.values()])
     t, answer = float(run.goal_t[i]), law.answer()

@@ -9,12 +9,16 @@ from pathlib import Path
 import click
 
 from servonode.cli import verb
-from servonode.errors import ServonodeError
+from servonode.errors import ServonodeError, did_you_mean
 from servonode.version import TOP
 
 SCHEMA = "schema"
 COPIES = ("examples", "launch", "firmware")  # folders of a checkout, which an installed package holds as well
 FILES = {"machine": ("machine.py", "machine.toml"), "program": ("program.py", "program.toml"), "run": ("run.toml",)}
+CONTROLLER = "controller"
+CONTROLLERS = ("lqr", "pid", "mpc", "policy")
+FILES |= {f"{CONTROLLER} {each}": (f"{CONTROLLER}_{each}.py", f"{CONTROLLER}_{each}.toml") for each in CONTROLLERS}
+KINDS = dict.fromkeys(kind.partition(" ")[0] for kind in FILES)
 
 
 class NotMade(ServonodeError, ValueError):
@@ -27,25 +31,33 @@ class NotMade(ServonodeError, ValueError):
         "servonode new machine crane",
         "servonode new program chase",
         "servonode new run serpentine",
+        "servonode new controller lqr",
+        "servonode new controller mpc parking",
         "servonode new examples my_examples",
         "servonode new launch my_launch_files",
         "servonode new firmware my_board",
     ),
     exits={0: "done", **verb.BAD_USAGE},
 )
-@click.argument("kind", type=click.Choice([*FILES, SCHEMA, *COPIES]))
+@click.argument("kind", type=click.Choice([*KINDS, SCHEMA, *COPIES]))
 @click.argument("name")
-def new(kind: str, name: str) -> None:
-    """Write commented files for a machine, a program or a run.
+@click.argument("file", required=False)
+def new(kind: str, name: str, file: str | None) -> None:
+    """Write commented files for a machine, a program, a controller or a run.
 
     The files run unchanged; edit them for your own purpose. A machine and a program come with a launch file; run
-    writes only a launch file; schema writes the JSON Schema of launch files, for editors; examples,
+    writes only a launch file. A controller in Python is of a kind, lqr, pid, mpc or policy, which is its name too
+    where no FILE is given. schema writes the JSON Schema of launch files, for editors; examples,
     launch and firmware copy the examples, the packaged launch files, or the sources of the firmware in C, into a
     new folder NAME.
     """
     if kind in COPIES:
         click.echo(f"wrote {copy(kind, Path(name))}")
         return
+    if kind == CONTROLLER:
+        kind, name = _of_kind(name), file or name
+    elif file is not None:
+        raise NotMade(f"{file!r} is one name too many: a {kind} has one; leave it out")
     made = make(kind, name, Path())
     click.echo("\n".join(f"wrote {file}" for file in made))
     click.echo(
@@ -68,6 +80,15 @@ def make(kind: str, name: str, folder: Path) -> list[Path]:
     for file, text in texts.items():
         file.write_text(text, encoding="utf-8")
     return list(texts)
+
+
+def _of_kind(name: str) -> str:
+    """The key of FILES of a kind of controller."""
+    if name not in CONTROLLERS:
+        near = did_you_mean(name, CONTROLLERS)
+        text = f"{name!r} is no kind of controller; {near}give {', '.join(CONTROLLERS)}, and then a name for its file"
+        raise NotMade(text)
+    return f"{CONTROLLER} {name}"
 
 
 def copy(kind: str, folder: Path) -> Path:

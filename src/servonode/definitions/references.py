@@ -528,7 +528,8 @@ def _explained(definition: Definition, error: BaseException) -> ModelError:
         place = Place(error.filename, error.lineno or 1)
     if isinstance(error, ServonodeError):  # which says how to correct it
         return ModelError(str(error), place)
-    return ModelError(f"{type(error).__name__}: {error}; correct this line", place)
+    remedy = "install it here, or correct this line" if isinstance(error, ModuleNotFoundError) else "correct this line"
+    return ModelError(f"{type(error).__name__}: {error}; {remedy}", place)
 
 
 def _last_place(error: BaseException, files: Collection[Path]) -> Place | None:

@@ -71,6 +71,7 @@ def estimate_of(closed_loop: ClosedLoop, held: Columns, t: Array, x: Array | Non
     """The estimate in the controller's columns `held` at rows of time t [s], goal time.
 
     x: the true kernel states; None: nobody knows them. own: the program's own states. None where there is no estimator.
+    A controller in Python is not asked again, so that its residuals are known for the estimate alone.
     """
     if closed_loop.estimation is None:
         return None
@@ -78,7 +79,7 @@ def estimate_of(closed_loop: ClosedLoop, held: Columns, t: Array, x: Array | Non
     return RunEstimate(
         state={name: held[f"estimate_{name}"] for name in columns},
         std={name: held[f"std_{name}"] for name in columns},
-        residual={} if x is None else true_residuals(closed_loop, t, x, own),
+        residual={} if x is None or closed_loop.has_own_controller else true_residuals(closed_loop, t, x, own),
         **{name: held[name] for name in COUNTED},
         rejected={name: held[f"rejected_{name}"] for name in closed_loop.estimation.settings.gated},
     )

@@ -35,6 +35,12 @@ class ContinuousLoop:
         if closed_loop.machine.description.jumps and not with_jumps:
             text = f"machine {closed_loop.machine.description.name} has jumps, and what is left free is judged along "
             raise SimulationError(f"{text}smooth motions only; look at runs from starts beside this one")
+        if closed_loop.has_own_controller:
+            text = (
+                f"{closed_loop.launch.controller and closed_loop.launch.controller.program} is a controller in Python, "
+            )
+            text += "which answers at its instants: nothing is linearised with it; look at `PlantView.linearize`, or "
+            raise SimulationError(f"{text}load the launch file without [controller]")
         self.closed_loop, self.machine, self.control = closed_loop, closed_loop.machine, closed_loop.control
         d = self.machine.description
         self.names, self.start, self.units = d.state_names, closed_loop.start, [each.unit for each in d.state]

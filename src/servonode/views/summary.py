@@ -79,6 +79,8 @@ def _kept_time(run: Run, times: bool) -> list[Row]:
     elif stats.get("round_trip_s"):
         trip = stats["round_trip_s"]
         rows.append(("round trip", "   ".join(f"{key} {trip[key] * 1e3:.3f} ms" for key in ("p50", "p99", "max"))))
+    if run.closed_loop.has_own_controller and not (run.control == "realtime" and times):
+        rows += _command_times(stats.get("nodes", {}).get("controller", {}).get("execution_s", {}))
     if stats.get("link_latency_s"):
         text = f"{stats['link_latency_s'] * 1e3:.3f} ms by which an input acts later (median)"
         rows.append(("link latency", text))
@@ -97,6 +99,12 @@ def _kept_time(run: Run, times: bool) -> list[Row]:
         rows.append(("started again", ", ".join(f"{node} {n}x" for node, n in stats["restarts"].items())))
     dropped = [text for node, counts in stats.get("node_counts", {}).items() if (text := _dropped(node, counts))]
     return rows + ([("dropped", "; ".join(dropped))] if dropped else [])
+
+
+def _command_times(taken: Mapping[str, float]) -> list[Row]:
+    """How long a controller in Python took for a command."""
+    shown = [f"{key} {taken[key] * 1e3:.3f} ms" for key in ("p50", "p99", "max") if key in taken]
+    return [("command time", "   ".join(shown))] if shown else []
 
 
 LOST = "lost_"  # a count of a target node's, before the goal's name
