@@ -80,6 +80,7 @@ MADE = {  # the files that a page's commands leave, beside those that it shows
     "how_to/identification": ("straight.mcap", "next.mcap", "fit.png", "next.toml", "robot.toml"),
     "how_to/movies": ("pursuit.mp4", "reverse.gif", "over.mp4", "recorded.mp4", "from_python.mp4"),
     "how_to/mujoco": ("compare.png",),
+    "how_to/own_controllers": ("speed.mcap", "lqr.py", "lqr.toml"),
     "how_to/python": ("reverse.html", "whole.png", "chosen.pdf", "path.png", "reverse.gif"),
     "how_to/recordings": (
         "pursuit.mcap", "trailer_reverse.mcap", "pursuit.html", "pursuit.npz", "states.csv", "compare.png", "hitch.png",
@@ -290,6 +291,7 @@ COUNTS = {  # the steps and files of pages
     "tutorials/own_machine": (13, 6),
     "tutorials/unreachable_goals": (7, 2),
     "systems/extended": (12, 0),
+    "how_to/own_controllers": (5, 2),
     "how_to/own_laws": (5, 10),
 }
 

@@ -36,7 +36,13 @@ SERVONODE = f'exec {sys.executable} -m servonode.cli.main "$@"'
 NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[-+]\d+)?")
 ONCE = re.compile(r"servonode: deriving and compiling ")  # where nothing is in the cache yet
 PROGRESS = re.compile(r"^\S+ \d+\.\d/[\d.]+ s  ")  # where a run has got to
-TIMED = ("  timing ", "  plant ", "  controller ", "  target ")  # rows whose numbers tell of the computer
+TIMED = (
+    "  timing ",
+    "  plant ",
+    "  controller ",
+    "  target ",
+    "  command time ",
+)  # rows whose numbers tell of the computer
 RESIDUALS, LATE_RESIDUAL = "  largest residual ", 1e-3  # what a late command adds, in the residual's unit
 COUNTED = ("  rate ", "  missed ")  # rows that say more on a slow one
 VERDICT_NO = re.compile(r"verdict +no(:|$)")

@@ -11,7 +11,7 @@ from servonode.analysis.aftermath import actions
 from servonode.analysis.dry_run import dry_run
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.hosts import network_remark
-from servonode.closed_loop.static_checks import Examination, Finding
+from servonode.closed_loop.static_checks import WATCHED, Examination, Finding
 from servonode.controllers import ServoLaw
 from servonode.definitions import cache
 from servonode.tables import Row, Tabular, several
@@ -89,6 +89,8 @@ class Report(Tabular):
     def _residual(self, name: str) -> str:
         """Relative degree, convergence rate and the margin of the sampled law of one residual."""
         numbers, margin = self.residuals[name], self.numbers.get("margins", {}).get(name)
+        if "relative_degree" not in numbers:
+            return WATCHED
         text = f"relative degree {numbers['relative_degree']:.0f}, "
         text += f"convergence rate {numbers['convergence_rate']:.4g} 1/s" if numbers["held"] else "only watched"
         return text + (f", lambda T = {margin['value']:.3g} of at most {margin['limit']:.3g}" if margin else "")
@@ -201,13 +203,16 @@ def _finite(limits: Sequence[float], names: Sequence[str]) -> dict[str, float]:
 def _residuals(closed_loop: ClosedLoop) -> dict[str, dict[str, Any]]:
     """Relative degree and convergence rate of each residual: f' = -rate f or f'' = -2 rate f' - rate^2 f.
 
-    `held`: whether the law brings it to zero; a program that gives its inputs only monitors its residuals.
+    `held`: whether the law brings it to zero; a program that gives its inputs only monitors its residuals, and nothing
+    else is known of those of a controller in Python.
     """
     control = closed_loop.control
     if control is None:
         return {}
     found: dict[str, dict[str, Any]] = {}
     description = control.law.description
+    if description.own:
+        return {each.name: {"held": False} for each in description.residuals}
     for i, (quantity, r) in enumerate(zip(description.residuals, description.relative_degrees, strict=True)):
         K0, K1 = float(control.gains.K0[i, i]), float(control.gains.K1[i, i])
         rate = float(control.gains.rates[i])

@@ -9,6 +9,7 @@ from servonode.bus import Status
 from servonode.bus.durations import EXTRA
 from servonode.bus.topology import CONTROLLER, PLANT
 from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.closed_loop.static_checks import WATCHED
 from servonode.nodes.fault_ladder import ESTOP, FINAL
 from servonode.plants.drivers.applied_inputs import CLAMPED
 from servonode.record.run import Run
@@ -160,6 +161,8 @@ def refused_text(known: dict[str, Any], reason: str) -> str:
 
 
 def _residual(values: dict[str, Any]) -> str:
+    if "relative_degree" not in values:
+        return WATCHED
     held = (
         f"convergence rate {values['convergence_rate']:.4g} 1/s"
         if values["held"]

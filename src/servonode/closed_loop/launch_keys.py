@@ -359,7 +359,12 @@ class Inversion(Section, frozen=True):
 class Controller(Section, frozen=True):
     """[controller]: the program and its period; without this section the inputs are zero and there is no watchdog."""
 
-    program: Annotated[Text | None, key("the program; `servonode list programs` lists them")] = None
+    program: Annotated[
+        Text | None,
+        key(
+            "the program, as `servonode list programs` lists them, or a file of yours: a program or a controller in Python"
+        ),
+    ] = None
     residuals: Annotated[
         dict[str, str | float],
         key("the residuals, instead of a program: expressions of t, states, parameters, targets, settings"),

@@ -14,6 +14,7 @@ from servonode.mechanics import discrete, stabilize
 from servonode.mechanics.stabilize import Gains
 
 Level = Literal["good", "warn", "refuse"]
+WATCHED = "watched: what residuals() gives"  # of a controller in Python
 STATES, SPREAD = 40, 0.5  # random states that are surveyed, and how far from the initial state (m, rad, m/s, rad/s)
 
 
