@@ -361,9 +361,7 @@ class Controller(Section, frozen=True):
 
     program: Annotated[
         Text | None,
-        key(
-            "the program, as `servonode list programs` lists them, or a file of yours: a program or a controller in Python"
-        ),
+        key("the program: one that `servonode list programs` lists, or a program or controller in a file of yours"),
     ] = None
     residuals: Annotated[
         dict[str, str | float],

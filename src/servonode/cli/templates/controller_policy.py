@@ -1,7 +1,7 @@
 """NAME: a policy in ONNX that reverses the robot with trailer along the x-axis, evaluated by onnxruntime.
 
-It needs the extra `policy`: pip install 'servonode[policy]'. The policy stands beside this file, in NAME.onnx; where
-there is none, a small network is made that imitates an LQR. Put your own one there: its one input is an array of
+It needs the extra `policy`: pip install 'servonode[policy]'. The policy stands beside this file, in NAME.onnx; without
+it a small network is made that imitates an LQR. Put your own one there: its one input is an array of
 observations (1, n), its one output the actions (1, m). Edit `observe` and `command` to fit.
 """
 

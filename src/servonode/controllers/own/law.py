@@ -34,7 +34,7 @@ class OwnKernel:
     __name__: str = field(default="python", init=False)
 
     def constants(self, p: Array, c: Array) -> None:
-        """There are none."""
+        """Leave `c` empty: nothing is computed ahead."""
 
 
 class OwnLaw(ServoLaw):
