@@ -322,3 +322,18 @@ def test_check_warns_of_one_that_is_slow_for_its_period(tmp_path: Path) -> None:
     said = [each.text for each in slow.findings if each.subject == "program" and each.level == "warn"]
     assert len(said) == 1
     assert re.match(r"one command took \d.* ms here, of a period of 10 ms: late commands are missed ones; ", said[0])
+
+
+def test_its_table_claims_nothing_of_its_residuals(tmp_path: Path) -> None:
+    text = str(begun(tmp_path))
+    assert "residual speed of the controller [m/s], watched" in text
+    assert "convergence" not in text
+    assert "gain = 20" in text
+
+
+def test_its_numbers_are_swept(tmp_path: Path) -> None:
+    pytest.importorskip("xarray", reason='needs xarray: pip install "servonode[sweep]"')
+    vary = {"controller.settings.gain": {"low": 1.0, "high": 20.0, "points": 2}}
+    found = servonode.load(written(tmp_path), run__duration=1.0).sweep(vary, threads=2)
+    alone = [servonode.simulate(written(tmp_path), run__duration=1.0, controller__settings__gain=g) for g in (1, 20)]
+    assert found["residual_speed_largest"].values.tolist() == [run.residual_max["speed"] for run in alone]

@@ -18,6 +18,7 @@ from servonode.definitions.source_location import Place
 from servonode.errors import ModelError
 from servonode.mechanics.description import ProgramDescription
 from servonode.mechanics.machine import Machine, ParameterError
+from servonode.tables import Row, named
 
 LEFT = 3  # exit code of a process that `command` has forked
 
@@ -48,6 +49,12 @@ class OwnLaw(ServoLaw):
         self._controller: Controller | None = None  # None: not begun, or its construction failed
         self._why = ""  # why it answers no more until it is reset
         self._process = 0
+
+    def table(self) -> tuple[str, list[Row]]:
+        """Its residuals, which are only watched, and its settings."""
+        title, rows = super().table()
+        watched = [(each.name, f"{named(each.description, each.unit)}, watched") for each in self.description.residuals]
+        return title, [*watched, *rows[len(watched) :]]
 
     def placed(self, plant: PlantView, seed: int) -> "OwnLaw":
         """The law for this plant; its controller's `reset` gets the seed."""
