@@ -55,7 +55,7 @@ def ranges_of(over: Mapping[str, Any]) -> list[Range]:
     """The ranges of a mapping from keys to (low, high).
 
     Raises:
-        StatementError: there is none, or one is empty.
+        StatementError: nothing is varied, or a range is empty.
     """
     if not over:
         raise StatementError("nothing is varied; give a key and its range, such as plant.initial.phi=-1:1")
