@@ -163,19 +163,27 @@ def _of_parameters(loop: ClosedLoop, seeds: int) -> tuple[list[str], list[Deviat
 
 
 def _of_noise(loop: ClosedLoop, seeds: int) -> tuple[list[str], list[Deviation]]:
-    """White noise of all states together: times what is stated, else as share of the range of each state in the run."""
-    names, stated = loop.machine.description.state_names, np.array(loop.sensor.noise)
+    """White noise, times what is stated: of the sensors that an estimator reads, else of all states together.
+
+    Where no noise of states is stated it is in percent of the range that each state has in the run.
+    """
     text, grid, unit = "noise, times the stated one", NOISE, "1"
-    if not stated.any():
-        stated = _ranges(loop) / 100
-        text, grid, unit = "noise, of the range of each state", SHARES, "%"
-    noisy = {name: float(each) for name, each in zip(names, stated, strict=False) if each}
+    if loop.estimation is not None and loop.sensing is not None:
+        effects = {each.description.quantity.name: each.description.noise for each in loop.sensing.effects}
+        noisy = {f"plant.sensors.{name}.noise": noise for name, noise in effects.items() if noise}
+    else:
+        stated = np.array(loop.sensor.noise)
+        if not stated.any():
+            stated = _ranges(loop) / 100
+            text, grid, unit = "noise, of the range of each state", SHARES, "%"
+        named = zip(loop.machine.description.state_names, stated.tolist(), strict=False)
+        noisy = {f"plant.sensor.noise.{name}": noise for name, noise in named if noise}
 
     def values(size: float) -> list[float]:
         return [size * each for each in noisy.values()]
 
-    keys = [*(f"plant.sensor.noise.{name}" for name in noisy), "run.seed"]
-    return keys, [Deviation("noise", "noise", Quantity("noise", text, unit), _seeded(values, seeds), grid)]
+    deviation = Deviation("noise", "noise", Quantity("noise", text, unit), _seeded(values, seeds), grid)
+    return [*noisy, "run.seed"], [deviation] if noisy else []
 
 
 def _ranges(loop: ClosedLoop) -> Array:
