@@ -96,6 +96,13 @@ def test_a_range_that_cannot_be_is_one_line_and_exit_code_2(over: str, text: str
     assert text in result.stderr
 
 
+def test_a_key_with_two_ranges_is_refused() -> None:
+    result = command(
+        "region", "trailer_look_ahead", "--over", "plant.initial.phi=0:1", "--over", "plant.initial.phi=1:2"
+    )
+    assert (result.exit_code, result.stderr) == (2, "servonode: plant.initial.phi has two ranges; give each key once\n")
+
+
 def test_without_a_goal_something_must_be_required() -> None:
     loop = servonode.load("snowboarder_falls")
     with pytest.raises(StatementError, match=r"has no \[controller\], so there is no goal to reach; say what a run"):

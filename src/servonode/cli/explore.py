@@ -82,11 +82,11 @@ def region(
     goal where its residuals are small beside the goal in the last quarter, without a fault.
     """
     from servonode.cli.start_checks import check_picture
-    from servonode.sweeps.ranges import Range
+    from servonode.sweeps.ranges import stated_ranges
     from servonode.sweeps.region import region as region_of
 
     check_picture(out)
-    ranges = [Range.of(each) for each in over]
+    ranges = stated_ranges(over)
     closed_loop = verb.resolved(file, overrides, no_code, strict=False)
     _show(region_of(closed_loop, ranges, require, points, runs, threads), as_json, out)
 
@@ -179,11 +179,11 @@ def tune(
     best candidate that check passes is printed as lines of a launch file.
     """
     from servonode.cli.start_checks import check_picture
-    from servonode.sweeps.ranges import Range
+    from servonode.sweeps.ranges import stated_ranges
     from servonode.sweeps.tune import tune as tuned
 
     check_picture(out)
-    ranges = [Range.of(each) for each in over]
+    ranges = stated_ranges(over)
     closed_loop = verb.resolved(file, overrides, no_code, strict=False)
     _show(tuned(closed_loop, ranges, cost, require, runs, seeds, threads), as_json, out)
 

@@ -67,6 +67,19 @@ def ranges_of(over: Mapping[str, Any]) -> list[Range]:
     return found
 
 
+def stated_ranges(texts: Sequence[str]) -> list[Range]:
+    """The ranges of texts KEY=LOW:HIGH.
+
+    Raises:
+        StatementError: one is not a range, or a key is there twice.
+    """
+    ranges = [Range.of(text) for text in texts]
+    keys = [each.key for each in ranges]
+    if twice := next((key for key in keys if keys.count(key) > 1), ""):
+        raise StatementError(f"{twice} has two ranges; give each key once")
+    return ranges
+
+
 def quantities_of(variation: Variation) -> tuple[Quantity, ...]:
     """What each key of a variation is: its name, description and unit, of machine or program where it is theirs."""
     loop = variation.base
