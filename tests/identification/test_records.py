@@ -3,6 +3,7 @@
 import json
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_file import launch_of_table
 from servonode.identification.experiment import IdentificationError, runs_of_inputs
 from servonode.identification.parameters_section import changed, section_text
-from servonode.identification.recorded import experiments_in
+from servonode.identification.recorded import experiments_in, steps_of_commands
 from servonode.nodes.launcher import Launcher
 from servonode.nodes.recording import Recording
 from servonode.record.bag import read_bag
@@ -113,6 +114,21 @@ def test_records_of_two_machines_are_refused(bag: Path) -> None:
     other = servonode.simulate("sphero_rolls", run__duration=1.0)
     with pytest.raises(IdentificationError, match="the first record of diff_drive_trailer"):
         servonode.identify([bag, other], NAMES)
+
+
+def test_in_real_time_the_clock_tells_from_which_step_a_command_acts() -> None:
+    """States every 10 steps of 1 ms at double speed, up to 0.4 ms late; commands 3 steps after every third."""
+    launch = SimpleNamespace(run=SimpleNamespace(mode="realtime", speed=2.0), step_ns=1_000_000)
+    rng = np.random.default_rng(3)
+    due = [10**9 + 5_000_000 * i for i in range(100)]
+    late = rng.integers(0, 400_000, 100) * (np.arange(100) % 10 != 0)
+    states = [{"k": 10 * i, "mono": at + int(each)} for i, (at, each) in enumerate(zip(due, late, strict=True))]
+    states[0]["mono"] -= 3_000_000  # the first one is sent before the clock starts
+    applied = [{"k": 10 * i, "mono": due[i] + (1_700_000 if i % 3 == 0 else 100_000)} for i in range(1, 100)]
+    found = steps_of_commands(launch, states, applied)  # type: ignore[arg-type]
+    assert found == {10 * i: 10 * i + (3 if i % 3 == 0 else 0) for i in range(1, 100)}
+    launch.run.mode = "lockstep"
+    assert steps_of_commands(launch, states, applied) == {10 * i: 10 * i for i in range(1, 100)}  # type: ignore[arg-type]
 
 
 def test_rows_stand_where_inputs_change_and_where_something_was_measured() -> None:

@@ -17,9 +17,10 @@ from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import launch_of_table, table_of
 from servonode.errors import ServonodeError
 from servonode.identification.experiment import Experiment, IdentificationError
-from servonode.identification.fit import Fit, Part, slopes_of
+from servonode.identification.fit import Fit, slopes_of
 from servonode.identification.multisines import Signals, drawn, scaled, varied
 from servonode.identification.recorded import experiment_of, experiment_of_states
+from servonode.identification.segmentation import cut
 from servonode.identification.trajectories import Segments, Trajectories
 from servonode.mechanics.machine import Machine
 from servonode.simulation.simulate import simulate_fused
@@ -108,10 +109,9 @@ def _allowed(design: _Design, signals: Signals) -> Iterator[tuple[Signals, Exper
 
 
 def _information(experiment: Experiment, fit: Fit) -> Array:
-    """The Fisher information of an experiment in memory, its initial state being unknown."""
-    trajectories = Trajectories(experiment, fit.parts[0].trajectories.names)
-    segments = Segments((0, len(experiment.k) - 1))
-    part = Part(trajectories, segments, experiment.guess[:1].copy())
+    """The Fisher information of an experiment in memory, cut into segments as the recorded one."""
+    recorded, trajectories = fit.parts[0], Trajectories(experiment, fit.parts[0].trajectories.names)
+    part = cut(trajectories, fit.values, recorded.experiment.duration / len(recorded.starts))
     noise = dict(zip((each.name for each in fit.parts[0].experiment.channels), fit.noise[0], strict=True))
     known = {each.name: noise.get(each.name, 1e3 * each.span) for each in experiment.channels}  # unmeasured: no weight
     J = slopes_of(part, fit.values, np.array([*known.values()]), fit.sizes).J

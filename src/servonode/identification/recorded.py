@@ -11,9 +11,11 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from scipy.ndimage import minimum_filter1d
 
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.closed_loop.launch_keys import LaunchFile
 from servonode.identification.experiment import Channel, Experiment, IdentificationError, decimated, runs_of_inputs
 from servonode.mechanics.description import unpacked
 from servonode.mechanics.signatures import Whole
@@ -23,6 +25,7 @@ from servonode.record.run import Run
 
 STATES, APPLIED = "plant/state", "plant/applied"
 LEAST_STATES = 10  # of an experiment
+NEARBY = 51  # states among which the most punctual one tells the plant's clock
 Message = dict[str, Any]
 
 
@@ -169,22 +172,40 @@ def _written(
     """From which step on which inputs were written to the machine.
 
     A state holds the inputs that acted up to it. Where they changed since the state before, and steps lie between, the
-    step of the change is that at which the command came, by the clock.
+    change is at the step that the plant's clock had reached when it took the command; with a delay at the state before.
     """
     launch = closed_loop.launch
-    scale = launch.run.speed / launch.step_ns if launch.run.mode == "realtime" else 0.0  # steps in 1 ns of the clock
     delayed = launch.controller is not None and launch.controller.delay > 0  # then inputs act at control instants
-    came = {each["k"]: each["mono"] for each in reversed(applied)} if scale and not delayed else {}
+    taken = {} if delayed else steps_of_commands(launch, states, applied)
     before: list[float] | None = None
     for first, last in pairwise(states):
         now = [last["input"][name] for name in names]
-        late = 0
-        if before is not None and now != before and first["k"] in came:
-            late = int(max(came[first["k"]] - first["mono"], 0) * scale)
-        if late and last["k"] - first["k"] > 1 and before is not None:
-            yield first["k"], before
-        yield min(first["k"] + late, last["k"] - 1), now
+        since = first["k"]
+        if before is not None and now != before:
+            since = min(max(taken.get(first["k"], 0), first["k"]), last["k"] - 1)
+            if since > first["k"]:
+                yield first["k"], before
+        yield since, now
         before = now
+
+
+def steps_of_commands(launch: LaunchFile, states: Sequence[Message], applied: Sequence[Message]) -> dict[int, int]:
+    """The step at which the newest command came, by the step of the state before it.
+
+    In real time the plant's clock tells it, whose steps the most punctual states nearby tell; the first state of a run
+    is sent before it starts.
+    """
+    k = np.array([each["k"] for each in states], dtype=np.int64)
+    at = np.array([each["k"] for each in applied], dtype=np.int64)
+    before = np.maximum(np.searchsorted(k, at, side="right") - 1, 0)
+    if launch.run.mode != "realtime" or len(states) <= NEARBY:
+        return dict(zip(k[before].tolist(), at.tolist(), strict=True))
+    scale, zero = launch.run.speed / launch.step_ns, states[0]["mono"]  # steps in 1 ns of the clock
+    late = np.array([(each["mono"] - zero) * scale for each in states]) - k
+    late[0] = np.inf
+    punctual = minimum_filter1d(late, NEARBY, mode="nearest")
+    came = np.array([(each["mono"] - zero) * scale for each in applied]) - punctual[before]
+    return dict(zip(k[before].tolist(), np.maximum(came.astype(np.int64), at).tolist(), strict=True))
 
 
 def _through_drives(closed_loop: ClosedLoop, k: Whole, u: Array, last: int) -> tuple[Whole, Array]:
