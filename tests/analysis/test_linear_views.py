@@ -201,6 +201,7 @@ def test_at_the_ends_of_its_gain_margin_an_eigenvalue_is_on_the_circle(cut: Any)
                 assert np.abs(np.linalg.eigvals(inner)).max() == pytest.approx(1.0, abs=1e-7)
 
 
+@pytest.mark.slow
 def test_margins_agree_with_python_control() -> None:
     control = pytest.importorskip("control")
     loop = both_held(delay=1)

@@ -7,6 +7,7 @@ passes the cut at control instants; between them nothing is known of it.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 import numpy as np
@@ -100,10 +101,15 @@ def cut_loop(closed_loop: ClosedLoop, t: float, x: Array, own: Array, cut: Cut) 
     )  # fmt: skip
     names, units = tuple(each.name for each in kept), tuple(each.unit for each in kept)
 
-    def later(steps: int) -> Array:
+    @cache
+    def late_in_period(steps: int) -> Open:
         late = SampledStep(closed_loop, step.machine, step.k, steps)
-        kept = lively(late.names, passive)
-        return late.open_at_inputs(late.state_at(x, own)).closed[np.ix_(kept, kept)]
+        kept, whole = lively(late.names, passive), late.open_at_inputs(late.state_at(x, own))
+        return Open(whole.A[np.ix_(kept, kept)], whole.B[kept], whole.C[:, kept], whole.D)
+
+    def later(steps: int) -> Array:
+        periods, rest = divmod(steps, step.per)
+        return late_in_period(rest).delayed(periods).closed
 
     hidden = float(np.abs(np.linalg.eigvals(cut_open.closed)).max(initial=0.0))
     return CutLoop(cut, names, units, step.period, cut_open.minimal(), hidden, later, step.step_ns / 1e9)

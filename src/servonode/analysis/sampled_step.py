@@ -48,6 +48,17 @@ class Open:
         result: Array = self.A + self.B @ np.linalg.solve(np.eye(n) - self.D, self.C)
         return result
 
+    def delayed(self, periods: int) -> "Open":
+        """The same with v so many whole periods late; what waits is behind the states, the newest first."""
+        if not periods:
+            return self
+        n, m = self.B.shape
+        wait = np.eye(periods * m, k=-m)
+        A = np.block([[self.A, np.zeros((n, (periods - 1) * m)), self.B], [np.zeros((periods * m, n)), wait]])
+        B = np.vstack([np.zeros((n, m)), np.eye(periods * m, m)])
+        C = np.hstack([self.C, np.zeros((len(self.C), (periods - 1) * m)), self.D])
+        return Open(A, B, C, np.zeros((len(self.C), m)))
+
     def minimal(self) -> "Open":
         """The same G(z) without states that v does not move, or that w does not show."""
         basis = reached(self.A, self.B, SEEN_AT_ALL)[0]
