@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import servonode
+from servonode.closed_loop.device_law import law_schema
 from servonode.closed_loop.launch_error import LaunchError
 from servonode.closed_loop.variation import Variation
 from servonode.controllers import Program, residual
@@ -75,6 +76,16 @@ def test_a_weight_varies_without_a_new_derivation() -> None:
     bare = servonode.load("trailer_hitch_swing", **HITCH).closed_loop
     with pytest.raises(LaunchError, match="weights are part of the law's equations"):
         Variation(bare, ["controller.weights.U1"])
+
+
+def test_firmware_with_other_weights_has_another_law() -> None:
+    numbers = set()
+    for weight in (None, 1, 2, 3):
+        more: dict[str, Any] = {} if weight is None else {"controller__weights__U1": weight}
+        control = servonode.load("trailer_hitch_swing", **HITCH, **more).closed_loop.control
+        assert control is not None
+        numbers.add(law_schema(control.law))
+    assert len(numbers) == 4
 
 
 def test_the_shown_equations_have_the_weights() -> None:

@@ -63,6 +63,7 @@ def law_schema(law: ServoLaw) -> int:
     things += derivatives([each.name for each in program.signals], program.signal_order)
     things += [(each.name, 0) for each in _integrators(program)]
     numbers = [*law.machine.parameters.values(), *law.parameters.values(), *law.K.ravel().tolist()]
+    numbers += law.weights.tolist() if program.weighted else []
     return law_schema_of(program.name, [derivative_name(*each) for each in things], numbers)
 
 
