@@ -182,6 +182,14 @@ def test_a_failure_on_the_way_is_the_controllers_fault(tmp_path: Path) -> None:
     assert run.fault["text"].startswith("own.py line 17: IndexError: index 99 is out of bounds")
 
 
+def test_a_residual_that_is_missing_later_is_named(tmp_path: Path) -> None:
+    text = OWN.replace('return {"speed"', 'return {} if t > 1.0 else {"speed"')
+    run = servonode.simulate(written(tmp_path, text=text))
+    assert run.fault is not None
+    said = "own.py line 20: residuals() gave no number for each of speed; let it do so each time"
+    assert (run.fault["name"], run.fault["text"]) == ("law", said)
+
+
 def test_what_it_keeps_of_its_arguments_stays(tmp_path: Path) -> None:
     """The arrays are its own: it may keep them, and change them."""
     keep = "self.__dict__.setdefault('kept', []).append(state); state[:] += 1e3; goal[:] = 9; goal[0] = 0.3"

@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any, cast
 
 import numpy as np
@@ -47,6 +48,8 @@ class OwnLaw(ServoLaw):
         super().__init__(description, cast(LawKernel, kernel), machine, parameters)
         self.own = kernel
         self._controller: Controller | None = None  # None: not begun, or its construction failed
+        self._input_names = machine.description.input_names
+        self._residual_names = [each.name for each in description.residuals]
         self._why = ""  # why it answers no more until it is reset
         self._process = 0
 
@@ -125,15 +128,22 @@ class OwnLaw(ServoLaw):
             inputs = controller.command(t, state, goal)
             if os.getpid() != self._process:
                 os._exit(LEFT)  # a copy of this process, which must not answer too
-            if complaint := _misfit(inputs, answer.inputs, self.machine.description.input_names):
+            if complaint := _misfit(inputs, answer.inputs, self._input_names):
                 return f"{self._place('command')}: command() {complaint}"
             answer.one_condition()
             if self.n_s:
-                values = controller.residuals(t, state, goal)
-                for i, each in enumerate(self.description.residuals):
-                    answer.residuals[i] = values[each.name]
+                return self._watched(controller.residuals(t, state, goal), answer)
         except (Exception, SystemExit) as error:  # noqa: BLE001  (whatever a user's code raises is its fault)
             return str(self.own.source.definition.explain(error))
+        return ""
+
+    def _watched(self, values: Mapping[str, float], answer: Answer) -> str:
+        """Take the residuals; why that is not possible, empty where it is."""
+        try:
+            answer.residuals[:] = [values[name] for name in self._residual_names]
+        except (KeyError, TypeError, ValueError):
+            names = ", ".join(self._residual_names)
+            return f"{self._place('residuals')}: residuals() gave no number for each of {names}; let it do so each time"
         return ""
 
     def stated_residuals(self, t: float, state: Array, goal: Array) -> dict[str, str]:
@@ -170,14 +180,20 @@ class OwnLaw(ServoLaw):
 
 def _misfit(given: Any, inputs: Array, names: tuple[str, ...]) -> str:
     """Take what `command` has returned as inputs; why it does not fit, empty where it does."""
-    wanted = f"an array of {len(names)} finite number{'s' if len(names) > 1 else ''} for {', '.join(names)}"
     try:
         values = np.asarray(given, dtype=float)
     except (TypeError, ValueError):
-        return f"returned {type(given).__name__}; let it return {wanted}"
+        return f"returned {type(given).__name__}; {_wanted(names)}"
     if values.shape != inputs.shape and not (values.shape == () and len(inputs) == 1 and given is not None):
         shown = "nothing" if given is None else f"an array of shape {values.shape}"
-        return f"returned {shown}; let it return {wanted}"
+        return f"returned {shown}; {_wanted(names)}"
     inputs[:] = values
-    wrong = [name for name, value in zip(names, inputs.tolist(), strict=True) if not np.isfinite(value)]
-    return f"returned {float(inputs[names.index(wrong[0])])} for {wrong[0]}; let it return {wanted}" if wrong else ""
+    taken = inputs.tolist()
+    if all(map(isfinite, taken)):
+        return ""
+    name, value = next((name, value) for name, value in zip(names, taken, strict=True) if not isfinite(value))
+    return f"returned {value} for {name}; {_wanted(names)}"
+
+
+def _wanted(names: tuple[str, ...]) -> str:
+    return f"let it return an array of {len(names)} finite number{'s' if len(names) > 1 else ''} for {', '.join(names)}"
