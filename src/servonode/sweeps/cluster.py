@@ -14,8 +14,7 @@ from servonode.closed_loop.launch_text import table_text
 from servonode.definitions.references import Definition, FunctionDefinition, names_code, sources_of
 from servonode.errors import NotInstalled, ServonodeError
 from servonode.sweeps import local_worker
-from servonode.sweeps.chunk import Chunk
-from servonode.sweeps.plan import Plan
+from servonode.sweeps.plan import Chunks, Plan
 from servonode.sweeps.worker import ClusterError, Texts, compute
 from servonode.version import VERSION
 
@@ -28,7 +27,7 @@ REMEDY = "the finished chunks of a sweep with an output folder are kept: go on w
 
 def computed_on(
     plan: Plan, indices: Iterable[int], workers: int | None, scheduler: str | None, send_code: bool
-) -> Iterator[tuple[int, Chunk]]:
+) -> Chunks:
     """The chunks of these indices, in the order in which the cluster finishes them.
 
     A chunk of a worker that dies is given to another one by dask.
@@ -43,7 +42,7 @@ def computed_on(
         yield from _chunks(client, plan, texts, iter(indices))
 
 
-def _chunks(client: Any, plan: Plan, texts: Texts, indices: Iterator[int]) -> Iterator[tuple[int, Chunk]]:
+def _chunks(client: Any, plan: Plan, texts: Texts, indices: Iterator[int]) -> Chunks:
     from distributed import as_completed
 
     flying: dict[Any, int] = {}

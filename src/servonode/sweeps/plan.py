@@ -1,6 +1,6 @@
 """A sweep ready to be computed: its variation, its design, what is kept of each run, and its chunks of runs."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from functools import cached_property
 
 import numpy as np
@@ -14,6 +14,7 @@ from servonode.sweeps.chunk import Chunk, run_chunk
 from servonode.sweeps.design import SWEEP, VARY, Design
 from servonode.sweeps.measures import Measures
 
+Chunks = Generator[tuple[int, Chunk], None, None]  # with their indices, as they are finished
 STEPS_OF_CHUNK = 10_000_000  # plant steps, some two seconds of a compiled loop
 LEAST, MOST, MOST_CHUNKS = 20, 5000, 2000  # runs of a chunk, and chunks of a sweep, where the user states none
 TIMES = ("plant.step", "controller.period")  # keys on which the times of a history depend
@@ -55,7 +56,7 @@ class Plan:
         """The values of the runs of a chunk, (n, n_keys)."""
         return self.design.values(*self.bounds(index))
 
-    def computed(self, indices: Iterable[int], threads: int) -> Iterator[tuple[int, Chunk]]:
+    def computed(self, indices: Iterable[int], threads: int) -> Chunks:
         """The chunks of these indices, one after the other, each on so many threads."""
         for index in indices:
             yield index, run_chunk(self.variation, self.values(index), self.measures, threads)

@@ -1,6 +1,6 @@
 """Computes a sweep where its user wants it: in memory or into a folder, in threads or on a cluster."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass
 from os import sched_getaffinity
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from servonode.errors import StatementError
 from servonode.sweeps.chunk import Chunk
 from servonode.sweeps.dataset import check_libraries, dataset
-from servonode.sweeps.plan import Plan
+from servonode.sweeps.plan import Chunks, Plan
 from servonode.sweeps.store import Store
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Where:
             if count is not None and count < 1:
                 raise StatementError(f"{name} = {count} is less than 1; give the number of {name}")
 
-    def computed(self, plan: Plan, indices: Iterable[int]) -> Iterator[tuple[int, Chunk]]:
+    def computed(self, plan: Plan, indices: Iterable[int]) -> Chunks:
         """The chunks of these indices as they are finished, in any order."""
         if self.workers is None and self.scheduler is None:
             return plan.computed(indices, self.threads or len(sched_getaffinity(0)))
@@ -80,8 +80,9 @@ def run_sweep(
         missing = store.missing()
         if report:
             report.resumed(plan.runs - sum(last - first for first, last in map(plan.bounds, missing)))
-        for index, chunk in where.computed(plan, missing):
-            store.write(index, chunk)
-            if report:
-                report(chunk)
+        with closing(where.computed(plan, missing)) as chunks:  # a cluster is left before an error is reported
+            for index, chunk in chunks:
+                store.write(index, chunk)
+                if report:
+                    report(chunk)
         return store.dataset()
