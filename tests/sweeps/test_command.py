@@ -76,7 +76,7 @@ def test_a_sweep_of_refused_runs_alone_has_a_table_of_gaps() -> None:
 
 def test_a_folder_that_is_there_is_resumed_only_when_that_is_asked() -> None:
     assert command("sweep", *SHORT, "--runs", "4").exit_code == 0
-    text = "trailer_sweep.zarr: there is a sweep in it; go on with it by --resume (resume=True), or give another folder"
+    text = "trailer_sweep.zarr: it is there already; go on with it by --resume (resume=True), or give another folder"
     assert refused_command("sweep", *SHORT, "--runs", "4") == text
     assert command("sweep", *SHORT, "--runs", "4", "--resume").exit_code == 0
     text = "trailer_sweep.zarr: holds another sweep: sweep.runs is 4 there and 8 here; give another folder"

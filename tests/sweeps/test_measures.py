@@ -5,6 +5,7 @@ import pytest
 
 import servonode
 from servonode.closed_loop.variation import Variation
+from servonode.errors import StatementError
 from servonode.sweeps.measures import Measures
 
 T = np.linspace(0.0, 10.0, 10001)
@@ -54,3 +55,18 @@ def test_a_run_that_a_fault_ended_has_its_name_and_time_alone(measures):
     found = measures.of_fault("not_finite", 2.5)
     assert (found["fault"], found["fault_time"], found["duration"]) == ("not_finite", 2.5, 2.5)
     assert all(np.isnan(found[name]) for name in measures.names if name not in ("fault", "fault_time", "duration"))
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("duration", "there is such a measure already"),
+        *[(name, "there is such a measure already") for name in ("reason", "run", "progress")],
+        *[(name, "is a column of the run") for name in ("phi", "U1", "t", "residual_speed")],
+        ("b 1", "not a name of letters, digits and _"),
+    ],
+)
+def test_a_stated_measure_takes_no_name_that_results_have(measures, name, why):
+    loop = servonode.load("trailer_pursuit")
+    with pytest.raises(StatementError, match=f"measure {name}: {why}; give it another name"):
+        Measures(Variation(loop.closed_loop, ["plant.initial.phi"]), {name: "max(V)"})

@@ -170,7 +170,7 @@ def test_resume_computes_what_is_missing_alone(loop: Loop, in_memory: xarray.Dat
 def test_a_folder_is_not_overwritten(loop: Loop, tmp_path: Path) -> None:
     folder = tmp_path / "a.zarr"
     swept(loop, output=folder)
-    with pytest.raises(StoreError, match=r"there is a sweep in it; go on with it by --resume \(resume=True\), or give"):
+    with pytest.raises(StoreError, match=r"it is there already; go on with it by --resume \(resume=True\), or give"):
         swept(loop, output=folder)
 
 

@@ -15,6 +15,7 @@ SETTLED = 0.02  # share of its largest magnitude within which a residual has set
 ROUNDING = 1e-6  # magnitude of a residual that has never been disturbed
 TEXTS = ("fault",)  # the measures that are texts
 OF_FAULTS = ("duration", "fault", "fault_time")  # what a run that a fault ended has, too
+STORED = ("run", "reason", "progress")  # names that stand beside measures in the results of a sweep
 REFUSED = "refused"  # the fault of a run that was refused before it began
 
 
@@ -43,11 +44,18 @@ class Measures:
         units |= {f"effort_{name}": f"({unit})^2 s" for name, unit in self._inputs.items()}
         units |= {"settle_time": "s", "duration": "s", "fault": "", "fault_time": "s"}
         for name in stated:
-            if name in units or not name.isidentifier():
-                text = "there is such a measure already" if name in units else "not a name of letters, digits and _"
+            if text := self._unfit(name, units):
                 raise StatementError(f"measure {name}: {text}; give it another name")
         self._stated = [StatedMeasure(name, text, self.columns) for name, text in stated.items()]
         self._units = units | dict.fromkeys(stated, "")
+
+    def _unfit(self, name: str, known: Mapping[str, str]) -> str:
+        """Why a stated measure cannot have this name; empty where it can."""
+        if name in self.columns:
+            return "is a column of the run"
+        if name in known or name in STORED:
+            return "there is such a measure already"
+        return "" if name.isidentifier() else "not a name of letters, digits and _"
 
     @property
     def names(self) -> tuple[str, ...]:

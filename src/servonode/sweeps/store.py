@@ -50,7 +50,7 @@ class Store:
         if folder.exists():
             if not resume:
                 remedy = "go on with it by --resume (resume=True), or give another folder"
-                raise StoreError(f"{folder}: there is a sweep in it; {remedy}")
+                raise StoreError(f"{folder}: it is there already; {remedy}")
             self._open()
         elif not (folder.absolute().parent.is_dir() and os.access(folder.absolute().parent, os.W_OK)):
             raise StoreError(f"{folder}: its folder does not exist or cannot be written; give another")
