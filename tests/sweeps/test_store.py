@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import shutil
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,7 @@ import zarr
 import servonode
 from servonode.errors import StatementError
 from servonode.loop import Loop
-from servonode.sweeps.store import StoreError, StoreFull
+from servonode.sweeps.store import Store, StoreError, StoreFull
 
 PHI, M1, SEED = "plant.initial.phi", "plant.parameters.m1", "run.seed"
 VARY = {PHI: {"low": -0.8, "high": 0.8, "points": 5}, M1: {"values": [4.0, -1.0]}}  # half of the runs are refused
@@ -172,6 +173,38 @@ def test_a_folder_is_not_overwritten(loop: Loop, tmp_path: Path) -> None:
     swept(loop, output=folder)
     with pytest.raises(StoreError, match=r"it is there already; go on with it by --resume \(resume=True\), or give"):
         swept(loop, output=folder)
+
+
+def test_a_folder_that_another_process_made_meanwhile_is_not_overwritten(
+    loop: Loop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, missing = tmp_path / "a.zarr", Store.missing
+
+    def made_meanwhile(store: Store) -> list[int]:
+        folder.mkdir()
+        (folder / "theirs").touch()
+        return missing(store)
+
+    monkeypatch.setattr(Store, "missing", made_meanwhile)
+    with pytest.raises(StoreError, match="it is there already; go on with it by --resume") as raised:
+        swept(loop, output=folder)
+    assert not isinstance(raised.value, StoreFull)
+    assert [each.name for each in tmp_path.rglob("*")] == ["a.zarr", "theirs"]
+
+
+def test_a_folder_that_is_deleted_meanwhile_is_named(
+    loop: Loop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, write = tmp_path / "a.zarr", Store.write
+
+    def written_and_deleted(store: Store, index: int, chunk: Any) -> None:
+        write(store, index, chunk)
+        shutil.rmtree(folder)
+
+    monkeypatch.setattr(Store, "write", written_and_deleted)
+    with pytest.raises(StoreError, match=r"a\.zarr: was deleted or changed while the sweep was computed; begin again"):
+        swept(loop, output=folder)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

@@ -49,8 +49,7 @@ class Store:
         self._lock: int | None = None
         if folder.exists():
             if not resume:
-                remedy = "go on with it by --resume (resume=True), or give another folder"
-                raise StoreError(f"{folder}: it is there already; {remedy}")
+                raise self._there_already()
             self._open()
         elif not (folder.absolute().parent.is_dir() and os.access(folder.absolute().parent, os.W_OK)):
             raise StoreError(f"{folder}: its folder does not exist or cannot be written; give another")
@@ -62,7 +61,11 @@ class Store:
         return np.flatnonzero(self._group[MARKS][:] == 0).tolist()
 
     def write(self, index: int, chunk: Chunk) -> None:
-        """Write a chunk, then its mark. Raises StoreFull where the disk does not take it."""
+        """Write a chunk, then its mark.
+
+        Raises:
+            StoreFull: the disk does not take it; StoreError: the folder was made or deleted by others meanwhile.
+        """
         first, last = self.plan.bounds(index)
         found = {RUN: np.arange(first, last)} | columns(self.plan, chunk)
         try:
@@ -71,6 +74,11 @@ class Store:
             for name, values in found.items():
                 self._group[name][first:last] = values
             self._group[MARKS][index] = 1
+        except StoreError:
+            raise
+        except KeyError as error:
+            text = "was deleted or changed while the sweep was computed; begin again"
+            raise StoreError(f"{self.folder}: {text}") from error
         except OSError as error:
             text = (
                 f"cannot be written ({error.strerror or error}); the finished chunks in it are kept: make room, then "
@@ -127,11 +135,23 @@ class Store:
                 warnings.simplefilter("ignore", UserWarning)
                 zarr.consolidate_metadata(group.store)  # without it xarray is slow to open the folder, and warns
             self._take(partial)
-            partial.rename(self.folder)
+            self._put_in_place(partial)
         except BaseException:
             shutil.rmtree(partial, ignore_errors=True)
             raise
         self._group = zarr.open_group(self.folder, mode="r+", use_consolidated=False)
+
+    def _put_in_place(self, partial: Path) -> None:
+        try:
+            partial.rename(self.folder)
+        except OSError as error:
+            if self.folder.exists():  # another process was faster
+                raise self._there_already() from error
+            raise
+
+    def _there_already(self) -> StoreError:
+        remedy = "go on with it by --resume (resume=True), or give another folder"
+        return StoreError(f"{self.folder}: it is there already; {remedy}")
 
     def _array(self, group: Any, name: str, values: np.ndarray[Any, Any]) -> None:
         """One array for all runs, of the kind of these first ones."""
