@@ -99,6 +99,7 @@ def test_huge_values_are_limited_by_the_plant(started) -> None:  # type: ignore[
     assert np.abs(run.columns["U1"]).max() == LIMIT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "mode", "name"),
     [
@@ -127,7 +128,16 @@ def test_a_late_command_is_a_missed_one(started) -> None:  # type: ignore[no-unt
     within_limits(run)
 
 
-@pytest.mark.parametrize("body", ["os._exit(0)", "os._exit(7)", "os.kill(os.getpid(), signal.SIGKILL)", "os.abort()"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "os._exit(7)",
+        *(
+            pytest.param(each, marks=pytest.mark.slow)
+            for each in ("os._exit(0)", "os.kill(os.getpid(), signal.SIGKILL)", "os.abort()")
+        ),
+    ],
+)
 def test_one_that_ends_its_process_ends_the_run_safely(started, body: str) -> None:  # type: ignore[no-untyped-def]
     run: Process = started(body)
     run.ends_with(1, START_S)
@@ -149,6 +159,7 @@ def test_what_it_forks_gives_no_command(started, tmp_path: Path) -> None:  # typ
     assert all(state_of(int(pid)) in ("", "Z", "X") for pid in log.read_text().split())
 
 
+@pytest.mark.slow
 def test_what_it_leaves_behind_is_collected(started) -> None:  # type: ignore[no-untyped-def]
     """Cycles with arrays of 1 MB in them: a controller's process collects them, as no other node has to."""
     body = "cycle = [np.zeros(125_000)]; cycle.append(cycle)"
