@@ -25,7 +25,8 @@ def check_number(closed_loop: ClosedLoop, key: str) -> LaunchFile:
     if key.startswith("sweep."):
         text = "belongs to the sweep itself and to none of its runs; vary a key of another section"
         raise LaunchError(launch.file, "sweep", key.removeprefix("sweep."), text)
-    for value in (_present(launch, key), *PLAUSIBLE):
+    stated = stated_number(launch, key)
+    for value in (1 if stated is None else stated, *PLAUSIBLE):
         try:
             return with_values(launch, {key: value})
         except LaunchError as error:
@@ -65,8 +66,8 @@ def _of_key(launch: LaunchFile, key: str) -> tuple[str, str, list[str]]:
     return ".".join(path), str(extra.get("unit", "")), names
 
 
-def _present(launch: LaunchFile, key: str) -> float:
-    """The number at a key, 1 where nothing is stated."""
+def stated_number(launch: LaunchFile, key: str) -> float | None:
+    """The number at a dotted key of a launch file; None where none is stated."""
     of: Any = launch
     for name in key.split("."):
         if isinstance(of, Mapping):
@@ -75,7 +76,7 @@ def _present(launch: LaunchFile, key: str) -> float:
             of = dict(zip(map(str, range(len(of))), of, strict=True)).get(name)
         else:
             of = getattr(of, name, None)
-    return of if isinstance(of, int | float) and not isinstance(of, bool) else 1
+    return of if isinstance(of, int | float) and not isinstance(of, bool) else None
 
 
 def _named(closed_loop: ClosedLoop) -> Mapping[str, dict[str, str]]:

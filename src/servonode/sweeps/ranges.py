@@ -9,6 +9,7 @@ import numpy as np
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.variation import Variation
+from servonode.closed_loop.variation_keys import stated_number
 from servonode.errors import StatementError
 from servonode.mechanics.description import Quantity
 
@@ -115,16 +116,9 @@ def numbers_at(closed_loop: ClosedLoop, keys: Sequence[str]) -> list[float]:
         known |= {f"controller.gains.lambda_{name}": rate for name, rate in zip(residuals, rates, strict=True)}
         known |= {"controller.gains.lambda": rates[0]} if len(set(rates)) == 1 else {}
         known |= {f"controller.settings.{name}": float(value) for name, value in control.law.parameters.items()}
-    return [known[key] if key in known else _present(closed_loop, key) for key in keys]
-
-
-def _present(closed_loop: ClosedLoop, key: str) -> float:
-    of: Any = closed_loop.launch
-    for name in key.split("."):
-        if isinstance(of, Mapping):
-            of = of.get(name)
-        elif isinstance(of, list):
-            of = dict(zip(map(str, range(len(of))), of, strict=True)).get(name)
-        else:
-            of = getattr(of, name, None)
-    return float(of) if isinstance(of, int | float) and not isinstance(of, bool) else np.nan
+    known |= {
+        key: np.nan if (number := stated_number(closed_loop.launch, key)) is None else float(number)
+        for key in keys
+        if key not in known
+    }
+    return [known[key] for key in keys]
