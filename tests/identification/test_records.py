@@ -116,6 +116,14 @@ def test_records_of_two_machines_are_refused(bag: Path) -> None:
         servonode.identify([bag, other], NAMES)
 
 
+def test_a_record_that_is_given_twice_is_refused(bag: Path) -> None:
+    other_name = bag.parent / ".." / bag.parent.name / bag.name
+    run = servonode.simulate("trailer_pursuit", run__duration=0.5)
+    for records, shown in (([bag, other_name], str(other_name)), ([run, run], "a run")):
+        with pytest.raises(IdentificationError, match=f"{shown}: is given twice, but tells no more so; give each rec"):
+            servonode.identify(records, NAMES)
+
+
 def test_in_real_time_the_clock_tells_from_which_step_a_command_acts() -> None:
     """States every 10 steps of 1 ms at double speed, up to 0.4 ms late; commands 3 steps after every third."""
     launch = SimpleNamespace(run=SimpleNamespace(mode="realtime", speed=2.0), step_ns=1_000_000)

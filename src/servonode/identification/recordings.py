@@ -30,11 +30,12 @@ def identification_of(
     files.
 
     Raises:
-        IdentificationError: see `identified`, or the records are of several machines; BagError, LaunchError: a
-            recording cannot be read.
+        IdentificationError: see `identified`, or the records are of several machines, or one is given twice; BagError,
+            LaunchError: a recording cannot be read.
     """
     if not records:
         raise IdentificationError("no recording is given; name the .mcap file of one")
+    _check_once(records)
     loops, experiments = list[ClosedLoop](), list[Experiment]()
     for i, record in enumerate(records):
         if isinstance(record, Run):
@@ -52,6 +53,15 @@ def identification_of(
     before, after = ({n: getattr(each, word) for n, each in found.estimates.items()} for word in ("before", "value"))
     change, notes = law_change(loops[0], before, after)
     return replace(found, law=change, notes=(*found.notes, *notes))
+
+
+def _check_once(records: Sequence[Record]) -> None:
+    """Refuse a record that is given twice: its noise would count as that of two, and the intervals be too narrow."""
+    keys = [id(each) if isinstance(each, Run) else Path(each).resolve() for each in records]
+    for i, record in enumerate(records):
+        if keys[i] in keys[:i]:
+            shown = "a run" if isinstance(record, Run) else record
+            raise IdentificationError(f"{shown}: is given twice, but tells no more so; give each record once")
 
 
 def _check_one_machine(records: Sequence[Record], loops: Sequence[ClosedLoop]) -> None:
