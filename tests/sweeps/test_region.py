@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -101,6 +102,21 @@ def test_a_key_with_two_ranges_is_refused() -> None:
         "region", "trailer_look_ahead", "--over", "plant.initial.phi=0:1", "--over", "plant.initial.phi=1:2"
     )
     assert (result.exit_code, result.stderr) == (2, "servonode: plant.initial.phi has two ranges; give each key once\n")
+
+
+@pytest.mark.parametrize(
+    ("counts", "text"),
+    [
+        ({"points": 2}, "points = 2 are no grid; give 3 to 257"),
+        ({"points": 10**6}, "points = 1000000 are no grid"),
+        ({"runs": 0}, "runs = 0 are not possible; give 1 to 1000000"),
+        ({"runs": 10**12}, "runs = 1000000000000 are not possible"),
+        ({"points": 5, "runs": 10}, "points = 5 belong to a grid, which runs at random .* do not have; leave them out"),
+    ],
+)
+def test_numbers_of_runs_that_cannot_be_are_refused(counts: dict[str, Any], text: str) -> None:
+    with pytest.raises(StatementError, match=text):
+        servonode.load(UNSTABLE).region({"plant.initial.x": (0.0, 1.0)}, **counts)
 
 
 def test_without_a_goal_something_must_be_required() -> None:

@@ -60,7 +60,12 @@ _threads = click.option(
 @click.option(
     "--points", type=click.IntRange(min=3, max=257), metavar="N", help="Grid nodes along each range at first."
 )
-@click.option("--runs", type=click.IntRange(min=1), metavar="N", help="Try so many values at random, without a grid.")
+@click.option(
+    "--runs",
+    type=click.IntRange(min=1, max=1_000_000),
+    metavar="N",
+    help="Try so many values at random, without a grid.",
+)
 @_threads
 @verb.as_json
 @_picture("region.png")
@@ -147,7 +152,12 @@ def robustness(
 @click.option("--cost", metavar="EXPRESSION", help='What is to be least, as "integral(abs(residual_x)) + 0.1*max(U1)".')
 @_require
 @click.option(
-    "--runs", type=click.IntRange(min=10), default=600, show_default=True, metavar="N", help="Number of runs at most."
+    "--runs",
+    type=click.IntRange(min=10, max=1_000_000),
+    default=600,
+    show_default=True,
+    metavar="N",
+    help="Number of runs at most.",
 )
 @click.option(
     "--seeds",

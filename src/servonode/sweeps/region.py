@@ -28,7 +28,8 @@ COARSE = {1: 33, 2: 17}  # nodes along each range that are computed first
 HALVINGS = {1: 5, 2: 3}  # of cells at a boundary
 MOST_ON_GRID = 2  # ranges; more of them are tried at random
 AT_RANDOM = 1000  # runs of more ranges
-LEAST_POINTS = 3
+LEAST_POINTS, MOST_POINTS = 3, 257
+MOST_RUNS = 1_000_000
 BINS = 10  # of a range, in which success rates are counted
 
 
@@ -137,10 +138,7 @@ def region(
     threads: int | None = None,
 ) -> Region:
     """The region over these ranges; see `Loop.region`."""
-    if points is not None and points < LEAST_POINTS:
-        raise StatementError(f"points = {points} are too few for a grid; give {LEAST_POINTS} or more")
-    if runs is not None and runs < 1:
-        raise StatementError(f"runs = {runs} are no runs; give 1 or more")
+    _check_counts(len(ranges), points, runs)
     variation = Variation(closed_loop, [each.key for each in ranges])
     judge = _Outcomes(Judge(variation, require, threads), ranges)
     grid = None
@@ -159,6 +157,16 @@ def region(
         None if grid is None else grid.kinds,
         None if grid is None else grid.computed,
     )
+
+
+def _check_counts(dimensions: int, points: int | None, runs: int | None) -> None:
+    if points is not None and not LEAST_POINTS <= points <= MOST_POINTS:
+        raise StatementError(f"points = {points} are no grid; give {LEAST_POINTS} to {MOST_POINTS}")
+    if runs is not None and not 1 <= runs <= MOST_RUNS:
+        raise StatementError(f"runs = {runs} are not possible; give 1 to {MOST_RUNS}")
+    if points is not None and (runs is not None or dimensions > MOST_ON_GRID):
+        text = f"points = {points} belong to a grid, which runs at random (runs, or three ranges and more) do not have"
+        raise StatementError(f"{text}; leave them out")
 
 
 class _Outcomes:
