@@ -45,6 +45,9 @@ def check_mapping(word: str, given: Any, name: str = "NAME") -> None:
     """StatementError unless it holds values by name."""
     if not isinstance(given, Mapping):
         raise StatementError(f"{word}={given!r} is not a mapping; give values by name: {word}={{{name!r}: 1.0}}")
+    wrong = [key for key in given if not isinstance(key, str)]
+    if wrong:
+        raise StatementError(f"{word}: {wrong[0]!r} is not a name; give names as texts, such as {name!r}")
 
 
 def check_every(every: Any) -> None:

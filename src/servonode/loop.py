@@ -314,7 +314,7 @@ class Loop(Tabular):
         stated = {"method": method, "runs": runs, "seed": seed, "chunk": chunk, "measures": measures}
         given = {name: value for name, value in stated.items() if value is not None}
         if vary is not None:
-            check_mapping("vary", vary, "'plant.parameters.m1'")
+            check_mapping("vary", vary, "plant.parameters.m1")
             given["vary"] = stated_axes(vary)
         where = Where(threads, workers, scheduler, send_code)
         launch = with_sweep(self.closed_loop.launch, given) if given else self.closed_loop.launch
@@ -356,7 +356,7 @@ class Loop(Tabular):
         from servonode.sweeps.ranges import ranges_of
         from servonode.sweeps.region import region
 
-        check_mapping("over", over, "'plant.initial.NAME'")
+        check_mapping("over", over, "plant.initial.NAME")
         return region(self.closed_loop, ranges_of(over), require, points, runs, threads)
 
     @plain
@@ -415,7 +415,7 @@ class Loop(Tabular):
         from servonode.sweeps.ranges import ranges_of
         from servonode.sweeps.tune import tune
 
-        check_mapping("over", over, "'controller.gains.lambda'")
+        check_mapping("over", over, "controller.gains.lambda")
         return tune(self.closed_loop, ranges_of(over), cost, require, runs, seeds, threads)
 
     @plain

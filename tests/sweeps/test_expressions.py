@@ -56,6 +56,7 @@ def test_the_mean_of_a_run_without_time_is_its_only_value() -> None:
         ("x", r"measure w: x is a column with a value at each row; say which number of it: max\(x\), min\(x\)"),
         ("2*max(x) + y", "y is a column with a value at each row"),
         ("max(x, 1)", "x is a column with a value at each row"),
+        ("max(x) + taken_0", "unknown name 'taken_0'"),
         ("max(z)", "unknown name 'z'.*an expression may use c, t, x, y"),
         ("max(x) + z", "unknown name 'z'.*an expression may use c, t, x, y"),
         ("final(max(x))", "max has 1 argument"),

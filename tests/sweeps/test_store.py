@@ -14,7 +14,7 @@ import xarray
 import zarr
 
 import servonode
-from servonode.errors import StatementError
+from servonode.errors import ServonodeError, StatementError
 from servonode.loop import Loop
 from servonode.sweeps.store import Store, StoreError, StoreFull
 
@@ -166,6 +166,20 @@ def test_resume_computes_what_is_missing_alone(loop: Loop, in_memory: xarray.Dat
     assert found[6:8].equals(in_memory.hitch[6:8])
     assert (found[:6] == -1.0).all()
     assert (found[8:] == -1.0).all()
+
+
+@pytest.mark.parametrize(
+    ("vary", "said"),
+    [
+        ({PHI: np.zeros((2, 2))}, "is not a list of numbers"),
+        ({PHI: np.array(["a"])}, r'\["a"\] is not a list of numbers'),
+        ({PHI: np.array([True, False])}, "is not a list of numbers"),
+        ({3: np.array([0.1])}, "vary: 3 is not a name; give names as texts, such as 'plant.parameters.m1'"),
+    ],
+)
+def test_values_that_are_no_list_of_numbers_are_refused(loop: Loop, vary: Any, said: str) -> None:
+    with pytest.raises(ServonodeError, match=said):
+        loop.sweep(vary)
 
 
 def test_a_folder_is_not_overwritten(loop: Loop, tmp_path: Path) -> None:

@@ -197,9 +197,8 @@ class _Sobol:
 
 def stated_axes(vary: Mapping[str, Any]) -> dict[str, Any]:
     """What a caller in Python states of each key, as [sweep.vary] states it: an array, or a range(), is its values."""
-    listed = (np.ndarray, range)
     return {
-        key: {"values": [float(value) for value in stated]} if isinstance(stated, listed) else stated
+        key: {"values": np.asarray(stated).tolist()} if isinstance(stated, np.ndarray | range) else stated
         for key, stated in vary.items()
     }
 

@@ -68,6 +68,7 @@ class StatedMeasure:
         """The expression of the numbers that are taken."""
         try:
             syntax = ast.parse(text.strip(), mode="eval")
+            self._check_own_names(syntax)
             outer = ast.unparse(_Taking(self._take).visit(syntax))
         except ExpressionError:
             raise
@@ -75,6 +76,12 @@ class StatedMeasure:
             outer = text  # which is refused with its place
         self._check_names(outer)
         return parse(outer, [f"taken_{i}" for i in range(len(self._taken))]).tree
+
+    def _check_own_names(self, syntax: ast.AST) -> None:
+        """Refuse the names that numbers are given here."""
+        for each in ast.walk(syntax):
+            if isinstance(each, ast.Name) and each.id.startswith("taken_"):
+                parse(each.id, self._columns)
 
     def _check_names(self, outer: str) -> None:
         """Refuse columns, and unknown names, outside of what takes a number of them."""
