@@ -8,6 +8,7 @@ import fcntl
 import os
 import shutil
 import tempfile
+import time
 import tomllib
 import warnings
 from collections.abc import Iterator, Mapping
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     import xarray
 
 MARKS = "progress/finished"  # of the chunks: an array in a group of its own, which a dataset leaves out
+LOOKS, LOOK_S = 100, 0.01  # after a failure, for what is still written
 MOST_SHOWN = 4  # differences in an error
 
 
@@ -137,7 +139,7 @@ class Store:
             self._take(partial)
             self._put_in_place(partial)
         except BaseException:
-            shutil.rmtree(partial, ignore_errors=True)
+            _delete(partial)
             raise
         self._group = zarr.open_group(self.folder, mode="r+", use_consolidated=False)
 
@@ -178,6 +180,17 @@ class Store:
             self.close()
             text = "another process is computing this sweep; wait for its end, or give another folder"
             raise StoreError(f"{self.folder}: {text}") from error
+
+
+def _delete(folder: Path) -> None:
+    """Delete a folder into which zarr's threads may still write, as they do where one of them has failed."""
+    quiet = 0
+    for _ in range(LOOKS):
+        quiet = 0 if folder.exists() else quiet + 1
+        if quiet > 1:
+            return
+        shutil.rmtree(folder, ignore_errors=True)
+        time.sleep(LOOK_S)
 
 
 def _umask() -> int:
