@@ -86,6 +86,17 @@ def test_a_folder_holds_the_dataset_and_xarray_reads_it_without_a_warning(
     assert zarr.open_array(tmp_path / "a.zarr" / "hitch").chunks == (2,)
 
 
+def test_times_of_histories_are_those_of_a_run_to_the_bit() -> None:
+    whole = servonode.load("trailer_pursuit", run__duration=10.0)
+    np.testing.assert_array_equal(whole.sweep({PHI: np.array([0.1])}, histories=True).t, whole.simulate().t)
+
+
+def test_a_speed_of_a_goal_that_has_none_is_refused() -> None:
+    still = servonode.load("trailer_reverse", run__duration=0.2)
+    with pytest.raises(ServonodeError, match=r"\[sweep.vary\] goal.speed: no function of t in \[target\] or \[contr"):
+        still.sweep({"goal.speed": {"values": [1.0, 2.0]}})
+
+
 def test_histories_are_the_columns_of_each_run(loop: Loop, tmp_path: Path) -> None:
     found = swept(loop, histories=True, output=tmp_path / "a.zarr")
     assert found.phi.dims == ("run", "t")

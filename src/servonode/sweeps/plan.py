@@ -5,9 +5,11 @@ from functools import cached_property
 
 import numpy as np
 
+from servonode.analysis.goal_speed import goal_moves
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.launch_error import KeyRefused, stated_in, worded
+from servonode.closed_loop.launch_file import GOAL_SPEED
 from servonode.closed_loop.variation import Variation
 from servonode.record.run import default_every
 from servonode.sweeps.chunk import Chunk, run_chunk
@@ -37,6 +39,11 @@ class Plan:
                 text = "histories need the same times in all runs; leave this key, or the histories, out"
                 raise KeyRefused(VARY, moved, text)
             self.variation = Variation(closed_loop, self.design.keys)
+            if GOAL_SPEED in self.design.keys and not goal_moves(closed_loop):
+                text = (
+                    "no function of t in [target] or [controller.settings] moves the goal, so all runs would be alike"
+                )
+                raise KeyRefused(VARY, GOAL_SPEED, f"{text}; state one there, or leave this key out")
             with stated_in(SWEEP, "measures"):
                 self.measures = Measures(self.variation, self.stated.measures, histories)
         self.closed_loop, self.histories = closed_loop, histories
@@ -71,7 +78,7 @@ class Plan:
     def times(self) -> Array:
         """The times of the rows of a history [s], the same in all runs."""
         launch, every = self.closed_loop.launch, default_every(self.closed_loop)
-        return np.append(np.arange(0, launch.steps, every), launch.steps) * launch.times.step
+        return np.append(np.arange(0, launch.steps, every), launch.steps) * launch.step_ns / 1e9  # as a run has them
 
 
 def _default_chunk(steps: int, runs: int, histories: bool) -> int:
