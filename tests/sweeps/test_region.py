@@ -109,6 +109,8 @@ def test_a_key_with_two_ranges_is_refused() -> None:
     [
         ({"points": 2}, "points = 2 are no grid; give 3 to 257"),
         ({"points": 10**6}, "points = 1000000 are no grid"),
+        ({"threads": -1}, "threads = -1 is less than 1; give the number of threads"),
+        ({"require": "max(x) < 1"}, "require = 'max.x. < 1' is one text; give a list of texts"),
         ({"runs": 0}, "runs = 0 are not possible; give 1 to 1000000"),
         ({"runs": 10**12}, "runs = 1000000000000 are not possible"),
         ({"points": 5, "runs": 10}, "points = 5 belong to a grid, which runs at random .* do not have; leave them out"),

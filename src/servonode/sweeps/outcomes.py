@@ -73,7 +73,15 @@ class Judge:
         threads: int | None = None,
         stated: Mapping[str, str] = {},
     ) -> None:
-        """The judge of runs that keep the requirements; stated: what else is measured of them, by name."""
+        """The judge of runs that keep the requirements; stated: what else is measured of them, by name.
+
+        Raises:
+            StatementError: a requirement or the number of threads cannot be, or there is no goal.
+        """
+        if isinstance(requirements, str):
+            raise StatementError(f"require = {requirements!r} is one text; give a list of texts, [{requirements!r}]")
+        if threads is not None and threads < 1:
+            raise StatementError(f"threads = {threads} is less than 1; give the number of threads")
         self.variation, self.threads = variation, threads or len(sched_getaffinity(0))
         self.requirements = [Requirement.of(each) for each in requirements]
         self.loop = variation.base
