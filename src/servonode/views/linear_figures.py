@@ -6,6 +6,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import MultipleLocator
 
 from servonode.tables import named
 from servonode.views.sheet import PRINT
@@ -36,7 +37,7 @@ def response_figure(response: "FrequencyResponse") -> Figure:
         for level in (-180.0, 180.0):
             if phase.get_ylim()[0] < level < phase.get_ylim()[1]:
                 phase.axhline(level, color="0.6", linewidth=0.8)
-        phase.yaxis.set_major_locator(mpl.ticker.MultipleLocator(PHASES, offset=0.0))
+        phase.yaxis.set_major_locator(MultipleLocator(PHASES, offset=0.0))
         for word, values in (("S", response.S), ("T", response.T)):
             peaks.loglog(response.omega, np.linalg.norm(values, 2, axis=(1, 2)), label=word)
         peaks.axhline(1.0, color="0.6", linewidth=0.8)
