@@ -32,7 +32,10 @@ BEFORE = {  # what users may catch an error by, beside the base
     "RunFailed": RuntimeError,
 }
 # whose exit code is 1
-FAULTS = {"NoAnswer", "NotStopped", "NothingCame", "OperatorError", "RunFailed", "SimulationError", "TooLarge"}
+FAULTS = {
+    "ClusterError", "NoAnswer", "NotStopped", "NothingCame", "OperatorError", "RunFailed", "SimulationError",
+    "StoreFull", "TooLarge",
+}  # fmt: skip
 
 
 def errors() -> dict[str, type[BaseException]]:

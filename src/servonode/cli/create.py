@@ -43,7 +43,7 @@ class NotMade(ServonodeError, ValueError):
 @click.argument("name")
 @click.argument("file", required=False)
 def new(kind: str, name: str, file: str | None) -> None:
-    """Write commented files for a machine, a program, a controller or a run.
+    """Write commented files: machine, program, controller, run.
 
     The files run unchanged; edit them for your own purpose. A machine and a program come with a launch file; run
     writes only a launch file. A controller in Python is of a kind, lqr, pid, mpc or policy, which is its name too

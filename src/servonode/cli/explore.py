@@ -81,7 +81,7 @@ def region(
     as_json: bool,
     out: Path,
 ) -> None:
-    """Find the starts from which FILE reaches its goal, and why not elsewhere.
+    """Find the starts from which FILE reaches its goal.
 
     One range or two are tried on a grid that is refined at the boundaries, more of them at random. A run reaches its
     goal where its residuals are small beside the goal in the last quarter, without a fault.
@@ -127,7 +127,7 @@ def robustness(
     as_json: bool,
     out: Path,
 ) -> None:
-    """Find how wrong parameters may be, and how much noise, delay and period FILE bears.
+    """Find how much error, noise and delay FILE bears.
 
     The law keeps its parameters and rates while those of the plant, the noise, a delay that it does not know and the
     control period grow, one at a time. A margin is the largest size at which 90 % of the runs reach their goal.
@@ -183,7 +183,7 @@ def tune(
     as_json: bool,
     out: Path,
 ) -> None:
-    """Find the rates, the period or other numbers of FILE for which a cost is least.
+    """Find the numbers of FILE for which a cost is least.
 
     The default cost is the integrals of the residuals and a tenth of the effort, both over those of FILE itself. The
     best candidate that check passes is printed as lines of a launch file.
@@ -210,7 +210,7 @@ def tune(
 @verb.as_json
 @_picture("fastest.png")
 def fastest(file: str, overrides: tuple[str, ...], no_code: bool, as_json: bool, out: Path) -> None:
-    """Find how fast the goal of FILE may be driven before a limit is reached.
+    """Find how fast the goal of FILE may be driven.
 
     The time of the goal's functions of t runs faster, and the run is as much shorter. The largest speed is found by
     bisection over runs; the input that is at its limit first is named with its time.
