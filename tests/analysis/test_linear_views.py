@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.linalg import expm
+from sympy import cos
 
 import servonode
 from servonode.analysis.linear_system import LinearSystem
@@ -327,3 +328,44 @@ def test_the_zero_order_hold_of_a_spring_is_its_matrix_exponential() -> None:
     whole = np.block([[found.plant.A, found.plant.B], [np.zeros((2, 6))]])
     assert found.sampled is not None
     assert_allclose(found.sampled.B, expm(whole * PERIOD)[:4, 4:], rtol=1e-6, atol=1e-9)
+
+
+def upright() -> Model:
+    """A pendulum that stands at theta = 0 over its motor."""
+    theta, u = coordinate("theta", "angle", "rad"), input_("u", "torque", "N m")
+    m, h = parameter("m", "mass", "kg", default=1.0, above=0), parameter("h", "length", "m", default=0.8, above=0)
+    kinetic, potential = m * h**2 * theta.rate**2 / 2, 9.81 * m * h * cos(theta)
+    return Model("upright", "a pendulum that stands", kinetic, coordinates=(theta,), parameters=(m, h),
+                 potential=potential, inputs={u: theta.rate})  # fmt: skip
+
+
+def test_what_a_law_cancels_stays_in_the_loop_that_is_cut() -> None:
+    """Of the speed alone the closed loop does not depend on the angle, but with gravity by itself it falls."""
+    T, h, rate = 0.01, 0.8, 8.0
+    loop = held(upright, {"speed": "theta_dot"}, period=T, gains={"lambda": rate})
+    found = loop.linearize()
+    assert found.passive == ("theta",)
+    assert_allclose(found.without_passive("plant").poles, [np.sqrt(9.81 / h), -np.sqrt(9.81 / h)], rtol=1e-8)
+    assert found.without_passive("closed").states == ("theta_dot",)
+
+    def largest(gain: float, mass: float) -> float:  # of the law u = -gain h^2 (g/h theta + rate theta_dot) for m = 1
+        moves = np.array([[0, 1, 0], [9.81 / h, 0, 1 / (mass * h**2)], [0, 0, 0]])
+        hold = expm(moves * T)
+        K = gain * h**2 * np.array([[9.81 / h, rate]])
+        return float(np.abs(np.linalg.eigvals(hold[:2, :2] - hold[:2, 2:] @ K)).max())
+
+    assert largest(0.9, 1.0) == pytest.approx(1.00168, abs=1e-5)
+    for cut in ("inputs", "sensors"):
+        whole = loop._cut(0.0, {}, cut, False)[0].open
+        assert len(whole.A) == 2
+        assert np.abs(np.linalg.eigvals(whole.closed)).max() == pytest.approx(1.0, abs=1e-9)
+    A, B, C = (getattr(loop._cut(0.0, {}, "inputs", False)[0].open, name) for name in "ABC")
+    assert np.abs(np.linalg.eigvals(A + 0.9 * B @ C)).max() == pytest.approx(largest(0.9, 1.0), abs=1e-8)
+    assert not loop.margins().stable  # any smaller gain lets it fall
+    with pytest.raises(StatementError, match=r"does not decay with the parameters as they are \(eigenvalue 1\.0000\)"):
+        loop.parameter_margins("m")
+    heavier = held(upright, {"speed": "theta_dot"}, {"parameters": {"m": 1.1}}, period=T, gains={"lambda": rate},
+                   parameters={"m": 1.0})  # fmt: skip
+    radius = np.abs(np.linalg.eigvals(heavier._cut(0.0, {}, "inputs", False)[0].open.closed)).max()
+    assert radius == pytest.approx(largest(1.0, 1.1), abs=1e-8)
+    assert radius == pytest.approx(1.00152, abs=1e-5)

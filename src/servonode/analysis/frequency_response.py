@@ -14,7 +14,7 @@ import numpy as np
 
 from servonode.analysis.linear_system import Complex
 from servonode.analysis.linearisation import sampled_step
-from servonode.analysis.sampled_step import Open, SampledStep, lively
+from servonode.analysis.sampled_step import Open, SampledStep, kept, lively
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.errors import StatementError
@@ -84,28 +84,28 @@ def cut_loop(closed_loop: ClosedLoop, t: float, x: Array, own: Array, cut: Cut) 
     step = sampled_step(closed_loop, t)
     z = step.state_at(x, own)
     passive = passive_coordinates(ContinuousLoop(closed_loop))
-    keep = lively(step.names, passive)
-    described = step.machine.description
+    described, found = step.machine.description, step.open_at_inputs(z)
+    keep = kept(lively(step.names, passive), found.A, found.C)
     if cut == "inputs":
-        found, quantities = step.open_at_inputs(z), described.inputs
-        through = np.ones(len(quantities), dtype=bool)
+        quantities, through = described.inputs, np.ones(len(described.inputs), dtype=bool)
     else:
-        found, quantities = step.open_at_sensors(z), described.state
-        through = np.array([each.name not in passive for each in quantities])
-    kept = [each for each, there in zip(quantities, through, strict=True) if there]
-    if not kept:
+        quantities, found = described.state, step.open_at_sensors(z)
+        through = keep[: len(quantities)]
+    signals = [each for each, there in zip(quantities, through, strict=True) if there]
+    if not signals:
         raise StatementError(f"the loop has no {cut} at which it could be cut")
     cut_open = Open(
         found.A[np.ix_(keep, keep)], found.B[np.ix_(keep, through)],
         found.C[np.ix_(through, keep)], found.D[np.ix_(through, through)],
     )  # fmt: skip
-    names, units = tuple(each.name for each in kept), tuple(each.unit for each in kept)
+    names, units = tuple(each.name for each in signals), tuple(each.unit for each in signals)
 
     @cache
     def late_in_period(steps: int) -> Open:
         late = SampledStep(closed_loop, step.machine, step.k, steps)
-        kept, whole = lively(late.names, passive), late.open_at_inputs(late.state_at(x, own))
-        return Open(whole.A[np.ix_(kept, kept)], whole.B[kept], whole.C[:, kept], whole.D)
+        whole = late.open_at_inputs(late.state_at(x, own))
+        there = kept(lively(late.names, passive), whole.A, whole.C)
+        return Open(whole.A[np.ix_(there, there)], whole.B[there], whole.C[:, there], whole.D)
 
     def later(steps: int) -> Array:
         periods, rest = divmod(steps, step.per)

@@ -8,7 +8,7 @@ import numpy as np
 
 from servonode.analysis.internal_motion import InternalMotion
 from servonode.analysis.linear_system import LinearSystem, pole_text, slope
-from servonode.analysis.sampled_step import SampledStep, lively
+from servonode.analysis.sampled_step import SampledStep, kept, lively
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.errors import StatementError
@@ -30,7 +30,7 @@ class Linearisation(Tabular):
     law's commands to states and residuals at the instants; see `sampled_step`. `about` an equilibrium the poles decide
     about stability; about a motion the systems are those of this instant of a time-varying one, and they do not.
     `passive` are states on which no rate depends but those of others like them: places, angles of wheels. Each adds a
-    pole at 0 (sampled: 1), which `poles` of this object leave out.
+    pole at 0 (sampled: 1), which the table and `without_passive` leave out, but where the law cancels what depends on it.
     """
 
     time: float
@@ -59,12 +59,12 @@ class Linearisation(Tabular):
         return f"Linearisation at t = {self.time:g} s", rows
 
     def without_passive(self, name: Literal["plant", "closed", "sampled"]) -> LinearSystem:
-        """One of the systems without the passive states."""
+        """One of the systems without the passive states on which none of its other states depends."""
         system: LinearSystem | None = getattr(self, name)
         if system is None:
             raise StatementError("there is no [controller], so there is no sampled loop; look at plant or closed")
-        keep = lively(system.states, self.passive)
-        names = tuple(each for each, kept in zip(system.states, keep, strict=True) if kept)
+        keep = kept(lively(system.states, self.passive), system.A)
+        names = tuple(each for each, there in zip(system.states, keep, strict=True) if there)
         A, B, C = system.A[np.ix_(keep, keep)], system.B[keep], system.C[:, keep]
         return replace(system, A=A, B=B, C=C, states=names)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from servonode.analysis.linear_system import slope
 from servonode.analysis.linearisation import sampled_step
-from servonode.analysis.sampled_step import SampledStep, lively
+from servonode.analysis.sampled_step import SampledStep, kept, lively
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.errors import StatementError, did_you_mean
@@ -110,7 +110,8 @@ class _Varied:
     def __init__(self, closed_loop: ClosedLoop, t: float, x: Array, own: Array, passive: Sequence[str]) -> None:
         self._loop, self._step = closed_loop, sampled_step(closed_loop, t)
         self._z = self._step.state_at(x, own)
-        self._keep = lively(self._step.names, passive)
+        whole = self._step.open_at_inputs(self._z)
+        self._keep = kept(lively(self._step.names, passive), whole.A, whole.C)
         self.nominal = dict(closed_loop.machine.parameters)
         self._quantities = {each.name: each for each in closed_loop.machine.description.parameters}
 

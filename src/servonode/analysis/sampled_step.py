@@ -21,12 +21,28 @@ from servonode.errors import StatementError
 from servonode.mechanics.machine import Machine
 
 SEEN_AT_ALL = 1e-7  # a direction that is coupled less is left to the rounding of differences
+DEPENDS, ROUNDING = (
+    1e-7,
+    1e-12,
+)  # of the largest slope in its row, and of all: a larger one is no rounding of differences
 SEEN = "_seen_in_"  # of states that a sensor shows in so many periods
 
 
 def lively(names: Sequence[str], passive: Collection[str]) -> npt.NDArray[np.bool_]:
     """Which entries of z are neither passive states nor copies of them that a sensor has yet to show."""
     return np.array([name.partition(SEEN)[0] not in passive for name in names])
+
+
+def kept(keep: npt.NDArray[np.bool_], A: Array, *seen: Array) -> npt.NDArray[np.bool_]:
+    """The entries to keep with all on which those depend, by the rows of A, and whoever sees the state by other rows.
+
+    A law may cancel what depends on a passive state, such as gravity or a spring, but only where the loop is closed.
+    """
+    keep, rows = keep.copy(), np.abs(np.vstack([A, *seen]))
+    depends = rows > DEPENDS * rows.max(axis=1, keepdims=True, initial=0.0) + ROUNDING * (1 + rows.max(initial=0.0))
+    while (more := ~keep & (depends[: len(A)][keep].any(axis=0) | depends[len(A) :].any(axis=0))).any():
+        keep |= more
+    return keep
 
 
 @dataclass(frozen=True)
