@@ -369,3 +369,18 @@ def test_what_a_law_cancels_stays_in_the_loop_that_is_cut() -> None:
     radius = np.abs(np.linalg.eigvals(heavier._cut(0.0, {}, "inputs", False)[0].open.closed)).max()
     assert radius == pytest.approx(largest(1.0, 1.1), abs=1e-8)
     assert radius == pytest.approx(1.00152, abs=1e-5)
+
+
+@pytest.mark.parametrize("mass", [1e-4, 1500.0, 1e5])
+def test_a_heavy_cart_has_the_margins_of_a_light_one(mass: float) -> None:
+    """Force and mass cancel: L of a cart under the inverting law does not depend on its mass."""
+    loops = [held(plant={"parameters": {"m": each}}, delay=1, period=0.01, gains={"lambda": 8.0}) for each in (1, mass)]
+    light, heavy = (each.margins() for each in loops)
+    T = 0.01
+    A = np.array([[1, T, T**2 / 2], [0, 1, T], [-64.0, -16.0, 0]])  # the force a period late, per mass, is a state
+    assert heavy.radius == pytest.approx(np.abs(np.linalg.eigvals(A)).max(), abs=1e-8)
+    assert heavy.radius == pytest.approx(0.940148, abs=1e-6)
+    assert len(loops[1]._cut(0.0, {}, "inputs", False)[0].open.A) == 3
+    assert_allclose(heavy["F"].gain, light["F"].gain, rtol=1e-6)
+    assert (heavy["F"].phase, heavy["F"].delay) == pytest.approx((light["F"].phase, light["F"].delay), rel=1e-6)
+    assert heavy.delay == light.delay

@@ -30,7 +30,7 @@ class Linearisation(Tabular):
     law's commands to states and residuals at the instants; see `sampled_step`. `about` an equilibrium the poles decide
     about stability; about a motion the systems are those of this instant of a time-varying one, and they do not.
     `passive` are states on which no rate depends but those of others like them: places, angles of wheels. Each adds a
-    pole at 0 (sampled: 1), which the table and `without_passive` leave out, but where the law cancels what depends on it.
+    pole at 0 (sampled: 1), which the table and `without_passive` leave out unless the law cancels what depends on it.
     """
 
     time: float

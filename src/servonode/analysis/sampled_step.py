@@ -76,11 +76,22 @@ class Open:
         return Open(A, B, C, np.zeros((len(self.C), m)))
 
     def minimal(self) -> "Open":
-        """The same G(z) without states that v does not move, or that w does not show."""
-        basis = reached(self.A, self.B, SEEN_AT_ALL)[0]
-        A, B, C = basis.T @ self.A @ basis, basis.T @ self.B, self.C @ basis
+        """The same G(z) without states that v does not move, or that w does not show.
+
+        What is seen at all is decided with units of states and signals that balance the map, v and w in the same ones
+        (B. N. Parlett, C. Reinsch, Numerische Mathematik 13, 1969): not by the newtons of a heavy machine.
+        """
+        from scipy.linalg import matrix_balance
+
+        whole, n = np.block([[self.A, self.B], [self.C, self.D]]), len(self.A)
+        units = matrix_balance(whole, permute=False, separate=True)[1][0]
+        whole = whole / units[:, None] * units
+        A, B, C = whole[:n, :n], whole[:n, n:], whole[n:, :n]
+        basis = reached(A, B, SEEN_AT_ALL)[0]
+        A, B, C = basis.T @ A @ basis, basis.T @ B, C @ basis
         basis = reached(A.T, C.T, SEEN_AT_ALL)[0]
-        return Open(basis.T @ A @ basis, basis.T @ B, C @ basis, self.D)
+        signals = units[n:]
+        return Open(basis.T @ A @ basis, basis.T @ B / signals, signals[:, None] * (C @ basis), self.D)
 
     def transfer(self, z: complex) -> Complex:
         """G(z) = C (z 1 - A)^-1 B + D."""
