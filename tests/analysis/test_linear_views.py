@@ -384,3 +384,16 @@ def test_a_heavy_cart_has_the_margins_of_a_light_one(mass: float) -> None:
     assert_allclose(heavy["F"].gain, light["F"].gain, rtol=1e-6)
     assert (heavy["F"].phase, heavy["F"].delay) == pytest.approx((light["F"].phase, light["F"].delay), rel=1e-6)
     assert heavy.delay == light.delay
+
+
+def test_a_parameter_is_tried_up_to_the_end_that_the_table_names() -> None:
+    """The least mass is lambda T of the nominal one, below 1.2^-12 = 0.112, the last power of the steps above 0.1."""
+    rate = 5.3
+    loop = held(gains={"lambda": rate})
+    assert loop.parameter_margins("m")["m"].least == pytest.approx(rate * PERIOD, rel=1e-3)
+    slower = held(gains={"lambda": 4.7})  # 0.094: within, down to 0.1 itself
+    assert slower.parameter_margins("m")["m"].least is None
+    from servonode.analysis.parameter_margins import _Varied
+
+    found = _Varied(loop.closed_loop, 0.0, *loop._with_own({}), ())._common({"m": -1})
+    assert found == pytest.approx(1 - rate * PERIOD, rel=1e-3)  # above 0.795, the last power

@@ -154,11 +154,11 @@ class _Varied:
 
     def edge(self, name: str, factor: float) -> tuple[float | None, str]:
         """The factor on a parameter at which the loop no longer decays, going by this factor at a time, and why."""
-        good, bad = 1.0, factor
+        good, bad, ends = 1.0, factor, (1 / LARGEST, LARGEST)
         while (why := self.fails({name: bad})) is None:
-            good, bad = bad, bad * factor
-            if not 1 / LARGEST <= bad <= LARGEST:
+            if bad in ends:
                 return None, ""
+            good, bad = bad, min(max(bad * factor, ends[0]), ends[1])
         return self._bisected(lambda each: {name: each}, good, bad, why)
 
     def _bisected(self, factors: object, good: float, bad: float, why: str) -> tuple[float, str]:
@@ -181,16 +181,16 @@ class _Varied:
         return best
 
     def _common(self, signs: Mapping[str, int]) -> float | None:
-        size = TOGETHER[0]
+        before, size = 0.0, TOGETHER[0]
 
         def factors(error: float) -> dict[str, float]:
             return {name: 1 + sign * error for name, sign in signs.items()}
 
-        while size < TOGETHER[1]:
-            if (why := self.fails(factors(size))) is not None:
-                return self._bisected(factors, 0.0 if size == TOGETHER[0] else size / FACTOR, size, why)[0]
-            size *= FACTOR
-        return None
+        while (why := self.fails(factors(size))) is None:
+            if size == TOGETHER[1]:
+                return None
+            before, size = size, min(size * FACTOR, TOGETHER[1])
+        return self._bisected(factors, before, size, why)[0]
 
     def _worst_signs(self, names: Sequence[str], size: float, signs: Mapping[str, int]) -> dict[str, int]:
         """The signs with which each parameter by itself makes the largest eigenvalue larger."""
