@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 
 import servonode
+from servonode.closed_loop.variation import Variation
 from servonode.errors import StatementError
 from servonode.mechanics.description import Quantity
 from servonode.sweeps.margins import Deviation, Margin, margins
-from servonode.sweeps.robustness import LARGER, SMALLER, Robustness
+from servonode.sweeps.outcomes import is_random
+from servonode.sweeps.robustness import LARGER, SMALLER, Robustness, _questions
 from tests.helpers.point_masses import launch
 from tests.helpers.refusals import command
 
@@ -87,6 +89,30 @@ def test_noise_margin_counts_seeds_and_has_an_exact_interval() -> None:
         "period [s]",
     ]
     assert str(found).startswith("Margins of <launch>\n  m       -")
+
+
+@pytest.mark.parametrize(
+    ("stated", "seeds"), [({}, 1), ({"bias": 0.01}, 1), ({"noise": 1e-4}, 3), ({"drop": 0.01}, 3)], ids=str
+)
+def test_noise_and_losses_of_the_state_have_every_seed(stated: dict[str, float], seeds: int) -> None:
+    loop = servonode.load(launch(CIRCLING, 1.0, 3.0, period=0.01, plant={"sensor": stated}))
+    found = loop.tune({"controller.gains.lambda": (1.0, 9.0)}, cost="max(abs(F))", runs=30, seeds=3)
+    assert found.seeds == seeds
+    assert {len(each.values(1.1)) for each in _questions(loop.closed_loop, seeds, seeds)[0][1]} == {seeds}
+
+
+def test_noise_and_losses_of_a_sensor_that_an_estimator_reads_are_random() -> None:
+    base = servonode.load("trailer_estimated").closed_loop
+    assert is_random(base)
+    assert base.sensing is not None
+    names = [each.description.name for each in base.sensing.effects]
+    rounded = {
+        f"plant.sensors.{name}.{key}": value for name in names for key, value in (("quantum", 1e-3), ("noise", 0))
+    }
+    exact = Variation(base, list(rounded)).at(list(rounded.values()))
+    assert not is_random(exact)
+    assert is_random(Variation(exact, ["plant.sensors.gyroscope.drop"]).at([0.1]))
+    assert is_random(Variation(exact, ["plant.sensors.gyroscope.noise"]).at([0.1]))
 
 
 def test_the_law_keeps_the_parameters_that_it_believes() -> None:

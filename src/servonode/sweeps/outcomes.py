@@ -31,6 +31,12 @@ STEEP = 1e12  # slope of a step from 0 to 1 that is written as a tanh
 LONGEST = 70  # characters of a reason
 
 
+def is_random(loop: ClosedLoop) -> bool:
+    """Whether runs with other seeds differ: by noise or losses of the state, or of the readings of sensors."""
+    readings = [each.description for each in loop.sensing.effects] if loop.sensing else []
+    return bool(any(loop.sensor.noise) or loop.sensor.drop or any(each.noise or each.drop for each in readings))
+
+
 @dataclass(frozen=True)
 class Requirement:
     """What a run must keep besides reaching its goal: a measure, such as max(abs(phi)), below or above a bound."""

@@ -15,7 +15,7 @@ from servonode.mechanics.description import Quantity
 from servonode.record.run import default_every
 from servonode.simulation.simulate import simulate_fused
 from servonode.sweeps.margins import TARGET, Deviation, Margin, margins
-from servonode.sweeps.outcomes import Judge
+from servonode.sweeps.outcomes import Judge, is_random
 from servonode.tables import Row, Tabular
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def robustness(
 ) -> Robustness:
     """The margins of a closed loop; see `Loop.robustness`."""
     loop = _pinned(closed_loop)
-    noisy = any(loop.sensor.noise)
+    noisy = is_random(loop)
     _check_run(loop, require)
     found: list[Margin] = []
     for keys, deviations in _questions(loop, seeds if noisy else 1, seeds):

@@ -16,7 +16,7 @@ from servonode.errors import StatementError
 from servonode.mechanics.description import Quantity
 from servonode.record.run import default_every
 from servonode.simulation.simulate import simulate_fused
-from servonode.sweeps.outcomes import Judge
+from servonode.sweeps.outcomes import Judge, is_random
 from servonode.sweeps.ranges import Range, numbers_at, quantities_of
 from servonode.tables import Row, Tabular
 
@@ -111,7 +111,7 @@ def tune(
 ) -> Tuned:
     """The best values within these ranges; see `Loop.tune`."""
     expression = cost or default_cost(closed_loop)
-    seeds = seeds if any(closed_loop.sensor.noise) else 1
+    seeds = seeds if is_random(closed_loop) else 1
     search = _Search(closed_loop, ranges, expression, require, seeds, threads)
     search.evolve(runs)
     best, refused = search.passing()
