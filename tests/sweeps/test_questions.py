@@ -170,6 +170,16 @@ def test_a_search_without_a_success_says_why(tmp_path: Path) -> None:
         loop.tune({"controller.gains.lambda": (1.0, 9.0)}, require=["max(abs(F)) < 0.001"], runs=20)
 
 
+@pytest.mark.parametrize(("bound", "own"), [(3.0, np.cosh(1.0)), (1.5, np.nan)])
+def test_a_machine_without_a_goal_has_the_cost_of_a_run_that_keeps_the_requirement(bound: float, own: float) -> None:
+    """m x'' = x from rest at 1 m is cosh(t / sqrt(m)) after 1 s."""
+    stated = launch("x", 1.0, 1.0, k=1.0, plant={"initial": {"x": 1.0}})
+    loop = servonode.load({key: stated[key] for key in ("run", "plant")})
+    found = loop.tune({"plant.parameters.m": (0.5, 4.0)}, cost="max(x)", require=[f"max(x) < {bound}"], runs=300)
+    assert found.own_cost == pytest.approx(own, rel=1e-6, nan_ok=True)
+    assert found.cost == pytest.approx(np.cosh(0.5), rel=1e-2)
+
+
 # the largest speed
 
 

@@ -180,6 +180,7 @@ class _Search:
         threads: int | None,
     ) -> None:
         self.loop, self.ranges, self.seeds, self.expression = closed_loop, ranges, seeds, expression
+        self.require = require
         variation = Variation(closed_loop, [*(each.key for each in ranges), "run.seed"])
         self.judge = Judge(variation, require, threads, {"cost": expression})
         self.values: list[Array] = []
@@ -218,7 +219,7 @@ class _Search:
 
     def own_cost(self) -> float:
         """The cost of the launch file as it is; NaN where its run fails."""
-        own = Judge(Variation(self.loop, ["run.seed"]), (), self.judge.threads, {"cost": self.expression})
+        own = Judge(Variation(self.loop, ["run.seed"]), self.require, self.judge.threads, {"cost": self.expression})
         return float(_tried(own, np.zeros((1, 0)), self.seeds)[0][0])
 
     @property
