@@ -145,6 +145,21 @@ def test_the_best_rate_of_a_quadratic_cost_is_found() -> None:
     assert np.array_equal(found.values, again.values)
 
 
+def test_costs_of_noisy_runs_are_means_over_seeds_that_chose_nothing() -> None:
+    plant = {"initial": {"x_dot": 1.0}, "sensor": {"noise": 0.005}}
+    loop = servonode.load(launch("x_dot", 3.0, 2.0, period=0.01, plant=plant), run__seed=7)
+    found = loop.tune({"controller.gains.lambda": (1.0, 5.0)}, cost="max(abs(F))", runs=60, seeds=3)
+
+    def mean(rate: float) -> float:
+        values = [{"controller.gains.lambda": rate, "run.seed": float(seed)} for seed in (10, 11, 12)]
+        return float(np.mean([np.abs(loop.simulate(values=each).input["F"]).max() for each in values]))
+
+    assert found.cost == pytest.approx(mean(found.best["controller.gains.lambda"]), rel=1e-9)
+    assert found.own_cost == pytest.approx(mean(2.0), rel=1e-9)
+    assert found.cost > np.nanmin(found.costs)
+    assert "on 3 seeds that chose nothing" in str(found)
+
+
 def test_what_check_refuses_is_passed_over_and_named() -> None:
     """The least cost lies at the highest rate, which is too near to the limit of the sampled law."""
     loop = servonode.load(launch("x_dot", 5.0, 2.0, period=0.1, plant={"initial": {"x_dot": 1.0}}))

@@ -38,9 +38,10 @@ STEPPED = ("controller.period", "plant.step")  # keys in whole plant steps
 class Tuned(Tabular):
     """The values of least cost that pass `check`, and all candidates that were tried.
 
-    best: by key. cost: of them; own_cost: of the launch file's own values, NaN where its run fails. expression: what is
-    the least. values (n, n_keys), costs (n,): of all candidates, NaN where a run fails, for the reason in `reasons`.
-    refused: better candidates that `check` refuses, with the reason. lines: of a launch file with the best values.
+    best: by key. cost: of them; own_cost: of the launch file's own values, NaN where its run fails; where runs are
+    random both on seeds on which nothing was chosen. expression: what is the least. values (n, n_keys), costs (n,): of
+    all candidates, NaN where a run fails, for the reason in `reasons`.
+    refused: better candidates that are refused, with the reason. lines: of a launch file with the best values.
     """
 
     file: str
@@ -62,7 +63,8 @@ class Tuned(Tabular):
         """The cost, the best values as lines of a launch file, what `check` refused."""
         failed = int(np.isnan(self.costs).sum())
         rows: list[Row] = [("cost", self.expression)]
-        rows += [("least", f"{self.cost:.4g}; the launch file has {self.own_cost:.4g}")]
+        where = f", on {self.seeds} seeds that chose nothing" if self.seeds > 1 else ""
+        rows += [("least", f"{self.cost:.4g}; the launch file has {self.own_cost:.4g}{where}")]
         rows += [("candidates", f"{len(self.costs)}, {failed} of them fail; {self.seeds} runs each")]
         rows += [("refused", each) for each in self.refused]
         rows += [("launch file" if i == 0 else "", line) for i, line in enumerate(self.lines)]
@@ -114,26 +116,25 @@ def tune(
     seeds = seeds if is_random(closed_loop) else 1
     search = _Search(closed_loop, ranges, expression, require, seeds, threads)
     search.evolve(runs)
-    best, refused = search.passing()
+    best, least, refused = search.passing()
     if best is None:
         raise StatementError(f"{closed_loop.launch.file}: {search.failure(refused)}")
-    keys = [each.key for each in ranges]
-    values = {key: float(value) for key, value in zip(keys, search.values[best], strict=True)}
+    keys = list(best)
     return Tuned(
         closed_loop.launch.file,
         tuple(ranges),
         quantities_of(search.judge.variation)[: len(ranges)],
         tuple(numbers_at(closed_loop, keys)),
         expression,
-        values,
-        float(search.costs[best]),
+        best,
+        least,
         search.own_cost(),
         np.array(search.values),
         np.array(search.costs),
         tuple(search.reasons),
         tuple(refused),
         seeds,
-        tuple(launch_lines(values)),
+        tuple(launch_lines(best)),
     )
 
 
@@ -211,7 +212,7 @@ class _Search:
         """The costs of candidates at these shares (n, n_keys) of the ranges; NaN where a run fails."""
         columns = [_values(each, column, self.loop) for each, column in zip(self.ranges, shares.T, strict=True)]
         values: Array = np.column_stack(columns)
-        costs, reasons = _tried(self.judge, values, self.seeds)
+        costs, reasons = _tried(self.judge, values, self.seeds, self.loop.launch.run.seed)
         self.values += list(values)
         self.costs += costs.tolist()
         self.reasons += reasons
@@ -220,24 +221,33 @@ class _Search:
     def own_cost(self) -> float:
         """The cost of the launch file as it is; NaN where its run fails."""
         own = Judge(Variation(self.loop, ["run.seed"]), self.require, self.judge.threads, {"cost": self.expression})
-        return float(_tried(own, np.zeros((1, 0)), self.seeds)[0][0])
+        return self._fresh(own, [])[0]
+
+    def _fresh(self, judge: Judge, values: Sequence[float]) -> tuple[float, str]:
+        """The cost of values on seeds that chose nothing, and why a run fails: the least of many means is too low."""
+        first = self.loop.launch.run.seed + (self.seeds if is_random(self.loop) else 0)
+        costs, reasons = _tried(judge, np.array([values]), self.seeds, first)
+        return float(costs[0]), reasons[0]
 
     @property
     def order(self) -> list[int]:
         """The candidates that succeed, the best first."""
         return [int(i) for i in np.argsort(self.costs) if not np.isnan(self.costs[i])]
 
-    def passing(self) -> tuple[int | None, list[str]]:
-        """The best candidate that `check` passes, and why better ones are refused."""
+    def passing(self) -> tuple[dict[str, float] | None, float, list[str]]:
+        """The best candidate that `check` passes and that bears other seeds, its cost, why better ones are refused."""
         refused: list[str] = []
         for i in self._distinct():
             values = {each.key: value for each, value in zip(self.ranges, self.values[i].tolist(), strict=True)}
             shown = ", ".join(f"{key} = {value:.4g}" for key, value in values.items())
-            why = _refusal(self.loop, values)
+            why, cost = _refusal(self.loop, values), np.nan
             if not why:
-                return i, refused
+                cost, failed = self._fresh(self.judge, list(values.values()))
+                why = f"a run with another seed fails: {failed}" if failed else ""
+            if not why:
+                return values, cost, refused
             refused.append(f"{shown} (cost {self.costs[i]:.4g}): {why}")
-        return None, refused
+        return None, np.nan, refused
 
     def _distinct(self) -> Iterator[int]:
         """The best candidates that differ from each other, the best first."""
@@ -254,14 +264,13 @@ class _Search:
     def failure(self, refused: Sequence[str]) -> str:
         """Why there is no best candidate."""
         if refused:
-            return f"check refuses the {len(refused)} best candidates, first {refused[0]}; give other ranges"
+            return f"the {len(refused)} best candidates are refused, first {refused[0]}; give other ranges"
         reasons = dict.fromkeys(self.reasons)
         return f"all {len(self.costs)} candidates fail: {'; '.join(reasons)}; give other ranges"
 
 
-def _tried(judge: Judge, values: Array, seeds: int) -> tuple[Array, list[str]]:
-    """The mean cost of each candidate over the seeds, NaN where a run fails, and why it does."""
-    first = judge.loop.launch.run.seed
+def _tried(judge: Judge, values: Array, seeds: int, first: int) -> tuple[Array, list[str]]:
+    """The mean cost of each candidate over the seeds from the first one on, NaN where a run fails, and why it does."""
     rows = [[*row, first + seed] for row in values.tolist() for seed in range(seeds)]
     chunk = judge.run(np.array(rows, dtype=float))
     why = np.array(judge.judged(chunk), dtype=object).reshape(-1, seeds)
