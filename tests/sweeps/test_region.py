@@ -129,7 +129,7 @@ def test_without_a_goal_something_must_be_required() -> None:
     assert found.kinds[1:] == ("fallen",)
 
 
-@pytest.mark.parametrize("text", ["max(x)", "max(x) < y", "max(nothing) < 1", "< 1"])
+@pytest.mark.parametrize("text", ["max(x)", "max(x) < y", "max(nothing) < 1", "< 1", "max(x) < 1.2.3", "max(x) > ."])
 def test_a_requirement_that_cannot_be_is_refused(text: str) -> None:
     with pytest.raises(ServonodeError, match=r"is not a requirement|unknown name 'nothing'"):
         servonode.load(UNSTABLE).region({"plant.initial.x": (0.0, 1.0)}, require=[text])

@@ -20,7 +20,7 @@ from servonode.sweeps.measures import Measures
 
 REACHED = "reaches the goal"
 BOUND = re.compile(
-    r"(?:(?P<name>[^:]*):)?\s*(?P<measure>.+?)\s*(?P<sign>[<>])\s*(?P<bound>[-+]?[\d.]+(?:[eE][-+]?\d+)?)\s*"
+    r"(?:(?P<name>[^:]*):)?\s*(?P<measure>.+?)\s*(?P<sign>[<>])\s*(?P<bound>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*"
 )
 REFUSAL = re.compile(
     r"\S+ \[(?P<section>[\w.]+)\](?: (?P<key>[^:]+))?: (?P<text>.*)", re.DOTALL
