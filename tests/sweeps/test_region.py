@@ -121,6 +121,16 @@ def test_numbers_of_runs_that_cannot_be_are_refused(counts: dict[str, Any], text
         servonode.load(UNSTABLE).region({"plant.initial.x": (0.0, 1.0)}, **counts)
 
 
+@pytest.mark.parametrize("question", ["region", "tune"])
+def test_a_duration_that_varies_is_refused_where_runs_are_judged(question: str) -> None:
+    result = command(question, "trailer_look_ahead", "--over", "run.duration=0.1:20")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == (
+        "servonode: run.duration is no key of runs that are judged: whether a goal is reached is asked of one "
+        "duration; load the launch file with another one, or vary it by servonode sweep\n"
+    )
+
+
 def test_without_a_goal_something_must_be_required() -> None:
     loop = servonode.load("snowboarder_falls")
     with pytest.raises(StatementError, match=r"has no \[controller\], so there is no goal to reach; say what a run"):

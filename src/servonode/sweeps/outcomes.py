@@ -82,8 +82,11 @@ class Judge:
         """The judge of runs that keep the requirements; stated: what else is measured of them, by name.
 
         Raises:
-            StatementError: a requirement or the number of threads cannot be, or there is no goal.
+            StatementError: a requirement or the number of threads cannot be, run.duration varies, or there is no goal.
         """
+        if DURATION in variation.keys:
+            text = f"{DURATION} is no key of runs that are judged: whether a goal is reached is asked of one duration"
+            raise StatementError(f"{text}; load the launch file with another one, or vary it by servonode sweep")
         if isinstance(requirements, str):
             raise StatementError(f"require = {requirements!r} is one text; give a list of texts, [{requirements!r}]")
         if threads is not None and threads < 1:
@@ -137,7 +140,7 @@ class Judge:
         step = self.loop.launch.step_ns / 1e9
         ends = np.round(chunk.measures["fault_time"] / step - 1) * step
         ended = np.flatnonzero(ends > 0)
-        if not stated or not len(ended) or DURATION in self.variation.keys:
+        if not stated or not len(ended):
             return {}
         until = Variation(self.loop, [*self.variation.keys, DURATION])
         values = np.column_stack([chunk.values[ended], ends[ended]])
