@@ -107,8 +107,25 @@ def test_histories_are_the_columns_of_each_run(loop: Loop, tmp_path: Path) -> No
     assert found.phi.attrs["units"] == "rad"
     assert swept(loop, histories=True).equals(found)
     assert not loop.closed_loop.launch.sweep  # its own launch file is as it was
-    with pytest.raises(servonode.ServonodeError, match=r"controller.period: histories need the same times in all runs"):
-        loop.sweep({"controller.period": {"values": [0.01, 0.02]}}, histories=True)
+
+
+@pytest.mark.parametrize(
+    ("key", "values"),
+    [("controller.period", [0.01, 0.02]), ("run.duration", [0.1, 0.2]), ("run.duration", [0.05, 0.1])],
+)
+def test_histories_with_other_times_are_refused(loop: Loop, key: str, values: list[float]) -> None:
+    with pytest.raises(ServonodeError, match=rf"{key}: histories need the same times in all runs; leave this key"):
+        loop.sweep({key: {"values": values}}, histories=True)
+
+
+def test_histories_with_a_step_that_the_machine_chooses_are_refused() -> None:
+    loop = servonode.load("hoop_bowl", run__duration=0.1)
+    step = f"{loop.closed_loop.launch.step_ns / 1e9:g}"
+    text = (
+        rf'hoop_bowl \[plant\] step: "auto": histories need the same times .*; give {step}, or leave the histories out'
+    )
+    with pytest.raises(ServonodeError, match=text):
+        loop.sweep({"plant.initial.q": {"values": [1.6, 1.7]}}, histories=True)
 
 
 class Broken(Exception):

@@ -10,6 +10,7 @@ from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.launch_error import KeyRefused, stated_in, worded
 from servonode.closed_loop.launch_file import GOAL_SPEED
+from servonode.closed_loop.launch_keys import AUTO
 from servonode.closed_loop.variation import Variation
 from servonode.record.run import default_every
 from servonode.sweeps.chunk import Chunk, run_chunk
@@ -19,7 +20,7 @@ from servonode.sweeps.measures import Measures
 Chunks = Generator[tuple[int, Chunk], None, None]  # with their indices, as they are finished
 STEPS_OF_CHUNK = 10_000_000  # plant steps, some two seconds of a compiled loop
 LEAST, MOST, MOST_CHUNKS = 20, 5000, 2000  # runs of a chunk, and chunks of a sweep, where the user states none
-TIMES = ("plant.step", "controller.period")  # keys on which the times of a history depend
+TIMES = ("plant.step", "controller.period", "run.duration")  # keys on which the times of a history depend
 LEAST_OF_HISTORIES = 4  # runs of a chunk that keeps every recorded row
 
 
@@ -35,9 +36,8 @@ class Plan:
                 raise KeyRefused(SWEEP, None, text)
             self.stated = launch.sweep
             self.design = Design(self.stated, launch.times.duration)
-            if histories and (moved := next((key for key in self.design.keys if key in TIMES), None)):
-                text = "histories need the same times in all runs; leave this key, or the histories, out"
-                raise KeyRefused(VARY, moved, text)
+            if histories:
+                _check_times(closed_loop, self.design.keys)
             self.variation = Variation(closed_loop, self.design.keys)
             if GOAL_SPEED in self.design.keys and not goal_moves(closed_loop):
                 text = (
@@ -79,6 +79,18 @@ class Plan:
         """The times of the rows of a history [s], the same in all runs."""
         launch, every = self.closed_loop.launch, default_every(self.closed_loop)
         return np.append(np.arange(0, launch.steps, every), launch.steps) * launch.step_ns / 1e9  # as a run has them
+
+
+def _check_times(closed_loop: ClosedLoop, keys: Iterable[str]) -> None:
+    """Refuse histories of runs that may have other times than the launch file's."""
+    need = "histories need the same times in all runs"
+    if moved := next((key for key in keys if key in TIMES), None):
+        raise KeyRefused(VARY, moved, f"{need}; leave this key, or the histories, out")
+    if closed_loop.derived.stated.plant.step == AUTO:
+        text = (
+            f"{need}, and this step may differ; give {closed_loop.launch.step_ns / 1e9:g}, or leave the histories out"
+        )
+        raise KeyRefused("plant", "step", f'"{AUTO}": {text}')
 
 
 def _default_chunk(steps: int, runs: int, histories: bool) -> int:
