@@ -10,7 +10,7 @@ from scipy.integrate import quad, solve_ivp
 from sympy import cos, sin
 
 import servonode
-from servonode.analysis.orbits import NoOrbit
+from servonode.analysis.orbits import Flow, NoOrbit
 from servonode.controllers import Program, residual
 from servonode.errors import StatementError
 from servonode.linear_views import PeriodicOrbit
@@ -162,6 +162,24 @@ def test_a_virtual_constraint_leaves_a_family_of_orbits_across_which_the_residua
 
     quarter = quad(lambda p: top * np.cos(p) / np.sqrt(slope_of(top * np.sin(p))), 0, np.pi / 2 - 1e-6)[0]
     assert orbit.period == pytest.approx(4 * quarter, rel=1e-4)
+
+
+def mathieu() -> Model:
+    """A mass whose spring a motor changes in time; at rest in x = 0 nothing of it is seen."""
+    x, t = coordinate("x", "place", "m"), time
+    w, d = parameter("w", "of the motor", "rad/s", default=2.0), parameter("d", "damper", "N s/m", default=0.1)
+    F = input_("F", "", "N")
+    spring = 1.5 + 0.2 * cos(w * t)
+    return Model("mathieu", "mass on a pumped spring", x.rate**2 / 2, coordinates=(x,), parameters=(w, d),
+                 potential=spring * x**2 / 2, dissipation=d * x.rate**2 / 2, inputs={F: x.rate})  # fmt: skip
+
+
+@pytest.mark.parametrize(("w", "duration"), [(2.0, 20.0), (20 * np.pi, 100.0)])
+def test_a_forcing_that_vanishes_at_the_start_or_fits_a_share_of_the_run_is_one(w: float, duration: float) -> None:
+    plant = {"machine": mathieu, "parameters": {"w": w}}
+    assert Flow(servonode.load({"run": {"duration": duration}, "plant": plant}).closed_loop).forced
+    plant["initial"] = {"x": 0.5}
+    assert Flow(servonode.load({"run": {"duration": duration}, "plant": plant}).closed_loop).forced
 
 
 def test_what_has_no_orbit_says_why() -> None:
