@@ -87,6 +87,20 @@ def test_the_command_proposes_an_experiment_that_can_be_simulated_and_draws(bag:
     assert "exists already" in again.stderr
 
 
+def test_what_is_written_keeps_a_combination_that_is_known_better_than_its_parts(tmp_path: Path) -> None:
+    ahead = [f"controller.settings.{name}=0.3*sin(2*t) + 0.2*sin(5*t)" for name in ("U1", "U2")]
+    bag, robot = recorded(tmp_path / "straight.mcap", "plant.initial.phi=0", *ahead), tmp_path / "robot.toml"
+    command("identify", str(bag), "--parameters", "m1,m2,c_w", "--write", str(robot), "--no-law")
+    written = tomllib.loads(robot.read_text())["plant"]["parameters"]
+    found = servonode.identify(bag, "m1,m2,c_w", law=False)
+    m1, m2 = (found.estimates[name] for name in ("m1", "m2"))
+    assert (written["m1"], written["c_w"]) == (m1.shown, found.parameters["c_w"])
+    (total,) = found.combinations
+    assert total.name == "m1 + m2"
+    assert min(m1.error, m2.error) > 50 * total.error
+    assert abs(written["m1"] + written["m2"] - (m1.value + m2.value)) < 0.1 * total.error
+
+
 def test_what_a_recording_does_not_tell_ends_with_1(bag: Path) -> None:
     straight = command("identify", str(bag), "--parameters", "m1,m_k,Iky", "--no-law")
     assert straight.exit_code == 1

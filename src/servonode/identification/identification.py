@@ -21,7 +21,8 @@ ALONE, BETTER, TOGETHER, NOT = "yes", "yes, better in combination", "only in com
 class Estimate:
     """A parameter, or a combination of several: value before, estimate, half of its 95 % interval, in `unit`.
 
-    told: whether the record tells it, in words. error is infinite where it does not.
+    told: whether the record tells it, in words. error is infinite where it does not. alone: half of the interval that
+    it had if all other parameters were known.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Estimate:
     value: float
     error: float
     told: str = ALONE
+    alone: float = float("inf")
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -43,8 +45,8 @@ class Estimate:
 
     @property
     def shown(self) -> float:
-        """The value to two digits of its error."""
-        return float(rounded(self.value, self.error))
+        """The value to two digits of `alone`: with fewer a combination that is known better would be lost."""
+        return float(rounded(self.value, min(self.error, self.alone)))
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -81,7 +83,7 @@ class Identification(Tabular):
 
     @property
     def parameters(self) -> dict[str, float]:
-        """The parameters that the record tells alone, by name; what is below the last digit of an error is left out."""
+        """The parameters that the record tells alone, by name, see `Estimate.shown`."""
         return {name: each.shown for name, each in self.estimates.items() if np.isfinite(each.error)}
 
     def table(self) -> tuple[str, list[Row]]:

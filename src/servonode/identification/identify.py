@@ -156,12 +156,14 @@ def _estimates(
     quantities: Sequence[Quantity], before: Array, fitted: Fit, covariance: Covariance, bases: Sequence[Combination]
 ) -> dict[str, Estimate]:
     found, size = {}, len(quantities)
+    alone = covariance.quantile / np.sqrt(np.maximum(np.diag(fitted.information), 1e-300))
     correlated = np.abs(_correlation(covariance.matrix) - np.eye(size)).max(axis=1, initial=0.0)
     for i, each in enumerate(quantities):
         unit = np.eye(size)[i]
         error = covariance.quantile * covariance.deviation(unit, fitted.sizes)
         told = _told(each.name, error / fitted.sizes[i], correlated[i], bases)
-        found[each.name] = Estimate(each.name, each.unit, float(before[i]), float(fitted.values[i]), error, told)
+        values = float(before[i]), float(fitted.values[i])
+        found[each.name] = Estimate(each.name, each.unit, *values, error, told, float(alone[i]))
     return found
 
 
