@@ -397,3 +397,35 @@ def test_a_parameter_is_tried_up_to_the_end_that_the_table_names() -> None:
 
     found = _Varied(loop.closed_loop, 0.0, *loop._with_own({}), ())._common({"m": -1})
     assert found == pytest.approx(1 - rate * PERIOD, rel=1e-3)  # above 0.795, the last power
+
+
+def test_what_keeps_its_amplitude_is_not_stable() -> None:
+    """A pendulum without friction that hangs: +-j sqrt(g/h), whose real parts are rounding of either sign."""
+    hangs = servonode.load({"run": {"duration": 1.0}, "plant": {"machine": upright}}).linearize(state={"theta": np.pi})
+    assert_allclose(hangs.closed.poles.imag, [np.sqrt(9.81 / 0.8), -np.sqrt(9.81 / 0.8)], rtol=1e-9)
+    assert hangs.stable is False
+    swings = held(decoupled, plant={"step": PERIOD}).linearize()
+    assert swings.sampled is not None
+    assert 1 - 1e-9 < swings.sampled.radius < 1  # the error of the plant's steps, which damp by (w h)^6 / 144
+    assert swings.stable is False
+
+
+def decoupled() -> Model:
+    """A cart that is pushed, and a pendulum without friction and without force."""
+    x, theta, F = coordinate("x", "place", "m"), coordinate("theta", "angle", "rad"), input_("F", "force", "N")
+    kinetic = (MASS * x.rate**2 + theta.rate**2) / 2
+    return Model("apart", "apart", kinetic, coordinates=(x, theta), potential=-9.81 * cos(theta), inputs={F: x.rate})
+
+
+def test_a_delay_margin_leaves_out_what_the_law_neither_moves_nor_sees() -> None:
+    alone, beside = held().margins(), held(decoupled).margins()
+    assert beside.hidden == pytest.approx(1.0, abs=1e-9)
+    assert not beside.stable
+    assert (beside.delay, beside.radius) == (alone.delay, pytest.approx(alone.radius, abs=1e-8))
+
+
+def test_integral_action_that_makes_up_for_a_wrong_belief_is_named() -> None:
+    gains = {"lambda": RATE, "integral": 0.5}
+    wrong = held(upright, {"angle": "theta - 0.5"}, gains=gains, parameters={"m": 1.2}).linearize(equilibrium=True)
+    assert any("comes to rest where they are not" in each for each in wrong.remarks)
+    assert not held(upright, {"angle": "theta - 0.5"}, gains=gains).linearize(equilibrium=True).remarks

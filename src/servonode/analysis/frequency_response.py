@@ -40,7 +40,7 @@ class CutLoop:
     period: float
     open: Open
     hidden: float
-    later: Callable[[int], Array]  # the map of the closed loop whose inputs act so many plant steps later
+    later: Callable[[int], Array]  # the map of that loop, closed, whose inputs act so many plant steps later
     step: float  # s, of the plant
 
     def frequencies(self) -> Array:
@@ -105,7 +105,7 @@ def cut_loop(closed_loop: ClosedLoop, t: float, x: Array, own: Array, cut: Cut) 
         late = SampledStep(closed_loop, step.machine, step.k, steps)
         whole = late.open_at_inputs(late.state_at(x, own))
         there = kept(lively(late.names, passive), whole.A, whole.C)
-        return Open(whole.A[np.ix_(there, there)], whole.B[there], whole.C[:, there], whole.D)
+        return Open(whole.A[np.ix_(there, there)], whole.B[there], whole.C[:, there], whole.D).minimal()
 
     def later(steps: int) -> Array:
         periods, rest = divmod(steps, step.per)

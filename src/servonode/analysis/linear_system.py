@@ -13,6 +13,8 @@ from servonode.tables import Row, Tabular, named, several
 
 Complex = npt.NDArray[np.complex128]
 SIDE = 1e-3  # of the differences of fourth order, relative to the states (to 1 for states below 1)
+DECAYS = 1e-9  # what the largest eigenvalue of a period is below 1 at least of a loop that decays
+DAMPED = 1e-8  # of the fastest pole [1/s], at least 1: what a real part is below 0 at least
 DEAD = 1e-6  # of a pole of a sampled system
 SHOWN = 1e-6  # a part of a pole below this is printed as 0
 UNREACHED = 1e-9  # of the norm of (A, B): a direction below this is no new one

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from servonode.analysis.internal_motion import InternalMotion
-from servonode.analysis.linear_system import LinearSystem, pole_text, slope
+from servonode.analysis.linear_system import DAMPED, DECAYS, LinearSystem, pole_text, slope
 from servonode.analysis.sampled_step import SampledStep, kept, lively
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
@@ -70,12 +70,16 @@ class Linearisation(Tabular):
 
     @property
     def stable(self) -> bool | None:
-        """Whether perturbations of an equilibrium decay, in the sampled loop if there is one; None about a motion."""
+        """Whether perturbations of an equilibrium decay, by more than rounding, in the sampled loop if there is one.
+
+        None about a motion.
+        """
         if self.about == "motion":
             return None
         if self.sampled is not None:
-            return self.without_passive("sampled").radius < 1
-        return bool(self.without_passive("closed").poles.real.max(initial=-np.inf) < 0)
+            return self.without_passive("sampled").radius <= 1 - DECAYS
+        poles = self.without_passive("closed").poles
+        return bool(poles.real.max(initial=-np.inf) < -DAMPED * max(1.0, np.abs(poles).max(initial=0.0)))
 
 
 def linearise(closed_loop: ClosedLoop, t: float, x: Array, own: Array, at_rest: bool = False) -> Linearisation:
@@ -102,11 +106,15 @@ def linearise(closed_loop: ClosedLoop, t: float, x: Array, own: Array, at_rest: 
         sampled = _sampled(closed_loop, t, both[: loop.n_x], both[loop.n_x :])
         remarks = _left_out(closed_loop)
     remarks += _at_limits(loop, t, both)
+    about = _about(loop, t, both, passive)
+    if at_rest and about == "motion" and _integrates_errors(closed_loop):
+        text = "integrals of residuals are taken as 0: with the parameters that the law believes the loop comes to rest"
+        remarks += [f"{text} where they are not"]
     plant, closed = _plant(loop, t, both), _closed(loop, t, both)
     return Linearisation(
         time=t,
         state=dict(zip(loop.names, both[loop.entries].tolist(), strict=True)),
-        about=_about(loop, t, both, passive),
+        about=about,
         passive=passive,
         plant=plant,
         closed=closed,
@@ -121,6 +129,14 @@ def _about(loop: ContinuousLoop, t: float, x: Array, passive: tuple[str, ...]) -
     rates = np.array([loop.rates(each, x)[lively] for each in (t, *(t + LATER))])
     still = all(np.allclose(goal(each), goal(t), rtol=RESTS, atol=RESTS) for each in t + LATER)
     return "equilibrium" if still and np.abs(rates).max(initial=0.0) < RESTS else "motion"
+
+
+def _integrates_errors(closed_loop: ClosedLoop) -> bool:
+    """Whether integral action makes up for parameters that the law believes to be others."""
+    control = closed_loop.control
+    if control is None or not control.law.description.integral:
+        return False
+    return bool(control.law.machine.parameters != closed_loop.machine.parameters)
 
 
 def _at_limits(loop: ContinuousLoop, t: float, x: Array) -> list[str]:

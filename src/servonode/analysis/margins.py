@@ -16,13 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from servonode.analysis.frequency_response import CutLoop
-from servonode.analysis.linear_system import Complex
+from servonode.analysis.linear_system import DECAYS, Complex
 from servonode.analysis.sampled_step import Open
 from servonode.arrays import Array
 from servonode.tables import Row, Tabular
 
-DECAYS = 1e-9  # what the largest eigenvalue is below 1 at least of a loop that decays
-GROWS = 1e-5  # above 1 of an eigenvalue of a loop that no longer decays, beside what the law neither moves nor sees
 NEAR_CIRCLE, MOVED = 1e-3, 0.02  # distance from the unit circle of roots that are looked at, and by which they may move
 ON_CIRCLE = 1e-9  # of the phase, or of log |L|, that a crossing may miss
 NOTHING = 1e-6  # a factor below this is zero, and above its inverse infinite
@@ -146,7 +144,7 @@ def margins_of(loop: CutLoop, remarks: tuple[str, ...] = ()) -> Margins:
 def _longest_delay(loop: CutLoop) -> float | None:
     """The delay before the first, in plant steps, with which the loop no longer decays; none is passed over."""
     for steps in range(1, round(LONGEST * loop.period / loop.step) + 1):
-        if np.abs(np.linalg.eigvals(loop.later(steps))).max(initial=0.0) > max(1.0, loop.hidden) + GROWS:
+        if np.abs(np.linalg.eigvals(loop.later(steps))).max(initial=0.0) > 1 - DECAYS:
             return (steps - 1) * loop.step
     return None
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from servonode.analysis.linear_system import slope
+from servonode.analysis.linear_system import DECAYS, slope
 from servonode.analysis.linearisation import sampled_step
 from servonode.analysis.sampled_step import SampledStep, kept, lively
 from servonode.arrays import Array
@@ -21,7 +21,6 @@ from servonode.tables import Row, Tabular
 
 FACTOR, LARGEST = 1.2, 10.0  # from one factor to the next that is tried, and the largest; the smallest is its inverse
 EXACT = 1e-4  # share to which a margin is found
-DECAYS = 1e-9
 SETTLED, ROUNDS = 1e-9, 12  # of Newton's method
 TOGETHER = (0.01, 0.95)  # least and largest common error of all parameters that is tried
 
