@@ -9,7 +9,7 @@ from scipy.linalg import expm
 from sympy import cos
 
 import servonode
-from servonode.analysis.linear_system import LinearSystem
+from servonode.analysis.linear_system import LinearSystem, checked_slope
 from servonode.errors import StatementError
 from servonode.mechanics import Model, coordinate, discrete, input_, parameter
 from tests.helpers import verdict_machines
@@ -429,3 +429,37 @@ def test_integral_action_that_makes_up_for_a_wrong_belief_is_named() -> None:
     wrong = held(upright, {"angle": "theta - 0.5"}, gains=gains, parameters={"m": 1.2}).linearize(equilibrium=True)
     assert any("comes to rest where they are not" in each for each in wrong.remarks)
     assert not held(upright, {"angle": "theta - 0.5"}, gains=gains).linearize(equilibrium=True).remarks
+
+
+@pytest.mark.parametrize("z", [3e-3, 2.5e-3, 1.1e-3])
+def test_slopes_at_small_coordinates_are_those_of_their_closed_form(z: float) -> None:
+    """A mass of 0.1 kg in the potential k / z, k = 1 N mm^2, whose steps of 1 mm would meet the pole."""
+    found, doubtful = checked_slope(lambda x: 1 / x**2, np.array([z]))
+    assert (found[0, 0], doubtful) == (pytest.approx(-2 / z**3, rel=1e-8), [])
+
+    def gap() -> Model:
+        x, F = coordinate("z", "gap", "m", start=z), input_("F", "force", "N")
+        kinetic, potential = 0.1 * x.rate**2 / 2, 1e-6 / x
+        return Model("gap", "a gap", kinetic, coordinates=(x,), potential=potential, inputs={F: x.rate})
+
+    plant = held(gap, {"gap": f"z - {z}"}).linearize().plant
+    assert plant.A[1, 0] == pytest.approx(-2e-6 / z**3 / 0.1, rel=1e-8)
+
+
+def test_slopes_at_large_coordinates_have_steps_that_are_not_larger_than_what_they_look_at() -> None:
+    found, doubtful = checked_slope(np.sin, np.array([5000.0]))
+    assert (found[0, 0], doubtful) == (pytest.approx(np.cos(5000.0), rel=1e-7), [])
+    steep, doubtful = checked_slope(lambda x: np.sin(3000 * x), np.array([0.0]))
+    assert (steep[0, 0], doubtful) == (pytest.approx(3000.0, rel=1e-7), [])
+
+
+def test_slopes_next_to_a_limit_are_those_on_this_side_of_it_and_others_are_doubted() -> None:
+    near, doubtful = checked_slope(lambda x: np.minimum(x, 1e-4), np.array([0.0]))
+    assert (near[0, 0], doubtful) == (pytest.approx(1.0, rel=1e-9), [])
+    assert checked_slope(lambda x: np.minimum(x, 1e-6), np.array([0.0]))[1] == [0]
+    limit = MASS * RATE**2 * 0.1  # of the force at 0.1 m
+    for within, named in ((1e-2, False), (1e-5, True)):
+        plant = {"safety": {"limit": {"F": limit + within}}}
+        loop = held(plant=plant).linearize(state={"x": -0.1})
+        assert loop.closed.A[1, 0] == pytest.approx(-(RATE**2), rel=1e-6) or named
+        assert any(each.startswith("slopes by x, x_dot are in doubt") for each in loop.remarks) == named

@@ -12,7 +12,13 @@ from servonode.errors import StatementError, did_you_mean, plain
 from servonode.tables import Row, Tabular, named, several
 
 Complex = npt.NDArray[np.complex128]
-SIDE = 1e-3  # of the differences of fourth order, relative to the states (to 1 for states below 1)
+SIDE = 1e-3  # of the differences of fourth order, relative to the states (to 1 for states below 1, to 10 above 10)
+AGREE, DIFFER = (
+    1e-9,
+    1e-6,
+)  # of a slope: differences of other sizes tell the same up to the former, not above the latter
+ROUNDING = 1e-15  # of the largest value, over the size of the difference: what two of them differ by at least
+FINER = 8.0 ** np.arange(1, 4)
 DECAYS = 1e-9  # what the largest eigenvalue of a period is below 1 at least of a loop that decays
 DAMPED = 1e-8  # of the fastest pole [1/s], at least 1: what a real part is below 0 at least
 DEAD = 1e-6  # of a pole of a sampled system
@@ -166,12 +172,46 @@ def pole_text(pole: complex) -> str:
 
 
 def slope(of: Callable[[Array], Array], x: Array, sides: Array | None = None) -> Array:
-    """d of / dx (m, n) at x (n,): differences of fourth order, of these sizes, or of SIDE relative to x."""
-    sides = SIDE * np.maximum(1.0, np.abs(x)) if sides is None else sides
-    columns = []
-    for i in range(len(x)):
-        step = np.zeros(len(x))
-        step[i] = sides[i]
-        near = [of(x + k * step) for k in (-2, -1, 1, 2)]
-        columns.append((near[0] - 8 * near[1] + 8 * near[2] - near[3]) / (12 * step[i]))
+    """d of / dx (m, n) at x (n,): differences of fourth order, of these sizes, or those of `checked_slope`."""
+    if sides is None:
+        return checked_slope(of, x)[0]
+    columns = [_column(of, x, i, side) for i, side in enumerate(sides)]
     return np.array(columns).T if columns else np.zeros((len(of(x)), 0))
+
+
+def checked_slope(of: Callable[[Array], Array], x: Array) -> tuple[Array, list[int]]:
+    """The slope of `slope`, and which columns of it are in doubt, because differences of other sizes give others.
+
+    The size is SIDE relative to |x| between 1 and 10. Where an eighth of that tells something else, eighths go on, and
+    the finer one of the two neighbours that agree best is taken: a pole, something steep or a limit may be near.
+    """
+    level, columns, doubtful = max(1.0, float(np.abs(of(x)).max(initial=0.0))), list[Array](), list[int]()
+    for i, side in enumerate(SIDE * np.clip(np.abs(x), 1.0, 10.0)):
+        found, apart = [_column(of, x, i, side)], list[float]()
+        for finer in side / FINER:
+            found.append(_column(of, x, i, finer))
+            apart.append(_apart(*found[-2:]))
+            if apart[-1] <= AGREE * _size(found[-1]) + ROUNDING * level / finer:
+                break
+        best = int(np.argmin(apart))
+        columns.append(found[best + 1 if best else 0])
+        if apart[best] > DIFFER * _size(columns[-1]) + ROUNDING * level / finer:
+            doubtful.append(i)
+    return (np.array(columns).T if columns else np.zeros((len(of(x)), 0))), doubtful
+
+
+def _column(of: Callable[[Array], Array], x: Array, i: int, side: float) -> Array:
+    step = np.zeros(len(x))
+    step[i] = side
+    near = [of(x + k * step) for k in (-2, -1, 1, 2)]
+    column: Array = (near[0] - 8 * near[1] + 8 * near[2] - near[3]) / (12 * side)
+    return column
+
+
+def _size(column: Array) -> float:
+    return float(np.abs(column).max(initial=0.0))
+
+
+def _apart(one: Array, other: Array) -> float:
+    """The largest difference; infinite where one is not finite."""
+    return float(np.nan_to_num(np.abs(one - other), nan=np.inf).max(initial=0.0))

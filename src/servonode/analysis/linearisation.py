@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from servonode.analysis.internal_motion import InternalMotion
-from servonode.analysis.linear_system import DAMPED, DECAYS, LinearSystem, pole_text, slope
+from servonode.analysis.linear_system import DAMPED, DECAYS, LinearSystem, checked_slope, pole_text, slope
 from servonode.analysis.sampled_step import SampledStep, kept, lively
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
@@ -110,7 +110,10 @@ def linearise(closed_loop: ClosedLoop, t: float, x: Array, own: Array, at_rest: 
     if at_rest and about == "motion" and _integrates_errors(closed_loop):
         text = "integrals of residuals are taken as 0: with the parameters that the law believes the loop comes to rest"
         remarks += [f"{text} where they are not"]
-    plant, closed = _plant(loop, t, both), _closed(loop, t, both)
+    (plant, rough), (closed, rougher) = _plant(loop, t, both), _closed(loop, t, both)
+    if doubtful := dict.fromkeys(rough + rougher):
+        text = "are in doubt: differences of other sizes give others, as next to a limit or to something steep"
+        remarks += [f"slopes by {several(doubtful, 8)} {text}"]
     return Linearisation(
         time=t,
         state=dict(zip(loop.names, both[loop.entries].tolist(), strict=True)),
@@ -187,8 +190,8 @@ def _residuals(loop: ContinuousLoop, t: float, x: Array) -> Array:
     return loop.control.law.evaluate(t, x[: loop.n_x], loop.closed_loop.goal(t, x[loop.n_x :])).residuals
 
 
-def _plant(loop: ContinuousLoop, t: float, x: Array) -> LinearSystem:
-    """The machine alone, under the inputs that the law gives at this state."""
+def _plant(loop: ContinuousLoop, t: float, x: Array) -> tuple[LinearSystem, list[str]]:
+    """The machine alone, under the inputs that the law gives at this state, and by what its slopes are in doubt."""
     n, u, described = loop.n_x - 1, loop.inputs(t, x), loop.machine.description
 
     def moved(both: Array) -> Array:
@@ -197,13 +200,13 @@ def _plant(loop: ContinuousLoop, t: float, x: Array) -> LinearSystem:
         return np.append(loop.machine.derivatives(t, state, inputs)[:n], _shown(loop, t, own, inputs))
 
     names, units = _outputs(loop)
-    return _system(
-        "plant", slope(moved, np.append(x[:n], u)), described.state_names, described.input_names, names, units
-    )
+    S, doubtful = checked_slope(moved, np.append(x[:n], u))
+    system = _system("plant", S, described.state_names, described.input_names, names, units)
+    return system, [(*system.states, *system.inputs)[i] for i in doubtful]
 
 
-def _closed(loop: ContinuousLoop, t: float, x: Array) -> LinearSystem:
-    """The closed continuous loop; its inputs are added to those of the law."""
+def _closed(loop: ContinuousLoop, t: float, x: Array) -> tuple[LinearSystem, list[str]]:
+    """The closed continuous loop, whose inputs are added to those of the law, and by what its slopes are in doubt."""
     entries, n, described = loop.entries, len(loop.entries), loop.machine.description
 
     def moved(both: Array) -> Array:
@@ -216,7 +219,9 @@ def _closed(loop: ContinuousLoop, t: float, x: Array) -> LinearSystem:
 
     names, units = _outputs(loop)
     start = np.append(x[entries], np.zeros(len(described.inputs)))
-    return _system("closed", slope(moved, start), loop.names, described.input_names, names, units)
+    S, doubtful = checked_slope(moved, start)
+    system = _system("closed", S, loop.names, described.input_names, names, units)
+    return system, [(*system.states, *system.inputs)[i] for i in doubtful]
 
 
 def _system(
