@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 from scipy.stats import qmc
 
-from servonode.closed_loop.launch_error import KeyRefused
-from servonode.closed_loop.launch_file import launch_of_table
+import servonode
+from servonode.closed_loop.launch_error import KeyRefused, LaunchError
+from servonode.closed_loop.launch_file import launch_of_table, with_values
 from servonode.closed_loop.launch_keys import Sweep
-from servonode.sweeps.design import MOST_RUNS, Design, stated_axes, time_text
+from servonode.sweeps.design import MOST_RUNS, WHOLE, Design, stated_axes, time_text
+from tests.helpers.point_masses import launch
 
 M1, M2, RATE, SEED = "plant.parameters.m1", "plant.parameters.m2", "controller.gains.lambda", "run.seed"
+DELAY = "controller.delay"
 THREE: dict[str, Any] = {
     M1: [3.0, 5.0],
     M2: {"values": [1.0, 2.0, 4.0]},
@@ -96,6 +99,24 @@ def test_a_key_of_whole_numbers_gets_each_of_them_as_often(method: str) -> None:
     assert values.tolist() == [3, 4, 5, 6]
     # of 4096 independent draws the standard deviation is 28
     assert abs(counts - 1024).max() < (140 if method == "random" else 8)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_key_of_whole_numbers_has_them_by_their_logarithms_too(method: str) -> None:
+    """The number k has the share log((k + 1)/k) of log(9) in 1 to 8."""
+    found = whole(design({DELAY: {"low": 1, "high": 8, "scale": "log"}}, method=method, runs=4096))[:, 0]
+    numbers, counts = np.unique(found, return_counts=True)
+    assert numbers.tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
+    np.testing.assert_allclose(counts / 4096, np.log1p(1 / numbers) / np.log(9), atol=0.02)
+
+
+@pytest.mark.parametrize("key", WHOLE)
+def test_a_key_that_takes_whole_numbers_alone_gets_such(key: str) -> None:
+    base = servonode.load(launch("x", 1.0, 1.0)).closed_loop
+    with pytest.raises(LaunchError, match="not a whole number"):
+        with_values(base.derived.stated, {key: 2.5})
+    found = whole(design({key: [1, 3]}, method="random", runs=20))[:, 0]
+    assert set(found) == {1.0, 2.0, 3.0}
 
 
 def test_a_grid_of_whole_numbers_has_whole_points_with_both_ends() -> None:

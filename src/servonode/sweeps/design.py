@@ -14,7 +14,14 @@ from servonode.closed_loop.launch_keys import Sweep, Vary
 MOST_RUNS = 10_000_000
 RATE = 5000  # plant seconds per second that a compiled loop does on one core, for estimates of time
 YEAR_S, DAY_S, HOUR_S, MINUTE_S = 31_557_600, 86_400, 3600, 60
-WHOLE = ("run.seed", "controller.delay")  # keys that are whole numbers
+WHOLE = (  # keys that are whole numbers, and may vary
+    "run.seed",
+    "controller.delay",
+    "plant.publish_every",
+    "plant.mujoco.substeps",
+    "plant.safety.repeats",
+    "supervision.attempts",
+)
 VARY, SWEEP = "sweep.vary", "sweep"
 
 
@@ -74,12 +81,13 @@ class Axis:
         if self.values is not None:
             chosen: Array = self.values[(shares * len(self.values)).astype(int)]
             return chosen
+        high = self.high + self.whole  # each whole number has the values up to the next one
         if self.log:
-            found: Array = np.exp(math.log(self.low) + shares * math.log(self.high / self.low))
-        elif self.whole:
-            found = np.floor(self.low + shares * (self.high - self.low + 1))
+            found: Array = np.exp(math.log(self.low) + shares * math.log(high / self.low))
         else:
-            found = self.low + shares * (self.high - self.low)
+            found = self.low + shares * (high - self.low)
+        if self.whole:
+            found = np.floor(found)
         return found.clip(self.low, self.high)  # what rounding puts beyond an end
 
     def _check_whole(self, *values: float) -> None:

@@ -16,6 +16,7 @@ from servonode.errors import StatementError
 from servonode.mechanics.description import Quantity
 from servonode.record.run import default_every
 from servonode.simulation.simulate import simulate_fused
+from servonode.sweeps.design import WHOLE
 from servonode.sweeps.outcomes import Judge, is_random
 from servonode.sweeps.ranges import Range, numbers_at, quantities_of
 from servonode.tables import Row, Tabular
@@ -30,7 +31,6 @@ FAILED = 1e9  # cost of a candidate whose run fails
 CANDIDATES = 12  # of the best that are checked
 APART = 0.05  # of a range, by which candidates that are checked differ in one key at least
 WIDE = 10.0  # high over low from which a range is searched by its logarithm
-WHOLE = ("controller.delay", "run.seed")  # keys that are whole numbers
 STEPPED = ("controller.period", "plant.step")  # keys in whole plant steps
 
 
