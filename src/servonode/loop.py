@@ -401,10 +401,11 @@ class Loop(Tabular):
             cost: an expression as in [sweep.measures]; default: the integrals of the residuals' magnitudes and a tenth
                 of the inputs' effort, both over those of the launch file's own run.
             require, threads: see `region`.
-            runs: so many at most. seeds: runs of each candidate where noise acts.
+            runs: so many at most in the search. seeds: runs of each candidate where noise acts.
 
         Raises:
-            StatementError: all candidates fail, or `check` refuses the best ones; otherwise as `region`.
+            StatementError: all candidates fail, `check` refuses the best ones, or runs are too few; otherwise as
+                `region`.
 
         >>> import servonode
         >>> loop = servonode.load("trailer_look_ahead", run__duration=5.0)

@@ -179,6 +179,31 @@ def test_periods_are_whole_plant_steps_and_the_map_has_a_bar() -> None:
     assert [axis.get_ylabel() for axis in figure.axes] == ["", "controller.period [s]", "cost"]
 
 
+@pytest.mark.parametrize(("keys", "runs"), [(1, 8), (1, 30), (1, 100), (2, 33), (3, 100)])
+def test_a_search_has_no_more_runs_than_it_may(keys: int, runs: int) -> None:
+    """A cost of which every generation is as far from an end as the last."""
+    loop = servonode.load(launch(CIRCLING, 0.5, 3.0, period=0.01))
+    over = {"controller.gains.lambda": (1.0, 9.0), "plant.parameters.m": (0.9, 1.1), "plant.initial.x": (-0.1, 0.1)}
+    found = loop.tune(dict(list(over.items())[:keys]), cost="1e3*sin(1e6*final(x))", require=["max(x) < 9"], runs=runs)
+    assert runs / 2 < len(found.costs) <= runs
+
+
+def test_runs_that_are_less_than_a_generation_are_refused() -> None:
+    loop = servonode.load(launch(CIRCLING, 0.5, 3.0, period=0.01, plant={"sensor": {"noise": 0.001}}))
+    text = "runs = 39 are fewer than the 40 of one generation of candidates; give at least so many, or fewer seeds"
+    with pytest.raises(StatementError, match=text):
+        loop.tune({"controller.gains.lambda": (1.0, 9.0)}, cost="max(x)", runs=39)
+
+
+def test_a_large_cost_is_less_than_a_failure() -> None:
+    """The force at the start, m lambda x(0), costs more the higher the rate; lower ones break the requirement."""
+    loop = servonode.load(launch("x_dot", 3.0, 3.0, period=0.01, plant={"initial": {"x_dot": 1.0}}))
+    over, cost = {"controller.gains.lambda": (1.0, 9.0)}, "1e20*max(abs(F))"
+    found = loop.tune(over, cost=cost, require=["max(abs(F)) > 6.2"], runs=300)
+    assert found.best["controller.gains.lambda"] == pytest.approx(6.2, rel=1e-3)
+    assert found.cost == pytest.approx(6.2e20, rel=1e-3)
+
+
 def test_a_search_without_a_success_says_why(tmp_path: Path) -> None:
     loop = servonode.load(launch("x", 4.0, 2.0, period=0.01, plant={"initial": {"x": 1.0}}))
     with pytest.raises(StatementError, match=r"all \d+ candidates fail: max\(abs\(F\)\) ≥ 0.001; give other ranges"):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import ceil, log2
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 EFFORT = 0.1  # weight of the inputs' effort beside the residuals in the default cost
 SEEDS = 5  # runs of each candidate where noise acts
 RUNS = 600  # at most, unless the user wants more
-FAILED = 1e9  # cost of a candidate whose run fails
+FAILED = 1e150  # cost of a candidate whose run fails: above all others, and its square is a number
 CANDIDATES = 12  # of the best that are checked
 APART = 0.05  # of a range, by which candidates that are checked differ in one key at least
 WIDE = 10.0  # high over low from which a range is searched by its logarithm
@@ -189,16 +190,23 @@ class _Search:
         self.reasons: list[str] = []
 
     def evolve(self, runs: int) -> None:
-        """Search by differential evolution (R. Storn, K. Price, J. Global Optim. 11, 1997), the same way each time."""
+        """Search by differential evolution (R. Storn, K. Price, J. Global Optim. 11, 1997), the same way each time.
+
+        Raises:
+            StatementError: so few runs are no search.
+        """
         from scipy.optimize import differential_evolution
 
-        size = max(5, min(15, runs // (10 * len(self.ranges) * self.seeds)))  # candidates per key in a generation
-        generation = size * len(self.ranges) * self.seeds
-        bounds = [(0.0, 1.0)] * len(self.ranges)
+        n = len(self.ranges)
+        size = max(5, min(15, runs // (10 * n * self.seeds)))  # candidates per key in a generation
+        generation = 2 ** ceil(log2(size * n)) * self.seeds  # runs: Sobol points are a power of 2
+        if runs < generation:
+            text = f"runs = {runs} are fewer than the {generation} of one generation of candidates"
+            raise StatementError(f"{text}; give at least so many" + (", or fewer seeds" if self.seeds > 1 else ""))
         differential_evolution(
-            lambda x: np.nan_to_num(self.costs_at(x.reshape(len(self.ranges), -1).T), nan=FAILED),
-            bounds,
-            maxiter=max(runs // generation - 1, 1),
+            lambda x: np.nan_to_num(self.costs_at(x.reshape(n, -1).T), nan=FAILED, posinf=FAILED),
+            [(0.0, 1.0)] * n,
+            maxiter=runs // generation - 1,
             popsize=size,
             tol=1e-3,
             rng=np.random.default_rng(1),
