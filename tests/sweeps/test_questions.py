@@ -10,6 +10,7 @@ import servonode
 from servonode.closed_loop.variation import Variation
 from servonode.errors import StatementError
 from servonode.mechanics.description import Quantity
+from servonode.sweeps.fastest import _lines
 from servonode.sweeps.margins import Deviation, Margin, margins
 from servonode.sweeps.outcomes import is_random
 from servonode.sweeps.robustness import LARGER, SMALLER, Robustness, _questions
@@ -238,6 +239,30 @@ def test_the_largest_speed_is_where_the_force_meets_its_limit() -> None:
     figure = found.plot()
     figure.canvas.draw()
     assert figure.axes[0].get_xlabel() == "speed of the goal, times the launch file's"
+
+
+@pytest.mark.parametrize("stated", [{}, {"controller__settings__g": "0.2*sin(0.3*t)"}], ids=["default", "stated"])
+def test_lines_of_a_faster_goal_have_the_functions_of_settings_too(stated: dict[str, str]) -> None:
+    loop = servonode.load("trailer_hitch_swing", **stated, run__duration=30.0)
+    lines = _lines(loop.closed_loop, 1.5004)
+    assert lines[1:3] == ("duration = 20", "[controller.settings]")
+    name, _, text = lines[3].partition(" = ")
+    faster = servonode.load("trailer_hitch_swing", controller__settings__g=text.strip('"'))
+    assert (len(lines), name) == (4, "g")
+    for t in (0.0, 3.0, 20.0):
+        whole, own = faster.closed_loop.goal(t)[0], loop.closed_loop.goal(1.5 * t)[0]
+        assert whole == pytest.approx(own, rel=1e-12, abs=1e-12)
+
+
+def test_a_goal_through_points_has_a_remedy_in_place_of_lines() -> None:
+    """Rest to rest over d = 1 m in T by a quintic takes the acceleration 10/sqrt(3) d/T^2 at most."""
+    target = {"x_d": {"points": [[0, 0.0], [10, 1.0]], "degree": 5}}
+    loop = servonode.load(launch(FOLLOWING, 10.0, 3.0, plant={"actuator": {"limit": 1.0}}, target=target))
+    found = loop.fastest()
+    assert found.speed == pytest.approx(10 * np.sqrt(np.sqrt(3) / 10), rel=0.006)
+    assert (found.lines, found.curve) == ((), "x_d")
+    words = " ".join(str(found).split())
+    assert "target.x_d leads through points, which no lines replace: divide all their times, and put" in words
 
 
 def test_check_names_the_largest_speed_where_an_input_is_at_its_limit() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from servonode.analysis.goal_speed import FASTEST, SLOWEST, Drive, drive, drives, duration_at, goal_moves, largest_speed
 from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.closed_loop.launch_keys import Goal
 from servonode.errors import StatementError
 from servonode.tables import Row, Tabular, several
 
@@ -23,7 +24,8 @@ class Fastest(Tabular):
     """The largest speed of a goal, as a factor of the launch file's, and the runs that tell it.
 
     speed: 0 where the slowest goal does not hold either. drives: in the order of their speeds. broken: the slowest run
-    that does not hold; None where all do. lines: of a launch file with this speed.
+    that does not hold; None where all do. lines: of a launch file with this speed; none where the goal named `curve`
+    leads through points.
     """
 
     file: str
@@ -31,6 +33,7 @@ class Fastest(Tabular):
     drives: tuple[Drive, ...]
     broken: Drive | None
     lines: tuple[str, ...]
+    curve: str = ""
 
     def table(self) -> tuple[str, list[Row]]:
         """The largest speed, what ends it, the launch-file lines that have it."""
@@ -44,6 +47,9 @@ class Fastest(Tabular):
             shares = (f"{name} {100 * share:.3g} %" for name, share in at_largest.shares.items())
             rows += [("peaks, of limits", several(shares))]
         rows += [("launch file" if i == 0 else "", line) for i, line in enumerate(self.lines)]
+        if self.curve and self.speed:
+            text = f"target.{self.curve} leads through points, which no lines replace: divide all their times"
+            rows += [("launch file", f"{text}, and put factor*t for t elsewhere, by the factor {_rounded(self.speed)}")]
         return f"How fast the goal of {self.file} may be driven", rows
 
     def _speed_text(self) -> str:
@@ -86,7 +92,9 @@ def fastest(closed_loop: ClosedLoop) -> Fastest:
         found += [drive(closed_loop, float(each)) for each in beside if SLOWEST <= each <= FASTEST]
     found.sort(key=lambda each: each.speed)
     broken = next((each for each in found if each.reason and each.speed > largest), None)
-    return Fastest(closed_loop.launch.file, largest, tuple(found), broken, _lines(closed_loop, largest))
+    return Fastest(
+        closed_loop.launch.file, largest, tuple(found), broken, _lines(closed_loop, largest), _curve(closed_loop)
+    )
 
 
 def _check(closed_loop: ClosedLoop) -> None:
@@ -108,11 +116,33 @@ def _check(closed_loop: ClosedLoop) -> None:
 
 
 def _lines(closed_loop: ClosedLoop, speed: float) -> tuple[str, ...]:
-    """The lines of a launch file in which the goal's functions of t have this speed, rounded down."""
-    stated = closed_loop.derived.stated
-    functions = {name: each for name, each in stated.target.items() if isinstance(each, str) and TIME.search(each)}
-    if not speed or not functions:
+    """The lines of a launch file in which the goal's functions of t have this speed, rounded down; none with curves."""
+    if not speed or _curve(closed_loop):
         return ()
-    factor = f"{np.floor(speed * 1000) / 1000:g}"
-    lines = [f'{name} = "{TIME.sub(f"({factor}*t)", each)}"' for name, each in functions.items()]
-    return ("[run]", f"duration = {duration_at(closed_loop, speed):g}", "[target]", *lines)
+    factor = _rounded(speed)
+    sections = {"target": closed_loop.derived.stated.target, "controller.settings": _signals(closed_loop)}
+    lines = ["[run]", f"duration = {duration_at(closed_loop, speed):g}"]
+    for section, stated in sections.items():
+        functions = {name: each for name, each in stated.items() if isinstance(each, str) and TIME.search(each)}
+        written = [f'{name} = "{TIME.sub(f"({factor}*t)", each)}"' for name, each in functions.items()]
+        lines += [f"[{section}]", *written] if written else []
+    return tuple(lines)
+
+
+def _signals(closed_loop: ClosedLoop) -> dict[str, Any]:
+    """The program's own functions of time by name, as they are stated or by default."""
+    control, controller = closed_loop.control, closed_loop.derived.stated.controller
+    if control is None or controller is None:
+        return {}
+    program, settings = control.law.description, controller.settings
+    defaults = zip((each.name for each in program.signals), program.signal_defaults, strict=True)
+    return {name: settings.get(name, default) for name, default in defaults}
+
+
+def _curve(closed_loop: ClosedLoop) -> str:
+    """The name of a goal that is a curve through points; empty: there is none."""
+    return next((name for name, each in closed_loop.derived.stated.target.items() if isinstance(each, Goal)), "")
+
+
+def _rounded(speed: float) -> str:
+    return f"{np.floor(speed * 1000) / 1000:g}"
