@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 import servonode
+from servonode.arrays import Array
+from servonode.closed_loop.variation import Variation
 from servonode.errors import ServonodeError, StatementError
+from servonode.sweeps import chunk, outcomes
 from servonode.sweeps.outcomes import REACHED
 from tests.helpers.point_masses import launch
 from tests.helpers.refusals import command
@@ -119,6 +122,21 @@ def test_a_key_with_two_ranges_is_refused() -> None:
 def test_numbers_of_runs_that_cannot_be_are_refused(counts: dict[str, Any], text: str) -> None:
     with pytest.raises(StatementError, match=text):
         servonode.load(UNSTABLE).region({"plant.initial.x": (0.0, 1.0)}, **counts)
+
+
+def test_many_runs_are_judged_in_slices_with_the_same_outcomes(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop, sizes = servonode.load(UNSTABLE), list[int]()
+
+    def run_chunk(variation: Variation, values: Array, *more: Any) -> chunk.Chunk:
+        sizes.append(len(values))
+        return chunk.run_chunk(variation, values, *more)
+
+    whole = loop.region({"plant.initial.x": (-1.0, 1.0)}, runs=20)
+    monkeypatch.setattr(outcomes, "run_chunk", run_chunk)
+    monkeypatch.setattr(outcomes, "SLICE", 8)
+    assert loop.region({"plant.initial.x": (-1.0, 1.0)}, runs=20).outcomes == whole.outcomes
+    assert len(set(whole.outcomes)) > 1
+    assert sizes == [8, 8, 4]
 
 
 @pytest.mark.parametrize("question", ["region", "tune"])

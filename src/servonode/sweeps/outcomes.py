@@ -29,6 +29,7 @@ DURATION = "run.duration"
 AT_LIMIT = 1 - 1e-9  # share of a limit from which on an input is at it, as `goal_reached.at_limit` has it
 STEEP = 1e12  # slope of a step from 0 to 1 that is written as a tanh
 LONGEST = 70  # characters of a reason
+SLICE = 5000  # runs whose measures are kept at once
 
 
 def is_random(loop: ClosedLoop) -> bool:
@@ -124,8 +125,12 @@ class Judge:
         return run_chunk(self.variation, values, self.measures, self.threads)
 
     def reasons(self, values: Array) -> list[str]:
-        """For each of these values (n, n_keys) why its run does not reach the goal; empty: it does."""
-        return self.judged(self.run(values))
+        """For each of these values (n, n_keys) why its run does not reach the goal; empty: it does.
+
+        Of a slice of runs nothing but that is kept when the next one begins: a million runs need no more memory.
+        """
+        slices = (values[first : first + SLICE] for first in range(0, len(values), SLICE))
+        return [reason for part in slices for reason in self.judged(self.run(part))]
 
     def judged(self, chunk: Chunk) -> list[str]:
         """For each run of a chunk why it does not reach the goal; empty: it does."""
