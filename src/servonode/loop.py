@@ -13,7 +13,8 @@ from servonode.arguments import check_choice, check_every, check_mapping, check_
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.controller_section import Control
-from servonode.closed_loop.launch_file import with_sweep
+from servonode.closed_loop.launch_error import worded
+from servonode.closed_loop.launch_file import GOAL_SPEED, with_sweep
 from servonode.closed_loop.stages import Kept
 from servonode.closed_loop.variation import varied
 from servonode.controllers import derive_program
@@ -251,7 +252,8 @@ class Loop(Tabular):
                 run alone; "goal.speed" is how fast the goal's time runs. The machine's safe action is not tried again.
 
         Raises:
-            LaunchError: an entry does not fit, or a parameter is not a number; ProgramRefused: the law fails at this
+            LaunchError: an entry does not fit, a parameter is not a number, or the goal whose speed is given stands
+                still; ProgramRefused: the law fails at this
                 initial state; otherwise as `servonode.simulate`.
 
         >>> import servonode
@@ -273,6 +275,11 @@ class Loop(Tabular):
         check_every(every)
         changed = {f"{section}.{name}": value for section, given in stated.items() for name, value in given.items()}
         changed |= {key: number(f"the value of {key}", value) for key, value in values.items()}
+        if GOAL_SPEED in values and not targets:
+            from servonode.analysis.goal_speed import check_speed
+
+            with worded(self.closed_loop.launch.file):
+                check_speed(self.closed_loop, *GOAL_SPEED.split("."))
         closed_loop = varied(self.closed_loop, changed, self._kept) if changed else self.closed_loop
         closed_loop.check_known_goals()
         rows = every or default_every(closed_loop)

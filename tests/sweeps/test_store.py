@@ -95,6 +95,11 @@ def test_a_speed_of_a_goal_that_has_none_is_refused() -> None:
     still = servonode.load("trailer_reverse", run__duration=0.2)
     with pytest.raises(ServonodeError, match=r"\[sweep.vary\] goal.speed: no function of t in \[target\] or \[contr"):
         still.sweep({"goal.speed": {"values": [1.0, 2.0]}})
+    for question in (still.region, still.tune):
+        with pytest.raises(ServonodeError, match=r"trailer_reverse \[goal\] speed: no function of t in \[target\] or"):
+            question({"goal.speed": (1.0, 2.0)})
+    with pytest.raises(ServonodeError, match=r"trailer_reverse \[goal\] speed: no function of t in \[target\] or"):
+        still.simulate(values={"goal.speed": 2.0})
 
 
 def test_histories_are_the_columns_of_each_run(loop: Loop, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.goal_reached import LOOKS, ROUNDING, at_limit
-from servonode.closed_loop.launch_error import LaunchError
+from servonode.closed_loop.launch_error import KeyRefused, LaunchError
 from servonode.closed_loop.launch_file import GOAL_SPEED
 from servonode.closed_loop.variation import Variation
 from servonode.record.run import Run, default_every
@@ -39,6 +39,17 @@ def goal_moves(closed_loop: ClosedLoop) -> bool:
     times = np.linspace(0.0, closed_loop.launch.duration_ns / 1e9, LOOKS)
     goals = np.array([closed_loop.goal(float(t)) for t in times])
     return bool(goals.size and np.any(np.ptp(goals, axis=0) > ROUNDING))
+
+
+def check_speed(closed_loop: ClosedLoop, section: str, key: str) -> None:
+    """Refuse a speed of a goal that stands still, which this key of this section states.
+
+    Raises:
+        KeyRefused: that is so.
+    """
+    if not goal_moves(closed_loop):
+        text = "no function of t in [target] or [controller.settings] moves the goal, so all runs would be alike"
+        raise KeyRefused(section, key, f"{text}; state one there, or leave this key out")
 
 
 def drive(closed_loop: ClosedLoop, speed: float) -> Drive:

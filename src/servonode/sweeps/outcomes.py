@@ -8,9 +8,12 @@ from typing import Self
 
 import numpy as np
 
+from servonode.analysis.goal_speed import check_speed
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.goal_reached import LIMITED_SHARE, LOOKS, ROUNDING, Explained, Late, goal_amplitudes, missed
+from servonode.closed_loop.launch_error import worded
+from servonode.closed_loop.launch_file import GOAL_SPEED
 from servonode.closed_loop.variation import Variation
 from servonode.errors import StatementError
 from servonode.record.run import default_every
@@ -84,6 +87,7 @@ class Judge:
 
         Raises:
             StatementError: a requirement or the number of threads cannot be, run.duration varies, or there is no goal.
+            LaunchError: the speed of a goal that stands still varies.
         """
         if DURATION in variation.keys:
             text = f"{DURATION} is no key of runs that are judged: whether a goal is reached is asked of one duration"
@@ -96,6 +100,9 @@ class Judge:
         self.requirements = [Requirement.of(each) for each in requirements]
         self.loop = variation.base
         _check_goal(self.loop, self.requirements)
+        if GOAL_SPEED in variation.keys:
+            with worded(self.loop.launch.file):
+                check_speed(self.loop, *GOAL_SPEED.split("."))
         control = self.loop.control
         self.residuals = [each.name for each in control.law.description.residuals] if control else []
         self.amplitudes = dict(zip(self.residuals, _amplitudes(self.loop), strict=True))

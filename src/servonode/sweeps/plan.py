@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from servonode.analysis.goal_speed import goal_moves
+from servonode.analysis.goal_speed import check_speed
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.launch_error import KeyRefused, stated_in, worded
@@ -39,11 +39,8 @@ class Plan:
             if histories:
                 _check_times(closed_loop, self.design.keys)
             self.variation = Variation(closed_loop, self.design.keys)
-            if GOAL_SPEED in self.design.keys and not goal_moves(closed_loop):
-                text = (
-                    "no function of t in [target] or [controller.settings] moves the goal, so all runs would be alike"
-                )
-                raise KeyRefused(VARY, GOAL_SPEED, f"{text}; state one there, or leave this key out")
+            if GOAL_SPEED in self.design.keys:
+                check_speed(closed_loop, VARY, GOAL_SPEED)
             with stated_in(SWEEP, "measures"):
                 self.measures = Measures(self.variation, self.stated.measures, histories)
         self.closed_loop, self.histories = closed_loop, histories
