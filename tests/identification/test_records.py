@@ -122,6 +122,9 @@ def test_readings_of_sensors_are_fitted_where_the_state_is_estimated(tmp_path: P
     assert {each.channel for each in found.residuals} >= {"encoder_left", "gyroscope", "hitch_potentiometer"}
     for name, true in {"m1": 5.0, "c_w": 0.01}.items():
         assert abs(found.estimates[name].value - true) < 2 * found.estimates[name].error < 0.1 * true
+    proposed = found.next_experiment()
+    assert proposed.table["estimator"]["initial_std"]["phi"] == 0.05  # its sensors are read then too
+    assert all(proposed.expected[name] < 0.95 * now for name, now in proposed.now.items())
 
 
 def test_records_of_two_machines_are_refused(bag: Path) -> None:

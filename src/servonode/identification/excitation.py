@@ -16,7 +16,7 @@ from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import launch_of_table, table_of
 from servonode.errors import ServonodeError
-from servonode.identification.experiment import Experiment, IdentificationError
+from servonode.identification.experiment import Channel, Experiment, IdentificationError
 from servonode.identification.fit import Fit, slopes_of
 from servonode.identification.multisines import Signals, drawn, scaled, varied
 from servonode.identification.recorded import experiment_of, experiment_of_states
@@ -110,12 +110,23 @@ def _allowed(design: _Design, signals: Signals) -> Iterator[tuple[Signals, Exper
 
 def _information(experiment: Experiment, fit: Fit) -> Array:
     """The Fisher information of an experiment in memory, cut into segments as the recorded one."""
-    recorded, trajectories = fit.parts[0], Trajectories(experiment, fit.parts[0].trajectories.names)
+    recorded = fit.parts[0]
+    trajectories = Trajectories(_measured_alike(experiment, recorded.experiment), recorded.trajectories.names)
     part = cut(trajectories, fit.values, recorded.experiment.duration / len(recorded.starts))
-    noise = dict(zip((each.name for each in fit.parts[0].experiment.channels), fit.noise[0], strict=True))
-    known = {each.name: noise.get(each.name, 1e3 * each.span) for each in experiment.channels}  # unmeasured: no weight
-    J = slopes_of(part, fit.values, np.array([*known.values()]), fit.sizes).J
+    J = slopes_of(part, fit.values, fit.noise[0], fit.sizes).J
     return np.asarray(J.T @ J)
+
+
+def _measured_alike(experiment: Experiment, recorded: Experiment) -> Experiment:
+    """The experiment with the channels of the recorded one, states or sensors, each read as often in a second.
+
+    The readings are no readings of it, but information depends on where something is read, not on what.
+    """
+    share, channels = experiment.duration / recorded.duration, list[Channel]()
+    for each in recorded.channels:
+        rows = np.linspace(0, len(experiment.k) - 1, max(round(share * len(each.values)), 2)).round().astype(np.int64)
+        channels.append(replace(each, row=rows, values=np.resize(each.values, len(rows))))
+    return replace(experiment, channels=tuple(channels), observer=recorded.observer)
 
 
 def _score(fit: Fit, new: Array) -> float:
@@ -220,7 +231,7 @@ class _Inputs:
         stated = stated_table(self._loop)
         kept = {"period": self._every * self._loop.launch.step_ns / 1e9}
         stated["controller"] = {"program": "open_loop", **kept, "settings": self.texts(signals)}
-        return {name: each for name, each in stated.items() if name not in ("target", "estimator")}
+        return {name: each for name, each in stated.items() if name != "target"}
 
 
 class _Goals:
