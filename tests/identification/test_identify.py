@@ -78,6 +78,14 @@ def test_what_is_not_told_alone_is_named_with_its_combinations(run: servonode.Ru
     assert together["l*m"].before == pytest.approx(0.5 * 0.4)
 
 
+def test_a_fit_that_did_not_settle_says_so(run: servonode.Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert servonode.identify(run, "J,c", law=False).notes == ()
+    monkeypatch.setattr("servonode.identification.fit.STEPS", 1)
+    monkeypatch.setattr("servonode.identification.fit.TURNS", 1)
+    (note,) = servonode.identify(run, "J,c", law=False).notes
+    assert note.startswith("the fit did not settle")
+
+
 def test_without_an_input_only_ratios_are_told() -> None:
     run = servonode.simulate(launch(torque="0", J=0.03, c=0.08))
     found = servonode.identify(run, "J,m,c")

@@ -4,10 +4,11 @@ import math
 
 import numpy as np
 import pytest
+from scipy.optimize import nnls
 
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.identification.experiment import Experiment
-from servonode.identification.fit import Part, fit
+from servonode.identification.fit import Part, _step_within, fit
 from servonode.identification.identify import believed, chosen
 from servonode.identification.segmentation import cut
 from servonode.identification.trajectories import Segments, Trajectories
@@ -100,6 +101,21 @@ def test_the_segments_join_the_rows_of_an_experiment_without_a_gap() -> None:
     assert again[:, :-1] == pytest.approx(starts[:, :-1], abs=1e-12)
     assert np.bincount(part.segment_of).tolist() == [2 * 101, 2 * (rows[-1] - 100)]
     assert loop.machine.description.name == "oscillator"
+
+
+def test_beside_a_bound_the_steps_lead_to_the_least_squares_there() -> None:
+    rng = np.random.default_rng(4)
+    pair = np.array([[1.0, 0.9], [0.0, 0.5]])  # p2 is pulled to -1, and p1 with it to 1.9: 1.0 is best beside p2 = 0
+    problems = [(pair, pair @ [1.9, -1.0])]
+    problems += [(rng.standard_normal((30, 5)) + 1, rng.standard_normal(30)) for _ in range(20)]
+    for table, wanted in problems:
+        J, values = 1e3 * table, nnls(table, wanted)[0]
+        on_bound = values == 0.0
+        step = _step_within(J, 1e3 * (wanted - table @ values), 0.0, on_bound)
+        assert step == pytest.approx(0.0, abs=1e-10)
+        beside = values + rng.uniform(0.1, 1.0, len(values)) * ~on_bound
+        step = _step_within(J, 1e3 * (wanted - table @ beside), 0.0, on_bound)
+        assert beside + step == pytest.approx(values, abs=1e-10)
 
 
 def test_ljung_and_box_refuse_correlated_residuals_and_pass_white_ones() -> None:

@@ -180,7 +180,7 @@ def _gauss_newton(
         slopes = [slopes_of(each, values, sigma, sizes) for each, sigma in zip(parts, noise, strict=True)]
         J, free = (np.concatenate(each) for each in zip(*((s.J * sizes, s.free) for s in slopes), strict=True))
         for _ in range(DAMPINGS):
-            step = _step(J, free, damping)
+            step = _step_within(J, free, damping, _on_bounds(values, bounds))
             moved = within(values + sizes * step, bounds, values)
             after = tuple(_moved(part, each, moved - values) for part, each in zip(parts, slopes, strict=True))
             new = cost_of(after, moved, noise)
@@ -202,6 +202,21 @@ def _step(J: Array, residuals: Array, damping: float) -> Array:
     U, s, Vt = np.linalg.svd(J, full_matrices=False)
     known = told(s)
     return Vt[known].T @ (s[known] / (s[known] ** 2 + damping * s[known] ** 2) * (U.T @ residuals)[known])
+
+
+def _on_bounds(values: Array, bounds: Sequence[Quantity]) -> npt.NDArray[np.bool_]:
+    """Which parameters are at the least value that they may have."""
+    return np.array([value == each.at_least for value, each in zip(values.tolist(), bounds, strict=True)])
+
+
+def _step_within(J: Array, residuals: Array, damping: float, on_bound: npt.NDArray[np.bool_]) -> Array:
+    """The step without those on a bound that would leave it: the others then go where they are best beside them."""
+    free = np.ones(J.shape[1])
+    step = _step(J, residuals, damping)
+    while (outward := on_bound & (free > 0) & (step < 0)).any():
+        free[np.argmin(np.where(outward, step, 0.0))] = 0.0
+        step = free * _step(J * free, residuals, damping)
+    return step
 
 
 def told(singular: Array) -> npt.NDArray[np.bool_]:

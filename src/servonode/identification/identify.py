@@ -20,6 +20,7 @@ from servonode.mechanics.machine import ParameterError
 
 NEARLY = 0.05  # share of a combination's gradient that the noise may leave untold: its factors have few digits
 WELL, CLOSELY = 0.02, 0.99  # relative error, and correlation, from which on a combination is told better
+UNSETTLED = "the fit did not settle, so values and intervals may be off; begin nearer, or give a shorter --segment"
 ROUNDS = 4  # of cutting into fewer segments, as the fit permits
 
 
@@ -58,6 +59,7 @@ def identified(
         robust=covariance.robust,
         fit=found,
         closed_loop=closed_loop,
+        notes=() if found.converged else (UNSETTLED,),
     )
 
 
