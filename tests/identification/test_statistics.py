@@ -1,10 +1,12 @@
 """Intervals hold what they promise: seeded records of plants with other parameters, encoder quantisation and noise."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy.optimize import nnls
+from scipy.signal import lfilter
 
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.identification.experiment import Experiment
@@ -12,7 +14,13 @@ from servonode.identification.fit import Part, _step_within, fit
 from servonode.identification.identify import believed, chosen
 from servonode.identification.segmentation import cut
 from servonode.identification.trajectories import Segments, Trajectories
-from servonode.identification.uncertainty import autocorrelation, covariance_of, ljung_box, residuals_of
+from servonode.identification.uncertainty import (
+    _scores_density,
+    autocorrelation,
+    covariance_of,
+    ljung_box,
+    residuals_of,
+)
 from tests.helpers.seeded_records import CASES, case
 
 SEEDS = 200
@@ -116,6 +124,21 @@ def test_beside_a_bound_the_steps_lead_to_the_least_squares_there() -> None:
         beside = values + rng.uniform(0.1, 1.0, len(values)) * ~on_bound
         step = _step_within(J, 1e3 * (wanted - table @ beside), 0.0, on_bound)
         assert beside + step == pytest.approx(values, abs=1e-10)
+
+
+def test_scores_of_channels_that_are_read_in_turn_are_correlated_in_their_own_samples() -> None:
+    """Of a sum of n values of an AR(1) process with unit innovations the variance is n / (1 - a)^2."""
+    rng, a, n, channels = np.random.default_rng(6), 0.7, 3000, 20
+    series = lfilter([1.0], [1.0, -a], rng.standard_normal((channels, n)))
+    channel = np.repeat(np.arange(channels), n)
+    row = (np.arange(n) * channels + np.arange(channels)[:, None]).ravel()
+    experiment = SimpleNamespace(channels=range(channels), channel=channel, row=row, k=np.arange(n * channels))
+    slopes = SimpleNamespace(J=np.ones((n * channels, 1)), residuals=series.ravel())
+    found = SimpleNamespace(
+        values=np.ones(1), sizes=np.ones(1), parts=(SimpleNamespace(experiment=experiment),), slopes=(slopes,)
+    )
+    density = float(_scores_density(found)[0, 0])  # type: ignore[arg-type]
+    assert density == pytest.approx(channels * n / (1 - a) ** 2, rel=0.15)  # Bartlett's weights take 8 %
 
 
 def test_ljung_and_box_refuse_correlated_residuals_and_pass_white_ones() -> None:

@@ -153,15 +153,20 @@ def _widened(white: Array, sandwich: Array) -> Array:
 
 
 def _scores_density(fit: Fit) -> Array:
-    """The sum over lags of the covariance of the scores J^T e, summed over the channels at each instant."""
+    """The sum over the channels, whose noise is independent, of the spectral density of their scores J^T e."""
     total = np.zeros((len(fit.values),) * 2)
     for part, slopes in zip(fit.parts, fit.slopes, strict=True):
-        scores = np.zeros((len(part.experiment.k), len(fit.values)))
-        np.add.at(scores, part.experiment.row, slopes.J * fit.sizes * slopes.residuals[:, None])
-        scores = scores[np.unique(part.experiment.row)]
-        lags = int(np.ceil(4 * (len(scores) / 100) ** (2 / 9))) + LAGS
-        total += scores.T @ scores
-        for lag in range(1, min(lags, len(scores) - 1) + 1):
-            gamma = scores[lag:].T @ scores[:-lag]
-            total += (1 - lag / (lags + 1)) * (gamma + gamma.T)
+        scores = slopes.J * fit.sizes * slopes.residuals[:, None]
+        for i in range(len(part.experiment.channels)):
+            total += density_at_zero(scores[part.experiment.channel == i])
+    return total
+
+
+def density_at_zero(scores: Array) -> Array:
+    """The sum over lags of the covariance of a series (n, p), in its own samples, with Bartlett's weights (p, p)."""
+    lags = int(np.ceil(4 * (len(scores) / 100) ** (2 / 9))) + LAGS
+    total: Array = scores.T @ scores
+    for lag in range(1, min(lags, len(scores) - 1) + 1):
+        gamma = scores[lag:].T @ scores[:-lag]
+        total += (1 - lag / (lags + 1)) * (gamma + gamma.T)
     return total
