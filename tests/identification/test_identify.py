@@ -78,6 +78,15 @@ def test_what_is_not_told_alone_is_named_with_its_combinations(run: servonode.Ru
     assert together["l*m"].before == pytest.approx(0.5 * 0.4)
 
 
+def test_a_combination_is_printed_with_the_digits_that_its_interval_needs() -> None:
+    run = servonode.simulate(launch(J=0.03, m=0.6, l=0.37))
+    found = servonode.identify(run, "J,m,g", law=False)
+    together = {each.name: each for each in found.combinations}
+    assert together.keys() == {"g*m", "J + 0.1369*m"}  # 0.1369 = 0.37**2
+    for name, true in {"g*m": 0.6 * 9.81, "J + 0.1369*m": 0.03 + 0.1369 * 0.6}.items():
+        assert abs(together[name].value - true) < together[name].error < 1e-7 * true
+
+
 def test_a_fit_that_did_not_settle_says_so(run: servonode.Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert servonode.identify(run, "J,c", law=False).notes == ()
     monkeypatch.setattr("servonode.identification.fit.STEPS", 1)

@@ -15,6 +15,7 @@ from servonode.identification.identify import believed, chosen
 from servonode.identification.segmentation import cut
 from servonode.identification.trajectories import Segments, Trajectories
 from servonode.identification.uncertainty import (
+    Covariance,
     _scores_density,
     autocorrelation,
     covariance_of,
@@ -124,6 +125,16 @@ def test_beside_a_bound_the_steps_lead_to_the_least_squares_there() -> None:
         beside = values + rng.uniform(0.1, 1.0, len(values)) * ~on_bound
         step = _step_within(J, 1e3 * (wanted - table @ beside), 0.0, on_bound)
         assert beside + step == pytest.approx(values, abs=1e-10)
+
+
+def test_what_is_not_told_counts_as_known_to_100_percent() -> None:
+    direction = np.array([[0.6], [0.8]])
+    found = Covariance(np.diag([0.01, 0.04]), direction, 100, False)
+    gradient = np.array([0.8, -0.59])  # of parameters of the sizes 1: 0.008 of it is along the direction
+    assert found.deviation(gradient, np.ones(2), 0.05) == pytest.approx(
+        math.sqrt(0.64 * 0.01 + 0.59**2 * 0.04 + 0.008**2)
+    )
+    assert found.deviation(gradient, np.ones(2)) == math.inf
 
 
 def test_scores_of_channels_that_are_read_in_turn_are_correlated_in_their_own_samples() -> None:

@@ -21,7 +21,8 @@ Expr = Any
 ROWS = 400  # at which the regressor is evaluated
 RANK = 1e-8  # of the largest pivot: below it a column is a sum of others
 ZERO, SMALL = 1e-6, 0.01  # below it a function has no part in a combination, of all or of fewer base parameters
-DIGITS = 3  # of a factor of a combination
+FEW, DIGITS = 3, 10  # of a factor of a combination, which has no more than make its interval narrow
+WIDER = 1.05  # than with all digits: what an interval may be for the sake of a shorter factor
 RATIO = 1e-6  # of its parts: a combination that is this small says a ratio
 
 
@@ -56,14 +57,21 @@ def enters(regressor: Regressor) -> list[bool]:
 
 
 def combinations(
-    regressor: Regressor, motion: Motion, values: Array, known: Callable[[Combination], bool]
+    regressor: Regressor,
+    motion: Motion,
+    values: Array,
+    known: Callable[[Combination], bool],
+    deviation: Callable[[Combination], float],
 ) -> list[Combination]:
-    """The base parameters at the states of a record, as many as are `known` in spite of the noise."""
+    """The base parameters at the states of a record, as many as are `known` in spite of the noise.
+
+    deviation: the standard deviation of one, by which the digits of its factors are chosen.
+    """
     table, functions, sizes = _functions(regressor, motion, values)
     full = base(table * sizes)
     for rank in range(len(full), 0, -1):
         factors = full if rank == len(full) else base(table * sizes, rank)
-        found = [_combined(each / sizes, functions, regressor, values) for each in factors]
+        found = [_short(each / sizes, functions, regressor, values, deviation) for each in factors]
         if all(map(known, found)):
             return found
     return []
@@ -83,12 +91,27 @@ def _functions(regressor: Regressor, motion: Motion, values: Array) -> tuple[Arr
     return table, functions, sizes
 
 
-def _combined(factors: Array, functions: Sequence[Expr], regressor: Regressor, values: Array) -> Combination:
+def _short(
+    factors: Array,
+    functions: Sequence[Expr],
+    regressor: Regressor,
+    values: Array,
+    deviation: Callable[[Combination], float],
+) -> Combination:
+    """The combination with the fewest digits that make it no less known: it is told as it is printed."""
+    by_digits = [_combined(factors, functions, regressor, values, each) for each in range(FEW, DIGITS + 1)]
+    most = WIDER * deviation(by_digits[-1])
+    return next((each for each in by_digits if deviation(each) <= most), by_digits[-1])
+
+
+def _combined(
+    factors: Array, functions: Sequence[Expr], regressor: Regressor, values: Array, digits: int
+) -> Combination:
     import sympy
 
     leading = _leading(factors, functions)
     parts = zip(factors / factors[leading], functions, strict=True)
-    expression = sympy.Add(*(_rounded(factor) * each for factor, each in parts if factor))
+    expression = sympy.Add(*(_rounded(factor, digits) * each for factor, each in parts if factor))
     at = dict(zip(regressor.parameters, values.tolist(), strict=True))
     return _combination(expression, functions[leading], regressor, at)
 
@@ -142,9 +165,9 @@ def _unit(function: Expr) -> str:
     return unit_text(found)
 
 
-def _rounded(factor: float) -> Expr:
-    """A factor with few digits, a whole number where it is one."""
+def _rounded(factor: float, digits: int) -> Expr:
+    """A factor with so many digits, a whole number where it is one."""
     import sympy
 
-    short = float(f"{factor:.{DIGITS}g}")
-    return sympy.Integer(int(short)) if short == int(short) else sympy.Float(short, DIGITS)
+    short = float(f"{factor:.{digits}g}")
+    return sympy.Integer(int(short)) if short == int(short) else sympy.Float(short, digits)

@@ -18,7 +18,7 @@ from servonode.identification.uncertainty import Covariance, covariance_of, resi
 from servonode.mechanics.description import Quantity
 from servonode.mechanics.machine import ParameterError
 
-NEARLY = 0.05  # share of a combination's gradient that the noise may leave untold: its factors have few digits
+NEARLY = 0.05  # share of a combination's gradient that may lie in directions left untold; its interval counts them
 WELL, CLOSELY = 0.02, 0.99  # relative error, and correlation, from which on a combination is told better
 UNSETTLED = "the fit did not settle, so values and intervals may be off; begin nearer, or give a shorter --segment"
 ROUNDS = 4  # of cutting into fewer segments, as the fit permits
@@ -144,14 +144,17 @@ def _bases(
     def told(each: Combination) -> bool:
         return covariance.left(each.gradient, fitted.sizes) < NEARLY
 
+    def deviation(each: Combination) -> float:
+        return covariance.deviation(each.gradient, fitted.sizes, NEARLY)
+
     def well_told(each: Combination) -> bool:
-        return covariance.deviation(each.gradient, fitted.sizes, NEARLY) < WELL * abs(each.value)
+        return deviation(each) < WELL * abs(each.value)
 
     if regressor is None:
         return []
     motion = _motion(fitted, trajectories)
-    found = combinations(regressor, motion, fitted.values, well_told)
-    return found or combinations(regressor, motion, fitted.values, told)
+    found = combinations(regressor, motion, fitted.values, well_told, deviation)
+    return found or combinations(regressor, motion, fitted.values, told, deviation)
 
 
 def _estimates(

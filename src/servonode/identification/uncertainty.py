@@ -66,11 +66,13 @@ class Covariance:
     def deviation(self, gradient: Array, sizes: Array, negligible: float = NEGLIGIBLE) -> float:
         """The standard deviation of a function of the parameters with this gradient; infinite where it is not told.
 
-        negligible: the share of the gradient that may lie in directions which the record does not tell.
+        negligible: the share of the gradient that may lie in directions which the record does not tell. In these a
+        parameter counts as known to 100 %.
         """
         if self.left(gradient, sizes) > negligible:
             return float("inf")
-        return math.sqrt(max(float(gradient @ self.matrix @ gradient), 0.0))
+        lost = self.directions.T @ (gradient * sizes)
+        return math.sqrt(max(float(gradient @ self.matrix @ gradient), 0.0) + float(lost @ lost))
 
     def left(self, gradient: Array, sizes: Array) -> float:
         """The share of a function's gradient that lies in directions that the record does not tell."""
