@@ -64,6 +64,18 @@ def test_a_worker_needs_no_file_of_the_user(tmp_path: Path) -> None:
         np.testing.assert_array_equal(found.measures[name], values)
 
 
+def test_a_worker_has_each_run_prepared_by_the_machine_as_threads_have() -> None:
+    """The hoop's preparation lays q on the profile at the s of each run."""
+    vary = {"plant.initial.s": {"values": [0.0, 1.0]}}
+    plan = Plan(resolve(with_sweep(read_launch("hoop_rolls", ["run.duration=0.2"]), {"vary": vary})))
+    found = compute(texts_of(plan, send_code=False), plan.values(0))
+    expected = run_chunk(plan.variation, plan.values(0), plan.measures)
+    assert found.reasons == expected.reasons == ["", ""]
+    assert np.ptp(expected.measures["residual_energy_final"]) > 0
+    for name, values in expected.measures.items():
+        np.testing.assert_array_equal(found.measures[name], values)
+
+
 def test_sources_in_other_folders_keep_their_places(tmp_path: Path) -> None:
     own_plan(tmp_path / "machines")
     (tmp_path / "launch").mkdir()

@@ -14,7 +14,7 @@ from servonode.closed_loop.launch_text import table_text
 from servonode.definitions.references import Definition, FunctionDefinition, names_code, sources_of
 from servonode.errors import NotInstalled, ServonodeError
 from servonode.sweeps import local_worker
-from servonode.sweeps.plan import Chunks, Plan
+from servonode.sweeps.plan import Chunks, Plan, swept
 from servonode.sweeps.worker import ClusterError, Texts, compute
 from servonode.version import VERSION
 
@@ -137,7 +137,8 @@ def _worded() -> Iterator[None]:
 def texts_of(plan: Plan, send_code: bool) -> Texts:
     """The sweep as texts. Raises LaunchError where it needs code of the user's that may not be sent."""
     closed_loop = plan.closed_loop
-    launch, table = closed_loop.launch, table_of(closed_loop.launch)
+    launch = swept(closed_loop)
+    table = table_of(launch)
     definitions = dict(_own_code(closed_loop))
     for (section, key), definition in definitions.items():
         where = (launch.file, section, key)

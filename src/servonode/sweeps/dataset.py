@@ -10,7 +10,7 @@ from servonode.closed_loop.launch_text import launch_text
 from servonode.errors import NotInstalled
 from servonode.sweeps.chunk import Chunk
 from servonode.sweeps.measures import TEXTS
-from servonode.sweeps.plan import Plan
+from servonode.sweeps.plan import Plan, swept
 from servonode.version import VERSION
 
 if TYPE_CHECKING:
@@ -53,14 +53,14 @@ def attributes_of(plan: Plan, name: str) -> dict[str, str]:
 
 
 def attributes(plan: Plan) -> dict[str, Any]:
-    """All that the results depend on: the launch file as resolved, with its [sweep], the sources, and versions."""
+    """All that the results depend on: the launch file as stated, with its [sweep], the sources, and versions."""
     closed_loop = plan.closed_loop
     source, control = closed_loop.source, closed_loop.control
     program = control.source.digest(control.believed.build, control.options) if control else ""
     return {
         "title": f"sweep of {closed_loop.launch.name}",
         "keys": list(plan.design.keys),
-        "launch": launch_text(closed_loop.launch),
+        "launch": launch_text(swept(closed_loop)),
         "machine_digest": source.definition.digest(**source.settings),
         "program_digest": program,
         "servonode": VERSION,

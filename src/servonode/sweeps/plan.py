@@ -3,6 +3,7 @@
 from collections.abc import Generator, Iterable
 from functools import cached_property
 
+import msgspec
 import numpy as np
 
 from servonode.analysis.goal_speed import check_speed
@@ -10,7 +11,7 @@ from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.launch_error import KeyRefused, stated_in, worded
 from servonode.closed_loop.launch_file import GOAL_SPEED
-from servonode.closed_loop.launch_keys import AUTO
+from servonode.closed_loop.launch_keys import AUTO, LaunchFile
 from servonode.closed_loop.variation import Variation
 from servonode.record.run import default_every
 from servonode.sweeps.chunk import Chunk, run_chunk
@@ -88,6 +89,11 @@ def _check_times(closed_loop: ClosedLoop, keys: Iterable[str]) -> None:
             f"{need}, and this step may differ; give {closed_loop.launch.step_ns / 1e9:g}, or leave the histories out"
         )
         raise KeyRefused("plant", "step", f'"{AUTO}": {text}')
+
+
+def swept(closed_loop: ClosedLoop) -> LaunchFile:
+    """The launch file that gives the runs of a sweep: as stated, for the machine prepares each run anew."""
+    return msgspec.structs.replace(closed_loop.derived.stated, sweep=closed_loop.launch.sweep)
 
 
 def _default_chunk(steps: int, runs: int, histories: bool) -> int:

@@ -30,7 +30,7 @@ class ClusterError(ServonodeError, RuntimeError):
 class Texts:
     """All that a worker needs to make a sweep: no file of the user's is read there.
 
-    launch: the launch file as resolved. file: as its user named it. folder: where it stands below the root of the
+    launch: the launch file as stated. file: as its user named it. folder: where it stands below the root of the
     sources, of which each has its path there and its text.
     """
 
