@@ -1,6 +1,7 @@
 """Controllers in Python: what they are given, what they may return, and what is said where they fail."""
 
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -337,6 +338,24 @@ def test_its_table_claims_nothing_of_its_residuals(tmp_path: Path) -> None:
     assert "residual speed of the controller [m/s], watched" in text
     assert "convergence" not in text
     assert "gain = 20" in text
+
+
+def test_threads_may_each_make_one_that_imports_its_neighbours(tmp_path: Path) -> None:
+    """What a source imports, and where it prints, are the process's: no thread sees what another one has changed."""
+    own = OWN.replace("import numpy as np", "import numpy as np\n\nfrom beside import FACTOR").replace(
+        "self.gain * (goal", "FACTOR * self.gain * (goal"
+    )
+    (tmp_path / "beside.py").write_text("import time\n\ntime.sleep(0.001)\nFACTOR = 0.5\n")
+    pytest.importorskip("xarray", reason='needs xarray: pip install "servonode[sweep]"')
+    loop = servonode.load(written(tmp_path, text=own), run__duration=0.02)
+    before, path = sys.stdout, list(sys.path)
+    vary = {"controller.settings.gain": {"low": 1.0, "high": 10.0, "points": 200}}
+    found = loop.sweep(vary, measures={"speed": "final(V)"}, threads=4)
+    assert sys.stdout is before
+    assert sys.path == path
+    assert "beside" not in sys.modules
+    assert (found.reason.values == "").all()
+    assert np.all(np.diff(found.speed) > 0)
 
 
 def test_its_numbers_are_swept(tmp_path: Path) -> None:

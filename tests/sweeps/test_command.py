@@ -46,6 +46,15 @@ def test_a_sweep_ends_with_a_table_and_a_folder() -> None:
         assert tuple(row.removeprefix(f"  {title}").split()) == expected
 
 
+def test_what_threads_prepare_at_the_same_time_leaves_stdout_to_the_summary() -> None:
+    """The hoop's preparation runs in each thread for each run; what such a source prints goes to stderr."""
+    vary = ("--set", "sweep.vary.plant.initial.s={low=0.0, high=1.0, points=200}", "--set", "run.duration=0.01")
+    result = command("sweep", "hoop_rolls", *vary, "--threads", "4", "--json")
+    assert (result.exit_code, result.stderr) == (0, "  results in hoop_rolls.zarr\n")
+    assert json.loads(result.stdout)["runs"] == 200
+    assert json.loads(result.stdout)["failed"] == 0
+
+
 def test_failed_runs_are_rows_with_their_reasons_and_no_failure_of_the_sweep() -> None:
     vary = ("--set", "sweep.vary.plant.parameters.m1=[-1.0,3.0]", "--set", "sweep.seed=5")
     result = command("sweep", *SHORT, "--runs", "64", *vary, "--json")

@@ -11,8 +11,10 @@ import hashlib
 import importlib
 import importlib.util
 import inspect
+import os
 import sys
 import sysconfig
+import threading
 import traceback
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -30,6 +32,19 @@ _INSTALLED = {"site-packages", "dist-packages"}  # the same, of another environm
 _OURS = "servonode"
 PLANT = "plant"  # the first argument of a function that makes a controller
 _DEFINED_IN = ("controllers", "plants")  # the rooms with machines and programs
+
+
+_running = threading.RLock()  # of a user's source: what it imports, and where it prints, are the whole process's
+
+
+def _renew() -> None:
+    """Let a forked process run sources, whatever thread of its parent did when it was forked."""
+    global _running
+    _running = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)
 
 
 class NotFound(StatementError):
@@ -484,11 +499,17 @@ def _files(folder: Path, dotted: str) -> list[Path]:
 def _beside(definition: Definition) -> Iterator[None]:
     """Let a file import its neighbours, and them only: others of the same names leave sys.modules meanwhile.
 
-    So two folders may use the same names, and an edited neighbour is read again.
+    So two folders may use the same names, and an edited neighbour is read again. One thread does so at a time.
     """
     if definition.module is not None:
         yield
         return
+    with _running, _neighbours(definition):
+        yield
+
+
+@contextmanager
+def _neighbours(definition: Definition) -> Iterator[None]:
     folder = definition.file.resolve().parent
     names = {file.stem for file in folder.glob("*.py")} | {file.parent.name for file in folder.glob("*/__init__.py")}
     aside = {name: module for name, module in sys.modules.items() if name.partition(".")[0] in names}
@@ -513,7 +534,7 @@ def _run(definition: Definition, work: Callable[[], Any]) -> Any:
     What it prints goes to stderr, for stdout may be read by a program.
     """
     try:
-        with contextlib.redirect_stdout(sys.stderr):
+        with _running, contextlib.redirect_stdout(sys.stderr):
             return work()
     except ModelError:
         raise
