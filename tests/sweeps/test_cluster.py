@@ -76,6 +76,30 @@ def test_a_worker_has_each_run_prepared_by_the_machine_as_threads_have() -> None
         np.testing.assert_array_equal(found.measures[name], values)
 
 
+def test_data_of_a_sources_name_go_with_it_and_belong_to_what_is_resumed(tmp_path: Path) -> None:
+    """The worker reads the same number; what is not the source's own, such as a result, is left out."""
+    folder = tmp_path / "mine"
+    own_plan(folder)
+    weights, data = folder / "weights.py", folder / "weights.csv"
+    weights.write_text('from pathlib import Path\n\nMASS = float(Path(__file__).with_suffix(".csv").read_text())\n')
+    data.write_text("3.5\n")
+    for other in ("weights.html", "crane.csv", "weights.new"):
+        (folder / other).write_text("2.5\n")
+    launch = read_launch(folder / "crane.toml", ["run.duration=0.1"])
+    launch = with_sweep(launch, {"vary": {"plant.parameters.m": {"values": [0.3]}}})
+    plan = Plan(resolve(launch))
+    assert plan.closed_loop.machine.parameters["M"] == 3.5
+    texts, before = texts_of(plan, send_code=True), plan.closed_loop.source.definition.digest()
+    assert {name for name, _ in texts.sources} == {"crane.py", "weights.py", "weights.csv"}
+    expected = run_chunk(plan.variation, plan.values(0), plan.measures).measures["effort_F"]
+    data.write_text("9.0\n")
+    assert plan.closed_loop.source.definition.digest() != before
+    assert compute(texts, plan.values(0)).measures["effort_F"] == expected
+    data.write_text("3.5\n")
+    (folder / "weights.html").write_text("another report\n")
+    assert plan.closed_loop.source.definition.digest() == before
+
+
 def test_sources_in_other_folders_keep_their_places(tmp_path: Path) -> None:
     own_plan(tmp_path / "machines")
     (tmp_path / "launch").mkdir()

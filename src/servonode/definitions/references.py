@@ -31,6 +31,7 @@ _SITE = tuple(Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "
 _INSTALLED = {"site-packages", "dist-packages"}  # the same, of another environment on PYTHONPATH
 _OURS = "servonode"
 PLANT = "plant"  # the first argument of a function that makes a controller
+NO_DATA = (".py", ".toml", ".mcap", ".new")  # endings of sources, of what servonode reads or writes, and of drafts
 _DEFINED_IN = ("controllers", "plants")  # the rooms with machines and programs
 
 
@@ -94,12 +95,13 @@ class Definition:
         return {option.name: option for option in _options(self._syntax(), self)}
 
     def digest(self, *arguments: Any, **options: Any) -> str:  # noqa: ARG002  (the sources do not depend on them)
-        """A digest of the source and of all sources beside it that it imports, installed packages not followed.
+        """A digest of the source, of all sources beside it that it imports, installed packages not followed, and data.
 
         It is the same in whatever folders they stand.
         """
         digest = hashlib.sha256(self.function.encode())
-        for name, source in sorted((file.name, file.read_bytes()) for file in _reached(self.file.resolve())):
+        files = _reached(self.file.resolve()) | (sources_of(self) if self.module is None else set())
+        for name, source in sorted((file.name, file.read_bytes()) for file in files):
             digest.update(name.encode() + b"\0" + source + b"\0")
         return digest.hexdigest()
 
@@ -299,9 +301,19 @@ def entry_points(group: str) -> dict[str, str]:
 
 
 def sources_of(definition: Definition) -> set[Path]:
-    """The user's files of a definition: its source and all that it imports, nothing of servonode or installed."""
+    """The user's files of a definition: its source, all that it imports, and the data of these; nothing installed."""
     ours = Path(__file__).resolve().parents[1]
-    return {file for file in _reached(definition.file.resolve()) if not file.is_relative_to(ours)}
+    sources = {file for file in _reached(definition.file.resolve()) if not file.is_relative_to(ours)}
+    return sources.union(*map(_data, sources))
+
+
+def _data(source: Path) -> Iterator[Path]:
+    """The files beside a source that have its name with an ending that it speaks of, as policy.onnx of policy.py."""
+    text = source.read_bytes() if source.is_file() else b""
+    for file in source.parent.iterdir() if text else ():
+        is_data = file.stem == source.stem and file.suffix not in NO_DATA and file.suffix.encode() in text
+        if is_data and file.suffix and file.is_file():
+            yield file
 
 
 def _usual(word: str) -> str:

@@ -2,7 +2,8 @@
 
 It needs the extra `policy`: pip install 'servonode[policy]'. The policy stands beside this file, in NAME.onnx; without
 it a small network is made that imitates an LQR. Put your own one there: its one input is an array of
-observations (1, n), its one output the actions (1, m). Edit `observe` and `command` to fit.
+observations (1, n), its one output the actions (1, m). Edit `observe` and `command` to fit, and keep its name:
+a file of this source's name is sent with it to the workers of a sweep, and a resumed sweep knows its change.
 """
 
 from pathlib import Path
