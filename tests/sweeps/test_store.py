@@ -5,6 +5,7 @@ import os
 import shutil
 import warnings
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -273,6 +274,34 @@ def test_another_sweep_is_refused_with_the_differences(
     assert str(refusal.value) == f"{folder}: holds another sweep: {differences}; give another folder"
 
 
+@pytest.mark.parametrize(
+    ("name", "changed", "difference"),
+    [
+        ("versions", "numpy 1.0.0, scipy {scipy}, llvmlite {llvmlite}", "numpy is 1.0.0 there and {numpy} here"),
+        ("versions", "numpy {numpy}, scipy {scipy}, llvmlite 0.1", "llvmlite is 0.1 there and {llvmlite} here"),
+        ("chunk", 7, "sweep.chunk is 7 there and 10 here"),
+    ],
+)
+def test_libraries_and_chunks_of_another_sweep_are_refused(
+    loop: Loop, tmp_path: Path, name: str, changed: Any, difference: str
+) -> None:
+    """Other libraries may give other bits; chunks of another size are not those that the marks count."""
+    folder = tmp_path / "a.zarr"
+    loop.sweep(VARY, threads=1, output=folder)
+    versions = {each: version(each) for each in ("numpy", "scipy", "llvmlite")}
+    changed = changed.format(**versions) if isinstance(changed, str) else changed
+    zarr.open_group(folder, mode="r+", use_consolidated=False).attrs[name] = changed
+    with pytest.raises(StoreError) as refusal:
+        loop.sweep(VARY, threads=1, output=folder, resume=True)
+    expected = difference.format(**versions)
+    assert str(refusal.value) == f"{folder}: holds another sweep: {expected}; give another folder"
+
+
+def test_a_chunk_may_be_stated_that_was_not(loop: Loop, tmp_path: Path) -> None:
+    begun = loop.sweep(VARY, threads=1, output=tmp_path / "a.zarr").load()
+    assert loop.sweep(VARY, threads=1, output=tmp_path / "a.zarr", resume=True, chunk=10).equals(begun)
+
+
 def test_the_launch_file_of_a_dataset_gives_the_same_sweep_in_the_same_order(loop: Loop, tmp_path: Path) -> None:
     three = {"low": -0.1, "high": 0.1, "points": 3}
     vary = {M1: [3.0, 5.0], "goal.speed": {"values": [1.0, 2.0]}, SEED: [1, 9]}
@@ -296,7 +325,7 @@ def test_many_differences_are_counted(loop: Loop, tmp_path: Path) -> None:
     with pytest.raises(StoreError) as refusal:
         other.sweep({PHI: [0.0, 1.0]}, method="sobol", runs=10, output=folder, resume=True)
     assert "run.duration is 0.2 there and 0.1 here, run.seed is 1 there and 3 here" in str(refusal.value)
-    assert ", and 10 more; give another folder" in str(refusal.value)
+    assert ", and 9 more; give another folder" in str(refusal.value)
 
 
 def test_what_is_no_sweep_is_left_alone(loop: Loop, tmp_path: Path) -> None:

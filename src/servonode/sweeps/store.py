@@ -210,9 +210,14 @@ def _differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[
     old, new = (dict(_flat(tomllib.loads(each["launch"]))) for each in (there, here))
     for name in ("servonode", "histories"):
         old[name], new[name] = there[name], here[name]
-    for key in dict.fromkeys((*old, *new)):
-        if old.get(key) != new.get(key):
-            yield f"{key} is {_shown(old.get(key))} there and {_shown(new.get(key))} here"
+    for each, found in ((there, old), (here, new)):
+        found |= dict(library.split(" ", 1) for library in each["versions"].split(", "))
+        found.pop("sweep.chunk", None)  # absent, it follows from the other ones
+    differing = [key for key in dict.fromkeys((*old, *new)) if old.get(key) != new.get(key)]
+    for key in differing:
+        yield f"{key} is {_shown(old.get(key))} there and {_shown(new.get(key))} here"
+    if not differing and there["chunk"] != here["chunk"]:
+        yield f"sweep.chunk is {there['chunk']} there and {here['chunk']} here"
 
 
 def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
