@@ -1,5 +1,6 @@
 """Controllers in Python: what they are given, what they may return, and what is said where they fail."""
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 import servonode
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import LaunchError, read_launch
-from servonode.controllers.own.law import OwnLaw
+from servonode.controllers.own.law import LEFT, OwnLaw
 from servonode.simulation.continuous_loop import ContinuousLoop
 from servonode.simulation.event_integration import SimulationError
 from tests.helpers.refusals import command, refusal, refused_command
@@ -338,6 +339,58 @@ def test_its_table_claims_nothing_of_its_residuals(tmp_path: Path) -> None:
     assert "residual speed of the controller [m/s], watched" in text
     assert "convergence" not in text
     assert "gain = 20" in text
+
+
+FORKS = """
+import os
+
+
+class Own:
+    def __init__(self, plant):
+        self.fork("__init__")
+
+    def fork(self, where):
+        if where == WHERE:
+            pid = os.fork()
+            if pid == 0:
+                ANSWER
+            with open("children", "a") as file:
+                file.write(f"{pid}\\n")
+
+    def reset(self, seed):
+        self.fork("reset")
+
+    def command(self, t, state, goal):
+        self.fork("command")
+        return [0.1, 0.1]
+
+    def residuals(self, t, state, goal):
+        self.fork("residuals")
+        return {"speed": 0.0}
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+@pytest.mark.parametrize("where", ["__init__", "reset", "command", "residuals"])
+@pytest.mark.parametrize("answer", ["return", "raise ValueError"])
+def test_a_copy_that_it_forks_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, answer: str
+) -> None:
+    """Wherever it forks: a copy that went on would be another controller, or this test once more."""
+    monkeypatch.chdir(tmp_path)
+    text = FORKS.replace("WHERE", repr(where)).replace("ANSWER", answer)
+    control = resolve(read_launch(written(tmp_path, text=text))).control
+    assert control is not None
+    Path("children").unlink()
+    me, law = os.getpid(), control.law.begin()
+    law.evaluate(0.0, np.zeros(8), np.zeros(6))
+    if os.getpid() != me:
+        Path("went_on").touch()
+        os._exit(0)
+    children = [int(each) for each in Path("children").read_text().split()]
+    assert children
+    assert [os.waitstatus_to_exitcode(os.waitpid(each, 0)[1]) for each in children] == [LEFT] * len(children)
+    assert not Path("went_on").exists()
 
 
 def test_threads_may_each_make_one_that_imports_its_neighbours(tmp_path: Path) -> None:

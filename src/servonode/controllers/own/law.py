@@ -1,11 +1,11 @@
 """A controller of the user's own as a law: what it returns is checked, and its errors are texts with their line."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -21,7 +21,8 @@ from servonode.mechanics.description import ProgramDescription
 from servonode.mechanics.machine import Machine, ParameterError
 from servonode.tables import Row, named
 
-LEFT = 3  # exit code of a process that `command` has forked
+T = TypeVar("T")
+LEFT = 3  # exit code of a process that the user's code has forked
 
 
 @dataclass
@@ -80,10 +81,11 @@ class OwnLaw(ServoLaw):
         if self._process:
             return self
         law = copy(self)
-        assert self.own.plant is not None
+        made, plant = self.own.source.made, self.own.plant
+        assert plant is not None
         law._process = os.getpid()
         try:
-            law._controller = self.own.source.made(self.own.plant, self.own.options, self.parameters)
+            law._controller = law._given(lambda: made(plant, self.own.options, self.parameters))
         except ModelError as error:
             law._why = str(error)
         law.reset()
@@ -97,7 +99,7 @@ class OwnLaw(ServoLaw):
         reset = getattr(self._controller, "reset", None)
         if reset is not None:
             try:
-                reset(self.own.seed)
+                self._given(lambda: reset(self.own.seed))
             except (Exception, SystemExit) as error:  # noqa: BLE001  (whatever a user's code raises is its fault)
                 self._why = str(self.own.source.definition.explain(error))
 
@@ -125,17 +127,23 @@ class OwnLaw(ServoLaw):
         controller = self._controller
         assert controller is not None
         try:
-            inputs = controller.command(t, state, goal)
-            if os.getpid() != self._process:
-                os._exit(LEFT)  # a copy of this process, which must not answer too
+            inputs = self._given(lambda: controller.command(t, state, goal))
             if complaint := _misfit(inputs, answer.inputs, self._input_names):
                 return f"{self._place('command')}: command() {complaint}"
             answer.one_condition()
             if self.n_s:
-                return self._watched(controller.residuals(t, state, goal), answer)
+                return self._watched(self._given(lambda: controller.residuals(t, state, goal)), answer)
         except (Exception, SystemExit) as error:  # noqa: BLE001  (whatever a user's code raises is its fault)
             return str(self.own.source.definition.explain(error))
         return ""
+
+    def _given(self, work: Callable[[], T]) -> T:
+        """What the user's code gives; a copy of this process that it forks is ended, which must not answer too."""
+        try:
+            return work()
+        finally:
+            if os.getpid() != self._process:
+                os._exit(LEFT)
 
     def _watched(self, values: Mapping[str, float], answer: Answer) -> str:
         """Take the residuals; why that is not possible, empty where it is."""
@@ -157,7 +165,8 @@ class OwnLaw(ServoLaw):
             return {}
         place, units = self._place("residuals"), getattr(controller, "residual_units", {})
         try:
-            values = controller.residuals(t, state[: self.machine.n_state].copy(), goal.copy())
+            x = state[: self.machine.n_state].copy()
+            values = self._given(lambda: controller.residuals(t, x, goal.copy()))
             numbers = {name: float(value) for name, value in values.items()}
         except (AttributeError, TypeError, ValueError) as error:
             text = 'residuals() gives no numbers by name; let it return a dictionary, as {"angle": 0.1}'
