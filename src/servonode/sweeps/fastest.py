@@ -140,7 +140,7 @@ def _signals(closed_loop: ClosedLoop) -> dict[str, Any]:
 
 
 def _curve(closed_loop: ClosedLoop) -> str:
-    """The name of a goal that is a curve through points; empty: there is none."""
+    """The name of a goal that is a curve through points; empty without one."""
     return next((name for name, each in closed_loop.derived.stated.target.items() if isinstance(each, Goal)), "")
 
 
