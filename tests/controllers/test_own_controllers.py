@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from servonode.controllers.own.law import LEFT, OwnLaw
 from servonode.simulation.continuous_loop import ContinuousLoop
 from servonode.simulation.event_integration import SimulationError
 from tests.helpers.refusals import command, refusal, refused_command
+from tests.helpers.runs import eventually, state_of
 
 LAUNCH = """
 [run]
@@ -391,6 +393,34 @@ def test_a_copy_that_it_forks_is_ended(
     assert children
     assert [os.waitstatus_to_exitcode(os.waitpid(each, 0)[1]) for each in children] == [LEFT] * len(children)
     assert not Path("went_on").exists()
+
+
+HELPED = """
+import multiprocessing
+import time
+
+
+class Own:
+    def __init__(self, plant):
+        helper = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60.0,), daemon=True)
+        helper.start()
+        with open("helper", "w") as file:
+            file.write(str(helper.pid))
+
+    def command(self, t, state, goal):
+        return [0.1, 0.1]
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+def test_a_trial_ends_though_helpers_of_the_controller_do_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A helper keeps the pipe open by which the trial answers; it is ended with it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("servonode.controllers.own.trial.TIME_S", 20.0)
+    before = time.monotonic()
+    assert resolve(read_launch(written(tmp_path, text=HELPED))).control is not None
+    assert time.monotonic() - before < 15.0
+    assert eventually(lambda: state_of(int(Path("helper").read_text())) in ("", "Z", "X"), 5.0)
 
 
 def test_threads_may_each_make_one_that_imports_its_neighbours(tmp_path: Path) -> None:

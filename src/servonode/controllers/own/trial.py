@@ -18,6 +18,7 @@ from servonode.errors import ModelError
 
 TIME_S = 60.0  # s, for its construction and its first commands
 COMMANDS = 5  # that are timed, after the first, each of a controller that begins again
+END = b"\n"  # of what is told: helpers of the controller's may keep the pipe open behind it
 ENDED = "ended the process in which it was tried"
 
 
@@ -61,13 +62,15 @@ def _in_child(law: OwnLaw, start: Array, goal: Array) -> Trial:
     pid = os.fork()
     if pid == 0:
         _be_child(law, start, goal, write)
+    with contextlib.suppress(OSError):
+        os.setpgid(pid, pid)  # both do this, whichever comes first
     os.close(write)
     try:
         said = _read_until(read, time.monotonic() + TIME_S)
     finally:
         os.close(read)
         with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+            os.killpg(pid, signal.SIGKILL)  # its helpers too
         os.waitpid(pid, 0)
     place = law.own.source.definition.place
     if said is None:
@@ -79,12 +82,13 @@ def _in_child(law: OwnLaw, start: Array, goal: Array) -> Trial:
 
 
 def _be_child(law: OwnLaw, start: Array, goal: Array, write: int) -> None:
-    """Try it, tell the parent, and end whatever happens."""
+    """Try it in a process group of its own, tell the parent, and end whatever happens."""
     try:
+        os.setpgid(0, 0)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
         os.dup2(2, 1)  # what it prints, also from C, is not the command's output
-        said = msgspec.json.encode(_tried(law, start, goal))
+        said = msgspec.json.encode(_tried(law, start, goal)) + END
         while said:
             said = said[os.write(write, said) :]
     finally:
@@ -92,7 +96,7 @@ def _be_child(law: OwnLaw, start: Array, goal: Array, write: int) -> None:
 
 
 def _read_until(read: int, limit: float) -> bytes | None:
-    """All that is written until the end of the pipe; None where that does not come in time."""
+    """All that is written until `END` or the end of the pipe; None where neither comes in time."""
     said = b""
     while (left := limit - time.monotonic()) > 0:
         ready, _, _ = select.select([read], [], [], left)
@@ -101,4 +105,6 @@ def _read_until(read: int, limit: float) -> bytes | None:
             if not chunk:
                 return said
             said += chunk
+            if said.endswith(END):
+                return said
     return None
