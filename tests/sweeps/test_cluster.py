@@ -1,5 +1,6 @@
 """Sweeps on dask clusters: the bits of threads, sources as texts, and one line for whatever a cluster can do wrong."""
 
+import errno
 import shutil
 import subprocess
 import sys
@@ -19,9 +20,10 @@ from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_error import LaunchError
 from servonode.closed_loop.launch_file import read_launch, with_sweep
 from servonode.sweeps.chunk import run_chunk
-from servonode.sweeps.cluster import texts_of
+from servonode.sweeps.cluster import _worded, texts_of
 from servonode.sweeps.plan import Plan
 from servonode.sweeps.worker import ClusterError, compute
+from servonode.version import VERSION
 from tests.helpers.listening_sockets import beyond_this_computer, listening_sockets, processes
 from tests.helpers.ports import free_port
 from tests.helpers.refusals import command, line_of
@@ -142,6 +144,31 @@ def test_a_function_of_a_notebook_cannot_be_sent() -> None:
     loop = servonode.load({"run": {"duration": 0.1}, "plant": {"machine": cart_pole}})
     with pytest.raises(LaunchError, match="is a function of this process, which workers do not have; write it into a"):
         loop.sweep({"plant.parameters.m": {"values": [0.3]}}, workers=1, send_code=True)
+
+
+def test_a_worker_whose_disk_is_full_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is no failure of the connection, which the client would make of an OSError."""
+    plan = Plan(resolve(read_launch("trailer_sweep", ["run.duration=0.102"])))
+
+    def full(**_: str) -> str:
+        raise OSError(errno.ENOSPC, "No space left on device", "/tmp/x")
+
+    monkeypatch.setattr("servonode.sweeps.worker.tempfile.mkdtemp", full)
+    with pytest.raises(ClusterError) as failure:
+        compute(texts_of(plan, send_code=False), plan.values(0))
+    text = "(No space left on device: /tmp/x); make room or mend that on its computer"
+    assert str(failure.value) == f"a worker cannot use a file of its own {text}"
+
+
+def test_a_scheduler_without_servonode_is_told_in_words() -> None:
+    """The words with which dask's scheduler fails where it cannot import what it is sent."""
+    said = "\nError during deserialization of the task graph. This frequently\noccurs if the Scheduler and Client"
+    with pytest.raises(ClusterError) as failure, _worded():
+        raise RuntimeError(said)
+    text = f"the scheduler cannot read the work; install servonode {VERSION} on scheduler and workers"
+    assert str(failure.value) == f"{text}; {REMEDY}"
+    with pytest.raises(RuntimeError, match="another one"), _worded():
+        raise RuntimeError("another one")
 
 
 def test_a_worker_of_another_version_refuses() -> None:

@@ -38,7 +38,7 @@ def computed_on(
     """
     texts = texts_of(plan, send_code)
     _check_library()
-    with _quiet(), _client(workers, scheduler) as client, _worded():
+    with _quiet(), _worded(), _client(workers, scheduler) as client:
         yield from _chunks(client, plan, texts, iter(indices))
 
 
@@ -128,7 +128,12 @@ def _worded() -> Iterator[None]:
         text = f"a chunk has ended {error.allowed_failures + 1} workers one after the other, as for want of memory"
         raise ClusterError(f"{text}; give a smaller sweep.chunk; {REMEDY}") from error
     except ModuleNotFoundError as error:
-        text = f"a worker has no {error.name}; install servonode {VERSION} on all workers"
+        text = f"a worker has no {error.name}; install servonode {VERSION} on scheduler and workers"
+        raise ClusterError(f"{text}; {REMEDY}") from error
+    except RuntimeError as error:
+        if "deserialization of the task graph" not in str(error):
+            raise
+        text = f"the scheduler cannot read the work; install servonode {VERSION} on scheduler and workers"
         raise ClusterError(f"{text}; {REMEDY}") from error
     except (CancelledError, CommClosedError, OSError) as error:
         raise ClusterError(f"the connection to the dask scheduler is lost; {REMEDY}") from error

@@ -48,14 +48,24 @@ def compute(texts: Texts, values: Array) -> Chunk:
     """The runs with these values, computed here.
 
     Raises:
-        ClusterError: another version of servonode is installed here.
+        ClusterError: another version of servonode is installed here, or a file cannot be written or read.
     """
     if texts.version != VERSION:
         text = f"a worker has servonode {VERSION}, this computer {texts.version}; install the same on both"
         raise ClusterError(text)
-    with _making:
-        plan = _plan(texts)
-    return run_chunk(plan.variation, values, plan.measures)
+    try:
+        with _making:
+            plan = _plan(texts)
+        return run_chunk(plan.variation, values, plan.measures)
+    except ServonodeError:
+        raise
+    except OSError as error:  # which the client would take for one of its connection
+        text = f"a worker cannot use a file of its own ({_said(error)}); make room or mend that on its computer"
+        raise ClusterError(text) from error
+
+
+def _said(error: OSError) -> str:
+    return f"{error.strerror or error}" + (f": {error.filename}" if error.filename else "")
 
 
 @lru_cache(maxsize=2)
