@@ -79,7 +79,7 @@ def test_a_worker_has_each_run_prepared_by_the_machine_as_threads_have() -> None
 
 
 def test_data_of_a_sources_name_go_with_it_and_belong_to_what_is_resumed(tmp_path: Path) -> None:
-    """The worker reads the same number; what is not the source's own, such as a result, is left out."""
+    """The worker reads the same number; what is not of its name, such as a result, is left out."""
     folder = tmp_path / "mine"
     own_plan(folder)
     weights, data = folder / "weights.py", folder / "weights.csv"
@@ -156,7 +156,7 @@ def test_a_worker_whose_disk_is_full_says_so(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("servonode.sweeps.worker.tempfile.mkdtemp", full)
     with pytest.raises(ClusterError) as failure:
         compute(texts_of(plan, send_code=False), plan.values(0))
-    text = "(No space left on device: /tmp/x); make room or mend that on its computer"
+    text = "(No space left on device: /tmp/x); make room or correct that on its computer"
     assert str(failure.value) == f"a worker cannot use a file of its own {text}"
 
 

@@ -60,7 +60,7 @@ def compute(texts: Texts, values: Array) -> Chunk:
     except ServonodeError:
         raise
     except OSError as error:  # which the client would take for one of its connection
-        text = f"a worker cannot use a file of its own ({_said(error)}); make room or mend that on its computer"
+        text = f"a worker cannot use a file of its own ({_said(error)}); make room or correct that on its computer"
         raise ClusterError(text) from error
 
 
