@@ -16,9 +16,13 @@ from servonode.sweeps.measures import Measures
 CASES: dict[str, tuple[dict[str, Any], dict[str, tuple[float, float]]]] = {  # launch file: settings, ranges by key
     "trailer_pursuit": (
         {"run__duration": 0.4},
-        {"plant.initial.phi": (-0.5, 0.5), "plant.parameters.m1": (3, 5), "controller.gains.lambda": (1, 4)},
+        {"plant.initial.phi": (-0.5, 0.5), "plant.parameters.m1": (3, 5), "controller.gains.lambda": (1, 4)}
+        | {"goal.speed": (0.5, 2)},
     ),
-    "trailer_reverse": ({"run__duration": 0.3}, {"goal.speed": (0.5, 2), "controller.parameters.l": (0.1, 0.3)}),
+    "trailer_reverse": (
+        {"run__duration": 0.3},
+        {"plant.parameters.m2": (1.5, 3), "controller.parameters.l": (0.1, 0.3)},
+    ),
     "sphero_circle": (
         {"run__duration": 0.3},
         {"controller.settings.point.1": (1.2, 1.8), "plant.sensor.noise": (1e-4, 1e-3)},
