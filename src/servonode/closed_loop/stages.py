@@ -11,7 +11,7 @@ _EQUAL = (float, int, bool, str)  # kinds that are the same where they are equal
 class Stage(Protocol):
     """Calls a function of a resolution, which depends on its arguments alone and changes none of them."""
 
-    def __call__(self, function: Callable[P, R], *arguments: P.args, **_: P.kwargs) -> R: ...
+    def __call__(self, function: Callable[P, R], *arguments: P.args, **keywords: P.kwargs) -> R: ...
 
 
 def computed(function: Callable[P, R], *arguments: P.args, **keywords: P.kwargs) -> R:
@@ -28,14 +28,15 @@ class Kept:
     def __init__(self) -> None:
         self._newest: dict[Callable[..., Any], tuple[tuple[Any, ...], Any]] = {}
 
-    def __call__(self, function: Callable[P, R], *arguments: P.args, **_: P.kwargs) -> R:
-        """The result of a stage."""
+    def __call__(self, function: Callable[P, R], *arguments: P.args, **keywords: P.kwargs) -> R:
+        """The result of a stage; one with keywords is computed anew."""
         newest = self._newest.get(function)
-        if newest is not None and all(map(_same, newest[0], arguments)):
+        if newest is not None and not keywords and all(map(_same, newest[0], arguments)):
             kept: R = newest[1]
             return kept
-        result = function(*arguments, **_)
-        self._newest[function] = arguments, result
+        result = function(*arguments, **keywords)
+        if not keywords:
+            self._newest[function] = arguments, result
         return result
 
 
