@@ -1,7 +1,10 @@
 """Fixtures of all rooms. Helper modules live in tests/helpers and reach the tests as fixtures."""
 
+import gc
 import os
 import signal
+import sys
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import monotonic_ns
@@ -10,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import zmq
 from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, settings
 from scipy.integrate import solve_ivp
@@ -46,7 +50,12 @@ SOLVER = {"method": "DOP853", "rtol": 1e-13, "atol": 1e-13}
 
 
 def pytest_configure() -> None:
-    """One worker of several only computes, while the others wait; each knows how late its computer is."""
+    """One worker of several only computes, while the others wait; each knows how late its computer is.
+
+    A test that fails may leave a context of libzmq with open sockets. pyzmq would end it in the middle of a collection,
+    which has taken its list of sockets before: it would wait for them for ever.
+    """
+    zmq.Context.__del__ = lambda _: None  # type: ignore[method-assign]
     lower_priority()
     watch_host()
 
@@ -72,12 +81,21 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
         if not failed or not late or attempt == ATTEMPTS or not starts_processes(item.location[0]):
             break
         item.session._setupstate.teardown_exact(None)  # runs that tests share are made again too
+        _forget_attempt()
         item._initrequest()  # type: ignore[attr-defined]  (as before its first run)
         item.user_properties.append((AGAIN, failed[0].longreprtext.strip().rpartition("\n")[2]))
     for each in reports:
         item.ihook.pytest_runtest_logreport(report=each)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     return True
+
+
+def _forget_attempt() -> None:
+    """Collect what a failed attempt has left open, which is no fault of the tests that follow."""
+    for name in ("last_type", "last_value", "last_traceback"):
+        vars(sys).pop(name, None)
+    with warnings.catch_warnings(action="ignore"):
+        gc.collect()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
