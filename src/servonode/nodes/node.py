@@ -3,8 +3,9 @@
 import secrets
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from msgspec.structs import replace
@@ -16,6 +17,7 @@ from servonode.bus.topology import NODES, PLANT
 STATUS_PERIOD_NS = 200_000_000
 _TOPIC_OF = {kind: word for word, kind in TOPICS.items()}
 Clock = Callable[[], int]  # monotonic ns
+NO_ARGUMENTS: Mapping[str, Any] = MappingProxyType({})
 
 
 def start_id() -> int:
@@ -110,8 +112,11 @@ class Node:
         """The state of the node, in words and numbers."""
         raise NotImplementedError
 
-    def handle_request(self, verb: str) -> dict[str, Any]:
-        """The answer to an operator's request: the status, or a refusal of what this node cannot do."""
+    def handle_request(self, verb: str, arguments: Mapping[str, Any] = NO_ARGUMENTS) -> dict[str, Any]:  # noqa: ARG002
+        """The answer to an operator's request: the status, or a refusal of what this node cannot do.
+
+        arguments: the other entries of the request, whose types nobody has checked.
+        """
         if verb not in NODES[self.name].verbs:
             return {"refused": f"the {self.name} does not handle {verb}; send it to the {PLANT}"}
         return self.describe()

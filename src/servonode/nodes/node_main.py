@@ -134,7 +134,7 @@ class NodeBus(Bus):
                 self.halt("a request")
                 return {"stopped": True}
             case str(word) if word in OPERATOR and self.served is not None:
-                return self.served.handle_request(word)
+                return self.served.handle_request(word, content)
             case other:
                 known = ", ".join([*OPERATOR, "ready", "start"])
                 return {"error": f"unknown request {str(other)[:40]!r}; ask {known} or stop"}

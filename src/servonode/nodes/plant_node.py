@@ -5,7 +5,7 @@ do not arrive lead to the safe action.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -20,7 +20,7 @@ from servonode.nodes.driver import driven_plant
 from servonode.nodes.fault_ladder import ESTOP_STAYS_LATCHED, Ladder
 from servonode.nodes.guard import Guard
 from servonode.nodes.machine_link import MachineLink
-from servonode.nodes.node import Clock, Fault, Node
+from servonode.nodes.node import NO_ARGUMENTS, Clock, Fault, Node
 from servonode.nodes.plant_status import PlantStatus
 from servonode.nodes.plant_time import GoalTime, Pace, StepGrid
 from servonode.nodes.readonly import REFUSED, Observed
@@ -237,10 +237,10 @@ class PlantNode(Node):
     def describe(self) -> dict[str, Any]:
         return self.status.describe()
 
-    def handle_request(self, verb: str) -> dict[str, Any]:
+    def handle_request(self, verb: str, arguments: Mapping[str, Any] = NO_ARGUMENTS) -> dict[str, Any]:
         """Carry out an operator's request, such as arm or reset_origin, or return the status."""
         if verb == "status" or verb not in NODES[PLANT].verbs:
-            return super().handle_request(verb)
+            return super().handle_request(verb, arguments)
         refused = self._carry_out(verb)
         if refused is not None:
             return {"refused": refused} | ({"later": self._may_be_armed_later()} if verb == "arm" else {})

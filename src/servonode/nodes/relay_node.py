@@ -23,7 +23,7 @@ from servonode.closed_loop.hosts import bind_address
 from servonode.nodes.left_summaries import decode_summaries, encode_summaries
 from servonode.nodes.manifest import manifest
 from servonode.nodes.meeting import ACCEPTED, BUSY, HELLO, REFUSED, Meeting
-from servonode.nodes.node import EventNode
+from servonode.nodes.node import NO_ARGUMENTS, EventNode
 from servonode.nodes.relayed_requests import RelayedRequests
 from servonode.nodes.relayed_topics import RelayedTopics
 from servonode.record.shared_memory import NodeMemory
@@ -128,12 +128,12 @@ class RelayNode(EventNode):
             f"the other computer does not trust our key {name!r}; there: servonode keys trust {name}.key --role {roles}"
         )
 
-    def handle_request(self, verb: str) -> dict[str, Any]:
+    def handle_request(self, verb: str, arguments: Mapping[str, Any] = NO_ARGUMENTS) -> dict[str, Any]:
         """The status; an emergency stop, by a signal that was meant for the plant, goes to the plant."""
         if verb == "estop" and PLANT in self._there:
             self._requests.order(PLANT, verb)
             return {"done": True}
-        return super().handle_request(verb)
+        return super().handle_request(verb, arguments)
 
     # one turn
 

@@ -140,10 +140,10 @@ def status(name: str | None = None) -> dict[str, Any]:
     return {"run": run.name, "pid": run.registry.get("pid", 0), "pids": pids, "nodes": stands}
 
 
-def order(verb: str, name: str | None) -> dict[str, Any]:
+def order(verb: str, name: str | None, **arguments: Any) -> dict[str, Any]:
     """Send a request to the plant of a run; returns its answer, with `run`, `lifecycle` and perhaps `note`."""
     run = find_run(name)
-    answer = _asked(run, PLANT, verb, ANSWER_S)
+    answer = _asked(run, PLANT, verb, ANSWER_S, **arguments)
     if not answer.get("done"):
         refusal = OperatorError(_refusal(verb, answer))
         refusal.later = bool(answer.get("later"))
@@ -245,11 +245,13 @@ def _refusal(verb: str, answer: Mapping[str, Any]) -> str:
     return str(answer.get("refused") or answer.get("error") or f"{verb} was answered by {answer}")
 
 
-def _asked(run: Found, node: str, verb: str, timeout_s: float, expires: bool = True) -> dict[str, Any]:
+def _asked(
+    run: Found, node: str, verb: str, timeout_s: float, expires: bool = True, **arguments: Any
+) -> dict[str, Any]:
     """The node's answer. Raises NoAnswer; BusError where its address cannot be used."""
     try:
         with Requester(run.path, node) as requester:
-            return requester.ask({"ask": verb}, timeout_s, expires=expires)
+            return requester.ask({"ask": verb, **arguments}, timeout_s, expires=expires)
     except (OSError, ValueError) as error:  # no answer in time, or one that cannot be read
         raise NoAnswer(str(error)) from error
 
