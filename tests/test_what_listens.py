@@ -42,6 +42,7 @@ NOWHERE = {  # commands that end by themselves, with a run, a recording and keys
     "tune": "trailer_look_ahead --set run.duration=5 --over controller.gains.lambda=1:5 --runs 20",
     "fastest": "trailer_pursuit --set run.duration=5 --set plant.actuator.limit=1",
     "status": "{run}",
+    "goal": "x=1.0 {run}",
     "disarm": "{run}",
     "arm": "{run}",
     "estop": "{run}",

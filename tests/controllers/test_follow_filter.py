@@ -49,3 +49,20 @@ def test_follow_filter_delay_and_error_over_bandwidth() -> None:
         late.append(abs(gain - np.exp(-1j * design.delay)))
     assert design.delay == 5 / 160.0
     assert_allclose(np.log2(np.array(late[:-1]) / np.array(late[1:])), 2.0, atol=0.02)
+
+
+@pytest.mark.parametrize("order", [1, 2, 4])
+def test_a_jump_is_travelled_at_the_rate_and_no_faster_and_within_the_range_of_the_inputs(order: int) -> None:
+    design, step, rng = FilterDesign(order, 20.0, rate=0.5), 0.01, np.random.default_rng(order)
+    chain, fine = FollowFilter(design, 0.0), FollowFilter(design, 0.0)
+    for u in (*rng.uniform(-1, 1, 20), 3.0):
+        for _ in range(30 if u < 3.0 else 1000):
+            chain.advance(float(u), step)
+            for _ in range(4):
+                fine.advance(float(u), step / 4)
+            y = chain.output()
+            assert abs(y[1]) <= 0.5 * (1 + 1e-9)
+            assert -1 - 1e-9 <= y[0] <= 3.0 + 1e-9
+            assert_allclose(fine.output(), y, rtol=0, atol=1e-9 * 20.0**order)
+    assert_allclose(chain.output()[:2], [3.0, 0.0], rtol=0, atol=1e-9)
+    assert_allclose(chain.copy().output(), chain.output(), rtol=0)

@@ -31,8 +31,15 @@ limit = 1e3
 [controller]
 residuals = {{jerk = "x_dot - goal_d3 + 0.001*other"}}
 [target]
-goal = {{topic = "pose", address = "ipc://{place}", field = "pose.1", bandwidth = 25.0, start = 0.5, timeout = 0.3}}
 other = "0.1*t"
+[target.goal]
+topic = "pose"
+address = "ipc://{place}"
+field = "pose.1"
+bandwidth = 25.0
+start = 0.5
+timeout = 0.3
+on_loss = "fault"
 """
 
 
@@ -59,8 +66,7 @@ def closed_loop(file: str) -> ClosedLoop:
 def bench(closed_loop: ClosedLoop, poses: Any) -> Iterator["Bench"]:
     bench = Bench(closed_loop, poses)
     yield bench
-    for each in bench.node.followed:
-        each.samples.close()
+    bench.close()
 
 
 @pytest.fixture
@@ -83,6 +89,11 @@ class Bench:
 
     def clock(self) -> int:
         return self.now
+
+    def close(self) -> None:
+        for each in self.node.followed:
+            if each.samples is not None:
+                each.samples.close()
 
     def sample(self, value: float) -> None:
         """Have the node receive a sample."""
@@ -133,8 +144,7 @@ def test_a_predictor_finds_the_goals_that_it_looks_ahead_for(file: str, poses: A
         wanted.advance(0.9, 0.01)
         assert each.target["goal"] == pytest.approx(wanted.output()[0], abs=1e-12)
         assert each.target["other"] == pytest.approx(0.1 * each.k / 1e3, rel=1e-14)
-    for each in ahead.node.followed:
-        each.samples.close()
+    ahead.close()
 
 
 def test_samples_that_stay_away_end_the_run_and_none_at_all_do_not(bench: "Bench") -> None:
@@ -146,7 +156,7 @@ def test_samples_that_stay_away_end_the_run_and_none_at_all_do_not(bench: "Bench
     def refused() -> bool:
         bench.poses.send_multipart([b"pose", msgspec.msgpack.encode({"pose": [0.0, float("nan")]})])
         bench.node.work()
-        return bool(bench.node.followed[0].samples.counts["type"])
+        return bool(bench.node.followed[0].counts["type"])
 
     assert eventually(refused)
     bench.now += 299_000_000
@@ -180,8 +190,7 @@ def test_a_lost_goal_is_named_and_held_or_goes_back_to_its_start_until_samples_c
     (goal,) = lossy.state(3000)
     assert goal.target["goal"] == pytest.approx(0.8, abs=1e-6)
     assert lossy.node.describe()["text"] == ""
-    for each in lossy.node.followed:
-        each.samples.close()
+    lossy.close()
 
 
 def test_a_goal_that_ended_its_commands_is_followed_in_a_new_run_once_samples_come_again(bench: "Bench") -> None:
@@ -201,13 +210,29 @@ def test_a_goal_that_ended_its_commands_is_followed_in_a_new_run_once_samples_co
 
 
 @pytest.mark.filterwarnings("error")
-def test_samples_beyond_all_numbers_are_a_fault_and_no_warning(bench: "Bench") -> None:
-    assert len(bench.state(0)) == 1
-    for value, k in ((1.7e308, 10), (-1.7e308, 20)):
-        bench.sample(value)
-        bench.state(k)
-    assert bench.node.failed is not None
-    assert "is not finite" in bench.node.failed.text
+@pytest.mark.parametrize(("keys", "values"), [((), (1.7e308, -1e150)), (("target.goal.range=[-1, 1]",), (1.01, -5.0))])
+def test_samples_beyond_the_range_or_the_reach_of_the_filter_are_refused_and_do_not_keep_a_goal_alive(
+    file: str, poses: Any, keys: tuple[str, ...], values: tuple[float, ...]
+) -> None:
+    bounded = Bench(resolve(read_launch(file, list(keys))), poses)
+    bounded.state(0)
+    bounded.sample(0.6)
+    for value in values:
+        before = bounded.node.followed[0].counts["range"]
+        payload = msgspec.msgpack.encode({"pose": [0.0, value]})
+
+        def refused(payload: bytes = payload, before: int = before) -> bool:
+            bounded.poses.send_multipart([b"pose", payload])
+            bounded.node.work()
+            return bounded.node.followed[0].counts["range"] > before
+
+        assert eventually(refused)
+    assert bounded.state(10)[0].target["goal"] < 0.6
+    bounded.now += 310_000_000
+    bounded.node.work()
+    assert bounded.node.failed is not None
+    assert " messages refused: range " in bounded.node.failed.text
+    bounded.close()
 
 
 @pytest.mark.parametrize(("payload", "reason"), [
@@ -215,25 +240,44 @@ def test_samples_beyond_all_numbers_are_a_fault_and_no_warning(bench: "Bench") -
     (msgspec.msgpack.encode({"pose": [1.0]}), "missing"), (msgspec.msgpack.encode({"pose": {"a": 1}}), "missing"),
     (msgspec.msgpack.encode({"pose": [0, "1"]}), "type"), (msgspec.msgpack.encode({"pose": [0, True]}), "type"),
     (msgspec.msgpack.encode({"pose": [0, float("nan")]}), "type"), (b"\x00" * 70000, "length"),
+    (b'{"pose": [0, NaN]}', "malformed"), (b'{"pose": [0, 1e999]}', "malformed"), (b"{" * 60000, "malformed"),
+    (b'{"pose": ' + b"[" * 30000 + b"]" * 30000 + b"}", "malformed"), (b'{"pose": [0, 1' + b"0" * 400 + b"]}", "type"),
+    (b'{"pose": [0, 1], "sent_ns": "now"}', "type"), (b'{"pose": [0, 1], "sent_ns": 1}', "late"),
+    (b'{"pose": [0, 1], "sent_ns": 9223372036854775807}', "late"),
 ])  # fmt: skip
 def test_what_is_no_number_is_counted_and_left_out(payload: bytes, reason: str) -> None:
-    intake = FieldIntake("pose", "pose.1")
+    intake = FieldIntake("pose", "pose.1", 1.0)
     assert intake.take(b"pose", payload) is None
     assert intake.counts == {reason: 1}
     assert intake.take(b"other", payload) is None
     assert intake.take(b"pose", msgspec.msgpack.encode({"pose": [0, 3]})) == ("pose", 3.0)
+    assert intake.take(b"pose", b'{"pose": [0, 3]}') == ("pose", 3.0)
+
+
+def test_a_message_that_says_when_it_was_sent_counts_once_and_in_order() -> None:
+    intake, now = FieldIntake("pose", "x", 0.5), time.monotonic_ns()
+    sent = (now - 400_000_000, now - 300_000_000, now - 300_000_000, now - 350_000_000, now - 600_000_000, now)
+    taken = [intake.take(b"pose", b'{"x": 1, "sent_ns": %d}' % each) is not None for each in sent]
+    assert taken == [True, True, False, False, False, True]
+    assert intake.counts == {"replayed": 2, "late": 1}
 
 
 @pytest.mark.parametrize(("setting", "said"), [
     ("run.mode=lockstep", "[target.goal] topic: is followed in real time only; set run.mode"),
     ("target.goal.address=tcp://127.0.0.1:9000", "[target.goal] address: 'tcp://127.0.0.1:9000' has no keys"),
     ("target.goal.address=pose", "[target.goal] address: 'pose' is not an address; take ipc:///PATH"),
-    ("target.goal.on_loss=wait", '--set target.goal.on_loss: "wait" is unknown; choose fault, hold or start'),
+    ("target.goal.on_loss=wait", '--set target.goal.on_loss: "wait" is unknown; choose fault, hold, rest or start'),
     ("target.goal.bandwidth=1000", "[target.goal] bandwidth: 1000 rad/s lets the steps between two control instants"),
-    ("target.goal.points=[[0, 1], [1, 2]]", "[target.goal] points: does not go with a topic, or leave it out"),
+    ("target.goal.points=[[0, 1], [1, 2]]", "[target.goal] points: does not go with a goal from outside, or leave"),
     ('target.goal={topic = "pose"}', "[target.goal] address: missing; give the address"),
     ('target.goal={topic = "pose", address = "ipc:///a"}', "[target.goal] bandwidth: missing; give the bandwidth"),
-    ("target.goal={points = [[0, 1], [1, 2]], bandwidth = 3}", "[target.goal] bandwidth: belongs to a topic, and none"),
+    ("target.goal={points = [[0, 1], [1, 2]], bandwidth = 3}", "[target.goal] points: does not go with a goal from"),
+    ("target.goal={points = [[0, 1], [1, 2]], rate = 3}", "[target.goal] rate: belongs to a goal from outside"),
+    ('target.goal={bandwidth = 3, field = "x"}', "[target.goal] field: belongs to a topic, and none is given; give"),
+    ("target.goal={bandwidth = 3}", '[target.goal] on_loss: "rest" needs a unit, and nothing tells whether'),
+    ("target.goal.range=[1, 2]", "[target.goal] start: 0.5 is beyond range = [1, 2]; give both so that it"),
+    ("target.goal.range=[2, -2]", "[target.goal] start: 0.5 is beyond range = [2, -2]"),
+    ("target.goal.range=[1]", "target.goal.range"), ("target.goal.rate=0", "target.goal.rate"),
 ])  # fmt: skip
 def test_a_topic_that_cannot_be_followed_is_refused(file: str, setting: str, said: str) -> None:
     with pytest.raises(LaunchError) as caught:
@@ -243,7 +287,8 @@ def test_a_topic_that_cannot_be_followed_is_refused(file: str, setting: str, sai
 
 def test_a_check_says_how_late_the_filter_is_and_a_simulation_has_no_topic(file: str) -> None:
     report = servonode.check(file)
-    (remark,) = (each.text for each in report.findings if each.subject == "goal")
+    remark, warning = (each.text for each in report.findings if each.subject == "goal")
+    assert warning.startswith("goal has neither range nor rate: one wrong value moves the machine as far as")
     assert (
         "through 5 lags of 25 rad/s: it follows 0.2 s late; before the first message, and in a check, it is 0.5; "
         "without a message for 0.3 s its commands end" in remark

@@ -1,6 +1,10 @@
-"""Numbers from a foreign publisher: one field of each message of a topic, whatever else the message holds."""
+"""Numbers from a foreign publisher: one field of each message of a topic, whatever else the message holds.
 
-import math
+A message is a map of msgpack or JSON. It may say when it was sent: `sent_ns`, the monotonic clock of this computer.
+"""
+
+import sys
+import time
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -15,12 +19,17 @@ from servonode.bus.zmq_subscriber import Subscriber
 
 
 class FieldIntake:
-    """Takes the number at a path such as `state.x` or `pose.0` out of msgpack maps; counts the others, by reason."""
+    """Takes the number at a path such as `state.x` or `pose.0` out of maps; counts the others, by reason.
 
-    def __init__(self, topic: str, path: str) -> None:
+    timeout: the age [s] from which a message that says when it was sent is late.
+    """
+
+    def __init__(self, topic: str, path: str, timeout: float) -> None:
         self.words: Mapping[bytes, str] = {topic.encode(): topic}
         self.counts: Counter[str] = Counter()
         self._path = path.split(".")
+        self._timeout_ns = round(timeout * 1e9)
+        self._sent_ns = -1  # of the newest message that says so
 
     def take(self, topic: bytes, payload: bytes) -> tuple[str, float] | None:
         """The number with its topic, or None after counting why not."""
@@ -32,7 +41,8 @@ class FieldIntake:
             self.counts["length"] += 1
             return None
         try:
-            value: Any = msgspec.msgpack.decode(payload)
+            found: Any = (msgspec.json if payload[:1] == b"{" else msgspec.msgpack).decode(payload)
+            value = found
             for key in self._path:
                 value = value[int(key)] if isinstance(value, list) else value[key]
         except (msgspec.MsgspecError, RecursionError, UnicodeError):
@@ -41,17 +51,35 @@ class FieldIntake:
         except (KeyError, IndexError, ValueError, TypeError):
             self.counts["missing"] += 1
             return None
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        largest = sys.float_info.max  # which neither NaN nor an integer of any length passes
+        if isinstance(value, bool) or not isinstance(value, int | float) or not -largest <= value <= largest:
             self.counts["type"] += 1
             return None
+        if isinstance(found, dict) and (reason := self._untimely(found.get("sent_ns"))):
+            self.counts[reason] += 1
+            return None
         return word, float(value)
+
+    def _untimely(self, sent_ns: Any) -> str:
+        """Why the time at which a message was sent refuses it; empty where it does not, or was not given."""
+        if sent_ns is None:
+            return ""
+        if isinstance(sent_ns, bool) or not isinstance(sent_ns, int):
+            return "type"
+        now = time.monotonic_ns()
+        if not now - self._timeout_ns <= sent_ns <= now:
+            return "late"
+        if sent_ns <= self._sent_ns:
+            return "replayed"
+        self._sent_ns = sent_ns
+        return ""
 
 
 class Samples:
     """The numbers of one field that a publisher at a Unix socket sends; no call blocks."""
 
-    def __init__(self, address: str, topic: str, path: str) -> None:
-        self._intake = FieldIntake(topic, path)
+    def __init__(self, address: str, topic: str, path: str, timeout: float) -> None:
+        self._intake = FieldIntake(topic, path, timeout)
         ensure_room()
         self._context = new_context()
         self._subscriber = Subscriber(open_socket(self._context, zmq.SUB), self._intake, address, persistent=True)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 PLANT, CONTROLLER, TARGET, LAUNCHER = "plant", "controller", "target", "launcher"
 RELAY = "relay"  # of a run on two computers: it stands for the nodes that run on the other one
+GOAL_HELD = "goal_held"  # among the values of a target node's status: 1 while a lost goal is at rest, or goes there
 LOOP = (PLANT, CONTROLLER)  # the nodes of the control loop; the target publishes ahead of it
 
 
@@ -33,7 +34,7 @@ NODES: dict[str, NodeEntry] = {
     TARGET: NodeEntry(
         publishes=("target", "status"),
         subscribes={PLANT: ("status",)},
-        verbs=("status",),
+        verbs=("goal", "status"),
     ),
     CONTROLLER: NodeEntry(
         publishes=("command", "report", "estimate", "status"),

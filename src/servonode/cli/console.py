@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from servonode.bus import Status
 from servonode.bus.durations import EXTRA
-from servonode.bus.topology import CONTROLLER, PLANT
+from servonode.bus.topology import CONTROLLER, GOAL_HELD, PLANT, TARGET
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.static_checks import WATCHED
 from servonode.nodes.fault_ladder import ESTOP, FINAL
@@ -52,7 +52,7 @@ class StatusLine:
             return
         self._last_reason = reason
         self._due = now + (TERMINAL_PERIOD_S if self._terminal else LOG_PERIOD_S)
-        text = self._text(status[PLANT], status.get(CONTROLLER), now)
+        text = self._text(status[PLANT], status.get(CONTROLLER), status.get(TARGET), now)
         if self._terminal:
             self.stream.write("\r" + text.ljust(self._width))
             self._width = len(text)
@@ -60,7 +60,7 @@ class StatusLine:
             self.stream.write(text + "\n")
         self.stream.flush()
 
-    def _text(self, plant: Status, controller: Status | None, now: float) -> str:
+    def _text(self, plant: Status, controller: Status | None, target: Status | None, now: float) -> str:
         if self._begun is None:
             self._begun = (now, plant.t)
         passed, driven = now - self._begun[0], plant.t - self._begun[1]
@@ -71,6 +71,7 @@ class StatusLine:
         reason = self._inactive_reason(plant)
         if reason:
             return "  ".join([*parts, reason])
+        parts += ["GOAL HELD"] if target and target.values.get(GOAL_HELD) else []
         parts += ["THE MACHINE CLAMPS ITS INPUTS"] if plant.values.get(f"{EXTRA}{CLAMPED}") else []
         parts.append(f"{rate:.3g}x")
         if plant.values.get("round_trip"):

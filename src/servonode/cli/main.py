@@ -31,6 +31,7 @@ VERBS = {  # the sections of the help in their order; for each command, the file
     },
     "Operate": {
         "status": "operate",
+        "goal": "operate",
         "arm": "operate",
         "disarm": "operate",
         "reset": "operate",

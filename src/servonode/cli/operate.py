@@ -44,6 +44,33 @@ def arm(name: str | None, wait: float) -> None:
 
 
 @_command(
+    examples=("servonode goal x=1.0 y=2.0", "servonode goal v=0.3 my_robot"),
+    exits={**EXITS, 1: "a goal was refused, or the target node did not answer"},
+    help="Give a run goals from outside, by the names of its targets.\n\n"
+    f"They are in SI units; a target takes them that has a bandwidth: [target.NAME] bandwidth = 5.0. {verb.WHICH_RUN}",
+)
+@click.argument("words", metavar="NAME=VALUE ... [RUN]", nargs=-1, required=True, shell_complete=complete.runs)
+def goal(words: tuple[str, ...]) -> None:
+    from servonode.operator.operator_requests import set_goal
+
+    pairs = [word.partition("=") for word in words if "=" in word]
+    runs = [word for word in words if "=" not in word]
+    if not pairs or len(runs) > 1:
+        raise click.UsageError("give one or more NAME=VALUE and at most one RUN, as in servonode goal x=1.0 y=2.0")
+    values = {name: _number(name, text) for name, _, text in pairs}
+    answer = set_goal(runs[0] if runs else None, values)
+    shown = ", ".join(f"{name} = {value:g}" for name, value in values.items())
+    click.echo(f"{answer['run']}: {shown} from t = {answer['t']:.2f} s")
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        return float(verb.FiniteRange().convert(text, None, None))
+    except click.UsageError:
+        raise click.UsageError(f"{name}={text} is not a number; give one in SI units, as {name}=1.5") from None
+
+
+@_command(
     examples=("servonode disarm", "servonode disarm trailer_pursuit"),
     exits=EXITS,
     help=f"Disarm a run: its machine takes the safe action.\n\n"

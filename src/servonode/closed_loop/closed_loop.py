@@ -153,14 +153,15 @@ class ClosedLoop(Tabular):
 
     @property
     def live(self) -> tuple[LiveGoal, ...]:
-        """The targets that come over a topic."""
+        """The targets that come from outside."""
         return self.control.live if self.control else ()
 
     def check_known_goals(self) -> None:
-        """Raise LaunchError where a goal comes over a topic, which a simulation has not."""
+        """Raise LaunchError where a goal comes from outside, which a simulation has not."""
         for each in self.live:
-            text = "comes over a topic while a real-time run is in progress; for a simulation give it another way, as "
-            raise LaunchError(self.launch.file, f"target.{each.name}", "topic", f'{text}--set target.{each.name}="t"')
+            text = "comes from outside while a real-time run is in progress; for a simulation give it another way, as "
+            key, text = "topic" if each.address else "bandwidth", f'{text}--set target.{each.name}="t"'
+            raise LaunchError(self.launch.file, f"target.{each.name}", key, text)
 
     @property
     def connection(self) -> Connection:
@@ -528,6 +529,9 @@ def _examined(closed_loop: ClosedLoop, own: Trial | None) -> Examination:
         raise ProgramUnfit("plant.initial", None, text)
     for each in control.live:
         found.add("good", "goal", each.remark)
+        if each.is_unbounded:
+            text = f"{each.name} has neither range nor rate: one wrong value moves the machine as far as plant.safety "
+            found.add("warn", "goal", f"{text}lets it; give one of them")
     for text in jumps(launch.target, control.targets, launch.times.duration):
         found.add("warn", "goal", text)
     return found

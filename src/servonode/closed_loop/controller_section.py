@@ -58,7 +58,7 @@ class Control:
     signals: Signals | Feedforward
     targets: Signals
     gains: Gains
-    live: tuple[LiveGoal, ...] = ()  # targets that come over a topic, and stand at their start in `targets`
+    live: tuple[LiveGoal, ...] = ()  # targets that come from outside, and stand at their start in `targets`
     inversion: Inverted | None = None  # the bounded solution that it follows, where it follows one
     network_delay: float = 0.0  # the network's part of `delay`, which no simulation has
 

@@ -15,7 +15,8 @@ Target = Mapping[str, str | float | Goal]  # [target]
 JUDGED = 501  # instants at which the size of a derivative is looked at
 AT_REST = 1e-6  # share of its size below which a derivative is rounding
 _OF_POINTS = ("points", "samples", "column", "degree", "ends", "stops")
-_OF_TOPICS = ("address", "field", "bandwidth", "start", "timeout", "on_loss")
+_OF_TOPICS = ("address", "field")
+_OF_LIVE = ("bandwidth", "range", "rate", "start", "timeout", "on_loss", "fault_after")
 
 
 def stated_goals(target: Target, description: ProgramDescription) -> dict[str, Stated]:
@@ -36,17 +37,19 @@ def _stated(description: ProgramDescription, name: str, goal: str | float | Goal
     if not isinstance(goal, Goal):
         return goal
     _check_kind(name, goal)
-    return goal.start if goal.topic is not None else _Points(description, name, goal).curve()
+    return goal.start if goal.is_live else _Points(description, name, goal).curve()
 
 
 def _check_kind(name: str, goal: Goal) -> None:
-    """Points or a topic, with the keys of the one that is given."""
-    live = goal.topic is not None
-    other = _OF_POINTS if live else _OF_TOPICS
-    wrong = next((each for each in other if getattr(goal, each) != getattr(Goal(), each)), None)
+    """Points or a goal from outside, with the keys of the one that is given."""
+    unfit = {each: "does not go with a goal from outside" for each in _OF_POINTS if goal.is_live}
+    if not goal.is_live:
+        unfit = dict.fromkeys(_OF_LIVE, "belongs to a goal from outside; give its bandwidth")
+    if goal.topic is None:
+        unfit |= dict.fromkeys(_OF_TOPICS, 'belongs to a topic, and none is given; give topic = "NAME"')
+    wrong = next((each for each in unfit if getattr(goal, each) != getattr(Goal(), each)), None)
     if wrong is not None:
-        text = "does not go with a topic" if live else 'belongs to a topic, and none is given; give topic = "NAME"'
-        raise KeyRefused(f"target.{name}", wrong, f"{text}, or leave it out")
+        raise KeyRefused(f"target.{name}", wrong, f"{unfit[wrong]}, or leave it out")
 
 
 def jumps(target: Target, targets: Signals, duration: float) -> Iterator[str]:

@@ -85,7 +85,7 @@ def _check(control: Control) -> None:
         raise NoInversion(text)
     if control.live:
         name = control.live[0].name
-        text = f"target {name} comes over a topic: it is not known in advance; give it as an expression, points or "
+        text = f"target {name} comes from outside: it is not known in advance; give it as an expression, points or "
         raise NoInversion(f"{text}samples, or follow it by a cascade ({page('how_to/own_laws')})")
     if machine.held or machine.jumps:
         what = f"holds {machine.held[0]} = 0 by its coordinates" if machine.held else "sets states at the end of a step"

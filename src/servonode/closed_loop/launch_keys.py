@@ -432,11 +432,11 @@ class Estimator(Section, frozen=True):
     ] = {}
 
 
-OnLoss = Literal["fault", "hold", "start"]
+OnLoss = Literal["rest", "hold", "start", "fault"]
 
 
 class Goal(Section, frozen=True):
-    """[target.NAME]: a goal through points, or one received over a topic, instead of an expression of t."""
+    """[target.NAME]: a goal through points, or one from outside during the run, instead of an expression of t."""
 
     points: Annotated[
         list[Annotated[list[float], Meta(min_length=2, max_length=2)]] | None,
@@ -459,7 +459,9 @@ class Goal(Section, frozen=True):
         ),
     ] = None
     stops: Annotated[bool, key("whether the goal comes to rest at each point")] = False
-    topic: Annotated[Text | None, key("the topic that delivers the value during the run, instead of points")] = None
+    topic: Annotated[
+        Text | None, key("the topic that delivers the value during the run (absent: `servonode goal` delivers it)")
+    ] = None
     address: Annotated[Text | None, key("the address of that topic: ipc:///PATH")] = None
     field: Annotated[
         Text | None,
@@ -467,7 +469,15 @@ class Goal(Section, frozen=True):
     ] = None
     bandwidth: Annotated[
         Annotated[float, Meta(gt=0, le=1e6)] | None,
-        key("the bandwidth of the filter that computes the derivatives", "rad/s"),
+        key("the bandwidth of the filter that computes the derivatives; a goal from outside needs it", "rad/s"),
+    ] = None
+    range: Annotated[
+        Annotated[list[float], Meta(min_length=2, max_length=2)] | None,
+        key("the lowest and the highest value; one beyond is refused (absent: none is)", "unit of the target"),
+    ] = None
+    rate: Annotated[
+        Annotated[float, Meta(gt=0)] | None,
+        key("the rate at which the goal moves to another value (absent: as fast as the filter)", "unit per s"),
     ] = None
     start: Annotated[float, key("the value until the first message comes", "unit of the target")] = 0.0
     timeout: Annotated[
@@ -476,10 +486,19 @@ class Goal(Section, frozen=True):
     on_loss: Annotated[
         OnLoss,
         key(
-            "what a lost goal does: fault ends its commands, hold keeps the last value, start goes back to `start`; "
-            "with hold and start the next message is followed again"
+            "what a lost goal does: rest comes to rest, a place (m, rad) at its last value and a speed (m/s, rad/s) at "
+            "0; hold keeps the last value, start goes back to `start`, fault ends its commands at once"
         ),
-    ] = "fault"
+    ] = "rest"
+    fault_after: Annotated[
+        Seconds | None,
+        key("the time for which a lost goal is held, before its commands end (absent: no limit)", "s (wall clock)"),
+    ] = None
+
+    @property
+    def is_live(self) -> bool:
+        """Whether its values come from outside during the run."""
+        return self.topic is not None or self.bandwidth is not None
 
 
 class Vary(Section, frozen=True):
@@ -536,7 +555,7 @@ class Sections(Section, frozen=True):
     hosts: Hosts | None = None
     target: Annotated[
         dict[str, str | float | Goal],
-        key("the goals by name: expressions of t, goals through points, or goals over a topic", "SI"),
+        key("the goals by name: expressions of t, goals through points, or goals from outside", "SI"),
     ] = {}
     sweep: Sweep | None = None
 

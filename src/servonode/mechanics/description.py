@@ -217,6 +217,7 @@ class ProgramDescription(msgspec.Struct, frozen=True):
     feeds_back: bool = True  # whether the inputs depend on the machine's state
     tells_crossings: bool = False  # whether answers tell the sign of det W
     own: bool = False  # whether it is a controller in Python, of which nothing is derived
+    target_units: tuple[str, ...] = ()  # of the targets; empty: not known
 
     @property
     def found(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The target node for goals that others publish: it answers each state with the goal known at that time.
+"""The target node for goals from outside: it answers each state with the goal known at that time.
 
 Such a goal cannot be published in advance. A filter computes from the newest sample the derivatives that the law uses;
 the controller waits for the goal of a state, which costs the latency of one more message.
@@ -6,22 +6,24 @@ the controller waits for the goal of a state, which costs the latency of one mor
 
 import math
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from servonode.bus import BusFace, State, Status, Target, Wanted
 from servonode.bus.samples import Samples
-from servonode.bus.topology import LIVE_TARGET, TARGET
+from servonode.bus.topology import GOAL_HELD, LIVE_TARGET, TARGET
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.live_goals import LiveGoal
 from servonode.controllers.engine.follow_filter import FollowFilter
-from servonode.nodes.node import Clock, EventNode
+from servonode.nodes.node import NO_ARGUMENTS, Clock, EventNode
 from servonode.nodes.predictor import link_periods
 from servonode.nodes.received_goals import goal_step
 from servonode.plants.drivers.link_watch import listed
 
+BEYOND = "range"  # the reason for which a sample is refused that its goal cannot be
 POLL_S = 0.02  # how often samples are read while no state comes
 
 
@@ -30,32 +32,49 @@ class _Followed:
 
     def __init__(self, goal: LiveGoal) -> None:
         self.goal = goal
-        self.samples = Samples(goal.address, goal.topic, goal.field)
+        self.samples = Samples(goal.address, goal.topic, goal.field, goal.timeout) if goal.address else None
+        self.counts = self.samples.counts if self.samples else Counter[str]()
         self.filter = FollowFilter(goal.design, goal.start)
         self.newest = goal.start
         self.came_ns = 0  # time of the newest sample; 0: none has come yet
         self.lost = False  # whether its samples have stopped
 
     def look(self, now: int) -> None:
-        value = self.samples.newest()
-        if value is not None:
-            self.newest, self.came_ns, self.lost = value, now, False
+        """Take what its publisher has sent, where it has one."""
+        value = self.samples.newest() if self.samples else None
+        if value is None:
+            return
+        if self.goal.complaint(value) is None:
+            self.take(value, now)
+        else:
+            self.counts[BEYOND] += 1
 
-    def is_late(self, now: int) -> bool:
-        """Whether no sample has come for longer than the timeout; never before the first."""
-        return self.came_ns > 0 and (now - self.came_ns) / 1e9 > self.goal.timeout
+    def take(self, value: float, now: int) -> None:
+        """Follow a value from now on."""
+        self.newest, self.came_ns, self.lost = value, now, False
+
+    def begin(self, restarted: bool) -> None:
+        """Another run begins: at the start, or, where only a fault ended the last one, at rest where the goal was."""
+        goes_on = not restarted and self.goal.lost_value is None
+        self.newest = float(self.filter.output()[0]) if goes_on else self.goal.start
+        self.filter = FollowFilter(self.goal.design, self.newest)
+
+    def lost_s(self, now: int) -> float:
+        """For how long it has been lost [s]; below 0: it is not, and never before the first sample."""
+        return (now - self.came_ns) / 1e9 - self.goal.timeout if self.came_ns else -math.inf
 
     def lose(self) -> None:
-        """Its samples have stopped: hold the newest, or go back to the start."""
+        """Its samples have stopped: hold the newest, or go to the value for this case."""
         self.lost = True
-        if self.goal.on_loss == "start":
-            self.newest = self.goal.start
+        rest = self.goal.lost_value
+        self.newest = self.newest if rest is None else rest
 
     @property
     def text(self) -> str:
         """What it has lost, and what it does now."""
-        goal, refused = self.goal, listed(self.samples.counts)
-        text = f"no sample of {goal.name} has come from {goal.address} for {goal.timeout:g} s{refused}"
+        goal, refused = self.goal, listed(self.counts)
+        text = f"no sample of {goal.name} has come from {goal.address}" if goal.address else f"no {goal.name} has come"
+        text += f" for {goal.timeout:g} s{refused}"
         return text if goal.on_loss == "fault" else f"{text}: {goal.lost_text}"
 
 
@@ -98,9 +117,9 @@ class LiveTargetNode(EventNode):
             return
         k = goal_step(state)
         if anew:
+            for each in self.followed if self._k >= 0 else ():
+                each.begin(restarted=k < self._k)
             self.outbox.run, self._k = state.run, k
-            for each in self.followed:
-                each.filter = FollowFilter(each.goal.design, each.goal.start)
         for each in self.followed:
             each.filter.advance(each.newest, max(k - self._k, 0) * self.step_ns / 1e9)
         self.active, self._k, self.t = True, k, k * self.step_ns / 1e9
@@ -125,18 +144,50 @@ class LiveTargetNode(EventNode):
 
     def _watch(self, now: int) -> None:
         """Where the samples of a goal stop, do what its `on_loss` says; without goals the plant becomes safe."""
-        for each in self.followed:
-            if self.active and not each.lost and each.is_late(now):
+        for each in self.followed if self.active else ():
+            lost_s = each.lost_s(now)
+            if lost_s > 0 and not each.lost:
                 each.lose()
                 self.counts[f"lost_{each.goal.name}"] += 1
-                if each.goal.on_loss != "fault":
-                    self.publish_status(max(self._k, 0), self.t)
-                elif self.failed is None:
-                    self._end(self._k, each.text)
+                self.publish_status(max(self._k, 0), self.t)
+            if lost_s > each.goal.fault_after and self.failed is None:
+                self._end(self._k, each.text)
+
+    def handle_request(self, verb: str, arguments: Mapping[str, Any] = NO_ARGUMENTS) -> dict[str, Any]:
+        """Follow the values of a request, all of them or none; or return the status."""
+        if verb != "goal":
+            return super().handle_request(verb, arguments)
+        goal, asked = arguments.get("goal"), {each.goal.name: each for each in self.followed if not each.goal.address}
+        if (problem := self._complaint(goal, asked)) is not None:
+            self.counts["refused_goals"] += 1
+            return {"refused": problem}
+        now = self.clock()
+        for name, value in (goal or {}).items():
+            asked[name].take(float(value), now)
+        return {"done": True, "lifecycle": self.lifecycle, "t": self.t}
+
+    def _complaint(self, goal: object, asked: Mapping[str, _Followed]) -> str | None:
+        """Why the values of a request are refused, or None. asked: the goals that requests bring, by name."""
+        choices = f"choose {', '.join(asked)}" if asked else "give no address in their tables"
+        if not isinstance(goal, dict) or not goal:
+            return f"no goal is given; {choices}"
+        for name, value in goal.items():
+            if name not in asked:
+                others = {each.goal.name: f"it comes from {each.goal.address}" for each in self.followed}
+                known = dict.fromkeys(self.targets.names, "it is a function of time") | others
+                why = known.get(name, "it is no target of this run")
+                return f"{str(name)[:40]!r} cannot be given: {why}; {choices}"
+            if (problem := asked[name].goal.complaint(value)) is not None:
+                return problem
+        return None
+
+    def values(self) -> dict[str, float]:
+        held = not self.failed and any(each.lost for each in self.followed)
+        return {GOAL_HELD: 1.0} if held else {}
 
     def describe(self) -> dict[str, Any]:
-        status = super().describe()
-        return status | {"text": status["text"] or "; ".join(each.text for each in self.followed if each.lost)}
+        status, held = super().describe(), "; ".join(each.text for each in self.followed if each.lost)
+        return status | {"text": status["text"] or held, "held": "" if self.failed else held}
 
     def _end(self, k: int, text: str) -> None:
         self.fail("target", f"{text}; check its publisher, or give the goal another way", self.t)
@@ -145,5 +196,5 @@ class LiveTargetNode(EventNode):
     def all_counts(self) -> dict[str, int]:
         found = super().all_counts()
         for each in self.followed:
-            found |= {f"samples_{each.goal.name}_{reason}": n for reason, n in each.samples.counts.items()}
+            found |= {f"samples_{each.goal.name}_{reason}": n for reason, n in each.counts.items()}
         return found

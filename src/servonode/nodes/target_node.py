@@ -7,7 +7,7 @@ statuses contain its step; this node needs no states.
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from servonode.bus import BusFace, Status, Target, Wanted
 from servonode.bus.topology import TARGET
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.nodes.node import STATUS_PERIOD_NS, Clock, EventNode
+from servonode.nodes.node import NO_ARGUMENTS, STATUS_PERIOD_NS, Clock, EventNode
 from servonode.nodes.predictor import link_periods
 
 CHUNK = 32  # goals published at once in lockstep, where the controller waits for them
@@ -24,6 +24,7 @@ LEAST_AHEAD = 256  # least number of control instants published ahead: twice as 
 MOST_AHEAD = 1024  # largest number of them: a controller keeps twice as many
 STATUSES_AHEAD = 4  # in real time: publish ahead for the time of this many statuses
 PAUSE_S = 0.001  # between two chunks
+NONE_LIVE = "no goal of this run comes from outside; state one so in its launch file: [target.NAME] bandwidth = 5.0"
 
 
 class TargetNode(EventNode):
@@ -53,6 +54,12 @@ class TargetNode(EventNode):
         self._plant_k = -1  # step of the plant, by this status
         self._next = 0  # first control instant not yet published
         self._readers = 0  # subscriptions made up to the last status
+
+    def handle_request(self, verb: str, arguments: Mapping[str, Any] = NO_ARGUMENTS) -> dict[str, Any]:
+        """The status; a goal is refused, because all of them are functions of time."""
+        if verb == "goal":
+            return {"refused": NONE_LIVE}
+        return super().handle_request(verb, arguments)
 
     def work(self) -> float:
         """Take the plant's statuses and publish a chunk; returns how long to sleep [s] until the next one."""

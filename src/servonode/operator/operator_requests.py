@@ -5,9 +5,11 @@ whose answer confirms it; it needs no launcher. This module imports only the bus
 is sent a fraction of a second after the command was typed.
 """
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from signal import SIGUSR1
 from typing import Any
@@ -16,7 +18,7 @@ from servonode.bus.durations import extras, gathered, in_rows
 from servonode.bus.processes import Named
 from servonode.bus.requester import Requester
 from servonode.bus.run_folder import BusError
-from servonode.bus.topology import PLANT
+from servonode.bus.topology import PLANT, TARGET
 from servonode.errors import ServonodeError, plain
 from servonode.operator.find_runs import Found, find_run, find_runs, folders_of_runs, no_run_error
 
@@ -143,12 +145,43 @@ def status(name: str | None = None) -> dict[str, Any]:
 def order(verb: str, name: str | None, **arguments: Any) -> dict[str, Any]:
     """Send a request to the plant of a run; returns its answer, with `run`, `lifecycle` and perhaps `note`."""
     run = find_run(name)
-    answer = _asked(run, PLANT, verb, ANSWER_S, **arguments)
+    return _done(verb, run, _asked(run, PLANT, verb, ANSWER_S, **arguments))
+
+
+def _done(verb: str, run: Found, answer: dict[str, Any]) -> dict[str, Any]:
+    """The answer to a request that was carried out; OperatorError where it was refused."""
     if not answer.get("done"):
         refusal = OperatorError(_refusal(verb, answer))
         refusal.later = bool(answer.get("later"))
         raise refusal
     return {"lifecycle": "", **answer, "run": run.name}
+
+
+@plain
+def publish_goal(name: str | None = None, /, **goal: float) -> float:
+    """Give run `name` (absent: the only one in progress) goals from outside, as publish_goal(x=1.0, y=2.0).
+
+    The target node judges them, and follows all of them or none. Returns the plant time [s] from which it does.
+
+    Raises:
+        OperatorError: a value or a name is refused; NoAnswer (one of these): the node does not answer; BusError: there
+            is no such run.
+    """
+    return float(set_goal(name, goal)["t"])
+
+
+def set_goal(name: str | None, goal: Mapping[str, float]) -> dict[str, Any]:
+    """As `publish_goal`; returns the target node's answer, with `run`."""
+    values: dict[str, float] = {}
+    for each, value in goal.items():
+        with suppress(TypeError, ValueError, OverflowError):
+            values[each] = float(value)
+        if not math.isfinite(values.get(each, math.nan)):
+            raise OperatorError(f"{each} = {value!r:.40} is not a finite number; give one in SI units")
+    run = find_run(name)
+    if TARGET not in (run.registry.get("nodes") or [TARGET]):
+        raise OperatorError(f"{run.name} has no controller, and so no goal; add [controller] to its launch file")
+    return _done("goal", run, _asked(run, TARGET, "goal", ANSWER_S, goal=values))
 
 
 @dataclass(frozen=True)
@@ -319,6 +352,8 @@ def _stands(stands: Mapping[str, Any]) -> str:
         parts.append(f"UNSAFE: {', '.join(stands['unsafe'])}")
     if stands.get("fault") and not _latched(stands):
         parts.append(f"FAULT {stands['fault']}: {stands.get('text', '')}")
+    if stands.get("held"):
+        parts.append(f"GOAL HELD: {stands['held']}")
     return "   ".join(parts)
 
 

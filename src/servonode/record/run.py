@@ -194,7 +194,7 @@ class Run(Tabular):
         return {name: table[:, j] for j, name in enumerate(names)}
 
     def targets(self) -> dict[str, Array]:
-        """Position of each target at every row, by name; not a number where it came over a topic."""
+        """Position of each target at every row, by name; not a number where it came from outside."""
         signals = self.closed_loop.targets
         table = signals.table(self.goal_t)[:, signals.positions]
         table[:, [signals.names.index(each.name) for each in self.closed_loop.live]] = np.nan

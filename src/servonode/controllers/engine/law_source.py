@@ -63,6 +63,7 @@ def describe_program(
         extension=extension,
         unreachable=servo.unreachable,
         tells_crossings=not damping and tells_crossings(servo),
+        target_units=tuple(each.quantity.unit for each in program.targets),
     )
 
 

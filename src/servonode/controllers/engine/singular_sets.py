@@ -19,7 +19,7 @@ JUMPING = (choose, wrap, sympy.sign)
 def tells_crossings(servo: Servo) -> bool:
     """Whether W, or W with the relations below it, is square and a continuous function of time and states alone.
 
-    A goal may jump, as one that comes over a topic, and take det W to the other side without a zero between.
+    A goal may jump, as one that comes from outside, and take det W to the other side without a zero between.
     """
     program = servo.program
     if program.inputs or program.least_norm or program.ideal or not program.residuals:
