@@ -102,7 +102,7 @@ def linearise(closed_loop: ClosedLoop, t: float, x: Array, own: Array, at_rest: 
     if refusal := loop.refusal(t, both):
         raise StatementError(f"at t = {t:g} s {refusal}; linearise about another state")
     sampled, remarks = None, list[str]()
-    if closed_loop.control is not None and closed_loop.driver.motion is None:
+    if closed_loop.control is not None and closed_loop.driver.motion is None and closed_loop.drives is None:
         sampled = _sampled(closed_loop, t, both[: loop.n_x], both[loop.n_x :])
         remarks = _left_out(closed_loop)
     remarks += _at_limits(loop, t, both)

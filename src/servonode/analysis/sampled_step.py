@@ -123,6 +123,9 @@ class SampledStep:
         if loop.driver.motion is not None:
             text = f'driver "{loop.driver.name}" moves the machine, and its steps have no derivatives; '
             raise StatementError(f'{text}give plant__driver="simulated"')
+        if loop.drives is not None:
+            text = 'plant.command = "velocity" puts drives between law and machine, which are simulated only; '
+            raise StatementError(f'{text}give plant__command="effort"')
         self.law, self.control, self.per, self.step_ns = control.law, control, launch.steps_per_period, launch.step_ns
         self.period = launch.period_ns / 1e9 if launch.period_ns else 0.0
         self._limits = np.array(loop.safety.limits.value)

@@ -37,7 +37,7 @@ Extra = Annotated[dict[ExtraName, Number], Meta(max_length=MAX_EXTRA)] | UnsetTy
 # by sensor: step of measurement, value, step, value, ...
 Readings = Annotated[dict[ExtraName, Numbers], Meta(max_length=MAX_EXTRA)] | UnsetType
 
-Std = Values | UnsetType  # by entry of a state, or by sensor
+Std = Values | UnsetType  # by entry of a state, by sensor, or by input
 
 # the goal of a law, entry by entry in the law's own order
 Goal = Annotated[list[Number], Meta(max_length=MAX_ITEMS)] | UnsetType
@@ -54,6 +54,7 @@ WideReadings = Annotated[dict[ExtraName, WideNumbers], Meta(max_length=MAX_EXTRA
 WideVectors = Annotated[dict[Text, _Integer | _Finite | WideNumbers], Meta(max_length=MAX_ITEMS)]
 
 Mode = Literal["realtime", "lockstep"]
+DriveCommand = Literal["effort", "velocity"]
 Texts = Annotated[list[Text], Meta(max_length=MAX_ITEMS)]
 Counts = Annotated[dict[Text, Count], Meta(max_length=MAX_ITEMS)]
 
@@ -86,6 +87,7 @@ KINDS: dict[Any, Kind] = {  # of every field of every message, without its descr
     Nanoseconds: Kind("whole number", _INTEGER_SCHEMA),
     Counts: Kind("whole numbers by name", {"type": "object", "additionalProperties": _INTEGER_SCHEMA}),
     Mode: Kind("text", _TEXT_SCHEMA),
+    DriveCommand: Kind("text", _TEXT_SCHEMA),
     bool: Kind("flag", {"type": "boolean"}),
 }
 
@@ -225,6 +227,9 @@ class Applied(Message, frozen=True, kw_only=True, gc=False):
     re: Annotated[CountOrNone, what("seq of the command it came from; -1: none")]
     reasons: Annotated[Texts, what("the reasons why `input` differs from `desired`; empty: it does not")]
     repeats: Annotated[Count, what("the number of consecutive periods for which the previous command was held")]
+    speed: Annotated[
+        Std, what("to a device whose drives take speeds: the speeds that `input` brings about; sent only if set", "SI")
+    ] = UNSET
     until: Annotated[Count, what("to a device in lockstep: the step up to which it integrates under this input")] = 0
     state_seq: Annotated[CountOrNone, what("to a device: seq of its newest state that was received; -1: none")] = -1
     final: Annotated[bool, what("to a device: the run is over, take the safe action and wait for the next `setup`")] = (
@@ -248,6 +253,9 @@ class Setup(Message, frozen=True, kw_only=True, gc=False):
     limits: Annotated[Values, what("the largest magnitude that is sent, for the inputs that have a limit")]
     parameters: Annotated[Values, what("the parameters of the machine, by name")]
     start: Annotated[Vectors, what("the initial state, for simulations")]
+    command: Annotated[
+        DriveCommand, what("what the drives are sent: `effort` by `input`, or `velocity` by `speed`")
+    ] = "effort"
 
 
 class Target(Message, frozen=True, kw_only=True, gc=False):

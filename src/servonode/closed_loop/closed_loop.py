@@ -45,6 +45,7 @@ from servonode.closed_loop.machine_section import (
 from servonode.closed_loop.own_controller import check_own, examine_own, placed, trial, with_residuals
 from servonode.closed_loop.preparation import completed, preparation_of
 from servonode.closed_loop.safety_settings import SafetySettings, safety_settings
+from servonode.closed_loop.speeds import check_speeds, drives_of, examine_speeds
 from servonode.closed_loop.stages import Stage, computed
 from servonode.closed_loop.start_on_program import wants_program_start
 from servonode.closed_loop.static_checks import Examination, examine, singular_at_rest
@@ -65,6 +66,7 @@ from servonode.plants.effects import ActuatorEffects, SensorEffects
 from servonode.plants.prepare import Preparation
 from servonode.plants.sensors import SensorSuite
 from servonode.plants.simulated import Motion, SimulatedPlant
+from servonode.plants.speeds import Drives, SpeedCommands, SpeedMotion
 from servonode.tables import Row, Tabular, named, several, valued
 
 if TYPE_CHECKING:
@@ -224,17 +226,41 @@ class ClosedLoop(Tabular):
         own = self.control.law.description.residuals if self.control else ()
         return (*self.machine.description.stabilised, *own)
 
+    @property
+    def drives(self) -> Drives | None:
+        """The velocity loops of drives that take speeds; None: they take efforts."""
+        return drives_of(self.launch.plant, self.machine.description)
+
+    def speed_commands(self) -> SpeedCommands | None:
+        """What makes speeds of inputs, for drives that take speeds."""
+        launch, drives = self.launch, self.drives
+        if drives is None:
+            return None
+        period = launch.steps_per_period
+        assert period is not None  # `check_speeds`
+        return SpeedCommands(self.machine, launch.plant.integrator, launch.step_ns, period, drives)
+
+    def speed_motion(self, machine: Machine, step_ns: int) -> SpeedMotion | None:
+        """The simulation of drives that take speeds; None: they take efforts."""
+        drives = self.drives
+        return (
+            SpeedMotion(machine, self.launch.plant.integrator, step_ns, drives, self.actuator.limit) if drives else None
+        )
+
     def motion(self) -> Motion | None:
-        """What moves the machine of a simulation, from the initial state; None: its equations.
+        """What moves the machine of a simulation, from the initial state; None: its equations under the inputs.
 
         Raises:
             LaunchError: the driver cannot move this machine.
         """
         launch, motion = self.launch, self.driver.motion
         if motion is None:
-            return None
+            return self.speed_motion(self.machine, launch.step_ns)
         stated = self.connection.stated
-        context = DriverContext(self.machine, stated, self.start, launch.step_ns, self.plant, source=self.source)
+        context = DriverContext(
+            self.machine, stated, self.start, launch.step_ns, self.plant, source=self.source, drives=self.drives,
+            efforts=self.actuator.limit,
+        )  # fmt: skip
         with worded(launch.file), stated_in("plant", "driver"):
             return motion(context)
 
@@ -435,7 +461,10 @@ def assembled(
     actuator = stage(actuator_effects, plant.actuator, described, times.step)
     sensor = stage(sensor_effects, plant.sensor, described, times.step)
     driver, run, supervision = find_driver(plant.driver), launch.run, launch.supervision
-    safety = stage(safety_settings, plant.safety, plant.device, driver, run, supervision, times, described, actuator)
+    drives = stage(drives_of, plant, described)
+    safety = stage(
+        safety_settings, plant.safety, plant.device, driver, run, supervision, times, described, actuator, drives
+    )
     machine, start = stage(possible_start, machine, start, plant.safety.faults)
     control = placed(control, launch, safety, start) if control else None
     sensing = _sensing(launch, derived.source, machine)
@@ -453,6 +482,8 @@ def _check_machine(closed_loop: ClosedLoop) -> None:
     limits = np.array(safety.limits.value)
     integrator, step_ns = launch.plant.integrator, launch.step_ns
     check_safe_action(closed_loop.machine, closed_loop.start, limits, safety.brake_steps, step_ns, integrator)
+    with worded(launch.file):
+        check_speeds(launch, closed_loop.machine, closed_loop.start)
     closed_loop.motion()
 
 
@@ -527,6 +558,8 @@ def _examined(closed_loop: ClosedLoop, own: Trial | None) -> Examination:
             remedy = _at_rest(wants_program_start(launch.plant.initial))
             text = f"at the initial state {control.law.explain(answer, remedy)}"
         raise ProgramUnfit("plant.initial", None, text)
+    if closed_loop.drives is not None:
+        examine_speeds(closed_loop.drives, closed_loop.machine, control.times.period, found)
     for each in control.live:
         found.add("good", "goal", each.remark)
         if each.is_unbounded:

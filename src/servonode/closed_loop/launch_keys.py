@@ -27,6 +27,8 @@ Count = Annotated[int, Meta(ge=1)]
 Text = Annotated[str, Meta(min_length=1)]
 Numbers = float | dict[str, float] | None  # one for all names, or by name; None: the effect is absent
 Sizes = Size | dict[str, Size] | None
+Positive = Annotated[float, Meta(gt=0)]
+Positives = Positive | dict[str, Positive] | None
 Waits = Wait | dict[str, Wait] | None
 Setting = float | int | str | bool | list[float]
 Integrator = Literal["euler", "rk2", "heun", "ralston", "rk4", "radau"]
@@ -83,6 +85,9 @@ class Actuator(Section, frozen=True):
     delay: Annotated[Waits, key("the dead time before an input acts", "s")] = None
     quantum: Annotated[Sizes, key("the step to which an input is rounded", "its unit")] = None
     dead_zone: Annotated[Sizes, key("the magnitude up to which an input has no effect", "its unit")] = None
+    bandwidth: Annotated[
+        Positives, key("the bandwidth of velocity loops of drives that take speeds (absent: ideal ones)", "rad/s")
+    ] = None
 
 
 class Sensor(Section, frozen=True):
@@ -122,6 +127,13 @@ class Safety(Section, frozen=True):
     power_limit: Annotated[
         Size | None,
         key("the largest total power of the inputs at the moment a command begins to act", "W"),
+    ] = None
+    speed_limit: Annotated[
+        Sizes,
+        key(
+            "the largest speed that is sent to a drive that takes speeds; beyond it all speeds shrink alike",
+            "unit of what the input moves, per s",
+        ),
     ] = None
     command_timeout: Annotated[
         Annotated[float, Meta(ge=0, le=MAX_SECONDS)] | None,
@@ -260,6 +272,10 @@ class Plant(Section, frozen=True):
         DriverName,
         key(f"the connection between plant node and machine: {', '.join(each.summary for each in DRIVERS.values())}"),
     ] = "simulated"
+    command: Annotated[
+        Literal["effort", "velocity"],
+        key("what the drives take: forces and torques, or the speeds that these bring about in a control period"),
+    ] = "effort"
     step: Annotated[
         Seconds | Literal["auto"], key('the integrator step; "auto": the machine chooses it, if it can', "s")
     ] = 0.001

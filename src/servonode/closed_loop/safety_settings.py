@@ -13,6 +13,7 @@ from servonode.plants.drivers.driver import Driver
 from servonode.plants.effects import ActuatorEffects
 from servonode.plants.limits import Limits, SoftStart
 from servonode.plants.plausible import Plausible, StateLimits
+from servonode.plants.speeds import Drives
 
 BRAKE_HELD_NS = 1_000_000  # the safe action is computed again this often, or at each step where that is longer
 BRAKING = 5.0  # s of the safe action after a fault, where the machine defines one
@@ -35,6 +36,7 @@ class SafetySettings:
     brake_steps: int
     safe_steps: int
     unlimited: tuple[str, ...]
+    limit_key: str  # of [plant.safety], which limits what is sent
     unsafe: tuple[str, ...]
     stated_readings: StateLimits  # as the launch file limits readings
     known_readings: StateLimits  # the same, by the machine's own limits where it defines none
@@ -52,29 +54,31 @@ class SafetySettings:
             KeyRefused: an input lacks one.
         """
         if self.unlimited:
-            raise KeyRefused("plant.safety", "limit", self.unlimited_text)
+            raise KeyRefused("plant.safety", self.limit_key, self.unlimited_text)
 
     @property
     def unlimited_text(self) -> str:
         """Why an external plant is not armed without limits, and the remedy."""
         example = ", ".join(f"{name} = 0.5" for name in self.unlimited)
         text = f"missing for {', '.join(self.unlimited)}: one wrong reading of an external plant could demand "
-        text += f"any torque; give limit = {{ {example} }} that the machine tolerates, or set plant.safety.unsafe"
-        return f"{text} = true"
+        what = "speed" if self.limit_key == "speed_limit" else "torque"
+        text += f"any {what}; give {self.limit_key} = {{ {example} }} that the machine tolerates, or set "
+        return f"{text}plant.safety.unsafe = true"
 
 
 def safety_settings(
     safety: Safety, device: Device, driver: Driver, run: Run, supervision: Supervision, times: Times,
-    described: MachineDescription, drives: ActuatorEffects,
+    described: MachineDescription, actuator: ActuatorEffects, drives: Drives | None = None,
 ) -> SafetySettings:  # fmt: skip
     """The settings of a launch file.
 
     Raises:
         KeyRefused: a name that the machine does not have, or a timeout that watches nothing.
     """
-    limits, timeout = _limits(safety, described, drives), command_timeout(safety, run.speed, times.period_ns)
+    limits, timeout = _limits(safety, described, actuator), command_timeout(safety, run.speed, times.period_ns)
     at_first = not driver.simulated and run.mode == "realtime"
-    without = _without_limit(described, limits) if driver.outside else ()
+    sent = drives.limit if drives else limits.value
+    without = _without_limit(described, sent) if driver.outside else ()
     unsafe = [f"no limit on {', '.join(without)}"] if without else []
     unsafe += long_watches(safety, device, not driver.simulated, run, times.period_ns is not None, timeout)
     return SafetySettings(
@@ -86,6 +90,7 @@ def safety_settings(
         brake_steps=max(1, BRAKE_HELD_NS // times.step_ns),
         safe_steps=_safe_steps(safety, described, times.step_ns),
         unlimited=() if safety.unsafe else without,
+        limit_key="speed_limit" if drives else "limit",
         unsafe=(tuple(unsafe) or ("plant.safety.unsafe is set",)) if safety.unsafe else (),
         stated_readings=_readings(safety, described, own=False),
         known_readings=_readings(safety, described, own=True),
@@ -104,9 +109,9 @@ def _limits(safety: Safety, machine: MachineDescription, drives: ActuatorEffects
     )
 
 
-def _without_limit(machine: MachineDescription, limits: Limits) -> tuple[str, ...]:
+def _without_limit(machine: MachineDescription, limits: tuple[float, ...]) -> tuple[str, ...]:
     """The inputs without a finite limit."""
-    return tuple(name for name, most in zip(machine.input_names, limits.value, strict=True) if not np.isfinite(most))
+    return tuple(name for name, most in zip(machine.input_names, limits, strict=True) if not np.isfinite(most))
 
 
 def _soft_start(

@@ -33,8 +33,9 @@ def experiments_in(bag: Bag, closed_loop: ClosedLoop) -> list[Experiment]:
     """The experiments of a recording, one for each life of its plant.
 
     Raises:
-        IdentificationError: it has no states, or too few.
+        IdentificationError: it has no states, or too few, or its drives took speeds.
     """
+    _check_efforts(bag.file.name, closed_loop)
     states, applied = defaultdict[int, dict[int, Message]](dict), defaultdict[int, list[Message]](list)
     last = _first_fault(bag)
     for _, topic, message in bag.messages((STATES, APPLIED)):
@@ -63,9 +64,10 @@ def experiment_of(run: Run, name: str = "run") -> Experiment:
     """The experiment of a run in memory: its rows, whose states are the true ones in a simulation.
 
     Raises:
-        IdentificationError: it has too few rows.
+        IdentificationError: it has too few rows, or its drives took speeds.
     """
     closed_loop, end = run.closed_loop, len(run.t)
+    _check_efforts(name, closed_loop)
     if run.fault is not None:
         end = int(np.searchsorted(run.t, run.fault["t"], side="left"))
     if end < LEAST_STATES:
@@ -73,6 +75,13 @@ def experiment_of(run: Run, name: str = "run") -> Experiment:
     states = np.column_stack([each[:end] for each in run.state.values()])
     inputs = np.ascontiguousarray(run.inputs[:, :end].T)
     return experiment_of_states(name, closed_loop, run.k[:end], states, run.k[:end], inputs)
+
+
+def _check_efforts(name: str, closed_loop: ClosedLoop) -> None:
+    """Refuse a run whose drives took speeds: what efforts they made of them is not recorded."""
+    if closed_loop.drives is not None:
+        text = 'the drives took speeds (plant.command = "velocity"), and their efforts are not recorded; '
+        raise IdentificationError(f"{name}: {text}give a run whose drives take efforts")
 
 
 def _first_fault(bag: Bag) -> float:

@@ -17,7 +17,8 @@ def driven_plant(closed_loop: ClosedLoop, clock: Clock) -> Plant:
     def simulated_machine(machine: Machine, start: Array, step_ns: int) -> SimulatedPlant:
         actuator, sensor, seed = closed_loop.actuator, closed_loop.sensor, launch.run.seed
         integrator, suite = launch.plant.integrator, closed_loop.suite()
-        return SimulatedPlant(machine, start, step_ns, integrator, actuator, sensor, seed, suite=suite)
+        motion = closed_loop.speed_motion(machine, step_ns)
+        return SimulatedPlant(machine, start, step_ns, integrator, actuator, sensor, seed, motion=motion, suite=suite)
 
     context = DriverContext(
         machine,
@@ -29,11 +30,12 @@ def driven_plant(closed_loop: ClosedLoop, clock: Clock) -> Plant:
         source=closed_loop.source,
         timeout=watch,
         state_timeout=launch.plant.device.timeout or watch,
-        limits=finite_limits(machine, closed_loop.safety.limits.value, closed_loop.readonly),
+        limits=finite_limits(machine, _sent_limits(closed_loop), closed_loop.readonly),
         frozen_time=launch.plant.safety.frozen_time,
         brake_time=closed_loop.safety.brake_steps * launch.step_ns / 1e9,
         readonly=closed_loop.readonly,
         law=closed_loop.device_law,
+        drives=closed_loop.drives,
         estimate=closed_loop.device_estimate,
         plausible=closed_loop.safety.plausible(own=True),
         own_key=closed_loop.own_key,
@@ -44,3 +46,8 @@ def driven_plant(closed_loop: ClosedLoop, clock: Clock) -> Plant:
         clock=clock,
     )
     return closed_loop.driver.open(context)
+
+
+def _sent_limits(closed_loop: ClosedLoop) -> tuple[float, ...]:
+    """The largest magnitude that is sent for each input: of speeds, where the drives take speeds."""
+    return closed_loop.drives.limit if closed_loop.drives else closed_loop.safety.limits.value

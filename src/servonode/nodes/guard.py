@@ -73,7 +73,7 @@ class Guard:
         self._held = HeldCommand(closed_loop.launch.plant.safety.repeats, self.output.delay)
         law = closed_loop.device_law if hasattr(plant, "follow") else None  # a simulation in its place has none
         self._n_goal = law.n_goal if law else None  # entries of the goal of a law in the machine's firmware
-        self._plant, self._outbox = plant, outbox
+        self._plant, self._outbox, self._limit_key = plant, outbox, closed_loop.safety.limit_key
 
     @property
     def failed(self) -> bool:
@@ -213,7 +213,8 @@ class Guard:
         if self.lifecycle.accepts_commands:
             return "the plant is already armed"
         if self.unlimited:
-            return f"input {', '.join(self.unlimited)} has no limit; give plant.safety.limit, or plant.safety.unsafe"
+            text = f"input {', '.join(self.unlimited)} has no limit; give plant.safety.{self._limit_key}, or "
+            return f"{text}plant.safety.unsafe"
         if not self.controlled:  # without a controller its inputs are zero from now on
             self.lifecycle = Lifecycle.ACTIVE
             self.output.release()

@@ -59,6 +59,10 @@ class InputLimiter:
             self._counts[reason] += 1
         return reasons
 
+    def count(self, reason: str) -> None:
+        """Count a limit that acted behind these."""
+        self._counts[reason] += 1
+
     def limit_power(self, values: list[float]) -> list[float]:
         """The inputs within the limit of power at the present state: the machine may have become faster."""
         if self._power.power == math.inf:

@@ -11,7 +11,7 @@ from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.answers import AskedState
 from servonode.nodes.input_limiter import InputLimiter
 from servonode.nodes.node import Clock
-from servonode.plants.plant import FollowingPlant, Plant
+from servonode.plants.plant import FollowingPlant, Plant, SpeedPlant
 
 
 class SafeAction:
@@ -52,6 +52,8 @@ class PlantOutput:
         self._later: deque[tuple[int, list[float], int, list[float] | None]] = deque()
         self._goal: list[float] | None = None  # the goal that acts
         self._plant, self._limiter, self._clock = plant, limiter, clock
+        self.speeds = closed_loop.speed_commands()  # for drives that take speeds; None: they take efforts
+        self._brake_steps = closed_loop.safety.brake_steps
 
     @property
     def can_brake(self) -> bool:
@@ -106,7 +108,11 @@ class PlantOutput:
         values = self.safe_action.inputs(self._plant.t, self._plant.x)
         self.braking, self._limiter.newest = True, values
         self._hold(values, None)
-        getattr(self._plant, "brake", self._plant.write)(self.applied)  # some machines brake by themselves
+        if self.speeds is not None:
+            self.speeds.brake(self._plant.k, self._plant.x, self.applied, self._brake_steps)
+            self._send()
+        else:
+            getattr(self._plant, "brake", self._plant.write)(self.applied)  # some machines brake by themselves
 
     def release(self) -> None:
         """Write zero inputs, which release the safe action."""
@@ -114,17 +120,29 @@ class PlantOutput:
         self._write(self._limiter.newest)
 
     def zero(self) -> None:
-        """Apply zero input at once, with every driver; a machine that brakes by itself may do that instead."""
+        """Apply zero input at once, with every driver; a machine that brakes by itself may do that instead.
+
+        For drives that take speeds it is zero speed.
+        """
         self.braking, self._limiter.newest = False, [0.0] * len(self.applied)
         self._hold(self._limiter.newest, None)
+        if self.speeds is not None:
+            self.speeds.stop()
         self._plant.safe()
 
     def _write(self, values: list[float], goal: list[float] | None = None) -> None:
         self._hold(values, goal)
+        if self.speeds is not None:
+            plant = self._plant
+            late = plant.age + (plant.remote.latency if plant.remote else 0.0)
+            if not self.speeds.follow(plant.k, plant.x, self.applied, late):
+                self._limiter.count("speed")
         self._send()
 
     def _send(self) -> None:
-        if self._goal is None:
+        if self.speeds is not None:
+            cast(SpeedPlant, self._plant).drive(self.applied, self.speeds.newest)
+        elif self._goal is None:
             self._plant.write(self.applied)
         else:
             cast(FollowingPlant, self._plant).follow(self.applied, self._goal)

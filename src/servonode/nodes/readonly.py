@@ -27,6 +27,9 @@ class Observed:
 
     brake = write
 
+    def drive(self, applied: Array, speeds: Array) -> None:
+        """Do nothing."""
+
     def safe(self) -> None:
         """Do nothing: the machine needs no zero input, because it has never been sent any input."""
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict
 
 from servonode.bus import State
@@ -43,7 +43,8 @@ class StatePublisher:
         message = self._outbox.send(
             State, reading.k, reading.t, state=values, input=self._guard.output.by_name, control=control,
             final=reading.k == self._steps, goal_k=self._goal.k, age=reading.age,
-            latency=self.latency, readings=reading.readings or UNSET, **_estimate_fields(reading.estimate),
+            latency=self.latency, readings=reading.readings or UNSET, extra=self._speeds(),
+            **_estimate_fields(reading.estimate),
         )  # fmt: skip
         if instant is None:
             return
@@ -58,6 +59,11 @@ class StatePublisher:
         if self.asked_ns:
             self.period.add((message.mono - self.asked_ns) / 1e9)
         self.asked_ns = message.mono
+
+    def _speeds(self) -> dict[str, float] | UnsetType:
+        """The speeds that are sent to drives that take speeds."""
+        speeds = self._guard.output.speeds
+        return UNSET if speeds is None else dict(speeds.by_name())
 
     @property
     def latency(self) -> float:

@@ -165,6 +165,13 @@ class Plant(Protocol):
         """Give the device back, in the safe state. A second call does nothing."""
 
 
+class SpeedPlant(Plant, Protocol):
+    """A machine whose drives take speeds; its zero input is zero speed."""
+
+    def drive(self, applied: Array, speeds: Array) -> None:
+        """Hold these speeds until the next call; `applied` are the inputs that bring them about."""
+
+
 class FollowingPlant(Plant, Protocol):
     """A machine that has a law of its own, such as firmware with the controller's law in it."""
 

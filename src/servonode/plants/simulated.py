@@ -2,6 +2,7 @@
 
 from collections import Counter, deque
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -78,10 +79,14 @@ class SimulatedPlant:
         self.finite = True  # as of the last advance
         self.counts: Counter[str] = Counter()
         self.x = start.copy()
+        self._motion: Motion = motion or Equations(machine, integrator, step_ns)
+        effort: Array | None = getattr(self._motion, "effort", None)  # of drives that take speeds, and limit it
+        if effort is not None:
+            actuator = replace(actuator, limit=(np.inf,) * machine.n_inputs)
         self.actuator = Actuator(actuator, step_ns / 1e9)
+        self._output = self.actuator.output if effort is None else effort
         self.sensor = Sensor(sensor, np.random.default_rng(seed))
         self._h, self._n_state = step_ns / 1e9, machine.n_state
-        self._motion: Motion = motion or Equations(machine, integrator, step_ns)
         self._stepwise = actuator.dynamic or sensor.delay > 0
         self._late: deque[Array] = deque(maxlen=round(sensor.delay / self._h) + 1)
         self._late.append(self.x.copy())
@@ -94,7 +99,7 @@ class SimulatedPlant:
     @property
     def output(self) -> Array:
         """What the drives make of the inputs."""
-        return self.actuator.output
+        return self._output
 
     @property
     def extra(self) -> Mapping[str, float]:
@@ -133,10 +138,15 @@ class SimulatedPlant:
     def _read_sensors(self, suite: SensorSuite) -> None:
         """Have the sensors read that are due at this step, before another input acts."""
         if suite.next <= self.k and self.finite:
-            suite.take(self.k, self.t, self.x, self.actuator.output)
+            suite.take(self.k, self.t, self.x, self._output)
 
     def write(self, applied: Array) -> None:
+        """Hold these inputs; those of drives that take speeds are speeds."""
         self.actuator.write(applied)
+
+    def drive(self, applied: Array, speeds: Array) -> None:  # noqa: ARG002
+        """Hold these speeds, with drives that take speeds."""
+        self.actuator.write(speeds)
 
     def advance(self, steps: int, watched: bool = False) -> Array | None:
         """Integrate `steps` steps under the held input.

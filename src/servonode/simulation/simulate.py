@@ -120,7 +120,7 @@ def can_fuse(closed_loop: ClosedLoop) -> bool:
     """Whether a compiled loop has all of it: machine and law are their equations, and the state is measured."""
     judged = closed_loop.control is None and closed_loop.safety.plausible(own=False) is not None
     own = closed_loop.driver.motion is None and closed_loop.estimation is None and not closed_loop.has_own_controller
-    return own and not judged
+    return own and not judged and closed_loop.drives is None
 
 
 def _stamped(rows: Array, goal_from: int) -> Array:

@@ -66,6 +66,10 @@ def _check_continuous(closed_loop: ClosedLoop) -> None:
     if closed_loop.has_own_controller:
         text = "is a controller in Python, which answers at its instants; leave out --control continuous"
         raise LaunchError(closed_loop.launch.file, "controller", "program", text)
+    if closed_loop.drives is not None:
+        text = '"velocity" is sent at control instants, and the continuous mode acts at once; leave out '
+        text += "--control continuous, or give --set plant.command=effort"
+        raise LaunchError(closed_loop.launch.file, "plant", "command", text)
     if closed_loop.driver.motion is not None:
         text = f'"{closed_loop.driver.name}" steps in time, and the continuous mode integrates the equations; '
         remedy = "leave out --control continuous, or give --set plant.driver=simulated"

@@ -10,6 +10,7 @@ SIMULATED = Driver(
     open=lambda context: context.simulation(),
     simulated=True,
     readonly=True,
+    speeds=True,
 )
 _MODULES = (loopback, mujoco, external, serial, udp)
 DRIVERS: dict[str, Driver] = {each.name: each for each in (SIMULATED, *(module.DRIVER for module in _MODULES))}

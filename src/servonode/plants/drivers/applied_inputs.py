@@ -1,6 +1,7 @@
 """The inputs that are sent to a machine behind a link, and those that it has acknowledged."""
 
 from collections import deque
+from typing import Any
 
 import numpy as np
 from msgspec import UNSET
@@ -40,6 +41,7 @@ class AppliedInputs:
         context = handshake.context
         self._names = context.machine.description.input_names
         self.values = np.zeros(len(self._names))  # one array, reused
+        self.speeds: Array | None = np.zeros(len(self._names)) if context.drives else None  # for drives that take them
         self.goal: list[float] | None = None  # for the machine's own law, as `AppliedNearGoal` has it
         self.brakes = False  # whether the machine is to take its own safe action in place of what is held
         self.acting_since = -1  # the machine's step since which the held inputs are not all zero; -1: they are zero
@@ -61,14 +63,20 @@ class AppliedInputs:
             self.latency.forget()
         self.order = self.due_ns = None
 
-    def hold(self, values: Array, step: int, goal: list[float] | None = None, brakes: bool = False) -> None:
+    def hold(
+        self, values: Array, step: int, goal: list[float] | None = None, brakes: bool = False,
+        speeds: Array | None = None,
+    ) -> None:  # fmt: skip
         """Hold these inputs from now on; `step` is the machine's own step of its newest state.
 
         goal: the goal of the machine's own law, as `AppliedNearGoal` has it; None: the inputs act as they are.
-        brakes: the machine takes its own safe action in their place.
+        brakes: the machine takes its own safe action in their place. speeds: for drives that take speeds; absent:
+        zero.
         """
         self.values[:], self.goal, self.brakes = values, goal, brakes
-        if not any(self.values.tolist()):
+        if self.speeds is not None:
+            self.speeds[:] = 0.0 if speeds is None else speeds
+        if not any((self.values if self.speeds is None else self.speeds).tolist()):
             self.acting_since = -1
         elif self.acting_since < 0:
             self.acting_since = step
@@ -84,9 +92,11 @@ class AppliedInputs:
         self.seq, self.sent_ns = self.seq + 1, now
         values = dict(zip(self._names, self.values.tolist(), strict=True))
         kind: type[Applied] = AppliedSafeAction if self.brakes and not final else Applied
-        more = {}
+        more: dict[str, Any] = {}
         if self.goal is not None:
             kind, more = AppliedNearGoal, {"goal": self.goal}
+        if self.speeds is not None:
+            more = {"speed": dict(zip(self._names, self.speeds.tolist(), strict=True))}
         message = kind(
             t=k * handshake.context.step_ns / 1e9, seq=self.seq, run=handshake.run, k=k, mono=now, node=NODE,
             src=handshake.src, input=values, desired=values, re=-1, reasons=[], repeats=0, until=until,

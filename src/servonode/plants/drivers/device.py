@@ -101,6 +101,10 @@ class DevicePlant:
         """Send inputs that have passed the filter; in lockstep they go with the next advance."""
         self._write(applied, None)
 
+    def drive(self, applied: Array, speeds: Array) -> None:
+        """As `write`, to drives that take speeds; `write` alone sends them zero speed."""
+        self._write(applied, None, speeds=speeds)
+
     def follow(self, applied: Array, goal: list[float]) -> None:
         """As `write`, and the machine's own law follows a goal near these inputs."""
         self._write(applied, goal)
@@ -121,10 +125,12 @@ class DevicePlant:
         self._write(applied, None, brakes=True)
         self._braking = True
 
-    def _write(self, applied: Array, goal: list[float] | None, brakes: bool = False) -> None:
+    def _write(
+        self, applied: Array, goal: list[float] | None, brakes: bool = False, speeds: Array | None = None
+    ) -> None:
         self._braking = False
         own = brakes and bool(self._own_brake) and not self._context.lockstep
-        self._inputs.hold(applied, self._readings.step, goal, own)
+        self._inputs.hold(applied, self._readings.step, goal, own, speeds)
         if not self._context.lockstep and self._handshake.run:
             self._inputs.send(self.k)
 

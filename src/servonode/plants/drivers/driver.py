@@ -18,6 +18,7 @@ from servonode.plants import MachineSource
 from servonode.plants.plant import Plant
 from servonode.plants.plausible import Plausible
 from servonode.plants.simulated import Motion, SimulatedPlant
+from servonode.plants.speeds import Drives
 
 if TYPE_CHECKING:  # the bus is loaded by the driver that needs it
     from servonode.plants.drivers.estimated import EstimateTerms
@@ -84,6 +85,8 @@ class DriverContext:
     resolution: float = 0.0  # relative; readings that differ by less may be equal
     readonly: bool = False  # the run only observes: nothing that commands the machine may be sent, not even zero
     law: LawTerms | None = None  # None: no law of the machine's own acts
+    drives: Drives | None = None  # that take speeds; None: they take efforts
+    efforts: tuple[float, ...] = ()  # largest magnitudes of what drives that take speeds do
     estimate: "EstimateTerms | None" = None  # for a machine that sends only readings; None: it sends its state
     plausible: Plausible | None = None  # judges the readings of a machine that is not in this process
     addresses: tuple[str, ...] = ()
@@ -132,6 +135,9 @@ class Driver:
     watchdog, because its failure harms nothing; its readings have no age. outside: the machine may be hardware. It
     needs a finite limit on every input, and may measure more than its state.
 
+    speeds: whether it supports drives that take speeds (plant.command = "velocity"); what it opens then has `drive`
+    (`SpeedPlant`), and its motion, if any, takes speeds (`DriverContext.drives`) and tells its efforts.
+
     motion: what moves the machine of a simulation in place of its equations, in each execution mode; raises
     DriverError.
 
@@ -155,6 +161,7 @@ class Driver:
     outside: bool = False
     settings: type[Struct] | None = None
     readonly: bool = False
+    speeds: bool = False
     check: Callable[[Stated], None] = lambda _: None
     addresses: Callable[[Stated, str], tuple[str, ...]] = lambda *_: ()
     motion: Callable[[DriverContext], Motion] | None = None

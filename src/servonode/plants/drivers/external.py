@@ -75,10 +75,12 @@ DRIVER = Driver(
     summary="another process",
     reads=(
         "actuator.limit",
+        "actuator.bandwidth",
         *(f"device.{key}" for key in ("state", "applied", "wait", "timeout", "any_speed", "sends", "key")),
     ),
     open=_open,
     readonly=True,
+    speeds=True,
     outside=True,
     check=_check,
     addresses=_addresses,

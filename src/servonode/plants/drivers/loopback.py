@@ -17,4 +17,5 @@ DRIVER = Driver(
     reads=("actuator", "sensor", "disturbance", "link", "device.wait", "device.timeout", "device.sends"),
     open=_open,
     readonly=True,
+    speeds=True,
 )

@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 
 from servonode.arrays import Array
-from servonode.mechanics.machine import Machine
 from servonode.plants import PLANTS, packaged_machine
 from servonode.plants.drivers.driver import Driver, DriverContext, DriverError, Stated
 from servonode.plants.physical_model import Floor, PhysicalModel
 from servonode.plants.simulated import Motion
+from servonode.plants.speeds import speeds_after
 
 REST = 2.0  # s of simulation in which the machine comes to rest on the floor before the run begins
 HARDEST = 2.0  # least time constant of a contact that can be resolved, in steps of the physics engine
+AHEAD_S = 1e-6  # over which the inertia at an input is found
 IMPEDANCE = 0.99  # of a contact, from its first touch on; with more, slipping wheels hop higher
 MJCF = """<mujoco>
   <compiler angle="radian" autolimits="false"/>
@@ -35,12 +36,11 @@ class PhysicalMotion:
     """A machine's physical model in MuJoCo, from the kernel state `start` on; the same bits from the same start.
 
     Its work [J] is that of the inputs at their joints, less what dampers take. The work of contacts is not counted: the
-    energy balance lacks it.
+    energy balance lacks it. With drives that take speeds, u are speeds, and `effort` is what the drives do now.
     """
 
-    def __init__(
-        self, mujoco: ModuleType, model: Any, physics: PhysicalModel, machine: Machine, start: Array, step_ns: int
-    ) -> None:
+    def __init__(self, mujoco: ModuleType, model: Any, physics: PhysicalModel, context: DriverContext) -> None:
+        machine, start, step_ns = context.machine, context.start, context.step_ns
         self._mujoco, self._physics, self._machine, self._step_ns = mujoco, physics, machine, step_ns
         self._model, self._data, self._substep = model, mujoco.MjData(model), model.opt.timestep
         self._substeps = round(step_ns / 1e9 / self._substep)
@@ -51,7 +51,33 @@ class PhysicalMotion:
         self._joints = {each.name: (each.qpos, each.qvel) for each in joints}
         drives = [model.actuator(i).name.partition("/")[0] for i in range(model.nu)]
         self._drives = np.array([description.input_names.index(each) for each in drives], dtype=np.int64)
+        self._servos = context.drives is not None
+        if self._servos:
+            self.effort = np.zeros(machine.n_inputs)
+            self._hold_speeds(context, drives)
         self._settle(dict(zip(self._names, start.tolist(), strict=False)))
+
+    def _hold_speeds(self, context: DriverContext, names: list[str]) -> None:
+        """Make the motors MuJoCo's velocity servos: the effort is `kv (speed - rate)`, within its limit.
+
+        kv gives the machine at its start the bandwidth of the launch file.
+
+        Raises:
+            DriverError: an input drives several joints, whose speeds it does not set.
+        """
+        if len(set(names)) < len(names):
+            text = (
+                '"velocity" needs one joint for each input, and here one input drives several: use command = "effort"'
+            )
+            raise DriverError("plant", "command", text)
+        assert context.drives is not None
+        inertia = 1 / np.diag(speeds_after(context.machine, 0.0, context.start, AHEAD_S)[1]) * AHEAD_S
+        model, kv = self._model, (np.array(context.drives.bandwidth) * inertia)[self._drives]
+        most = np.array(context.efforts)[self._drives]
+        model.actuator_gainprm[:, 0], model.actuator_biasprm[:, 2] = kv, -kv
+        model.actuator_biastype[:] = self._mujoco.mjtBias.mjBIAS_AFFINE
+        model.actuator_forcelimited[:] = np.isfinite(most)
+        model.actuator_forcerange[:] = np.where(np.isfinite(most), most, 0.0)[:, None] * [-1, 1]
 
     def _settle(self, state: Mapping[str, float]) -> None:
         """Place the machine at a state, let it come to rest on the floor, and set its rates."""
@@ -71,8 +97,10 @@ class PhysicalMotion:
             for _ in range(steps * self._substeps):
                 second(model, data)
                 first(model, data)  # what follows from the new positions and rates
-                power = data.ctrl @ data.actuator_velocity - model.dof_damping @ (data.qvel * data.qvel)
+                power = data.actuator_force @ data.actuator_velocity - model.dof_damping @ (data.qvel * data.qvel)
                 x[-1] += self._substep * power  # exact, because positions advance with the new rates
+        if self._servos:
+            self.effort[self._drives] = data.actuator_force
         found = self._physics.state(self._joints, self._parameters)
         x[:-1] = [found[name] for name in self._names]
         if data.warning.number.any():  # MuJoCo has left out a number or a contact: the motion is wrong
@@ -116,7 +144,7 @@ def _motion(context: DriverContext) -> Motion:
         model = mujoco.MjModel.from_xml_string(text)
     except ValueError as error:
         raise DriverError("plant", "parameters", f"MuJoCo cannot build this machine: {error}") from None
-    return PhysicalMotion(mujoco, model, physics, context.machine, context.start, context.step_ns)
+    return PhysicalMotion(mujoco, model, physics, context)
 
 
 def _ignore(text: str) -> None:
@@ -144,6 +172,7 @@ DRIVER = Driver(
     open=lambda context: context.simulation(),
     simulated=True,
     readonly=True,
+    speeds=True,
     check=_check,
     motion=_motion,
 )

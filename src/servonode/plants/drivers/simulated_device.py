@@ -195,7 +195,7 @@ class SimulatedDevice:
         going, plant = self._going, self.plant
         if going is None or plant is None or applied.run != self._run:
             self.counts["run"] += 1
-        elif applied.input.keys() != set(self._own.description.input_names):
+        elif any(sent.keys() != set(self._own.description.input_names) for sent in _sent(applied)):
             self.counts["shape"] += 1
         elif applied.final:
             plant.safe()
@@ -210,7 +210,8 @@ class SimulatedDevice:
 
     def _hold(self, plant: SimulatedPlant, applied: Applied) -> None:
         self._applied_seq, self._acts = applied.seq, True
-        plant.write(np.array([applied.input[name] for name in self._own.description.input_names]))
+        sent = _sent(applied)[-1]
+        plant.write(np.array([sent[name] for name in self._own.description.input_names]))
 
     def _go(self, now: int, plant: SimulatedPlant, applied: Applied) -> None:
         """Advance to `until` in lockstep; if that was done before, only send the state once more."""
@@ -260,3 +261,8 @@ class SimulatedDevice:
             self._fault, self._going = "its state is no longer finite", None
             self._out.fault(now, plant.k, plant.t, self._fault)
         return plant.finite
+
+
+def _sent(applied: Applied) -> list[dict[str, float]]:
+    """The inputs of a message, and the speeds where drives take these."""
+    return [applied.input] if applied.speed is UNSET else [applied.input, applied.speed]
