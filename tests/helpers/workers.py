@@ -16,7 +16,7 @@ from xdist.scheduler import LoadFileScheduling
 
 ROOT = Path(__file__).parents[2]
 NICENESS = 10
-ROOMS = ("bags/", "bus/", "cli/", "nodes/", "safety/", "web/")  # whose tests start processes
+ROOMS = ("bags/", "bus/", "cli/", "nodes/", "safety/", "web/", "test_notebook.py")  # whose tests start processes
 PAGES = "tests/docs/test_pages.py"
 STARTERS = re.compile(r"from tests\.helpers\.(?:firmware|followed|packages|pages|runs)\b")
 
