@@ -47,6 +47,12 @@ NOWHERE = {  # commands that end by themselves, with a run, a recording and keys
     "arm": "{run}",
     "estop": "{run}",
     "reset": "--estop {run}",
+    "param list": "{run}",
+    "param get": "{run} controller.gains.lambda",
+    "param set": "{run} controller.gains.lambda=3",
+    "param describe": "{run} controller.gains.lambda",
+    "param dump": "{run} --out dumped.toml",
+    "param load": "{run} {numbers}",
     "topic list": "{run}",
     "topic info": "{run} state",
     "topic echo": "{run} state -n 50",
@@ -210,6 +216,9 @@ class Place:
             "run": self.run.name, "bag": str(bag), "robot": str(self.robot_key),
             "csv_spool": str(killed[0].spools()[0]), "bag_spool": f"{dead}.spool",
         } | {name: str(port) for name, port in AT.items()}  # fmt: skip
+        numbers = folder / "numbers.toml"
+        numbers.write_text("controller.gains.lambda = 2\n")
+        self.names["numbers"] = str(numbers)
         if OPENSSL:
             certificate, key = made_certificate(folder)
             self.names |= {"certificate": str(certificate), "certificate_key": str(key)}

@@ -18,6 +18,7 @@ from servonode.bus import (
     Estimate,
     Message,
     MessageError,
+    Parameters,
     Report,
     Setup,
     State,
@@ -61,6 +62,7 @@ SAMPLES: dict[str, Message] = {
         dimensions=3,
         re=3,
     ),
+    "parameters": Parameters(**HEADER, values={"controller.gains.lambda": 2.0}, numbers=[0.5, LARGEST]),
     "status": Status(**HEADER, lifecycle="active", counts={"type": 3}, values={"rate": 499.5}),
 }
 STATE = msgpack.unpackb(encode(SAMPLES["state"]))

@@ -47,6 +47,7 @@ def samples() -> list[tuple[bytes, bytes]]:
         wire.Texts: ["limit:U1", "power"],
         wire.Count: 12,
         wire.CountOrNone: -1,
+        wire.CountOrUnset: 3,
         wire.StartId: 2**53,
         wire.Nanoseconds: 2**62,
         wire.Counts: {"type": 3},

@@ -496,6 +496,7 @@ EXITS = {  # of verbs, with a comma between them: every exit code that they can 
     "check, compare, identify, status, goal, arm, disarm, reset, estop, topic echo, node info, replay": {0, 1, 2, 130},
     "region, robustness, tune, fastest, protocol check, hil accept": {0, 1, 2, 130},
     "plot, topic list, topic info, topic hz, topic bw, topic delay, node list, recover, show, hil header": {0, 2, 130},
+    "param list, param get, param set, param describe, param dump, param load": {0, 1, 2, 130},
     "bag info, bag recover, bag merge, bag export": {0, 2, 130},
     "bag report": {0, 1, 2, 129, 130, 143},
     "page": {2, 130, 143},

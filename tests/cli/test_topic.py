@@ -27,8 +27,9 @@ from tests.helpers.runs import END_S, Process, Runs, eventually, private_runs
 
 ECHO = ("topic", "echo")
 TOPICS = (
-    "controller/command", "controller/estimate", "controller/report", "controller/status", "plant/applied",
-    "plant/state", "plant/status", "target/status", "target/target",
+    "controller/command", "controller/estimate", "controller/parameters", "controller/report", "controller/status",
+    "plant/applied", "plant/parameters", "plant/state", "plant/status", "target/parameters", "target/status",
+    "target/target",
 )  # fmt: skip
 NONE = "no run is in progress; start one with servonode run FILE"
 FROZEN_S = 4.0  # in which the plant publishes more than the system's buffers and those of the echo hold
@@ -74,7 +75,9 @@ def test_messages_are_printed_as_they_come(run: Process) -> None:
     assert {line.split()[0] for line in printed} == {"plant/status", "controller/status", "target/status"}
     assert all(' lifecycle="active" ' in line and " t=" in line for line in printed)
 
-    choices = "choose applied, command, estimate, report, state, status, target, or one node's: target/target, "
+    choices = (
+        "choose applied, command, estimate, parameters, report, state, status, target, or one node's: target/target, "
+    )
     assert f"topic 'plant/command' is not published in this run; {choices}" in refused("plant/command")
     assert refused("nowhere", "state").startswith("no run named 'nowhere' is in progress; choose ")
 

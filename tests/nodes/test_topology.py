@@ -65,5 +65,7 @@ def test_a_topic_is_named_alone_or_with_its_node() -> None:
 def test_a_topic_that_nobody_publishes_is_refused_with_the_choices(word: str) -> None:
     with pytest.raises(NoSuchTopic, match=r"; choose applied, command, .*, or one node's: target/target, .*, plant/"):
         named(word, NODES)
-    with pytest.raises(NoSuchTopic, match=r"; choose applied, state, status, or one node's: plant/state, plant/"):
+    with pytest.raises(
+        NoSuchTopic, match=r"; choose applied, parameters, state, status, or one node's: plant/state, plant/"
+    ):
         named("command", nodes_of(controlled=False))

@@ -20,6 +20,7 @@ MAX_PAYLOAD = 65536  # bytes of one encoded map
 Text = Annotated[str, Meta(max_length=MAX_TEXT)]
 Count = Annotated[int, Meta(ge=0, le=EXACT)]
 CountOrNone = Annotated[int, Meta(ge=-1, le=EXACT)]  # -1: none
+CountOrUnset = Count | UnsetType
 StartId = Annotated[int, Meta(gt=0, le=EXACT)]
 Nanoseconds = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
@@ -83,6 +84,7 @@ KINDS: dict[Any, Kind] = {  # of every field of every message, without its descr
     Texts: Kind("texts", {"type": "array", "items": _TEXT_SCHEMA}),
     Count: Kind("whole number", _INTEGER_SCHEMA),
     CountOrNone: Kind("whole number", _INTEGER_SCHEMA),
+    CountOrUnset: Kind("whole number", _INTEGER_SCHEMA),
     StartId: Kind("whole number", _INTEGER_SCHEMA),
     Nanoseconds: Kind("whole number", _INTEGER_SCHEMA),
     Counts: Kind("whole numbers by name", {"type": "object", "additionalProperties": _INTEGER_SCHEMA}),
@@ -216,6 +218,18 @@ class Command(Message, frozen=True, kw_only=True, gc=False):
     fault: Annotated[Text, what("the reason if the law failed: apply zero and stop; empty: none")] = ""
     goal: Annotated[
         Goal, what("the goal that the law used, entry by entry, for a device with the same law; sent only if set")
+    ] = UNSET
+    parameters_seq: Annotated[
+        CountOrUnset, what("seq of the newest `parameters` that it used; sent only if there are any")
+    ] = UNSET
+
+
+class Parameters(Message, frozen=True, kw_only=True, gc=False):
+    """Numbers of the launch file that an operator has changed; `k` and `t` are those from which they act."""
+
+    values: Annotated[Values, what("all that differ from the start of the node, by the launch file's dotted key", "SI")]
+    numbers: Annotated[
+        Goal, what("what the node computes with: of a law, or the limits of a plant; sent only if set")
     ] = UNSET
 
 

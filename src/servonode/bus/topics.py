@@ -1,6 +1,6 @@
 """The table of topics and their message types. `bus/topology.py` has the publishers and subscribers."""
 
-from servonode.bus.messages import Applied, Command, Estimate, Message, Report, Setup, State, Status, Target
+from servonode.bus.messages import Applied, Command, Estimate, Message, Parameters, Report, Setup, State, Status, Target
 
 # No word is the start of another: ZeroMQ matches subscriptions by prefix.
 TOPICS: dict[str, type[Message]] = {
@@ -12,6 +12,7 @@ TOPICS: dict[str, type[Message]] = {
     "report": Report,
     "status": Status,
     "estimate": Estimate,
+    "parameters": Parameters,
 }
 
 

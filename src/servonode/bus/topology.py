@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 PLANT, CONTROLLER, TARGET, LAUNCHER = "plant", "controller", "target", "launcher"
 RELAY = "relay"  # of a run on two computers: it stands for the nodes that run on the other one
 GOAL_HELD = "goal_held"  # among the values of a target node's status: 1 while a lost goal is at rest, or goes there
+PARAMETERS = GET, SET = ("parameters", "set_parameters")  # requests: the numbers that were changed; change some
 LOOP = (PLANT, CONTROLLER)  # the nodes of the control loop; the target publishes ahead of it
 
 
@@ -32,19 +33,19 @@ class NodeEntry:
 # name in [supervision] whether it is restarted.
 NODES: dict[str, NodeEntry] = {
     TARGET: NodeEntry(
-        publishes=("target", "status"),
+        publishes=("target", "parameters", "status"),
         subscribes={PLANT: ("status",)},
-        verbs=("goal", "status"),
+        verbs=("goal", *PARAMETERS, "status"),
     ),
     CONTROLLER: NodeEntry(
-        publishes=("command", "report", "estimate", "status"),
+        publishes=("command", "report", "estimate", "parameters", "status"),
         subscribes={PLANT: ("state",), TARGET: ("target",)},
-        verbs=("status",),
+        verbs=(*PARAMETERS, "status"),
     ),
     PLANT: NodeEntry(
-        publishes=("state", "applied", "status"),
+        publishes=("state", "applied", "parameters", "status"),
         subscribes={CONTROLLER: ("command",)},
-        verbs=("arm", "disarm", "estop", "reset", "reset_estop", "reset_origin", "status"),
+        verbs=("arm", "disarm", "estop", *PARAMETERS, "reset", "reset_estop", "reset_origin", "status"),
         end_codes=(0, 1),  # the run is over; 1 after a fault
         orphaned=SIGTERM,  # it must stop its machine; the others can be killed
     ),

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from servonode.operator.listener import RawListener
 
 WHICH = (
-    "TOPIC is applied, command, estimate, report, state, status or target, or NODE/TOPIC for that of one node. "
-    + WHICH_RUN
+    "TOPIC is applied, command, estimate, parameters, report, state, status or target, or NODE/TOPIC for that of one "
+    "node. " + WHICH_RUN
 )
 
 

@@ -37,6 +37,7 @@ VERBS = {  # the sections of the help in their order; for each command, the file
         "reset": "operate",
         "estop": "operate",
         "plot": "plot",
+        "param": "param",
         "page": "page",
         "topic": "topic",
         "node": "node",

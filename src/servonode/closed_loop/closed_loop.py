@@ -338,7 +338,7 @@ def resolve(launch: LaunchFile, strict: bool = True, code: bool = True) -> Close
                 assert law is not None
                 law = with_residuals(law, own.residuals)
                 closed_loop = assembled(Derived(launch, source, preparation, machine, law), complete, *started)
-            found = _examined(closed_loop, own)
+            found = examined(closed_loop, own)
             if strict and found.refusals:
                 first = found.refusals[0]
                 raise ProgramUnfit("controller", None, f"{first.subject}: {first.text}")
@@ -539,7 +539,7 @@ def _at_rest(on_program: bool) -> str:
     return text + ("" if on_program else moving)
 
 
-def _examined(closed_loop: ClosedLoop, own: Trial | None) -> Examination:
+def examined(closed_loop: ClosedLoop, own: Trial | None = None) -> Examination:
     """Guards at the initial state, and the relative degrees at random states near it.
 
     own: what a controller in Python gave at that state.

@@ -47,6 +47,30 @@ def read_launch(file: str | Path, overrides: Sequence[str] = ()) -> LaunchFile:
     return reader.launch(path, table)
 
 
+def numbers_in(file: str | Path) -> dict[str, float]:
+    """The numbers in a TOML file by dotted key, as `servonode param dump` writes them.
+
+    Raises:
+        LaunchError: it cannot be read, or holds what is no number.
+    """
+    found = dict(_leaves(_load(str(file), Path(file))))
+    for key, value in found.items():
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            section, _, name = key.rpartition(".")
+            raise LaunchError(file, section, name, f"{_shown(value)} is not a number; give one")
+    return found
+
+
+def _leaves(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """The entries of nested tables and lists by dotted key."""
+    for name, value in table.items():
+        inner = dict(zip(map(str, range(len(value))), value, strict=True)) if isinstance(value, list) else value
+        if isinstance(inner, dict):
+            yield from _leaves(inner, f"{before}{name}.")
+        else:
+            yield f"{before}{name}", value
+
+
 def launch_path(file: str | Path) -> Path:
     """The path of the packaged launch file of this bare name, else the path that was given."""
     return _packaged_paths().get(str(file), Path(file))

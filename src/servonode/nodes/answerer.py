@@ -58,6 +58,18 @@ class Answerer:
         self._progress = Progress(self.law.memory())
         self.goal.integrals[:] = 0.0
 
+    def use(self, numbers: Array) -> None:
+        """Compute with these numbers of the law and of its functions of time from the next answer on.
+
+        Raises:
+            ValueError: there are not as many, or a parameter is out of its bounds.
+        """
+        n = max(len(numbers) - len(self._signals.pieces), 0)
+        law = self.law.with_numbers(numbers[:n])
+        if self._predictor:
+            self._predictor.believe(law.machine)
+        self.law, self._signals = law, self._signals.with_pieces(numbers[n:])
+
     def ahead(self, state: State) -> int:
         """Number of steps from a state to the instant for which the law is evaluated."""
         return self._predictor.ahead(state) if self._predictor else 0

@@ -47,11 +47,12 @@ class ControllerNode(EventNode):
         estimated = closed_loop.estimation is not None
         self._observing = Observing(closed_loop, self.outbox, self.counts, simulated) if estimated else None
         self._observing_ns = 0  # spent on the estimate since the last answer
+        self._every, self._step_ns = times.steps_per_period or 1, times.step_ns
         self._layout, self._x = closed_loop.machine.description.layout, np.zeros(closed_loop.machine.n_state)
         self._input_names = closed_loop.machine.description.input_names
         device = closed_loop.device_law
         self._n_goal = device.n_goal if device else None  # of a law in the firmware; None: it has none
-        self._k = 0  # step of the newest answered state; `t` is its time
+        self._k = self._next_k = 0  # step of the newest answered state, whose time is `t`, and of the next one
         self._waiting: State | None = None  # a state that waits for its target
         self._answer: Command | None = None
         self._silence_ns = None if simulated else _silence_ns(closed_loop)
@@ -75,6 +76,11 @@ class ControllerNode(EventNode):
                 self._observing.take_held()
         return self._watch_plant()
 
+    def use(self, numbers: list[float]) -> tuple[int, float]:
+        self.answerer.use(np.array(numbers))
+        k = self._next_k if self._waiting is None else self._waiting.k
+        return k, k * self._step_ns / 1e9
+
     def _watch_plant(self) -> float:
         """The time until the plant counts as silent [s]; then the law's memory is cleared, and a status says so.
 
@@ -96,6 +102,7 @@ class ControllerNode(EventNode):
             self.outbox.run = state.run
             self.goals.begin_run(state.run)
             self._answer = self.failed = None
+            self._next_k = state.k
             self.answerer.reset()
         if self._observing is not None:
             begin = self.clock()
@@ -118,6 +125,7 @@ class ControllerNode(EventNode):
         """Evaluate the law at a state with the goal of step k; publish command and report, record the residuals."""
         begin = self.clock()
         self._k, self.t = state.k, state.t
+        self._next_k = state.k + self._every
         if not self._know_state(state):
             self.counts["refused_shape"] += 1
             return
@@ -134,6 +142,7 @@ class ControllerNode(EventNode):
             Command, state.k, state.t, re=state.seq, target_seq=self.goals.seq(k),
             input=dict(zip(names, inputs, strict=True)), fault=fault,
             goal=UNSET if self._n_goal is None else self.answerer.goal.y[: self._n_goal].tolist(),
+            parameters_seq=UNSET if self.changed is None else self.changed.seq,
         )  # fmt: skip
         estimate = self._observing.publish(state) if self._observing is not None else ()
         # after the answer, for which the plant waits

@@ -18,6 +18,7 @@ from servonode.nodes.network_latency import NetworkLatency
 from servonode.nodes.node import Clock, Fault, Outbox, start_id
 from servonode.nodes.plant_output import PlantOutput
 from servonode.nodes.readonly import REASON, Preview
+from servonode.plants.limits import Limits
 from servonode.plants.plant import Plant
 
 
@@ -231,6 +232,26 @@ class Guard:
         self.limiter.start_softly()
         self.output.cancel()
         self._held.begin_after_arming(instant)
+
+    def lower(self, numbers: list[float]) -> None:
+        """Let less reach the machine: limits of the value and the rate of each input, then that of their power.
+
+        While it is not armed they may also rise again, at most to those with which the run began.
+
+        Raises:
+            ValueError: there are not as many, or one is above what it may be.
+        """
+        armed, n = self.lifecycle.accepts_commands, len(self.limiter.names)
+        most = self.limiter.limits if armed else self.limiter.of_start
+        if len(numbers) != 2 * n + 1:
+            raise ValueError(f"{len(numbers)} limits are given; give {2 * n + 1}")
+        for given, allowed in zip(numbers, (*most.value, *most.rate, most.power), strict=True):
+            if not 0 <= given <= allowed:
+                until = "disarm it first" if armed else "a restart of the run can give other ones"
+                what = "is armed, and its limits" if armed else "has limits of its start, which"
+                raise ValueError(f"{given:g} is above {allowed:g}: the machine {what} are only lowered; {until}")
+        self.limiter.limits = Limits(tuple(numbers[:n]), tuple(numbers[n : 2 * n]), numbers[-1])
+        self.output.safe_action.limits = self.limiter.limits.value
 
     def disarm(self) -> str | None:
         """Return to inactive, under the safe action; returns a sentence why not, or None."""

@@ -17,17 +17,28 @@ class InputLimiter:
     """
 
     def __init__(self, closed_loop: ClosedLoop, plant: Plant, counts: Counter[str]) -> None:
-        machine, limits = closed_loop.machine, closed_loop.safety.limits
+        machine = closed_loop.machine
         self.names = machine.description.input_names
         self.newest = [0.0] * len(self.names)
-        self._limits = limits
-        self._power = Limits(limits.value, (math.inf,) * len(self.names), limits.power)
+        self.of_start, self._soft = closed_loop.safety.limits, closed_loop.safety.soft_start
+        self.limits = self.of_start
         self._period_s = (closed_loop.launch.period_ns or 0) / 1e9
-        self._soft = closed_loop.safety.soft_start
         self._starts_softly = self._soft.at_first  # whether the next command begins a soft start
         self._soft_from = -max(self._soft.ramp, self._soft.periods)  # control instant of the newest soft start
         self._counts = counts
         self._rates: Callable[[], Array] = lambda: machine.input_rates(plant.t, plant.x)
+
+    @property
+    def limits(self) -> Limits:
+        """What reaches the machine, apart from a soft start; never above that of the start."""
+        return self._limits
+
+    @limits.setter
+    def limits(self, limits: Limits) -> None:
+        soft = self._soft.limits
+        lower = [tuple(map(min, *pair)) for pair in ((soft.value, limits.value), (soft.rate, limits.rate))]
+        self._limits, self._at_first = limits, Limits(lower[0], lower[1], min(soft.power, limits.power))
+        self._power = Limits(limits.value, (math.inf,) * len(self.names), limits.power)
 
     def starting(self, instant: int) -> bool:
         """Whether a soft start still limits the inputs at this control instant."""
@@ -48,7 +59,7 @@ class InputLimiter:
             share = passed / self._soft.ramp
             asked = [share * share * value for value in asked]  # smoother than a linear ramp with a stiff law
         if passed <= self._soft.periods:
-            limits = self._soft.limits
+            limits = self._at_first
         # one period, even where the last value was held for longer: the machine sees one step of this size
         self.newest, reasons = limited(asked, self.newest, self._period_s, limits, self.names, self._rates)
         if reasons:

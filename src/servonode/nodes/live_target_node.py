@@ -109,6 +109,11 @@ class LiveTargetNode(EventNode):
         self._watch(now)
         return POLL_S
 
+    def use(self, numbers: list[float]) -> tuple[int, float]:
+        self.targets = self.targets.with_pieces(np.array(numbers))
+        k = self._k + self.steps_per_period if self.active else 0
+        return k, k * self.step_ns / 1e9
+
     def _on_state(self, state: State) -> None:
         anew = state.run != self.outbox.run
         if anew and not any(each.lost for each in self.followed):

@@ -10,9 +10,21 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from servonode.bus import TOPICS, BusFace, Lifecycle, Message, PublisherFace, Status, Wanted, subscriptions_expected
+from servonode.bus import (
+    LARGEST,
+    TOPICS,
+    BusFace,
+    Lifecycle,
+    Message,
+    Parameters,
+    PublisherFace,
+    Status,
+    Wanted,
+    subscriptions_expected,
+)
 from servonode.bus.messages import EXACT
-from servonode.bus.topology import NODES, PLANT
+from servonode.bus.topology import GET, NODES, PLANT, SET
+from servonode.nodes.changed_parameters import ChangedParameters
 
 STATUS_PERIOD_NS = 200_000_000
 _TOPIC_OF = {kind: word for word, kind in TOPICS.items()}
@@ -99,6 +111,8 @@ class Node:
         self.counts: Counter[str] = Counter()
         self.faults: list[Fault] = []  # of the whole run
         self.stop = False
+        self.parameters: ChangedParameters | None = None  # None: nobody can change any, as within one process
+        self.changed: Message | None = None  # what was published of the newest change
 
     def ready(self) -> bool:
         """Whether all expected subscriptions are held, so that the node may start."""
@@ -112,14 +126,38 @@ class Node:
         """The state of the node, in words and numbers."""
         raise NotImplementedError
 
-    def handle_request(self, verb: str, arguments: Mapping[str, Any] = NO_ARGUMENTS) -> dict[str, Any]:  # noqa: ARG002
-        """The answer to an operator's request: the status, or a refusal of what this node cannot do.
+    def handle_request(self, verb: str, arguments: Mapping[str, Any] = NO_ARGUMENTS) -> dict[str, Any]:
+        """The answer to an operator's request: the status, changed numbers, or a refusal of what it cannot do.
 
         arguments: the other entries of the request, whose types nobody has checked.
         """
         if verb not in NODES[self.name].verbs:
             return {"refused": f"the {self.name} does not handle {verb}; send it to the {PLANT}"}
+        if verb in (GET, SET) and self.parameters is not None:
+            return {"done": True, **self.parameters.as_dict()} if verb == GET else self._set(self.parameters, arguments)
         return self.describe()
+
+    def use(self, numbers: list[float]) -> tuple[int, float]:
+        """Compute with other numbers from a step on, which is returned with its time [s]; none of them acts before.
+
+        Raises:
+            ValueError: the numbers do not fit, or may not act.
+        """
+        raise NotImplementedError
+
+    def _set(self, parameters: ChangedParameters, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Change numbers, all of a request or none, and publish what acts."""
+        change = parameters.read(arguments)
+        if isinstance(change, str):
+            return {"refused": change}
+        try:
+            k, t = self.use(change.numbers)
+        except ValueError as error:
+            return {"refused": str(error)}
+        parameters.note(change.values)
+        numbers = [min(each, LARGEST) for each in change.numbers]
+        self.changed = self.outbox.send(Parameters, k, t, values=dict(parameters.values), numbers=numbers)
+        return {"done": True, "k": k, "t": t, **parameters.as_dict()}
 
     def all_counts(self) -> dict[str, int]:
         """The node's counters, and by reason the messages that the inbox refused."""
@@ -140,7 +178,7 @@ class EventNode(Node):
         self.failed: Fault | None = None  # the fault in which the node is; None: no fault
         self.active = False  # whether the plant publishes states
         self.t = 0.0  # plant time that the node has reached [s]
-        self._status_due = 0
+        self._status_due = self._readers = 0  # readers: subscriptions made up to the last status
 
     def work(self) -> float:
         """Handle what has arrived; returns how long to sleep [s] unless more comes."""
@@ -175,7 +213,10 @@ class EventNode(Node):
         return True
 
     def publish_status(self, k: int, t: float, **more: float) -> None:
-        """Publish lifecycle, fault, counters, and the values with `more`."""
+        """Publish lifecycle, fault, counters, and the values with `more`; for new readers also what was changed."""
+        before, self._readers = self._readers, self.outbox.readers()
+        if self.changed is not None and self._readers > before:
+            self.outbox.resend(self.changed)
         self.outbox.send(
             Status, k, t, lifecycle=self.lifecycle, fault=self.failed.name if self.failed else "",
             counts=dict(self.counts), values=self.values() | more,

@@ -15,6 +15,7 @@ from servonode.bus.messages import MAX_TEXT
 from servonode.bus.requests import STOPS
 from servonode.bus.topology import CONTROLLER, LOOP, NODES, PLANT, RELAY, launcher_subscribes, nodes_of, subscribers
 from servonode.closed_loop.closed_loop import ClosedLoop, begun
+from servonode.nodes.changed_parameters import ChangedParameters
 from servonode.nodes.controller_node import ControllerNode
 from servonode.nodes.live_target_node import LiveTargetNode
 from servonode.nodes.lockstep import lockstep, prepare
@@ -200,6 +201,7 @@ def run_node(
             node, live = relay, lambda: _relay(relay, bus)
         else:
             node, live = _build(name, closed_loop, bus, every, arm, memories[name].rows)
+        node.parameters = None if name == RELAY else ChangedParameters(closed_loop, name)
         bus.served = node
         # no collection before it, which would write to every object and copy the launcher's memory (0.2 s or more)
         gc.freeze()  # objects that exist now are never scanned again: they live to the end

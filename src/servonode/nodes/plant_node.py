@@ -13,7 +13,7 @@ import numpy as np
 from servonode.arrays import Array
 from servonode.bus import BusFace, Command, Lifecycle, Wanted
 from servonode.bus.descriptors import arming_obstacle
-from servonode.bus.topology import NODES, PLANT
+from servonode.bus.topology import NODES, PARAMETERS, PLANT
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.mechanics.description import MachineDescription
 from servonode.nodes.driver import driven_plant
@@ -239,7 +239,7 @@ class PlantNode(Node):
 
     def handle_request(self, verb: str, arguments: Mapping[str, Any] = NO_ARGUMENTS) -> dict[str, Any]:
         """Carry out an operator's request, such as arm or reset_origin, or return the status."""
-        if verb == "status" or verb not in NODES[PLANT].verbs:
+        if verb in ("status", *PARAMETERS) or verb not in NODES[PLANT].verbs:
             return super().handle_request(verb, arguments)
         refused = self._carry_out(verb)
         if refused is not None:
@@ -297,6 +297,12 @@ class PlantNode(Node):
         if refused is None and begun:
             self.guard.begin(self.grid.instant(self.plant.k))
         return refused
+
+    def use(self, numbers: list[float]) -> tuple[int, float]:
+        self.guard.lower(numbers)
+        instant, every = self.grid.instant(self.plant.k), self.closed_loop.launch.steps_per_period or 1
+        k = (instant + (not self.guard.answers.are_due())) * every
+        return k, k * self.plant.step_ns / 1e9
 
     def _may_be_armed_later(self) -> bool:
         """Whether what stands in the way of arming may pass without an operator: the machine has yet to answer."""

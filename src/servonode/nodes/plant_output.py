@@ -19,14 +19,14 @@ class SafeAction:
 
     def __init__(self, closed_loop: ClosedLoop) -> None:
         self.stated = closed_loop.machine.description.has_safe_action
-        self._machine, self._limits = closed_loop.machine, closed_loop.safety.limits.value
+        self._machine, self.limits = closed_loop.machine, closed_loop.safety.limits.value
 
     def inputs(self, t: float, x: Array) -> list[float]:
         """The inputs at this state; zero where they are not finite."""
         asked = self._machine.safe_input(t, x)
         if not np.isfinite(asked).all():
             asked = np.zeros(len(asked))
-        return [min(max(u, -limit), limit) for u, limit in zip(asked.tolist(), self._limits, strict=True)]
+        return [min(max(u, -limit), limit) for u, limit in zip(asked.tolist(), self.limits, strict=True)]
 
 
 class PlantOutput:

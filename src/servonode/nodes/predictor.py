@@ -8,6 +8,7 @@ from servonode.arrays import Array
 from servonode.bus import State
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.hosts import is_networked
+from servonode.mechanics.machine import Machine
 
 LONGEST = 64  # largest latency of link and network, with the age of a state, that is compensated [control periods]
 
@@ -45,6 +46,10 @@ class Predictor:
         self._sent = deque((np.zeros(machine.n_inputs) for _ in range(kept)), maxlen=kept)  # one for each instant
         self._last = -1  # control instant of the newest input
         self._x = np.zeros(machine.n_state + 1)
+
+    def believe(self, machine: Machine) -> None:
+        """Predict with the parameters of this machine, which is of the same kind."""
+        self._c = machine.c
 
     def latency(self, state: State) -> int:
         """By how many steps an input acts later than `delay` says; 0 where it is not measured."""

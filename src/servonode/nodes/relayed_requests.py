@@ -16,7 +16,7 @@ from servonode.bus import Bus, MessageError
 from servonode.bus.keys import OBSERVE, OPERATE, TrustedKey
 from servonode.bus.request_codec import decode_map, encode_map
 from servonode.bus.requests import HEADER, LARGEST, NEVER, NO_TICKET, WANTS_TICKET
-from servonode.bus.topology import NODES
+from servonode.bus.topology import GET, NODES
 from servonode.bus.zmq_io import MORE, NOBLOCK, Reader, Socket
 from servonode.nodes.meeting import printable
 
@@ -131,7 +131,7 @@ class RelayedRequests:
         if verb not in NODES[node].verbs:
             self.counts["refused_verb"] += 1
             return f"{str(verb)[:40]!r} cannot be asked from another computer; ask {', '.join(NODES[node].verbs)}"
-        needed = (OPERATE, OBSERVE) if verb == "status" else (OPERATE,)
+        needed = (OPERATE, OBSERVE) if verb in ("status", GET) else (OPERATE,)
         if key is None or any(role in key.roles for role in needed):
             return ""
         self.counts[f"role_of_key_{key.name}"] += 1

@@ -49,6 +49,9 @@ class TargetNode(EventNode):
         self.ahead = min(max(LEAST_AHEAD, round(passing)), MOST_AHEAD)
         per_pause = PAUSE_S * 1e9 * launch.run.speed / launch.period_ns
         self.chunk = CHUNK if launch.run.mode == "lockstep" else min(CHUNK, LEAST_CHUNK * max(1, round(per_pause)))
+        # wall-clock time of a control period [ns]; None: in lockstep nobody knows it
+        self._instant_ns = launch.period_ns / launch.run.speed if launch.run.mode == "realtime" else None
+        self._status_ns = 0  # time of the plant's newest status
         self._values = np.zeros(len(self.names))
         self._plant_at = -1  # control instant of the goal, by the plant's newest status
         self._plant_k = -1  # step of the plant, by this status
@@ -72,13 +75,28 @@ class TargetNode(EventNode):
         self._publish(self._next, min(self._next + self.chunk - 1, last))
         return PAUSE_S if self._next <= last else np.inf
 
+    def use(self, numbers: list[float]) -> tuple[int, float]:
+        if self._next > self.last and self._due_instant() > self.last:
+            raise ValueError("the goals of the whole run are published; a longer run.duration gives more")
+        self.targets = self.targets.with_pieces(np.array(numbers))
+        self._next = min(self._next, self._due_instant())
+        k = self._next * self.steps_per_period
+        return k, k * self.step_ns / 1e9
+
+    def _due_instant(self) -> int:
+        """The first control instant that is surely not answered yet, and whose goal may be published again."""
+        if self._instant_ns is None or not self.active:
+            return self._next
+        passed = (self.clock() - self._status_ns + STATUS_PERIOD_NS) / self._instant_ns
+        return max(self._plant_at, 0) + math.ceil(passed) + 1
+
     def _on_status(self, status: Status) -> None:
         instant = (status.goal_k if status.goal_k >= 0 else status.k) // self.steps_per_period
         anew = status.run != self.outbox.run or self._has_new_reader()
         self.outbox.run = status.run
         if anew or status.k == self._plant_k:  # a start of plant or reader, or a missing goal
             self._next = instant
-        self._plant_at, self._plant_k = instant, status.k
+        self._plant_at, self._plant_k, self._status_ns = instant, status.k, self.clock()
         self.active, self.t = True, instant * self.steps_per_period * self.step_ns / 1e9
         if self.status_is_due():
             self.publish_status(status.k, status.t)

@@ -148,6 +148,11 @@ def order(verb: str, name: str | None, **arguments: Any) -> dict[str, Any]:
     return _done(verb, run, _asked(run, PLANT, verb, ANSWER_S, **arguments))
 
 
+def ask(run: Found, node: str, verb: str, **arguments: Any) -> dict[str, Any]:
+    """The answer of a node to a request with these arguments. Raises OperatorError where it refuses, NoAnswer."""
+    return _done(verb, run, _asked(run, node, verb, ANSWER_S, **arguments))
+
+
 def _done(verb: str, run: Found, answer: dict[str, Any]) -> dict[str, Any]:
     """The answer to a request that was carried out; OperatorError where it was refused."""
     if not answer.get("done"):

@@ -11,12 +11,11 @@ from typing import Any
 from servonode.bus import TOPICS, Message, MessageError, Wanted, decode
 from servonode.bus.codec import encode_frames
 from servonode.bus.topology import publishers
-from servonode.closed_loop.closed_loop import resolve
-from servonode.closed_loop.launch_file import launch_of_table
 from servonode.operator.find_runs import Found
 from servonode.operator.listener import RawListener
 from servonode.operator.other_clock import OtherClock
 from servonode.operator.raw_inbox import Raw
+from servonode.operator.stored_launch import stored_closed_loop
 from servonode.record.files import opened
 from servonode.record.spool import MESSAGES, about_block, append, block, message_entry
 from servonode.record.write import check_library, known_of, write_bag
@@ -108,6 +107,5 @@ def _decoded(made: Listened, newest: dict[tuple[int, str], int], raw: Raw) -> Me
 def _about(registry: dict[str, Any]) -> dict[str, Any]:
     """The first block of the spool."""
     stored = registry["launch"]
-    launch = launch_of_table(stored["table"], path=Path(stored["path"]), file=stored["file"])
-    known = known_of(resolve(launch, strict=False))
+    known = known_of(stored_closed_loop(registry))
     return {"launch": stored, "every": 1, "run": registry["run"], "columns": {}} | known

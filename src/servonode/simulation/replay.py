@@ -8,9 +8,21 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec import UNSET
 
 from servonode.arrays import Array
-from servonode.bus import Command, MemoryBus, Message, MessageError, State, Status, Switchboard, Target, decode
+from servonode.bus import (
+    Command,
+    MemoryBus,
+    Message,
+    MessageError,
+    Parameters,
+    State,
+    Status,
+    Switchboard,
+    Target,
+    decode,
+)
 from servonode.bus.topology import CONTROLLER, PLANT, TARGET
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.controller_node import ControllerNode
@@ -19,6 +31,7 @@ from servonode.record.bag import Bag
 from servonode.record.write import BagError, provenance
 
 COMMANDS, STATES, GOALS_SENT, STATUSES = "controller/command", "plant/state", "target/target", "controller/status"
+CHANGES = "controller/parameters"
 KEPT = 4096  # states kept for commands that are still to come
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -103,7 +116,7 @@ def _controlled(bag: Bag, closed_loop: ClosedLoop) -> ClosedLoop:
 
 def _answers(bag: Bag, player: "_Player") -> Iterator[tuple[Command, Command | None]]:
     """Each recorded command, and what the controller answers now."""
-    for _, topic, content in bag.messages((COMMANDS, STATES, GOALS_SENT, STATUSES)):
+    for _, topic, content in bag.messages((COMMANDS, STATES, GOALS_SENT, STATUSES, CHANGES)):
         message = _received(topic, content)
         if isinstance(message, State):
             player.keep(message)
@@ -111,6 +124,8 @@ def _answers(bag: Bag, player: "_Player") -> Iterator[tuple[Command, Command | N
             player.goal(message)
         elif isinstance(message, Status):
             player.status(message)
+        elif isinstance(message, Parameters):
+            player.changes[message.src, message.seq] = message
         elif isinstance(message, Command) and player.received_all(message):
             yield message, player.answer(message)
 
@@ -140,6 +155,7 @@ class _Player:
         self._closed_loop = closed_loop
         self._states: dict[tuple[int, int], State] = {}  # by run and seq
         self._goals: dict[tuple[int, int], Target] = {}
+        self.changes: dict[tuple[int, int], Parameters] = {}  # by start id of the controller and seq
         self._fed: dict[int, int] = {}  # by run: seq of the state that was answered last
         self._src = self._silent = 0
         self.left_out = 0
@@ -203,8 +219,14 @@ class _Player:
         """Whether the state and the goal that a command answers are in the recording; counts those that are not."""
         state, goal = (recorded.run, recorded.re), (recorded.run, recorded.target_seq)
         complete = state in self._states and (recorded.target_seq < 0 or goal in self._goals)
+        complete = complete and (recorded.parameters_seq is UNSET or self._change_of(recorded) in self.changes)
         self.left_out += not complete
         return complete
+
+    @staticmethod
+    def _change_of(recorded: Command) -> tuple[int, Any]:
+        """The change of parameters that a command uses, by start id and seq."""
+        return recorded.src, recorded.parameters_seq
 
     def answer(self, recorded: Command) -> Command | None:
         """What the controller answers to the state that a recorded command answers; None where it does not."""
@@ -219,6 +241,10 @@ class _Player:
         exact = self._goals.get((recorded.run, recorded.target_seq))
         if exact is not None:  # the very one: it may have been published again since
             self._feed(exact)
+        change = self.changes.get(self._change_of(recorded))
+        if change is not self._node.changed and change is not None and change.numbers is not UNSET:
+            self._node.changed = change
+            self._node.answerer.use(np.array(change.numbers))
         self._feed_states(recorded)
         self._node.work()
         commands = [message for _, message in self._answers.receive() if isinstance(message, Command)]

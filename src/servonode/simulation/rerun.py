@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from servonode.bus.topology import NODES
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.launcher import Launcher
 from servonode.nodes.recording import Recording
@@ -35,6 +36,9 @@ def run_again(bag: Bag, closed_loop: ClosedLoop) -> Replay:
         raise BagError(f"{bag.file}: only a run in lockstep can be compared; leave --set run.mode out")
     if not closed_loop.driver.simulated:
         raise BagError(f"{bag.file}: its machine is not a simulation, so it cannot be run again; leave --again out")
+    if any(bag.holds(f"{node}/parameters") for node in NODES):
+        text = "numbers of it were changed while it ran, which is not done again; replay its controller without --again"
+        raise BagError(f"{bag.file}: {text}")
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "again.mcap"
         name, every = f"{bag.about['run']}_again", int(bag.about["every"])

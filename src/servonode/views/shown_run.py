@@ -4,25 +4,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from servonode.bus import BusError
 from servonode.bus.topology import publishers
-from servonode.closed_loop.closed_loop import ClosedLoop, resolve
-from servonode.closed_loop.launch_file import launch_of_table
+from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.operator.find_runs import find_run, find_runs
 from servonode.operator.listener import Listener
+from servonode.operator.stored_launch import stored_closed_loop
 from servonode.views.window_feed import TOPICS
 
 SHOWN_S = 20.0  # s (wall clock) that the panels show unless asked otherwise
 ENDED = {"finished": "finished", "fault": "ended by a fault"}
-
-
-def stored_closed_loop(registry: dict[str, Any]) -> ClosedLoop:
-    """The resolved launch file of a run, from its registry; raises as `resolve`, BusError where it has none."""
-    stored = registry.get("launch")
-    if not stored:
-        raise BusError(f"run {registry.get('run')!r} does not say what it runs; its servonode has another version")
-    launch = launch_of_table(stored["table"], path=Path(stored["path"]), file=stored["file"])
-    return resolve(launch, strict=False)
 
 
 def usual_span(closed_loop: ClosedLoop) -> float:

@@ -112,6 +112,32 @@ class ServoLaw(Tabular):
         law.weights = np.array([weights.get(name, 1.0) for name in self.machine.description.input_names])
         return law.with_parameters({})
 
+    def numbers(self) -> Array:
+        """All its numbers as one vector: those of the believed machine, of the program, of gains, of states."""
+        return np.concatenate(self._parts())
+
+    def with_numbers(self, numbers: Array) -> "ServoLaw":
+        """The same law with the `numbers` of another one of its kind: bit by bit that one.
+
+        Raises:
+            ValueError: there are not as many; ParameterError: a parameter is out of its bounds.
+        """
+        sizes = [len(part) for part in self._parts()]
+        if len(numbers) != sum(sizes):
+            raise ValueError(f"{len(numbers)} numbers are given; give {sum(sizes)}")
+        believed, own, rates, weights, gains, states, start_rates = np.split(numbers, np.cumsum(sizes)[:-1])
+        law = copy(self)
+        law.machine = self.machine.with_parameters(dict(zip(self.machine.parameters, believed.tolist(), strict=True)))
+        law.rates, law.weights, law.K = rates, weights, gains.reshape(self.K.shape)
+        law.initial_states, law.start_rates = states, start_rates
+        law = law.with_parameters(dict(zip(self.parameters, own.tolist(), strict=True)))
+        law.check_parameters()
+        return law
+
+    def _parts(self) -> list[Array]:
+        parameters = (np.array([*each.values()], dtype=float) for each in (self.machine.parameters, self.parameters))
+        return [*parameters, self.rates, self.weights, self.K.ravel(), self.initial_states, self.start_rates]
+
     def begin(self) -> "ServoLaw":
         """The law for one run, whose memory nobody else has: a compiled one has none."""
         return self

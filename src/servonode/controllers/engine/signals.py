@@ -7,6 +7,7 @@ nothing but a number is given to it.
 
 import json
 from collections.abc import Mapping
+from copy import copy
 from functools import cached_property
 from itertools import islice
 from typing import Any, cast
@@ -52,6 +53,20 @@ class Signals:
             out[:] = self._constant
         else:
             self._functions.signals(t, *self._given, out)
+
+    @property
+    def numbers(self) -> dict[str, float]:
+        """Those that are nothing but a number."""
+        return {name: float(each) for name, each in self._stated.items() if _is_number(each)}  # type: ignore[arg-type]
+
+    def with_pieces(self, pieces: Array) -> "Signals":
+        """The same signals with other `pieces`, as many: numbers, and what makes the curves."""
+        found = copy(self)
+        found.pieces, found._constant = pieces, self._constant.copy()
+        found._given = (pieces,) if pieces.size else ()
+        if self.kernel is None:
+            found._constant[self.positions] = pieces
+        return found
 
     @property
     def table_of_all(self) -> Array:

@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Annotated, Protocol, cast
 
@@ -130,6 +131,17 @@ class Feedforward:
         _kernel()  # from which the text imports
         source = self._source()
         self.kernel = cast(CurvesKernel, cache.load(cache.key_of("feedforward", source), lambda: (source, b"{}"))[0])
+
+    @property
+    def numbers(self) -> dict[str, float]:
+        """None: all belong to one solution."""
+        return {}
+
+    def with_pieces(self, pieces: Array) -> "Feedforward":
+        """The same signals with other `pieces`."""
+        found = copy(self)
+        found.pieces = pieces
+        return found
 
     def _table(self) -> Array:
         """The numbers of the base, for each part its lead, its number of pieces and where it begins, then the parts."""

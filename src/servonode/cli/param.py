@@ -1,0 +1,165 @@
+"""`servonode param`: numbers of a run in progress, read and changed."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from servonode.cli import verb
+from servonode.cli.listening import run_and
+
+if TYPE_CHECKING:
+    from servonode.closed_loop.parameters import Parameter
+    from servonode.operator.run_parameters import RunParameters
+
+EXITS = {
+    0: "done",
+    1: "a node refused, or did not answer",
+    2: "bad usage, no such run or number, or a value that the checks refuse",
+    **verb.INTERRUPTED,
+}
+_key = click.argument("words", metavar="[RUN] KEY", nargs=-1, required=True)
+
+
+def _run(name: str | None) -> "RunParameters":
+    from servonode.operator.run_parameters import RunParameters
+
+    return RunParameters(name)
+
+
+@verb.group
+def param() -> None:
+    """Read and change numbers of a run in progress.
+
+    Keys are those of the launch file, as controller.gains.lambda: gains, settings, the parameters that the law
+    assumes, limits, which can only be lowered, and goals. New values are judged as at the start of a run.
+    """
+
+
+@param.command(
+    name="list", cls=verb.Verb, examples=("servonode param list", "servonode param list --json"), exits=EXITS
+)
+@verb.one_run
+@verb.as_json
+def list_(name: str | None, as_json: bool) -> None:
+    """List the numbers of a run that may change."""
+    found = _run(name).now()
+    if as_json:
+        click.echo(json.dumps({key: _as_dict(each) for key, each in found.items()}))
+        return
+    width = max(map(len, found), default=0)
+    for key, each in found.items():
+        click.echo(f"{key:<{width}}  {_shown(each.value):>12} {each.unit:<8} {each.range}")
+
+
+@param.command(cls=verb.Verb, examples=("servonode param get controller.gains.lambda_yaw_rate",), exits=EXITS)
+@_key
+def get(words: tuple[str, ...]) -> None:
+    """Print one number of a run."""
+    name, key = run_and("key", words)
+    click.echo(_shown(_run(name).get(key).value))
+
+
+@param.command(cls=verb.Verb, examples=("servonode param describe controller.parameters.m1",), exits=EXITS)
+@_key
+def describe(words: tuple[str, ...]) -> None:
+    """Describe a number of a run: value, unit, range, node."""
+    name, key = run_and("key", words)
+    each = _run(name).get(key)
+    click.echo(f"{key} = {_shown(each.value)} {each.unit}: {each.description}\nrange: {each.range}\nnode: {each.node}")
+
+
+@param.command(
+    name="set",
+    cls=verb.Verb,
+    examples=(
+        "servonode param set controller.gains.lambda=3",
+        "servonode param set trailer_pursuit controller.parameters.m1=4 controller.parameters.m2=1",
+    ),
+    exits=EXITS,
+)
+@click.argument("words", metavar="[RUN] KEY=VALUE ...", nargs=-1, required=True)
+@verb.as_json
+def set_(words: tuple[str, ...], as_json: bool) -> None:
+    """Change numbers of a run, all at once or none.
+
+    They change between two control instants. The answer says from which plant step on they act.
+    """
+    name, pairs = (None, words) if "=" in words[0] else (words[0], words[1:])
+    values = dict(map(_pair, pairs))
+    if len(values) < max(len(pairs), 1):
+        raise click.UsageError("give each key once, as controller.gains.lambda=3")
+    run = _run(name)
+    nodes = {run.node_of(key) for key in values}
+    if len(nodes) > 1:
+        text = f"these belong to {' and '.join(sorted(nodes))}, which change their numbers each by itself"
+        raise click.UsageError(f"{text}; set those of one node at a time")
+    _change(run, values, as_json)
+
+
+def _pair(text: str) -> tuple[str, float]:
+    key, _, value = text.partition("=")
+    try:
+        return key.strip(), float(value)
+    except ValueError:
+        raise click.UsageError(f"{text!r} is not KEY=NUMBER; write for example controller.gains.lambda=3") from None
+
+
+@param.command(cls=verb.Verb, examples=("servonode param dump", "servonode param dump --out tuned.toml"), exits=EXITS)
+@verb.one_run
+@click.option("--all", "everything", is_flag=True, help="Also those that have not changed since the start of the run.")
+@click.option("--out", type=verb.FILE, metavar="FILE.toml", help="Write to this file.")
+def dump(name: str | None, everything: bool, out: Path | None) -> None:
+    """Print the changed numbers of a run as TOML.
+
+    The output is for servonode param load and for a launch file.
+    """
+    from servonode.cli.start_checks import check_writable
+
+    run = _run(name)
+    values = {key: each.value for key, each in run.now().items()} if everything else run.changed()
+    text = "".join(f"{key} = {value!r}\n" for key, value in values.items() if abs(value) < float("inf"))
+    if out is None:
+        click.echo(text, nl=False)
+        return
+    check_writable(out)
+    out.write_text(text)
+
+
+@param.command(cls=verb.Verb, examples=("servonode param load tuned.toml",), exits=EXITS)
+@click.argument("words", metavar="[RUN] FILE.toml", nargs=-1, required=True)
+@verb.as_json
+def load(words: tuple[str, ...], as_json: bool) -> None:
+    """Change numbers of a run to those of a file.
+
+    The file is as servonode param dump writes it. All are judged together; then each node takes its own ones at once,
+    one node after the other.
+    """
+    from servonode.closed_loop.launch_file import numbers_in
+
+    name, file = run_and("file", words)
+    if values := numbers_in(file):
+        _change(_run(name), values, as_json)
+
+
+def _change(run: "RunParameters", values: Mapping[str, float], as_json: bool) -> None:
+    acting = run.change(values)
+    if as_json:
+        click.echo(json.dumps({each.node: {"k": each.k, "t": each.t, "values": each.values} for each in acting}))
+        return
+    for each in acting:
+        text = ", ".join(f"{key} = {_shown(value)}" for key, value in each.values.items())
+        click.echo(f"{text}: from step {each.k} on, t = {each.t:.6g} s ({each.node})")
+
+
+def _as_dict(each: "Parameter") -> dict[str, Any]:
+    """For JSON, which has no infinity."""
+    bounds = {name: number if abs(number := getattr(each, name)) < float("inf") else None for name in ("least", "most")}
+    value = each.value if abs(each.value) < float("inf") else None
+    return {"value": value, "unit": each.unit, "node": each.node, "description": each.description, **bounds}
+
+
+def _shown(value: float) -> str:
+    return "none" if abs(value) == float("inf") else f"{value!r}"

@@ -1,0 +1,254 @@
+"""The numbers of a launch file that may change while its run is in progress, and the judgement of new ones.
+
+Each has the node that computes with it. New ones are judged outside of the nodes, as those of a launch file at the
+start of a run are; a node is then sent the numbers that follow from them, see `numbers_of`.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from servonode.arrays import Array
+from servonode.bus.topology import CONTROLLER, PLANT, TARGET
+from servonode.closed_loop.closed_loop import ClosedLoop, examined
+from servonode.closed_loop.controller_section import SETTINGS, Control
+from servonode.closed_loop.gains import MATRICES, PERTURBATION, SECTION
+from servonode.closed_loop.launch_error import KeyRefused, ProgramUnfit, worded
+from servonode.closed_loop.machine_section import check_safe_action
+from servonode.closed_loop.stages import Kept
+from servonode.closed_loop.static_checks import Examination
+from servonode.closed_loop.variation import varied
+from servonode.closed_loop.variation_keys import check_number, unit_of
+from servonode.mechanics import discrete
+from servonode.mechanics.description import Quantity
+
+LIMITS = "plant.safety"
+MOST_NUMBERS = 200  # that a node is sent at once
+# why other keys stay as they are; the first that fits
+FIXED = {
+    "run.": "the clock, the length and the files of a run are set when it starts",
+    "plant.safety.": "only limit, rate_limit and power_limit can be lowered while a run is in progress",
+    "plant.parameters.": "is the machine itself; controller.parameters are what the law assumes of it",
+    "plant.initial.": "is the state at the start of the run, which has passed",
+    "plant.": "machine, driver, ports, drives and sensors are set when the run starts",
+    "controller.period": "the plant and the law share the grid of control instants",
+    "controller.delay": "the plant schedules commands by it, and the law is judged with it",
+    "controller.settings.": "options and expressions of t are derived before the run; what is a number can change",
+    "controller.": "the program, and what chooses its equations, is derived before the run",
+    "target.": "points, expressions of t and topics are compiled before the run; a goal stated as a number can change",
+    "estimator.": "the filter has begun with it",
+    "hosts.": "the computers have met",
+    "supervision.": "the launcher has begun with it",
+    "sweep.": "it belongs to a sweep, and to no run",
+}
+OWN = "a controller in Python gets its numbers when it is made"
+FIRMWARE = "the law is in the machine's firmware, which holds its own numbers"
+INVERTED = "the bounded solution of [controller.inversion] was computed with it before the run"
+ESTIMATED = "the filter of [estimator] computes with the same model, and its covariance belongs to that"
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A number that may change: its node, its value now, its range. above: whether it must exceed `least`."""
+
+    key: str
+    node: str
+    value: float
+    unit: str
+    description: str
+    least: float = -math.inf
+    most: float = math.inf
+    above: bool = False
+
+    def complaint(self, value: float) -> str:
+        """Why this is no value of it; empty: it is one."""
+        if not math.isfinite(value):
+            return f"{value} is not a finite number"
+        inside = self.least < value if self.above else self.least <= value
+        return "" if inside and value <= self.most else f"{value:g} {self.unit} is not {self.range}"
+
+    @property
+    def range(self) -> str:
+        """Its range in words."""
+        low = "" if self.least == -math.inf else f"{'above' if self.above else 'at least'} {self.least:g}"
+        high = "" if self.most == math.inf else f"at most {self.most:g}"
+        return " and ".join(filter(None, (low, high))) or "any number"
+
+
+def parameters_of(closed_loop: ClosedLoop) -> dict[str, Parameter]:
+    """What may change in a run of this closed loop, by dotted key of the launch file."""
+    control, found = closed_loop.control, list[Parameter]()
+    if control is not None:
+        found += [*_gains(control), *_settings(control), *_believed(control), *_weights(control), *_goals(closed_loop)]
+    found += _limits(closed_loop)
+    return {each.key: each for each in found if not _closed(closed_loop, each.key)}
+
+
+def _gains(control: Control) -> Iterator[Parameter]:
+    program = control.law.description
+    given: Mapping[str, Any] = control.stated.gains
+    if program.explicit:
+        return
+    matrices = [key for key in (*MATRICES, *PERTURBATION) if key in given]
+    for key in matrices:
+        for i, row in enumerate(given[key]):
+            for j, value in enumerate(row):
+                text = f"row {i}, column {j} of {key}"
+                yield Parameter(f"{SECTION}.{key}.{i}.{j}", CONTROLLER, value, "SI", text)
+    rates = [] if matrices else control.law.rates.tolist()
+    if rates:
+        alone = (
+            rate for each, rate in zip(program.residuals, rates, strict=True) if f"lambda_{each.name}" not in given
+        )
+        stated = given.get("lambda")
+        common = stated if isinstance(stated, int | float) else next(alone, rates[0])
+        yield _rate("lambda", common, "of all residuals that have none of their own")
+    for each, value in zip(program.residuals, rates, strict=False):
+        yield _rate(f"lambda_{each.name}", value, f"of the residual {each.name}")
+    if program.integral:
+        for each in program.residuals:
+            value = given.get(f"integral_{each.name}", given.get("integral", 0.0))
+            yield _rate(f"integral_{each.name}", value, f"of the integral of {each.name}")
+
+
+def _rate(name: str, value: float, of: str) -> Parameter:
+    return Parameter(f"{SECTION}.{name}", CONTROLLER, value, "1/s", f"convergence rate {of}", 0.0)
+
+
+def _settings(control: Control) -> Iterator[Parameter]:
+    stated, law = control.stated.settings, control.law
+    for each in law.description.parameters:
+        base, _, place = each.name.rpartition("_")
+        name = f"{base}.{place}" if isinstance(stated.get(base), list) else each.name
+        yield _of(each, f"{SETTINGS}.{name}", law.parameters[each.name])
+    for each in law.description.signals:
+        if (value := control.signals.numbers.get(each.name)) is not None:
+            yield _of(each, f"{SETTINGS}.{each.name}", value)
+
+
+def _believed(control: Control) -> Iterator[Parameter]:
+    machine = control.law.machine
+    for each in machine.description.parameters:
+        yield _of(each, f"controller.parameters.{each.name}", machine.parameters[each.name])
+
+
+def _of(each: Quantity, key: str, value: float) -> Parameter:
+    least = each.at_least if each.above is None else each.above
+    low = -math.inf if least is None else least
+    return Parameter(key, CONTROLLER, value, each.unit, each.description, low, above=each.above is not None)
+
+
+def _weights(control: Control) -> Iterator[Parameter]:
+    law = control.law
+    if law.description.weighted:
+        for name, value in zip(law.machine.description.input_names, law.weights.tolist(), strict=True):
+            yield Parameter(f"controller.weights.{name}", CONTROLLER, value, "1", f"weight of {name}", 0.0, above=True)
+
+
+def _goals(closed_loop: ClosedLoop) -> Iterator[Parameter]:
+    topics = {each.name for each in closed_loop.live}
+    for name, goal in closed_loop.targets.numbers.items():
+        if name not in topics:
+            yield Parameter(f"target.{name}", TARGET, goal, "SI", f"the goal {name}")
+
+
+def _limits(closed_loop: ClosedLoop) -> Iterator[Parameter]:
+    """The limits of commands, at most what they are now."""
+    safety, limits, inputs = closed_loop.launch.plant.safety, closed_loop.safety.limits, closed_loop.machine.description
+    for key, stated, now, per in (
+        ("limit", safety.limit, limits.value, ""),
+        ("rate_limit", safety.rate_limit, limits.rate, "/s"),
+    ):
+        text = "largest magnitude" if key == "limit" else "fastest change"
+        if isinstance(stated, int | float):
+            yield Parameter(f"{LIMITS}.{key}", PLANT, stated, f"SI{per}", f"{text} of each input", 0.0, stated)
+            continue
+        for each, most in zip(inputs.inputs, now, strict=True):
+            unit = f"{each.unit}{per}"
+            yield Parameter(f"{LIMITS}.{key}.{each.name}", PLANT, most, unit, f"{text} of {each.name}", 0.0, most)
+    if inputs.inputs:
+        most = limits.power
+        yield Parameter(f"{LIMITS}.power_limit", PLANT, most, "W", "largest power of all inputs together", 0.0, most)
+
+
+def _closed(closed_loop: ClosedLoop, key: str) -> str:
+    """Why a key that another run could change stays as it is in this one; empty: it may change."""
+    control = closed_loop.control
+    if key.startswith("controller.") and control is not None:
+        if control.law.description.own:
+            return OWN
+        if control.inversion is not None:
+            return INVERTED
+        if closed_loop.device_law is not None:
+            return FIRMWARE
+        if closed_loop.estimation is not None and key.startswith("controller.parameters."):
+            return ESTIMATED
+    if key.startswith("target.") and control is not None and control.inversion is not None:
+        return INVERTED
+    return FIRMWARE if key.startswith(LIMITS) and closed_loop.device_law is not None else ""
+
+
+def parameter(closed_loop: ClosedLoop, key: str) -> Parameter:
+    """The number at a dotted key.
+
+    Raises:
+        LaunchError: there is no such number, or it stays as it is while a run is in progress, with the reason.
+    """
+    known = parameters_of(closed_loop)
+    if key in known:
+        return known[key]
+    section, _, name = key.rpartition(".")
+    with worded(closed_loop.launch.file):
+        check_number(closed_loop, key)
+        unit_of(closed_loop, key)  # refuses unknown names
+        reason = _closed(closed_loop, key) or next((text for of, text in FIXED.items() if key.startswith(of)), "")
+        raise KeyRefused(section, name, f"stays as it is while a run is in progress: {reason}")
+
+
+def judged(closed_loop: ClosedLoop, changed: Mapping[str, float], values: Mapping[str, float]) -> ClosedLoop:
+    """The closed loop with the numbers changed so far and with new ones, judged as at the start of a run.
+
+    Raises:
+        LaunchError: a number may not be, may not change, or the checks of the start refuse the loop.
+    """
+    launch = closed_loop.launch
+    with worded(launch.file):
+        for key, value in values.items():
+            if complaint := parameter(closed_loop, key).complaint(value):
+                raise KeyRefused(*_place(key), f"{complaint}; give one that is")
+        new = varied(closed_loop, {**changed, **values}, Kept())
+        found = examined(new)
+        for each in found.refusals:
+            raise ProgramUnfit(
+                "controller", None, f"{each.subject}: {each.text}{_eigenvalue(new, found, each.subject)}"
+            )
+        safety, plant = new.safety, new.launch.plant
+        limits = np.array(safety.limits.value)
+        check_safe_action(new.machine, new.start, limits, safety.brake_steps, new.launch.step_ns, plant.integrator)
+    return new
+
+
+def _eigenvalue(closed_loop: ClosedLoop, found: Examination, subject: str) -> str:
+    """The eigenvalue of a refused residual over one control period, and the largest good rate."""
+    margin = found.numbers.get("margins", {}).get(subject)
+    if margin is None:
+        return ""
+    most = discrete.REFUSE * margin["limit"] / closed_loop.launch.times.period
+    return f"; eigenvalue {margin['radius']:.4g} over a period; the largest rate that is taken is {most:.4g} 1/s"
+
+
+def _place(key: str) -> tuple[str, str]:
+    section, _, name = key.rpartition(".")
+    return section, name
+
+
+def numbers_of(closed_loop: ClosedLoop, node: str) -> Array:
+    """The numbers with which a node computes."""
+    control, limits = closed_loop.control, closed_loop.safety.limits
+    if node == PLANT:
+        return np.array([*limits.value, *limits.rate, limits.power])
+    assert control is not None
+    return control.targets.pieces if node == TARGET else np.append(control.law.numbers(), control.signals.pieces)

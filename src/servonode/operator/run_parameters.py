@@ -1,0 +1,79 @@
+"""The numbers of a run in progress: read from its nodes, judged in this process, and sent to the nodes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from servonode.bus.topology import GET, NODES, SET
+from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.closed_loop.parameters import Parameter, judged, numbers_of, parameter, parameters_of
+from servonode.closed_loop.stages import Kept
+from servonode.closed_loop.variation import varied
+from servonode.operator.find_runs import Found, find_run
+from servonode.operator.operator_requests import ask
+from servonode.operator.stored_launch import stored_closed_loop
+
+
+@dataclass(frozen=True)
+class Acting:
+    """What a node has answered: the new values act from this plant step on, at plant time t [s]."""
+
+    node: str
+    values: dict[str, float]
+    k: int
+    t: float
+
+
+class RunParameters:
+    """The numbers of a run that may change while it is in progress; the launch file is resolved once."""
+
+    def __init__(self, name: str | None = None) -> None:
+        """The run of this name, or in this folder; absent: the only one in progress. Raises BusError, LaunchError."""
+        self.run: Found = find_run(name)
+        self.closed_loop: ClosedLoop = stored_closed_loop(self.run.registry)
+
+    def now(self) -> dict[str, Parameter]:
+        """All of them, as they are now."""
+        changed = self._changed(self._states())
+        return parameters_of(varied(self.closed_loop, changed, Kept()) if changed else self.closed_loop)
+
+    def get(self, key: str) -> Parameter:
+        """One of them; LaunchError for an unknown key, and for one that may not change, with the reason."""
+        parameter(self.closed_loop, key)
+        return self.now()[key]
+
+    def node_of(self, key: str) -> str:
+        """The node that computes with a number; raises as `get`."""
+        return parameter(self.closed_loop, key).node
+
+    def changed(self) -> dict[str, float]:
+        """Those that have changed since the start of their node."""
+        return self._changed(self._states())
+
+    def change(self, values: Mapping[str, float]) -> list[Acting]:
+        """Judge all of these values together, then have each node take its own ones, all at once or none.
+
+        Raises:
+            LaunchError: one is refused, and nothing was sent; OperatorError: a node refuses, or does not answer.
+        """
+        by_node: dict[str, dict[str, float]] = {}
+        for key, value in values.items():
+            by_node.setdefault(self.node_of(key), {})[key] = value
+        states = self._states()
+        new = judged(self.closed_loop, self._changed(states), values)
+        return [self._send(new, node, its, states[node]["revision"]) for node, its in by_node.items()]
+
+    def _send(self, new: ClosedLoop, node: str, values: dict[str, float], revision: int) -> Acting:
+        numbers = [each if np.isfinite(each) else None for each in numbers_of(new, node).tolist()]
+        answer = ask(self.run, node, SET, values=values, numbers=numbers, revision=revision)
+        return Acting(node, values, int(answer["k"]), float(answer["t"]))
+
+    def _states(self) -> dict[str, dict[str, Any]]:
+        """Of each node, its revision and the values that were changed."""
+        nodes = [node for node in self.run.registry["nodes"] if GET in NODES[node].verbs]
+        return {node: ask(self.run, node, GET) for node in nodes}
+
+    def _changed(self, states: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
+        return {key: value for each in states.values() for key, value in each["values"].items()}

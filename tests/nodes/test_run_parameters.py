@@ -1,0 +1,224 @@
+"""Numbers of a run in progress: which may change, how new ones are judged, from which step they act, what replays."""
+
+import math
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import servonode
+from servonode.bus import encode_map
+from servonode.bus.requests import LARGEST
+from servonode.bus.topology import CONTROLLER, PLANT, SET
+from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.closed_loop.launch_error import LaunchError
+from servonode.closed_loop.parameters import judged, numbers_of, parameter, parameters_of
+from servonode.operator.operator_requests import OperatorError
+from servonode.operator.run_parameters import Acting, RunParameters
+from servonode.record.bag import Bag, read_bag
+from servonode.simulation.replay import replay
+from tests.helpers.runs import Process, Runs, private_runs
+
+LOOPS = ("trailer_circle", "trailer_pursuit", "sphero_circle", "sphero_line", "snowboarder_curve", "sphero_tilt")
+Values = dict[str, float]
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Iterator[Runs]:
+    with private_runs(tmp_path) as started:
+        yield started
+
+
+def loop_of(name: str, **settings: Any) -> ClosedLoop:
+    return servonode.load(name, **settings).closed_loop
+
+
+# which numbers, and how they are judged
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_a_law_takes_the_numbers_of_another_bit_by_bit(name: str) -> None:
+    loop = loop_of(name)
+    values = {
+        key: each.value * 1.01 if each.value else 0.01
+        for key, each in parameters_of(loop).items()
+        if each.node == CONTROLLER and key != "controller.gains.lambda"
+    }
+    new = judged(loop, {}, dict(list(values.items())[:8]))
+    assert new.control is not None
+    assert loop.control is not None
+    numbers = numbers_of(new, CONTROLLER)
+    assert len(encode_map({"ask": SET, "values": values, "numbers": numbers.tolist(), "revision": 1})) < LARGEST
+    n = len(numbers) - len(new.control.signals.pieces)
+    law, wanted = loop.control.law.with_numbers(numbers[:n]), new.control.law
+    assert law.c.tobytes() == wanted.c.tobytes()
+    assert law.K.tobytes() == wanted.K.tobytes()
+    assert law.memory().tobytes() == wanted.memory().tobytes()
+    assert law.machine.parameters == wanted.machine.parameters
+    assert loop.control.law.c.tobytes() != law.c.tobytes()
+
+
+def test_what_may_change_has_its_node_unit_and_range() -> None:
+    found = parameters_of(loop_of("trailer_circle"))
+    rate, mass, limit = (
+        found[each] for each in ("controller.gains.lambda_phi", "controller.parameters.m1", "plant.safety.limit.U1")
+    )
+    assert (rate.node, rate.value, rate.unit, rate.range) == (CONTROLLER, 3.0, "1/s", "at least 0")
+    assert (mass.value, mass.unit, mass.range) == (4.0, "kg", "above 0")
+    assert (limit.node, limit.value, limit.unit) == (PLANT, math.inf, "N m")
+    assert found["controller.settings.v"].value == 0.4  # a function of time that is a number
+    assert found["controller.settings.point.0"].value == 0.0
+    assert not [key for key in found if "travel" in key]
+
+
+FIXED = {
+    "controller.period": "the plant and the law share the grid of control instants",
+    "controller.delay": "the plant schedules commands by it",
+    "run.speed": "set when it starts",
+    "plant.step": "set when the run starts",
+    "plant.parameters.m1": "controller.parameters are what the law assumes",
+    "plant.initial.X": "which has passed",
+    "plant.safety.command_timeout": "only limit, rate_limit and power_limit can be lowered",
+}
+
+
+@pytest.mark.parametrize("key", FIXED)
+def test_what_is_fixed_says_why(key: str) -> None:
+    with pytest.raises(LaunchError, match=FIXED[key]):
+        parameter(loop_of("trailer_circle"), key)
+
+
+def test_an_unknown_key_is_refused_with_the_nearest() -> None:
+    with pytest.raises(LaunchError, match="lambda_phi"):
+        parameter(loop_of("trailer_circle"), "controller.gains.lambda_ph")
+    with pytest.raises(LaunchError, match="outside every section"):
+        parameter(loop_of("trailer_circle"), "nothing")
+
+
+def test_numbers_of_an_inversion_a_filter_and_a_controller_in_python_say_why_they_stay() -> None:
+    estimated = loop_of("trailer_estimated")
+    with pytest.raises(LaunchError, match=r"the filter of .estimator. computes with the same model"):
+        parameter(estimated, "controller.parameters.m1")
+    assert parameter(estimated, "controller.gains.lambda").node == CONTROLLER
+
+
+def test_a_rate_that_is_too_high_is_refused_with_its_eigenvalue_and_the_largest_good_one() -> None:
+    loop = loop_of("trailer_circle")
+    with pytest.raises(
+        LaunchError, match=r"eigenvalue 0\.7393 over a period; the largest rate that is taken is 80 1/s"
+    ):
+        judged(loop, {}, {"controller.gains.lambda_phi": 90.0})
+    assert judged(loop, {}, {"controller.gains.lambda_phi": 80.0}).control is not None
+
+
+def test_numbers_are_judged_together_with_those_that_were_changed_before() -> None:
+    loop = loop_of("trailer_circle")
+    with pytest.raises(LaunchError, match=r"above 0\.8 of the limit"):
+        judged(loop, {"controller.gains.lambda_phi": 90.0}, {"controller.parameters.m1": 4.1})
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "why"),
+    [
+        ("controller.parameters.m1", -1.0, "-1 kg is not above 0"),
+        ("controller.parameters.m1", math.nan, "not a finite number"),
+        ("controller.settings.radius", 0.0, "0 m is not above 0"),
+        ("plant.safety.limit.U1", -1.0, "is not at least 0"),
+        ("controller.gains.lambda", math.inf, "not a finite number"),
+    ],
+)
+def test_a_value_outside_of_its_range_is_refused(key: str, value: float, why: str) -> None:
+    with pytest.raises(LaunchError, match=why):
+        judged(loop_of("trailer_circle"), {}, {key: value})
+
+
+# a run
+
+
+def random_change(rng: random.Random, run: RunParameters) -> tuple[Values, bool]:
+    """One to three new values of one node, and whether they may act."""
+    if rng.random() < 1 / 3:
+        return rng.choice(BAD)(rng), False
+    if rng.random() < 0.1:  # ever lower
+        limit = run.now()["plant.safety.limit.U1"].value
+        return {"plant.safety.limit.U1": limit * rng.uniform(0.97, 1.0)}, True
+    good = {
+        "controller.gains.lambda_speed": rng.uniform(0.5, 8.0),
+        "controller.gains.lambda_phi": rng.uniform(0.5, 8.0),
+        "controller.parameters.m1": rng.uniform(3.0, 5.0),
+        "controller.settings.v": rng.uniform(0.3, 0.5),
+        "controller.settings.radius": rng.uniform(1.8, 2.2),
+    }
+    return {key: good[key] for key in rng.sample(sorted(good), rng.randint(1, 3))}, True
+
+
+BAD: list[Any] = [
+    lambda rng: {"controller.gains.lambda_phi": rng.uniform(81, 1e6)},
+    lambda rng: {"controller.parameters.m1": -rng.random()},
+    lambda _: {"controller.parameters.m1": math.nan},
+    lambda _: {"controller.settings.radius": math.inf},
+    lambda rng: {"controller.gains.lambda_speed": 3.0, "controller.gains.lambda_phi": rng.uniform(100, 200)},
+    lambda _: {"controller.gains.lambda_psi": 1.0},
+    lambda _: {"plant.safety.limit.U1": 1e9},
+    lambda _: {"controller.period": 0.02},
+]
+
+
+def changed_at_random(process: Process, seed: int, times: int) -> tuple[list[Acting], int]:
+    """What a run answers to so many changes at random, and how many it refused."""
+    rng, run, acting, refused = random.Random(seed), RunParameters(process.name), list[Acting](), 0
+    for _ in range(times):
+        values, good = random_change(rng, run)
+        if good:
+            acting += run.change(values)
+            continue
+        with pytest.raises((LaunchError, OperatorError)):
+            run.change(values)
+        refused += 1
+    return acting, refused
+
+
+def check_bag(bag: Bag, acting: list[Acting]) -> None:
+    """Each accepted change is in the recording, in its order, and acts from its step on, neither before nor after."""
+    for node in (CONTROLLER, PLANT):
+        its = [each for each in acting if each.node == node]
+        messages = [message for _, _, message in bag.messages([f"{node}/parameters"])]
+        assert [(each["k"], each["t"]) for each in messages] == [(each.k, each.t) for each in its]
+        for message, each in zip(messages, its, strict=True):
+            assert {key: message["values"][key] for key in each.values} == each.values
+    steps = [each.k for each in acting if each.node == CONTROLLER]
+    commands = [message for _, _, message in bag.messages(["controller/command"])]
+    for command in commands:
+        used = command.get("parameters_seq")
+        assert (-1 if used is None else used) == sum(k <= command["k"] for k in steps) - 1
+    limits = [(each.k, each.values["plant.safety.limit.U1"]) for each in acting if each.node == PLANT]
+    for _, _, applied in bag.messages(["plant/applied"]):
+        lowest = min((limit for k, limit in limits if k <= applied["k"]), default=math.inf)
+        assert abs(applied["input"]["U1"]) <= lowest
+
+
+def run_and_change(runs: Runs, settings: list[str], seed: int, times: int) -> None:
+    file = runs.folder / f"{seed}.mcap"
+    words = ["--record", str(file), "--every", "1000"]
+    process = runs.start("trailer_circle", *settings, "plant.safety.limit.U1=40", words=words)
+    process.wait_open()
+    acting, refused = changed_at_random(process, seed, times)
+    process.stop()
+    assert acting
+    assert refused
+    bag = read_bag(file)
+    check_bag(bag, acting)
+    found = replay(bag, bag.closed_loop())
+    assert (found.differing_messages, found.left_out) == (0, 0), (found.first, found)
+    assert found.compared > 20
+
+
+PACED = ["run.speed=1", "run.duration=600"]
+LOCKSTEP = ["run.mode=lockstep", "run.duration=3000"]
+
+
+@pytest.mark.parametrize("settings", [PACED, LOCKSTEP], ids=["realtime", "lockstep"])
+def test_no_invalid_change_acts_and_each_valid_one_acts_at_its_step(runs: Runs, settings: list[str]) -> None:
+    run_and_change(runs, settings, 1, 25)
