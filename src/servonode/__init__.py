@@ -2,8 +2,8 @@
 
 `load`, `simulate`, `sweep`, `run` and `check` take a launch file, by its path, by the name of a packaged one or as
 nested mappings; `read_recording` reads the run in a recording, `identify` finds parameters from recordings. `arm`,
-`disarm`, `reset`, `estop`, `status` and `publish_goal` are for a run in progress. `mechanics` holds the functions that
-define a machine, `controllers` those that define a goal.
+`disarm`, `reset`, `estop`, `status`, `publish_goal`, `pause`, `resume`, `step` and `speed` are for a run in progress.
+`mechanics` holds the functions that define a machine, `controllers` those that define a goal.
 """
 
 from typing import TYPE_CHECKING
@@ -19,7 +19,18 @@ if TYPE_CHECKING:
     from servonode.api import check, identify, load, read_recording, run, simulate, sweep
     from servonode.identification.identification import Identification
     from servonode.loop import Loop
-    from servonode.operator.operator_requests import arm, disarm, estop, publish_goal, reset, status
+    from servonode.operator.operator_requests import (
+        arm,
+        disarm,
+        estop,
+        pause,
+        publish_goal,
+        reset,
+        resume,
+        speed,
+        status,
+        step,
+    )
     from servonode.result import Movie, Run
 
 __version__ = _VERSION
@@ -38,12 +49,16 @@ __all__ = [
     "identify",
     "load",
     "mechanics",
+    "pause",
     "publish_goal",
     "read_recording",
     "reset",
+    "resume",
     "run",
     "simulate",
+    "speed",
     "status",
+    "step",
     "sweep",
 ]
 
@@ -55,7 +70,8 @@ _SOURCES = {  # the module of each public name, loaded when the name is first us
     "Run": "servonode.result",
     **dict.fromkeys(("check", "identify", "load", "read_recording", "run", "simulate", "sweep"), "servonode.api"),
     **dict.fromkeys(
-        ("arm", "disarm", "estop", "publish_goal", "reset", "status"), "servonode.operator.operator_requests"
+        ("arm", "disarm", "estop", "pause", "publish_goal", "reset", "resume", "speed", "status", "step"),
+        "servonode.operator.operator_requests",
     ),
 }
 _ROOMS = ("controllers", "mechanics")

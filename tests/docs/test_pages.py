@@ -78,6 +78,7 @@ MADE = {  # the files that a page's commands leave, beside those that it shows
     "how_to/linear_views": ("poles.png", "response.png", "orbit.png"),
     "how_to/export_to_c": ("pursuit.c", "loop", "by_c.txt"),
     "how_to/identification": ("straight.mcap", "next.mcap", "fit.png", "next.toml", "robot.toml"),
+    "how_to/pause": ("trailer_pursuit.mcap",),
     "how_to/movies": ("pursuit.mp4", "reverse.gif", "over.mp4", "recorded.mp4", "from_python.mp4"),
     "how_to/mujoco": ("compare.png",),
     "how_to/own_controllers": ("speed.mcap", "lqr.py", "lqr.toml"),

@@ -37,8 +37,8 @@ def test_the_plant_starts_last_and_is_alone_without_a_controller() -> None:
 @pytest.mark.parametrize(
     ("controlled", "launcher", "expected"),
     [
-        (True, True, {PLANT: 4, CONTROLLER: 2, TARGET: 3}),  # a controller says both its words to both
-        (True, False, {PLANT: 3, CONTROLLER: 1, TARGET: 2}),
+        (True, True, {PLANT: 5, CONTROLLER: 2, TARGET: 4}),  # a controller says both its words to both
+        (True, False, {PLANT: 4, CONTROLLER: 1, TARGET: 3}),
         (False, True, {PLANT: 1}),
         (False, False, {PLANT: 0}),
     ],

@@ -39,13 +39,26 @@ NODES: dict[str, NodeEntry] = {
     ),
     CONTROLLER: NodeEntry(
         publishes=("command", "report", "estimate", "parameters", "status"),
-        subscribes={PLANT: ("state",), TARGET: ("target",)},
+        subscribes={PLANT: ("state", "status"), TARGET: ("target",)},
         verbs=(*PARAMETERS, "status"),
     ),
     PLANT: NodeEntry(
         publishes=("state", "applied", "parameters", "status"),
         subscribes={CONTROLLER: ("command",)},
-        verbs=("arm", "disarm", "estop", *PARAMETERS, "reset", "reset_estop", "reset_origin", "status"),
+        verbs=(
+            "arm",
+            "disarm",
+            "estop",
+            *PARAMETERS,
+            "pause",
+            "reset",
+            "reset_estop",
+            "reset_origin",
+            "resume",
+            "speed",
+            "status",
+            "step",
+        ),
         end_codes=(0, 1),  # the run is over; 1 after a fault
         orphaned=SIGTERM,  # it must stop its machine; the others can be killed
     ),

@@ -11,6 +11,7 @@ from servonode.bus.topology import CONTROLLER, GOAL_HELD, PLANT, TARGET
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.static_checks import WATCHED
 from servonode.nodes.fault_ladder import ESTOP, FINAL
+from servonode.nodes.pause import PAUSED
 from servonode.plants.drivers.applied_inputs import CLAMPED
 from servonode.record.run import Run
 from servonode.views.summary import summary_rows, unsafe_text
@@ -74,6 +75,8 @@ class StatusLine:
         parts += ["GOAL HELD"] if target and target.values.get(GOAL_HELD) else []
         parts += ["THE MACHINE CLAMPS ITS INPUTS"] if plant.values.get(f"{EXTRA}{CLAMPED}") else []
         parts.append(f"{rate:.3g}x")
+        if plant.values.get(PAUSED):
+            return "  ".join([*parts[:-1], f"PAUSED: servonode resume {self.name}"])
         if plant.values.get("round_trip"):
             parts.append(f"round trip {plant.values['round_trip'] * 1e3:.2f} ms")
         if controller is not None:

@@ -36,6 +36,10 @@ VERBS = {  # the sections of the help in their order; for each command, the file
         "disarm": "operate",
         "reset": "operate",
         "estop": "operate",
+        "pause": "pacing",
+        "resume": "pacing",
+        "step": "pacing",
+        "speed": "pacing",
         "plot": "plot",
         "param": "param",
         "page": "page",
@@ -86,7 +90,8 @@ def _one_line() -> Iterator[None]:
     sys.exit(code)
 
 
-UNSUGGESTED = {"arm", "disarm", "reset"}  # they release or begin motion, and nobody types them for a near word
+# they release or begin motion, and nobody types them for a near word
+UNSUGGESTED = {"arm", "disarm", "reset", "resume", "step"}
 
 
 class Verbs(click.Group):

@@ -2,7 +2,9 @@
 
 import json
 import sys
+from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import click
 
@@ -17,12 +19,19 @@ EXITS = {
 _command = partial(click.command, cls=verb.Verb, logs=False)
 
 
-def _order(word: str, name: str | None) -> None:
-    """Send a request to the plant of a run, and print its status after that."""
+def say(answer: Mapping[str, Any], as_json: bool, text: str = "") -> None:
+    """Print an answer of a run's plant: as JSON, or in words, which are its lifecycle if no others are given."""
+    note = f"; {answer['note']}" if "note" in answer else ""
+    click.echo(json.dumps(answer) if as_json else text or f"{answer['run']}: {answer['lifecycle']}{note}")
+
+
+def send(words: Sequence[str], name: str | None, as_json: bool, text: str = "", **arguments: Any) -> None:
+    """Send requests to the plant of a run, and print the last answer: its lifecycle, or `text` in its place."""
     from servonode.operator import operator_requests as operate
 
-    answer = operate.order(word, name)
-    click.echo(f"{answer['run']}: {answer['lifecycle']}" + (f"; {answer['note']}" if "note" in answer else ""))
+    answer = [operate.order(word, name, **arguments) for word in words][-1]
+    chosen = {key: answer[key] for key in ("run", "lifecycle", "note") if key in answer}
+    say(chosen | arguments, as_json, text and f"{answer['run']}: {text}")
 
 
 @_command(
@@ -36,11 +45,12 @@ def _order(word: str, name: str | None) -> None:
 @click.option(
     "--wait", type=verb.FiniteRange(min=0, max=86400), default=0.0, metavar="SECONDS", help="Try for so many seconds."
 )
-def arm(name: str | None, wait: float) -> None:
+@verb.as_json
+def arm(name: str | None, wait: float, as_json: bool) -> None:
     from servonode.operator import operator_requests as operate
 
     answer = operate.armed(name, wait)
-    click.echo(f"{answer['run']}: {answer['lifecycle']}")
+    say({key: answer[key] for key in ("run", "lifecycle")}, as_json)
 
 
 @_command(
@@ -77,8 +87,9 @@ def _number(name: str, text: str) -> float:
     f"The machine ignores commands until the run is armed again. {verb.WHICH_RUN}",
 )
 @verb.one_run
-def disarm(name: str | None) -> None:
-    _order("disarm", name)
+@verb.as_json
+def disarm(name: str | None, as_json: bool) -> None:
+    send(["disarm"], name, as_json)
 
 
 @_command(
@@ -92,11 +103,10 @@ def disarm(name: str | None) -> None:
 @click.option(
     "--origin", is_flag=True, help="Accept the positions of a machine that has started anew, as a board after a reset."
 )
-def reset(name: str | None, estop_too: bool, origin: bool) -> None:
-    if origin:
-        _order("reset_origin", name)
-    if estop_too or not origin:
-        _order("reset_estop" if estop_too else "reset", name)
+@verb.as_json
+def reset(name: str | None, estop_too: bool, origin: bool, as_json: bool) -> None:
+    words = ["reset_estop" if estop_too else "reset"] if estop_too or not origin else []
+    send(["reset_origin", *words] if origin else words, name, as_json)
 
 
 @_command(

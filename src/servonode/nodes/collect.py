@@ -21,6 +21,9 @@ SHOWN = (  # parts of the plant's summary that the statistics of a run contain
     "grants",
     "readonly",
     "link_latency_s",
+    "pauses",
+    "paused_s",
+    "speeds",
 )
 
 

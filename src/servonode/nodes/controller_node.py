@@ -7,15 +7,17 @@ from typing import Any
 import numpy as np
 from msgspec import UNSET
 
-from servonode.bus import BusFace, Command, Report, State, Target, Wanted
+from servonode.bus import BusFace, Command, Report, State, Status, Target, Wanted
 from servonode.bus.durations import Durations
 from servonode.bus.topology import CONTROLLER
 from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.closed_loop.watches import command_timeout
 from servonode.controllers.engine.layout import Answer
 from servonode.mechanics.description import unpacked
 from servonode.nodes.answerer import Answerer
 from servonode.nodes.node import Clock, EventNode
 from servonode.nodes.observing import Observing
+from servonode.nodes.pause import PAUSED, SPEED
 from servonode.nodes.received_goals import ReceivedGoals, goal_step
 from servonode.record.recorder import Recorder
 from servonode.record.shared_memory import Ring
@@ -55,7 +57,8 @@ class ControllerNode(EventNode):
         self._k = self._next_k = 0  # step of the newest answered state, whose time is `t`, and of the next one
         self._waiting: State | None = None  # a state that waits for its target
         self._answer: Command | None = None
-        self._silence_ns = None if simulated else _silence_ns(closed_loop)
+        self._speed = closed_loop.launch.run.speed
+        self._silence_ns = None if simulated else _silence_ns(closed_loop, self._speed)
         self._state_ns = 0  # time of the newest control state [ns]
 
     def work(self) -> float:
@@ -64,6 +67,9 @@ class ControllerNode(EventNode):
             if topic == "state":
                 assert isinstance(message, State)
                 self._on_state(message)
+            elif topic == "status":
+                assert isinstance(message, Status)
+                self._on_plant_status(message)
             else:
                 assert isinstance(message, Target)
                 if not self.goals.add(message):
@@ -80,6 +86,15 @@ class ControllerNode(EventNode):
         self.answerer.use(np.array(numbers))
         k = self._next_k if self._waiting is None else self._waiting.k
         return k, k * self._step_ns / 1e9
+
+    def _on_plant_status(self, status: Status) -> None:
+        """Take a pause, or another speed, for what it is: the time up to the next state is no silence."""
+        speed = status.values.get(SPEED, self._speed)
+        if speed != self._speed and self._silence_ns is not None:
+            self._silence_ns = _silence_ns(self.closed_loop, speed)
+        if speed != self._speed or status.values.get(PAUSED):
+            self.active = False
+        self._speed = speed
 
     def _watch_plant(self) -> float:
         """The time until the plant counts as silent [s]; then the law's memory is cleared, and a status says so.
@@ -182,8 +197,9 @@ class ControllerNode(EventNode):
         }
 
 
-def _silence_ns(closed_loop: ClosedLoop) -> int | None:
+def _silence_ns(closed_loop: ClosedLoop, speed: float) -> int | None:
     """For how long no state may come before the plant counts as silent [ns]; None: for any time, as in lockstep."""
-    timeout = closed_loop.safety.command_timeout
-    in_real_time = closed_loop.launch.run.mode == "realtime"
+    launch = closed_loop.launch
+    timeout = command_timeout(launch.plant.safety, speed, launch.period_ns)
+    in_real_time = launch.run.mode == "realtime"
     return round(timeout * 1e9) if in_real_time and timeout is not None else None

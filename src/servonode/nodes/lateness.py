@@ -15,9 +15,13 @@ class Lateness:
         self.limit_ns = limit_ns
         self.durations = Durations()
         self.misses = self.stalls = self.overruns = 0
-        self._stall_ns = round(STALL_SHARE * min(timeout_ns or limit_ns, limit_ns))
+        self.set_timeout(timeout_ns)
         self._late = self._stalled_ns = 0  # lateness of the newest wake-up [ns], and the part of it due to stalls
         self._computed = time.thread_time_ns()  # own computing time up to that wake-up
+
+    def set_timeout(self, timeout_ns: int | None) -> None:
+        """Judge stalls by this timeout of commands from now on."""
+        self._stall_ns = round(STALL_SHARE * min(timeout_ns or self.limit_ns, self.limit_ns))
 
     def begin(self) -> None:
         """Count own computing time from now on."""

@@ -16,6 +16,7 @@ from servonode.nodes.node_main import run_node
 from servonode.nodes.node_process import STOP
 from servonode.nodes.node_processes import NodeProcesses, say
 from servonode.nodes.node_statuses import NodeStatuses
+from servonode.nodes.pause import SPEED
 from servonode.nodes.recording import Recording
 from servonode.nodes.start_gate import StartGate, has_met
 
@@ -243,14 +244,22 @@ class Launcher:
             if PLANT not in processes.dead() and self._plant_hangs():
                 break
             if (died or unfollowed) and limit is None:
-                limit = now + round(((self.closed_loop.safety.command_timeout or 0.0) + 1.0) * 1e9)
+                limit = now + round(((self.closed_loop.safety.command_timeout or 0.0) * self._slowness() + 1.0) * 1e9)
             if limit is not None and not braking and statuses.lifecycle(PLANT) == "fault":
                 braking = True  # the safe action of the plant takes time of its own
-                limit += round(self.closed_loop.safety.safe_steps * launch.step_ns / launch.run.speed)
+                limit += round(
+                    self.closed_loop.safety.safe_steps * launch.step_ns / launch.run.speed * self._slowness()
+                )
             if limit is not None and (now > limit or launch.run.mode == "lockstep"):
                 break
             self.progress(statuses.newest)
         return []
+
+    def _slowness(self) -> float:
+        """By how much longer plant time takes than at the speed of the launch file, where an operator changed that."""
+        plant = self._statuses.newest.get(PLANT)
+        asked = self.closed_loop.launch.run.speed
+        return max(asked / plant.values.get(SPEED, asked), 1.0) if plant else 1.0
 
     def _plant_goes_on(self) -> bool:
         """Whether the plant's process lives, or must be restarted; one on another computer, as the relay says."""

@@ -18,6 +18,8 @@ def lockstep(node: PlantNode, timeout_s: float) -> None:
     """
     node.status.publish()
     while not node.stop:
+        node.keep_pause()
+        keep_speed(node)
         node.publish_state()
         answered = not node.guard.answers.are_due() or await_answer(node, timeout_s)
         node.status.if_due()
@@ -68,6 +70,14 @@ def await_answer(node: PlantNode, timeout_s: float) -> bool:
         node.serve_link()
         answered = came and node.take_commands()
     return False
+
+
+def keep_speed(node: PlantNode) -> None:
+    """Wait until the present step is due at the operator's speed; at once where none was asked for."""
+    while not (node.stop or node.guard.failed) and (now := node.clock()) < (due := node.pause.due(now)):
+        node.bus.wait(min(due, now + RESEND_NS))
+        node.take_commands()
+        node.status.if_due()
 
 
 def rearmed(node: PlantNode) -> bool:
@@ -126,6 +136,7 @@ def come_to_rest(node: PlantNode, wait: Callable[[int], None] | None = None, mos
     """
     steps = node.closed_loop.safety.safe_steps
     last = min(node.grid.steps, node.plant.k + (steps if most is None else min(steps, most)))
+    node.pause.at = None
     node.status.publish()
     node.energy.begin()
     while node.plant.k < last and node.plant.finite and not node.link.lost and not node.energy.strays():

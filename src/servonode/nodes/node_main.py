@@ -274,7 +274,8 @@ def _drive(node: PlantNode, closed_loop: ClosedLoop, arm: bool) -> dict[str, Any
     if run.mode == "lockstep":
         lockstep(node, run.lockstep_timeout)
         wall = (time.monotonic_ns() - begin) / 1e9
-        return {"rate": node.plant.t / wall if wall else 0.0, "misses": 0, "wall_s": wall}
+        going = wall - node.pause.paused_ns / 1e9
+        return {"rate": node.plant.t / going if going > 0 else 0.0, "misses": 0, "wall_s": wall}
     pace = RealTime(node, run.speed, closed_loop.safety.command_timeout, run.lockstep_timeout)
     pace.run()
     return pace.summary()

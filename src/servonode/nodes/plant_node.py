@@ -21,6 +21,7 @@ from servonode.nodes.fault_ladder import ESTOP_STAYS_LATCHED, Ladder
 from servonode.nodes.guard import Guard
 from servonode.nodes.machine_link import MachineLink
 from servonode.nodes.node import NO_ARGUMENTS, Clock, Fault, Node
+from servonode.nodes.pause import VERBS, Pause
 from servonode.nodes.plant_status import PlantStatus
 from servonode.nodes.plant_time import GoalTime, Pace, StepGrid
 from servonode.nodes.readonly import REFUSED, Observed
@@ -31,6 +32,7 @@ from servonode.plants.record_layout import PlantRecordLayout
 from servonode.record.recorder import Recorder
 from servonode.record.shared_memory import Ring
 
+PAUSED_NS = 100_000_000  # the longest sleep of a paused plant
 REQUESTS_NS = 1_000_000  # how often a plant that never sleeps polls requests
 CHUNK = 100_000  # steps after which a plant that integrates for long polls requests and publishes its status
 
@@ -98,6 +100,7 @@ class PlantNode(Node):
         self.states = StatePublisher(closed_loop, self.plant, self.outbox, self.guard, self.goal)
         self.record = PlantRecorder(self.plant, closed_loop.machine.description, self.goal, launch.steps, every, ring)
         self.pace = Pace()
+        self.pause = Pause(closed_loop, self.plant, self.guard, self.grid)
         self.status = PlantStatus(self)
         self.energy = EnergyAccount(self.plant, closed_loop.machine)
         self.interactive = interactive
@@ -176,6 +179,27 @@ class PlantNode(Node):
         for found in self._check.find(self.guard.failed or not sampled, before):
             self.fault(*found)
 
+    def keep_pause(self) -> int:
+        """Keep plant time where it is while the run is paused; returns for how long [ns]. A fault ends the pause."""
+        pause = self.pause
+        if not pause.reached():
+            return 0
+        begun, pause.stands = self.clock(), True
+        self.status.publish()
+        while pause.reached() and not (self.stop or self.guard.failed):
+            self.bus.wait(self.clock() + PAUSED_NS)
+            if self.take_commands():  # that answer states of before, within the time that they had
+                self.act()
+            self.status.if_due()
+        if self.guard.failed:
+            pause.at = None
+        passed = self.clock() - begun
+        pause.end(passed)
+        self.states.postpone(passed)
+        self.guard.output.postpone(passed)
+        self.status.publish()
+        return passed
+
     def _machine_arrives(self) -> bool:
         """Wait for a machine in lockstep; False if it does not reach its step, a fault is found, or the run is to stop.
 
@@ -241,11 +265,12 @@ class PlantNode(Node):
         """Carry out an operator's request, such as arm or reset_origin, or return the status."""
         if verb in ("status", *PARAMETERS) or verb not in NODES[PLANT].verbs:
             return super().handle_request(verb, arguments)
-        refused = self._carry_out(verb)
+        refused = self.pause.carry_out(verb, arguments) if verb in VERBS else self._carry_out(verb)
         if refused is not None:
             return {"refused": refused} | ({"later": self._may_be_armed_later()} if verb == "arm" else {})
         self.status.publish()
-        note = {"note": ESTOP_STAYS_LATCHED} if verb == "reset" and self.guard.failed else {}
+        note: dict[str, Any] = {"note": ESTOP_STAYS_LATCHED} if verb == "reset" and self.guard.failed else {}
+        note |= {"until": self.pause.until} if verb in VERBS else {}
         return {"done": True, "lifecycle": self.guard.lifecycle, **note}
 
     def _carry_out(self, verb: str) -> str | None:
@@ -326,4 +351,4 @@ class PlantNode(Node):
 
     def summary(self) -> dict[str, Any]:
         more = {"k": self.plant.k, "energy_error": self.energy.missing()}
-        return super().summary() | self.status.summary() | more
+        return super().summary() | self.status.summary() | self.pause.summary() | more

@@ -80,6 +80,10 @@ class PlantOutput:
         """Cancel the scheduled inputs."""
         self._later.clear()
 
+    def postpone(self, passed_ns: int) -> None:
+        """Leave a pause of so long [ns] out of the age of the scheduled inputs."""
+        self._later = deque((due, values, measured + passed_ns, goal) for due, values, measured, goal in self._later)
+
     def act(self, k: int) -> None:
         """Write the inputs that are due at step k."""
         while self._later and self._later[0][0] <= k:

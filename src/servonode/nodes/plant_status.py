@@ -9,6 +9,7 @@ from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.fault_ladder import ESTOP
 from servonode.nodes.guard import Guard
 from servonode.nodes.node import STATUS_PERIOD_NS, Outbox
+from servonode.nodes.pause import Pause
 from servonode.nodes.plant_time import GoalTime, Pace
 from servonode.nodes.readonly import WOULD_SEND
 from servonode.nodes.state_publisher import StatePublisher
@@ -25,6 +26,7 @@ class ReportingNode(Protocol):
     guard: Guard
     outbox: Outbox
     pace: Pace
+    pause: Pause
     plant: Plant
     states: StatePublisher
 
@@ -82,6 +84,7 @@ class PlantStatus:
             **self._preview(),
             "unsafe": list(self._node.closed_loop.safety.unsafe),
             "t": plant.t,
+            "paused": self._node.pause.stands,
             "counts": self._node.all_counts(),
             "values": self._measured() | self._armed(),
         }
@@ -126,7 +129,7 @@ class PlantStatus:
         """Flags for the operator, as numbers: whether it is armed, and stopped by an emergency stop."""
         guard = self._node.guard
         stopped = any(fault.name == ESTOP for fault in guard.ladder.latched)
-        found = {"armed": float(guard.lifecycle.accepts_commands), ESTOP: float(stopped)}
+        found = {"armed": float(guard.lifecycle.accepts_commands), ESTOP: float(stopped), **self._node.pause.values()}
         found |= {"insecure": 1.0} if self._node.closed_loop.insecure else {}
         if guard.preview is None:
             return found

@@ -34,6 +34,11 @@ class StepTimes:
         """The monotonic time [ns] at which a step is due."""
         return self.start_ns + round(step * self.step_ns)
 
+    def set_step_ns(self, step_ns: float, now: int) -> None:
+        """From the present moment on let so long a time pass between two steps."""
+        self.start_ns = now - round((now - self.start_ns) / self.step_ns * step_ns)
+        self.step_ns = step_ns
+
     def step(self, now: int) -> int:
         """The newest step that is due at a monotonic time [ns]."""
         return int((now - self.start_ns) / self.step_ns)
@@ -53,7 +58,8 @@ class RealTime(Pace):
         self._timeout_ns, self._first_timeout_s = timeout_ns, first_timeout_s
         self.watchdog = CommandWatchdog(self.guard, timeout_ns, round(first_timeout_s * 1e9))
         self.lateness = Lateness(round(node.closed_loop.safety.lateness_limit * 1e9), timeout_ns)
-        self.end_ns = 0
+        self.begin_ns = self.end_ns = 0
+        self._speed: float | None = speed
         self._woken = 0  # time of the last wake-up
         self._status_kept = True  # whether the status was handled in this tick
 
@@ -63,28 +69,32 @@ class RealTime(Pace):
         node.status.publish()
         if node.plant.remote is not None:
             node.plant.remote.arrived()  # takes the machine's newest state: that of the arming is old
+        node.keep_pause()
         node.publish_state()
         if self.guard.answers.are_due() and not await_answer(node, self._first_timeout_s) and node.must_end():
             come_to_rest(node)
             node.finish()  # without a first answer the clock of the run never starts
             return
         self.guard.answers.oldest_ns = self._timeout_ns
-        self.times.start_ns = self._woken = node.clock()
+        self.times.start_ns = self.begin_ns = self._woken = node.clock()
         self.guard.network = self._network()
         node.pace = self
         self.lateness.begin()
         self._judge(self.times.start_ns)
         while node.plant.k < node.grid.steps and not node.stop and not node.must_end():
             event = node.grid.next_event(node.plant.k)
-            deadline = self.times.due(event)
-            if not self._wait(deadline):
+            if not self._wait(event):
                 break
+            deadline = self.times.due(event)
             node.advance_to(event)
             self._judge(self._keep_time(event, deadline))
             if node.must_end():
                 break
             if node.grid.is_control(node.plant.k):
                 self.guard.count_repeats(node.grid.instant(node.plant.k))
+            self._keep_pause()
+            if node.stop or node.must_end():
+                break
             node.publish_state()  # other work is done after the answer
             if node.grid.is_control(node.plant.k):  # even where the sensor has lost the state
                 self.watchdog.expect(node.clock())
@@ -119,7 +129,7 @@ class RealTime(Pace):
             "stalls": late.stalls,
             "overruns": late.overruns,
             "lateness_s": late.durations.percentiles(),
-            "wall_s": (self.end_ns - self.times.start_ns) / 1e9,
+            "wall_s": (self.end_ns - self.begin_ns) / 1e9,
         }
 
     def _wait_for(self, step: int) -> None:
@@ -131,11 +141,32 @@ class RealTime(Pace):
 
     def rate(self) -> float:
         """Plant seconds per second of wall-clock time since the start."""
-        wall = (self.end_ns or self.node.clock()) - self.times.start_ns
+        wall = (self.end_ns or self.node.clock()) - self.begin_ns - self.node.pause.paused_ns
         return self.node.plant.k * self.node.plant.step_ns / wall if wall > 0 else 0.0
 
-    def _wait(self, deadline: int) -> bool:
-        """Sleep until the deadline, taking commands as they arrive; False if the run must end."""
+    def _keep_pause(self) -> None:
+        """While the run is paused, let neither plant time pass nor any timeout."""
+        if passed := self.node.keep_pause():
+            self.times.start_ns += passed
+            self._woken += passed
+            self.watchdog.postpone(passed, self.guard.answers.are_due())
+
+    def _keep_speed(self) -> None:
+        """Take the operator's speed, if it is another one, and its timeouts: those of commands are of its periods."""
+        pause = self.node.pause
+        if pause.speed == self._speed or pause.speed is None:
+            return
+        self._speed = pause.speed
+        now = self.node.clock()
+        self.times.set_step_ns(self.node.plant.step_ns / pause.speed, now)
+        self._timeout_ns = None if pause.timeout is None else round(pause.timeout * 1e9)
+        self.guard.answers.oldest_ns = self._timeout_ns
+        self.watchdog.set_timeout(self._timeout_ns, now)
+        self.lateness.set_timeout(self._timeout_ns)
+        self.node.states.set_speed(pause.speed)
+
+    def _wait(self, event: int) -> bool:
+        """Sleep until the time of an event, taking commands as they arrive; False if the run must end."""
         node = self.node
         node.act()  # inputs due at this instant; an answer that comes now acts after the steps before it
         slept = False
@@ -152,7 +183,8 @@ class RealTime(Pace):
                 now = node.clock()  # a stall in this work must count as lateness before anything is judged
             if node.stop or node.must_end():
                 return False
-            if now >= deadline:
+            self._keep_speed()
+            if now >= (deadline := self.times.due(event)):
                 self._keep_status()
                 if not slept:
                     node.poll_requests()
@@ -172,6 +204,8 @@ class RealTime(Pace):
 
     def present_step(self) -> int:
         """The plant step that the clock has reached, before the next event; a command of now acts from it on."""
+        if self.node.pause.stands:
+            return self.node.plant.k
         return min(self.times.step(self.node.clock()), self.node.grid.next_event(self.node.plant.k) - 1)
 
     def catch_up(self) -> None:
@@ -199,6 +233,8 @@ class RealTime(Pace):
 
     def obstacle(self) -> str | None:
         """Why the plant cannot be armed now: it is behind the clock; None: it can."""
+        if self.node.pause.stands:
+            return "the run is paused, so that no controller answers; resume it first (servonode resume)"
         return self.lateness.obstacle()
 
     def _judge(self, now: int) -> None:

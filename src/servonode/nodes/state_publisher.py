@@ -29,7 +29,7 @@ class StatePublisher:
         self.period = Durations()
         self._asked: State | None = None  # the newest control state
         self._steps, self._layout = launch.steps, closed_loop.machine.description.layout
-        self._wall_ns = 1e9 / launch.run.speed  # ns (wall clock) in a second of plant time
+        self.set_speed(launch.run.speed)
         self._step, self._step_ns = launch.step_ns / 1e9, launch.step_ns
         self._external = not plant.simulated
         self._machine_step = -1  # own step of an external machine in the newest control state
@@ -64,6 +64,14 @@ class StatePublisher:
         """The speeds that are sent to drives that take speeds."""
         speeds = self._guard.output.speeds
         return UNSET if speeds is None else dict(speeds.by_name())
+
+    def set_speed(self, speed: float) -> None:
+        """Take ages of readings at this speed from now on."""
+        self._wall_ns = 1e9 / speed  # ns (wall clock) in a second of plant time
+
+    def postpone(self, passed_ns: int) -> None:
+        """Leave a pause of so long [ns] out of the times between control states."""
+        self.asked_ns += passed_ns if self.asked_ns else 0
 
     @property
     def latency(self) -> float:

@@ -16,6 +16,7 @@ from servonode.bus import BusFace, Status, Target, Wanted
 from servonode.bus.topology import TARGET
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.node import NO_ARGUMENTS, STATUS_PERIOD_NS, Clock, EventNode
+from servonode.nodes.pause import PAUSED, SPEED
 from servonode.nodes.predictor import link_periods
 
 CHUNK = 32  # goals published at once in lockstep, where the controller waits for them
@@ -45,12 +46,8 @@ class TargetNode(EventNode):
         beyond = (launch.controller.delay if launch.controller else 0) + link_periods(closed_loop)
         self.last = launch.steps // launch.steps_per_period + beyond  # a predictor looks past the end
         self.names = self.targets.entries
-        passing = STATUSES_AHEAD * STATUS_PERIOD_NS * launch.run.speed / launch.period_ns
-        self.ahead = min(max(LEAST_AHEAD, round(passing)), MOST_AHEAD)
-        per_pause = PAUSE_S * 1e9 * launch.run.speed / launch.period_ns
-        self.chunk = CHUNK if launch.run.mode == "lockstep" else min(CHUNK, LEAST_CHUNK * max(1, round(per_pause)))
-        # wall-clock time of a control period [ns]; None: in lockstep nobody knows it
-        self._instant_ns = launch.period_ns / launch.run.speed if launch.run.mode == "realtime" else None
+        self._lockstep, self._period_ns = launch.run.mode == "lockstep", launch.period_ns
+        self._set_speed(launch.run.speed)
         self._status_ns = 0  # time of the plant's newest status
         self._values = np.zeros(len(self.names))
         self._plant_at = -1  # control instant of the goal, by the plant's newest status
@@ -63,6 +60,14 @@ class TargetNode(EventNode):
         if verb == "goal":
             return {"refused": NONE_LIVE}
         return super().handle_request(verb, arguments)
+
+    def _set_speed(self, speed: float) -> None:
+        """Publish ahead as this speed needs it."""
+        self._speed = speed
+        passing = STATUSES_AHEAD * STATUS_PERIOD_NS * speed / self._period_ns
+        self.ahead = min(max(LEAST_AHEAD, round(passing)), MOST_AHEAD)
+        per_pause = PAUSE_S * 1e9 * speed / self._period_ns
+        self.chunk = CHUNK if self._lockstep else min(CHUNK, LEAST_CHUNK * max(1, round(per_pause)))
 
     def work(self) -> float:
         """Take the plant's statuses and publish a chunk; returns how long to sleep [s] until the next one."""
@@ -85,16 +90,19 @@ class TargetNode(EventNode):
 
     def _due_instant(self) -> int:
         """The first control instant that is surely not answered yet, and whose goal may be published again."""
-        if self._instant_ns is None or not self.active:
+        if self._lockstep or not self.active:  # in lockstep nobody knows when an instant comes
             return self._next
-        passed = (self.clock() - self._status_ns + STATUS_PERIOD_NS) / self._instant_ns
+        passed = (self.clock() - self._status_ns + STATUS_PERIOD_NS) * self._speed / self._period_ns
         return max(self._plant_at, 0) + math.ceil(passed) + 1
 
     def _on_status(self, status: Status) -> None:
         instant = (status.goal_k if status.goal_k >= 0 else status.k) // self.steps_per_period
         anew = status.run != self.outbox.run or self._has_new_reader()
         self.outbox.run = status.run
-        if anew or status.k == self._plant_k:  # a start of plant or reader, or a missing goal
+        if (speed := status.values.get(SPEED, self._speed)) != self._speed:
+            self._set_speed(speed)
+        lacks = status.k == self._plant_k and not status.values.get(PAUSED)
+        if anew or lacks:  # a start of plant or reader, or a missing goal
             self._next = instant
         self._plant_at, self._plant_k, self._status_ns = instant, status.k, self.clock()
         self.active, self.t = True, instant * self.steps_per_period * self.step_ns / 1e9

@@ -34,6 +34,17 @@ class CommandWatchdog:
         self._since = now if still_owed else None
         self._afresh = self.overdue = False
 
+    def postpone(self, passed_ns: int, still_owed: bool) -> None:
+        """After a pause of so long [ns], wait for as long as was left before it, if a command is still due."""
+        if self._since is not None:
+            self._since = self._since + passed_ns if still_owed else None
+
+    def set_timeout(self, timeout_ns: int | None, now: int) -> None:
+        """Allow so long a time from now on; of what was left of a wait, the same share is left."""
+        if self._since is not None and timeout_ns and self._timeout_ns:
+            self._since = now - round((now - self._since) * timeout_ns / self._timeout_ns)
+        self._timeout_ns = timeout_ns
+
     def forget(self) -> None:
         """Note that no command is due, because the plant is not armed."""
         self._since, self.overdue = None, False

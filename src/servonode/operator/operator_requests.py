@@ -23,6 +23,7 @@ from servonode.errors import ServonodeError, plain
 from servonode.operator.find_runs import Found, find_run, find_runs, folders_of_runs, no_run_error
 
 ANSWER_S = 2.0  # s (wall clock) to wait for an answer
+PAUSED_S = 0.1  # s (wall clock) between two looks whether a run is paused, at most
 AGAIN_S = 0.1  # s (wall clock) between two attempts to arm
 CONFIRM_S, LOOK_S = (1.5, 0.25)  # s (wall clock) for the confirmation of a stop, and between two searches for the plant
 
@@ -140,6 +141,58 @@ def status(name: str | None = None) -> dict[str, Any]:
     stands = {node: {"error": str(each)} if isinstance(each, Exception) else each for node, each in answers.items()}
     pids = {node: pid for node in nodes if (pid := (run.registry.get("pids") or {}).get(node))}
     return {"run": run.name, "pid": run.registry.get("pid", 0), "pids": pids, "nodes": stands}
+
+
+@plain
+def pause(name: str | None = None) -> float:
+    """Have the time of a simulated plant stand still from the next control instant on; returns that time [s].
+
+    Nothing is asked of the controller meanwhile, and no timeout passes; otherwise as `arm`.
+    """
+    return float(paused("pause", name)["t"])
+
+
+@plain
+def resume(name: str | None = None) -> str:
+    """Let the time of a paused plant pass again; otherwise as `arm`."""
+    return str(order("resume", name)["lifecycle"])
+
+
+@plain
+def step(periods: int = 1, name: str | None = None) -> float:
+    """Let a paused plant pass through so many control periods; returns the time at which it is paused again [s].
+
+    Without a controller a period is the time between two states; otherwise as `arm`.
+    """
+    return float(paused("step", name, periods=periods)["t"])
+
+
+@plain
+def speed(factor: float | None, name: str | None = None) -> str:
+    """Let the time of a simulated plant pass `factor` times as fast as wall-clock time; otherwise as `arm`.
+
+    None: in lockstep, as fast as the nodes answer.
+    """
+    return str(order("speed", name, speed="max" if factor is None else factor)["lifecycle"])
+
+
+def paused(verb: str, name: str | None, **arguments: Any) -> dict[str, Any]:
+    """Send pause or step, and wait until plant time stands still; the plant's status then, with `run`.
+
+    Raises OperatorError where a fault, or a disarming, comes first.
+    """
+    run = find_run(name)
+    answer = order(verb, str(run.path), **arguments)
+    nap = PAUSED_S / 16
+    while True:
+        stands = _asked(run, PLANT, "status", ANSWER_S) | {"run": run.name}
+        if stands.get("paused"):
+            return stands
+        if stands.get("lifecycle") not in (answer["lifecycle"], "active"):
+            text = f": {stands['fault']}: {stands['text']}" if stands.get("fault") else ""
+            raise OperatorError(f"{run.name} is not paused, because its plant is {stands.get('lifecycle')}{text}")
+        time.sleep(nap)
+        nap = min(2 * nap, PAUSED_S)
 
 
 def order(verb: str, name: str | None, **arguments: Any) -> dict[str, Any]:
@@ -348,7 +401,7 @@ def _stands(stands: Mapping[str, Any]) -> str:
     """One node's lifecycle, safe state, time and fault in a line."""
     if "error" in stands:
         return f"NO ANSWER: {stands['error']}"
-    parts = [str(stands.get("lifecycle", "?"))]
+    parts = [str(stands.get("lifecycle", "?")), *(["PAUSED"] if stands.get("paused") else [])]
     if stands.get("safe_state"):
         parts.append(f"safe state {stands['safe_state']}")
     if isinstance(stands.get("t"), int | float):

@@ -1,6 +1,7 @@
 """The summary of a finished run in lines of words, for the table on the terminal and the report."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -33,6 +34,7 @@ def summary_rows(run: Run, name: str, interrupted: bool = False, stopped: str = 
     if "rate" in stats:
         asked = f" (asked {run.closed_loop.launch.run.speed:g})" if run.control == "realtime" else ""
         rows.append(("rate", f"{stats['rate']:.5g} plant seconds per second{asked}"))
+    rows += _paused(stats)
     rows += _kept_time(run, times)
     if run.residual_max:
         units = {each.name: each.unit for each in run.closed_loop.residuals}
@@ -46,6 +48,17 @@ def summary_rows(run: Run, name: str, interrupted: bool = False, stopped: str = 
     rows += [("fault", f"{each['name']} at t = {each['t']:.3f} s: {each['text']}") for each in run.faults]
     rows += [] if run.faults else [("faults", "none")]
     rows += [("stopped", f"the plant was told to stop: {stopped}")] if stopped and not interrupted else []
+    return rows
+
+
+def _paused(stats: Mapping[str, Any]) -> list[Row]:
+    """How long an operator had plant time stand still, and the speeds that were asked for meanwhile."""
+    rows = []
+    if times := stats.get("pauses"):
+        rows.append(("paused", f"{times}x, {stats['paused_s']:.2f} s of wall-clock time in all"))
+    if speeds := stats.get("speeds"):
+        words = ", ".join("max" if speed is None else f"{speed:g}" for speed in speeds)
+        rows.append(("speed", f"changed by an operator to {words}"))
     return rows
 
 

@@ -1,0 +1,78 @@
+"""The verbs that stop and pace the time of a simulated plant: pause, resume, step, speed."""
+
+from functools import partial
+from typing import Any
+
+import click
+
+from servonode.cli import verb
+from servonode.cli.operate import EXITS, say, send
+
+_command = partial(click.command, cls=verb.Verb, logs=False, exits=EXITS)
+SIMULATED = "A machine that is not simulated has a time of its own, and its run refuses this."
+
+
+def _say_paused(answer: dict[str, Any], as_json: bool) -> None:
+    chosen = {key: answer[key] for key in ("run", "lifecycle", "t", "paused")}
+    say(chosen, as_json, f"{answer['run']}: paused at t = {answer['t']:.9g} s")
+
+
+@_command(
+    examples=("servonode pause", "servonode pause trailer_pursuit --json"),
+    help="Pause a run: the time of its simulated plant stands still.\n\n"
+    "It stands still from the next control instant on, until servonode resume or step. No timeout passes meanwhile, "
+    f"and an emergency stop ends the pause. {SIMULATED} {verb.WHICH_RUN}",
+)
+@verb.one_run
+@verb.as_json
+def pause(name: str | None, as_json: bool) -> None:
+    from servonode.operator import operator_requests as operate
+
+    _say_paused(operate.paused("pause", name), as_json)
+
+
+@_command(
+    examples=("servonode resume", "servonode resume trailer_pursuit"),
+    help=f"Let the time of a paused run pass again.\n\n{verb.WHICH_RUN}",
+)
+@verb.one_run
+@verb.as_json
+def resume(name: str | None, as_json: bool) -> None:
+    send(["resume"], name, as_json, "goes on")
+
+
+@_command(
+    examples=("servonode step", "servonode step 10", "servonode step 1 trailer_pursuit --json"),
+    help="Let a paused run pass through N control periods (default: 1).\n\n"
+    f"The command ends when the run is paused again. Without a controller a period is the time between two states. "
+    f"{verb.WHICH_RUN}",
+)
+@click.argument("periods", metavar="[N]", type=click.IntRange(min=1), default=1)
+@verb.one_run
+@verb.as_json
+def step(periods: int, name: str | None, as_json: bool) -> None:
+    from servonode.operator import operator_requests as operate
+
+    _say_paused(operate.paused("step", name, periods=periods), as_json)
+
+
+class Factor(verb.FiniteRange):
+    """A number above 0, or max."""
+
+    name = "factor"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return value if value == "max" else super().convert(value, param, ctx)
+
+
+@_command(
+    examples=("servonode speed 0.1", "servonode speed 2 trailer_pursuit", "servonode speed max"),
+    help="Change how fast the time of a simulated plant passes.\n\n"
+    "X is plant seconds per second of wall-clock time. A run in lockstep waits for its control instants then; with max "
+    f"it goes as fast as its nodes answer again. {SIMULATED} {verb.WHICH_RUN}",
+)
+@click.argument("factor", metavar="X", type=Factor(min=0, min_open=True))
+@verb.one_run
+@verb.as_json
+def speed(factor: float | str, name: str | None, as_json: bool) -> None:
+    send(["speed"], name, as_json, f"speed {factor if factor == 'max' else format(factor, 'g')}", speed=factor)
