@@ -12,6 +12,7 @@ from servonode.closed_loop.connection import PASSED_OVER
 from servonode.closed_loop.schema import SECTIONS, keys_of
 from servonode.plants.drivers import DRIVERS
 from servonode.plants.drivers.driver import Driver
+from servonode.plants.injection import KINDS, SIZES
 
 HEAD = """\
 # The launch file
@@ -105,6 +106,15 @@ without default, such as `rho0` of `pursuit`, is computed from the initial state
 Each name that the program needs gets an expression of t, or a table: a goal through points, through samples in a CSV
 file, or from outside during the run, see [goals.md](goals.md). A goal must have as many derivatives as the law uses, at most 8.
 """
+FAULTS = """
+## [[fault]], in words
+
+Each such section injects a fault into the run, and the record tells it with the fault that was found after it:
+[rehearse your safety case](../how_to/rehearsal.md). These kinds there are, with their sizes:
+
+| kind | drive | sensor | link | node | `size` |
+|---|---|---|---|---|---|
+"""
 COLUMNS = "| key | default | unit | what it is |\n|---|---|---|---|\n"
 DRIVER_HEAD = f"""
 ## plant.driver
@@ -127,7 +137,13 @@ def launch_reference() -> str:
         parts.append(f"\n## [{name}]\n\n{heading[:1].upper()}{heading[1:]}\n\n{COLUMNS}")
         parts += [_row(field) for field in keys_of(name, struct)]
     parts += [DRIVER_HEAD, *map(_driver_row, DRIVERS.values())]
-    return "".join([*parts, TAIL])
+    return "".join([*parts, TAIL, FAULTS, *map(_kind_row, dict.fromkeys(kind for of in KINDS.values() for kind in of))])
+
+
+def _kind_row(kind: str) -> str:
+    """A kind of fault: what can fail so, and its size."""
+    marks = " | ".join("yes" if kind in of else "" for of in KINDS.values())
+    return f"| `{kind}` | {marks} | {SIZES.get(kind, '')} |\n"
 
 
 def _driver_row(driver: Driver) -> str:

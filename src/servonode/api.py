@@ -294,8 +294,10 @@ def _check_sections(overrides: Mapping[str, Any], called: Callable[..., Any]) ->
         section = word.partition("__")[0]
         if section not in keys:
             raise CallError(_unknown_argument(word, called, keys))
-        if "__" not in word and not isinstance(value, Mapping):
+        listed = isinstance(value, list) and not keys[section]
+        if "__" not in word and not isinstance(value, Mapping) and not listed:
             example = f"{section}__{keys[section][0]}=" if keys[section] else f"{section}={{'x': 1.0}}"
+            example = "fault=[{'on': 'drive', 'kind': 'off', 'at': 1.0}]" if section == "fault" else example
             raise CallError(f"{called.__name__}(): {word}={value!r} is not a mapping of its keys; write {example}...")
 
 

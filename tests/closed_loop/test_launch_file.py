@@ -168,8 +168,8 @@ def test_times_that_do_not_divide_are_refused_with_the_nearest_ones(file: Path, 
 
 
 MISTAKES = {  # a file: the place of the mistake, and behind it what is said, with ... for what is left out
-    "[rnu]": "[rnu]: unknown section; did you mean run? Choose controller, estimator, hosts, plant, run, supervision",
-    "[zzz]": "[zzz]: unknown section; choose controller, estimator, hosts, plant, run, supervision, sweep or target",
+    "[rnu]": "[rnu]: unknown section; did you mean run? Choose controller, estimator, fault, hosts, plant, run, s",
+    "[zzz]": "[zzz]: unknown section; choose controller, estimator, fault, hosts, plant, run, supervision, sweep or",
     "run = 3": "[run]: 3 is not a section; write its keys below [run]",
     "[[run]]": "[run]: [a table] is not a section",
     "speed = 3": "speed: outside every section; write it below [run], [plant], [controller], [estimator], [superv",

@@ -30,6 +30,7 @@ FENCE, CAPTION, GAP = "```", re.compile(r"\*\*([\w.]+)\*\*"), "..."
 TERMINAL = re.compile(r"\*\*Terminal (\d)\*\*")
 HEREDOC = re.compile(r"<<'(\w+)'")
 KEYS = {"^C": signal.SIGINT, "^\\": signal.SIGQUIT}
+FAULT = "  fault      "  # begins the line of a run's end that tells its fault
 LIMIT_S = 150.0  # for a command, and for what a running one is to print
 POLL_S = 0.02
 SERVONODE = f'exec {sys.executable} -m servonode.cli.main "$@"'
@@ -100,7 +101,7 @@ class Step:
         last = self.lines[-1] if self.lines else ""
         if len(self.lines) == 1 and last.startswith("servonode: "):
             return 2
-        return 1 if VERDICT_NO.match(last) else 0
+        return int(bool(VERDICT_NO.match(last)) or any(line.startswith(FAULT) for line in self.lines))
 
     @property
     def lines(self) -> list[str]:

@@ -86,7 +86,8 @@ def _reached(closed_loop: ClosedLoop, run: Run) -> bool:
 
 def _beginning(closed_loop: ClosedLoop) -> ClosedLoop:
     """The closed loop of as much of the run as can be simulated at once, in whole control periods; at least one."""
-    launch = closed_loop.launch
+    launch = msgspec.structs.replace(closed_loop.launch, fault=[])  # it is judged as it is meant to be
+    closed_loop = replace(closed_loop, launch=launch)
     unit = launch.steps_per_period or 1
     most = MOST_STEPS if can_fuse(closed_loop) else MOST_SINGLE_STEPS
     steps = max(most - most % unit, min(unit, MOST_STEPS))

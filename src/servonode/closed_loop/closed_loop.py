@@ -29,6 +29,7 @@ from servonode.closed_loop.effects import actuator_effects, sensor_effects
 from servonode.closed_loop.estimation import Estimation, Sensing, estimation_of, sensing_of
 from servonode.closed_loop.goals import jumps
 from servonode.closed_loop.hosts import Computer, check_hosts, computer
+from servonode.closed_loop.injections import injections
 from servonode.closed_loop.inversion import inverted
 from servonode.closed_loop.inversion_findings import examine_inversion
 from servonode.closed_loop.launch_error import KeyRefused, LaunchError, ProgramUnfit, stated_in, worded
@@ -63,6 +64,7 @@ from servonode.plants.drivers.driver import Driver, DriverContext, LawTerms
 from servonode.plants.drivers.estimated import EstimateTerms
 from servonode.plants.drivers.installed import find_driver
 from servonode.plants.effects import ActuatorEffects, SensorEffects
+from servonode.plants.injection import Injector
 from servonode.plants.prepare import Preparation
 from servonode.plants.sensors import SensorSuite
 from servonode.plants.simulated import Motion, SimulatedPlant
@@ -264,8 +266,23 @@ class ClosedLoop(Tabular):
         with worded(launch.file), stated_in("plant", "driver"):
             return motion(context)
 
-    def plant(self) -> SimulatedPlant:
-        """A fresh plant at the initial state."""
+    def injector(self) -> Injector:
+        """The faults that are injected into a run, fresh.
+
+        Raises:
+            LaunchError: one that cannot be.
+        """
+        launch, described = self.launch, self.machine.description
+        sensors = tuple(each.description.name for each in self.sensing.effects) if self.sensing else ()
+        with worded(launch.file):
+            planned = injections(launch, described, sensors)
+        signals = {"drive": described.input_names, "sensor": described.state_names}
+        timeout = launch.plant.device.timeout or launch.plant.safety.command_timeout_floor
+        waits = round(max(timeout, 3 * launch.times.period) / launch.times.step)
+        return Injector(planned, signals, launch.times.step, launch.run.seed, waits)
+
+    def plant(self, injector: Injector | None = None) -> SimulatedPlant:
+        """A fresh plant at the initial state. injector: the faults of the run, else those of the launch file."""
         launch = self.launch
         return SimulatedPlant(
             self.machine,
@@ -278,6 +295,7 @@ class ClosedLoop(Tabular):
             self.safety.plausible(own=False),
             self.motion(),
             self.suite(),
+            injector or self.injector(),
         )
 
     @property
@@ -331,6 +349,7 @@ def resolve(launch: LaunchFile, strict: bool = True, code: bool = True) -> Close
         with _refused_with(law):
             closed_loop = assembled(Derived(launch, source, preparation, machine, law), complete, *started)
             _check_machine(closed_loop)
+            closed_loop.injector()
             if strict:
                 closed_loop.safety.check_limits()
             own = trial(closed_loop.control, closed_loop.start)

@@ -173,8 +173,14 @@ def table_of(launch: LaunchFile) -> dict[str, Any]:
 
 def _given(table: dict[str, Any]) -> dict[str, Any]:
     """The table without what is None, which TOML cannot say."""
-    kept = {name: value for name, value in table.items() if value is not None}
-    return {name: _given(value) if isinstance(value, dict) else value for name, value in kept.items()}
+    return {name: _stated(value) for name, value in table.items() if value is not None}
+
+
+def _stated(value: Any) -> Any:
+    """A value, the tables in it without what is None."""
+    if isinstance(value, list):
+        return [_stated(each) for each in value]
+    return _given(value) if isinstance(value, dict) else value
 
 
 def with_step(launch: LaunchFile, step: float) -> LaunchFile:
@@ -242,7 +248,8 @@ class _Reader:
         key, equals, raw = text.partition("=")
         names = [name.strip() for name in key.split(".")]
         option = ".".join(names)
-        if not equals or not all(names) or len(names) < 2:
+        several = option in (known := _fields(Sections)) and _part(known[option].type, list) is not None
+        if not equals or not all(names) or (len(names) < 2 and not several):
             problem = "not SECTION.KEY=VALUE; write for example --set run.duration=10"
             raise LaunchError(self.file, None, None, problem, option)
         for depth, name in enumerate(names[:-1], 1):
@@ -337,7 +344,8 @@ class _Reader:
         inside = f"{section}.{field.name}" if section else field.name
         by_name, struct = _part(field.type, dict), _part(field.type, Struct)
         if struct and by_name is None:
-            return self.section(struct, inside, value)
+            several = _part(field.type, list) is not None
+            return self.sections(struct, inside, value) if several else self.section(struct, inside, value)
         if by_name is None or not isinstance(value, dict):
             key = field.name if section else None
             return self._leaf(section or field.name, key, field, field.type, value)
@@ -351,6 +359,12 @@ class _Reader:
         if struct and (kind == struct or isinstance(item, dict)):
             return self.section(struct, f"{section}.{key}", item)
         return self._leaf(section, key, field, kind, item)
+
+    def sections(self, kind: type[S], inside: str, value: object) -> list[S]:
+        """The structs of sections that have one name."""
+        if not isinstance(value, list):
+            raise self._error(inside, None, f"there may be several: write the keys of each below [[{inside}]]")
+        return [self.section(kind, f"{inside}.{i}", each) for i, each in enumerate(value)]
 
     def section(self, kind: type[S], inside: str, value: object) -> S:
         """The struct of a section, which must be a table."""
@@ -410,7 +424,7 @@ class _Reader:
         dotted = ".".join(part for part in (section, key) if part)
         for option in reversed(self.options):
             if f"{dotted}.".startswith(f"{option}.") or option.startswith(f"{dotted}."):
-                return LaunchError(self.file, section, key, text, option)
+                return LaunchError(self.file, section, key, text, option if "." in option else dotted)
         return LaunchError(self.file, section or None, key, text)
 
 

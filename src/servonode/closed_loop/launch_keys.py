@@ -10,9 +10,9 @@ from msgspec import Meta, Struct
 
 from servonode.controllers.engine.curves import LEAST_DEGREE, MOST_DEGREE
 from servonode.plants.drivers import DRIVERS
-from servonode.plants.drivers.link_keys import Impairments
 from servonode.plants.drivers.mujoco_keys import Contact
 from servonode.plants.keys import MAX_SECONDS, Seconds, Share, Wait, key
+from servonode.plants.link_keys import Impairments
 
 AUTO = "auto"  # where the machine or servonode chooses
 LARGEST = 1e50  # of any number, whatever its unit: products of a few larger ones would no longer be finite
@@ -560,6 +560,26 @@ class Sweep(Section, frozen=True):
     ] = {}
 
 
+class InjectedFault(Section, frozen=True):
+    """[[fault]]: a fault that is injected into the run, to see what is made of it."""
+
+    on: Annotated[Literal["drive", "sensor", "link", "node"], key("what fails")]
+    kind: Annotated[
+        Literal[
+            "off", "stuck", "wrong_sign", "intermittent", "garbage", "noise", "slow", "delayed", "drop", "stall", "kill"
+        ],
+        key("how it fails; not everything fails in each way"),
+    ]  # fmt: skip
+    at: Annotated[Wait, key("the plant time at which it begins", "s")]
+    name: Annotated[
+        Text | None,
+        key("the input, state, sensor, direction of the link (state or applied) or node that fails (absent: each)"),
+    ] = None
+    duration: Annotated[OptionalSeconds, key("how long it lasts (absent: to the end of the run)", "s")] = None
+    size: Annotated[Size | None, key("how large it is, where its kind has a size", "by its kind")] = None
+    hardware: Annotated[bool, key("whether it may be injected into a machine that is no simulation")] = False
+
+
 class Sections(Section, frozen=True):
     """The sections of a launch file."""
 
@@ -574,6 +594,7 @@ class Sections(Section, frozen=True):
         key("the goals by name: expressions of t, goals through points, or goals from outside", "SI"),
     ] = {}
     sweep: Sweep | None = None
+    fault: Annotated[list[InjectedFault], key("the faults that are injected into the run")] = []
 
 
 class Times(Struct, frozen=True):

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from servonode.closed_loop.launch_file import table_of
@@ -18,7 +18,17 @@ def launch_text(launch: LaunchFile) -> str:
 
 def table_text(table: Mapping[str, Any]) -> str:
     """The same of a launch file's table."""
-    return "\n".join(_section((name,), section) for name, section in table.items()).strip() + "\n"
+    texts = [
+        each
+        for name, content in table.items()
+        for each in ([_section((name,), content)] if isinstance(content, Mapping) else _sections(name, content))
+    ]
+    return "\n".join(texts).strip() + "\n"
+
+
+def _sections(name: str, tables: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Several tables of one name."""
+    return [_section((name,), each).replace(f"[{name}]", f"[[{name}]]", 1) for each in tables]
 
 
 def _section(path: tuple[str, ...], table: Mapping[str, Any]) -> str:

@@ -14,6 +14,7 @@ from servonode.closed_loop.launch_keys import (
     Estimator,
     Goal,
     Hosts,
+    InjectedFault,
     Inversion,
     Plant,
     Run,
@@ -26,8 +27,8 @@ from servonode.closed_loop.launch_keys import (
     Vary,
 )
 from servonode.plants.drivers.installed import driver_names
-from servonode.plants.drivers.link_keys import Impairments
 from servonode.plants.drivers.mujoco_keys import Contact
+from servonode.plants.link_keys import Impairments
 
 SECTIONS: tuple[tuple[str, type[Struct]], ...] = (
     ("run", Run),
@@ -47,6 +48,7 @@ SECTIONS: tuple[tuple[str, type[Struct]], ...] = (
     ("target.NAME", Goal),
     ("sweep", Sweep),
     ("sweep.vary.NAME", Vary),
+    ("[fault]", InjectedFault),
 )
 TABLES = {  # keys that are tables, each with a text of its own on the page: section -> keys
     "plant": {"parameters", "settings", "disturbance", "initial"}
@@ -64,7 +66,7 @@ def keys_of_launch_files() -> dict[str, str]:
         )
         for section, struct in SECTIONS
         for field in keys_of(section, struct)
-        if "NAME" not in section
+        if "NAME" not in section and "[" not in section
     }
 
 

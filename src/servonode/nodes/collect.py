@@ -6,6 +6,7 @@ from typing import Any, Literal
 from servonode.bus.topology import NODES, PLANT
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.recording import Recording
+from servonode.record.injected import with_found
 from servonode.record.run import Run
 
 Ending = Literal["completed", "fault", "stopped early", "broken off"]
@@ -68,10 +69,13 @@ def collect(
     faults = [fault for name in NODES for fault in summaries.get(name, {}).get("faults", [])]
     known = {fault["text"] for fault in outcome.faults}
     outcome.faults += _unique(fault for fault in faults if fault["text"] not in known)
-    if plant and plant["k"] < closed_loop.launch.steps:
+    if plant and plant.get("k", closed_loop.launch.steps) < closed_loop.launch.steps:
         outcome.stopped = plant.get("stopped_by") or "it ended before its time"
     lost = {name: memory.rows.lost for name, memory in recording.memories.items() if memory.rows and memory.rows.lost}
-    more = {"faults": outcome.faults, "stats": _stats(summaries) | {"restarts": restarts, "lost_rows": lost}}
+    stats = _stats(summaries) | {"restarts": restarts, "lost_rows": lost}
+    if injected := plant.get("injected") or []:
+        stats["injected"] = with_found(injected, outcome.faults)
+    more = {"faults": outcome.faults, "stats": stats}
     runs = recording.collect().runs(closed_loop, plant.get("wall_s", wall_s), **more)
     if runs:
         *outcome.earlier, outcome.run = runs

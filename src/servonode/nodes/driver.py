@@ -5,12 +5,17 @@ from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.mechanics.machine import Machine
 from servonode.nodes.node import Clock
 from servonode.plants.drivers.driver import DriverContext, finite_limits
+from servonode.plants.injection import Injector
 from servonode.plants.plant import Plant
 from servonode.plants.simulated import SimulatedPlant
 
 
-def driven_plant(closed_loop: ClosedLoop, clock: Clock) -> Plant:
-    """The plant of a run; what the driver opens belongs to this process."""
+def driven_plant(closed_loop: ClosedLoop, clock: Clock, injector: Injector | None = None) -> Plant:
+    """The plant of a run; what the driver opens belongs to this process.
+
+    injector: the faults of the run, else those of the launch file.
+    """
+    injector = injector or closed_loop.injector()
     launch, machine = closed_loop.launch, closed_loop.machine
     watch = closed_loop.safety.command_timeout or launch.plant.safety.command_timeout_floor
 
@@ -18,14 +23,17 @@ def driven_plant(closed_loop: ClosedLoop, clock: Clock) -> Plant:
         actuator, sensor, seed = closed_loop.actuator, closed_loop.sensor, launch.run.seed
         integrator, suite = launch.plant.integrator, closed_loop.suite()
         motion = closed_loop.speed_motion(machine, step_ns)
-        return SimulatedPlant(machine, start, step_ns, integrator, actuator, sensor, seed, motion=motion, suite=suite)
+        return SimulatedPlant(
+            machine, start, step_ns, integrator, actuator, sensor, seed, motion=motion, suite=suite, injector=injector,
+            linked=True,
+        )  # fmt: skip
 
     context = DriverContext(
         machine,
         closed_loop.connection.stated,
         closed_loop.start,
         launch.step_ns,
-        simulation=closed_loop.plant,
+        simulation=lambda: closed_loop.plant(injector),
         simulated_machine=simulated_machine,
         source=closed_loop.source,
         timeout=watch,
@@ -44,6 +52,7 @@ def driven_plant(closed_loop: ClosedLoop, clock: Clock) -> Plant:
         state_every=closed_loop.check_traffic(),
         seed=launch.run.seed,
         clock=clock,
+        injector=injector,
     )
     return closed_loop.driver.open(context)
 

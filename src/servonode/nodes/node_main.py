@@ -203,6 +203,8 @@ def run_node(
             node, live = _build(name, closed_loop, bus, every, arm, memories[name].rows)
         node.parameters = None if name == RELAY else ChangedParameters(closed_loop, name)
         bus.served = node
+        if isinstance(node, PlantNode):
+            node.injected.leave_summary = lambda: memory.write_summary({"injected": node.injected.noted})
         # no collection before it, which would write to every object and copy the launcher's memory (0.2 s or more)
         gc.freeze()  # objects that exist now are never scanned again: they live to the end
         if not (name == CONTROLLER and closed_loop.has_own_controller):  # which may leave cycles

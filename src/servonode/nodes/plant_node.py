@@ -19,6 +19,7 @@ from servonode.mechanics.description import MachineDescription
 from servonode.nodes.driver import driven_plant
 from servonode.nodes.fault_ladder import ESTOP_STAYS_LATCHED, Ladder
 from servonode.nodes.guard import Guard
+from servonode.nodes.injected import InjectedFaults
 from servonode.nodes.machine_link import MachineLink
 from servonode.nodes.node import NO_ARGUMENTS, Clock, Fault, Node
 from servonode.nodes.pause import VERBS, Pause
@@ -85,7 +86,10 @@ class PlantNode(Node):
         )
         launch = closed_loop.launch
         self.closed_loop = closed_loop
-        plant = driven_plant(closed_loop, clock) if interactive else closed_loop.plant()
+        injector = closed_loop.injector()
+        plant = driven_plant(closed_loop, clock, injector) if interactive else closed_loop.plant(injector)
+        pace = launch.run.speed if launch.run.mode == "realtime" else 1.0
+        self.injected = InjectedFaults(injector, self.counts, getattr(bus, "folder", None), pace)
         self.plant: Plant = cast(Plant, Observed(plant)) if closed_loop.readonly else plant
         self.plant.open()
         self.grid = StepGrid(launch.steps, launch.steps_per_period, launch.plant.publish_every)
@@ -152,14 +156,14 @@ class PlantNode(Node):
         before: Array | None = None  # the state before a step that ended with a fault
         plant, output, every, self._advancing = self.plant, self.guard.output, self.record.every, True
         while (at := plant.k) < k and before is None:
+            self.injected.begin(at)
             output.act(at)
             if output.braking:
                 output.brake()
             self.record.take()
             until = min(k, at - at % every + every, at + CHUNK)
-            due = output.due
-            if due is not None:
-                until = min(until, due)
+            for due in (output.due, self.injected.due):
+                until = until if due is None else min(until, due)
             if self._check.locates and not self.guard.failed:
                 before = plant.advance(until - at, watched=True)
             else:
@@ -282,6 +286,7 @@ class PlantNode(Node):
         if verb == "estop":
             if not self._advancing:
                 self.pace.catch_up()
+            self.injected.lift()
             self.fault("estop", "emergency stop by the operator")
             return None
         if self.must_end():
@@ -350,5 +355,5 @@ class PlantNode(Node):
         return super().all_counts() | dict(self.plant.counts)
 
     def summary(self) -> dict[str, Any]:
-        more = {"k": self.plant.k, "energy_error": self.energy.missing()}
+        more = {"k": self.plant.k, "energy_error": self.energy.missing(), "injected": self.injected.noted}
         return super().summary() | self.status.summary() | self.pause.summary() | more

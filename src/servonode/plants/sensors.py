@@ -10,6 +10,7 @@ import numpy as np
 from servonode.arrays import Array
 from servonode.mechanics.description import SensorDescription
 from servonode.mechanics.observer import Observer
+from servonode.plants.injection import Injector
 
 Readings = dict[str, list[float]]
 
@@ -52,8 +53,8 @@ class Device:
         self._rng = np.random.default_rng([seed, zlib.crc32(self.name.encode())])
         self._waiting: deque[tuple[int, int, float]] = deque()  # when it is there, when it was measured, its value
 
-    def take(self, k: int, true: float) -> None:
-        """Read the true value at step k."""
+    def take(self, k: int, true: float, injector: Injector) -> None:
+        """Read the true value at step k, with the faults of the run."""
         stated, effects = self.effects.description, self.effects
         value = true + stated.noise * float(self._rng.standard_normal()) if stated.noise else true
         if stated.wraps:
@@ -61,8 +62,10 @@ class Device:
         if stated.quantum:
             value = round(value / stated.quantum) * stated.quantum
         dropped = stated.drop > 0 and bool(self._rng.random() < stated.drop)
-        if not dropped and not effects.lost_from <= k < effects.lost_to and math.isfinite(value):
-            self._waiting.append((k + effects.delay, k, value))
+        shown = injector.reading(k, self.name, value)
+        lost = dropped or shown is None or effects.lost_from <= k < effects.lost_to
+        if shown is not None and not lost and math.isfinite(shown):
+            self._waiting.append((k + effects.delay, k, shown))
         while self.next <= k:
             self._number += 1
             self.next = effects.step_of(self._number)
@@ -77,12 +80,13 @@ class Device:
 
 
 class SensorSuite:
-    """All sensors of a simulated machine."""
+    """All sensors of a simulated machine. injector: their faults."""
 
     def __init__(self, observer: Observer, effects: tuple[SensorEffects, ...], seed: int) -> None:
         self._observer = observer
         self._devices = [Device(each, seed) for each in effects]
         self._true = np.zeros(observer.n_z)
+        self.injector = Injector()
 
     @property
     def next(self) -> int:
@@ -94,7 +98,7 @@ class SensorSuite:
         self._observer.measure(t, x, u, self._true)
         for device, true in zip(self._devices, self._true.tolist(), strict=True):
             if device.next <= k:
-                device.take(k, true)
+                device.take(k, true, self.injector)
 
     def give(self, k: int) -> Readings:
         """The readings by sensor that are there at step k and were not given yet."""

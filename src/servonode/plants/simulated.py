@@ -10,9 +10,11 @@ import numpy as np
 from servonode.arrays import Array
 from servonode.mechanics.machine import Machine
 from servonode.plants.effects import Actuator, ActuatorEffects, Sensor, SensorEffects
+from servonode.plants.injection import Injector
 from servonode.plants.plant import Info, Reading
 from servonode.plants.plausible import Plausible
 from servonode.plants.sensors import Readings, SensorSuite
+from servonode.plants.simulated_link import Measured, SimulatedLink
 
 
 class Motion(Protocol):
@@ -51,7 +53,8 @@ class SimulatedPlant:
 
     `x` is the true kernel state (its last entry the work [J] of inputs and losses). It has as many methods and
     attributes as the plant contract asks for, beside the effects of actuator and sensor. motion: what moves it, in
-    place of its equations and `integrator`.
+    place of its equations and `integrator`. injector: the faults of the run, those of the link too where this plant is
+    not behind one (`linked`).
     """
 
     simulated = True
@@ -70,26 +73,32 @@ class SimulatedPlant:
         plausible: Plausible | None = None,
         motion: Motion | None = None,
         suite: SensorSuite | None = None,
+        injector: Injector | None = None,
+        linked: bool = False,
     ) -> None:
         self.machine = machine
         self.distrust: tuple[str, str] | None = None
         self._plausible, self._suite = plausible, suite
+        self._injector, self._linked = injector or Injector(), linked
+        self._link: SimulatedLink | None = None
         self.step_ns = step_ns
         self.k = 0
         self.finite = True  # as of the last advance
         self.counts: Counter[str] = Counter()
         self.x = start.copy()
         self._motion: Motion = motion or Equations(machine, integrator, step_ns)
-        effort: Array | None = getattr(self._motion, "effort", None)  # of drives that take speeds, and limit it
-        if effort is not None:
+        self._effort: Array | None = getattr(self._motion, "effort", None)  # of drives that take speeds, and limit it
+        if self._effort is not None:
             actuator = replace(actuator, limit=(np.inf,) * machine.n_inputs)
         self.actuator = Actuator(actuator, step_ns / 1e9)
-        self._output = self.actuator.output if effort is None else effort
+        self._held = self.actuator.output  # inputs or speeds that the drives hold, with their faults
         self.sensor = Sensor(sensor, np.random.default_rng(seed))
         self._h, self._n_state = step_ns / 1e9, machine.n_state
         self._stepwise = actuator.dynamic or sensor.delay > 0
         self._late: deque[Array] = deque(maxlen=round(sensor.delay / self._h) + 1)
         self._late.append(self.x.copy())
+        if suite is not None:
+            suite.injector = self._injector
 
     @property
     def t(self) -> float:
@@ -99,7 +108,7 @@ class SimulatedPlant:
     @property
     def output(self) -> Array:
         """What the drives make of the inputs."""
-        return self._output
+        return self._held if self._effort is None else self._effort
 
     @property
     def extra(self) -> Mapping[str, float]:
@@ -123,11 +132,22 @@ class SimulatedPlant:
     def read(self) -> Reading:
         """The measured state; with a sensor delay, the state of that long ago under the present stamp."""
         true = self.x if not self.sensor.effects.delay else self._late[0]
-        measured = self.sensor.measure(true[: self._n_state])
-        if self._plausible is not None:
-            self.distrust = self._plausible.complaint(self.t, measured.tolist())
+        measured = self._injector.signals("sensor", self.k, self.sensor.measure(true[: self._n_state]))
         readings = self._readings() if self._suite is not None else None
-        return Reading(self.k, self.t, measured, self.k, self.sensor.effects.delay, readings)
+        link, at = self._faulty_link(), self.k
+        if link is not None:
+            at, measured, readings = link.measured(Measured(self.k, measured.copy(), readings))
+            self.distrust = link.fault(self.k)
+        if self._plausible is not None and (link is None or self.distrust is None):
+            self.distrust = self._plausible.complaint(self.t, measured.tolist())
+        late = (self.k - at) * self._h
+        return Reading(self.k, self.t, measured, at, self.sensor.effects.delay + late, readings)
+
+    def _faulty_link(self) -> SimulatedLink | None:
+        """The link to the machine, once faults of it are planned."""
+        if self._link is None and not self._linked and self._injector.any_of("link"):
+            self._link = SimulatedLink(self._injector, self.step_ns, self.k)
+        return self._link
 
     def _readings(self) -> Readings:
         """The sensors' readings that are there by now and were not given yet."""
@@ -138,15 +158,28 @@ class SimulatedPlant:
     def _read_sensors(self, suite: SensorSuite) -> None:
         """Have the sensors read that are due at this step, before another input acts."""
         if suite.next <= self.k and self.finite:
-            suite.take(self.k, self.t, self.x, self._output)
+            suite.take(self.k, self.t, self.x, self.output)
 
     def write(self, applied: Array) -> None:
         """Hold these inputs; those of drives that take speeds are speeds."""
-        self.actuator.write(applied)
+        link = self._faulty_link()
+        if link is None:
+            self.actuator.write(applied)
+            return
+        link.send(self.k, applied)
+        self._take_inputs(link)
+
+    def _take_inputs(self, link: SimulatedLink) -> None:
+        """Take the inputs that have arrived at the machine, or zero if none do."""
+        inputs = link.arriving(self.k)
+        if inputs is not None:
+            self.actuator.write(inputs)
+        elif link.is_untaken(self.k):
+            self.actuator.write(np.zeros(self.machine.n_inputs))
 
     def drive(self, applied: Array, speeds: Array) -> None:  # noqa: ARG002
         """Hold these speeds, with drives that take speeds."""
-        self.actuator.write(speeds)
+        self.write(speeds)
 
     def advance(self, steps: int, watched: bool = False) -> Array | None:
         """Integrate `steps` steps under the held input.
@@ -169,20 +202,29 @@ class SimulatedPlant:
             self._read_sensors(suite)
 
     def _move(self, steps: int) -> None:
-        if not self._stepwise:
-            self.finite = self._motion.advance(self.k, steps, self.x, self.actuator.output)
+        if not self._moves_by_single_steps(steps):
+            self._held = self.actuator.output
+            self.finite = self._motion.advance(self.k, steps, self.x, self._held)
             self.k += steps
             return
         for _ in range(steps):
+            if self._link is not None:
+                self._take_inputs(self._link)
             self.actuator.advance()
-            self.finite = self._motion.advance(self.k, 1, self.x, self.actuator.output)
+            self._held = self._injector.signals("drive", self.k, self.actuator.output)
+            self.finite = self._motion.advance(self.k, 1, self.x, self._held)
             self.k += 1
             self._late.append(self.x.copy())
 
+    def _moves_by_single_steps(self, steps: int) -> bool:
+        """Whether something beside the motion may change within so many steps."""
+        return self._stepwise or self._link is not None or self._injector.may_act("drive", self.k, self.k + steps)
+
     def _advance_watched(self, steps: int) -> Array | None:
         last = np.empty_like(self.x)
-        if not self._stepwise and self._suite is None:
-            made = self._motion.watch(self.k, steps, self.x, last, self.actuator.output)
+        if self._suite is None and not self._moves_by_single_steps(steps):
+            self._held = self.actuator.output
+            made = self._motion.watch(self.k, steps, self.x, last, self._held)
             self.k += made or steps
             self.finite = bool(np.isfinite(self.x).all())
             return last if made else None

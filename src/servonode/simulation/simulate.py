@@ -18,6 +18,7 @@ from servonode.nodes.lockstep import lockstep, prepare
 from servonode.nodes.plant_node import PlantNode
 from servonode.nodes.target_node import TargetNode
 from servonode.plants.record_layout import PlantRecordLayout
+from servonode.record.injected import with_found
 from servonode.record.recorder import Recorder
 from servonode.record.run import Run
 from servonode.record.run_rows import largest_residuals, run_of_rows
@@ -40,6 +41,19 @@ def check_length(closed_loop: ClosedLoop) -> None:
         raise LaunchError(launch.file, "run", "duration", text)
 
 
+def check_processes(closed_loop: ClosedLoop) -> None:
+    """Refuse faults of nodes, which are processes of a run.
+
+    Raises:
+        LaunchError: there is one.
+    """
+    launch = closed_loop.launch
+    for i, each in enumerate(launch.fault):
+        if each.on == "node":
+            text = f"a simulation has no processes, so that none can {each.kind}; give servonode run, or leave it out"
+            raise LaunchError(launch.file, f"fault.{i}", "on", text)
+
+
 class _SteppedBus(MemoryBus):
     """The plant's bus in memory: waiting for an answer lets the other nodes work."""
 
@@ -57,6 +71,7 @@ class _SteppedBus(MemoryBus):
 def simulate_nodes(closed_loop: ClosedLoop, every: int) -> Run:
     """The sampled loop with the very nodes of a run, stepped in one process on the bus in memory."""
     check_length(closed_loop)
+    check_processes(closed_loop)
     begin = time.monotonic_ns()
     closed_loop = _begun_at_once(closed_loop)
     switchboard = Switchboard()
@@ -79,6 +94,8 @@ def simulate_nodes(closed_loop: ClosedLoop, every: int) -> Run:
             more["stats"]["nodes"] = {CONTROLLER: controller.summary()["times"]}
         summary["faults"] = [*target.summary()["faults"], *summary["faults"]]
     wall_s = (time.monotonic_ns() - begin) / 1e9
+    if plant.injected.noted:
+        more.setdefault("stats", {})["injected"] = with_found(plant.injected.noted, summary["faults"])
     return run_of_rows(
         closed_loop, "sampled", plant.record.rows, answers, wall_s, faults=summary["faults"], **more
     )  # fmt: skip
@@ -119,6 +136,8 @@ def simulate_fused(closed_loop: ClosedLoop, every: int, stage: Stage = computed)
 def can_fuse(closed_loop: ClosedLoop) -> bool:
     """Whether a compiled loop has all of it: machine and law are their equations, and the state is measured."""
     judged = closed_loop.control is None and closed_loop.safety.plausible(own=False) is not None
+    if closed_loop.launch.fault:
+        return False
     own = closed_loop.driver.motion is None and closed_loop.estimation is None and not closed_loop.has_own_controller
     return own and not judged and closed_loop.drives is None
 

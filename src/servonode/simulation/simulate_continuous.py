@@ -63,6 +63,9 @@ def _check_continuous(closed_loop: ClosedLoop) -> None:
     if closed_loop.machine.description.jumps_compare:
         text = "its jumps depend on the states at the beginning of a plant step, which the continuous mode lacks"
         raise LaunchError(closed_loop.launch.file, "plant", "machine", f"{text}; leave out --control continuous")
+    if closed_loop.launch.fault:
+        text = "faults act at plant steps, which the continuous mode lacks; leave out --control continuous"
+        raise LaunchError(closed_loop.launch.file, "fault.0", None, text)
     if closed_loop.has_own_controller:
         text = "is a controller in Python, which answers at its instants; leave out --control continuous"
         raise LaunchError(closed_loop.launch.file, "controller", "program", text)

@@ -7,6 +7,7 @@ import numpy as np
 
 from servonode.bus.durations import in_rows
 from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.record.injected import injected_text
 from servonode.record.run import Run
 
 Row = tuple[str, str]
@@ -47,6 +48,7 @@ def summary_rows(run: Run, name: str, interrupted: bool = False, stopped: str = 
     rows += [("warning", str(each)) for each in run.warnings]
     rows += [("fault", f"{each['name']} at t = {each['t']:.3f} s: {each['text']}") for each in run.faults]
     rows += [] if run.faults else [("faults", "none")]
+    rows += [("injected", injected_text(each)) for each in stats.get("injected", ())]
     rows += [("stopped", f"the plant was told to stop: {stopped}")] if stopped and not interrupted else []
     return rows
 

@@ -13,6 +13,7 @@ import numpy as np
 from servonode.arrays import Array
 from servonode.bus import Link
 from servonode.plants.drivers.driver import DriverContext
+from servonode.plants.drivers.injected_link import InjectedLink
 from servonode.plants.drivers.remote_device import RemoteDevice
 from servonode.plants.plant import Info, Reading
 
@@ -29,6 +30,7 @@ class DevicePlant:
     finite = True  # the decoder refuses every other number
 
     def __init__(self, context: DriverContext, link: Link) -> None:
+        link = InjectedLink(link, context.injector, context.clock) if context.injector else link
         self.step_ns = context.step_ns
         self.remote = RemoteDevice(context, link)
         self.x = self.remote.x

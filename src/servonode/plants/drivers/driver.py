@@ -15,6 +15,7 @@ from servonode.errors import StatementError, did_you_mean
 from servonode.mechanics.description import packed
 from servonode.mechanics.machine import Machine
 from servonode.plants import MachineSource
+from servonode.plants.injection import Injector
 from servonode.plants.plant import Plant
 from servonode.plants.plausible import Plausible
 from servonode.plants.simulated import Motion, SimulatedPlant
@@ -95,6 +96,7 @@ class DriverContext:
     state_every: int = 0  # plant steps between two states of a machine behind packets; 0: it chooses
     seed: int = 0
     clock: Clock = time.monotonic_ns
+    injector: Injector | None = None  # the faults of the run; of them those of its link are the driver's own
 
     @property
     def lockstep(self) -> bool:

@@ -7,9 +7,9 @@ from servonode.bus.codec import encode_frames
 from servonode.bus.interfaces import BOUND, Intake
 from servonode.bus.link import MACHINE_TOPICS
 from servonode.plants.drivers.driver import DriverContext
-from servonode.plants.drivers.impairments import Frames, both_ways
-from servonode.plants.drivers.link_keys import Impairments
 from servonode.plants.drivers.simulated_device import SimulatedDevice
+from servonode.plants.impairments import Frames, both_ways
+from servonode.plants.link_keys import Impairments
 
 
 class LoopbackLink:
