@@ -291,7 +291,7 @@ REFUSED = {
     'driver "serial" sends efforts alone; choose "simulated", "loopback", "mujoco" or "external"': (
         VELOCITY, "plant.driver=serial", "plant.device.port=/dev/ttyACM0", "plant.safety.limit=1", "run.speed=1",
     ),
-    "needs a finite plant.actuator.bandwidth": (VELOCITY, "plant.driver=mujoco"),
+    "MuJoCo's velocity servos have a finite one": (VELOCITY, "plant.driver=mujoco"),
     "any speed; give speed_limit = { U1 = 0.5, U2 = 0.5 }": (
         VELOCITY, "plant.driver=external", "plant.safety.limit=1", "run.speed=1",
     ),

@@ -61,8 +61,6 @@ def check_speeds(launch: LaunchFile, machine: Machine, start: Array) -> None:
         obstacle = f'driver "{plant.driver}" sends efforts alone; choose {able}'
     elif acts_in_device(plant):
         obstacle = "the law acts in the machine's firmware, with efforts; leave plant.device.law out"
-    elif plant.driver == "mujoco" and not np.isfinite(_bandwidth(plant, description)).all():
-        obstacle = "MuJoCo needs a finite plant.actuator.bandwidth of its velocity loops; give one, such as 50"
     else:
         rng = np.random.default_rng(0)
         states = [start, *random_states(description, start, rng, POSES, SPREAD)]
@@ -76,10 +74,6 @@ def check_speeds(launch: LaunchFile, machine: Machine, start: Array) -> None:
         obstacle += '; use command = "effort", or a machine with one drive for each motion' if obstacle else ""
     if obstacle:
         raise KeyRefused("plant", "command", f'"velocity" is not possible: {obstacle}')
-
-
-def _bandwidth(plant: Plant, machine: MachineDescription) -> tuple[float, ...]:
-    return per_name("plant.actuator", "bandwidth", plant.actuator.bandwidth, machine.input_names, np.inf)
 
 
 def examine_speeds(drives: Drives, machine: Machine, period: float, found: Examination) -> None:

@@ -156,6 +156,6 @@ class SpeedMotion:
         now = self._machine.input_rates(t, x)
         try:
             found = np.linalg.solve(gain, now + self._share * (speeds - now) - free)
-        except np.linalg.LinAlgError:  # a pose in which they cannot be set: the drives let go
+        except np.linalg.LinAlgError:  # a pose in which they cannot be set: they give no effort
             return np.zeros(len(self.effort))
         return clipped(np.where(np.isfinite(found), found, 0.0), self._limit)

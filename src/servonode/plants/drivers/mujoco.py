@@ -63,7 +63,7 @@ class PhysicalMotion:
         kv gives the machine at its start the bandwidth of the launch file.
 
         Raises:
-            DriverError: an input drives several joints, whose speeds it does not set.
+            DriverError: an input drives several joints, whose speeds it does not set, or a bandwidth is missing.
         """
         if len(set(names)) < len(names):
             text = (
@@ -71,6 +71,9 @@ class PhysicalMotion:
             )
             raise DriverError("plant", "command", text)
         assert context.drives is not None
+        if not np.isfinite(context.drives.bandwidth).all():
+            text = "missing: MuJoCo's velocity servos have a finite one; give it, such as 50"
+            raise DriverError("plant.actuator", "bandwidth", text)
         inertia = 1 / np.diag(speeds_after(context.machine, 0.0, context.start, AHEAD_S)[1]) * AHEAD_S
         model, kv = self._model, (np.array(context.drives.bandwidth) * inertia)[self._drives]
         most = np.array(context.efforts)[self._drives]
