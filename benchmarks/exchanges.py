@@ -12,28 +12,22 @@ sockets and the loop fused into one compiled function.
 
 import json
 import os
-import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from statistics import median
 
-import msgpack
-import msgspec
-import zmq
 from common import options
 
-from servonode.bus import Command, Message, State
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import read_launch
 from servonode.nodes.launcher import Launcher
+from servonode.simulation.floors import ping_pong
 from servonode.simulation.simulate import simulate_fused, simulate_nodes
 
 LAUNCH = "trailer_pursuit_lockstep"
 EVERY = 10  # plant steps a recorded row
 BARE = 10_000  # exchanges in one bare run
-SETTLE_S = 0.3  # until both subscriptions of a bare pair are held
 PAIRS = 7  # of runs, for each placement
 
 
@@ -47,55 +41,9 @@ class Row:
     ratio: float
 
 
-def messages(closed_loop: ClosedLoop) -> tuple[Message, Message]:
-    """A state and the command that answers it, with names and sizes of the launch's own."""
-    names, inputs = closed_loop.machine.description.state_names, closed_loop.machine.description.input_names
-    start_ids = (2**52 + 1, 2**52 + 3)  # as long on the wire as real ones
-    torques = {name: 0.0123456789 * (i + 1) for i, name in enumerate(inputs)}
-    state = State(
-        t=1.23, seq=123, run=start_ids[0], k=1230, mono=time.monotonic_ns(), node="plant", src=start_ids[0],
-        state={name: 0.123456789 * (i + 1) for i, name in enumerate(names)}, input=torques, control=True,
-    )  # fmt: skip
-    command = Command(
-        t=1.23, seq=123, run=start_ids[0], k=1230, mono=time.monotonic_ns(), node="controller", src=start_ids[1],
-        re=123, target_seq=123, input=torques,
-    )  # fmt: skip
-    return state, command
-
-
 def bare(closed_loop: ClosedLoop) -> float:
-    """Exchanges per second of two bare processes; both receive blocking, which is the fastest they can."""
-    state, command = (msgspec.to_builtins(each) for each in messages(closed_loop))
-    with tempfile.TemporaryDirectory() as folder:
-        pid = os.fork()
-        if pid == 0:
-            try:
-                _echo(folder, command)
-            finally:
-                os._exit(0)
-        with zmq.Context() as context, context.socket(zmq.PUB) as publisher, context.socket(zmq.SUB) as subscriber:
-            publisher.bind(f"ipc://{folder}/plant")
-            subscriber.connect(f"ipc://{folder}/controller")
-            subscriber.subscribe(b"command")
-            time.sleep(SETTLE_S)
-            begin = time.perf_counter()
-            for _ in range(BARE):
-                publisher.send_multipart([b"state", msgpack.packb(state)])
-                msgpack.unpackb(subscriber.recv_multipart()[1])
-            rate = BARE / (time.perf_counter() - begin)
-            publisher.send_multipart([b"state", msgpack.packb(state | {"final": True})])
-            os.waitpid(pid, 0)
-    return rate
-
-
-def _echo(folder: str, command: dict[str, object]) -> None:
-    """The other side: answer every state until the final one."""
-    with zmq.Context() as context, context.socket(zmq.PUB) as publisher, context.socket(zmq.SUB) as subscriber:
-        publisher.bind(f"ipc://{folder}/controller")
-        subscriber.connect(f"ipc://{folder}/plant")
-        subscriber.subscribe(b"state")
-        while not msgpack.unpackb(subscriber.recv_multipart()[1])["final"]:
-            publisher.send_multipart([b"command", msgpack.packb(command)])
+    """Exchanges per second of two bare processes."""
+    return BARE / float(ping_pong(closed_loop, BARE).sum())
 
 
 def ours(closed_loop: ClosedLoop) -> float:

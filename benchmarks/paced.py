@@ -10,27 +10,19 @@ A round trip goes from a state before it is packed to its command once it is unp
 interleaved; the ratio is the median over the pairs, for that of the absolute times changes from minute to minute.
 """
 
-import ctypes
-import gc
 import json
 import os
-import sys
-import tempfile
-import time
 from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
-import msgpack
-import msgspec
 import numpy as np
-import zmq
 from common import options
-from exchanges import SETTLE_S, messages
 
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import read_launch
 from servonode.nodes.launcher import Launcher
+from servonode.simulation.floors import ping_pong
 
 LAUNCH = "trailer_pursuit"
 PERIOD_S = 0.001
@@ -38,7 +30,6 @@ RUN_S = 6.0  # of one run
 PAIRS = 8
 AIM = 1.3  # ours to bare, p50
 QUANTILES = ("p50", "p99")
-_PR_SET_TIMERSLACK = 29
 
 
 @dataclass(frozen=True)
@@ -62,56 +53,10 @@ def paced_closed_loop(period_s: float = PERIOD_S, duration_s: float = RUN_S) -> 
     return resolve(read_launch(LAUNCH, overrides))
 
 
-def sharp_timer() -> None:
-    """Wake within a microsecond of a deadline, as the nodes do (Linux)."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1000, 0, 0, 0)
-
-
 def bare(closed_loop: ClosedLoop) -> dict[str, float]:
-    """p50 and p99 [s] of the round trips of two bare processes on an absolute grid; both receive blocking."""
-    state, command = (msgspec.to_builtins(each) for each in messages(closed_loop))
-    n = round(RUN_S / PERIOD_S)
-    taken = np.zeros(n)
-    with tempfile.TemporaryDirectory() as folder:
-        pid = os.fork()
-        if pid == 0:
-            try:
-                sharp_timer()
-                _echo(folder, command)
-            finally:
-                os._exit(0)
-        with zmq.Context() as context, context.socket(zmq.PUB) as publisher, context.socket(zmq.SUB) as subscriber:
-            sharp_timer()
-            publisher.bind(f"ipc://{folder}/plant")
-            subscriber.connect(f"ipc://{folder}/controller")
-            subscriber.subscribe(b"command")
-            time.sleep(SETTLE_S)
-            gc.disable()
-            start = time.monotonic()
-            for k in range(n):
-                if (ahead := start + k * PERIOD_S - time.monotonic()) > 0:
-                    time.sleep(ahead)
-                begin = time.monotonic_ns()
-                publisher.send_multipart([b"state", msgpack.packb(state)])
-                msgpack.unpackb(subscriber.recv_multipart()[1])
-                taken[k] = (time.monotonic_ns() - begin) / 1e9
-            gc.enable()
-            publisher.send_multipart([b"state", msgpack.packb(state | {"final": True})])
-            os.waitpid(pid, 0)
-    p50, p99 = np.percentile(taken, [50, 99])
+    """p50 and p99 [s] of the round trips of two bare processes on an absolute grid."""
+    p50, p99 = np.percentile(ping_pong(closed_loop, round(RUN_S / PERIOD_S), PERIOD_S), [50, 99])
     return {"p50": float(p50), "p99": float(p99)}
-
-
-def _echo(folder: str, command: dict[str, object]) -> None:
-    """The other side: answer every state until the final one."""
-    gc.disable()
-    with zmq.Context() as context, context.socket(zmq.PUB) as publisher, context.socket(zmq.SUB) as subscriber:
-        publisher.bind(f"ipc://{folder}/controller")
-        subscriber.connect(f"ipc://{folder}/plant")
-        subscriber.subscribe(b"state")
-        while not msgpack.unpackb(subscriber.recv_multipart()[1])["final"]:
-            publisher.send_multipart([b"command", msgpack.packb(command)])
 
 
 def ours(closed_loop: ClosedLoop) -> dict[str, Any]:

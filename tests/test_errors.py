@@ -33,8 +33,8 @@ BEFORE = {  # what users may catch an error by, beside the base
 }
 # whose exit code is 1
 FAULTS = {
-    "ClusterError", "NoAnswer", "NotStopped", "NothingCame", "OperatorError", "RunFailed", "SimulationError",
-    "StoreFull", "TooLarge",
+    "BenchError", "ClusterError", "NoAnswer", "NotStopped", "NothingCame", "OperatorError", "RunFailed",
+    "SimulationError", "StoreFull", "TooLarge",
 }  # fmt: skip
 
 

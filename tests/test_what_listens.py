@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -19,10 +19,10 @@ from typing import Any, Self
 import pytest
 
 from servonode.bus.keys import KeyStore
+from servonode.bus.listening_sockets import beyond_this_computer, connections_to, listening_sockets, processes
 from servonode.bus.run_folder import run_path
 from servonode.bus.topology import CONTROLLER, PLANT, RELAY, TARGET, nodes_of
 from tests.helpers.commands import verbs
-from tests.helpers.listening_sockets import beyond_this_computer, connections_to, listening_sockets, processes
 from tests.helpers.pages import OPENSSL, made_certificate, needs_openssl
 from tests.helpers.ports import free_port
 from tests.helpers.runs import END_S, START_S, Runs, eventually, private_runs
@@ -82,7 +82,9 @@ NOWHERE = {  # commands that end by themselves, with a run, a recording and keys
     "show": "trailer_pursuit --c",
     "hil header": "trailer_pursuit",
     "hil sensors": "trailer_estimated",
+    "doctor": "",
 }
+PRIVATE = ("bench",)  # commands that end by themselves, and meanwhile start processes that meet in private folders
 FOLLOW = {  # commands that connect to a run and stay
     "record": "{run}",
     "plot": "{run}",
@@ -166,7 +168,7 @@ class Watched:
 
     def look(self) -> None:
         """Note where they listen now; the system gives any port of UDP, so that is a star."""
-        found = listening_sockets(self.popen.pid)
+        found = listening_sockets(processes(self.popen.pid))
         self.seen |= {f"{each.rpartition(':')[0]}:*" if each.startswith("udp") else each for each in found}
 
     def watch(self, seconds: float) -> int | None:
@@ -267,7 +269,7 @@ def display() -> Iterator[str]:
 
 
 def test_every_command_is_entered_here() -> None:
-    entered = {*NOWHERE, *FOLLOW, *(name.partition(",")[0] for name in REACHED)}
+    entered = {*NOWHERE, *PRIVATE, *FOLLOW, *(name.partition(",")[0] for name in REACHED)}
     assert entered == set(verbs())
 
 
@@ -296,7 +298,7 @@ def test_what_a_process_and_its_child_listen_at_is_found(tmp_path: Path) -> None
             v4, v6, udp = process.stdout.readline().split()
             expected = {f"tcp 0.0.0.0:{v4}", f"tcp [::1]:{v6}", f"udp 0.0.0.0:{udp}", f"unix {path}", f"unix @{name}"}
             assert eventually(lambda: len(processes(process.pid)) == 2)
-            found = listening_sockets(process.pid)
+            found = listening_sockets(processes(process.pid))
             assert found == expected
             assert set(filter(beyond_this_computer, found)) == {f"tcp 0.0.0.0:{v4}", f"udp 0.0.0.0:{udp}"}
         finally:
@@ -344,3 +346,19 @@ def test_a_command_that_ends_by_itself_is_reached_nowhere(place: Place, name: st
         code = watched.watch(START_S)
         assert code in (0, 1, 2 if name == "bag merge" else 0), watched.output  # 1: a plant may refuse what was asked
     assert watched.seen == set()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PRIVATE)
+def test_processes_that_a_command_starts_meet_in_private_folders(place: Place, name: str) -> None:
+    modes, end = dict[Path, int](), time.monotonic() + 2 * START_S
+    with place.started(name) as watched:
+        while watched.watch(NAP_S) is None:
+            assert time.monotonic() < end, watched.output
+            for folder in {Path(each.removeprefix("unix ")).parent for each in watched.seen} - modes.keys():
+                with suppress(OSError):
+                    modes[folder] = folder.stat().st_mode & 0o077
+        assert watched.popen.returncode == 0, watched.output
+    assert len(modes) >= 3
+    assert {each.partition(" ")[0] for each in watched.seen} == {"unix"}
+    assert set(modes.values()) == {0}

@@ -162,7 +162,7 @@ def test_a_limit_on_locked_memory(calls: list[Any], monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(resource, "setrlimit", refuse)
     monkeypatch.setattr(resource, "getrlimit", lambda _: (8 << 20, 8 << 20))
-    monkeypatch.setattr(grants, "_has_capability", lambda _: capable)
+    monkeypatch.setattr(grants, "has_capability", lambda _: capable)
     given = ask(run(), "plant")
     why = "limited to 8192 KiB; ulimit -l unlimited, or memlock in /etc/security/limits.conf"
     assert given.refused.get(MEMORY) == (None if capable else why)

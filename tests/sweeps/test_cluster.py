@@ -15,6 +15,7 @@ import pytest
 import xarray
 
 import servonode
+from servonode.bus.listening_sockets import beyond_this_computer, listening_sockets, processes
 from servonode.cli.create import make
 from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_error import LaunchError
@@ -24,7 +25,6 @@ from servonode.sweeps.cluster import _worded, texts_of
 from servonode.sweeps.plan import Plan
 from servonode.sweeps.worker import ClusterError, compute
 from servonode.version import VERSION
-from tests.helpers.listening_sockets import beyond_this_computer, listening_sockets, processes
 from tests.helpers.ports import free_port
 from tests.helpers.refusals import command, line_of
 from tests.helpers.runs import START_S, eventually
@@ -248,7 +248,7 @@ def resumed_in_threads() -> xarray.Dataset:
 def test_two_local_workers_give_the_bits_of_threads_though_one_is_killed_and_only_this_computer_reaches_them() -> None:
     with started("sweep", *SLOW, "--workers", "2", "--output", "a.zarr") as process:
         assert eventually(lambda: finished("a.zarr") > 4, LIMIT_S)
-        listening = listening_sockets(process.pid)
+        listening = listening_sockets(processes(process.pid))
         workers = [each for each in processes(process.pid) if "dask worker" in title(each)]
         signalled = workers[0]
         Path("killed").write_text(str(signalled))

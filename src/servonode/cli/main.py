@@ -60,6 +60,8 @@ VERBS = {  # the sections of the help in their order; for each command, the file
         "show": "inspect",
         "protocol": "protocol",
         "hil": "hil",
+        "doctor": "doctor",
+        "bench": "bench",
     },
 }
 FILES = {verb: file for verbs in VERBS.values() for verb, file in verbs.items()}

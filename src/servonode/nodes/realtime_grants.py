@@ -18,9 +18,9 @@ from servonode.closed_loop.launch_keys import Run
 
 SLACK_NS = 1000  # a sleep ends within a microsecond of its deadline, not 50
 LIMITS = "/etc/security/limits.conf"
-_PR_SET_TIMERSLACK = 29
+_PR_SET_TIMERSLACK, _PR_GET_TIMERSLACK = 29, 30
 _MCL_CURRENT, _MCL_FUTURE, _MCL_ONFAULT = 1, 2, 4
-_CAP_IPC_LOCK = 14
+CAP_IPC_LOCK, CAP_SYS_NICE = 14, 23
 
 
 class NotGranted(Exception):
@@ -80,8 +80,15 @@ def _call(name: str, *arguments: int) -> None:
         raise OSError(number, os.strerror(number))
 
 
+def slack(slack_ns: int) -> int:
+    """Set the timer slack of this thread [ns]; returns what it was. Raises where the system has none."""
+    before = ctypes.CDLL(None).prctl(_PR_GET_TIMERSLACK, 0, 0, 0, 0)
+    _call("prctl", _PR_SET_TIMERSLACK, slack_ns, 0, 0, 0)
+    return int(before)
+
+
 def _slack() -> str:
-    _call("prctl", _PR_SET_TIMERSLACK, SLACK_NS, 0, 0, 0)
+    slack(SLACK_NS)
     return f"timer slack {SLACK_NS / 1000:g} us"
 
 
@@ -115,13 +122,14 @@ def _check_lockable() -> None:
     try:
         resource.setrlimit(kind, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     except (OSError, ValueError):
-        if not _has_capability(_CAP_IPC_LOCK):
+        if not has_capability(CAP_IPC_LOCK):
             raise NotGranted(
                 f"limited to {resource.getrlimit(kind)[1] // 1024} KiB; ulimit -l unlimited, or memlock in {LIMITS}"
             ) from None
 
 
-def _has_capability(number: int) -> bool:
+def has_capability(number: int) -> bool:
+    """Whether this process has a capability of Linux, by its number."""
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text(errors="replace").splitlines())
     return bool(int(status["CapEff"], 16) >> number & 1)
 

@@ -3,6 +3,7 @@
 import ipaddress
 import re
 import struct
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -11,9 +12,8 @@ ACCEPTS = 0x10000  # flag of a Unix socket
 SESSION = 3  # its number among the fields of /proc/PID/stat behind the name
 
 
-def listening_sockets(session: int) -> set[str]:
-    """Where the processes of a session listen: "tcp 127.0.0.1:80", "udp [::]:53", "unix /path", "unix @name"."""
-    pids = processes(session)
+def listening_sockets(pids: Sequence[int]) -> set[str]:
+    """Where these processes of one network listen: "tcp 127.0.0.1:80", "udp [::]:53", "unix /path", "unix @name"."""
     mine = {inode for pid in pids for inode in _sockets_of(pid)}
     return {place for inode, place in _listening(pids[0]).items() if inode in mine} if pids else set()
 
