@@ -104,7 +104,8 @@ without default, such as `rho0` of `pursuit`, is computed from the initial state
 ## [target]
 
 Each name that the program needs gets an expression of t, or a table: a goal through points, through samples in a CSV
-file, or from outside during the run, see [goals.md](goals.md). A goal must have as many derivatives as the law uses, at most 8.
+file, or from outside during the run, see [goals.md](goals.md). A goal must have as many derivatives as the law uses, at
+most 8.
 """
 FAULTS = """
 ## [[fault]], in words
