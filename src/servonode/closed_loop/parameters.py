@@ -52,7 +52,10 @@ ESTIMATED = "the filter of [estimator] computes with the same model, and its cov
 
 @dataclass(frozen=True)
 class Parameter:
-    """A number that may change: its node, its value now, its range. above: whether it must exceed `least`."""
+    """A number that may change: its node, its value now, its range. above: whether it must exceed `least`.
+
+    largest_rate: of a gain, above which the checks of the sampled loop refuse it.
+    """
 
     key: str
     node: str
@@ -62,6 +65,7 @@ class Parameter:
     least: float = -math.inf
     most: float = math.inf
     above: bool = False
+    largest_rate: float = math.inf
 
     def complaint(self, value: float) -> str:
         """Why this is no value of it; empty: it is one."""
@@ -71,10 +75,19 @@ class Parameter:
         return "" if inside and value <= self.most else f"{value:g} {self.unit} is not {self.range}"
 
     @property
+    def slider(self) -> tuple[float, float]:
+        """A finite range around its value, within its own."""
+        value = self.value if math.isfinite(self.value) else 1.0
+        reach = max(abs(value), 1.0 if value == 0 else 0.0)
+        low = self.least if math.isfinite(self.least) else value - 2 * reach
+        return low, min(self.most, self.largest_rate, value + 2 * reach)
+
+    @property
     def range(self) -> str:
         """Its range in words."""
         low = "" if self.least == -math.inf else f"{'above' if self.above else 'at least'} {self.least:g}"
-        high = "" if self.most == math.inf else f"at most {self.most:g}"
+        most = min(self.most, self.largest_rate)
+        high = "" if most == math.inf else f"at most {most:g}"
         return " and ".join(filter(None, (low, high))) or "any number"
 
 
@@ -98,24 +111,26 @@ def _gains(control: Control) -> Iterator[Parameter]:
             for j, value in enumerate(row):
                 text = f"row {i}, column {j} of {key}"
                 yield Parameter(f"{SECTION}.{key}.{i}.{j}", CONTROLLER, value, "SI", text)
-    rates = [] if matrices else control.law.rates.tolist()
-    if rates:
-        alone = (
-            rate for each, rate in zip(program.residuals, rates, strict=True) if f"lambda_{each.name}" not in given
-        )
-        stated = given.get("lambda")
-        common = stated if isinstance(stated, int | float) else next(alone, rates[0])
-        yield _rate("lambda", common, "of all residuals that have none of their own")
-    for each, value in zip(program.residuals, rates, strict=False):
-        yield _rate(f"lambda_{each.name}", value, f"of the residual {each.name}")
+    residuals = () if matrices else program.residuals
+    alone = [i for i, each in enumerate(residuals) if f"lambda_{each.name}" not in given]
+    largest = [
+        discrete.REFUSE * discrete.limit(r, control.delay) / control.times.period for r in program.relative_degrees
+    ]
+    if residuals:
+        stated, of = given.get("lambda"), alone or range(len(residuals))
+        common = stated if isinstance(stated, int | float) else float(control.law.rates[of[0]])
+        yield _rate("lambda", common, "of all residuals that have none of their own", min(largest[i] for i in of))
+    for each, value, most in zip(residuals, control.law.rates.tolist(), largest, strict=False):
+        yield _rate(f"lambda_{each.name}", value, f"of the residual {each.name}", most)
     if program.integral:
         for each in program.residuals:
             value = given.get(f"integral_{each.name}", given.get("integral", 0.0))
             yield _rate(f"integral_{each.name}", value, f"of the integral of {each.name}")
 
 
-def _rate(name: str, value: float, of: str) -> Parameter:
-    return Parameter(f"{SECTION}.{name}", CONTROLLER, value, "1/s", f"convergence rate {of}", 0.0)
+def _rate(name: str, value: float, of: str, largest: float = math.inf) -> Parameter:
+    text = f"convergence rate {of}"
+    return Parameter(f"{SECTION}.{name}", CONTROLLER, value, "1/s", text, 0.0, largest_rate=largest)
 
 
 def _settings(control: Control) -> Iterator[Parameter]:

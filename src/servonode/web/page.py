@@ -20,6 +20,7 @@ from servonode.views.interpreter import fresh
 from servonode.web.listening import Listener, NoPage, Place
 
 if TYPE_CHECKING:
+    from servonode.web.numbers import NumbersProcess
     from servonode.web.relay import Relay
     from servonode.web.server import Page
     from servonode.web.stop import StopButton
@@ -61,15 +62,16 @@ def serve(name: str, where: str, place: Place, launcher: int = 0) -> None:
 
 
 async def _serve(name: str, where: str, place: Place, listener: Listener, token: str, launcher: int) -> None:
+    from servonode.web.numbers import NumbersProcess
     from servonode.web.relay import Relay
     from servonode.web.server import Page, server_of, step_back
     from servonode.web.stop import StopButton
 
-    relay, button = Relay(), StopButton(name, where)
-    page = Page(relay, button)
+    relay, button, numbers = Relay(), StopButton(name, where), NumbersProcess(name, where)
+    page = Page(relay, button, numbers)
     server = server_of(page.app(token, place.tls is not None), listener, place.tls)
     step_back()
-    following = asyncio.ensure_future(_follow(relay, button, name, where, launcher))
+    following = asyncio.ensure_future(_follow(relay, (button, numbers), name, where, launcher))
     leaving = asyncio.ensure_future(_leave(page, launcher)) if launcher else None
     if leaving is not None:
         leaving.add_done_callback(lambda _: setattr(server, "should_exit", True))
@@ -80,13 +82,17 @@ async def _serve(name: str, where: str, place: Place, listener: Listener, token:
         for each in filter(None, (leaving, following)):
             each.cancel()
         await asyncio.wait([following])
+        await numbers.close()
 
 
-async def _follow(relay: "Relay", button: "StopButton", name: str, where: str, launcher: int) -> None:
+async def _follow(
+    relay: "Relay", followers: "tuple[StopButton, NumbersProcess]", name: str, where: str, launcher: int
+) -> None:
     """Feed the page on the run of this name; without a name on the next run that is the only one in progress."""
     if not name:
         name = await _next_run(relay)
-        button.follow(name)
+        for each in followers:
+            each.follow(name)
     await _feed(relay, name, where, launcher)
 
 

@@ -20,6 +20,7 @@ from servonode.bus.descriptors import share
 from servonode.web.access import ADMITTED, Access
 from servonode.web.colours import colours_css
 from servonode.web.listening import Listener
+from servonode.web.numbers import NumbersProcess
 from servonode.web.relay import Relay
 from servonode.web.stop import StopButton
 
@@ -35,9 +36,9 @@ AT_ONCE = 64  # accepted between two looks at what was sent on those before: few
 class Page:
     """The requests to a page: its files, the websocket that feeds it, its stop button."""
 
-    def __init__(self, relay: Relay, button: StopButton) -> None:
+    def __init__(self, relay: Relay, button: StopButton, numbers: NumbersProcess) -> None:
         self.clients = 0
-        self._relay, self._button = relay, button
+        self._relay, self._button, self._numbers = relay, button, numbers
         assets = [each for each in (files("servonode.web") / "assets").iterdir() if each.name.endswith(tuple(TYPES))]
         self._files = {each.name: each.read_bytes() for each in assets} | {"colours.css": colours_css().encode()}
 
@@ -46,6 +47,7 @@ class Page:
         routes = [
             Route("/{token}/", self._index),
             Route("/{token}/stop", self._stop, methods=["POST"]),
+            Route("/{token}/numbers", self._change, methods=["POST"]),
             WebSocketRoute("/{token}/feed", self._feed),
             Route("/{token}/{name}", self._file),
         ]
@@ -62,6 +64,18 @@ class Page:
 
     async def _stop(self, _: Request) -> Response:
         return JSONResponse(await self._button.press())
+
+    async def _change(self, request: Request) -> Response:
+        """Change the numbers in the request, none to read them alone."""
+        body = b""
+        async for part in request.stream():
+            body += part
+            if len(body) > LARGEST:
+                return PlainTextResponse(f"A request has at most {LARGEST} bytes.\n", 413)
+        answer = await self._numbers.ask(body)
+        if answer is None:
+            return PlainTextResponse("The numbers of the run cannot be had now; try again.\n", 503)
+        return Response(answer, media_type="application/json")
 
     async def _feed(self, browser: WebSocket) -> None:
         await browser.accept()

@@ -33,6 +33,7 @@ class Page {
   constructor() {
     this.tables = new Tables();
     this.button = new StopButton(by("stop"), by("answer"));
+    this.numbers = new Numbers(by("parameters"), by("sliders"), by("changed"));
     this.columns = new Columns(1);
     [this.views, this.panels, this.told] = [[], [], []];
     [this.range, this.scene, this.status, this.ended] = [null, null, null, ""];
@@ -96,7 +97,7 @@ class Page {
   // Another run, or the first: its views and panels, made anew only where they differ.
   build(layout) {
     this.forget();
-    if (layout.run !== this.layout?.run) this.button.forget(); // else it is told again after a lost connection
+    if (layout.run !== this.layout?.run) [this.button, this.numbers].forEach((each) => each.forget()); // else it is told again after a lost connection
     this.ended = "";
     this.columns = new Columns(layout.rows);
     const same = this.layout && JSON.stringify([this.layout.views, this.layout.panels]) === JSON.stringify([layout.views, layout.panels]);
