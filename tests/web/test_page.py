@@ -1,5 +1,6 @@
 """The page in a browser: what moves, the stop button, what it says when a connection or a run ends."""
 
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from tests.helpers.pages import PageProcess, begun, browser, is_stopped, made_certificate, needs_browser, needs_openssl
 from tests.helpers.runs import START_S, Process, Runs, eventually
 
+WAY_POINTS = Path(__file__).parents[2] / "examples" / "goals" / "way_points.toml"
 ESTIMATED = "const { data } = page.panels[2]; return data.slice(2).map((all) => all.findLast((each) => each !== null))"
 PICTURE = "return [...document.querySelectorAll('{}')].map((each) => each.toDataURL())"
 
@@ -100,6 +102,31 @@ def test_browser_shows_the_trailer_and_stops_it(runs: Runs, chromium: Any, tmp_p
         assert "stale" in chromium.find_element("tag name", "body").get_attribute("class")
         chromium.find_element("id", "stop").click()
         assert eventually(lambda: text(chromium, "answer").startswith("NOT STOPPED: the server of this page does not"))
+
+
+@needs_browser
+def test_a_click_on_the_map_sends_the_goal_there(runs: Runs, chromium: Any, tmp_path: Path) -> None:
+    from selenium.webdriver import ActionChains
+
+    run = begun(runs, str(WAY_POINTS))
+    with PageProcess(tmp_path, run.name) as page:
+        watched(chromium, page)
+        assert not chromium.find_element("id", "held").is_displayed()
+        canvas = chromium.find_element("css selector", ".machine canvas")
+        ActionChains(chromium).move_to_element_with_offset(canvas, 60, -40).click().perform()
+        assert eventually(lambda: text(chromium, "answer").startswith("Goal: x = ")), text(chromium, "answer")
+        asked = [float(each) for each in re.findall(r"= (-?[\d.]+),? ", text(chromium, "answer"))][:2]
+        assert eventually(lambda: text(chromium, "held") == "goal held")  # nobody sends another one
+        newest = "return [page.columns.of.target_x, page.columns.of.target_y].map((all) => all.at(-1))"
+        assert eventually(lambda: chromium.execute_script(newest) == pytest.approx(asked, abs=0.01), START_S)
+        chromium.execute_script("page.views[0].placeOf = () => [7, 0]")
+        canvas.click()
+        assert eventually(lambda: "No goal was given: x = 7 is beyond its range" in text(chromium, "answer"))
+        post = "return fetch('goal', {method: 'POST', body: arguments[0]}).then((answer) => answer.json())"
+        for body in ("x" * 2000, "[1]", '{"x": "1"}', '{"x": NaN}', "{}", '{"q": 1}'):
+            assert chromium.execute_script(post, body)["done"] is False
+        assert run.ask("status")["lifecycle"] == "active"
+        quiet_console(chromium)
 
 
 @needs_browser

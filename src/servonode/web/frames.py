@@ -129,9 +129,18 @@ def layout_of(closed_loop: ClosedLoop, name: str) -> dict[str, Any]:
         "span": usual_span(closed_loop),
         "rows": ROWS,
         "panels": [live_panel(each, estimated) for each in usual_panels(closed_loop, timing=True)],
-        "views": [view_layout(view, closed_loop.targets.names) for view in closed_loop.source.views()],
+        "views": [
+            view_layout(view, closed_loop.targets.names) | {"click": _clicked(view, closed_loop)}
+            for view in closed_loop.source.views()
+        ],
         "residuals": [{"name": each.name, "unit": each.unit} for each in closed_loop.residuals],
     }
+
+
+def _clicked(view: View, closed_loop: ClosedLoop) -> list[str]:
+    """The targets to which a click on a view gives its place; empty: requests do not bring them."""
+    asked = {each.name for each in closed_loop.live if not each.address}
+    return list(view.goal) if view.goal and set(view.goal) <= asked else []
 
 
 class _LiveView:

@@ -19,6 +19,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from servonode.bus.descriptors import share
 from servonode.web.access import ADMITTED, Access
 from servonode.web.colours import colours_css
+from servonode.web.goal import GoalForm
 from servonode.web.listening import Listener
 from servonode.web.numbers import NumbersProcess
 from servonode.web.relay import Relay
@@ -38,7 +39,7 @@ class Page:
 
     def __init__(self, relay: Relay, button: StopButton, numbers: NumbersProcess) -> None:
         self.clients = 0
-        self._relay, self._button, self._numbers = relay, button, numbers
+        self._relay, self._button, self._numbers, self._goals = relay, button, numbers, GoalForm()
         assets = [each for each in (files("servonode.web") / "assets").iterdir() if each.name.endswith(tuple(TYPES))]
         self._files = {each.name: each.read_bytes() for each in assets} | {"colours.css": colours_css().encode()}
 
@@ -48,6 +49,7 @@ class Page:
             Route("/{token}/", self._index),
             Route("/{token}/stop", self._stop, methods=["POST"]),
             Route("/{token}/numbers", self._change, methods=["POST"]),
+            Route("/{token}/goal", self._goal, methods=["POST"]),
             WebSocketRoute("/{token}/feed", self._feed),
             Route("/{token}/{name}", self._file),
         ]
@@ -76,6 +78,9 @@ class Page:
         if answer is None:
             return PlainTextResponse("The numbers of the run cannot be had now; try again.\n", 503)
         return Response(answer, media_type="application/json")
+
+    async def _goal(self, request: Request) -> Response:
+        return JSONResponse(await self._goals.send(self._button.where, request))
 
     async def _feed(self, browser: WebSocket) -> None:
         await browser.accept()

@@ -5,7 +5,7 @@ from typing import Any
 
 from servonode.bus import Message, Status
 from servonode.bus.durations import gathered
-from servonode.bus.topology import NODES, PLANT
+from servonode.bus.topology import GOAL_HELD, NODES, PLANT
 from servonode.nodes.fault_ladder import ESTOP
 from servonode.nodes.readonly import WOULD_SEND
 
@@ -39,6 +39,7 @@ class Statuses:
             "would_send": {
                 key.removeprefix(WOULD_SEND): value for key, value in values.items() if key.startswith(WOULD_SEND)
             },
+            "goal_held": any(status.values.get(GOAL_HELD) for status, _ in self._newest.values()),
             "safe_state": plant.safe_state if plant else "",
             "nodes": [self._node(node) for node in self._present()],
             "timing": [row for node in self._present() for row in self._timing(node)],

@@ -23,7 +23,7 @@ class StopButton:
 
     def follow(self, name: str, where: str = "") -> None:
         """Stop this run from now on."""
-        self._name, self._where = name, where or name
+        self._name, self.where = name, where or name
 
     async def press(self) -> dict[str, Any]:
         """Stop it: {"confirmed": whether every plant of the run is stopped, "text": what to show}.
@@ -41,7 +41,7 @@ class StopButton:
 
     def _stop(self) -> dict[str, Any]:
         try:
-            stops, unknown = stop_all([self._where] if self._where else [])
+            stops, unknown = stop_all([self.where] if self.where else [])
         except (BusError, OSError) as error:
             return {"confirmed": False, "text": str(error)}
         texts = [_text(stop) for stop in stops] or [f"no run {self._name!r} is in progress, so nothing was stopped"]

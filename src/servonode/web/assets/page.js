@@ -121,6 +121,7 @@ class Page {
     more.className = "more";
     const views = layouts.map((layout, i) => new MachineView(i ? more : by("machine"), layout));
     if (views.length > 1) by("machine").append(more);
+    for (const view of views) if (view.layout.click.length) new GoalClick(view, by("answer"));
     by("shown").classList.toggle("bare", !views.length);
     by("shown").classList.toggle("one", views.length === 1);
     return views;
@@ -140,6 +141,7 @@ class Page {
     const keys = status.insecure ? " · no keys" : "";
     const armed = `${status.armed ? "armed" : unarmed}${keys}`;
     chip("arming", !status.alive || stopped ? "" : armed, status.armed && !keys ? "good" : "warn");
+    chip("held", status.alive && status.goal_held ? "goal held" : "", "warn");
     const rate = status.alive && status.rate && this.layout.mode === "realtime" ? ` · ${short(Number(status.rate.toPrecision(2)))}×` : "";
     chip("clock", status.t === null ? "" : `t = ${status.t.toFixed(1)} s${rate}`, "plain");
     const safe = status.safe_state && status.safe_state !== "nominal" ? ` (safe state: ${status.safe_state.replaceAll("_", " ")})` : "";

@@ -150,6 +150,14 @@ class MachineView {
     this.shown = { x: [middle[0] - wide / 2 / metre, middle[0] + wide / 2 / metre], y: [middle[1] - high / 2 / metre, middle[1] + high / 2 / metre] };
   }
 
+  // Where a click on the canvas is, in the unit of the axes; null outside of what is drawn.
+  placeOf({ offsetX, offsetY }) {
+    if (!this.shown || !this.last) return null;
+    const [right, down] = [offsetX - this.inner.left, offsetY - this.inner.top];
+    if (right < 0 || down < 0 || right > this.inner.wide || down > this.inner.high) return null;
+    return [this.shown.x[0] + right / this.metre, this.shown.y[1] - down / this.metre];
+  }
+
   edge() {
     return this.layout.strip ? { ...SCENE.edge, bottom: 10 } : SCENE.edge;
   }
