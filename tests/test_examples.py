@@ -61,6 +61,16 @@ def test_the_tutorial_shows_the_cranes_files() -> None:
     assert len(files) == 2
 
 
+def test_the_page_on_goals_shows_its_examples_and_each_of_them_passes_its_check() -> None:
+    files = Page("how_to/live_goals.md").files
+    assert files == {name: (EXAMPLES / "goals" / name).read_text("utf-8") for name in files}
+    assert len(files) == 2
+    for file in sorted((EXAMPLES / "goals").glob("*.toml")):
+        report = servonode.check(file)
+        assert [str(each) for each in report.findings if each.level != "good"] == []
+        assert file.read_text("utf-8").startswith("# Watch for: ")
+
+
 def test_the_readme_shows_the_arm_without_its_view() -> None:
     readme, machine = ((DOCS.parent / each).read_text("utf-8") for each in ("README.md", "examples/elastic_arm/arm.py"))
     shown = {kind: re.findall(rf"^```{kind}\n(.*?)^```$", readme, re.M | re.S) for kind in ("python", "toml")}
@@ -73,7 +83,11 @@ def test_the_readme_shows_the_arm_without_its_view() -> None:
 def test_the_page_names_every_example_and_shows_its_picture() -> None:
     text = (DOCS / "systems" / "extended.md").read_text("utf-8")
     for file in sorted(EXAMPLES.glob("*/*.toml")):
-        if "residuals" in file.read_text("utf-8") and "inversion" not in file.read_text("utf-8"):
+        if (
+            "residuals" in (content := file.read_text("utf-8"))
+            and "inversion" not in content
+            and "bandwidth" not in content
+        ):
             assert f"examples/{file.parent.name}/{file.name}" in text, file
             assert f"../images/{file.stem}.png" in text
             assert (DOCS / "images" / f"{file.stem}.png").stat().st_size < 250_000

@@ -37,7 +37,7 @@ class Bench:
         """The goals that the node publishes for a control state."""
         self.seq += 1
         header = {"run": self.run, "mono": 1, "node": PLANT, "src": 2, "seq": self.seq, "control": True}
-        state = dict.fromkeys(self.names, 0.0)
+        state: dict[str, Any] = dict.fromkeys(self.names, 0.0)
         self.states.publish("state", State(t=k / 1e3, k=k, state=state, input={"U1": 0.0, "U2": 0.0}, **header))
         self.node.work()
         found = [each for _, each in self.inbox.receive()]

@@ -68,6 +68,8 @@ def goal(words: tuple[str, ...]) -> None:
     if not pairs or len(runs) > 1:
         raise click.UsageError("give one or more NAME=VALUE and at most one RUN, as in servonode goal x=1.0 y=2.0")
     values = {name: _number(name, text) for name, _, text in pairs}
+    if len(values) < len(pairs):
+        raise click.UsageError("a name is given twice; give each target one value")
     answer = set_goal(runs[0] if runs else None, values)
     shown = ", ".join(f"{name} = {value:g}" for name, value in values.items())
     click.echo(f"{answer['run']}: {shown} from t = {answer['t']:.2f} s")
