@@ -491,6 +491,27 @@ def test_the_last_override_wins() -> None:
     assert json.loads(command("simulate", "trailer_coast", "--json", *words).stdout)["t"] == 0.25
 
 
+NO_JSON = {  # commands without --json, and why
+    "completion": "prints a script for a shell",
+    "show": "prints equations as text, LaTeX or C",
+    "hil header": "prints a header in C",
+    "hil sensors": "prints functions in C",
+    "plot": "opens a window",
+    "page": "serves a page; its link goes to standard error",
+}
+
+
+def test_every_command_that_prints_an_answer_prints_it_as_json() -> None:
+    without = {name for name, each in verbs().items() if "--json" not in {word for p in each.params for word in p.opts}}
+    assert without == NO_JSON.keys()
+
+
+def test_a_simulation_takes_the_option_that_a_run_needs(tmp_path: Path) -> None:
+    report = tmp_path / "a.png"
+    result = command("simulate", "trailer_pursuit", *SHORT, "--no-report", "--report", str(report), "--json")
+    assert (result.exit_code, json.loads(result.stdout)["ended"], report.exists()) == (0, "completed", False)
+
+
 EXITS = {  # of verbs, with a comma between them: every exit code that they can end with
     "run, simulate, sweep": {0, 1, 2, 129, 130, 143},
     "check, compare, identify, status, goal, arm, disarm, reset, estop, topic echo, node info, replay": {0, 1, 2, 130},

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from io import StringIO
 
 import pytest
 from msgspec import msgpack, structs
@@ -18,9 +19,10 @@ from servonode.bus import TOPICS as bus_topics
 from servonode.bus import Bus, run_folder
 from servonode.bus.processes import Named
 from servonode.cli import topic_rates
-from servonode.cli.topic_rates import bandwidth_text, delay_text, rate_text
+from servonode.cli.topic_rates import bandwidth, bandwidth_text, delay_of, delay_text, rate, rate_text
 from servonode.cli.topic_table import table
 from servonode.cli.topic_values import NoSuchField, chosen, flat
+from servonode.cli.watch import Screen
 from servonode.operator.raw_inbox import Raw
 from tests.helpers.refusals import command, refused_command
 from tests.helpers.runs import END_S, Process, Runs, eventually, private_runs
@@ -114,7 +116,7 @@ def test_topics_and_nodes_of_a_run_are_shown_in_the_words_of_ros2(run: Process) 
         "Type: Status",
         "A node's lifecycle state, its fault, and its counters.",
         "Publisher count: 3 (controller, plant, target)",
-        "Subscription count: 2 (launcher, target)",
+        "Subscription count: 3 (launcher, target, controller)",
     ]
     (described,) = json.loads("".join(lines("topic", "info", "plant/state", "--json")))
     assert described["publishers"] == ["plant"]
@@ -159,6 +161,29 @@ def test_topics_and_nodes_of_a_run_are_shown_in_the_words_of_ros2(run: Process) 
     assert float(average.rpartition(" ")[2]) == pytest.approx(5.0, rel=0.2)
 
 
+def test_a_watched_status_is_refreshed_in_place_in_a_terminal_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("LINES", "4")
+    monkeypatch.setenv("TERM", "xterm")
+    node = {"lifecycle": "active", "t": 1.0, "values": {}, "counts": {"x" * 90: 1}}
+    report = {"run": "sphero", "pid": 7, "pids": {}, "nodes": {"plant": node, "target": node, "relay": node}}
+
+    class Terminal(StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    terminal, pipe = Terminal(), StringIO()
+    for screen in (Screen(terminal), Screen(pipe)):
+        screen.show(report)
+        screen.show(report)
+    first, again = terminal.getvalue().split("\x1b[3F")  # as many lines up as were shown
+    assert first == again
+    assert first.startswith("\x1b[Jsphero  (process 7)\n  plant")
+    assert max(map(len, first.removeprefix("\x1b[J").splitlines())) < 60
+    line = "sphero   plant: active   t = 1.000 s   target: active   t = 1.000 s   relay: active   t = 1.000 s\n"
+    assert pipe.getvalue() == line * 2
+
+
 def test_a_run_does_not_wait_for_an_echo_that_is_frozen_or_closed(run: Process) -> None:
     with began("state") as frozen, began("state") as cut:
         assert cut.stdout is not None
@@ -178,13 +203,29 @@ def test_what_follows_a_run_ends_with_it_or_by_an_interrupt(run: Process) -> Non
         began(run.name, "state") as interrupted,
         began("plant/status", "--json") as left,
         began("state", of=("topic", "hz")) as rate,
+        began("--watch", of=("status",)) as watch,
+        began("--watch", "--json", of=("status",)) as cut,
+        began("--watch", of=("status",)) as stopped,
     ):
+        stopped.send_signal(signal.SIGINT)
+        assert stopped.wait(END_S) == 130
+        assert stopped.stderr is not None
+        assert stopped.stderr.read() == "servonode: interrupted\n"
+        assert cut.stdout is not None
+        assert json.loads(cut.stdout.readline())["run"] == run.name
+        cut.stdout.close()
+        assert cut.wait(END_S) == 0
+        assert cut.stderr is not None
+        assert cut.stderr.read() == ""
         interrupted.send_signal(signal.SIGINT)
         assert interrupted.wait(END_S) == 130
         run.stop()
         out, err = left.communicate(timeout=END_S)
         assert (left.returncode, err) == (0, "")
         assert json.loads(out.splitlines()[-1])["lifecycle"] == "finished"
+        shown, said = watch.communicate(timeout=END_S)
+        assert (watch.returncode, said) == (0, f"{run.name}: the run has ended\n")
+        assert all(line.startswith(f"{run.name}   plant: ") for line in shown.splitlines())
         assert rate.stderr is not None
         assert (rate.wait(END_S), rate.stderr.read()) == (0, "")
 
@@ -225,16 +266,18 @@ def test_a_topic_that_stays_silent_ends_an_echo_that_is_told_how_long_to_wait(ru
 
 
 def test_rates_are_computed_as_ros2_does() -> None:
-    assert rate_text([0.0, 0.1, 0.2, 0.3]) == (
+    assert rate_text(rate([0.0, 0.1, 0.2, 0.3])) == (
         "average rate: 10.000\n\tmin: 0.100s max: 0.100s std dev: 0.00000s window: 4"
     )
-    assert rate_text([1.0]) == ""
+    assert rate([1.0]) == {}
     sizes = [(0.0, 500), (0.5, 1500), (1.0, 2500)]
-    assert bandwidth_text(sizes) == ("4.00 KB/s from 3 messages\n\tMessage size mean: 1.50 KB min: 500 B max: 2.50 KB")
-    assert delay_text([0.001, 0.003]) == (
+    assert bandwidth_text(bandwidth(sizes)) == (
+        "4.00 KB/s from 3 messages\n\tMessage size mean: 1.50 KB min: 500 B max: 2.50 KB"
+    )
+    assert delay_text(delay_of([0.001, 0.003])) == (
         "average delay: 0.002000\n\tmin: 0.001000s max: 0.003000s std dev: 0.001000s window: 2"
     )
-    assert bandwidth_text([]) == delay_text([]) == ""
+    assert bandwidth([]) == delay_of([]) == {}
 
 
 def test_what_is_no_message_is_not_measured(

@@ -17,7 +17,8 @@ PACKAGE = ROOT / "src/servonode"
 PAGE = (ROOT / "docs/reference/outputs.md").read_text("utf-8")
 NAME = r"[^.]+"  # what a word in capitals stands for
 RARE = {  # keys that no run here has: what the code says of each
-    "stopped_by", "readonly", "extra", "link_latency_s", "watched", "restarts", "lost_rows",
+    "stopped_by", "readonly", "extra", "link_latency_s", "watched", "restarts", "lost_rows", "pauses", "paused_s",
+    "speed_changes",
 }  # fmt: skip
 
 

@@ -12,7 +12,7 @@ import zmq
 from numpy.testing import assert_allclose
 
 import servonode
-from servonode.bus import MemoryBus, State, Switchboard, Target
+from servonode.bus import Lifecycle, MemoryBus, State, Status, Switchboard, Target
 from servonode.bus.samples import FieldIntake
 from servonode.bus.topology import NODES, PLANT, TARGET, subscribers
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
@@ -167,6 +167,30 @@ def test_samples_that_stay_away_end_the_run_and_none_at_all_do_not(bench: "Bench
     assert bench.node.failed.text.startswith("no sample of goal has come from ipc://")
     assert " messages refused: type " in bench.node.failed.text
     assert bench.state(20) == []
+
+
+def test_while_a_run_is_paused_no_goal_is_lost(bench: "Bench") -> None:
+    def told(paused: float) -> None:
+        header: dict[str, Any] = {"run": 1, "mono": 1, "node": PLANT, "src": 2, "seq": 0, "counts": {}}
+        bench.states.publish(
+            "status", Status(t=0.0, k=0, lifecycle=Lifecycle.ACTIVE, values={"paused": paused}, **header)
+        )
+        bench.node.work()
+
+    bench.sample(0.7)
+    bench.state(0)
+    bench.now += 200_000_000
+    bench.node.work()
+    told(1.0)
+    for _ in range(100):
+        bench.now += 20_000_000
+        bench.node.work()
+    told(0.0)
+    bench.now += 90_000_000
+    assert len(bench.state(10)) == 1  # 0.29 s beside the pause
+    bench.now += 30_000_000
+    bench.node.work()
+    assert [fault.name for fault in bench.node.faults] == ["target"]
 
 
 @pytest.mark.parametrize(("on_loss", "kept", "said"), [("hold", 0.6, "it keeps its last value"), ("start", 0.5, "0.5")])

@@ -22,11 +22,12 @@ import servonode
 from servonode.bus import Bus, BusError, RunFolder, run_folder, run_path
 from servonode.bus.durations import Durations
 from servonode.bus.processes import Named, listener
-from servonode.cli.main import main
+from servonode.cli.main import VERBS, main
 from servonode.operator import find_runs as found_runs
 from servonode.operator import operator_requests
 from servonode.operator.find_runs import Found, distrusted, find_run, find_runs, no_run_error, owners, places
 from servonode.operator.operator_requests import NeverArmed, NotStopped, OperatorError
+from tests.helpers.commands import verbs
 from tests.helpers.runs import SOON_S, private_runtime
 
 Answer = Callable[[dict[str, Any]], dict[str, Any]]
@@ -119,18 +120,80 @@ def line(result: Result, code: int) -> str:
 # which run
 
 
-@pytest.mark.parametrize("verb", ["arm", "disarm", "reset", "estop", "status"])
+OPERATE = {  # every command that asks or watches one run; RUN stands where its name may be
+    **dict.fromkeys(("arm", "disarm", "reset", "status", "pause", "resume", "record"), "RUN"),
+    "status --watch": "RUN",
+    "status --json": "RUN",
+    "step": "3 RUN",
+    "speed": "0.5 RUN",
+    "goal": "x=1 RUN",
+    "node info": "RUN plant",
+    **dict.fromkeys(("topic echo", "topic hz", "topic bw", "topic delay"), "RUN state"),
+}
+OF_ANY = {"topic list": "RUN", "topic info": "RUN state", "node list": "RUN", "estop": "RUN"}  # without a name too
+OTHERS = {  # of "Operate", which need no run in progress
+    "plot", "page", "recover", "replay", "bag", "bag info", "bag report", "bag export", "bag merge", "bag recover",
+    "keys new", "keys list", "keys show", "keys trust", "keys revoke",
+}  # fmt: skip
+
+
+def called(verb: str, name: str = "") -> list[str]:
+    """What is typed to ask for it, of a run with this name or without a name."""
+    return [*verb.split(), *(OPERATE | OF_ANY)[verb].replace("RUN", name).split()]
+
+
+def test_every_command_for_operators_is_tried_here() -> None:
+    operate = {verb for verb in verbs() if verb.split()[0] in VERBS["Operate"]}
+    assert operate - OPERATE.keys() - OF_ANY.keys() - OTHERS == set()
+
+
+@pytest.mark.parametrize("verb", OPERATE | OF_ANY)
 def test_where_nothing_runs_there_is_nothing_to_ask(verb: str) -> None:
-    assert line(servo(verb), 2) == "no run is in progress; start one with servonode run FILE"
-    assert line(servo(verb, "sphero"), 2) == "no run named 'sphero' is in progress; start one with servonode run FILE"
+    nothing = "start one with servonode run FILE"
+    if verb in OPERATE:
+        assert line(servo(*called(verb)), 2) == f"no run is in progress; {nothing}"
+    assert line(servo(*called(verb, "sphero")), 2) == f"no run named 'sphero' is in progress; {nothing}"
 
 
-@pytest.mark.parametrize("verb", ["arm", "disarm", "reset", "status"])
+@pytest.mark.parametrize("verb", OPERATE | OF_ANY)
 def test_of_several_runs_one_must_be_named(going: Callable[..., Node], verb: str) -> None:
     nodes = [going("left"), going("right")]
-    assert line(servo(verb), 2) == "several runs are in progress; name one of left, right"
-    assert line(servo(verb, "centre"), 2) == "no run named 'centre' is in progress; choose left, right"
+    if verb != "estop":  # which is for all
+        assert line(servo(*called(verb)), 2) == "several runs are in progress; name one of left, right"
+    assert line(servo(*called(verb, "centre")), 2) == "no run named 'centre' is in progress; choose left, right"
     assert [node.asked for node in nodes] == [[], []]
+
+
+@pytest.mark.parametrize("verb", ["arm", "disarm", "reset", "resume", "speed"])
+def test_an_answer_is_one_json_object(going: Callable[..., Node], verb: str) -> None:
+    going("sphero", lambda request: {"done": True, "lifecycle": "active", "note": f"asked {request['ask']}"})
+    printed = json.loads(servo(*called(verb), "--json").stdout)
+    assert (printed["run"], printed["lifecycle"]) == ("sphero", "active")
+
+
+def test_a_pause_waits_until_plant_time_stands_still(going: Callable[..., Node]) -> None:
+    asked = list[dict[str, Any]]()
+
+    def answer(request: dict[str, Any]) -> dict[str, Any]:
+        asked.append(request)
+        stands = {"lifecycle": "active", "t": 1.25 if len(asked) > 4 else 1.24, "paused": len(asked) > 4}
+        return stands if request["ask"] == "status" else {"done": True, "lifecycle": "active", "until": 1.25}
+
+    going("sphero", answer)
+    result = servo("step", "7", "--json")
+    assert json.loads(result.stdout) == {"run": "sphero", "lifecycle": "active", "t": 1.25, "paused": True}
+    assert [request["ask"] for request in asked] == ["step", *["status"] * 4]
+    assert asked[0]["periods"] == 7
+    assert servo("pause").stdout == "sphero: paused at t = 1.25 s\n"
+
+
+def test_a_pause_that_a_fault_forestalls_is_told(going: Callable[..., Node]) -> None:
+    def answer(request: dict[str, Any]) -> dict[str, Any]:
+        stands = {"lifecycle": "fault", "fault": "law", "text": "no rank", "t": 1.0, "paused": False}
+        return stands if request["ask"] == "status" else {"done": True, "lifecycle": "active"}
+
+    going("sphero", answer)
+    assert line(servo("pause"), 1) == "sphero is not paused, because its plant is fault: law: no rank"
 
 
 @pytest.mark.parametrize("verb", ["arm", "disarm", "reset"])

@@ -171,7 +171,7 @@ def test_at_another_speed_every_period_lasts_as_long_as_it_says(speeds: tuple[fl
     sent = {state.k: state.mono for state in paced.states if state.control}
     for first, speed in zip((250, 750, 1300), speeds, strict=True):
         assert (sent[first + 100] - sent[first]) / 1e8 == pytest.approx(1 / speed, rel=1e-3)
-    assert paced.node.summary()["speeds"] == list(speeds)
+    assert paced.node.summary()["speed_changes"] == list(speeds)
     assert paced.statuses[-1].values["speed"] == speeds[-1]
 
 
@@ -218,7 +218,7 @@ def test_lockstep_pauses_steps_and_goes_at_a_speed_with_equal_bits(folder: Path)
 def test_lockstep_goes_as_fast_as_its_nodes_again(folder: Path) -> None:
     paced = driven(folder, (3.2, asks("speed", speed=0.01)), (1500, asks("speed", speed="max")))
     assert paced.ms < 1500 + 1000 + 50
-    assert paced.node.summary()["speeds"] == [0.01, None]
+    assert paced.node.summary()["speed_changes"] == [0.01, None]
 
 
 # what is refused
@@ -301,7 +301,7 @@ def test_a_paused_run_in_lockstep_ends_in_the_bits_of_the_simulation_and_replays
     printed, final = process.printed, servonode.simulate("trailer_pursuit_lockstep", **options).final()
     for key in ("t", "state", "input", "residual", "output", "energy", "steps"):
         assert printed[key] == final[key]
-    assert (printed["pauses"], printed["speeds"], printed["faults"]) == (4, [2.0, None], [])
+    assert (printed["pauses"], printed["speed_changes"], printed["faults"]) == (4, [2.0, None], [])
     assert "paused            4x, " in process.stderr
     replayed = operator("replay", str(bag), "--json")
     assert replayed.returncode == 0, replayed.stdout + replayed.stderr

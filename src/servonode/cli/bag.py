@@ -48,7 +48,8 @@ def info(file: Path, as_json: bool) -> None:
 @click.option(
     "--out", type=verb.FILE, metavar="FILE.mcap", help="Where to write the recording (default: named after BAG)."
 )
-def recover(file: Path, out: Path | None) -> None:
+@verb.as_json
+def recover(file: Path, out: Path | None, as_json: bool) -> None:
     """Write a complete recording from the intact data of BAG.
 
     BAG is the .spool file of a run that was killed, or a truncated or damaged MCAP file. It is not changed.
@@ -56,8 +57,7 @@ def recover(file: Path, out: Path | None) -> None:
     from servonode.record.bag import read_bag
     from servonode.record.recover import recover_bag
 
-    for line in recover_bag(read_bag(file), out):
-        click.echo(line)
+    verb.show_lines(recover_bag(read_bag(file), out), as_json)
 
 
 @bag.command(
@@ -76,7 +76,8 @@ def recover(file: Path, out: Path | None) -> None:
     metavar="FILE.mcap",
     help="Where to write the recording (default: RUN.merged.mcap beside the first).",
 )
-def merge(file: Path, other: Path, out: Path | None) -> None:
+@verb.as_json
+def merge(file: Path, other: Path, out: Path | None, as_json: bool) -> None:
     """Join the recordings of the two computers of one run.
 
     All times of the result are those of the plant's computer. What stands between the two clocks is known from the
@@ -85,8 +86,7 @@ def merge(file: Path, other: Path, out: Path | None) -> None:
     from servonode.record.bag import read_bag
     from servonode.record.merge import merge as merged
 
-    for line in merged(read_bag(file), read_bag(other), out):
-        click.echo(line)
+    verb.show_lines(merged(read_bag(file), read_bag(other), out), as_json)
 
 
 @bag.command(
@@ -102,7 +102,8 @@ def merge(file: Path, other: Path, out: Path | None) -> None:
 @click.argument("out", type=verb.FILE, metavar="FILE")
 @click.option("--topic", metavar="NODE/TOPIC", help="Export the messages of this topic instead of the run's rows.")
 @verb.no_code
-def export(file: Path, out: Path, topic: str | None, no_code: bool) -> None:
+@verb.as_json
+def export(file: Path, out: Path, topic: str | None, no_code: bool, as_json: bool) -> None:
     """Write the data of BAG as FILE.csv, FILE.parquet or FILE.npz.
 
     Without --topic, FILE gets the rows of the run, as servonode run --out writes them. With --topic, it gets a column
@@ -119,10 +120,10 @@ def export(file: Path, out: Path, topic: str | None, no_code: bool) -> None:
         raise click.UsageError(f"{out} exists already; name another file, or remove it")
     read = read_bag(file)
     if topic:
-        click.echo(f"{out} ({export_topic(read, topic, out)} messages)")
+        word, count = "messages", export_topic(read, topic, out)
     else:
-        run = runs_in(read, read.closed_loop(code=not no_code))[-1]
-        click.echo(f"{out} ({export_run(run, out)} rows)")
+        word, count = "rows", export_run(runs_in(read, read.closed_loop(code=not no_code))[-1], out)
+    verb.show({"file": str(out), word: count}, as_json, f"{out} ({count} {word})")
 
 
 @bag.command(

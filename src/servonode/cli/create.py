@@ -42,7 +42,8 @@ class NotMade(ServonodeError, ValueError):
 @click.argument("kind", type=click.Choice([*KINDS, SCHEMA, *COPIES]))
 @click.argument("name")
 @click.argument("file", required=False)
-def new(kind: str, name: str, file: str | None) -> None:
+@verb.as_json
+def new(kind: str, name: str, file: str | None, as_json: bool) -> None:
     """Write commented files: machine, program, controller, run.
 
     The files run unchanged; edit them for your own purpose. A machine and a program come with a launch file; run
@@ -52,17 +53,16 @@ def new(kind: str, name: str, file: str | None) -> None:
     new folder NAME.
     """
     if kind in COPIES:
-        click.echo(f"wrote {copy(kind, Path(name))}")
+        folder = copy(kind, Path(name))
+        verb.show({"files": [str(folder)]}, as_json, f"wrote {folder}")
         return
     if kind == CONTROLLER:
         kind, name = _of_kind(name), file or name
     elif file is not None:
         raise NotMade(f"{file!r} is one name too many: a {kind} has one; leave it out")
     made = make(kind, name, Path())
-    click.echo("\n".join(f"wrote {file}" for file in made))
-    click.echo(
-        f"name it in a launch file: #:schema ./{made[0]}" if kind == SCHEMA else f"now: servonode run {made[-1]}"
-    )
+    remedy = f"name it in a launch file: #:schema ./{made[0]}" if kind == SCHEMA else f"now: servonode run {made[-1]}"
+    verb.show({"files": [*map(str, made)]}, as_json, "\n".join([*(f"wrote {file}" for file in made), remedy]))
 
 
 def make(kind: str, name: str, folder: Path) -> list[Path]:

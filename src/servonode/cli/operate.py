@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -19,19 +19,14 @@ EXITS = {
 _command = partial(click.command, cls=verb.Verb, logs=False)
 
 
-def say(answer: Mapping[str, Any], as_json: bool, text: str = "") -> None:
-    """Print an answer of a run's plant: as JSON, or in words, which are its lifecycle if no others are given."""
-    note = f"; {answer['note']}" if "note" in answer else ""
-    click.echo(json.dumps(answer) if as_json else text or f"{answer['run']}: {answer['lifecycle']}{note}")
-
-
 def send(words: Sequence[str], name: str | None, as_json: bool, text: str = "", **arguments: Any) -> None:
     """Send requests to the plant of a run, and print the last answer: its lifecycle, or `text` in its place."""
     from servonode.operator import operator_requests as operate
 
     answer = [operate.order(word, name, **arguments) for word in words][-1]
     chosen = {key: answer[key] for key in ("run", "lifecycle", "note") if key in answer}
-    say(chosen | arguments, as_json, text and f"{answer['run']}: {text}")
+    note = f"; {answer['note']}" if "note" in answer else ""
+    verb.show(chosen | arguments, as_json, f"{answer['run']}: {text or answer['lifecycle']}{note}")
 
 
 @_command(
@@ -50,7 +45,7 @@ def arm(name: str | None, wait: float, as_json: bool) -> None:
     from servonode.operator import operator_requests as operate
 
     answer = operate.armed(name, wait)
-    say({key: answer[key] for key in ("run", "lifecycle")}, as_json)
+    verb.show({key: answer[key] for key in ("run", "lifecycle")}, as_json, f"{answer['run']}: {answer['lifecycle']}")
 
 
 @_command(
@@ -60,7 +55,8 @@ def arm(name: str | None, wait: float, as_json: bool) -> None:
     f"They are in SI units; a target takes them that has a bandwidth: [target.NAME] bandwidth = 5.0. {verb.WHICH_RUN}",
 )
 @click.argument("words", metavar="NAME=VALUE ... [RUN]", nargs=-1, required=True, shell_complete=complete.runs)
-def goal(words: tuple[str, ...]) -> None:
+@verb.as_json
+def goal(words: tuple[str, ...], as_json: bool) -> None:
     from servonode.operator.operator_requests import set_goal
 
     pairs = [word.partition("=") for word in words if "=" in word]
@@ -72,7 +68,8 @@ def goal(words: tuple[str, ...]) -> None:
         raise click.UsageError("a name is given twice; give each target one value")
     answer = set_goal(runs[0] if runs else None, values)
     shown = ", ".join(f"{name} = {value:g}" for name, value in values.items())
-    click.echo(f"{answer['run']}: {shown} from t = {answer['t']:.2f} s")
+    said = {"run": answer["run"], "goal": values, "t": answer["t"]}
+    verb.show(said, as_json, f"{answer['run']}: {shown} from t = {answer['t']:.2f} s")
 
 
 def _number(name: str, text: str) -> float:
@@ -149,15 +146,21 @@ def estop(names: tuple[str, ...], as_json: bool) -> None:
 
 
 @_command(
-    examples=("servonode status", "servonode status trailer_pursuit --json"),
-    exits={**EXITS, 0: "every node answered", 1: "a node did not answer"},
+    examples=("servonode status", "servonode status trailer_pursuit --json", "servonode status --watch"),
+    exits={**EXITS, 0: "every node answered; with --watch: the run has ended", 1: "a node did not answer"},
     help=f"Show the status of a run: its nodes, faults, times and counts.\n\n{verb.WHICH_RUN}",
 )
 @verb.one_run
+@click.option("--watch", "watched", is_flag=True, help="Show it again twice a second, until the run ends.")
 @verb.as_json
-def status(name: str | None, as_json: bool) -> None:
+def status(name: str | None, watched: bool, as_json: bool) -> None:
     from servonode.operator import operator_requests as operate
 
+    if watched:
+        from servonode.cli.watch import watch
+
+        watch(name, as_json)
+        return
     report = operate.status(name)
     click.echo(json.dumps(report) if as_json else operate.status_text(report))
     sys.exit(1 if any("error" in stands for stands in report["nodes"].values()) else 0)

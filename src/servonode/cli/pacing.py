@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from servonode.cli import verb
-from servonode.cli.operate import EXITS, say, send
+from servonode.cli.operate import EXITS, send
 
 _command = partial(click.command, cls=verb.Verb, logs=False, exits=EXITS)
 SIMULATED = "A machine that is not simulated has a time of its own, and its run refuses this."
@@ -14,7 +14,7 @@ SIMULATED = "A machine that is not simulated has a time of its own, and its run 
 
 def _say_paused(answer: dict[str, Any], as_json: bool) -> None:
     chosen = {key: answer[key] for key in ("run", "lifecycle", "t", "paused")}
-    say(chosen, as_json, f"{answer['run']}: paused at t = {answer['t']:.9g} s")
+    verb.show(chosen, as_json, f"{answer['run']}: paused at t = {answer['t']:.9g} s")
 
 
 @_command(

@@ -19,7 +19,8 @@ from servonode.cli import verb
 )
 @verb.one_run
 @click.option("--out", type=verb.FILE, metavar="FILE.mcap", help="Where to write the recording (default: RUN.mcap).")
-def record(name: str | None, out: Path | None) -> None:
+@verb.as_json
+def record(name: str | None, out: Path | None, as_json: bool) -> None:
     """Record the messages of a run until it ends, or until Ctrl-C.
 
     RUN is the name or the folder of a run in progress. Without RUN, the command takes your only run. The run never
@@ -40,7 +41,9 @@ def record(name: str | None, out: Path | None) -> None:
         click.echo(f"{found.name}: recording into {file}; Ctrl-C ends it", err=True)
         made = record_run(found, file, lambda: signals.number is not None)
     missing = sum(made.missing.values())
-    click.echo(f"{file} ({made.messages} messages" + (f", {missing} missing)" if missing else ")"))
+    lacks = f", {missing} missing" if missing else ""
+    said = {"file": str(file), "messages": made.messages, "missing": made.missing, "problems": made.problems}
+    verb.show(said, as_json, f"{file} ({made.messages} messages{lacks})")
     for text in made.problems:
         click.echo(f"servonode: {text}", err=True)
     sys.exit(1 if missing or made.problems else 0)

@@ -23,7 +23,8 @@ from servonode.cli import verb
 @click.option(
     "--raw", is_flag=True, help="Write only the recorded data, one file per node; needs no machine and program."
 )
-def recover(spool: Path, out: Path | None, raw: bool) -> None:
+@verb.as_json
+def recover(spool: Path, out: Path | None, raw: bool, as_json: bool) -> None:
     """Write the CSV file of a run that could not write it itself.
 
     The data come from SPOOL, which the run wrote beside its CSV file. Damaged parts are left out and reported. SPOOL
@@ -31,5 +32,4 @@ def recover(spool: Path, out: Path | None, raw: bool) -> None:
     """
     from servonode.record.recover import recover_rows
 
-    for line in recover_rows(spool, out, raw):
-        click.echo(line)
+    verb.show_lines(recover_rows(spool, out, raw), as_json)

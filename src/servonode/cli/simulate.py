@@ -53,6 +53,7 @@ def _tolerance(name: str, least: float, text: str) -> Callable[[F], F]:
 @_tolerance("--rtol", 1e-14, "Relative tolerance with --control continuous.")
 @_tolerance("--atol", 1e-300, "Absolute tolerance with --control continuous.")
 @verb.reports
+@click.option("--no-report", is_flag=True, help="Write no report, as without --report.")
 @verb.movie
 def simulate(
     file: str,
@@ -66,6 +67,7 @@ def simulate(
     rtol: float,
     atol: float,
     reports: tuple[Path, ...],
+    no_report: bool,
     movie: Path | None,
     fps: float | None,
     speed: float | None,
@@ -78,6 +80,7 @@ def simulate(
     from servonode.simulation.simulate_continuous import simulate_continuous
 
     check_writable(out)
+    reports = () if no_report else reports
     closed_loop = verb.resolved(file, overrides, no_code)
     closed_loop.check_known_goals()
     check_reports(reports, closed_loop)

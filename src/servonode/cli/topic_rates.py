@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from statistics import fmean, pstdev
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 REPORT_S = 1.0  # s (wall clock) between two reports
 EXITS = {0: "the run has ended", 2: "bad usage, or no such run or topic", **verb.INTERRUPTED}
 _command = partial(click.command, cls=verb.Verb, logs=False, exits=EXITS)
+_as_json = click.option("--json", "as_json", is_flag=True, help="Print each report as a JSON object on one line.")
 _words = click.argument("words", metavar="[RUN] TOPIC", nargs=-1, required=True)
 
 
@@ -34,9 +35,10 @@ def _window(default: int) -> Callable[[Any], Any]:
 )
 @_words
 @_window(10000)
-def hz(words: tuple[str, ...], window: int) -> None:
+@_as_json
+def hz(words: tuple[str, ...], window: int, as_json: bool) -> None:
     published = _published()
-    _report(words, window, lambda raw, _: published(raw.payload) / 1e9, rate_text)
+    _report(words, window, as_json, lambda raw, _: published(raw.payload) / 1e9, rate, rate_text)
 
 
 @_command(
@@ -45,9 +47,11 @@ def hz(words: tuple[str, ...], window: int) -> None:
 )
 @_words
 @_window(100)
-def bw(words: tuple[str, ...], window: int) -> None:
+@_as_json
+def bw(words: tuple[str, ...], window: int, as_json: bool) -> None:
     published = _published()
-    _report(words, window, lambda raw, _: (published(raw.payload) / 1e9, len(raw.payload)), bandwidth_text)
+    measured = lambda raw, _: (published(raw.payload) / 1e9, len(raw.payload))  # noqa: E731
+    _report(words, window, as_json, measured, bandwidth, bandwidth_text)
 
 
 @_command(
@@ -59,9 +63,11 @@ def bw(words: tuple[str, ...], window: int) -> None:
 )
 @_words
 @_window(10000)
-def delay(words: tuple[str, ...], window: int) -> None:
+@_as_json
+def delay(words: tuple[str, ...], window: int, as_json: bool) -> None:
     published = _published()
-    _report(words, window, lambda raw, came: (came - published(raw.payload)) / 1e9, delay_text, 0.0, one_clock=True)
+    measured = lambda raw, came: (came - published(raw.payload)) / 1e9  # noqa: E731
+    _report(words, window, as_json, measured, delay_of, delay_text, 0.0, one_clock=True)
 
 
 def _published() -> Callable[[bytes], int]:
@@ -76,32 +82,48 @@ def _published() -> Callable[[bytes], int]:
     return lambda payload: decode(payload).mono
 
 
-def rate_text(times: Sequence[float]) -> str:
-    """The average rate over the messages that were published at these times [s]; empty for fewer than two."""
+def rate(times: Sequence[float]) -> dict[str, float]:
+    """The average rate [1/s] over the messages that were published at these times [s]; empty for fewer than two."""
     steps = [later - before for before, later in zip(times, list(times)[1:], strict=False)]
     if not steps or times[-1] <= times[0]:
-        return ""
-    head = f"average rate: {len(steps) / (times[-1] - times[0]):.3f}"
-    spread = f"min: {min(steps):.3f}s max: {max(steps):.3f}s std dev: {pstdev(steps):.5f}s"
-    return f"{head}\n\t{spread} window: {len(times)}"
+        return {}
+    return {"rate": len(steps) / (times[-1] - times[0]), **_spread(steps), "window": len(times)}
 
 
-def bandwidth_text(came: Sequence[tuple[float, int]]) -> str:
+def rate_text(found: Mapping[str, float]) -> str:
+    """The words of ros2 for a rate."""
+    spread = "min: {min:.3f}s max: {max:.3f}s std dev: {std:.5f}s".format_map(found)
+    return f"average rate: {found['rate']:.3f}\n\t{spread} window: {found['window']}"
+
+
+def bandwidth(came: Sequence[tuple[float, int]]) -> dict[str, float]:
     """Bytes a second, of messages with their times [s] and sizes; empty for fewer than two."""
     if len(came) < 2 or came[-1][0] <= came[0][0]:
-        return ""
+        return {}
     sizes = [size for _, size in came]
-    rate = sum(sizes[1:]) / (came[-1][0] - came[0][0])
-    mean, least, most = (_bytes(each) for each in (fmean(sizes), min(sizes), max(sizes)))
-    return f"{_bytes(rate)}/s from {len(came)} messages\n\tMessage size mean: {mean} min: {least} max: {most}"
+    per_second = sum(sizes[1:]) / (came[-1][0] - came[0][0])
+    return {"bytes_per_s": per_second, "mean": fmean(sizes), "min": min(sizes), "max": max(sizes), "window": len(came)}
 
 
-def delay_text(delays: Sequence[float]) -> str:
+def bandwidth_text(found: Mapping[str, float]) -> str:
+    """The words of ros2 for a bandwidth."""
+    per_second, mean, least, most = (_bytes(found[name]) for name in ("bytes_per_s", "mean", "min", "max"))
+    return f"{per_second}/s from {found['window']} messages\n\tMessage size mean: {mean} min: {least} max: {most}"
+
+
+def delay_of(delays: Sequence[float]) -> dict[str, float]:
     """The average of these delays [s]; empty for none."""
-    if not delays:
-        return ""
-    spread = f"min: {min(delays):.6f}s max: {max(delays):.6f}s std dev: {pstdev(delays):.6f}s"
-    return f"average delay: {fmean(delays):.6f}\n\t{spread} window: {len(delays)}"
+    return {"delay": fmean(delays), **_spread(delays), "window": len(delays)} if delays else {}
+
+
+def delay_text(found: Mapping[str, float]) -> str:
+    """The words of ros2 for a delay."""
+    spread = "min: {min:.6f}s max: {max:.6f}s std dev: {std:.6f}s".format_map(found)
+    return f"average delay: {found['delay']:.6f}\n\t{spread} window: {found['window']}"
+
+
+def _spread(times: Sequence[float]) -> dict[str, float]:
+    return {"min": min(times), "max": max(times), "std": pstdev(times)}
 
 
 def _bytes(number: float) -> str:
@@ -113,8 +135,10 @@ def _bytes(number: float) -> str:
 def _report(
     words: Sequence[str],
     window: int,
+    as_json: bool,
     measured: "Callable[[Raw, int], Any]",
-    text: Callable[[Sequence[Any]], str],
+    numbers: Callable[[Sequence[Any]], dict[str, float]],
+    text: Callable[[Mapping[str, float]], str],
     poll_s: float | None = None,
     one_clock: bool = False,
 ) -> None:
@@ -134,11 +158,12 @@ def _report(
     due = time.monotonic() + REPORT_S
 
     def report() -> None:
-        if not fresh:
+        if not fresh and not as_json:
             click.echo("no new messages")
         for name in sorted(fresh):
-            if said := text(kept[name]):
-                click.echo(f"{name} {said}" if len(kept) > 1 else said)
+            if found := numbers(kept[name]):
+                said = "" if as_json else text(found)
+                verb.show({"topic": name, **found}, as_json, f"{name} {said}" if len(kept) > 1 else said)
         fresh.clear()
 
     with followed(words, poll_s) as listener, printing():

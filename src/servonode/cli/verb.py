@@ -1,8 +1,9 @@
 """The common parts of the command line's verbs: help format, exit codes, options."""
 
+import json
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -187,6 +188,20 @@ def launch_file(function: F) -> F:
 def window(function: F) -> F:
     """The arguments of `start_checks.window_options`: --panel, --window, --save."""
     return panels(_window(_save(function)))
+
+
+def show(found: Mapping[str, Any], as_json: bool, text: str) -> None:
+    """Print what a command has found: as one JSON object, or as text."""
+    click.echo(json.dumps(found) if as_json else text)
+
+
+def show_lines(lines: Iterable[str], as_json: bool) -> None:
+    """Print lines as they come, or all of them in one JSON object."""
+    if as_json:
+        click.echo(json.dumps({"lines": list(lines)}))
+        return
+    for line in lines:
+        click.echo(line)
 
 
 def resolved(file: str, overrides: Sequence[str], no_code: bool, strict: bool = True) -> "ClosedLoop":

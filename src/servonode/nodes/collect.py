@@ -24,7 +24,7 @@ SHOWN = (  # parts of the plant's summary that the statistics of a run contain
     "link_latency_s",
     "pauses",
     "paused_s",
-    "speeds",
+    "speed_changes",
 )
 
 

@@ -19,6 +19,7 @@ from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.live_goals import LiveGoal
 from servonode.controllers.engine.follow_filter import FollowFilter
 from servonode.nodes.node import NO_ARGUMENTS, Clock, EventNode
+from servonode.nodes.pause import PAUSED
 from servonode.nodes.predictor import link_periods
 from servonode.nodes.received_goals import goal_step
 from servonode.plants.drivers.link_watch import listed
@@ -52,6 +53,10 @@ class _Followed:
     def take(self, value: float, now: int) -> None:
         """Follow a value from now on."""
         self.newest, self.came_ns, self.lost = value, now, False
+
+    def postpone(self, passed_ns: int) -> None:
+        """Leave so long a pause [ns] out of the time since the newest sample."""
+        self.came_ns += passed_ns if self.came_ns else 0
 
     def begin(self, restarted: bool) -> None:
         """Another run begins: at the start, or, where only a fault ended the last one, at rest where the goal was."""
@@ -95,17 +100,23 @@ class LiveTargetNode(EventNode):
         self.ahead = beyond if launch.controller.predictor else 0
         self._values = np.zeros(len(self.names))
         self._k = -1  # step of the goal that was published last
+        self._paused, self._looked_ns = False, 0  # whether plant time stands still; time of the last look at samples
 
     def work(self) -> float:
         """Take what has arrived, and publish the goal for each control state; sleep until more comes."""
         now = self.clock()
         for each in self.followed:
+            if self._paused:
+                each.postpone(now - self._looked_ns)
             each.look(now)
+        self._looked_ns = now
         for _, message in self.inbox.receive():
             if isinstance(message, State):
                 self._on_state(message)
-            elif isinstance(message, Status) and self.active and self.status_is_due():
-                self.publish_status(message.k, message.t)
+            elif isinstance(message, Status):
+                self._paused = bool(message.values.get(PAUSED))
+                if self.active and self.status_is_due():
+                    self.publish_status(message.k, message.t)
         self._watch(now)
         return POLL_S
 

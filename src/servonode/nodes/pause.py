@@ -142,4 +142,4 @@ class Pause:
         found: dict[str, Any] = {}
         if self.pauses:
             found |= {"pauses": self.pauses, "paused_s": self.paused_ns / 1e9}
-        return found | ({"speeds": self.speeds} if self.speeds else {})
+        return found | ({"speed_changes": self.speeds} if self.speeds else {})

@@ -397,6 +397,11 @@ def status_text(report: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def status_line(report: Mapping[str, Any]) -> str:
+    """The result of `status` in a line: what each node says first."""
+    return "   ".join([report["run"], *(f"{node}: {_stands(stands)}" for node, stands in report["nodes"].items())])
+
+
 def _stands(stands: Mapping[str, Any]) -> str:
     """One node's lifecycle, safe state, time and fault in a line."""
     if "error" in stands:

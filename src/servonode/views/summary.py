@@ -58,7 +58,7 @@ def _paused(stats: Mapping[str, Any]) -> list[Row]:
     rows = []
     if times := stats.get("pauses"):
         rows.append(("paused", f"{times}x, {stats['paused_s']:.2f} s of wall-clock time in all"))
-    if speeds := stats.get("speeds"):
+    if speeds := stats.get("speed_changes"):
         words = ", ".join("max" if speed is None else f"{speed:g}" for speed in speeds)
         rows.append(("speed", f"changed by an operator to {words}"))
     return rows

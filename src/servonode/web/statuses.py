@@ -7,6 +7,7 @@ from servonode.bus import Message, Status
 from servonode.bus.durations import gathered
 from servonode.bus.topology import GOAL_HELD, NODES, PLANT
 from servonode.nodes.fault_ladder import ESTOP
+from servonode.nodes.pause import PAUSED
 from servonode.nodes.readonly import WOULD_SEND
 
 IN_LIFE = tuple(reversed(NODES))  # the plant first
@@ -28,12 +29,13 @@ class Statuses:
         self._newest.clear()
 
     def summary(self) -> dict[str, Any]:
-        """Whether the plant is armed and stopped, what arming would send, its safe state; nodes, times [ms], counts."""
+        """Whether the plant is armed, stopped, paused, what arming would send, its safe state; nodes, times [ms], counts."""
         plant, _ = self._newest.get(PLANT, (None, 0.0))
         values = plant.values if plant else {}
         return {
             "armed": bool(values.get("armed")),
             "stopped": bool(values.get(ESTOP)),
+            "paused": bool(values.get(PAUSED)),
             "readonly": bool(values.get("readonly")),
             "insecure": bool(values.get("insecure")),
             "would_send": {

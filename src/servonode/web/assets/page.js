@@ -139,7 +139,7 @@ class Page {
     const would = Object.entries(status.would_send).map(([name, value]) => `${name} ${short(Number(value.toPrecision(3)))}`).join(", ");
     const unarmed = status.readonly ? `read only${would && `: arming would send ${would}`}` : "disarmed";
     const keys = status.insecure ? " · no keys" : "";
-    const armed = `${status.armed ? "armed" : unarmed}${keys}`;
+    const armed = `${status.armed ? "armed" : unarmed}${status.paused ? ", paused" : ""}${keys}`;
     chip("arming", !status.alive || stopped ? "" : armed, status.armed && !keys ? "good" : "warn");
     chip("held", status.alive && status.goal_held ? "goal held" : "", "warn");
     const rate = status.alive && status.rate && this.layout.mode === "realtime" ? ` · ${short(Number(status.rate.toPrecision(2)))}×` : "";
