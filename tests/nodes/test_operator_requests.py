@@ -128,12 +128,15 @@ OPERATE = {  # every command that asks or watches one run; RUN stands where its 
     "speed": "0.5 RUN",
     "goal": "x=1 RUN",
     "node info": "RUN plant",
+    **dict.fromkeys(("param list", "param dump"), "RUN"),
+    **dict.fromkeys(("param get", "param describe"), "RUN controller.gains.lambda"),
+    "param set": "RUN controller.gains.lambda=3",
     **dict.fromkeys(("topic echo", "topic hz", "topic bw", "topic delay"), "RUN state"),
 }
 OF_ANY = {"topic list": "RUN", "topic info": "RUN state", "node list": "RUN", "estop": "RUN"}  # without a name too
 OTHERS = {  # of "Operate", which need no run in progress
-    "plot", "page", "recover", "replay", "bag", "bag info", "bag report", "bag export", "bag merge", "bag recover",
-    "keys new", "keys list", "keys show", "keys trust", "keys revoke",
+    "plot", "page", "param load", "recover", "replay", "bag info", "bag report", "bag export", "bag merge",
+    "bag recover", "keys new", "keys list", "keys show", "keys trust", "keys revoke",
 }  # fmt: skip
 
 
@@ -705,7 +708,7 @@ def test_estop_reaches_a_run_in_an_unknown_folder() -> None:
 
 
 def test_what_moves_a_machine_is_no_near_word() -> None:
-    for word in ("param", "set", "amr", "rest", "dsarm"):
+    for word in ("parm", "set", "amr", "rest", "dsarm"):
         assert not re.search(r"\b(arm|reset|disarm)\b", line(servo(word), 2).partition("; see")[0].partition("'; ")[2])
     assert "did you mean estop?" in line(servo("estp"), 2)
     assert line(servo("run", "trailer_pursuit", "--amr"), 2) == (

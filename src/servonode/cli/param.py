@@ -56,19 +56,23 @@ def list_(name: str | None, as_json: bool) -> None:
 
 @param.command(cls=verb.Verb, examples=("servonode param get controller.gains.lambda_yaw_rate",), exits=EXITS)
 @_key
-def get(words: tuple[str, ...]) -> None:
+@verb.as_json
+def get(words: tuple[str, ...], as_json: bool) -> None:
     """Print one number of a run."""
     name, key = run_and("key", words)
-    click.echo(_shown(_run(name).get(key).value))
+    each = _run(name).get(key)
+    verb.show({key: _as_dict(each)["value"]}, as_json, _shown(each.value))
 
 
 @param.command(cls=verb.Verb, examples=("servonode param describe controller.parameters.m1",), exits=EXITS)
 @_key
-def describe(words: tuple[str, ...]) -> None:
+@verb.as_json
+def describe(words: tuple[str, ...], as_json: bool) -> None:
     """Describe a number of a run: value, unit, range, node."""
     name, key = run_and("key", words)
     each = _run(name).get(key)
-    click.echo(f"{key} = {_shown(each.value)} {each.unit}: {each.description}\nrange: {each.range}\nnode: {each.node}")
+    text = f"{key} = {_shown(each.value)} {each.unit}: {each.description}\nrange: {each.range}\nnode: {each.node}"
+    verb.show({key: _as_dict(each)}, as_json, text)
 
 
 @param.command(

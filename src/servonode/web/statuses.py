@@ -29,7 +29,7 @@ class Statuses:
         self._newest.clear()
 
     def summary(self) -> dict[str, Any]:
-        """Whether the plant is armed, stopped or paused, what arming would send; nodes, times [ms], counts."""
+        """Whether the plant is armed, stopped or paused, what arming would send; its safe state, nodes and counts."""
         plant, _ = self._newest.get(PLANT, (None, 0.0))
         values = plant.values if plant else {}
         return {
