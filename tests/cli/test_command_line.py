@@ -517,7 +517,7 @@ EXITS = {  # of verbs, with a comma between them: every exit code that they can 
     "run, simulate, sweep": {0, 1, 2, 129, 130, 143},
     "check, compare, identify, status, goal, arm, disarm, reset, estop, topic echo, node info, replay": {0, 1, 2, 130},
     "pause, resume, step, speed": {0, 1, 2, 130},
-    "region, robustness, tune, fastest, protocol check, hil accept, doctor": {0, 1, 2, 130},
+    "region, robustness, tune, fastest, protocol check, hil accept, doctor, fault": {0, 1, 2, 130},
     "plot, topic list, topic info, topic hz, topic bw, topic delay, node list, recover, show, hil header": {0, 2, 130},
     "param list, param get, param set, param describe, param dump, param load": {0, 1, 2, 130},
     "bag info, bag recover, bag merge, bag export": {0, 2, 130},

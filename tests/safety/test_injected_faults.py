@@ -1,9 +1,11 @@
 """Faults that are injected: each is found, made safe and told by the record; the same bits wherever time may stand."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -11,7 +13,10 @@ import pytest
 import servonode
 from servonode.closed_loop.launch_file import LaunchError, launch_of_table, read_launch, table_of
 from servonode.closed_loop.launch_text import launch_text
+from servonode.nodes.injected import MOST, InjectedFaults
+from servonode.plants.drivers.injected_link import InjectedLink
 from servonode.plants.injection import KINDS, Injection, Injector
+from servonode.record.events import EVENTS, with_events
 from servonode.record.injected import injected_text, with_found
 from servonode.record.run import Run
 from tests.helpers.runs import Process
@@ -279,6 +284,145 @@ def test_a_launch_file_with_faults_is_written_and_read_again() -> None:
 def test_a_check_judges_the_launch_file_without_its_faults() -> None:
     fault = [{"on": "drive", "kind": "wrong_sign", "at": 0.1}]
     assert servonode.check(fault=fault, **TRAILER).numbers == servonode.check(**TRAILER).numbers
+
+
+# while a run is in progress
+
+
+def requests(launch: str = "trailer_pursuit_lockstep", **overrides: Any) -> InjectedFaults:
+    """The injected faults of a run of which nothing else is there."""
+    loop = servonode.load(launch, **overrides).closed_loop
+    return InjectedFaults(loop.injector(), Counter(), None, 1.0, loop.injection)
+
+
+def test_a_fault_that_an_operator_asks_for_begins_at_the_present_step_or_at_its_time() -> None:
+    faults = requests()
+    assert faults.request({"on": "drive", "kind": "off"}, 100) == {"done": True, "t": 0.1}
+    assert faults.request({"on": "drive", "kind": "off", "at": 2.0}, 100) == {"done": True, "t": 2.0}
+    late = faults.request({"on": "drive", "kind": "stuck", "at": 0.05, "duration": 1.0}, 100)
+    assert late == {"done": True, "t": 0.1}
+    faults.begin(100)
+    assert [(each["kind"], each["t"], each["duration"]) for each in faults.noted] == [
+        ("off", 0.1, None),
+        ("stuck", 0.1, 1.0),
+    ]
+    assert faults.due == 2000
+
+
+REFUSED: list[tuple[object, str]] = [
+    (None, "the request has no fault"),
+    (3, "the request has no fault"),
+    ({}, "this is no fault: Object missing required field `on`"),
+    ({"on": "drive", "kind": "off", "more": 1}, "this is no fault: Object contains unknown field `more`"),
+    ({"on": ["drive"], "kind": "off"}, "this is no fault: Expected `str`, got `array`"),
+    ({"on": "drive", "kind": "drop", "size": 0.5}, "kind: drop is no fault of a drive; choose off"),
+    ({"on": "drive", "kind": "off", "name": "x" * 10_000}, "name: xxx"),
+    ({"on": "drive", "kind": "noise", "size": math.nan}, ""),
+    ({"on": "drive", "kind": "noise", "size": math.inf}, "size: inf is more than 1e+50"),
+    ({"on": "drive", "kind": "off", "at": math.nan}, ""),
+    ({"on": "drive", "kind": "off", "at": 1e9}, "at: 1e+09 s is not within the run"),
+    ({"on": "drive", "kind": "off", "duration": -1.0}, "this is no fault: Expected `float` > 0"),
+    ({"on": "drive", "kind": "off", "hardware": "yes"}, "this is no fault: Expected `bool`"),
+]
+
+
+@pytest.mark.parametrize(("stated", "text"), REFUSED)
+def test_a_wrong_request_for_a_fault_is_refused_and_changes_nothing(stated: object, text: str) -> None:
+    faults = requests()
+    answer = faults.request(stated, 100)
+    assert answer.keys() == {"refused"}
+    assert answer["refused"].startswith(text)
+    assert len(answer["refused"]) < 4000
+    assert faults.due is None
+
+
+def test_a_flood_of_faults_is_refused() -> None:
+    faults = requests()
+    answers = [faults.request({"on": "drive", "kind": "off"}, k) for k in range(150)]
+    assert sum("done" in each for each in answers) == MOST
+    assert answers[-1]["refused"] == "this run has had 100 faults, the most that it takes; start another one"
+
+
+def test_a_fault_of_hardware_needs_its_flag() -> None:
+    faults = requests("trailer_pursuit_external")
+    link = {"on": "link", "kind": "off"}
+    assert faults.request(link, 1)["refused"].startswith("hardware: driver external may move a real machine")
+    assert "done" in faults.request(link | {"hardware": True}, 1)
+    assert faults.request({"on": "drive", "kind": "off", "hardware": True}, 1)["refused"].startswith("on: a drive of a")
+
+
+def test_a_stop_ends_the_faults_of_the_link_and_those_that_are_planned() -> None:
+    faults = requests(fault=[{"on": "link", "kind": "off", "at": 1.0}, {"on": "drive", "kind": "off", "at": 2.0}])
+    faults.lift()
+    assert faults.due == 2000
+    faults.begin(3000)
+    assert [each["on"] for each in faults.noted] == ["drive"]
+
+
+class Wire:
+    """A link that keeps what is sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[Any] = []
+        self.come: list[tuple[str, Any]] = []
+        self.counts: Counter[str] = Counter()
+
+    def send(self, topic: str, message: Any) -> None:  # noqa: ARG002
+        self.sent.append(message)
+
+    def receive(self, bound: int = 0) -> list[tuple[str, Any]]:  # noqa: ARG002
+        come, self.come = self.come, []
+        return come
+
+    def due(self) -> None:
+        return None
+
+
+@dataclass
+class Sent:
+    """A message to a machine."""
+
+    number: int
+    final: bool = False
+
+
+def test_a_link_to_hardware_holds_back_what_its_fault_says_but_never_the_end_of_a_run_or_a_stop() -> None:
+    now, wire = [0], Wire()
+    injector = Injector([Injection("link", "delayed", ("applied",), 10, math.inf, 1.0)])
+    link = InjectedLink(cast(Any, wire), injector, lambda: now[0])
+    link.send("applied", cast(Any, Sent(1)))
+    assert [each.number for each in wire.sent] == [1]  # before the fault
+    injector.k = 10
+    link.send("applied", cast(Any, Sent(2)))
+    assert (len(wire.sent), link.due()) == (1, 10**9)
+    now[0] = 10**9
+    link.receive()
+    assert [each.number for each in wire.sent] == [1, 2]
+    link.send("applied", cast(Any, Sent(3)))
+    injector.lift_link()
+    link.send("applied", cast(Any, Sent(4)))  # after a stop; what was held back before is lost
+    now[0] = 10**10
+    link.receive()
+    assert [each.number for each in wire.sent] == [1, 2, 4]
+
+
+def test_a_damaged_message_of_hardware_is_lost_and_counted_and_the_end_of_a_run_passes() -> None:
+    wire = Wire()
+    injector = Injector([Injection("link", "garbage", ("state", "applied"), 0, math.inf)])
+    link = InjectedLink(cast(Any, wire), injector, lambda: 0)
+    link.send("applied", cast(Any, Sent(1)))
+    link.send("applied", cast(Any, Sent(2, final=True)))
+    wire.come = [("state", Sent(3))]
+    assert (link.receive(), [each.number for each in wire.sent], wire.counts) == ([], [2], {"damaged": 2})
+
+
+def test_an_injected_fault_is_an_event_of_the_run() -> None:
+    status = {"t": 1.0, "node": "plant", "src": 1, "lifecycle": "active", "fault": "", "safe_state": "nominal"}
+    counts: list[dict[str, int]] = [{}, {"injected_sensor_wrong_sign": 1}, {"injected_sensor_wrong_sign": 1}]
+    messages = [(k, "plant/status", status | {"counts": each}) for k, each in enumerate(counts)]
+    events = [message for _, topic, message in with_events(iter(messages)) if topic == EVENTS]
+    told = [each for each in events if each["event"] == "injected"]
+    assert told == [{"t": 1.0, "node": "plant", "event": "injected", "text": "sensor wrong_sign"}]
 
 
 # the parts

@@ -49,6 +49,7 @@ NODES: dict[str, NodeEntry] = {
             "arm",
             "disarm",
             "estop",
+            "fault",
             *PARAMETERS,
             "pause",
             "reset",

@@ -40,6 +40,7 @@ VERBS = {  # the sections of the help in their order; for each command, the file
         "resume": "pacing",
         "step": "pacing",
         "speed": "pacing",
+        "fault": "fault",
         "plot": "plot",
         "param": "param",
         "page": "page",

@@ -29,11 +29,11 @@ from servonode.closed_loop.effects import actuator_effects, sensor_effects
 from servonode.closed_loop.estimation import Estimation, Sensing, estimation_of, sensing_of
 from servonode.closed_loop.goals import jumps
 from servonode.closed_loop.hosts import Computer, check_hosts, computer
-from servonode.closed_loop.injections import injections
+from servonode.closed_loop.injections import injection
 from servonode.closed_loop.inversion import inverted
 from servonode.closed_loop.inversion_findings import examine_inversion
 from servonode.closed_loop.launch_error import KeyRefused, LaunchError, ProgramUnfit, stated_in, worded
-from servonode.closed_loop.launch_keys import Actuator, LaunchFile
+from servonode.closed_loop.launch_keys import Actuator, InjectedFault, LaunchFile
 from servonode.closed_loop.live_goals import LiveGoal
 from servonode.closed_loop.machine_section import (
     check_safe_action,
@@ -64,7 +64,7 @@ from servonode.plants.drivers.driver import Driver, DriverContext, LawTerms
 from servonode.plants.drivers.estimated import EstimateTerms
 from servonode.plants.drivers.installed import find_driver
 from servonode.plants.effects import ActuatorEffects, SensorEffects
-from servonode.plants.injection import Injector
+from servonode.plants.injection import Injection, Injector
 from servonode.plants.prepare import Preparation
 from servonode.plants.sensors import SensorSuite
 from servonode.plants.simulated import Motion, SimulatedPlant
@@ -273,13 +273,17 @@ class ClosedLoop(Tabular):
             LaunchError: one that cannot be.
         """
         launch, described = self.launch, self.machine.description
-        sensors = tuple(each.description.name for each in self.sensing.effects) if self.sensing else ()
         with worded(launch.file):
-            planned = injections(launch, described, sensors)
+            planned = [self.injection(each, f"fault.{i}") for i, each in enumerate(launch.fault)]
         signals = {"drive": described.input_names, "sensor": described.state_names}
         timeout = launch.plant.device.timeout or launch.plant.safety.command_timeout_floor
         waits = round(max(timeout, 3 * launch.times.period) / launch.times.step)
         return Injector(planned, signals, launch.times.step, launch.run.seed, waits)
+
+    def injection(self, fault: InjectedFault, section: str = "fault") -> Injection:
+        """What a fault makes fail, and when; KeyRefused where it cannot be."""
+        sensors = tuple(each.description.name for each in self.sensing.effects) if self.sensing else ()
+        return injection(fault, section, self.launch, self.machine.description, sensors)
 
     def plant(self, injector: Injector | None = None) -> SimulatedPlant:
         """A fresh plant at the initial state. injector: the faults of the run, else those of the launch file."""

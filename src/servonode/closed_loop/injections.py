@@ -1,8 +1,8 @@
-"""The faults that are injected into a run, from [[fault]] or an operator's request: which can be, and where."""
+"""A fault that is injected into a run, from [[fault]] or an operator's request: whether it can be, and where."""
 
 from servonode.bus.topology import NODES, PLANT, RELAY
 from servonode.closed_loop.launch_error import KeyRefused, choices, unknown
-from servonode.closed_loop.launch_keys import InjectedFault, LaunchFile
+from servonode.closed_loop.launch_keys import LARGEST, InjectedFault, LaunchFile
 from servonode.mechanics.description import MachineDescription
 from servonode.plants.drivers.installed import find_driver
 from servonode.plants.injection import DIRECTIONS, KINDS, SIZES, Injection
@@ -11,19 +11,14 @@ MOST_WAITING = 1_000_000  # plant steps that a signal may be late by
 LONGEST_STALL = 60.0  # s of a node
 
 
-def injections(launch: LaunchFile, machine: MachineDescription, sensors: tuple[str, ...]) -> list[Injection]:
-    """The faults of [[fault]]. sensors: of the machine, where somebody reads them.
-
-    Raises:
-        KeyRefused: one that cannot be.
-    """
-    return [injection(fault, f"fault.{i}", launch, machine, sensors) for i, fault in enumerate(launch.fault)]
-
-
 def injection(
     fault: InjectedFault, section: str, launch: LaunchFile, machine: MachineDescription, sensors: tuple[str, ...]
 ) -> Injection:
-    """The fault that a section states; raises as `injections`."""
+    """The fault that a section states. sensors: of the machine, where somebody reads them.
+
+    Raises:
+        KeyRefused: it cannot be.
+    """
     if fault.kind not in KINDS[fault.on]:
         text = f"{fault.kind} is no fault of a {fault.on}; choose {choices(KINDS[fault.on])}"
         raise KeyRefused(section, "kind", text)
@@ -84,9 +79,9 @@ def _size(fault: InjectedFault, section: str, step: float) -> float:
         if fault.size is not None:
             raise KeyRefused(section, "size", f"{fault.kind} of a {fault.on} has no size; leave it out")
         return 0.0
-    if not fault.size:
+    if not (fault.size or 0.0) > 0.0:
         raise KeyRefused(section, "size", f"give {SIZES[fault.kind]}, above 0")
-    most = 1.0 if fault.kind == "drop" else MOST_WAITING * step if fault.kind == "delayed" else float("inf")
-    if fault.size > most:
+    most = 1.0 if fault.kind == "drop" else MOST_WAITING * step if fault.kind == "delayed" else LARGEST
+    if not fault.size <= most:
         raise KeyRefused(section, "size", f"{fault.size:g} is more than {most:g}; give {SIZES[fault.kind]}")
     return fault.size

@@ -6,15 +6,23 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from signal import SIGCONT, SIGKILL, SIGSTOP
 from threading import Timer
 from typing import Any
 
+import msgspec
+
+from servonode.bus.messages import MAX_TEXT
 from servonode.bus.processes import Named
 from servonode.bus.run_folder import REGISTRY
 from servonode.bus.topology import PLANT
+from servonode.closed_loop.launch_error import KeyRefused
+from servonode.closed_loop.launch_keys import InjectedFault
 from servonode.plants.injection import Injection, Injector
+
+MOST = 100  # faults of one run
 
 
 class InjectedFaults:
@@ -24,11 +32,20 @@ class InjectedFaults:
     noted: those that have begun, as the record tells them.
     """
 
-    def __init__(self, injector: Injector, counts: Counter[str], folder: Path | None, speed: float) -> None:
+    def __init__(
+        self,
+        injector: Injector,
+        counts: Counter[str],
+        folder: Path | None,
+        speed: float,
+        resolve: Callable[[InjectedFault], Injection],
+    ) -> None:
+        """resolve: what a fault makes fail."""
         self.noted: list[dict[str, Any]] = []
         self.leave_summary: Callable[[], None] = lambda: None  # called before the plant's own process is killed
         self._injector, self._counts, self._folder, self._speed = injector, counts, folder, speed
         self._waiting = sorted(injector.injections, key=lambda each: each.begin)
+        self._resolve = resolve
 
     @property
     def due(self) -> int | None:
@@ -50,6 +67,28 @@ class InjectedFaults:
             self._counts[f"injected_{each.on}_{each.kind}"] += 1
             if each.on == "node":
                 self._fail_node(each)
+
+    def request(self, stated: object, k: int) -> dict[str, Any]:
+        """Plan the fault that an operator asks for, from step k on unless it says when; what is answered.
+
+        stated: the keys of a [[fault]], whose types nobody has checked.
+        """
+        now = k * self._injector.step
+        if not isinstance(stated, dict):
+            return {"refused": "the request has no fault; ask with the keys of a [[fault]]"}
+        if len(self._injector.injections) >= MOST:
+            return {"refused": f"this run has had {MOST} faults, the most that it takes; start another one"}
+        try:
+            fault = msgspec.convert({"at": now, **stated}, InjectedFault)
+            injection = self._resolve(fault)
+        except KeyRefused as error:
+            return {"refused": f"{error.key}: {error.text}"[:MAX_TEXT]}
+        except msgspec.ValidationError as error:
+            return {"refused": f"this is no fault: {error}; servonode fault --help says how to ask"[:MAX_TEXT]}
+        late = max(k - injection.begin, 0)
+        injection = replace(injection, begin=injection.begin + late, end=injection.end + late)
+        self.add(injection)
+        return {"done": True, "t": injection.begin * self._injector.step}
 
     def lift(self) -> None:
         """End the faults of the link, so that a stop reaches the machine."""

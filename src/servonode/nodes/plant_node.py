@@ -89,7 +89,7 @@ class PlantNode(Node):
         injector = closed_loop.injector()
         plant = driven_plant(closed_loop, clock, injector) if interactive else closed_loop.plant(injector)
         pace = launch.run.speed if launch.run.mode == "realtime" else 1.0
-        self.injected = InjectedFaults(injector, self.counts, getattr(bus, "folder", None), pace)
+        self.injected = InjectedFaults(injector, self.counts, getattr(bus, "folder", None), pace, closed_loop.injection)
         self.plant: Plant = cast(Plant, Observed(plant)) if closed_loop.readonly else plant
         self.plant.open()
         self.grid = StepGrid(launch.steps, launch.steps_per_period, launch.plant.publish_every)
@@ -269,6 +269,8 @@ class PlantNode(Node):
         """Carry out an operator's request, such as arm or reset_origin, or return the status."""
         if verb in ("status", *PARAMETERS) or verb not in NODES[PLANT].verbs:
             return super().handle_request(verb, arguments)
+        if verb == "fault":
+            return self.injected.request(arguments.get("fault"), self.plant.k)
         refused = self.pause.carry_out(verb, arguments) if verb in VERBS else self._carry_out(verb)
         if refused is not None:
             return {"refused": refused} | ({"later": self._may_be_armed_later()} if verb == "arm" else {})

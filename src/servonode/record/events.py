@@ -1,4 +1,4 @@
-"""The events of a run, from its status messages: lifecycles, faults, safe states, restarts."""
+"""The events of a run, from its status messages: lifecycles, faults, safe states, injected faults, restarts."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 from servonode.record.spool import Recorded
 
 EVENTS = "run/events"  # their topic, which no node publishes
+INJECTED = "injected_"  # begins the count of an injected fault
 _WATCHED = ("lifecycle", "fault", "safe_state")
 
 
@@ -21,6 +22,10 @@ def with_events(messages: Iterator[Recorded]) -> Iterator[Recorded]:
             yield mono, EVENTS, _event(message, "restart", f"the {node} was restarted")
         if word == "status":
             before, stood[node] = stood.get(node, {}), message
+            known = before.get("counts", {})
+            for name, count in message["counts"].items():
+                if name.startswith(INJECTED) and count > known.get(name, 0):
+                    yield mono, EVENTS, _event(message, "injected", name.removeprefix(INJECTED).replace("_", " ", 1))
             for name in _WATCHED:
                 if message[name] != before.get(name, ""):
                     yield mono, EVENTS, _event(message, name, message[name] or "none")
