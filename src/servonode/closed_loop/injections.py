@@ -79,9 +79,10 @@ def _size(fault: InjectedFault, section: str, step: float) -> float:
         if fault.size is not None:
             raise KeyRefused(section, "size", f"{fault.kind} of a {fault.on} has no size; leave it out")
         return 0.0
-    if not (fault.size or 0.0) > 0.0:
+    size = fault.size or 0.0
+    if not size > 0.0:
         raise KeyRefused(section, "size", f"give {SIZES[fault.kind]}, above 0")
     most = 1.0 if fault.kind == "drop" else MOST_WAITING * step if fault.kind == "delayed" else LARGEST
-    if not fault.size <= most:
-        raise KeyRefused(section, "size", f"{fault.size:g} is more than {most:g}; give {SIZES[fault.kind]}")
-    return fault.size
+    if not size <= most:
+        raise KeyRefused(section, "size", f"{size:g} is more than {most:g}; give {SIZES[fault.kind]}")
+    return size
