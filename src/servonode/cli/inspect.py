@@ -40,7 +40,7 @@ def _found(kind: str) -> dict[str, Any]:
     if kind == "launch":
         from servonode.closed_loop.launch_file import packaged
 
-        return packaged()
+        return packaged() | packaged(robots=True)
     from servonode import plants
 
     return plants.PLANTS | _installed(plants.ENTRY_POINTS)
@@ -95,4 +95,10 @@ def show(file: str, overrides: tuple[str, ...], no_code: bool, form: Literal["la
     """Print the equations of FILE: mass matrix, bias, constraints, law."""
     from servonode.loop import Loop
 
+    if fleet := verb.resolved_fleet(file, overrides, no_code, strict=False):
+        if form is not None:
+            raise click.UsageError(f"--{form} takes one robot; give the launch file that a robot includes.")
+        texts = (f"robot {robot}\n\n{Loop(each).show('text')}" for robot, each in fleet[1].items())
+        click.echo("\n\n".join(texts))
+        return
     click.echo(Loop(verb.resolved(file, overrides, no_code, strict=False)).show(form or "text"))

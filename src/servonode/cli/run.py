@@ -2,7 +2,9 @@
 
 import json
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +17,7 @@ TELEMETRY = "tcp://127.0.0.1:9872"  # where PlotJuggler looks
 if TYPE_CHECKING:
     from servonode.cli.deliver import Signals
     from servonode.closed_loop.closed_loop import ClosedLoop
+    from servonode.closed_loop.fleet import Fleet
     from servonode.nodes.collect import Outcome
     from servonode.nodes.recording import Recording
     from servonode.views.window_process import Options as WindowOptions
@@ -118,8 +121,27 @@ def run(file: str, overrides: tuple[str, ...], no_code: bool, **options: Any) ->
         from servonode.web.page import check_libraries
 
         check_libraries()
+    if fleet := verb.resolved_fleet(file, overrides, no_code):
+        sys.exit(_run_robots(*fleet, chosen, window))
     closed_loop = verb.resolved(file, overrides, no_code)
     sys.exit(_run(*_checked(closed_loop, chosen, window), window))
+
+
+def _run_robots(
+    fleet: "Fleet", loops: "Mapping[str, ClosedLoop]", chosen: Options, window: "WindowOptions | None"
+) -> int:
+    """Launch the nodes of all robots; the exit code."""
+    from servonode.cli.run_fleet import options_of, recorded_in, run_fleet
+    from servonode.closed_loop.fleet import joined, memory_of
+
+    if chosen.on is not None:
+        raise click.UsageError("--on: the robots of one launch run on one computer; leave it out.")
+    name = chosen.name or fleet.name
+    chosen, loops = recorded_in(chosen, name), joined(loops)
+    own = [options_of(robot, chosen, name, i) for i, robot in enumerate(loops)]
+    checked = dict(zip(loops, (_checked(*each, window) for each in zip(loops.values(), own, strict=True)), strict=True))
+    launches = {robot: partial(_run, *each, window) for robot, each in checked.items()}
+    return run_fleet(name, memory_of(loops), launches, chosen.as_json, lambda: "")
 
 
 def _checked(

@@ -1,10 +1,12 @@
 """`servonode simulate`: run a launch file in one process; `servonode check`: check it before power-on."""
 
+import io
 import json
 import sys
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +15,7 @@ from servonode.cli.verb import F
 
 if TYPE_CHECKING:
     from servonode.closed_loop.closed_loop import ClosedLoop
+    from servonode.closed_loop.fleet import Fleet
     from servonode.record.run import Run
 
 
@@ -81,6 +84,11 @@ def simulate(
 
     check_writable(out)
     reports = () if no_report else reports
+    if fleet := verb.resolved_fleet(file, overrides, no_code):
+        if control == "continuous" or movie is not None:
+            option = "--movie" if movie else "--control continuous"
+            raise click.UsageError(f"{option} takes one robot; give the launch file that a robot includes.")
+        sys.exit(_simulate_robots(*fleet, as_json, out, every, reports))
     closed_loop = verb.resolved(file, overrides, no_code)
     closed_loop.check_known_goals()
     check_reports(reports, closed_loop)
@@ -91,6 +99,37 @@ def simulate(
     else:
         result = (simulate_nodes if loop == "nodes" else simulate_fused)(closed_loop, rows)
     sys.exit(delivered(result, closed_loop.launch.name, as_json, out, reports, movie, film))
+
+
+def _simulate_robots(
+    fleet: "Fleet",
+    loops: "dict[str, ClosedLoop]",
+    as_json: bool,
+    out: Path | None,
+    every: int | None,
+    reports: tuple[Path, ...],
+) -> int:
+    """Simulate several robots; each has files of its own, with its name in theirs. The exit code."""
+    from servonode.cli.start_checks import check_reports
+    from servonode.record.run import default_every
+    from servonode.simulation.simulate_fleet import simulate_fleet
+
+    for each in loops.values():
+        each.check_known_goals(alone=False)
+        check_reports(reports, each)
+    rows = {robot: every or (1 if out else default_every(each)) for robot, each in loops.items()}
+    results, code = dict[str, Any](), 0
+    for robot, run in simulate_fleet(loops, rows).items():
+        own = [file.with_name(f"{file.stem}.{robot}{file.suffix}") for file in ([out] if out else []) + [*reports]]
+        files = (own[0] if out else None), tuple(own[1:] if out else own)
+        with redirect_stdout(io.StringIO()) as said:
+            done = delivered(run, f"{fleet.name}.{robot}", as_json, *files, None, None)
+        results[robot], code = said.getvalue(), code or done
+    if as_json:
+        click.echo(json.dumps({"robots": {robot: json.loads(text) for robot, text in results.items()}, "exit": code}))
+    else:
+        click.echo("\n".join(results.values()), nl=False)
+    return code
 
 
 @click.command(
@@ -107,6 +146,12 @@ def check(file: str, overrides: tuple[str, ...], no_code: bool, as_json: bool) -
     from servonode.closed_loop.launch_error import ProgramRefused
 
     try:
+        if fleet := verb.resolved_fleet(file, overrides, no_code, strict=False):
+            results = {robot: report(each) for robot, each in fleet[1].items()}
+            answers = {robot: each.as_dict() for robot, each in results.items()}
+            texts = "\n\n".join(f"robot {robot}\n{check_text(each)}" for robot, each in results.items())
+            click.echo(json.dumps({"robots": answers}) if as_json else texts)
+            sys.exit(0 if all(results.values()) else 1)
         result = report(verb.resolved(file, overrides, no_code, strict=False))
     except ProgramRefused as refusal:
         findings = [{"level": "refuse", "subject": "program", "text": refusal.text}]

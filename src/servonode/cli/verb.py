@@ -14,6 +14,7 @@ from servonode.cli import complete
 
 if TYPE_CHECKING:
     from servonode.closed_loop.closed_loop import ClosedLoop
+    from servonode.closed_loop.fleet import Fleet
 
 F = TypeVar("F", bound=Callable[..., Any])
 FILE = click.Path(path_type=Path)
@@ -214,6 +215,18 @@ def resolved(file: str, overrides: Sequence[str], no_code: bool, strict: bool = 
     from servonode.closed_loop.launch_file import read_launch
 
     return resolve(read_launch(file, overrides), strict=strict, code=not no_code)
+
+
+def resolved_fleet(
+    file: str, overrides: Sequence[str], no_code: bool, strict: bool = True
+) -> "tuple[Fleet, dict[str, ClosedLoop]] | None":
+    """The robots of a launch file with [robots], and the closed loop of each; None of another file."""
+    if file.endswith(".mcap"):
+        return None
+    from servonode.closed_loop.fleet import read_fleet, resolve_fleet
+
+    fleet = read_fleet(file, overrides)
+    return None if fleet is None else (fleet, resolve_fleet(fleet, strict=strict, code=not no_code))
 
 
 def made(write: Callable[[], None]) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from servonode.arrays import Array
+from servonode.bus.fleet_memory import Member
 from servonode.bus.loopback import check_telemetry
 from servonode.bus.topology import PLANT
 from servonode.closed_loop.connection import Connection, connection_of
@@ -112,6 +113,7 @@ class ClosedLoop(Tabular):
     own_key: str = ""  # the name of our key pair; empty: the only one that there is
     insecure: bool = False  # whether a machine may be met at tcp addresses without keys
     computer: Computer | None = None  # the part of a run on two computers that is here; None: all of it
+    member: Member | None = None  # its place among the robots of one launch; None: it is alone
 
     def table(self) -> tuple[str, list[Row]]:
         """The machine with its initial state, the program with its residuals, times."""
@@ -157,12 +159,26 @@ class ClosedLoop(Tabular):
 
     @property
     def live(self) -> tuple[LiveGoal, ...]:
-        """The targets that come from outside."""
+        """The targets that come from outside, or from another robot."""
         return self.control.live if self.control else ()
 
-    def check_known_goals(self) -> None:
-        """Raise LaunchError where a goal comes from outside, which a simulation has not."""
+    def check_robots(self) -> None:
+        """Raise LaunchError where a goal is the state of another robot, and the run has none."""
+        for each in self.live if self.member is None else ():
+            if each.state:
+                text = f"{each.state!r} needs another robot; run the launch file that has both below [robots]"
+                raise LaunchError(self.launch.file, f"target.{each.name}", "state", text)
+
+    def check_known_goals(self, alone: bool = True) -> None:
+        """Raise LaunchError where a goal comes from outside, which a simulation has not.
+
+        alone: whether it has no other robots either.
+        """
+        if alone:
+            self.check_robots()
         for each in self.live:
+            if each.state:
+                continue
             text = "comes from outside while a real-time run is in progress; for a simulation give it another way, as "
             key, text = "topic" if each.address else "bandwidth", f'{text}--set target.{each.name}="t"'
             raise LaunchError(self.launch.file, f"target.{each.name}", key, text)

@@ -47,6 +47,8 @@ def _check_kind(name: str, goal: Goal) -> None:
         unfit = dict.fromkeys(_OF_LIVE, "belongs to a goal from outside; give its bandwidth")
     if goal.topic is None:
         unfit |= dict.fromkeys(_OF_TOPICS, 'belongs to a topic, and none is given; give topic = "NAME"')
+    if goal.state is not None:
+        unfit |= dict.fromkeys(("topic", *_OF_TOPICS), "does not go with a state of another robot")
     wrong = next((each for each in unfit if getattr(goal, each) != getattr(Goal(), each)), None)
     if wrong is not None:
         raise KeyRefused(f"target.{name}", wrong, f"{unfit[wrong]}, or leave it out")

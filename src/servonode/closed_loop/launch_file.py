@@ -39,12 +39,21 @@ def read_launch(file: str | Path, overrides: Sequence[str] = ()) -> LaunchFile:
 
     Raises LaunchError, and nothing else, whatever the file and the overrides hold.
     """
+    reader = _Reader(str(file))
+    return reader.launch(*_stated(reader, file, overrides))
+
+
+def stated_table(file: str | Path, overrides: Sequence[str] = ()) -> tuple[Path, dict[str, Any]]:
+    """The path of a launch file and its table, after `overrides`; raises as `read_launch`."""
+    return _stated(_Reader(str(file)), file, overrides)
+
+
+def _stated(reader: "_Reader", file: str | Path, overrides: Sequence[str]) -> tuple[Path, dict[str, Any]]:
     path = launch_path(file)
     table = _load(str(file), path)
-    reader = _Reader(str(file))
     for text in overrides:
         reader.override(table, text)
-    return reader.launch(path, table)
+    return path, table
 
 
 def numbers_in(file: str | Path) -> dict[str, float]:
@@ -76,9 +85,13 @@ def launch_path(file: str | Path) -> Path:
     return _packaged_paths().get(str(file), Path(file))
 
 
-def packaged() -> dict[str, str]:
-    """The bare name of each packaged launch file with its first comment line, by name."""
-    return {name: _first_comment(path) for name, path in _packaged_paths().items()}
+def packaged(robots: bool = False) -> dict[str, str]:
+    """The bare name of each packaged launch file with its first comment line, by name.
+
+    robots: those of several robots, and no others.
+    """
+    found = {name: path for name, path in _packaged_paths().items() if (b"\n[robots." in path.read_bytes()) == robots}
+    return {name: _first_comment(path) for name, path in found.items()}
 
 
 def _packaged_paths() -> dict[str, Path]:
@@ -263,6 +276,9 @@ class _Reader:
 
     def launch(self, path: Path, table: dict[str, Any]) -> LaunchFile:
         """The launch file of a table, with its times in nanoseconds."""
+        if "robots" in table:
+            text = "servonode run, simulate, check and show take several robots; give this the launch file of one robot"
+            raise self._error("robots", None, text)
         table = _with_dotted_keys(table)
         parts = self._struct(Sections, "", table)
         controller = parts.controller

@@ -475,6 +475,9 @@ class Goal(Section, frozen=True):
         ),
     ] = None
     stops: Annotated[bool, key("whether the goal comes to rest at each point")] = False
+    state: Annotated[
+        Text | None, key("the state of another robot of the launch, such as `leader.X`, which is the goal")
+    ] = None
     topic: Annotated[
         Text | None, key("the topic that delivers the value during the run (absent: `servonode goal` delivers it)")
     ] = None
@@ -485,7 +488,11 @@ class Goal(Section, frozen=True):
     ] = None
     bandwidth: Annotated[
         Annotated[float, Meta(gt=0, le=1e6)] | None,
-        key("the bandwidth of the filter that computes the derivatives; a goal from outside needs it", "rad/s"),
+        key(
+            "the bandwidth of the filter that computes the derivatives; a goal from outside needs it (absent, with "
+            "`state`: 0.2/period)",
+            "rad/s",
+        ),
     ] = None
     range: Annotated[
         Annotated[list[float], Meta(min_length=2, max_length=2)] | None,
@@ -514,7 +521,7 @@ class Goal(Section, frozen=True):
     @property
     def is_live(self) -> bool:
         """Whether its values come from outside during the run."""
-        return self.topic is not None or self.bandwidth is not None
+        return any(each is not None for each in (self.topic, self.state, self.bandwidth))
 
 
 class Vary(Section, frozen=True):

@@ -1,7 +1,7 @@
 """Goals from outside while the machine runs: values that others send, from which a filter makes derivatives."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -32,11 +32,17 @@ class LiveGoal:
     on_loss: Rest
     fault_after: float  # s (wall clock) for which it may be lost
     entries: slice
+    state: str = ""  # of another robot, as leader.X, instead of a topic
+
+    @property
+    def source(self) -> str:
+        """Where its positions come from, in words."""
+        return f"robot {self.state.partition('.')[0]}" if self.state else self.address
 
     @property
     def remark(self) -> str:
         """What the filter does to it."""
-        source, lags = self.address or "servonode goal", f"{self.design.lags} lags of {self.design.bandwidth:g} rad/s"
+        source, lags = self.source or "servonode goal", f"{self.design.lags} lags of {self.design.bandwidth:g} rad/s"
         text = f"{self.name} comes from {source} through {lags}: it follows {self.design.delay:.3g} s late; before the "
         text += f"first message, and in a check, it is {self.start:g}; without a message for {self.timeout:g} s "
         return f"{text}{self.lost_text}"
@@ -44,7 +50,7 @@ class LiveGoal:
     @property
     def is_unbounded(self) -> bool:
         """Whether nothing but the limits of the plant bounds what one wrong value does."""
-        return self.low == -math.inf and self.design.rate == math.inf
+        return not self.state and self.low == -math.inf and self.design.rate == math.inf
 
     @property
     def lost_text(self) -> str:
@@ -78,7 +84,7 @@ def live_goals(target: Target, description: ProgramDescription, period: float, m
     """The goals from outside, in the order of the program's targets; period [s]: of the control.
 
     Raises:
-        KeyRefused: the keys do not fit together, or the run is not in real time.
+        KeyRefused: the keys do not fit together, or a run with a topic is not in real time.
     """
     found = []
     for i, name in enumerate(description.targets):
@@ -92,17 +98,12 @@ def _live(name: str, goal: Goal, description: ProgramDescription, i: int, period
     def error(key: str, text: str) -> KeyRefused:
         return KeyRefused(f"target.{name}", key, text)
 
-    if mode != "realtime":
-        text = 'is followed in real time only; set run.mode = "realtime", or give points or an expression'
-        raise error("topic" if goal.topic else "bandwidth", text)
-    if goal.topic is not None and (complaint := _address_complaint(goal.address)):
-        raise error("address", complaint)
-    if goal.bandwidth is None:
-        text = "missing; give the bandwidth of the filter in rad/s, well above that of the goal's motion"
-        raise error("bandwidth", text)
+    if goal.state is None:
+        _check_given(goal, mode, error)
     most = 2 / period
-    if goal.bandwidth > most:
-        text = f"{goal.bandwidth:g} rad/s lets the steps between two control instants through; give at most {most:g}, "
+    bandwidth = 0.1 * most if goal.bandwidth is None else goal.bandwidth
+    if bandwidth > most:
+        text = f"{bandwidth:g} rad/s lets the steps between two control instants through; give at most {most:g}, "
         raise error("bandwidth", f"{text}or a shorter controller.period")
     low, high = goal.range or (-math.inf, math.inf)
     if not low <= goal.start <= high:
@@ -116,9 +117,21 @@ def _live(name: str, goal: Goal, description: ProgramDescription, i: int, period
     order = description.target_order
     return LiveGoal(
         name, goal.address or "", goal.topic or "", goal.field or name,
-        FilterDesign(order, goal.bandwidth, goal.rate or math.inf), goal.start, low, high, goal.timeout, rest,
-        _fault_after(goal, rest), slice(i * (order + 1), (i + 1) * (order + 1)),
+        FilterDesign(order, bandwidth, goal.rate or math.inf), goal.start, low, high, goal.timeout, rest,
+        _fault_after(goal, rest), slice(i * (order + 1), (i + 1) * (order + 1)), goal.state or "",
     )  # fmt: skip
+
+
+def _check_given(goal: Goal, mode: str, error: Callable[[str, str], KeyRefused]) -> None:
+    """Refuse a goal from outside that cannot be followed. error: makes what is raised, of a key and a text."""
+    if mode != "realtime":
+        text = 'is followed in real time only; set run.mode = "realtime", or give points or an expression'
+        raise error("topic" if goal.topic else "bandwidth", text)
+    if goal.topic is not None and (complaint := _address_complaint(goal.address)):
+        raise error("address", complaint)
+    if goal.bandwidth is None:
+        text = "missing; give the bandwidth of the filter in rad/s, well above that of the goal's motion"
+        raise error("bandwidth", text)
 
 
 def _fault_after(goal: Goal, rest: Rest) -> float:

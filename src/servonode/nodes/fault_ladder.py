@@ -1,5 +1,6 @@
 """The fault ladder: the safe state that each fault demands, latched until it is reset."""
 
+from collections.abc import Callable
 from enum import IntEnum
 
 from servonode.nodes.node import Fault
@@ -20,6 +21,7 @@ SAFE_STATES = {
     "stale_command": SafeState.DAMP,
     "law": SafeState.DAMP,
     "estop": SafeState.DAMP,
+    "robot": SafeState.DAMP,
     "overrun": SafeState.DAMP,
     "host_stall": SafeState.DAMP,
     "lockstep_timeout": SafeState.DAMP,
@@ -47,11 +49,17 @@ class Ladder:
     """The faults of a run. `faults` keeps all of them, `latched` those since the last reset.
 
     waits: after a fault that is not final the run continues and waits for a reset; estop_waits: it does so at least
-    after an emergency stop.
+    after an emergency stop. told: called with each fault that is latched.
     """
 
-    def __init__(self, faults: list[Fault], waits: bool = False, estop_waits: bool = False) -> None:
-        self.faults = faults
+    def __init__(
+        self,
+        faults: list[Fault],
+        waits: bool = False,
+        estop_waits: bool = False,
+        told: Callable[[Fault], None] = lambda _: None,
+    ) -> None:
+        self.faults, self._told = faults, told
         self.latched: list[Fault] = []
         self.passing = SafeState.NOMINAL  # safe state without a latched fault
         self._waits, self._estop_waits = waits, estop_waits
@@ -67,6 +75,7 @@ class Ladder:
             return False
         self.latched.append(fault)
         self.faults.append(fault)
+        self._told(fault)
         return True
 
     def reset(self, estop: bool = False) -> None:

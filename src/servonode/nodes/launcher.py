@@ -89,6 +89,7 @@ class Launcher:
         addresses = connection.addresses(machine.description.name) if has_plant else ()
         with _held(self.name) as folder, devices_folder(addresses, bound=addresses[-1] if addresses else ""):
             self.closed_loop.check_keys(self.arm)
+            self.closed_loop.check_robots()
             if has_plant:
                 connection.check_free(machine.description.name)
                 self.closed_loop.check_traffic()
@@ -106,6 +107,9 @@ class Launcher:
             self.begun()
             self._run_nodes(folder)
         finally:
+            if self.closed_loop.member is not None:
+                died = next((fault["text"] for fault in self.outcome.faults), "its processes have ended")
+                self.closed_loop.member.end(died)
             self.processes.stop_all(hurried=lambda: self._interrupts > 1)
 
     def _handle_signals(self, previous: list[tuple[int, Any]]) -> None:
@@ -123,7 +127,9 @@ class Launcher:
 
         The launcher's own sockets are closed before each fork: a context's threads do not survive one.
         """
-        gate = StartGate(folder.path, self.processes, lambda: self.outcome.interrupted, self._fault)
+        member = self.closed_loop.member
+        all_ready = member.get_ready if member else lambda: True
+        gate = StartGate(folder.path, self.processes, lambda: self.outcome.interrupted, self._fault, all_ready)
         starting, waiting, again = list(self.processes.nodes), set[str](), False
         if RELAY in starting:
             if not self._meet(folder):

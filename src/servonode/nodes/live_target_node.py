@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from servonode.bus import BusFace, State, Status, Target, Wanted
+from servonode.bus.fleet_memory import Member, RobotSamples
 from servonode.bus.samples import Samples
 from servonode.bus.topology import GOAL_HELD, LIVE_TARGET, TARGET
 from servonode.closed_loop.closed_loop import ClosedLoop
@@ -31,10 +32,10 @@ POLL_S = 0.02  # how often samples are read while no state comes
 class _Followed:
     """One goal: its samples, its filter, and when the newest sample came."""
 
-    def __init__(self, goal: LiveGoal) -> None:
-        self.goal = goal
-        self.samples = Samples(goal.address, goal.topic, goal.field, goal.timeout) if goal.address else None
-        self.counts = self.samples.counts if self.samples else Counter[str]()
+    def __init__(self, goal: LiveGoal, samples: Samples | RobotSamples | None) -> None:
+        """samples: what brings its values; None: requests do."""
+        self.goal, self.samples = goal, samples
+        self.counts = samples.counts if samples else Counter[str]()
         self.filter = FollowFilter(goal.design, goal.start)
         self.newest = goal.start
         self.came_ns = 0  # time of the newest sample; 0: none has come yet
@@ -43,8 +44,11 @@ class _Followed:
     def look(self, now: int) -> None:
         """Take what its publisher has sent, where it has one."""
         value = self.samples.newest() if self.samples else None
-        if value is None:
-            return
+        if value is not None:
+            self.offer(value, now)
+
+    def offer(self, value: float, now: int) -> None:
+        """Follow a value from now on, if the goal can be there."""
         if self.goal.complaint(value) is None:
             self.take(value, now)
         else:
@@ -78,9 +82,16 @@ class _Followed:
     def text(self) -> str:
         """What it has lost, and what it does now."""
         goal, refused = self.goal, listed(self.counts)
-        text = f"no sample of {goal.name} has come from {goal.address}" if goal.address else f"no {goal.name} has come"
+        text = f"no sample of {goal.name} has come from {goal.source}" if goal.source else f"no {goal.name} has come"
         text += f" for {goal.timeout:g} s{refused}"
         return text if goal.on_loss == "fault" else f"{text}: {goal.lost_text}"
+
+
+def _samples_of(goal: LiveGoal, member: Member | None) -> Samples | RobotSamples | None:
+    """What brings the values of a goal; None: requests do."""
+    if member is not None and goal.state:
+        return RobotSamples(member, goal.state)
+    return Samples(goal.address, goal.topic, goal.field, goal.timeout) if goal.address else None
 
 
 class LiveTargetNode(EventNode):
@@ -94,7 +105,7 @@ class LiveTargetNode(EventNode):
         assert launch.steps_per_period is not None
         assert launch.controller is not None
         self.targets, self.names = closed_loop.targets, closed_loop.targets.entries
-        self.followed = [_Followed(each) for each in closed_loop.live]
+        self.followed = [_Followed(each, _samples_of(each, closed_loop.member)) for each in closed_loop.live]
         self.steps_per_period, self.step_ns = launch.steps_per_period, launch.step_ns
         beyond = launch.controller.delay + link_periods(closed_loop) + 1  # periods ahead that a predictor needs
         self.ahead = beyond if launch.controller.predictor else 0
@@ -173,7 +184,7 @@ class LiveTargetNode(EventNode):
         """Follow the values of a request, all of them or none; or return the status."""
         if verb != "goal":
             return super().handle_request(verb, arguments)
-        goal, asked = arguments.get("goal"), {each.goal.name: each for each in self.followed if not each.goal.address}
+        goal, asked = arguments.get("goal"), {each.goal.name: each for each in self.followed if not each.goal.source}
         if (problem := self._complaint(goal, asked)) is not None:
             self.counts["refused_goals"] += 1
             return {"refused": problem}
@@ -189,7 +200,7 @@ class LiveTargetNode(EventNode):
             return f"no goal is given; {choices}"
         for name, value in goal.items():
             if name not in asked:
-                others = {each.goal.name: f"it comes from {each.goal.address}" for each in self.followed}
+                others = {each.goal.name: f"it comes from {each.goal.source}" for each in self.followed}
                 known = dict.fromkeys(self.targets.names, "it is a function of time") | others
                 why = known.get(name, "it is no target of this run")
                 return f"{str(name)[:40]!r} cannot be given: {why}; {choices}"

@@ -17,7 +17,7 @@ from servonode.bus.topology import CONTROLLER, LOOP, NODES, PLANT, RELAY, launch
 from servonode.closed_loop.closed_loop import ClosedLoop, begun
 from servonode.nodes.changed_parameters import ChangedParameters
 from servonode.nodes.controller_node import ControllerNode
-from servonode.nodes.live_target_node import LiveTargetNode
+from servonode.nodes.fleet_target_node import target_node_of
 from servonode.nodes.lockstep import lockstep, prepare
 from servonode.nodes.node import EventNode, Node
 from servonode.nodes.node_process import STOP
@@ -25,7 +25,6 @@ from servonode.nodes.plant_node import PlantNode
 from servonode.nodes.realtime import RealTime
 from servonode.nodes.realtime_grants import ask
 from servonode.nodes.relay_node import RelayNode, tunnel_of
-from servonode.nodes.target_node import TargetNode
 from servonode.record.recorder import RecordedPublisher
 from servonode.record.shared_memory import NodeMemory, Ring
 
@@ -253,7 +252,6 @@ def _build(
     name: str, closed_loop: ClosedLoop, bus: NodeBus, every: int, arm: bool, rows: Ring | None
 ) -> tuple[Node, Life]:
     """The node of this name, and the function that runs it."""
-    live = bool(closed_loop.live)
     listeners = listeners_of(closed_loop)
     if name == PLANT:
         plant = PlantNode(closed_loop, bus, listeners, every, interactive=True, ring=rows)
@@ -262,7 +260,7 @@ def _build(
     if name == CONTROLLER:
         node = ControllerNode(closed_loop, bus, listeners, ring=rows)
     else:
-        node = (LiveTargetNode if live else TargetNode)(closed_loop, bus, listeners)
+        node = target_node_of(closed_loop)(closed_loop, bus, listeners)
     return node, lambda: _work(node, bus)
 
 

@@ -18,6 +18,7 @@ from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.mechanics.description import MachineDescription
 from servonode.nodes.driver import driven_plant
 from servonode.nodes.fault_ladder import ESTOP_STAYS_LATCHED, Ladder
+from servonode.nodes.fleet_watch import FleetWatch
 from servonode.nodes.guard import Guard
 from servonode.nodes.injected import InjectedFaults
 from servonode.nodes.machine_link import MachineLink
@@ -92,9 +93,13 @@ class PlantNode(Node):
         self.injected = InjectedFaults(injector, self.counts, getattr(bus, "folder", None), pace, closed_loop.injection)
         self.plant: Plant = cast(Plant, Observed(plant)) if closed_loop.readonly else plant
         self.plant.open()
+        self.fleet = FleetWatch(self, closed_loop.member)
         self.grid = StepGrid(launch.steps, launch.steps_per_period, launch.plant.publish_every)
         ladder = Ladder(
-            self.faults, waits=interactive and closed_loop.safety.on_fault == "wait", estop_waits=interactive
+            self.faults,
+            waits=interactive and closed_loop.safety.on_fault == "wait",
+            estop_waits=interactive,
+            told=self.fleet.tell,
         )
         self.guard = Guard(closed_loop, self.plant, self.outbox, ladder, self.counts, clock)
         if interactive:  # else it is a simulation, whatever the driver
@@ -130,7 +135,10 @@ class PlantNode(Node):
         """Publish the measured state of this step; with `asks`, an answer is expected at a control instant."""
         plant, control = self.plant, asks and self.grid.is_control(self.plant.k)
         reading = plant.read()
-        if control and plant.drops():
+        dropped = control and plant.drops()
+        if control:
+            self.fleet.reach(self.grid.instant(plant.k), None if dropped else reading.state)
+        if dropped:
             self.counts["dropped_states"] += 1
             return
         if plant.distrust is not None and not self.guard.failed:
@@ -282,7 +290,7 @@ class PlantNode(Node):
     def _carry_out(self, verb: str) -> str | None:
         """Carry out a request; returns a sentence why not, or None."""
         if verb == "arm":
-            return self.arm()
+            return self.fleet.obstacle() or self.arm()
         if verb == "disarm":
             return self.guard.disarm()
         if verb == "estop":
@@ -300,6 +308,7 @@ class PlantNode(Node):
                 return None
         refused = self.guard.reset(estop=verb == "reset_estop")
         if refused is None:
+            self.fleet.resume()
             self.link.connect()
             if origin is not None:  # the machine that answers now
                 origin.accept_origin()
@@ -347,6 +356,7 @@ class PlantNode(Node):
     def finish(self) -> None:
         """Record the last row, close the plant, and publish the last status."""
         self.act()
+        self.fleet.finish()
         if self.record.last != self.plant.k:
             self.record.take(at_the_end=True)
         self.plant.close()

@@ -76,7 +76,7 @@ class RealTime(Pace):
             node.finish()  # without a first answer the clock of the run never starts
             return
         self.guard.answers.oldest_ns = self._timeout_ns
-        self.times.start_ns = self.begin_ns = self._woken = node.clock()
+        self.times.start_ns = self.begin_ns = self._woken = node.fleet.start_ns()
         self.guard.network = self._network()
         node.pace = self
         self.lateness.begin()
@@ -239,6 +239,7 @@ class RealTime(Pace):
 
     def _judge(self, now: int) -> None:
         """Judge the machine's link, and the wait for a command, at the time at which lateness was judged."""
+        self.node.fleet.judge(now)
         found = self.node.link.fault(now)
         if found is not None:
             self.node.fault(*found)

@@ -15,7 +15,10 @@ ENDING_NS = 1_000_000_000  # time in which a process ends after it has closed it
 
 
 class StartGate:
-    """Tells nodes to start. interrupted: tells whether the user has interrupted; fault: called with name and text."""
+    """Tells nodes to start. interrupted: tells whether the user has interrupted; fault: called with name and text.
+
+    others_ready: tells whether the nodes of all other robots of the launch are ready, and is called when ours are.
+    """
 
     def __init__(
         self,
@@ -23,9 +26,10 @@ class StartGate:
         processes: NodeProcesses,
         interrupted: Callable[[], bool],
         fault: Callable[[str, str], None],
+        others_ready: Callable[[], bool] = lambda: True,
     ) -> None:
         self._folder, self._processes = folder, processes
-        self._interrupted, self._fault = interrupted, fault
+        self._interrupted, self._fault, self._others_ready = interrupted, fault, others_ready
 
     def open(self, waiting: set[str]) -> bool:
         """Start the nodes in `waiting` once all are ready, and empty it; False if that fails.
@@ -44,10 +48,12 @@ class StartGate:
                     self._fault("not_ready", "the other computer has ended its part of the run before all was ready")
                     return False
                 unready = [name for name in waiting if not _is_ready(clients[name])]
-                if not unready or processes.due():
+                if processes.due() or (not unready and self._others_ready()):
                     break
                 if time.monotonic_ns() > limit and not processes.dead():  # else they wait for a node that is restarted
-                    self._fault("not_ready", f"{', '.join(unready)} not ready within {READY_TIMEOUT_S:g} s")
+                    self._fault(
+                        "not_ready", f"{', '.join(unready) or 'another robot'} not ready within {READY_TIMEOUT_S:g} s"
+                    )
                     return False
                 processes.forward_output()
                 time.sleep(READY_PAUSE_S)

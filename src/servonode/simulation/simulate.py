@@ -14,6 +14,8 @@ from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.launch_file import LaunchError
 from servonode.closed_loop.stages import Stage, computed
 from servonode.nodes.controller_node import ControllerNode
+from servonode.nodes.fleet_target_node import target_node_of
+from servonode.nodes.live_target_node import LiveTargetNode
 from servonode.nodes.lockstep import lockstep, prepare
 from servonode.nodes.plant_node import PlantNode
 from servonode.nodes.target_node import TargetNode
@@ -57,13 +59,13 @@ def check_processes(closed_loop: ClosedLoop) -> None:
 class _SteppedBus(MemoryBus):
     """The plant's bus in memory: waiting for an answer lets the other nodes work."""
 
-    peers: Iterable[ControllerNode | TargetNode] = ()
+    peers: Iterable[ControllerNode | TargetNode | LiveTargetNode] = ()
     give_up: Callable[[], None] = lambda: None
 
     def wait(self, deadline_ns: int | None, fds: Iterable[int] = ()) -> bool:
         for peer in self.peers:
             peer.work()
-            if isinstance(peer, TargetNode) and peer.faults:
+            if isinstance(peer, TargetNode | LiveTargetNode) and peer.faults:
                 self.give_up()
         return super().wait(deadline_ns, fds)
 
@@ -76,11 +78,11 @@ def simulate_nodes(closed_loop: ClosedLoop, every: int) -> Run:
     closed_loop = _begun_at_once(closed_loop)
     switchboard = Switchboard()
     bus = _SteppedBus(switchboard, PLANT)
-    listeners = subscribers(nodes_of(closed_loop.control is not None))
+    listeners = subscribers(nodes_of(closed_loop.control is not None), live=bool(closed_loop.live))
     plant = PlantNode(closed_loop, bus, listeners, every)
     answers, more = np.zeros((0, 1)), dict[str, Any]()
     if closed_loop.control:
-        target = TargetNode(closed_loop, MemoryBus(switchboard, TARGET), listeners)
+        target = target_node_of(closed_loop)(closed_loop, MemoryBus(switchboard, TARGET), listeners)
         controller = ControllerNode(closed_loop, MemoryBus(switchboard, CONTROLLER), listeners, simulated=True)
         bus.peers = (target, controller)
     bus.give_up = lambda: setattr(plant, "stop", True)
