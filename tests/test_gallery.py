@@ -51,7 +51,9 @@ def test_residuals_in_pictures_of_the_hoop_have_their_units(monkeypatch: pytest.
 
 
 def test_every_packaged_launch_file_is_in_it(page: str) -> None:
-    assert [name for name in packaged() if f"](../../src/servonode/launch/{name}.toml)" not in page] == []
+    assert [
+        name for name in packaged() | packaged(robots=True) if f"](../../src/servonode/launch/{name}.toml)" not in page
+    ] == []
 
 
 def test_all_entries_of_the_command_are_in_it_and_no_others(page: str) -> None:
@@ -77,7 +79,7 @@ def test_the_pictures_are_those_of_the_page_and_small(page: str) -> None:
 def test_the_commands_name_packaged_launch_files(page: str) -> None:
     commands = re.findall(r"^servonode (?:run|simulate|check) (\S+)", page, re.MULTILINE)
     assert len(commands) > 30
-    assert set(commands) <= packaged().keys()
+    assert set(commands) <= packaged().keys() | packaged(robots=True).keys()
 
 
 def test_the_numbers_of_an_entry_are_those_of_its_runs() -> None:

@@ -36,6 +36,13 @@ Editors complete and check launch files with the JSON Schema
 On the command line, `--set section.key=value` overrides any key.
 """
 TAIL = """
+## [robots.NAME]
+
+Several robots in one launch. `include` names the launch file of the robot, one that comes with servonode or a path from
+this file; all other keys are what differs from it, as `plant.initial.X = -2.0`. Beside these tables only `[run]` may
+stand, which is that of all robots. A goal may be a state of another robot, `target.x = "leader.X"`. See
+[several robots](../how_to/several_robots.md).
+
 ## plant.machine, controller.program
 
 A name from `servonode list machines` or `list programs` (packages add to them by entry points in the groups

@@ -118,7 +118,7 @@ def entry_section(entry: Entry, draw: bool) -> str:
 
 def launch_lines(names: tuple[str, ...]) -> list[str]:
     """Links to launch files, each with what to watch for."""
-    comments = packaged()
+    comments = packaged() | packaged(robots=True)
     return [
         line
         for name in names

@@ -451,9 +451,9 @@ def test_list_shows_machines_programs_and_launch_files() -> None:
     for name in ("pursuit", "rates", "open_loop"):
         assert f"{name} " in command("list", "programs").stdout
     lines = command("list", "launch").stdout.splitlines()
-    assert [line.split()[0] for line in lines] == sorted(packaged())
+    assert [line.split()[0] for line in lines] == [*sorted(packaged()), *sorted(packaged(robots=True))]
     assert all("Watch for:" in line for line in lines)
-    assert json.loads(command("list", "launch", "--json").stdout) == packaged()
+    assert json.loads(command("list", "launch", "--json").stdout) == packaged() | packaged(robots=True)
 
 
 def test_list_alone_shows_every_kind() -> None:

@@ -35,7 +35,16 @@ def fault(name: str) -> Fault:
 def test_each_fault_has_its_safe_state_and_they_stand_in_this_order() -> None:
     assert [safe_state.name for safe_state in sorted(SafeState)] == ["NOMINAL", "WARN", "HOLD", "DAMP", "ZERO", "STOP"]
     assert {safe_state.name: AT[safe_state] for safe_state in SafeState if AT[safe_state]} == {
-        "DAMP": ["estop", "host_stall", "law", "lockstep_timeout", "overrun", "stale_applied", "stale_command"],
+        "DAMP": [
+            "estop",
+            "host_stall",
+            "law",
+            "lockstep_timeout",
+            "overrun",
+            "robot",
+            "stale_applied",
+            "stale_command",
+        ],
         "ZERO": [
             "device_law",
             "estimate",

@@ -174,7 +174,7 @@ class RobotSamples:
         self._taken = -1  # control instant of the newest number that was taken
 
     def newest(self) -> float | None:
-        """The newest number since the last call, until all robots have begun also an older one; None: there is none."""
+        """The newest number since the last call, until all robots have begun also an older one; None: no robot yet."""
         instant = self._member.instant_of(self._robot)
         if instant < 0 or (instant == self._taken and self._member.memory.all_have(BEGUN)):
             return None

@@ -20,13 +20,18 @@ _command = partial(click.command, cls=verb.Verb, logs=False)
 
 
 def send(words: Sequence[str], name: str | None, as_json: bool, text: str = "", **arguments: Any) -> None:
-    """Send requests to the plant of a run, and print the last answer: its lifecycle, or `text` in its place."""
-    from servonode.operator import operator_requests as operate
+    """Send requests to the plant of a run, or of each robot, and print the last answer.
 
-    answer = [operate.order(word, name, **arguments) for word in words][-1]
-    chosen = {key: answer[key] for key in ("run", "lifecycle", "note") if key in answer}
-    note = f"; {answer['note']}" if "note" in answer else ""
-    verb.show(chosen | arguments, as_json, f"{answer['run']}: {text or answer['lifecycle']}{note}")
+    It shows the lifecycle, or `text` in its place.
+    """
+    from servonode.operator import operator_requests as operate
+    from servonode.operator.find_runs import robots_of
+
+    for each in robots_of(name):
+        answer = [operate.order(word, each, **arguments) for word in words][-1]
+        chosen = {key: answer[key] for key in ("run", "lifecycle", "note") if key in answer}
+        note = f"; {answer['note']}" if "note" in answer else ""
+        verb.show(chosen | arguments, as_json, f"{answer['run']}: {text or answer['lifecycle']}{note}")
 
 
 @_command(
@@ -43,9 +48,12 @@ def send(words: Sequence[str], name: str | None, as_json: bool, text: str = "", 
 @verb.as_json
 def arm(name: str | None, wait: float, as_json: bool) -> None:
     from servonode.operator import operator_requests as operate
+    from servonode.operator.find_runs import robots_of
 
-    answer = operate.armed(name, wait)
-    verb.show({key: answer[key] for key in ("run", "lifecycle")}, as_json, f"{answer['run']}: {answer['lifecycle']}")
+    for each in robots_of(name):
+        answer = operate.armed(each, wait)
+        chosen = {key: answer[key] for key in ("run", "lifecycle")}
+        verb.show(chosen, as_json, f"{answer['run']}: {answer['lifecycle']}")
 
 
 @_command(
@@ -125,10 +133,10 @@ def estop(names: tuple[str, ...], as_json: bool) -> None:
     The stop is latched until servonode reset --estop. Without RUN, the command stops every run of this user, wherever
     it was started. It sends a signal to the process of each plant and then asks the plant to confirm.
     """
-    from servonode.operator.find_runs import distrusted
+    from servonode.operator.find_runs import distrusted, robots_of
     from servonode.operator.operator_requests import stop_all
 
-    stops, unknown = stop_all(names)
+    stops, unknown = stop_all([run for name in names for run in robots_of(name) if run])
     code = 1 if any(not stop.confirmed for stop in stops) else 2 if unknown else 0
     for stop in stops:
         line = f"servonode: {stop.run}: {stop.text}"
@@ -155,12 +163,14 @@ def estop(names: tuple[str, ...], as_json: bool) -> None:
 @verb.as_json
 def status(name: str | None, watched: bool, as_json: bool) -> None:
     from servonode.operator import operator_requests as operate
+    from servonode.operator.find_runs import robots_of
 
     if watched:
         from servonode.cli.watch import watch
 
         watch(name, as_json)
         return
-    report = operate.status(name)
-    click.echo(json.dumps(report) if as_json else operate.status_text(report))
-    sys.exit(1 if any("error" in stands for stands in report["nodes"].values()) else 0)
+    reports = [operate.status(each) for each in robots_of(name)]
+    for report in reports:
+        click.echo(json.dumps(report) if as_json else operate.status_text(report))
+    sys.exit(1 if any("error" in stands for report in reports for stands in report["nodes"].values()) else 0)

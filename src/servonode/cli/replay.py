@@ -3,10 +3,14 @@
 import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from servonode.cli import verb
+
+if TYPE_CHECKING:
+    from servonode.simulation.replay import Replay
 
 
 @click.command(
@@ -30,6 +34,20 @@ def replay(bag: Path, overrides: tuple[str, ...], no_code: bool, as_json: bool, 
     Every command is computed again and compared with the recorded one bit by bit. --set changes the recorded launch
     file, for example to see the commands of another gain.
     """
+    from servonode.record.fleet_bag import parts_of
+
+    parts = parts_of(bag)
+    found = {part: _replayed(part, overrides, no_code, again) for part in parts}
+    if as_json:
+        answers = {part.name: _as_dict(each) for part, each in found.items()}
+        click.echo(json.dumps({"robots": answers} if parts != [bag] else answers[bag.name]))
+    else:
+        for part, each in found.items():
+            _show(part, each, "messages" if again else "commands", diff)
+    sys.exit(1 if any(each.differing for each in found.values()) else 0)
+
+
+def _replayed(bag: Path, overrides: tuple[str, ...], no_code: bool, again: bool) -> "Replay":
     from servonode.record.bag import read_bag
     from servonode.simulation.replay import made_otherwise, replay
     from servonode.simulation.rerun import run_again
@@ -38,15 +56,17 @@ def replay(bag: Path, overrides: tuple[str, ...], no_code: bool, as_json: bool, 
     for text in made_otherwise(recorded):
         click.echo(f"servonode: {bag}: made by {text}; bits may differ", err=True)
     closed_loop = recorded.closed_loop(overrides, code=not no_code)
-    found = run_again(recorded, closed_loop) if again else replay(recorded, closed_loop)
-    if as_json:
-        first = {name: each.as_dict() for name, each in found.first.items()}
-        differing = {"differing": found.differing_messages, "fields": dict(found.differing), "first": first}
-        click.echo(json.dumps({"compared": found.compared, "left_out": found.left_out, **differing}))
-    else:
-        what = "messages" if again else "commands"
-        left_out = f"; {found.left_out} left out, for their state or goal is not in it" if found.left_out else ""
-        click.echo(f"{bag}: {found.compared} {what} compared, {found.differing_messages} differ{left_out}")
-        for each in list(found.first.values())[: None if diff else 1]:
-            click.echo(f"  {each}" + (f" ({found.differing[each.name]} differ)" if diff else ""))
-    sys.exit(1 if found.differing else 0)
+    return run_again(recorded, closed_loop) if again else replay(recorded, closed_loop)
+
+
+def _as_dict(found: "Replay") -> dict[str, Any]:
+    first = {name: each.as_dict() for name, each in found.first.items()}
+    differing = {"differing": found.differing_messages, "fields": dict(found.differing), "first": first}
+    return {"compared": found.compared, "left_out": found.left_out, **differing}
+
+
+def _show(bag: Path, found: "Replay", what: str, diff: bool) -> None:
+    left_out = f"; {found.left_out} left out, for their state or goal is not in it" if found.left_out else ""
+    click.echo(f"{bag}: {found.compared} {what} compared, {found.differing_messages} differ{left_out}")
+    for each in list(found.first.values())[: None if diff else 1]:
+        click.echo(f"  {each}" + (f" ({found.differing[each.name]} differ)" if diff else ""))

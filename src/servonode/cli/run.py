@@ -131,17 +131,35 @@ def _run_robots(
     fleet: "Fleet", loops: "Mapping[str, ClosedLoop]", chosen: Options, window: "WindowOptions | None"
 ) -> int:
     """Launch the nodes of all robots; the exit code."""
-    from servonode.cli.run_fleet import options_of, recorded_in, run_fleet
+    from servonode.cli.run_fleet import joined_bag, run_fleet
     from servonode.closed_loop.fleet import joined, memory_of
 
     if chosen.on is not None:
         raise click.UsageError("--on: the robots of one launch run on one computer; leave it out.")
-    name = chosen.name or fleet.name
-    chosen, loops = recorded_in(chosen, name), joined(loops)
-    own = [options_of(robot, chosen, name, i) for i, robot in enumerate(loops)]
+    name, loops = chosen.name or fleet.name, joined(loops)
+    if chosen.record is not None:
+        chosen = replace(chosen, record=str(_bag(chosen.record, name)))
+    own = [_options_of(robot, chosen, name, i) for i, robot in enumerate(loops)]
     checked = dict(zip(loops, (_checked(*each, window) for each in zip(loops.values(), own, strict=True)), strict=True))
     launches = {robot: partial(_run, *each, window) for robot, each in checked.items()}
-    return run_fleet(name, memory_of(loops), launches, chosen.as_json, lambda: "")
+    parts = {robot: recording.bag for robot, (_, _, recording) in checked.items()}
+    return run_fleet(name, memory_of(loops), launches, chosen.as_json, lambda: joined_bag(chosen.record, parts))
+
+
+def _options_of(robot: str, chosen: Options, name: str, number: int) -> Options:
+    """The options of one robot: its name in that of the run and in those of the files."""
+
+    def own(file: Path) -> Path:
+        return file.with_name(f"{file.stem}.{robot}{file.suffix}")
+
+    return replace(
+        chosen,
+        name=f"{name}.{robot}",
+        out=chosen.out and own(chosen.out),
+        reports=tuple(map(own, chosen.reports)),
+        record=None if chosen.record is None else str(own(Path(chosen.record))),
+        page=chosen.page and chosen.page + number,
+    )
 
 
 def _checked(

@@ -8,44 +8,34 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from servonode.bus.fleet_memory import READY, FleetMemory
 from servonode.bus.topology import LAUNCHER
-from servonode.cli.start_checks import bag_file
 from servonode.errors import ServonodeError
 from servonode.nodes.node_process import Child, call_process, forked
 from servonode.nodes.terminal import drain_output, never_waiting
-
-if TYPE_CHECKING:
-    from servonode.cli.run import Options
 
 LOOK_S = 0.01
 LEFT_S = 10.0  # time in which the other robots end after one has, before they are told to
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def options_of(robot: str, chosen: "Options", name: str, number: int) -> "Options":
-    """The options of one robot: the files of the run with the robot's name in theirs."""
+def joined_bag(file: str | None, parts: Mapping[str, Path | None]) -> str:
+    """Make one recording of those of the robots; a line about it, empty where none was wanted."""
+    there = {robot: part for robot, part in parts.items() if part is not None and part.exists()}
+    if file is None:
+        return ""
+    if len(there) < len(parts):
+        return f"in parts, for not all robots have one: {', '.join(map(str, there.values())) or 'none'}"
+    from servonode.record.fleet_bag import join_bags
 
-    def own(file: Path) -> Path:
-        return file.with_name(f"{file.stem}.{robot}{file.suffix}")
-
-    return replace(
-        chosen,
-        name=f"{name}.{robot}",
-        out=chosen.out and own(chosen.out),
-        reports=tuple(map(own, chosen.reports)),
-        record=None if chosen.record is None else str(own(Path(chosen.record))),
-        page=chosen.page and chosen.page + number,
-    )
-
-
-def recorded_in(chosen: "Options", name: str) -> "Options":
-    """The options with the file of the recording, where one is wanted; refuses one that cannot be made."""
-    return chosen if chosen.record is None else replace(chosen, record=str(bag_file(chosen.record, name)))
+    try:
+        return f"{file} ({join_bags(there, Path(file))} messages)"
+    except OSError as error:
+        return f"in parts, for {file} cannot be written ({error.strerror}): {', '.join(map(str, there.values()))}"
 
 
 @dataclass
@@ -137,11 +127,11 @@ class FleetRun:
         return next((f"robot {robot}: {text}" for robot, text in self.memory.causes()), "")
 
     def results(self) -> dict[str, str]:
-        """What each launcher printed as its result."""
+        """What each launcher printed as its result, without the recording, which is joined to one."""
         found = {}
         for robot, each in self.robots.items():
             each.result.seek(0)
-            found[robot] = each.result.read()
+            found[robot] = "".join(line for line in each.result if not line.startswith("  recording "))
             each.result.close()
         return found
 
@@ -161,14 +151,14 @@ def run_fleet(
             run.start(robot, launch)
         run.watch()
         code = run.code if run.signal is None else 128 + run.signal
-        cause, results = run.cause() if code else "", run.results()
-        if line := join():
-            sys.stderr.write(f"servonode: {name}: recording {line}\n")
+        cause, results, recording = run.cause() if code else "", run.results(), join()
         if as_json:
             robots = {robot: json.loads(text) if text.strip() else None for robot, text in results.items()}
             sys.stdout.write(json.dumps({"robots": robots, "cause": cause, "exit": code}) + "\n")
         else:
             sys.stdout.write("\n".join(text for text in results.values() if text))
+        if recording:
+            sys.stderr.write(f"servonode: {name}: recording: {recording}\n")
         if cause:
             sys.stderr.write(f"servonode: {name}: {cause}; all robots have stopped\n")
         return drain_output(printed, said, code, as_json)

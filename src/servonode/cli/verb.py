@@ -207,7 +207,7 @@ def show_lines(lines: Iterable[str], as_json: bool) -> None:
 
 def resolved(file: str, overrides: Sequence[str], no_code: bool, strict: bool = True) -> "ClosedLoop":
     """The resolved launch file; with `strict` false it may be one that a run would refuse to start."""
-    if file.endswith(".mcap"):  # the launch file in a recording
+    if _is_recording(file):  # with a launch file in it
         from servonode.record.bag import read_bag
 
         return read_bag(Path(file)).closed_loop(overrides, code=not no_code, strict=strict)
@@ -217,11 +217,16 @@ def resolved(file: str, overrides: Sequence[str], no_code: bool, strict: bool = 
     return resolve(read_launch(file, overrides), strict=strict, code=not no_code)
 
 
+def _is_recording(file: str) -> bool:
+    """Whether it is a recording, or the part FILE.mcap/ROBOT of one."""
+    return file.endswith(".mcap") or (Path(file).parent.suffix == ".mcap" and Path(file).parent.is_file())
+
+
 def resolved_fleet(
     file: str, overrides: Sequence[str], no_code: bool, strict: bool = True
 ) -> "tuple[Fleet, dict[str, ClosedLoop]] | None":
     """The robots of a launch file with [robots], and the closed loop of each; None of another file."""
-    if file.endswith(".mcap"):
+    if _is_recording(file):
         return None
     from servonode.closed_loop.fleet import read_fleet, resolve_fleet
 

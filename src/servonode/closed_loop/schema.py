@@ -90,6 +90,10 @@ def launch_schema(installed: bool = False) -> str:
             if unit:
                 stated = definitions[struct.__name__]["properties"][field.name]
                 stated["description"] = f"{stated['description']} [{unit}]"
+    several = {"type": "object", "required": ["include"], "properties": {"include": {"type": "string"}}}
+    definitions["Sections"]["properties"]["robots"] = {"type": "object", "additionalProperties": several}
+    needed = definitions["Sections"].pop("required")
+    definitions["Sections"]["anyOf"] = [{"required": needed}, {"required": ["robots"]}]
     definitions["Controller"]["oneOf"] = [{"required": ["program"]}, {"required": ["residuals"]}]
     heading = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "servonode launch file"}
     return json.dumps(heading | _without_null(schema), indent=1) + "\n"

@@ -1,40 +1,60 @@
 """The plant's side of a fleet: it keeps in step with the other robots, and stops when one of them does."""
 
 import time
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from servonode.arrays import Array
+from servonode.bus import BusFace
 from servonode.bus.fleet_memory import Member
 from servonode.bus.topology import PLANT
+from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.fault_ladder import ESTOP
-from servonode.nodes.node import Fault
-
-if TYPE_CHECKING:
-    from servonode.nodes.plant_node import PlantNode
+from servonode.nodes.guard import Guard
+from servonode.nodes.machine_link import MachineLink
+from servonode.nodes.node import Clock, Fault
+from servonode.nodes.plant_status import PlantStatus
+from servonode.nodes.plant_time import StepGrid
+from servonode.plants.plant import Plant
 
 SILENCE_NS = 250_000_000  # shortest time without a sign of life, after which another robot counts as stopped
 LOOK_S = 50e-6  # pause between two looks at the others in lockstep
 
 
+class WatchingNode(Protocol):
+    """The parts of the plant node that a fleet needs; a protocol, because its file imports this one."""
+
+    bus: BusFace
+    clock: Clock
+    closed_loop: ClosedLoop
+    grid: StepGrid
+    guard: Guard
+    interactive: bool
+    link: MachineLink
+    plant: Plant
+    status: PlantStatus
+    stop: bool
+
+    def fault(self, name: str, text: str, t: float | None = None) -> None: ...
+    def must_end(self) -> bool: ...
+    def poll_requests(self) -> None: ...
+    def serve_link(self) -> None: ...
+    def take_commands(self) -> bool: ...
+
+
 class FleetWatch:
     """What a plant does for its fleet, and because of it. member: its place; None: it is alone, and nothing happens."""
 
-    def __init__(self, node: "PlantNode", member: Member | None) -> None:
+    def __init__(self, node: WatchingNode, member: Member | None) -> None:
         self._node, self._member = node, member
         launch = node.closed_loop.launch
         period_ns = (launch.period_ns or 0) / launch.run.speed
         self._silence_ns = max(SILENCE_NS, round(3 * period_ns))
-        self._looked = self._patient_until = 0  # times [monotonic ns]
+        self._looked = self._judged_from = 0  # times [monotonic ns]
 
     def tell(self, fault: Fault) -> None:
         """Tell the others of a fault of this robot."""
         if self._member is not None:
             self._member.end(f"{fault.name}: {fault.text}", emergency=fault.name == ESTOP)
-
-    def reach(self, instant: int, state: Array | None) -> None:
-        """Tell the others of a control instant; state: as it was published, None where it was lost."""
-        if self._member is not None:
-            self._member.reach(instant, state)
 
     def resume(self) -> None:
         """Tell the others that the faults of this robot were reset."""
@@ -52,15 +72,22 @@ class FleetWatch:
         found = self._member.stopped() if self._member is not None else None
         return None if found is None else f"{found[0]}; reset that one first"
 
-    def keep_step(self, timeout_s: float) -> bool:
-        """In lockstep, wait until the others have reached this control instant; False if one stops before, or we do."""
+    def keep_step(self, instant: int, state: Array | None) -> bool:
+        """Tell the others of a control instant, and in lockstep wait until they have reached it.
+
+        state: as it is published there, None where that message is lost. Returns False if a robot stops before it.
+        """
         node, member = self._node, self._member
-        if member is None or not node.grid.is_control(node.plant.k):
+        if member is None:
             return True
-        instant, limit = node.grid.instant(node.plant.k), node.clock() + round(timeout_s * 1e9)
+        member.reach(instant, state)
+        run = node.closed_loop.launch.run
+        if run.mode != "lockstep":
+            return True
+        limit = node.clock() + round(run.lockstep_timeout * 1e9)
         while (late := member.awaited(instant)) and not node.stop and not node.guard.failed:
             if node.clock() > limit:
-                text = f"robot {late} has not reached step {node.plant.k} within {timeout_s:g} s; look at its messages"
+                text = f"robot {late} has not reached step {node.plant.k} within {run.lockstep_timeout:g} s"
                 node.fault("lockstep_timeout", text)
             node.poll_requests()
             node.status.if_due()
@@ -74,12 +101,12 @@ class FleetWatch:
             return
         self._member.look(now)
         if now - self._looked > self._silence_ns // 3:  # this process was stalled, and so the others may have been
-            self._patient_until = now + self._silence_ns
+            self._judged_from = now + self._silence_ns
         self._looked = now
         if not self._node.guard.lifecycle.accepts_commands:
             return
         self._stop_with(self._member.stopped())
-        if now > self._patient_until and (silent := self._member.silent(now, self._silence_ns)):
+        if now > self._judged_from and (silent := self._member.silent(now, self._silence_ns)):
             self._stop_with((f"robot {silent} shows no sign of life for {self._silence_ns / 1e6:.0f} ms", False))
 
     def start_ns(self) -> int:

@@ -21,9 +21,7 @@ def lockstep(node: PlantNode, timeout_s: float) -> None:
         node.keep_pause()
         keep_speed(node)
         node.publish_state()
-        answered = node.fleet.keep_step(timeout_s) and (
-            not node.guard.answers.are_due() or await_answer(node, timeout_s)
-        )
+        answered = not node.guard.answers.are_due() or await_answer(node, timeout_s)
         node.status.if_due()
         if answered and node.plant.k == node.grid.steps:
             break

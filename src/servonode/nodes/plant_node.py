@@ -136,8 +136,8 @@ class PlantNode(Node):
         plant, control = self.plant, asks and self.grid.is_control(self.plant.k)
         reading = plant.read()
         dropped = control and plant.drops()
-        if control:
-            self.fleet.reach(self.grid.instant(plant.k), None if dropped else reading.state)
+        if control and not self.fleet.keep_step(self.grid.instant(plant.k), None if dropped else reading.state):
+            return
         if dropped:
             self.counts["dropped_states"] += 1
             return

@@ -173,6 +173,13 @@ def find_runs(name: str | None = None) -> dict[str, Found]:
     return {each.name if names.count(each.name) == 1 else str(each.path): each for each in living}
 
 
+def robots_of(name: str | None) -> list[str | None]:
+    """The runs of the robots of a launch that runs under this name; else the name alone, of a run as any other."""
+    if name is None or find_runs(name):
+        return [name]
+    return [*sorted(each for each in find_runs() if each.startswith(f"{name}."))] or [name]
+
+
 def find_run(name: str | None = None) -> Found:
     """The run of this name or in this folder (absent: the only one in progress). BusError unless just one matches."""
     found = find_runs(name)

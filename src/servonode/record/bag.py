@@ -13,7 +13,8 @@ from servonode.closed_loop.launch_file import launch_of_table
 from servonode.record.checked import check_about, ending_of, launch_of, merged_of, message_of, rows_of
 from servonode.record.events import with_events
 from servonode.record.files import SUFFIX
-from servonode.record.mcap_records import Records
+from servonode.record.fleet_bag import robots_in
+from servonode.record.mcap_records import Records, of_robot
 from servonode.record.run import Run
 from servonode.record.run_rows import RunRows
 from servonode.record.spool import MAGIC as SPOOL_MAGIC
@@ -120,15 +121,18 @@ def read_bag(file: Path) -> Bag:
     try:
         if not file.exists() and spool.exists():
             file = spool
-        if not stat.S_ISREG(file.stat().st_mode):  # a pipe would be waited for
+        stored, robot = of_robot(file)
+        if not stat.S_ISREG(stored.stat().st_mode):  # a pipe would be waited for
             raise BagError(f"{file}: cannot be read (not a regular file); give the .mcap file of a recording")
-        with file.open("rb") as stream:
+        with stored.open("rb") as stream:
             magic = stream.read(len(MAGIC))
     except OSError as error:
         raise BagError(f"{file}: cannot be read ({error.strerror}); give the .mcap file of a recording") from error
     if magic.startswith(SPOOL_MAGIC):
         return _of_spool(file)
-    if magic != MAGIC:
+    if magic != MAGIC or (robot and robot not in robots_in(stored)):
+        if robots := robots_in(stored) if magic == MAGIC else []:
+            raise BagError(f"{file}: the recording has no robot {robot!r}; choose {', '.join(robots)}")
         raise BagError(f"{file}: not a recording; give an .mcap file, or the .spool file that a killed run left")
     check_library()
     return _of_mcap(file)
@@ -189,6 +193,8 @@ def _recognised(file: Path, about: dict[str, str] | None, library: str, damage: 
 
     damage: what of the file is known to be damaged, behind a semicolon.
     """
+    if about is None and (robots := robots_in(file)):
+        raise BagError(f"{file}: the recording of {len(robots)} robots; name one, as {file}/{robots[0]}{damage}")
     if about is None:
         made_by = f" ({library})" if library else ""
         raise BagError(

@@ -7,6 +7,7 @@ from typing import Any
 
 from servonode.record.bag import Bag
 from servonode.record.events import EVENTS
+from servonode.record.mcap_records import of_robot
 
 _KNOWN = ("run", "machine", "program", "mode", "seed", "every", "servonode", "python", "system", "libm")
 
@@ -31,7 +32,7 @@ def info(bag: Bag) -> dict[str, Any]:
     anchor = bag.wall_less_mono
     return {
         "file": str(bag.file),
-        "bytes": bag.file.stat().st_size,
+        "bytes": of_robot(bag.file)[0].stat().st_size,
         **{name: bag.about.get(name, "") for name in _KNOWN},
         "merged": bag.merged,
         "kernels": json.loads(bag.about.get("kernels", "{}")),

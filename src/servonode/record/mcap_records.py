@@ -5,22 +5,32 @@ import struct
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from mcap.records import Attachment, Chunk, McapRecord
     from mcap.writer import Writer
 
+T = TypeVar("T")
 LARGEST = 1 << 30  # bytes of a record that is accepted
 _ATTACHMENT_BYTES = 8 + 8 + 4 + 4 + 8 + 4  # of its record beside texts and data: times, sizes, checksum
 
 
+def of_robot(file: Path) -> tuple[Path, str]:
+    """The file itself and the robot of FILE.mcap/ROBOT; no robot for another path."""
+    return (file.parent, file.name) if file.parent.suffix == ".mcap" and file.parent.is_file() else (file, "")
+
+
 class Records:
-    """An MCAP file. library: what wrote it; damage: what is not whole, in words, as far as was read."""
+    """An MCAP file. library: what wrote it; damage: what is not whole, in words, as far as was read.
+
+    FILE.mcap/ROBOT is the part of one robot in a recording of several: names that begin with ROBOT/, without that.
+    """
 
     def __init__(self, file: Path, damage: list[str] | None = None) -> None:
         """damage: the list to which what is found is added."""
-        self.file = file
+        self.file, robot = of_robot(file)
+        self._prefix = f"{robot}/" if robot else ""
         self.library = ""
         self.damage: list[str] = [] if damage is None else damage
 
@@ -37,7 +47,12 @@ class Records:
                 attachments[record.name] = record.data
             elif isinstance(record, Metadata):
                 metadata[record.name] = record.metadata
-        return metadata, attachments
+        return self._own(metadata), self._own(attachments)
+
+    def _own(self, found: dict[str, T]) -> dict[str, T]:
+        """What belongs to the robot, by names without it."""
+        prefix = self._prefix
+        return {name.removeprefix(prefix): each for name, each in found.items() if name.startswith(prefix)}
 
     def messages(self) -> Iterator[tuple[str, int, bytes]]:
         """Topic, time [ns since 1970] and content of each message, those of damaged chunks left out."""
@@ -48,8 +63,8 @@ class Records:
             for each in self._inner(record) if isinstance(record, Chunk) else (record,):
                 if isinstance(each, Channel):
                     topics[each.id] = each.topic
-                elif isinstance(each, Message) and each.channel_id in topics:
-                    yield topics[each.channel_id], each.log_time, each.data
+                elif isinstance(each, Message) and (topic := topics.get(each.channel_id, "")).startswith(self._prefix):
+                    yield topic.removeprefix(self._prefix), each.log_time, each.data
 
     def _repeated(self) -> "list[McapRecord]":
         """Schemas and channels that stand at the end of a whole file too: they may be in a damaged chunk."""
@@ -63,7 +78,7 @@ class Records:
 
         repeated = self._repeated()
         known = {each.id: json.loads(each.data) for each in repeated if isinstance(each, Schema)}
-        return {each.topic: known[each.schema_id] for each in repeated if isinstance(each, Channel)}
+        return self._own({each.topic: known[each.schema_id] for each in repeated if isinstance(each, Channel)})
 
     def _inner(self, chunk: "Chunk") -> "Sequence[McapRecord]":
         """The records of a chunk; none of one that is damaged."""
@@ -76,23 +91,23 @@ class Records:
             self.damaged(f"a chunk of {len(chunk.data)} bytes is damaged ({error}); its messages are left out")
             return ()
 
-    def copy_into(self, writer: "Writer") -> int:
-        """Write all that is whole into another file; how many messages that was."""
+    def copy_into(self, writer: "Writer", prefix: str = "") -> int:
+        """Write all that is whole into another file, `prefix` before all names; how many messages that was."""
         from mcap.records import Attachment, Chunk, Message, Metadata
 
         schemas: dict[int, int] = {0: 0}
         channels: dict[int, int] = {}
         copied = 0
         for each in self._repeated():
-            _declare(each, writer, schemas, channels)
+            _declare(each, writer, schemas, channels, prefix)
         for record in self._records(emit_chunks=True):
             if isinstance(record, Attachment):
                 times = record.create_time, record.log_time
-                writer.add_attachment(*times, record.name, record.media_type, record.data)
+                writer.add_attachment(*times, prefix + record.name, record.media_type, record.data)
             elif isinstance(record, Metadata):
-                writer.add_metadata(record.name, record.metadata)
+                writer.add_metadata(prefix + record.name, record.metadata)
             for each in self._inner(record) if isinstance(record, Chunk) else (record,):
-                _declare(each, writer, schemas, channels)
+                _declare(each, writer, schemas, channels, prefix)
                 if isinstance(each, Message) and each.channel_id in channels:
                     times = each.log_time, each.publish_time
                     writer.add_message(channels[each.channel_id], times[0], each.data, times[1], each.sequence)
@@ -134,7 +149,9 @@ def _is_intact(attachment: "Attachment", stream: IO[bytes]) -> bool:
     return int.from_bytes(content[-4:], "little") in (0, zlib.crc32(content[:-4]))  # 0: without one
 
 
-def _declare(record: "McapRecord", writer: "Writer", schemas: dict[int, int], channels: dict[int, int]) -> None:
+def _declare(
+    record: "McapRecord", writer: "Writer", schemas: dict[int, int], channels: dict[int, int], prefix: str
+) -> None:
     """Declare a schema or a channel in another file, once; the numbers that it has there are added."""
     from mcap.records import Channel, Schema
 
@@ -142,4 +159,4 @@ def _declare(record: "McapRecord", writer: "Writer", schemas: dict[int, int], ch
         schemas[record.id] = writer.register_schema(record.name, record.encoding, record.data)
     elif isinstance(record, Channel) and record.id not in channels and record.schema_id in schemas:
         known = record.message_encoding, schemas[record.schema_id], record.metadata
-        channels[record.id] = writer.register_channel(record.topic, *known)
+        channels[record.id] = writer.register_channel(prefix + record.topic, *known)
