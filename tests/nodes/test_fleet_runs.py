@@ -166,3 +166,60 @@ def test_a_name_that_is_taken_is_refused_and_the_other_robot_does_not_begin(tmp_
     assert convoy.popen.poll() is None
     convoy.popen.send_signal(signal.SIGINT)
     convoy.end(130)
+
+
+def test_a_pause_of_one_in_lockstep_is_one_of_all_and_no_silence(tmp_path: Path) -> None:
+    convoy = Convoy(tmp_path, "--set", "run.lockstep_timeout=0.2", mode="lockstep", duration=100000.0)
+    convoy.wait_open()
+    done = operator("pause", f"{convoy.name}.leader")
+    assert done.returncode == 0, done.stderr
+    before = operator("status", convoy.name, "--json").stdout.splitlines()
+    time.sleep(1.5)  # s: longer than a robot waits for a silent one
+    after = operator("status", convoy.name, "--json").stdout.splitlines()
+    times = [[json.loads(line)["nodes"]["plant"]["t"] for line in lines] for lines in (before, after)]
+    assert times[0] == times[1]
+    assert len(times[0]) == 2
+    done = operator("resume", f"{convoy.name}.leader")
+    assert done.returncode == 0, done.stderr
+    done = operator("status", convoy.name)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("active") >= 2
+    assert "fault" not in done.stdout.replace("faults", "")
+    convoy.popen.send_signal(signal.SIGINT)
+    convoy.end(130)
+
+
+def test_an_emergency_stop_of_one_is_one_of_all_and_both_go_on_after_it(tmp_path: Path) -> None:
+    convoy = Convoy(tmp_path)
+    convoy.wait_open()
+    assert operator("estop", f"{convoy.name}.leader").returncode == 0
+
+    def stopped() -> bool:
+        return operator("status", f"{convoy.name}.follower").stdout.count("estop") > 0
+
+    assert eventually(stopped)
+    refused = operator("arm", f"{convoy.name}.follower")
+    assert refused.returncode == 1
+    assert "reset" in refused.stderr
+    time.sleep(2.0)  # s: the safe action of 5 s of plant time
+    for words in (("reset", "--estop"), ("arm",)):
+        done = operator(*words, convoy.name)
+        assert done.returncode == 0, done.stderr
+    convoy.popen.send_signal(signal.SIGINT)
+    convoy.end(130)
+
+
+def test_one_recording_replays_bit_by_bit(tmp_path: Path) -> None:
+    settings = "--set", "run.duration=1", "--set", "run.mode=lockstep"
+    done = operator("run", "trailer_convoy", "--no-report", "--record", "convoy.mcap", *settings, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert [file.name for file in tmp_path.glob("*.mcap*")] == ["convoy.mcap"]
+    done = operator("replay", "convoy.mcap", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)["robots"]
+    assert [(each["compared"], each["differing"]) for each in found.values()] == [(101, 0), (101, 0)]
+    done = operator("bag", "info", "convoy.mcap", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "convoy.mcap: the recording of 2 robots; name one, as convoy.mcap/leader" in done.stderr
+    done = operator("bag", "info", "convoy.mcap/last", cwd=tmp_path)
+    assert "the recording has no robot 'last'; choose leader, follower" in done.stderr

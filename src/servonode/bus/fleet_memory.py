@@ -158,10 +158,10 @@ class Member:
                 return text, bool(words[i, ENDED] == EMERGENCY)
         return None
 
-    def silent(self, now_ns: int, limit_ns: int) -> str:
-        """Another robot whose plant has begun and shown no sign of life for this long; empty: none."""
+    def silent(self, now_ns: int, limit_ns: int, since: int = BEGUN) -> str:
+        """Another robot that has BEGUN, or was SEEN, and shown no sign of life for this long; empty: all are alive."""
         words = self.memory.words
-        gone = (i for i in self._others() if words[i, BEGUN] and not words[i, ENDED])
+        gone = (i for i in self._others() if words[i, since] and not words[i, ENDED])
         return next((self.memory.robots[i] for i in gone if now_ns - words[i, SEEN] > limit_ns), "")
 
 

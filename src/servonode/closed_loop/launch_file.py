@@ -40,15 +40,15 @@ def read_launch(file: str | Path, overrides: Sequence[str] = ()) -> LaunchFile:
     Raises LaunchError, and nothing else, whatever the file and the overrides hold.
     """
     reader = _Reader(str(file))
-    return reader.launch(*_stated(reader, file, overrides))
+    return reader.launch(*_overridden(reader, file, overrides))
 
 
 def stated_table(file: str | Path, overrides: Sequence[str] = ()) -> tuple[Path, dict[str, Any]]:
     """The path of a launch file and its table, after `overrides`; raises as `read_launch`."""
-    return _stated(_Reader(str(file)), file, overrides)
+    return _overridden(_Reader(str(file)), file, overrides)
 
 
-def _stated(reader: "_Reader", file: str | Path, overrides: Sequence[str]) -> tuple[Path, dict[str, Any]]:
+def _overridden(reader: "_Reader", file: str | Path, overrides: Sequence[str]) -> tuple[Path, dict[str, Any]]:
     path = launch_path(file)
     table = _load(str(file), path)
     for text in overrides:

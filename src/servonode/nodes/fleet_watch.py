@@ -5,7 +5,7 @@ from typing import Protocol
 
 from servonode.arrays import Array
 from servonode.bus import BusFace
-from servonode.bus.fleet_memory import Member
+from servonode.bus.fleet_memory import SEEN, Member
 from servonode.bus.topology import PLANT
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.fault_ladder import ESTOP
@@ -17,6 +17,7 @@ from servonode.nodes.plant_time import StepGrid
 from servonode.plants.plant import Plant
 
 SILENCE_NS = 250_000_000  # shortest time without a sign of life, after which another robot counts as stopped
+MARGIN_NS = 1_000_000_000  # by which a robot waits longer for another one than for its own controller
 LOOK_S = 50e-6  # pause between two looks at the others in lockstep
 
 
@@ -72,6 +73,11 @@ class FleetWatch:
         found = self._member.stopped() if self._member is not None else None
         return None if found is None else f"{found[0]}; reset that one first"
 
+    def show_life(self) -> None:
+        """Tell the others that this plant is alive, also while its time stands still."""
+        if self._member is not None:
+            self._member.look(self._node.clock())
+
     def keep_step(self, instant: int, state: Array | None) -> bool:
         """Tell the others of a control instant, and in lockstep wait until they have reached it.
 
@@ -84,11 +90,13 @@ class FleetWatch:
         run = node.closed_loop.launch.run
         if run.mode != "lockstep":
             return True
-        limit = node.clock() + round(run.lockstep_timeout * 1e9)
-        while (late := member.awaited(instant)) and not node.stop and not node.guard.failed:
-            if node.clock() > limit:
-                text = f"robot {late} has not reached step {node.plant.k} within {run.lockstep_timeout:g} s"
-                node.fault("lockstep_timeout", text)
+        wait_ns = round(run.lockstep_timeout * 1e9) + MARGIN_NS  # else who waits for its controller would be blamed
+        self.show_life()
+        limit = node.clock() + wait_ns
+        while member.awaited(instant) and not node.stop and not node.guard.failed:
+            now = node.clock()
+            if now > limit and (silent := member.silent(now, wait_ns, SEEN)):
+                node.fault("lockstep_timeout", f"robot {silent} shows no sign of life for {wait_ns / 1e9:g} s")
             node.poll_requests()
             node.status.if_due()
             time.sleep(LOOK_S)

@@ -110,7 +110,7 @@ class PlantNode(Node):
         self.record = PlantRecorder(self.plant, closed_loop.machine.description, self.goal, launch.steps, every, ring)
         self.pace = Pace()
         self.pause = Pause(closed_loop, self.plant, self.guard, self.grid)
-        self.status = PlantStatus(self)
+        self.status = PlantStatus(self, self.fleet.show_life)
         self.energy = EnergyAccount(self.plant, closed_loop.machine)
         self.interactive = interactive
         self.stops = 0  # how often it was asked to stop; a second time skips the safe action

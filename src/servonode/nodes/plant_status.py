@@ -1,5 +1,6 @@
 """The plant's statuses, its answer to the operator, and the summary of its run."""
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from servonode.bus import Lifecycle, Status
@@ -39,8 +40,9 @@ class ReportingNode(Protocol):
 class PlantStatus:
     """The statuses of a plant node. execution: from each wake-up until its state is published [s], in real time."""
 
-    def __init__(self, node: ReportingNode) -> None:
-        self._node = node
+    def __init__(self, node: ReportingNode, show_life: Callable[[], None]) -> None:
+        """show_life: called wherever a status may be due, which is in every loop of the plant."""
+        self._node, self._show_life = node, show_life
         self.execution = Durations()
         self._steps_per_period = node.closed_loop.launch.steps_per_period or 1
         self._due = self._k = self._values_due = 0
@@ -66,6 +68,7 @@ class PlantStatus:
 
     def if_due(self) -> None:
         """Publish a status a few times a second, and at least every STATUS_INSTANTS control instants."""
+        self._show_life()
         passed = (self._node.plant.k - self._k) // self._steps_per_period
         if self._node.outbox.clock() >= self._due or passed >= STATUS_INSTANTS:
             self.publish()
