@@ -31,6 +31,7 @@ BENCHMARKS = (
     "physics",
     "drivers",
     "sweep",
+    "environments",
 )
 USUAL = BENCHMARKS[:5]  # the others take minutes
 

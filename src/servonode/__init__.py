@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from servonode import controllers, mechanics
     from servonode.analysis.check import Report
     from servonode.api import check, identify, load, read_recording, run, simulate, sweep
+    from servonode.environment import Env, VectorEnv
     from servonode.identification.identification import Identification
     from servonode.loop import Loop
     from servonode.operator.operator_requests import (
@@ -35,12 +36,14 @@ if TYPE_CHECKING:
 
 __version__ = _VERSION
 __all__ = [
+    "Env",
     "Identification",
     "Loop",
     "Movie",
     "Report",
     "Run",
     "ServonodeError",
+    "VectorEnv",
     "arm",
     "check",
     "controllers",
@@ -63,6 +66,7 @@ __all__ = [
 ]
 
 _SOURCES = {  # the module of each public name, loaded when the name is first used
+    **dict.fromkeys(("Env", "VectorEnv"), "servonode.environment"),
     "Identification": "servonode.identification.identification",
     "Loop": "servonode.loop",
     "Movie": "servonode.result",

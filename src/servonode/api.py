@@ -48,7 +48,7 @@ def load(launch: Launch, *, strict: bool = True, code: bool = True, **overrides:
     >>> loop.closed_loop.launch.run.duration
     2.0
     """
-    return Loop(resolve(_read(launch, overrides, load), strict=strict, code=code))
+    return Loop(resolve(launch_of(launch, overrides, load), strict=strict, code=code))
 
 
 @plain
@@ -86,7 +86,7 @@ def simulate(
     >>> run.residual_max["heading"] < 1e-3
     True
     """
-    found = Loop(resolve(_read(launch, overrides, simulate), strict=True, code=code))
+    found = Loop(resolve(launch_of(launch, overrides, simulate), strict=True, code=code))
     return found.simulate(control, loop, every, rtol, atol)
 
 
@@ -142,7 +142,7 @@ def sweep(
     >>> dict(ds.sizes), ds["plant.initial.phi"].values.tolist(), ds.fault.values.tolist()
     ({'run': 2}, [0.0, 1.0], ['', ''])
     """
-    found = Loop(resolve(_read(launch, overrides, sweep), strict=True, code=code))
+    found = Loop(resolve(launch_of(launch, overrides, sweep), strict=True, code=code))
     return found.sweep(
         vary, method=method, runs=runs, seed=seed, chunk=chunk, measures=measures, histories=histories, threads=threads,
         workers=workers, scheduler=scheduler, send_code=send_code, output=output, resume=resume,
@@ -180,7 +180,7 @@ def run(
     >>> done.control, float(done.t[-1]), done.fault
     ('lockstep', 0.5, None)
     """
-    found = Loop(resolve(_read(launch, overrides, run), strict=True, code=code))
+    found = Loop(resolve(launch_of(launch, overrides, run), strict=True, code=code))
     return found.run(name=name, every=every, arm=arm)
 
 
@@ -200,7 +200,7 @@ def check(launch: Launch, *, code: bool = True, **overrides: Any) -> "Report":
     >>> report.verdict, report.residuals["heading"]["relative_degree"]
     ('yes', 2)
     """
-    return Loop(resolve(_read(launch, overrides, check), strict=False, code=code)).check()
+    return Loop(resolve(launch_of(launch, overrides, check), strict=False, code=code)).check()
 
 
 @plain
@@ -271,7 +271,7 @@ def identify(
     return identification_of(given, names, segment, law, override_texts(overrides), code)
 
 
-def _read(launch: Any, overrides: dict[str, Any], called: Callable[..., Any]) -> LaunchFile:
+def launch_of(launch: Any, overrides: dict[str, Any], called: Callable[..., Any]) -> LaunchFile:
     """The launch file; errors name an override as it was given, KEY__NAME."""
     if not isinstance(launch, str | Path | Mapping):
         remedy = "give the path of a launch file, the name of a packaged one, or nested mappings"

@@ -325,9 +325,8 @@ class _Printer:
                 return _Text(self.names[name])
             case ir.Element():
                 return self._element(each)
-            case ir.Row(array, index, _):
-                start = ir.Element(array, (index, ir.Number(0, ir.I64)), ir.F64)
-                return _Text(f"&{self._element(start).text}", _UNARY)
+            case ir.Row():
+                return _Text(f"&{self._element(each.first).text}", _UNARY)
             case ir.Unary("not", a, _):
                 return _Text(f"!({self.value(a).text})", _UNARY)
             case ir.Unary(_, a, _):

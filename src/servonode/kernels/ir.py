@@ -66,11 +66,16 @@ class Element(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A row of an array of two indices, as an argument of a call."""
+    """A row of an array of two indices or three, as an argument of a call."""
 
     array: Local
     at: "Expr"
     type: Array
+
+    @property
+    def first(self) -> Element:
+        """Its first entry."""
+        return Element(self.array, (self.at, *(Number(0, I64) for _ in self.type.shape)), self.type.element)
 
 
 class Unary(NamedTuple):
@@ -141,6 +146,15 @@ class Extreme(NamedTuple):
     type: Scalar
 
 
+class Shared(NamedTuple):
+    """An element that threads share is added to, or exchanged, at once for all of them; its value before."""
+
+    op: str  # add, xchg
+    element: Element
+    value: "Expr"
+    type: Scalar = I64
+
+
 class Called(NamedTuple):
     """The result of another function."""
 
@@ -150,7 +164,8 @@ class Called(NamedTuple):
 
 
 Expr = (
-    Number | Local | Element | Row | Unary | Binary | Compare | Logical | Choice | Convert | Math | Extreme | Called
+    Number | Local | Element | Row | Unary | Binary | Compare | Logical | Choice | Convert | Math | Extreme | Shared
+    | Called
 )  # fmt: skip
 
 
@@ -273,6 +288,7 @@ def written(module: Module) -> dict[str, frozenset[str]]:
         names: set[str] = set()
         for each in walk(function.body):
             names |= set(_stored(each))
+        names |= {each.element.array.name for each in nodes(function.body) if isinstance(each, Shared)}
         for call in (each for each in nodes(function.body) if isinstance(each, Called)):
             into = found[call.function.symbol]
             pairs = zip(call.function.arguments, call.arguments, strict=True)

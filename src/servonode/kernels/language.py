@@ -24,6 +24,7 @@ _ARITHMETIC: dict[type[ast.operator], str] = {
 _COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=",
 }  # fmt: skip
+_SHARED = {"add_shared": "add", "swap_shared": "xchg"}
 _SCALARS = {each.value: each for each in ir.Scalar}
 
 
@@ -337,7 +338,7 @@ class _Reader:
         return ir.Binary(word, a, b, a.type)
 
     def element(self, node: ast.Subscript) -> ir.Expr:
-        """An element of an array, or a row of an array with two indices."""
+        """An element of an array, or a row of an array with two indices or three."""
         array = self.locals.get(node.value.id) if isinstance(node.value, ast.Name) else None
         if array is None or not isinstance(array.type, ir.Array):
             _refuse(node, "what is not an element of an array")
@@ -345,7 +346,7 @@ class _Reader:
         indices = tuple(self._index(each, n) for each, n in zip(nodes, array.type.shape, strict=False))
         if len(nodes) == len(array.type.shape):
             return ir.Element(array, indices, array.type.element)
-        if len(nodes) == 1 and len(array.type.shape) == 2:
+        if len(nodes) == 1 and len(array.type.shape) > 1:
             return ir.Row(array, indices[0], ir.Array(array.type.element, array.type.shape[1:]))
         _refuse(node, f"so many indices of {array.type}")
 
@@ -367,6 +368,8 @@ class _Reader:
                 signature = self.module.names.get(name)
                 if signature is not None:
                     return self._called(node, signature, args)
+                if name in _SHARED and len(args) == 2:
+                    return self._shared(node, _SHARED[name], *map(self.value, args))
                 values = tuple(map(self.value, args))
                 if name in ("min", "max") and len(values) > 1:
                     return self._extreme(node, name, values)
@@ -374,6 +377,11 @@ class _Reader:
                     floats = tuple(self._fit(each, ir.F64, node) for each in values)
                     return ir.Math(name, floats, ir.BOOL if name == "isfinite" else ir.F64)
         _refuse(node, "the call")
+
+    def _shared(self, node: ast.Call, op: str, element: ir.Expr, value: ir.Expr) -> ir.Expr:
+        if not isinstance(element, ir.Element) or (element.type, value.type) != (ir.I64, ir.I64):
+            _refuse(node, "what threads share that is not a whole number of an array")
+        return ir.Shared(op, element, value)
 
     def _extreme(self, node: ast.Call, name: str, values: Sequence[ir.Expr]) -> ir.Expr:
         result = values[0]

@@ -272,8 +272,8 @@ class _Emitter:
                 return self._values[name]
             case ir.Element(_, _, kind):
                 return self._new(f"load {_TYPES[kind]}, ptr {self._address(each)}, align 8")
-            case ir.Row(array, index, _):
-                return self._address(ir.Element(array, (index, ir.Number(0, ir.I64)), ir.F64))
+            case ir.Row():
+                return self._address(each.first)
             case ir.Unary("-", a, kind):
                 a_value = self.value(a)
                 return self._new(f"fneg double {a_value}" if kind == ir.F64 else f"sub i64 0, {a_value}")
@@ -300,6 +300,8 @@ class _Emitter:
                 test = f"fcmp {_FLOAT_TESTS[op]} double" if kind == ir.F64 else f"icmp {_WHOLE_TESTS[op]} i64"
                 chosen = self._new(f"{test} {right}, {left}")
                 return self._new(f"select i1 {chosen}, {_TYPES[kind]} {right}, {_TYPES[kind]} {left}")
+            case ir.Shared(op, element, value, _):
+                return self._new(f"atomicrmw {op} ptr {self._address(element)}, i64 {self.value(value)} seq_cst")
             case ir.Called():
                 return self._call(each)
         raise AssertionError(each)

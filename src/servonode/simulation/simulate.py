@@ -138,10 +138,13 @@ def simulate_fused(closed_loop: ClosedLoop, every: int, stage: Stage = computed)
 def can_fuse(closed_loop: ClosedLoop) -> bool:
     """Whether a compiled loop has all of it: machine and law are their equations, and the state is measured."""
     judged = closed_loop.control is None and closed_loop.safety.plausible(own=False) is not None
-    if closed_loop.launch.fault:
-        return False
-    own = closed_loop.driver.motion is None and closed_loop.estimation is None and not closed_loop.has_own_controller
-    return own and not judged and closed_loop.drives is None
+    return has_compiled_plant(closed_loop) and not closed_loop.has_own_controller and not judged
+
+
+def has_compiled_plant(closed_loop: ClosedLoop) -> bool:
+    """Whether compiled code has all of its plant: the machine is its equations, the state measured, no fault stated."""
+    own = closed_loop.driver.motion is None and closed_loop.drives is None and not closed_loop.launch.fault
+    return own and closed_loop.estimation is None
 
 
 def _stamped(rows: Array, goal_from: int) -> Array:

@@ -1,0 +1,150 @@
+"""Many machines of one launch file that move together, a control period at a time: arrays with a row for each."""
+
+import os
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from servonode.arrays import Array
+from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.closed_loop.stages import Kept
+from servonode.environments.kernel import GOES_ON, period_of
+from servonode.environments.stated import Stated
+from servonode.environments.team import Team
+from servonode.errors import StatementError
+from servonode.mechanics.signatures import Whole
+from servonode.plants.effect_kernels import BELIEVED, DRIVE, ERRORS
+from servonode.plants.limit_kernels import LIMITS
+from servonode.simulation.fused_loop import GoalTables, goal_tables
+from servonode.simulation.reading_errors import ReadingErrors
+
+SHARES = 8  # of the work of a thread, so that who is late does less
+LEAST_OF_THREAD = 16  # machines for which a thread is worth its while
+MOST_BYTES = 2 * 2**30  # of the goals of all machines
+
+
+class Batch:
+    """n machines; `place` says which closed loop each of them is.
+
+    status (n,): GOES_ON, or why an episode has ended (see `kernel`). instants (n,): control periods since its start. x
+    (n, n_x): kernel states. observed (n, n_observed), rewards (n,): what the newest step has left.
+    """
+
+    def __init__(self, base: ClosedLoop, stated: Stated, n: int, threads: int | None, apart: bool) -> None:
+        """apart: whether the machines' goals differ. Raises StatementError where these take too much memory."""
+        launch, control = base.launch, base.control
+        assert control is not None
+        self.base, self.n, self._kept, self._has_law = base, n, Kept(), stated.has_residuals
+        step, self._depth = launch.step_ns / 1e9, control.stated.delay + 1
+        self.periods = launch.steps // (launch.steps_per_period or 1)
+        self._n_late = round(base.sensor.delay / step) + 1
+        self._noisy = any(base.sensor.noise)
+        self._n_noise = len(ReadingErrors(base, every=False).noise) if self._noisy else 1
+        self._n_pipe = max(1, *base.actuator.late_by(step))
+        self._errors: dict[int, ReadingErrors] = {}
+        self._goals: dict[int, GoalTables] = {}
+        self.arrays = self._empty(n if apart else 1)
+        self.status, self.instants, self.x, self.observed, self.rewards = (
+            self.arrays[name] for name in ("status", "instants", "x", "observed", "rewards")
+        )
+        sizes = {"depth": self._depth, "n_late": self._n_late, "n_pipe": self._n_pipe}
+        sizes |= {"n_targets": len(control.targets.entries), "n_goal": self.arrays["goals"].shape[1]}
+        self._kernel = period_of(base, stated, sizes | {"n_observed": self.observed.shape[1]})
+        times = launch.steps_per_period or 1, launch.step_ns, base.safety.least, self.periods
+        self._arguments = *times, *self.arrays.values()
+        threads = len(os.sched_getaffinity(0)) if threads is None else threads
+        threads = max(1, min(threads, n // LEAST_OF_THREAD))
+        work = np.array([n, n, n, max(1, n // (SHARES * threads))])
+        self._team = Team(threads, partial(_work, self._kernel.work, work, self._arguments))
+
+    def _empty(self, goals: int) -> dict[str, Any]:
+        """The arguments of the kernel from `scale` on; so many machines have a goal of their own."""
+        base, n, whole, control = self.base, self.n, np.int64, self.base.control
+        assert control is not None
+        law, n_tau, n_state, n_x = control.law, base.machine.n_inputs, base.machine.n_state, base.machine.n_state + 1
+        n_s, n_c_law, n_memory = (law.n_s, len(law.c), len(law.memory())) if self._has_law else (0, 0, 0)
+        n_targets, rows = len(control.targets.entries), self.periods + 1
+        n_goal = n_targets + len(control.signals.entries)
+        if goals * rows * n_goal * 8 > MOST_BYTES:
+            text = f"the goals of {goals} machines at {rows} instants take more than {MOST_BYTES >> 30} GB"
+            raise StatementError(f"{text}; shorten run.duration, or take fewer environments")
+        return {
+            "scale": np.array(base.safety.limits.value), "actions": np.zeros((n, n_tau)), "status": np.zeros(n, whole),
+            "instants": np.zeros(n, whole), "x": np.zeros((n, n_x)), "c": np.zeros((n, len(base.machine.c))),
+            "u": np.zeros((n, n_tau)), "queue": np.zeros((n * self._depth, n_tau)), "newest": np.zeros((n, n_tau)),
+            "bounds": np.zeros((n, len(LIMITS), n_tau)), "power": np.zeros(n),
+            "counts": np.zeros((n, len(LIMITS) * n_tau + 2), whole), "dynamic": np.zeros(n, whole),
+            "drive": np.zeros((n, len(DRIVE), n_tau)), "depths": np.zeros((n, n_tau), whole),
+            "pipe": np.zeros((n, self._n_pipe, n_tau)), "slewed": np.zeros((n, n_tau)),
+            "late": np.zeros((n * self._n_late, n_x)), "errors": np.zeros((n, len(ERRORS), n_state)),
+            "n_noise": self._n_noise, "noise": np.zeros((n * self._n_noise, n_state)), "measured": np.zeros((n, n_x)),
+            "judged": np.zeros(n, whole), "believed": np.zeros((n, len(BELIEVED), n_state)),
+            "before": np.zeros((n, n_state)), "since": np.zeros((n, 1)), "goals": np.zeros((goals * rows, n_goal)),
+            "goal_from": np.arange(n) * rows if goals > 1 else np.zeros(n, whole),
+            "y": np.zeros((n, law.goal_layout.size if self._has_law else n_goal)), "c_law": np.zeros((n, n_c_law)),
+            "K": np.zeros((3, n_s, n_s)), "memory": np.zeros((n, n_memory)),
+            "observed": np.zeros((n, n_state + n_targets)), "rewards": np.zeros(n),
+        }  # fmt: skip
+
+    def place(self, e: int, closed_loop: ClosedLoop) -> None:
+        """Put machine e at the start of this closed loop, whose times are those of the others, and look at it."""
+        safety, control, part, start = closed_loop.safety, closed_loop.control, self.arrays, closed_loop.start
+        assert control is not None
+        law, drives, step = control.law, closed_loop.actuator, closed_loop.launch.step_ns / 1e9
+        for name in ("u", "newest", "slewed", "pipe", "counts", "before", "y", "status", "instants"):
+            part[name][e] = 0
+        part["queue"][e * self._depth : (e + 1) * self._depth] = 0.0
+        part["late"][e * self._n_late : (e + 1) * self._n_late] = start
+        part["x"][e] = part["measured"][e] = start
+        part["c"][e], part["power"][e] = closed_loop.machine.c, safety.limits.power
+        part["bounds"][e] = safety.limits.value, safety.limits.rate
+        part["drive"][e], part["depths"][e] = drives.numbers(step), drives.late_by(step)
+        part["dynamic"][e] = drives.dynamic
+        part["judged"][e], part["since"][e] = safety.plausible(own=False) is not None, -1.0
+        part["believed"][e] = safety.stated_readings.value, safety.stated_readings.rate
+        if self._has_law:
+            part["c_law"][e], part["memory"][e] = law.c, law.memory()
+            part["y"][e, law.goal_layout.states] = law.initial_states
+        self._place_goal(int(part["goal_from"][e]), goal_tables(closed_loop, self._kept))
+        self._place_errors(e, ReadingErrors(closed_loop, every=False))
+        self._kernel.period(e, e + 1, False, *self._arguments)
+
+    def _place_goal(self, first: int, tables: GoalTables) -> None:
+        """Write the goal at each instant to the rows from `first` on, unless it stands there."""
+        if self._goals.get(first) is not tables:
+            self._goals[first], rows = tables, self.periods + 1
+            whole = np.hstack([tables.targets[:rows], tables.signals[:rows]])
+            self.arrays["goals"][first : first + rows] = whole
+
+    def _place_errors(self, e: int, errors: ReadingErrors) -> None:
+        """Take the errors of machine e's readings, and draw the first of them."""
+        self.arrays["errors"][e], rows = errors.fixed, slice(e * self._n_noise, (e + 1) * self._n_noise)
+        self.arrays["noise"][rows] = errors.noise[: self._n_noise]
+        if self._noisy:
+            errors.noise, self._errors[e] = self.arrays["noise"][rows], errors
+            errors.draw()
+
+    def step(self, actions: Array) -> None:
+        """Let a control period pass for the machines whose episodes go on; actions (n, n_tau): shares of the limits.
+
+        Raises:
+            StatementError: an action is not a finite number.
+        """
+        given = self.arrays["actions"]
+        given[:] = actions
+        if not np.isfinite(given).all():
+            e, i = np.argwhere(~np.isfinite(given))[0]
+            name = self.base.machine.description.input_names[i]
+            raise StatementError(
+                f"the action for {name} of environment {e} is {given[e, i]}; give numbers from -1 to 1"
+            )
+        if self._noisy:
+            for e in np.flatnonzero((self.instants + 1) % self._n_noise == 0).tolist():
+                if self.status[e] == GOES_ON:
+                    self._errors[e].draw()
+        self._team.run()
+
+
+def _work(work: Any, entries: Whole, arguments: tuple[Any, ...], begins: bool, idle: int) -> bool:
+    return bool(work(begins, idle, entries, *arguments))
