@@ -71,7 +71,7 @@ class _Machines:
             found = np.zeros(0)
         if found.size != n * wanted[1] or found.shape[-1:] != wanted[1:]:
             shape = wanted if n > 1 else wanted[1:]
-            text = f"an action of shape {np.shape(given)} is none; give numbers of shape {shape}, for "
+            text = f"an action of shape {np.shape(given)} does not fit; give numbers of shape {shape}, for "
             raise StatementError(text + ", ".join(self.input_names))
         return found.reshape(wanted)
 

@@ -65,7 +65,7 @@ def test_a_leader_comes_before_its_followers_and_its_initial_state_is_their_firs
     assert loops["follower"].goal(0.0)[0] == 2.5
 
 
-def test_a_file_of_one_robot_is_none(tmp_path: Path) -> None:
+def test_a_file_of_one_robot_has_no_robots_table(tmp_path: Path) -> None:
     assert read_fleet("trailer_pursuit") is None
     with pytest.raises(LaunchError, match=r"\[robots\]: servonode run, simulate, check and show take several robots"):
         read_launch(next(iter(packaged(robots=True))))

@@ -269,7 +269,7 @@ def test_actions_that_do_not_fit_are_refused() -> None:
     envs.reset()
     assert "numbers of shape (2,), for U1, U2" in refusal(StatementError, env.step, [0.0])
     assert "numbers of shape (2,)" in refusal(StatementError, env.step, "left")
-    assert "action of shape (4,) is none; give numbers of shape (2, 2)" in refusal(
+    assert "action of shape (4,) does not fit; give numbers of shape (2, 2)" in refusal(
         StatementError, envs.step, np.zeros(4)
     )
     text = refusal(StatementError, envs.step, [[0.0, 0.0], [0.0, np.nan]])

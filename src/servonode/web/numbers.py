@@ -25,7 +25,7 @@ class NumbersProcess:
         self._where = where or name
 
     async def ask(self, body: bytes) -> bytes | None:
-        """The answer to a request; None: there is none, or too many wait."""
+        """The answer to a request; None: nothing has come, or too many wait."""
         if self._waiting >= WAITING:
             return None
         self._waiting += 1
