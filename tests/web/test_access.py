@@ -46,7 +46,7 @@ class Served:
 
     async def _serve(self) -> None:
         self.loop, self.relay = asyncio.get_running_loop(), Relay()
-        self.page = Page(self.relay, self.button)  # type: ignore[arg-type]
+        self.page = Page(self.relay, self.button, None)  # type: ignore[arg-type]
         self.server = server_of(self.page.app(TOKEN, self.place.tls is not None), self.socket, self.place.tls)
         await self.server.serve(sockets=[self.socket])
 
