@@ -44,6 +44,7 @@ def line(*words: str, code: int) -> str:
 
 @pytest.mark.usefixtures("runs")
 def test_a_goal_for_a_run_that_is_not_there_is_one_line() -> None:
+    assert "no run is in progress; start one with servonode run FILE" in line("v=0.1", code=2)
     assert "no run named 'nowhere' is in progress" in line("v=0.1", "nowhere", code=2)
     with pytest.raises(servonode.ServonodeError, match="no run named 'nowhere' is in progress"):
         servonode.publish_goal("nowhere", v=0.1)

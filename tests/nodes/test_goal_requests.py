@@ -8,10 +8,19 @@ import pytest
 from servonode.bus import MemoryBus, State, Status, Switchboard, Target
 from servonode.bus.topology import GOAL_HELD, NODES, PLANT, TARGET, subscribers
 from servonode.closed_loop.closed_loop import resolve
-from servonode.closed_loop.launch_file import read_launch
+from servonode.closed_loop.launch_file import LaunchError, read_launch
 from servonode.nodes.live_target_node import LiveTargetNode
 from servonode.nodes.target_node import NONE_LIVE, TargetNode
 
+WALK = """from servonode.controllers import Program, residual, target
+
+
+def program(machine):
+    v, omega = target("v", "wanted speed", "m/s"), target("omega", "wanted yaw rate", "rad/s")
+    speed = residual("speed", machine["V"] - v, "speed less v", "m/s", rate=2.0)
+    turn = residual("turn", machine["Omega"] - omega, "yaw rate less omega", "rad/s", rate=2.0)
+    return Program("walk", "speed and yaw rate", residuals=(speed, turn), targets=(v, omega))
+"""
 EXAMPLES = Path(__file__).parents[2] / "examples" / "goals"
 
 
@@ -152,3 +161,16 @@ def test_after_a_reset_a_place_stays_where_it_was_and_a_speed_begins_at_its_star
         bench.run = 3  # the plant has been started again: at its initial state
         begun = bench.drive(0, 100)
         assert begun[0][name] == begun[-1][name] == (0.3 if name == "x" else 0.0)
+
+
+def test_a_speed_whose_range_leaves_0_out_cannot_come_to_rest(tmp_path: Path) -> None:
+    (tmp_path / "walk.py").write_text(WALK)
+    (tmp_path / "walk.toml").write_text(
+        f'[run]\nduration = 1.0\n[plant]\nmachine = "diff_drive_trailer"\n[controller]\n'
+        f'program = "{tmp_path}/walk.py:program"\n'
+        "[target]\nv = {bandwidth = 5.0, range = [0.1, 0.5], start = 0.2}\nomega = 0.0\n"
+    )
+    with pytest.raises(LaunchError, match=r'on_loss: "rest" of a speed is 0, which is beyond range = \[0.1, 0.5\]'):
+        resolve(read_launch(tmp_path / "walk.toml"))
+    walking = resolve(read_launch(tmp_path / "walk.toml", ["target.v.range=[-0.5, 0.5]"]))
+    assert [each.lost_text for each in walking.live] == ["it goes to 0"]

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 from servonode.bus.topology import GOAL_HELD, TARGET
+from servonode.record.bag import read_bag
 from tests.helpers.runs import START_S, Process, eventually, private_runs
 
 TELEOP = Path(__file__).parents[2] / "examples" / "goals" / "teleop.toml"
@@ -82,7 +84,8 @@ def test_whatever_a_gamepad_does_the_robot_stays_within_its_limits_and_stops_whe
         source = [f'target.{name}.{key}="{value}"' for name in ("v", "omega") for key, value in
                   (("topic", "goal"), ("address", address))]  # fmt: skip
         run = runs.start(str(TELEOP), *source, "target.v.fault_after=6.0", "run.duration=600",
-                         "plant.safety.command_timeout=0.5")  # fmt: skip
+                         "plant.safety.command_timeout=0.5",
+                         words=("--record", str(bag := tmp_path / "run.mcap")))  # fmt: skip
         run.wait_open()
         with gamepad(tmp_path, address, "sticks") as pid:
             assert eventually(lambda: run.ask("status")["lifecycle"] == "active", START_S)
@@ -100,7 +103,7 @@ def test_whatever_a_gamepad_does_the_robot_stays_within_its_limits_and_stops_whe
             assert held(run)
         with gamepad(tmp_path, address, "jumps"):
             jumped = passes(run, 4.0)
-            assert not held(run)
+            assert eventually(lambda: not held(run))
         with gamepad(tmp_path, address, "flood"):
             passes(run, 2.0)
         assert eventually(lambda: held(run))
@@ -108,6 +111,9 @@ def test_whatever_a_gamepad_does_the_robot_stays_within_its_limits_and_stops_whe
         t, record, counts = run.columns["t"], run.columns, run.printed["node_counts"][TARGET]
         assert [fault["name"] for fault in run.printed["faults"]] == ["target", "stale_command"]
         assert "no sample of v has come" in run.fault("target")["text"]
+    statuses = [each for _, _, each in read_bag(bag).messages([f"{TARGET}/status"])]
+    told = [bool(each["values"].get(GOAL_HELD)) for each in statuses if each["lifecycle"] == "active"]
+    assert sum(after and not before for before, after in pairwise(told)) >= 3  # the record tells it
     assert np.abs(record["V"]).max() <= 0.6
     assert np.abs(record["Omega"]).max() <= 1.2
     assert np.abs([record["U1"], record["U2"]]).max() <= 0.4
@@ -117,5 +123,5 @@ def test_whatever_a_gamepad_does_the_robot_stays_within_its_limits_and_stops_whe
     for end in (stopped, killed, bad):
         still = (t > end - 0.3) & (t < end - 0.05)
         assert max(np.abs(record["V"][still]).max(), np.abs(record["Omega"][still]).max()) < 0.02
-    assert counts["lost_v"] == 3
+    assert counts["lost_v"] >= 3  # a busy computer may keep the stand-in waiting, too
     assert {f"samples_v_{each}" for each in ("type", "malformed", "missing", "late", "range")} <= counts.keys()

@@ -123,7 +123,7 @@ def test_a_click_on_the_map_sends_the_goal_there(runs: Runs, chromium: Any, tmp_
         canvas.click()
         assert eventually(lambda: "No goal was given: x = 7 is beyond its range" in text(chromium, "answer"))
         post = "return fetch('goal', {method: 'POST', body: arguments[0]}).then((answer) => answer.json())"
-        for body in ("x" * 2000, "[1]", '{"x": "1"}', '{"x": NaN}', "{}", '{"q": 1}'):
+        for body in ("[1]", '{"x": "1"}', '{"x": NaN}', "{}", '{"q": 1}'):
             assert chromium.execute_script(post, body)["done"] is False
         assert run.ask("status")["lifecycle"] == "active"
         quiet_console(chromium)

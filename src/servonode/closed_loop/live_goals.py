@@ -114,6 +114,9 @@ def _live(name: str, goal: Goal, description: ProgramDescription, i: int, period
     if rest is None:
         text = f'"rest" needs a unit, and nothing tells whether {name} is a place or a speed; give "hold" for a place, '
         raise error("on_loss", f'{text}"start" for a speed (start = {goal.start:g}), or "fault" to end its commands')
+    if rest == "zero" and not low <= 0 <= high:
+        text = f'"rest" of a speed is 0, which is beyond range = [{low:g}, {high:g}]; give "start" or "fault"'
+        raise error("on_loss", text)
     order = description.target_order
     return LiveGoal(
         name, goal.address or "", goal.topic or "", goal.field or name,

@@ -4,12 +4,9 @@ import asyncio
 from typing import Any
 
 import msgspec
-from starlette.requests import Request
 
 from servonode.errors import ServonodeError
 from servonode.operator.operator_requests import set_goal
-
-LARGEST = 1024  # bytes of a goal
 
 
 class GoalForm:
@@ -18,13 +15,8 @@ class GoalForm:
     def __init__(self) -> None:
         self._free = asyncio.Lock()
 
-    async def send(self, run: str, request: Request) -> dict[str, Any]:
-        """Send on {name: value}: {"done": whether the run follows it, "text": what to show}."""
-        body = b""
-        async for part in request.stream():
-            body += part
-            if len(body) > LARGEST:
-                return {"done": False, "text": f"a goal has at most {LARGEST} bytes; nothing was sent on"}
+    async def send(self, run: str, body: bytes) -> dict[str, Any]:
+        """Send on {name: value} in JSON: {"done": whether the run follows it, "text": what to show}."""
         try:
             goal = msgspec.json.decode(body, type=dict[str, float])
             async with self._free:

@@ -28,6 +28,7 @@ from servonode.web.stop import StopButton
 DRAWN = "drawn"  # what a browser answers to each message
 CLIENTS = 32  # browsers at the same time
 LARGEST = 1024  # bytes that a browser may send at once
+TOO_LARGE = PlainTextResponse(f"A request has at most {LARGEST} bytes.\n", 413)
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 NICE = 5
 MOST = 256  # connections at once that are no websocket, where the limit of open files allows so many
@@ -69,18 +70,17 @@ class Page:
 
     async def _change(self, request: Request) -> Response:
         """Change the numbers in the request, none to read them alone."""
-        body = b""
-        async for part in request.stream():
-            body += part
-            if len(body) > LARGEST:
-                return PlainTextResponse(f"A request has at most {LARGEST} bytes.\n", 413)
+        if (body := await _body(request)) is None:
+            return TOO_LARGE
         answer = await self._numbers.ask(body)
         if answer is None:
             return PlainTextResponse("The numbers of the run cannot be had now; try again.\n", 503)
         return Response(answer, media_type="application/json")
 
     async def _goal(self, request: Request) -> Response:
-        return JSONResponse(await self._goals.send(self._button.where, request))
+        if (body := await _body(request)) is None:
+            return TOO_LARGE
+        return JSONResponse(await self._goals.send(self._button.where, body))
 
     async def _feed(self, browser: WebSocket) -> None:
         await browser.accept()
@@ -112,6 +112,16 @@ class Page:
                     return
             finally:
                 answer.cancel()
+
+
+async def _body(request: Request) -> bytes | None:
+    """The content of a request; None where it is too large."""
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > LARGEST:
+            return None
+    return body
 
 
 async def _answer(browser: WebSocket) -> str:
