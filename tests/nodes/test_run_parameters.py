@@ -1,5 +1,6 @@
 """Numbers of a run in progress: which may change, how new ones are judged, from which step they act, what replays."""
 
+import json
 import math
 import random
 from collections.abc import Iterator
@@ -11,15 +12,17 @@ import pytest
 import servonode
 from servonode.bus import encode_map
 from servonode.bus.requests import LARGEST
-from servonode.bus.topology import CONTROLLER, PLANT, SET
-from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.bus.topology import CONTROLLER, PLANT, SET, TARGET
+from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_error import LaunchError
+from servonode.closed_loop.launch_file import numbers_in, read_launch
 from servonode.closed_loop.parameters import judged, numbers_of, parameter, parameters_of
-from servonode.operator.operator_requests import OperatorError
+from servonode.operator.operator_requests import OperatorError, ask
 from servonode.operator.run_parameters import Acting, RunParameters
 from servonode.record.bag import Bag, read_bag
 from servonode.simulation.replay import replay
-from tests.helpers.runs import Process, Runs, private_runs
+from tests.helpers.refusals import command, refused_command
+from tests.helpers.runs import Process, Runs, eventually, private_runs
 
 LOOPS = ("trailer_circle", "trailer_pursuit", "sphero_circle", "sphero_line", "snowboarder_curve", "sphero_tilt")
 Values = dict[str, float]
@@ -190,9 +193,9 @@ def check_bag(bag: Bag, acting: list[Acting]) -> None:
             assert {key: message["values"][key] for key in each.values} == each.values
     steps = [each.k for each in acting if each.node == CONTROLLER]
     commands = [message for _, _, message in bag.messages(["controller/command"])]
-    for command in commands:
-        used = command.get("parameters_seq")
-        assert (-1 if used is None else used) == sum(k <= command["k"] for k in steps) - 1
+    for each in commands:
+        used = each.get("parameters_seq")
+        assert (-1 if used is None else used) == sum(k <= each["k"] for k in steps) - 1
     limits = [(each.k, each.values["plant.safety.limit.U1"]) for each in acting if each.node == PLANT]
     for _, _, applied in bag.messages(["plant/applied"]):
         lowest = min((limit for k, limit in limits if k <= applied["k"]), default=math.inf)
@@ -222,3 +225,121 @@ LOCKSTEP = ["run.mode=lockstep", "run.duration=3000"]
 @pytest.mark.parametrize("settings", [PACED, LOCKSTEP], ids=["realtime", "lockstep"])
 def test_no_invalid_change_acts_and_each_valid_one_acts_at_its_step(runs: Runs, settings: list[str]) -> None:
     run_and_change(runs, settings, 1, 25)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", [PACED, LOCKSTEP], ids=["realtime", "lockstep"])
+def test_a_thousand_changes_at_random(runs: Runs, settings: list[str]) -> None:
+    for seed in (2, 3):
+        run_and_change(runs, settings, seed, 250)
+
+
+def test_limits_are_only_lowered_while_armed_and_rise_to_those_of_the_start_at_most(runs: Runs) -> None:
+    process = runs.start("trailer_circle", *PACED, "plant.safety.limit.U1=40", "plant.safety.on_fault=wait")
+    process.wait_open()
+    run, key = RunParameters(process.name), "plant.safety.limit.U1"
+    (acting,) = run.change({key: 5.0})
+    assert (acting.node, acting.k % 10) == (PLANT, 0)
+    with pytest.raises(OperatorError, match="20 is above 5: the machine is armed, and its limits are only lowered"):
+        run.change({key: 20.0})
+    assert process.order("disarm") == "inactive"
+    run.change({key: 20.0})
+    assert run.get(key).value == 20.0
+    with pytest.raises(LaunchError, match="41 N m is not at least 0 and at most 40"):
+        run.change({key: 41.0})
+    numbers = [41.0, None, None, None, None]
+    with pytest.raises(OperatorError, match=r"41 is above 40: the machine has limits of its start"):
+        ask(run.run, PLANT, SET, values={key: 40.0}, numbers=numbers, revision=2)
+    process.stop()
+
+
+def test_a_goal_that_is_a_number_acts_from_the_first_instant_not_published(runs: Runs) -> None:
+    file = runs.folder / "goal.mcap"
+    words = ["--record", str(file), "--every", "1000"]
+    process = runs.start("trailer_pursuit", *LOCKSTEP, "target.x=1.0", "target.y=0.5", words=words)
+    process.wait_open()
+    run = RunParameters(process.name)
+    (acting,) = run.change({"target.x": 1.2, "target.y": 0.6})
+    assert acting.node == TARGET
+    assert eventually(lambda: process.ask("status")["t"] > acting.t + 1, 30.0)
+    process.stop()
+    bag = read_bag(file)
+    goals = [message for _, _, message in bag.messages(["target/target"])]
+    assert {(each["target"]["x"], each["target"]["y"]) for each in goals if each["k"] < acting.k} == {(1.0, 0.5)}
+    assert {(each["target"]["x"], each["target"]["y"]) for each in goals if each["k"] >= acting.k} == {(1.2, 0.6)}
+    assert replay(bag, bag.closed_loop()).differing_messages == 0
+
+
+def malformed() -> list[dict[str, Any]]:
+    """Requests to a controller that nobody here sends."""
+    values, numbers = {"controller.gains.lambda": 2.0}, [1.0] * 33
+    return [
+        {},
+        {"values": {}, "numbers": numbers, "revision": 0},
+        {"values": values, "numbers": numbers[:-1], "revision": 0},
+        {"values": values, "numbers": [*numbers, 1.0], "revision": 0},
+        {"values": values, "numbers": [0.0] * 33, "revision": 0},  # a mass of 0
+        {"values": values, "numbers": [None] * 33, "revision": 0},
+        {"values": values, "numbers": [True] * 33, "revision": 0},
+        {"values": values, "numbers": ["1"] * 33, "revision": 0},
+        {"values": values, "numbers": [1.0] * 250, "revision": 0},
+        {"values": {"controller.gains.lambda": "2"}, "numbers": numbers, "revision": 0},
+        {"values": {"controller.gains.lambda": -2.0}, "numbers": numbers, "revision": 0},
+        {"values": {"plant.safety.limit.U1": 2.0}, "numbers": numbers, "revision": 0},
+        {"values": {"x" * 900: 2.0}, "numbers": numbers, "revision": 0},
+        {"values": values, "numbers": numbers, "revision": 7},
+        {"values": values, "numbers": numbers, "revision": "0"},
+        {"values": [values], "numbers": numbers, "revision": 0},
+    ]
+
+
+def test_a_malformed_request_changes_nothing_and_stops_nothing(runs: Runs) -> None:
+    process = runs.start("trailer_pursuit", *PACED)
+    process.wait_open()
+    run = RunParameters(process.name)
+    assert len(numbers_of(run.closed_loop, CONTROLLER)) == 33
+    for request in malformed():
+        with pytest.raises(OperatorError):
+            ask(run.run, CONTROLLER, SET, **request)
+    assert run.changed() == {}
+    assert process.ask("status")["lifecycle"] == "active"
+    one, other = RunParameters(process.name), RunParameters(process.name)
+    states = other._states()
+    one.change({"controller.gains.lambda": 2.0})
+    other._states = lambda: states  # type: ignore[method-assign]
+    with pytest.raises(OperatorError, match="changed meanwhile; ask again"):
+        other.change({"controller.gains.lambda": 3.0})
+    assert run.changed() == {"controller.gains.lambda": 2.0}
+    process.stop()
+
+
+def test_the_command_reads_changes_dumps_and_loads(runs: Runs, tmp_path: Path) -> None:
+    assert refused_command("param", "list") == "no run is in progress; start one with servonode run FILE"
+    process = runs.start("trailer_circle", *PACED)
+    process.wait_open()
+    name, file = process.name, tmp_path / "tuned.toml"
+    assert "controller.gains.lambda_phi " in command("param", "list").stdout
+    listed = json.loads(command("param", "list", "--json", name).stdout)
+    assert listed["plant.safety.limit.U1"]["value"] is None
+    result = command("param", "set", "controller.gains.lambda_phi=2", "controller.settings.point.0=0.1")
+    assert result.exit_code == 0, result.stderr
+    assert " = 2.0, controller.settings.point.0 = 0.1: from step " in result.stdout
+    assert command("param", "get", name, "controller.gains.lambda_phi").stdout == "2.0\n"
+    assert "range: above 0\nnode: controller" in command("param", "describe", "controller.parameters.m1").stdout
+    assert command("param", "dump", "--out", str(file)).exit_code == 0
+    tuned = {"controller.gains.lambda_phi": 2.0, "controller.settings.point.0": 0.1, "controller.settings.point.1": 0.0}
+    assert numbers_in(file) == tuned
+    loop = resolve(read_launch("trailer_circle", file.read_text().splitlines()))  # as --set takes them
+    assert {key: parameters_of(loop)[key].value for key in tuned} == tuned
+    assert command("param", "load", str(file)).exit_code == 0
+    assert "controller and plant" in refused_command(
+        "param", "set", "controller.gains.lambda=2", "plant.safety.limit.U1=3"
+    )
+    for words in (("set", "x"), ("set", "controller.gains.lambda=fast"), ("set", "a=1", "a=2"), ("get", "a", "b", "c")):
+        assert refused_command("param", *words)
+    assert "[controller.gains] lambda_psi: unknown name" in refused_command(
+        "param", "get", "controller.gains.lambda_psi"
+    )
+    runs.start("trailer_pursuit", *PACED).wait_open()
+    assert refused_command("param", "list").startswith("several runs are in progress; name one of")
+    assert "no run named 'else'" in refused_command("param", "list", "else")

@@ -75,6 +75,3 @@ def test_sliders_show_what_acts_and_change_it(runs: Runs, tmp_path: Path) -> Non
         assert float(field.get_attribute("value")) == acting
         assert run.ask("parameters", "controller")["values"] == {RATE: acting}
         assert [each for each in chromium.get_log("browser") if each["level"] == "SEVERE"] == []
-        chromium.set_window_size(1500, 1100)
-        chromium.execute_script("document.getElementById('parameters').scrollIntoView()")
-        chromium.save_screenshot("/tmp/b_x/page.png")

@@ -123,8 +123,7 @@ def dump(name: str | None, everything: bool, out: Path | None) -> None:
     from servonode.cli.start_checks import check_writable
 
     run = _run(name)
-    values = {key: each.value for key, each in run.now().items()} if everything else run.changed()
-    text = "".join(f"{key} = {value!r}\n" for key, value in values.items() if abs(value) < float("inf"))
+    text = "".join(f"{key} = {value!r}\n" for key, value in run.stated(everything).items() if value != float("inf"))
     if out is None:
         click.echo(text, nl=False)
         return

@@ -81,19 +81,12 @@ class TargetNode(EventNode):
         return PAUSE_S if self._next <= last else np.inf
 
     def use(self, numbers: list[float]) -> tuple[int, float]:
-        if self._next > self.last and self._due_instant() > self.last:
+        """The goals that are published already stay: the controller may be answering with them."""
+        if self._next > self.last:
             raise ValueError("the goals of the whole run are published; a longer run.duration gives more")
         self.targets = self.targets.with_pieces(np.array(numbers))
-        self._next = min(self._next, self._due_instant())
         k = self._next * self.steps_per_period
         return k, k * self.step_ns / 1e9
-
-    def _due_instant(self) -> int:
-        """The first control instant that is surely not answered yet, and whose goal may be published again."""
-        if self._lockstep or not self.active:  # in lockstep nobody knows when an instant comes
-            return self._next
-        passed = (self.clock() - self._status_ns + STATUS_PERIOD_NS) * self._speed / self._period_ns
-        return max(self._plant_at, 0) + math.ceil(passed) + 1
 
     def _on_status(self, status: Status) -> None:
         instant = (status.goal_k if status.goal_k >= 0 else status.k) // self.steps_per_period
@@ -104,7 +97,7 @@ class TargetNode(EventNode):
         lacks = status.k == self._plant_k and not status.values.get(PAUSED)
         if anew or lacks:  # a start of plant or reader, or a missing goal
             self._next = instant
-        self._plant_at, self._plant_k, self._status_ns = instant, status.k, self.clock()
+        self._plant_at, self._plant_k = instant, status.k
         self.active, self.t = True, instant * self.steps_per_period * self.step_ns / 1e9
         if self.status_is_due():
             self.publish_status(status.k, status.t)

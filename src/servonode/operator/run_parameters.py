@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,19 @@ class RunParameters:
         """One of them; LaunchError for an unknown key, and for one that may not change, with the reason."""
         parameter(self.closed_loop, key)
         return self.now()[key]
+
+    def stated(self, everything: bool = False) -> dict[str, Any]:
+        """Those that have changed, or all, as a launch file states them: entries of a list as the whole list."""
+        changed = self.changed()
+        loop = varied(self.closed_loop, changed, Kept()) if changed else self.closed_loop
+        known, found = parameters_of(loop), dict[str, Any]()
+        for key in known if everything else changed:
+            names = list(takewhile(lambda name: not name.isdecimal(), key.split(".")))
+            value: Any = known[key].value if ".".join(names) == key else loop.derived.stated
+            for name in names if value is loop.derived.stated else ():
+                value = value[name] if isinstance(value, Mapping) else getattr(value, name)
+            found[".".join(names)] = value
+        return found
 
     def node_of(self, key: str) -> str:
         """The node that computes with a number; raises as `get`."""
