@@ -7,6 +7,7 @@ until it is `due`.
 
 from collections import Counter
 from collections.abc import Mapping
+from typing import cast
 
 import numpy as np
 
@@ -30,7 +31,8 @@ class DevicePlant:
     finite = True  # the decoder refuses every other number
 
     def __init__(self, context: DriverContext, link: Link) -> None:
-        link = InjectedLink(link, context.injector, context.clock) if context.injector else link
+        if context.injector is not None:
+            link = cast(Link, InjectedLink(link, context.injector, context.clock))
         self.step_ns = context.step_ns
         self.remote = RemoteDevice(context, link)
         self.x = self.remote.x
