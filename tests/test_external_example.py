@@ -27,12 +27,14 @@ from servonode.operator.operator_requests import status, status_text
 from servonode.plants.drivers.device import DevicePlant
 from servonode.plants.effects import ActuatorEffects, SensorEffects
 from servonode.plants.simulated import SimulatedPlant
+from servonode.plants.speeds import Drives
 from tests.helpers.external_c import external_c
 from tests.helpers.external_programs import PROGRAMS
 from tests.helpers.plants import context
 from tests.helpers.runs import START_S, eventually
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "external_plant.py"
+SPEED_ROBOT = Path(__file__).parent / "helpers" / "speed_robot.py"
 STEP_NS = 10**6
 SECOND = 10**9
 STATE_TIMEOUT = 1.0  # s: these tests share a computer with others
@@ -186,6 +188,25 @@ def test_example_in_lockstep_moves_as_the_simulated_plant(trailer, language):
             assert largest_difference(plant, simulated(machine), 1000 if run == 0 else 200, 1 + 9 * run) < 1e-12
             assert not plant.counts
             plant.close()
+
+
+def test_a_base_that_takes_speeds_holds_them_and_rests_at_zero(trailer):
+    drives = Drives((60.0, 60.0), (50.0, 50.0))
+    with rigged(trailer, [sys.executable, str(SPEED_ROBOT)]) as rig:
+        plant = connect(rig.plant(drives=drives))
+        for speeds in (np.array([3.0, 5.0]), np.zeros(2)):
+            for _ in range(60):
+                plant.drive(U, speeds) if speeds.any() else plant.safe()
+                plant.advance(10)
+                wait(plant, plant.remote.arrived)
+            assert np.abs(trailer.input_rates(0.0, plant.x) - speeds).max() < 0.1  # a loop without an integral
+        assert not plant.counts
+        plant.close()
+        efforts = rig.plant()
+        efforts.begin(78, 0)
+        wait(efforts, lambda: efforts.remote.connected() or efforts.remote.fault())
+        assert efforts.remote.fault()[0] == "device"
+        assert "takes speeds" in efforts.remote.fault()[1]
 
 
 def test_example_refuses_another_machine(rig, trailer):

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from msgspec import UNSET
 
 from servonode.acceptance.protocol_judges import Sample, misshapen
 from servonode.acceptance.protocol_wires import Misfit, Wire
@@ -42,7 +43,7 @@ class Host:
         self.context = DriverContext(
             closed_loop.machine, clock_of_run, nudged(closed_loop), launch.step_ns, closed_loop.plant,
             timeout=watch, state_timeout=watch,
-            limits=finite_limits(closed_loop.machine, closed_loop.safety.limits.value),
+            limits=finite_limits(closed_loop.machine, closed_loop.sent_limits), drives=closed_loop.drives,
         )  # fmt: skip
         estimate = closed_loop.device_estimate
         self.sensors: Sequence[str] = estimate.sensors if estimate else ()  # sensors of a machine that sends readings
@@ -110,7 +111,7 @@ class Host:
         return Applied(
             **self._header(run or self.run, src or self.src), k=self.k, input=inputs, desired=inputs, re=-1,
             reasons=[], repeats=0, state_seq=self.samples[-1].state.seq if self.samples else -1, final=final,
-            until=until,
+            until=until, speed=inputs if self.context.drives else UNSET,
         )  # fmt: skip
 
     def _header(self, run: int, src: int) -> dict[str, Any]:

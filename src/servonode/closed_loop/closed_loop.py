@@ -249,6 +249,11 @@ class ClosedLoop(Tabular):
         """The velocity loops of drives that take speeds; None: they take efforts."""
         return drives_of(self.launch.plant, self.machine.description)
 
+    @property
+    def sent_limits(self) -> tuple[float, ...]:
+        """The largest magnitude that is sent for each input: of speeds, where the drives take speeds."""
+        return self.drives.limit if self.drives else self.safety.limits.value
+
     def speed_commands(self) -> SpeedCommands | None:
         """What makes speeds of inputs, for drives that take speeds."""
         launch, drives = self.launch, self.drives

@@ -4,6 +4,7 @@ import numpy as np
 
 from servonode.arrays import Array
 from servonode.closed_loop.device_law import acts_in_device
+from servonode.closed_loop.device_readings import sends_readings
 from servonode.closed_loop.launch_error import KeyRefused, choices, per_name
 from servonode.closed_loop.launch_keys import LaunchFile, Plant
 from servonode.closed_loop.static_checks import SPREAD, Examination
@@ -61,6 +62,8 @@ def check_speeds(launch: LaunchFile, machine: Machine, start: Array) -> None:
         obstacle = f'driver "{plant.driver}" sends efforts alone; choose {able}'
     elif acts_in_device(plant):
         obstacle = "the law acts in the machine's firmware, with efforts; leave plant.device.law out"
+    elif sends_readings(plant):
+        obstacle = "an estimate from readings alone needs the efforts of the drives; leave plant.device.sends out"
     else:
         rng = np.random.default_rng(0)
         states = [start, *random_states(description, start, rng, POSES, SPREAD)]

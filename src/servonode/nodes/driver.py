@@ -38,7 +38,7 @@ def driven_plant(closed_loop: ClosedLoop, clock: Clock, injector: Injector | Non
         source=closed_loop.source,
         timeout=watch,
         state_timeout=launch.plant.device.timeout or watch,
-        limits=finite_limits(machine, _sent_limits(closed_loop), closed_loop.readonly),
+        limits=finite_limits(machine, closed_loop.sent_limits, closed_loop.readonly),
         frozen_time=launch.plant.safety.frozen_time,
         brake_time=closed_loop.safety.brake_steps * launch.step_ns / 1e9,
         readonly=closed_loop.readonly,
@@ -55,8 +55,3 @@ def driven_plant(closed_loop: ClosedLoop, clock: Clock, injector: Injector | Non
         injector=injector,
     )
     return closed_loop.driver.open(context)
-
-
-def _sent_limits(closed_loop: ClosedLoop) -> tuple[float, ...]:
-    """The largest magnitude that is sent for each input: of speeds, where the drives take speeds."""
-    return closed_loop.drives.limit if closed_loop.drives else closed_loop.safety.limits.value

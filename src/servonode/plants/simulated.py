@@ -108,7 +108,12 @@ class SimulatedPlant:
     @property
     def output(self) -> Array:
         """What the drives make of the inputs."""
-        return self._held if self._effort is None else self._effort
+        return self.held if self._effort is None else self._effort
+
+    @property
+    def held(self) -> Array:
+        """What the drives hold, with their faults: inputs, or the speeds of drives that take speeds."""
+        return self._held
 
     @property
     def extra(self) -> Mapping[str, float]:

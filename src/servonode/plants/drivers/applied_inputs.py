@@ -135,7 +135,8 @@ class AppliedInputs:
         brakes = self.brakes or (state.extra is not UNSET and bool(state.extra.get("machine_safe")))
         if self.goal is not None or brakes or state.applied_seq != self.seq or self.seq < 0:
             return False
-        asked = zip(self._names, self.values.tolist(), strict=True)
+        held = self.values if self.speeds is None else self.speeds
+        asked = zip(self._names, held.tolist(), strict=True)
         return any(abs(state.input.get(name, value)) < (1.0 - SHARE) * abs(value) for name, value in asked)
 
     def untaken_ns(self, measured_ns: int, since_ns: int) -> int:

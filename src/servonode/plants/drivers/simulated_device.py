@@ -85,7 +85,7 @@ class DeviceMessages:
         if self._measured is None or self._measured.k != plant.k:  # once for each step, also if it is sent again
             self._measured = plant.read()
         values = packed(self._layout, self._measured.state.tolist()) if self._sends_state else {}
-        inputs = dict(zip(self._inputs, plant.output.tolist(), strict=True))
+        inputs = dict(zip(self._inputs, plant.held.tolist(), strict=True))
         self._emit(now, "state", State(
             **self._header(now, plant.k, plant.t), state=values, input=inputs, control=False, applied_seq=applied_seq,
             readings=self._measured.readings or UNSET,
