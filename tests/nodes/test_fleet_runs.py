@@ -157,10 +157,10 @@ def test_ctrl_c_ends_both_as_broken_off(tmp_path: Path) -> None:
 
 
 def test_a_name_that_is_taken_is_refused_and_the_other_robot_does_not_begin(tmp_path: Path) -> None:
-    convoy = Convoy(tmp_path)
+    convoy = Convoy(tmp_path, mode="lockstep", duration=100000.0)  # which no busy computer ends
     convoy.wait_open()
     done = operator("run", "trailer_convoy", "--name", convoy.name, "--no-report", cwd=tmp_path)
-    assert done.returncode == 2
+    assert done.returncode == 2, done.stderr
     assert f"run '{convoy.name}.leader' is held by process" in done.stderr
     assert "Traceback" not in done.stderr
     assert convoy.popen.poll() is None
