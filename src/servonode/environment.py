@@ -253,7 +253,7 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._random = [seeding.np_random()[0] for _ in range(num_envs)]
-        self._ended = np.full(num_envs, True)
+        self._ended, self._some_ended = np.full(num_envs, False), False
         self._begun = False
 
     observation_names, observation_units = Env.observation_names, Env.observation_units
@@ -288,6 +288,7 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
         for i in which:
             infos = self._add_info(infos, self._machines.begin(i, self._random[i], options), i)
             self._ended[i] = False
+        self._some_ended = bool(self._ended.any())
         return infos
 
     def step(self, actions: Any) -> tuple[Array, Array, Array, Array, Info]:
@@ -297,18 +298,20 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
             StatementError: the actions do not fit, or with autoreset_mode "Disabled" an episode has ended.
         """
         batch = self._machines.batch
-        if not self._begun or (self._mode is AutoresetMode.DISABLED and self._ended.any()):
+        if not self._begun or (self._mode is AutoresetMode.DISABLED and self._some_ended):
             which = f"episode {int(np.argmax(self._ended))} has ended" if self._begun else "no episode has begun"
             raise StatementError(f"{which}; call reset(), with options={{'reset_mask': ...}} for some of them")
-        again = np.flatnonzero(self._ended).tolist()
+        again = np.flatnonzero(self._ended).tolist() if self._some_ended else []
         batch.step(self._machines.actions(actions, self.num_envs))
-        infos = self._begin(again, {})
+        infos: Info = {}
+        if again:
+            infos = self._begin(again, infos)
+            batch.rewards[again] = 0.0
         rewards, status = batch.rewards.copy(), batch.status
-        rewards[again] = 0.0
-        truncated = status == DURATION
-        self._ended = status != GOES_ON
-        terminated = self._ended & ~truncated
-        if self._ended.any():
+        truncated, self._ended = status == DURATION, status != GOES_ON
+        terminated = self._ended ^ truncated
+        self._some_ended = bool(self._ended.any())
+        if self._some_ended:
             infos = self._finished(infos)
         return batch.observed.copy(), rewards, terminated, truncated, infos
 

@@ -9,7 +9,7 @@ import numpy as np
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.stages import Kept
-from servonode.environments.kernel import GOES_ON, period_of
+from servonode.environments.kernel import GOES_ON, N_WORK, WORK, period_of
 from servonode.environments.stated import Stated
 from servonode.environments.team import Team
 from servonode.errors import StatementError
@@ -55,7 +55,9 @@ class Batch:
         self._arguments = *times, *self.arrays.values()
         threads = len(os.sched_getaffinity(0)) if threads is None else threads
         threads = max(1, min(threads, n // LEAST_OF_THREAD))
-        work = np.array([n, n, n, max(1, n // (SHARES * threads))])
+        work = np.zeros(N_WORK, dtype=np.int64)
+        work[: WORK["PAUSE"]] = n  # all are moved
+        work[WORK["SHARE"]] = max(1, n // (SHARES * threads))
         self._team = Team(threads, partial(_work, self._kernel.work, work, self._arguments))
 
     def _empty(self, goals: int) -> dict[str, Any]:

@@ -18,7 +18,8 @@ from servonode.plants.limit_kernels import LIMITS, limits_of
 # how an episode stands; FAULT + i: fault i of the machine, from 1 on; END + i: stated condition i, from 0 on
 CODES = {"GOES_ON": 0, "NOT_FINITE": 1, "IMPLAUSIBLE": 2, "NO_REWARD": 3, "DURATION": 4, "FAULT": 5, "END": 10_000}
 GOES_ON, NOT_FINITE, IMPLAUSIBLE, NO_REWARD, DURATION, FAULT, END = CODES.values()
-WORK = ("NEXT", "DONE", "ALL", "SHARE")  # the next machine to be moved, how many are, of how many, so many at a time
+# entries: the next machine to be moved, how many are, of how many, so many at a time; and what a thread waits with
+WORK, N_WORK = {"NEXT": 0, "DONE": 1, "ALL": 2, "SHARE": 3, "PAUSE": 16}, 24
 Number = Annotated[Array, ANY]
 Wholes = Annotated[Whole, ANY]
 Inputs = Annotated[Array, ANY, "n_tau"]
@@ -52,7 +53,7 @@ class PeriodKernel(Protocol):
 class TeamKernel(Protocol):
     """What several threads call at once to let a period pass for all machines. work: entries WORK, which they share."""
 
-    def work(self, begins: bool, idle: int, work: Annotated[Whole, len(WORK)]) -> bool: ...
+    def work(self, begins: bool, idle: int, work: Annotated[Whole, N_WORK]) -> bool: ...
 
 
 _SOURCE = '''\
@@ -171,7 +172,9 @@ def apply(
         first = swap_shared(work[NEXT], 0)
     turns = 0
     while turns <= idle:
-        first = add_shared(work[NEXT], 0)
+        turns += 1
+        first = add_shared(work[PAUSE], 1)  # on a cache line of its own: who waits does not disturb who works
+        first = work[NEXT]
         if first < work[ALL]:
             first = add_shared(work[NEXT], work[SHARE])
         if first < work[ALL]:
@@ -179,8 +182,6 @@ def apply(
             period(first, last, True, {names})
             done = add_shared(work[DONE], last - first)
             turns = 0
-        else:
-            turns += 1
     return add_shared(work[DONE], 0) >= work[ALL]
 '''
 _LAW = "law(t, x[e], y[e], c_law[e], K, out)"
@@ -208,7 +209,7 @@ def period_of(closed_loop: ClosedLoop, stated: Stated, sizes: dict[str, int]) ->
         imports += f"from {law.kernel.__name__} import {names}\n"
     else:
         sizes = sizes | {"n_y": sizes["n_goal"], "n_out": 1, "n_s": 0, "n_memory": 0, "n_c_law": 0}
-    sizes = sizes | CODES | {name: i for i, name in enumerate(WORK)} | {"n_columns": len(stated.columns)}
+    sizes = sizes | CODES | WORK | {"n_columns": len(stated.columns)}
     parts = {
         "steps": machine.steps(launch.plant.integrator).__name__,
         "effects": effects_of(machine.n_state, machine.n_inputs).__name__,
