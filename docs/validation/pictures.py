@@ -19,6 +19,7 @@ from PIL import Image
 
 ROOT = Path(__file__).resolve().parents[2]
 IMAGES = ROOT / "docs" / "images"
+OWN = "examples/compared/sphero.toml:controller.settings.kind"
 COMMANDS = {
     "trailer.gif": "simulate trailer_reverse_circle --movie {} --fps 20 --speed 6.5"
     " --panel phi --panel U1,U2 --panel residual_speed,residual_phi",
@@ -30,6 +31,8 @@ COMMANDS = {
     "ball.png": "simulate ball_circle --report {}",
     "hoop.png": "simulate hoop_rolls --report {}",
     "comparison.png": "compare trailer_pursuit trailer_pursuit:controller.settings.rho0=1 --out {}",
+    "controllers.png": f"compare examples/compared/sphero_law.toml {OWN}=lqr {OWN}=pid {OWN}=mpc {OWN}=policy"
+    " --out {}",
     "mujoco_reverse.png": "compare trailer_reverse trailer_reverse_mujoco --out {}",
     "stable_inversion.png": "simulate examples/inverted_pendulum/cart.toml --report {}",
     "crane.png": "simulate examples/crane/crane.toml --report {}",

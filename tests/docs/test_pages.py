@@ -39,6 +39,8 @@ OUTSIDE = {  # what cannot be typed here, and why
     "ssh -L 9872:127.0.0.1:9872 USER@ROBOT": "needs a second computer",
     "dask scheduler --port 8786": "needs a second computer",
     "dask worker tcp://10.0.0.7:8786 --nthreads 4": "needs a second computer",
+    'pip install "servonode[gym,mpc,policy]" stable-baselines3 onnxscript': "PyTorch is none of the tests'",
+    "python examples/compared/train.py examples/compared/cart.toml": "PyTorch is no dependency of the tests",
     "servonode sweep hitch.toml --scheduler tcp://10.0.0.7:8786 --output cluster.zarr": "needs a second computer",
 }
 REPLACED = dict.fromkeys(OUTSIDE, ":") | {  # a busy computer ends no run that a reader only looks at
@@ -63,6 +65,7 @@ NOT_RUN = {
 }
 NEEDS = {  # what a page's commands need beside servonode
     "how_to/export_to_c": lambda: shutil.which("cc"),
+    "how_to/environments": lambda: find_spec("gymnasium") and find_spec("onnxruntime"),
     "how_to/movies": ffmpeg,
     "how_to/linear_views": lambda: find_spec("control"),
     "how_to/mujoco": lambda: find_spec("mujoco"),
@@ -76,6 +79,7 @@ MADE = {  # the files that a page's commands leave, beside those that it shows
         "hitch.png", "machine.pdf", "machine.png", "pursuit.csv", "path.pdf",
     ),
     "how_to/linear_views": ("poles.png", "response.png", "orbit.png"),
+    "how_to/environments": ("cart.png",),
     "how_to/export_to_c": ("pursuit.c", "loop", "by_c.txt"),
     "how_to/identification": ("straight.mcap", "next.mcap", "fit.png", "next.toml", "robot.toml"),
     "how_to/pause": ("trailer_pursuit.mcap",),
