@@ -75,8 +75,6 @@ class StatusLine:
         parts += ["GOAL HELD"] if target and target.values.get(GOAL_HELD) else []
         parts += ["THE MACHINE CLAMPS ITS INPUTS"] if plant.values.get(f"{EXTRA}{CLAMPED}") else []
         parts.append(f"{rate:.3g}x")
-        if plant.values.get(PAUSED):
-            return "  ".join([*parts[:-1], f"PAUSED: servonode resume {self.name}"])
         if plant.values.get("round_trip"):
             parts.append(f"round trip {plant.values['round_trip'] * 1e3:.2f} ms")
         if controller is not None:
@@ -87,6 +85,8 @@ class StatusLine:
 
     def _inactive_reason(self, plant: Status) -> str:
         """Why the plant is not active, and what to do; empty if it is active."""
+        if plant.values.get(PAUSED):  # first: a paused run in real time is not armed
+            return f"PAUSED: servonode resume {self.name}"
         if plant.lifecycle == "inactive":
             if self.readonly:
                 return ""
