@@ -134,6 +134,7 @@ OPERATE = {  # every command that asks or watches one run; RUN stands where its 
     **dict.fromkeys(("topic echo", "topic hz", "topic bw", "topic delay"), "RUN state"),
 }
 OF_ANY = {"topic list": "RUN", "topic info": "RUN state", "node list": "RUN", "estop": "RUN"}  # without a name too
+OF_ANY["fault"] = "RUN drive off"  # never without a name
 OTHERS = {  # of "Operate", which need no run in progress
     "plot", "page", "param load", "recover", "replay", "bag info", "bag report", "bag export", "bag merge",
     "bag recover", "keys new", "keys list", "keys show", "keys trust", "keys revoke",
@@ -161,7 +162,7 @@ def test_where_nothing_runs_there_is_nothing_to_ask(verb: str) -> None:
 @pytest.mark.parametrize("verb", OPERATE | OF_ANY)
 def test_of_several_runs_one_must_be_named(going: Callable[..., Node], verb: str) -> None:
     nodes = [going("left"), going("right")]
-    if verb != "estop":  # which is for all
+    if verb not in ("estop", "fault"):  # for all, and never without a name
         assert line(servo(*called(verb)), 2) == "several runs are in progress; name one of left, right"
     assert line(servo(*called(verb, "centre")), 2) == "no run named 'centre' is in progress; choose left, right"
     assert [node.asked for node in nodes] == [[], []]
