@@ -3,7 +3,9 @@
 import json
 import math
 import random
+import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +70,7 @@ def test_what_may_change_has_its_node_unit_and_range() -> None:
     rate, mass, limit = (
         found[each] for each in ("controller.gains.lambda_phi", "controller.parameters.m1", "plant.safety.limit.U1")
     )
-    assert (rate.node, rate.value, rate.unit, rate.range) == (CONTROLLER, 3.0, "1/s", "at least 0")
+    assert (rate.node, rate.value, rate.unit, rate.range) == (CONTROLLER, 3.0, "1/s", "at least 0 and at most 80")
     assert (mass.value, mass.unit, mass.range) == (4.0, "kg", "above 0")
     assert (limit.node, limit.value, limit.unit) == (PLANT, math.inf, "N m")
     assert found["controller.settings.v"].value == 0.4  # a function of time that is a number
@@ -193,9 +195,9 @@ def check_bag(bag: Bag, acting: list[Acting]) -> None:
             assert {key: message["values"][key] for key in each.values} == each.values
     steps = [each.k for each in acting if each.node == CONTROLLER]
     commands = [message for _, _, message in bag.messages(["controller/command"])]
-    for each in commands:
-        used = each.get("parameters_seq")
-        assert (-1 if used is None else used) == sum(k <= each["k"] for k in steps) - 1
+    for sent in commands:
+        used = sent.get("parameters_seq")
+        assert (-1 if used is None else used) == sum(k <= sent["k"] for k in steps) - 1
     limits = [(each.k, each.values["plant.safety.limit.U1"]) for each in acting if each.node == PLANT]
     for _, _, applied in bag.messages(["plant/applied"]):
         lowest = min((limit for k, limit in limits if k <= applied["k"]), default=math.inf)
@@ -343,3 +345,48 @@ def test_the_command_reads_changes_dumps_and_loads(runs: Runs, tmp_path: Path) -
     runs.start("trailer_pursuit", *PACED).wait_open()
     assert refused_command("param", "list").startswith("several runs are in progress; name one of")
     assert "no run named 'else'" in refused_command("param", "list", "else")
+
+
+def started_again(process: Process, node: str, killed: int) -> bool:
+    return process.is_open() and process.pids()[node] != killed
+
+
+def test_a_node_that_is_restarted_computes_with_the_numbers_that_were_changed(runs: Runs) -> None:
+    file, rate, limit = runs.folder / "again.mcap", "controller.gains.lambda_phi", "plant.safety.limit.U1"
+    restarts = [f"supervision.{node}=on-failure" for node in (CONTROLLER, PLANT)]
+    settings = [*PACED, *restarts, "plant.safety.on_fault=resume", f"{limit}=40"]
+    process = runs.start("trailer_circle", *settings, words=["--record", str(file), "--every", "1000"])
+    process.wait_open()
+    run, values = RunParameters(process.name), {rate: 1.5, limit: 30.0}
+    run.change(values)
+    time.sleep(0.5)  # until the launcher knows of it
+    for node in (CONTROLLER, PLANT):
+        killed = process.pids()[node]
+        process.kill(node)
+        assert eventually(partial(started_again, process, node, killed))
+        assert run.changed() == values
+    assert eventually(process.armed_again)
+    armed = process.ask("status")["t"]
+    assert eventually(lambda: process.ask("status")["t"] > armed + 0.5)
+    process.stop()
+    bag = read_bag(file)
+    found = replay(bag, bag.closed_loop())
+    assert (found.differing_messages, found.left_out) == (0, 0), (found.first, found)
+    first, *_, last = (command for _, _, command in bag.messages(["controller/command"]))
+    assert first["src"] != last["src"]
+    assert last["parameters_seq"] == 0
+
+
+@pytest.mark.parametrize("settings", [PACED, LOCKSTEP], ids=["realtime", "lockstep"])
+def test_a_change_in_a_pause_acts_from_the_step_at_which_the_run_is_paused(runs: Runs, settings: list[str]) -> None:
+    file, limit = runs.folder / "paused.mcap", "plant.safety.limit.U1"
+    process = runs.start("trailer_circle", *settings, f"{limit}=40", words=["--record", str(file), "--every", "1000"])
+    process.wait_open()
+    at = round(servonode.pause(process.name) * 1e3)
+    (lower,) = RunParameters(process.name).change({limit: 1e-4})
+    (gain,) = RunParameters(process.name).change({"controller.gains.lambda_phi": 2.0})
+    assert (lower.k, gain.k) == (at, at)
+    servonode.step(3, process.name)
+    process.stop()
+    applied = {each["k"]: each["input"]["U1"] for _, _, each in read_bag(file).messages(["plant/applied"])}
+    assert {k for k, value in applied.items() if abs(value) <= 1e-4} == {k for k in applied if k >= at}

@@ -94,7 +94,7 @@ def readers(node: str, topic: str, nodes: Iterable[str] = NODES) -> list[str]:
 
 def launcher_subscribes(nodes: Iterable[str]) -> "Wanted":
     """The subscriptions of the launcher of these nodes."""
-    return publishers(("status",), nodes)
+    return publishers(("parameters", "status"), nodes)
 
 
 def subscribers(nodes: Iterable[str], launcher: bool = False, live: bool = False) -> "list[Wanted]":

@@ -221,7 +221,8 @@ class Launcher:
         def live() -> int:
             folder.forget()
             arm = self.arm and not again
-            return run_node(name, self.closed_loop, folder, self.every, arm, self.recording.memories)
+            changed = self._statuses.changed.get(name)
+            return run_node(name, self.closed_loop, folder, self.every, arm, self.recording.memories, changed)
 
         self.processes.start(name, live)
         stopped_before = name == PLANT and again and self._statuses.is_stopped()

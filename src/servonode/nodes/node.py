@@ -1,5 +1,6 @@
 """The common parts of all nodes: an identity, an outbox that stamps messages, an inbox, a status, a summary."""
 
+import math
 import secrets
 import time
 from collections import Counter
@@ -8,6 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from servonode.bus import (
@@ -113,6 +115,7 @@ class Node:
         self.stop = False
         self.parameters: ChangedParameters | None = None  # None: nobody can change any, as within one process
         self.changed: Message | None = None  # what was published of the newest change
+        self._told = 0  # subscriptions made up to the last status
 
     def ready(self) -> bool:
         """Whether all expected subscriptions are held, so that the node may start."""
@@ -159,6 +162,22 @@ class Node:
         self.changed = self.outbox.send(Parameters, k, t, values=dict(parameters.values), numbers=numbers)
         return {"done": True, "k": k, "t": t, **parameters.as_dict()}
 
+    def keep(self, changed: Parameters) -> None:
+        """Compute with the numbers that were changed before this node was restarted."""
+        if self.parameters is None or changed.numbers is UNSET:
+            return
+        self.use([math.inf if each == LARGEST else each for each in changed.numbers])
+        self.parameters.note(changed.values)
+        self.changed = self.outbox.send(
+            Parameters, changed.k, changed.t, values=changed.values, numbers=changed.numbers
+        )
+
+    def tell_new_readers(self) -> None:
+        """Publish again what was changed, for those who have subscribed since the last call."""
+        before, self._told = self._told, self.outbox.readers()
+        if self.changed is not None and self._told > before:
+            self.outbox.resend(self.changed)
+
     def all_counts(self) -> dict[str, int]:
         """The node's counters, and by reason the messages that the inbox refused."""
         return dict(self.counts) | {f"refused_{name}": n for name, n in self.inbox.counts.items()}
@@ -178,7 +197,7 @@ class EventNode(Node):
         self.failed: Fault | None = None  # the fault in which the node is; None: no fault
         self.active = False  # whether the plant publishes states
         self.t = 0.0  # plant time that the node has reached [s]
-        self._status_due = self._readers = 0  # readers: subscriptions made up to the last status
+        self._status_due = 0
 
     def work(self) -> float:
         """Handle what has arrived; returns how long to sleep [s] unless more comes."""
@@ -214,9 +233,7 @@ class EventNode(Node):
 
     def publish_status(self, k: int, t: float, **more: float) -> None:
         """Publish lifecycle, fault, counters, and the values with `more`; for new readers also what was changed."""
-        before, self._readers = self._readers, self.outbox.readers()
-        if self.changed is not None and self._readers > before:
-            self.outbox.resend(self.changed)
+        self.tell_new_readers()
         self.outbox.send(
             Status, k, t, lifecycle=self.lifecycle, fault=self.failed.name if self.failed else "",
             counts=dict(self.counts), values=self.values() | more,

@@ -9,7 +9,16 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from servonode.bus import Bus, DirectSubscriber, MessageError, PublisherFace, RunFolder, Wanted, clear_devices_folder
+from servonode.bus import (
+    Bus,
+    DirectSubscriber,
+    MessageError,
+    Parameters,
+    PublisherFace,
+    RunFolder,
+    Wanted,
+    clear_devices_folder,
+)
 from servonode.bus.interfaces import Identity
 from servonode.bus.messages import MAX_TEXT
 from servonode.bus.requests import STOPS
@@ -175,9 +184,11 @@ def run_node(
     every: int,
     arm: bool,
     memories: Mapping[str, NodeMemory],
+    changed: Parameters | None = None,
 ) -> int:
     """Run a node in this process from the fork to its end; returns the exit code. arm: do not wait for the operator.
 
+    changed: the numbers that were changed in this node before it was restarted.
     Its record and its summary go to its own one of `memories`.
     """
     memory = memories[name]
@@ -201,6 +212,8 @@ def run_node(
         else:
             node, live = _build(name, closed_loop, bus, every, arm, memories[name].rows)
         node.parameters = None if name == RELAY else ChangedParameters(closed_loop, name)
+        if changed is not None:
+            node.keep(changed)
         bus.served = node
         if isinstance(node, PlantNode):
             node.injected.leave_summary = lambda: memory.write_summary({"injected": node.injected.noted})

@@ -1,18 +1,19 @@
-"""The newest status of each node, as the launcher has received it."""
+"""The newest status of each node, and the numbers changed in it, as the launcher has received them."""
 
 import time
 from collections.abc import Iterable
 
-from servonode.bus import Message, Status
+from servonode.bus import Message, Parameters, Status
 from servonode.bus.topology import PLANT
 from servonode.nodes.fault_ladder import ESTOP
 
 
 class NodeStatuses:
-    """Keeps in `newest` the newest status of each node that has published one."""
+    """Keeps in `newest` the newest status of each node that has published one, in `changed` its changed numbers."""
 
     def __init__(self) -> None:
         self.newest: dict[str, Status] = {}
+        self.changed: dict[str, Parameters] = {}
         self._plant_ns = 0  # time of the plant's newest status
 
     def watch(self) -> None:
@@ -20,8 +21,11 @@ class NodeStatuses:
         self._plant_ns = time.monotonic_ns()
 
     def take(self, messages: Iterable[tuple[str, Message]]) -> None:
-        """Keep the statuses that have come."""
+        """Keep what has come."""
         for _, message in messages:
+            if isinstance(message, Parameters):
+                self.changed[message.node] = message
+                continue
             assert isinstance(message, Status)
             self.newest[message.node] = message
             if message.node == PLANT:

@@ -341,8 +341,12 @@ class PlantNode(Node):
 
     def use(self, numbers: list[float]) -> tuple[int, float]:
         self.guard.lower(numbers)
-        instant, every = self.grid.instant(self.plant.k), self.closed_loop.launch.steps_per_period or 1
-        k = (instant + (not self.guard.answers.are_due())) * every
+        every = self.closed_loop.launch.steps_per_period or 1
+        k = self.grid.instant(self.plant.k) * every
+        if self.guard.lifecycle.accepts_commands and not self.guard.answers.are_due():
+            k += (
+                every if self.states.has_asked(k) or self.plant.k > k else 0
+            )  # not while paused: it is still to be asked
         return k, k * self.plant.step_ns / 1e9
 
     def _may_be_armed_later(self) -> bool:

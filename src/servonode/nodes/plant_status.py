@@ -36,6 +36,8 @@ class ReportingNode(Protocol):
 
     def all_counts(self) -> dict[str, int]: ...
 
+    def tell_new_readers(self) -> None: ...
+
 
 class PlantStatus:
     """The statuses of a plant node. execution: from each wake-up until its state is published [s], in real time."""
@@ -52,6 +54,7 @@ class PlantStatus:
         """Publish lifecycle, the latched fault, the safe state, counters and measured values."""
         node = self._node
         latched = node.guard.ladder.latched
+        node.tell_new_readers()
         node.outbox.send(
             Status,
             node.plant.k,

@@ -60,6 +60,10 @@ class StatePublisher:
             self.period.add((message.mono - self.asked_ns) / 1e9)
         self.asked_ns = message.mono
 
+    def has_asked(self, k: int) -> bool:
+        """Whether the newest control state is that of step k."""
+        return self._asked is not None and self._asked.k == k
+
     def _speeds(self) -> dict[str, float] | UnsetType:
         """The speeds that are sent to drives that take speeds."""
         speeds = self._guard.output.speeds
