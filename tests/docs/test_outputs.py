@@ -18,7 +18,7 @@ PAGE = (ROOT / "docs/reference/outputs.md").read_text("utf-8")
 NAME = r"[^.]+"  # what a word in capitals stands for
 RARE = {  # keys that no run here has: what the code says of each
     "stopped_by", "readonly", "extra", "link_latency_s", "watched", "restarts", "lost_rows", "pauses", "paused_s",
-    "speed_changes",
+    "speed_changes", "changed_numbers",
 }  # fmt: skip
 
 
@@ -160,7 +160,7 @@ def test_every_key_of_run_is_in_the_two_tables_and_every_entry_is_used(
     left = {entry.split(".")[0] for entry in unused("`run --json`", own)}
     assert left <= RARE
     assert {*SHOWN, "extra"} - {"counts"} == {entry.split(".")[0] for entry in documented("`run --json`")} - {
-        "nodes", "node_counts", "restarts", "lost_rows",
+        "nodes", "node_counts", "restarts", "lost_rows", "changed_numbers",
     }  # fmt: skip
 
 

@@ -239,11 +239,13 @@ def test_a_thousand_changes_at_random(runs: Runs, settings: list[str]) -> None:
 def test_limits_are_only_lowered_while_armed_and_rise_to_those_of_the_start_at_most(runs: Runs) -> None:
     process = runs.start("trailer_circle", *PACED, "plant.safety.limit.U1=40", "plant.safety.on_fault=wait")
     process.wait_open()
+    assert eventually(lambda: process.ask("status")["lifecycle"] == "active")
     run, key = RunParameters(process.name), "plant.safety.limit.U1"
     (acting,) = run.change({key: 5.0})
     assert (acting.node, acting.k % 10) == (PLANT, 0)
     with pytest.raises(OperatorError, match="20 is above 5: the machine is armed, and its limits are only lowered"):
-        run.change({key: 20.0})
+        run.change({"controller.gains.lambda_phi": 2.0, key: 20.0})
+    assert run.changed() == {key: 5.0}
     assert process.order("disarm") == "inactive"
     run.change({key: 20.0})
     assert run.get(key).value == 20.0
@@ -252,7 +254,13 @@ def test_limits_are_only_lowered_while_armed_and_rise_to_those_of_the_start_at_m
     numbers = [41.0, None, None, None, None]
     with pytest.raises(OperatorError, match=r"41 is above 40: the machine has limits of its start"):
         ask(run.run, PLANT, SET, values={key: 40.0}, numbers=numbers, revision=2)
+    states = run._states()
+    states[CONTROLLER]["revision"] = 1
+    run._states = lambda: states  # type: ignore[method-assign]
+    with pytest.raises(OperatorError, match=rf"ask again; these act already: {key} = 15$"):
+        run.change({"controller.gains.lambda_phi": 2.0, key: 15.0})
     process.stop()
+    assert process.printed["changed_numbers"] == {key: 15.0}
 
 
 def test_a_goal_that_is_a_number_acts_from_the_first_instant_not_published(runs: Runs) -> None:

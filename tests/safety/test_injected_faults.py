@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 import servonode
+from servonode.bus import MemoryBus, Switchboard
 from servonode.closed_loop.launch_file import LaunchError, launch_of_table, read_launch, table_of
 from servonode.closed_loop.launch_text import launch_text
 from servonode.nodes.injected import MOST, InjectedFaults
+from servonode.nodes.plant_node import PlantNode
 from servonode.plants.drivers.injected_link import InjectedLink
 from servonode.plants.injection import KINDS, Injection, Injector
 from servonode.record.events import EVENTS, with_events
@@ -292,7 +294,17 @@ def test_a_check_judges_the_launch_file_without_its_faults() -> None:
 def requests(launch: str = "trailer_pursuit_lockstep", **overrides: Any) -> InjectedFaults:
     """The injected faults of a run of which nothing else is there."""
     loop = servonode.load(launch, **overrides).closed_loop
-    return InjectedFaults(loop.injector(), Counter(), None, 1.0, loop.injection)
+    return InjectedFaults(loop.injector(), Counter(), None, lambda: 1.0, loop.injection)
+
+
+def test_a_node_stalls_for_plant_time_at_the_speed_that_an_operator_chose(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop, slept = servonode.load("trailer_pursuit").closed_loop, list[float]()
+    node = PlantNode(loop, MemoryBus(Switchboard(), "plant"), (), every=1)
+    monkeypatch.setattr("servonode.nodes.injected.time.sleep", slept.append)
+    node.injected.request({"on": "node", "name": "plant", "kind": "stall", "duration": 0.3}, 0)
+    node.pause.carry_out("speed", {"speed": 0.5})
+    node.injected.begin(0)
+    assert slept == [pytest.approx(0.6)]
 
 
 def test_a_fault_that_an_operator_asks_for_begins_at_the_present_step_or_at_its_time() -> None:

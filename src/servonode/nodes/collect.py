@@ -73,6 +73,8 @@ def collect(
         outcome.stopped = plant.get("stopped_by") or "it ended before its time"
     lost = {name: memory.rows.lost for name, memory in recording.memories.items() if memory.rows and memory.rows.lost}
     stats = _stats(summaries) | {"restarts": restarts, "lost_rows": lost}
+    if changed := {key: value for each in summaries.values() for key, value in each.get("changed", {}).items()}:
+        stats["changed_numbers"] = changed
     if injected := plant.get("injected") or []:
         stats["injected"] = with_found(injected, outcome.faults)
     more = {"faults": outcome.faults, "stats": stats}

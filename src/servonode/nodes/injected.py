@@ -28,7 +28,7 @@ MOST = 100  # faults of one run
 class InjectedFaults:
     """The faults of one run in the order in which they begin.
 
-    folder: that of the run; None: its nodes are no processes. speed: plant seconds per second of wall-clock time.
+    folder: that of the run; None: its nodes are no processes. speed: plant seconds per second of wall-clock time now.
     noted: those that have begun, as the record tells them.
     """
 
@@ -37,7 +37,7 @@ class InjectedFaults:
         injector: Injector,
         counts: Counter[str],
         folder: Path | None,
-        speed: float,
+        speed: Callable[[], float],
         resolve: Callable[[InjectedFault], Injection],
     ) -> None:
         """resolve: what a fault makes fail."""
@@ -98,7 +98,7 @@ class InjectedFaults:
     def _fail_node(self, injection: Injection) -> None:
         """Kill a node's process, or keep it from running for as long as the fault lasts [plant s]."""
         (node,), kills = injection.names, injection.kind == "kill"
-        stall_s = (injection.end - injection.begin) * self._injector.step / self._speed
+        stall_s = (injection.end - injection.begin) * self._injector.step / self._speed()
         if node == PLANT:
             if kills:
                 self.leave_summary()

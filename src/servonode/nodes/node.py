@@ -184,7 +184,12 @@ class Node:
 
     def summary(self) -> dict[str, Any]:
         """The node's result for the launcher at the end of the run."""
-        return {"faults": [fault.as_dict() for fault in self.faults], "counts": self.all_counts()}
+        changed = self.parameters.values if self.parameters is not None else {}
+        return {
+            "faults": [fault.as_dict() for fault in self.faults],
+            "counts": self.all_counts(),
+            "changed": dict(changed),
+        }
 
 
 class EventNode(Node):

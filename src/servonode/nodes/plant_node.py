@@ -89,8 +89,8 @@ class PlantNode(Node):
         self.closed_loop = closed_loop
         injector = closed_loop.injector()
         plant = driven_plant(closed_loop, clock, injector) if interactive else closed_loop.plant(injector)
-        pace = launch.run.speed if launch.run.mode == "realtime" else 1.0
-        self.injected = InjectedFaults(injector, self.counts, getattr(bus, "folder", None), pace, closed_loop.injection)
+        folder = getattr(bus, "folder", None)
+        self.injected = InjectedFaults(injector, self.counts, folder, self._speed, closed_loop.injection)
         self.plant: Plant = cast(Plant, Observed(plant)) if closed_loop.readonly else plant
         self.plant.open()
         self.fleet = FleetWatch(self, closed_loop.member)
@@ -128,6 +128,10 @@ class PlantNode(Node):
     def machine_obstacle(self) -> str | None:
         """Why the machine behind the link must not be armed, a sentence with the remedy; None: it may be."""
         return (self.plant.remote.obstacle if self.plant.remote else "") or None
+
+    def _speed(self) -> float:
+        """Plant seconds per second of wall-clock time, as asked; 1 where a lockstep goes as fast as it can."""
+        return self.pause.speed or 1.0
 
     # states and commands
 

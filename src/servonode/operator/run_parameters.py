@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from servonode.bus.topology import GET, NODES, SET
+from servonode.bus.topology import GET, NODES, PLANT, SET
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.parameters import Parameter, judged, numbers_of, parameter, parameters_of
 from servonode.closed_loop.stages import Kept
 from servonode.closed_loop.variation import varied
 from servonode.operator.find_runs import Found, find_run
-from servonode.operator.operator_requests import ask
+from servonode.operator.operator_requests import OperatorError, ask
 from servonode.operator.stored_launch import stored_closed_loop
 
 
@@ -69,6 +69,8 @@ class RunParameters:
     def change(self, values: Mapping[str, float]) -> list[Acting]:
         """Judge all of these values together, then have each node take its own ones, all at once or none.
 
+        The nodes do so one after the other, the plant first. What acts already is said where a later one refuses.
+
         Raises:
             LaunchError: one is refused, and nothing was sent; OperatorError: a node refuses, or does not answer.
         """
@@ -77,7 +79,14 @@ class RunParameters:
             by_node.setdefault(self.node_of(key), {})[key] = value
         states = self._states()
         new = judged(self.closed_loop, self._changed(states), values)
-        return [self._send(new, node, its, states[node]["revision"]) for node, its in by_node.items()]
+        acting: list[Acting] = []
+        for node in sorted(by_node, key=lambda each: each != PLANT):  # which alone refuses what was judged to be good
+            try:
+                acting.append(self._send(new, node, by_node[node], states[node]["revision"]))
+            except OperatorError as error:
+                done = ", ".join(f"{key} = {value:g}" for each in acting for key, value in each.values.items())
+                raise OperatorError(f"{error}; these act already: {done}") if done else error from None
+        return acting
 
     def _send(self, new: ClosedLoop, node: str, values: dict[str, float], revision: int) -> Acting:
         numbers = [each if np.isfinite(each) else None for each in numbers_of(new, node).tolist()]

@@ -35,7 +35,7 @@ def summary_rows(run: Run, name: str, interrupted: bool = False, stopped: str = 
     if "rate" in stats:
         asked = f" (asked {run.closed_loop.launch.run.speed:g})" if run.control == "realtime" else ""
         rows.append(("rate", f"{stats['rate']:.5g} plant seconds per second{asked}"))
-    rows += _paused(stats)
+    rows += _operated(stats)
     rows += _kept_time(run, times)
     if run.residual_max:
         units = {each.name: each.unit for each in run.closed_loop.residuals}
@@ -53,14 +53,17 @@ def summary_rows(run: Run, name: str, interrupted: bool = False, stopped: str = 
     return rows
 
 
-def _paused(stats: Mapping[str, Any]) -> list[Row]:
-    """How long an operator had plant time stand still, and the speeds that were asked for meanwhile."""
+def _operated(stats: Mapping[str, Any]) -> list[Row]:
+    """What operators did: how long plant time stood still, the speeds that they asked for, the numbers they changed."""
     rows = []
     if times := stats.get("pauses"):
         rows.append(("paused", f"{times}x, {stats['paused_s']:.2f} s of wall-clock time in all"))
     if speeds := stats.get("speed_changes"):
         words = ", ".join("max" if speed is None else f"{speed:g}" for speed in speeds)
         rows.append(("speed", f"changed by an operator to {words}"))
+    rows += [
+        ("changed", f"{key} to {value:g}, by an operator") for key, value in stats.get("changed_numbers", {}).items()
+    ]
     return rows
 
 
