@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 
 import servonode
 from servonode.api import override_texts
-from servonode.bus import Requester
+from servonode.bus import MemoryBus, Requester, Switchboard
 from servonode.bus.topology import CONTROLLER, PLANT
 from servonode.nodes.lockstep import lockstep
+from servonode.nodes.plant_node import PlantNode
+from servonode.nodes.realtime import RealTime
 from tests.helpers.runs import START_S, Process, Runs, eventually, operator
 from tests.helpers.stepped import MS, WAITS, Bench, puck
 from tests.nodes.test_real_time import Happening, Paced, notices, silent
@@ -349,3 +351,14 @@ def test_a_paused_run_is_broken_off_by_ctrl_c(runs: Runs) -> None:
     assert eventually(lambda: ask(process, "status")["paused"])
     process.popen.send_signal(signal.SIGINT)
     process.ends_with(130)
+
+
+def test_a_plant_that_is_late_is_as_late_at_another_speed() -> None:
+    now = 10**12
+    node = PlantNode(servonode.load("trailer_pursuit").closed_loop, MemoryBus(Switchboard(), PLANT), (), 1, lambda: now)
+    real = RealTime(node, 6.0, 0.1, 1.0)
+    real.times.start_ns = now - real.times.due(10) - 30_000_000
+    node.pause.carry_out("speed", {"speed": 0.05})
+    real._keep_speed(10)
+    assert now - real.times.due(10) == pytest.approx(30_000_000, abs=1000)
+    assert real.times.due(11) - real.times.due(10) == 20_000_000

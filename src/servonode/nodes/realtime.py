@@ -151,14 +151,17 @@ class RealTime(Pace):
             self._woken += passed
             self.watchdog.postpone(passed, self.guard.answers.are_due())
 
-    def _keep_speed(self) -> None:
-        """Take the operator's speed, if it is another one, and its timeouts: those of commands are of its periods."""
+    def _keep_speed(self, event: int) -> None:
+        """Take the operator's speed, if it is another one, and its timeouts: those of commands are of its periods.
+
+        A plant that is late for its next event is as late as before, and not by as many of the new steps.
+        """
         pause = self.node.pause
         if pause.speed == self._speed or pause.speed is None:
             return
         self._speed = pause.speed
         now = self.node.clock()
-        self.times.set_step_ns(self.node.plant.step_ns / pause.speed, now)
+        self.times.set_step_ns(self.node.plant.step_ns / pause.speed, min(now, self.times.due(event)))
         self._timeout_ns = None if pause.timeout is None else round(pause.timeout * 1e9)
         self.guard.answers.oldest_ns = self._timeout_ns
         self.watchdog.set_timeout(self._timeout_ns, now)
@@ -183,7 +186,7 @@ class RealTime(Pace):
                 now = node.clock()  # a stall in this work must count as lateness before anything is judged
             if node.stop or node.must_end():
                 return False
-            self._keep_speed()
+            self._keep_speed(event)
             if now >= (deadline := self.times.due(event)):
                 self._keep_status()
                 if not slept:
