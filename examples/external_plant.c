@@ -161,6 +161,7 @@ static int read_setup(struct robot *robot, const msgpack_object *setup, struct r
     const msgpack_object *inputs = entry(setup, "inputs"), *limits = entry(setup, "limits");
     const msgpack_object *parameters = entry(setup, "parameters"), *start = entry(setup, "start");
     const msgpack_object *machine = entry(setup, "machine"), *mode = entry(setup, "mode");
+    const msgpack_object *command = entry(setup, "command"); /* absent: effort */
     double step, k, value;
     int i, fits, usable = 1, other = -1;
     if (!machine || !mode || !inputs || !limits || limits->type != MSGPACK_OBJECT_MAP || !number(setup, "k", &k)
@@ -188,6 +189,8 @@ static int read_setup(struct robot *robot, const msgpack_object *setup, struct r
         int n = snprintf(fault, size, "this is %s with the inputs", SERVONODE_NAME);
         for (i = 0; i < N_INPUTS && n > 0 && (size_t)n < size; i++)
             n += snprintf(fault + n, size - (size_t)n, "%s %s", i ? "," : "", INPUTS[i]);
+    } else if (command && !is_text(command, "effort")) {
+        snprintf(fault, size, "this machine takes efforts; set plant.command = \"effort\"");
     } else if (step != SERVONODE_STEP_S) {
         snprintf(fault, size, "step must be %g s, for which this program was built", SERVONODE_STEP_S);
     } else if (!(next->timeout > 0.0 && isfinite(next->timeout) && next->speed > 0.0 && next->speed <= MAX_SPEED)) {

@@ -159,9 +159,11 @@ class Robot {
     }
 
     /* Why this machine takes no part in the run of that setup; empty: it does. */
-    misfit({ machine, inputs, step, timeout, speed, mode, k, limits, parameters, start }) {
+    misfit({ machine, inputs, command = "effort", step, timeout, speed, mode, k, limits, parameters, start }) {
         if (machine !== NAME || !Array.isArray(inputs) || inputs.join() !== INPUTS.join())
             return `this is ${NAME} with the inputs ${INPUTS.join(", ")}`;
+        if (command !== "effort")
+            return 'this machine takes efforts; set plant.command = "effort"';
         const usable = 1e-5 <= step && step <= 1 && timeout > 0 && speed > 0 && speed <= MAX_SPEED;
         if (![step, timeout, speed].every(Number.isFinite) || !usable)
             return "step must be 1e-5 to 1 s, timeout and speed finite and positive, speed at most 1e6";

@@ -119,6 +119,8 @@ class Robot:
         """Why this machine takes no part in the run of that setup; empty: it does."""
         if (setup["machine"], setup["inputs"]) != (NAME, list(LIMITS)):
             return f"this is {NAME} with the inputs {', '.join(LIMITS)}"
+        if setup.get("command", "effort") != "effort":
+            return 'this machine takes efforts; set plant.command = "effort"'
         if not (1e-5 <= setup["step"] <= 1 and 0 < setup["timeout"] < math.inf and 0 < setup["speed"] <= 1e6):
             return "step must be 1e-5 to 1 s, timeout and speed finite and positive, speed at most 1e6"
         if not all(each >= 0 for each in (*setup["limits"].values(), setup["k"])) or int(setup["k"]) != setup["k"]:

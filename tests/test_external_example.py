@@ -390,6 +390,7 @@ def test_example_takes_no_input_that_has_waited_in_a_broken_network(stranger):
 UNUSABLE: list[tuple[dict, str]] = [
     ({"machine": "crane"}, "this is diff_drive_trailer"),
     ({"inputs": ["U2", "U1"]}, "with the inputs U1, U2"),
+    *(({"command": each}, "this machine takes efforts") for each in ("velocity", "position", 1)),
     *(({"timeout": each}, "timeout and speed finite and positive") for each in (0.0, -1.0, math.inf, math.nan)),
     *(({"step": each}, "step must be") for each in (0.0, 1e-300, math.nan)),
     *(({"speed": each}, "timeout and speed finite and positive, speed at most 1e") for each in (math.nan, 1e308)),

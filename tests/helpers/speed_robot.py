@@ -19,7 +19,9 @@ class SpeedRobot(EXAMPLE["Robot"]):  # type: ignore[misc]
 
     def misfit(self, setup):
         wrong = setup.get("command") != "velocity"
-        return "this machine takes speeds; set plant.command" if wrong else super().misfit(setup)
+        return (
+            "this machine takes speeds; set plant.command" if wrong else super().misfit(setup | {"command": "effort"})
+        )
 
     def apply(self, applied):
         super().apply({**applied, "input": applied["speed"]})

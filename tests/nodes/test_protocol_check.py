@@ -81,7 +81,8 @@ class Robot:
     def begin(self, setup: dict[str, Any]) -> None:
         now, known = self.now, setup["run"] == self.setup["run"]
         owned = self.running and now < self.fresh + self.setup["timeout"]
-        if self.flaw == "status" or (setup["timeout"] <= 0 and self.flaw != "setup"):
+        unusable = setup["timeout"] <= 0 and self.flaw != "setup"
+        if self.flaw == "status" or unusable or (setup["command"] != "effort" and self.flaw != "command"):
             return self.say(b"status", setup, {"lifecycle": "fault", "fault": "too hot", "counts": {}, "values": {}})
         if owned and setup["src"] != self.setup["src"] and self.flaw != "stranger":
             return None
@@ -225,6 +226,7 @@ FLAWS = {
     "unsaid": ("again", "a new run begins with an input that is not zero; apply zero until `applied` comes"),
     "final": ("final", "inputs act after `final`"),
     "setup": ("setup", "timeout = -1 s; answer unusable numbers with a `status`"),
+    "command": ("command", "would take speeds for forces; answer each `command` but its own with a `status`"),
 }
 
 

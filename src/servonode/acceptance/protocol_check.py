@@ -192,7 +192,7 @@ class Check:
         """The parts, in order."""
         return (
             self.observe, self.fall_silent, self.keep_limits, self.try_second_host, self.begin_again, self.end,
-            self.turn_on, self.try_lockstep, self.try_unusable_setup,
+            self.turn_on, self.try_lockstep, self.try_unusable_setup, self.try_unknown_command,
         )  # fmt: skip
 
     def go(self) -> None:
@@ -481,3 +481,12 @@ class Check:
         host.setup(host.run, host.src, timeout=-1.0)
         if host.listen(settle, lambda: bool(host.samples)):
             self.find("setup", "takes part in a run with timeout = -1 s; answer unusable numbers with a `status`")
+
+    def try_unknown_command(self) -> None:
+        """Send a setup for drives that take what no drive takes, which must be refused."""
+        host = self.host
+        host.begin(new_id())
+        host.setup(host.run, host.src, command="nothing")
+        if host.listen(self.plan.settle, lambda: bool(host.samples)):
+            text = 'takes part in a run with command = "nothing", and would take speeds for forces; answer each '
+            self.find("command", f"{text}`command` but its own with a `status`")
