@@ -138,6 +138,37 @@ def test_a_target_is_not_sent_again_at_each_status_while_goal_time_stands(aimed:
     assert found[2:] == [[]] * 18  # once for the run, and once for the new reader
 
 
+def test_a_changed_goal_acts_from_its_step_also_for_a_reader_that_comes_later(aimed: ClosedLoop) -> None:
+    still = resolve(read_launch(aimed.launch.file, ["target.a=1.0"]))
+    switchboard = Switchboard()
+    plant = MemoryBus(switchboard, PLANT)
+    target = TargetNode(still, MemoryBus(switchboard, TARGET), subscribers(NODES))
+    publisher, found = plant.publisher(), dict[int, set[float]]()
+
+    def changed_at(seq: int, run: int, goal: float) -> int:
+        readers.append(plant.subscriber({TARGET: ["target"]}))
+        header = {"run": run, "mono": 1, "node": PLANT, "src": 2, "lifecycle": "active", "counts": {}, "values": {}}
+        publisher.publish("status", Status(t=seq / 10, k=100 * seq, seq=seq, goal_k=100 * seq, **header))
+        target.work()
+        k, _ = target.use([goal])
+        for _ in range(100):
+            target.work()
+        for _, each in readers[0].receive():
+            found.setdefault(each.k, set()).add(each.target["a"])
+        return k
+
+    readers = [plant.subscriber({TARGET: ["target"]})]
+    first, second, third = changed_at(0, 1, 2.0), changed_at(1, 1, 3.0), changed_at(2, 1, 4.0)
+    assert (first, second, third) == (320, 2570, 2670)
+    assert found == {
+        k: {1.0} if k < first else {2.0} if k < second else {3.0} if k < third else {4.0} for k in range(0, 2770, 10)
+    }
+    found.clear()
+    assert changed_at(0, 2, 5.0) == 320  # the plant was started again
+    assert found[0] == found[310] == {4.0}
+    assert found[320] == {5.0}
+
+
 # the ramp
 
 

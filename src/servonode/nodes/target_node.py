@@ -41,18 +41,19 @@ class TargetNode(EventNode):
         launch = closed_loop.launch
         assert launch.steps_per_period is not None
         assert launch.period_ns is not None
-        self.targets = closed_loop.targets
+        self._changes = [(0, closed_loop.targets)]  # from which control instant on goals are of which targets
         self.steps_per_period, self.step_ns = launch.steps_per_period, launch.step_ns
         beyond = (launch.controller.delay if launch.controller else 0) + link_periods(closed_loop)
         self.last = launch.steps // launch.steps_per_period + beyond  # a predictor looks past the end
-        self.names = self.targets.entries
+        self.names = closed_loop.targets.entries
         self._lockstep, self._period_ns = launch.run.mode == "lockstep", launch.period_ns
         self._set_speed(launch.run.speed)
         self._status_ns = 0  # time of the plant's newest status
         self._values = np.zeros(len(self.names))
         self._plant_at = -1  # control instant of the goal, by the plant's newest status
         self._plant_k = -1  # step of the plant, by this status
-        self._next = 0  # first control instant not yet published
+        self._next = 0  # control instant of the goal that is published next
+        self._new = 0  # first control instant whose goal was never published
         self._readers = 0  # subscriptions made up to the last status
 
     def handle_request(self, verb: str, arguments: Mapping[str, Any] = NO_ARGUMENTS) -> dict[str, Any]:
@@ -82,14 +83,18 @@ class TargetNode(EventNode):
 
     def use(self, numbers: list[float]) -> tuple[int, float]:
         """The goals that are published already stay: the controller may be answering with them."""
-        if self._next > self.last:
+        instant, newest = max(self._next, self._new), self._changes[-1]
+        if instant > self.last:
             raise ValueError("the goals of the whole run are published; a longer run.duration gives more")
-        self.targets = self.targets.with_pieces(np.array(numbers))
-        k = self._next * self.steps_per_period
+        change = instant, newest[1].with_pieces(np.array(numbers))
+        self._changes = [each for each in self._changes if each[0] < instant] + [change]
+        k = instant * self.steps_per_period
         return k, k * self.step_ns / 1e9
 
     def _on_status(self, status: Status) -> None:
         instant = (status.goal_k if status.goal_k >= 0 else status.k) // self.steps_per_period
+        if status.run != self.outbox.run:
+            self._changes, self._new = [(0, self._changes[-1][1])], 0
         anew = status.run != self.outbox.run or self._has_new_reader()
         self.outbox.run = status.run
         if (speed := status.values.get(SPEED, self._speed)) != self._speed:
@@ -97,6 +102,8 @@ class TargetNode(EventNode):
         lacks = status.k == self._plant_k and not status.values.get(PAUSED)
         if anew or lacks:  # a start of plant or reader, or a missing goal
             self._next = instant
+        passed = [each for each in self._changes if each[0] <= instant]
+        self._changes = [(0, passed[-1][1]), *self._changes[len(passed) :]]
         self._plant_at, self._plant_k = instant, status.k
         self.active, self.t = True, instant * self.steps_per_period * self.step_ns / 1e9
         if self.status_is_due():
@@ -112,7 +119,8 @@ class TargetNode(EventNode):
         for instant in range(first, last + 1):
             k = instant * self.steps_per_period
             t = k * self.step_ns / 1e9
-            self.targets.evaluate(t, self._values)
+            targets = next(each for first, each in reversed(self._changes) if first <= instant)
+            targets.evaluate(t, self._values)
             values = self._values.tolist()
             if not all(map(math.isfinite, values)):
                 self.outbox.send_all(Target, goals)
@@ -121,6 +129,7 @@ class TargetNode(EventNode):
             goals.append((k, t, {"target": dict(zip(self.names, values, strict=True))}))
         self.outbox.send_all(Target, goals)
         self._next = max(self._next, last + 1)
+        self._new = max(self._new, self._next)
 
     def _fail(self, k: int, t: float) -> None:
         """End the run for a goal that is not finite: publish no more goals, and the reason."""
