@@ -289,7 +289,7 @@ def malformed() -> list[dict[str, Any]]:
         {"values": values, "numbers": numbers[:-1], "revision": 0},
         {"values": values, "numbers": [*numbers, 1.0], "revision": 0},
         {"values": values, "numbers": [0.0] * 33, "revision": 0},  # a mass of 0
-        {"values": values, "numbers": [None] * 33, "revision": 0},
+        {"values": values, "numbers": [*numbers[:-1], None], "revision": 0},
         {"values": values, "numbers": [True] * 33, "revision": 0},
         {"values": values, "numbers": ["1"] * 33, "revision": 0},
         {"values": values, "numbers": [1.0] * 250, "revision": 0},
@@ -301,6 +301,18 @@ def malformed() -> list[dict[str, Any]]:
         {"values": values, "numbers": numbers, "revision": "0"},
         {"values": [values], "numbers": numbers, "revision": 0},
     ]
+
+
+def test_a_goal_with_too_many_or_too_few_numbers_changes_nothing(runs: Runs) -> None:
+    process = runs.start("trailer_pursuit", *PACED, "target.x=1.0", "target.y=0.5")
+    process.wait_open()
+    run = RunParameters(process.name)
+    for numbers in ([], [1.0], [1.0] * 3):
+        with pytest.raises(OperatorError, match=f"{len(numbers)} numbers are given; give 2"):
+            ask(run.run, TARGET, SET, values={"target.x": 1.0}, numbers=numbers, revision=0)
+    assert run.changed() == {}
+    assert run.change({"target.x": 1.0})
+    process.stop()
 
 
 def test_a_malformed_request_changes_nothing_and_stops_nothing(runs: Runs) -> None:

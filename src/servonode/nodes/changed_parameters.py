@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from servonode.bus.topology import PLANT
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.parameters import MOST_NUMBERS, parameters_of
 
@@ -23,6 +24,7 @@ class ChangedParameters:
     def __init__(self, closed_loop: ClosedLoop, node: str) -> None:
         self.values: dict[str, float] = {}
         self.revision = 0
+        self._node = node
         self._known = {each.key: each for each in parameters_of(closed_loop).values() if each.node == node}
 
     def as_dict(self) -> dict[str, Any]:
@@ -41,8 +43,8 @@ class ChangedParameters:
                 return f"{key}: a value is no number; give a finite one"
             if complaint := known.complaint(value):
                 return f"{key}: {complaint}"
-        if not all(each is None or _is_number(each) for each in numbers):
-            return "numbers holds something else than finite numbers, and null for no limit"
+        if not all((each is None and self._node == PLANT) or _is_number(each) for each in numbers):
+            return "numbers holds something else than finite numbers, or null for no limit of the plant"
         if revision != self.revision:
             return TOO_LATE
         return Change(

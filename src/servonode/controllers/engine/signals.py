@@ -60,7 +60,13 @@ class Signals:
         return {name: float(each) for name, each in self._stated.items() if _is_number(each)}  # type: ignore[arg-type]
 
     def with_pieces(self, pieces: Array) -> "Signals":
-        """The same signals with other `pieces`, as many: numbers, and what makes the curves."""
+        """The same signals with other `pieces`: numbers, and what makes the curves.
+
+        Raises:
+            ValueError: there are not as many.
+        """
+        if len(pieces) != len(self.pieces):
+            raise ValueError(f"{len(pieces)} numbers are given; give {len(self.pieces)}")
         found = copy(self)
         found.pieces, found._constant = pieces, self._constant.copy()
         found._given = (pieces,) if pieces.size else ()
