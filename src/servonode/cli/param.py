@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from servonode.cli import verb
-from servonode.cli.listening import run_and
+from servonode.cli.listening import printing, run_and
 
 if TYPE_CHECKING:
     from servonode.closed_loop.parameters import Parameter
@@ -50,8 +50,9 @@ def list_(name: str | None, as_json: bool) -> None:
         click.echo(json.dumps({key: _as_dict(each) for key, each in found.items()}))
         return
     width = max(map(len, found), default=0)
-    for key, each in found.items():
-        click.echo(f"{key:<{width}}  {_shown(each.value):>12} {each.unit:<8} {each.range}")
+    with printing():
+        for key, each in found.items():
+            click.echo(f"{key:<{width}}  {_shown(each.value):>12} {each.unit:<8} {each.range}")
 
 
 @param.command(cls=verb.Verb, examples=("servonode param get controller.gains.lambda_yaw_rate",), exits=EXITS)

@@ -15,6 +15,7 @@ _KNOWN = ("run", "machine", "program", "mode", "seed", "every", "servonode", "py
 def info(bag: Bag) -> dict[str, Any]:
     """Duration, messages and gaps by topic, events, what it was made by, how the run ended, what is damaged."""
     counts, gaps, events = Counter[str](), Counter[str](), list[dict[str, Any]]()
+    changes, changed = list[dict[str, Any]](), dict[str, float]()
     newest: dict[str, tuple[int, int]] = {}  # by topic: id of its sender's start, and the number of its last message
     first = last = None
     t_first, t_last = float("inf"), float("-inf")
@@ -25,6 +26,10 @@ def info(bag: Bag) -> dict[str, Any]:
         if topic == EVENTS:
             events.append(message)
             continue
+        if topic.endswith("/parameters"):
+            values = {key: value for key, value in message["values"].items() if changed.get(key) != value}
+            changes += [{name: message[name] for name in ("k", "t", "node")} | {"values": values}] * bool(values)
+            changed |= values
         src, seq = newest.get(topic, (message["src"], -1))
         if src == message["src"]:
             gaps[topic] += max(message["seq"] - seq - 1, 0) if topic in newest else 0
@@ -44,6 +49,7 @@ def info(bag: Bag) -> dict[str, Any]:
         "missing": {topic: n for topic, n in gaps.items() if n},
         "rows": {node: len(bag.rows.newest(node)) for node in bag.rows.columns},
         "events": events,
+        "changes": changes,
         "ended": json.loads(bag.ending.get("ended", '"killed"')),
         "faults": json.loads(bag.ending.get("faults", "[]")),
         "damage": bag.damage,
@@ -78,6 +84,10 @@ def info_text(found: dict[str, Any]) -> list[str]:
     lines += [
         f"  t = {each['t']:<10.4g} {each['node']:<11} {each['event']}: {each['text']}" for each in found["events"]
     ]
+    lines += ["Changes:"] * bool(found["changes"])
+    for each in found["changes"]:
+        values = ", ".join(f"{key} = {value!r}" for key, value in each["values"].items())
+        lines += [f"  t = {each['t']:<10.4g} {each['node']:<11} {values}"]
     return lines + [f"Damaged:     {text}" for text in found["damage"]]
 
 
