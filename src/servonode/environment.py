@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -34,37 +36,44 @@ REASONS = {NOT_FINITE: "state_not_finite", IMPLAUSIBLE: "implausible_state", NO_
 REASONS |= {DURATION: "duration"}
 
 
-class _Machines:
-    """What both environments are: a batch of machines, their episodes, spaces and names."""
+class _Environment:
+    """What both environments are: a batch of machines, their episodes, names and spaces."""
 
-    def __init__(
-        self, called: Any, launch: Launch, n: int, threads: int | None, reward: str | float | None,
+    observation_names: tuple[str, ...]
+    observation_units: tuple[str, ...]
+    action_names: tuple[str, ...]
+    limits: Array
+    reward: str
+
+    def _make(
+        self, launch: Launch, n: int, threads: int | None, reward: str | float | None,
         terminate: str | Sequence[str], vary: Mapping[str, Any] | None, code: bool, overrides: dict[str, Any],
-    ) -> None:  # fmt: skip
-        base = resolve(launch_of(launch, overrides, called), strict=True, code=code)
-        self.episodes = Episodes(base, vary or {})
-        self.stated = Stated.of(base, reward, terminate)
-        self.batch = Batch(base, self.stated, n, threads, self.episodes.apart)
+    ) -> tuple[Box, Box]:  # fmt: skip
+        """Make all of it; the spaces of one machine's observation and action."""
+        base = resolve(launch_of(launch, overrides, type(self)), strict=True, code=code)
+        self._episodes = Episodes(base, vary or {})
+        self._stated = Stated.of(base, reward, terminate)
+        self._batch = Batch(base, self._stated, n, threads, self._episodes.apart)
         machine, control = base.machine.description, base.control
         assert control is not None
-        self.input_names = machine.input_names
-        self.names = (*machine.state_names, *(f"goal_{name}" for name in control.targets.entries))
-        self.units = (*(each.unit for each in machine.state), *("SI" for _ in control.targets.entries))
-        self.limits = np.array(base.safety.limits.value)
-        self.faults = [each.name for each in machine.faults]
-        self.observation_space = Box(-LARGEST, LARGEST, (len(self.names),), np.float64)
-        self.action_space = Box(-1.0, 1.0, (len(self.input_names),), np.float64)
-        self.name = re.sub(r"[^\w.-]", "_", base.launch.name) or "launch"
+        self.action_names = machine.input_names
+        self.observation_names = (*machine.state_names, *(f"goal_{name}" for name in control.targets.entries))
+        self.observation_units = (*(each.unit for each in machine.state), *("SI" for _ in control.targets.entries))
+        self.limits, self.reward = np.array(base.safety.limits.value), self._stated.reward
+        self._faults = [each.name for each in machine.faults]
+        self._name = re.sub(r"[^\w.-]", "_", base.launch.name) or "launch"
+        observation = Box(-LARGEST, LARGEST, (len(self.observation_names),), np.float64)
+        return observation, Box(-1.0, 1.0, (len(self.action_names),), np.float32)
 
-    def begin(self, e: int, rng: np.random.Generator, options: Mapping[str, Any] | None) -> Info:
+    def _begin_episode(self, e: int, rng: np.random.Generator, options: Mapping[str, Any] | None) -> Info:
         """Begin an episode of machine e; its info."""
-        values, closed_loop = self.episodes.draw(rng, _values(options))
-        self.batch.place(e, closed_loop)
+        values, closed_loop = self._episodes.draw(rng, _values(options))
+        self._batch.place(e, closed_loop)
         return {"values": values} if values else {}
 
-    def actions(self, given: Any, n: int) -> Array:
+    def _actions(self, given: Any, n: int) -> Array:
         """Actions as numbers (n, n_inputs). Raises StatementError where they are not as many."""
-        wanted = (n, len(self.input_names))
+        wanted = (n, len(self.action_names))
         try:
             found = np.asarray(given, dtype=float)
         except (TypeError, ValueError):
@@ -72,14 +81,15 @@ class _Machines:
         if found.size != n * wanted[1] or found.shape[-1:] != wanted[1:]:
             shape = wanted if n > 1 else wanted[1:]
             text = f"an action of shape {np.shape(given)} does not fit; give numbers of shape {shape}, for "
-            raise StatementError(text + ", ".join(self.input_names))
+            raise StatementError(text + ", ".join(self.action_names))
         return found.reshape(wanted)
 
-    def reason(self, status: int) -> str:
-        """Why an episode has ended."""
+    def _reason(self, e: int) -> str:
+        """Why machine e's episode has ended."""
+        status = int(self._batch.status[e])
         if status >= END:
-            return self.stated.texts[status - END]
-        return REASONS[status] if status < FAULT else self.faults[status - FAULT - 1]
+            return self._stated.texts[status - END]
+        return REASONS[status] if status < FAULT else self._faults[status - FAULT - 1]
 
 
 def _values(options: Mapping[str, Any] | None) -> Mapping[str, float]:
@@ -92,13 +102,13 @@ def _values(options: Mapping[str, Any] | None) -> Mapping[str, float]:
 
 
 @plain_class
-class Env(gymnasium.Env[Array, Array]):
+class Env(_Environment, gymnasium.Env[Array, Array]):
     """A machine with its goal as an environment: its action is the inputs that a law would give.
 
-    An action has for each of `action_names` its share of the input's limit, from -1 to 1. It goes through all limits,
-    delays, drives and sensors of the launch file: given the same inputs, the states have the bits of `simulate`. An
-    observation has the values of `observation_names`: the states as a controller gets them, then the goal with its
-    derivatives at that instant.
+    An action has for each of `action_names` its share of the input's limit in `limits`, from -1 to 1. It goes through
+    all limits, delays, drives and sensors of the launch file: given the same inputs, the states have the bits of
+    `simulate`. An observation has the values of `observation_names` in `observation_units`: the states as a controller
+    gets them, then the goal with its derivatives at that instant ("SI"). `reward` has the expression of the reward.
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012  (gymnasium's own name and kind)
@@ -138,37 +148,23 @@ class Env(gymnasium.Env[Array, Array]):
         """
         if render_mode is not None:
             raise StatementError(f"render_mode={render_mode!r} is unknown; an environment draws nothing, leave it out")
-        self._machines = _Machines(Env, launch, 1, 1, reward, terminate, vary, code, overrides)
-        self.observation_space, self.action_space = self._machines.observation_space, self._machines.action_space
+        self.observation_space, self.action_space = self._make(
+            launch, 1, 1, reward, terminate, vary, code, overrides
+        )  # fmt: skip
         stated = {"launch": launch, "reward": reward, "terminate": terminate, "vary": vary, "code": code}
-        made: Any = Env
-        self.spec = EnvSpec(f"servonode/{self._machines.name}-v0", made, kwargs=stated | overrides)
+        self.spec = EnvSpec(f"servonode/{self._name}-v0", "servonode:Env", kwargs=stated | overrides)
         self._begun = False
 
-    @property
-    def observation_names(self) -> tuple[str, ...]:
-        """The names of an observation's entries; goals begin with `goal_`."""
-        return self._machines.names
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle what was stated, as gymnasium's EzPickle does: what is made of it has not begun."""
+        assert self.spec is not None
+        return partial(type(self), **self.spec.kwargs), ()
 
-    @property
-    def observation_units(self) -> tuple[str, ...]:
-        """Their units; "SI" of a goal's."""
-        return self._machines.units
-
-    @property
-    def action_names(self) -> tuple[str, ...]:
-        """The names of the inputs."""
-        return self._machines.input_names
-
-    @property
-    def limits(self) -> Array:
-        """(n_actions,) What an action of 1 is [the input's unit]."""
-        return self._machines.limits.copy()
-
-    @property
-    def reward(self) -> str:
-        """The expression of a step's reward."""
-        return self._machines.stated.reward
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Env":
+        """A copy that stands where this one does."""
+        made = memo[id(self)] = type(self).__new__(type(self))
+        made.__dict__.update(deepcopy(self.__dict__, memo))
+        return made
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, Info]:
         """Begin an episode: the first observation, and in `values` what was drawn for it, by key.
@@ -176,9 +172,9 @@ class Env(gymnasium.Env[Array, Array]):
         options: {"values": {KEY: VALUE}} gives keys that vary their value instead.
         """
         super().reset(seed=seed)
-        info = self._machines.begin(0, self.np_random, options)
+        info = self._begin_episode(0, self.np_random, options)
         self._begun = True
-        return self._machines.batch.observed[0].copy(), info
+        return self._batch.observed[0].copy(), info
 
     def step(self, action: Any) -> tuple[Array, float, bool, bool, Info]:
         """Let a control period pass under the inputs of this action.
@@ -190,19 +186,19 @@ class Env(gymnasium.Env[Array, Array]):
         Raises:
             StatementError: the action does not fit, or there is no episode that goes on.
         """
-        batch = self._machines.batch
+        batch = self._batch
         if not self._begun or batch.status[0] != GOES_ON:
             text = "has ended; call reset() to begin the next one" if self._begun else "has not begun; call reset()"
             raise StatementError(f"the episode {text}")
-        batch.step(self._machines.actions(action, 1))
+        batch.step(self._actions(action, 1))
         status = int(batch.status[0])
-        info = {"reason": self._machines.reason(status)} if status != GOES_ON else {}
+        info = {"reason": self._reason(0)} if status != GOES_ON else {}
         ended = status not in (GOES_ON, DURATION)
         return batch.observed[0].copy(), float(batch.rewards[0]), ended, status == DURATION, info
 
 
 @plain_class
-class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
+class VectorEnv(_Environment, GymnasiumVectorEnv[Array, Array, Array]):
     """Many environments of one launch file, which step together in compiled code: see `Env`.
 
     Environment i has the bits of an `Env` that was reset with seed + i. Where an episode ends, autoreset_mode says when
@@ -243,21 +239,16 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
                 raise StatementError(f"{word} = {value} is less than 1; give a whole number from 1 on")
         modes = [each.value for each in AutoresetMode]
         check_choice("autoreset_mode", getattr(autoreset_mode, "value", autoreset_mode), modes)
-        self._machines = _Machines(
-            VectorEnv, launch, num_envs, threads, reward, terminate, vary, code, overrides
-        )  # fmt: skip
         self._mode, self.num_envs = AutoresetMode(autoreset_mode), num_envs
         self.metadata = {"autoreset_mode": self._mode, "render_modes": []}
-        self.single_observation_space = self._machines.observation_space
-        self.single_action_space = self._machines.action_space
+        self.single_observation_space, self.single_action_space = self._make(
+            launch, num_envs, threads, reward, terminate, vary, code, overrides
+        )  # fmt: skip
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._random = [seeding.np_random()[0] for _ in range(num_envs)]
         self._ended, self._some_ended = np.full(num_envs, False), False
         self._begun = False
-
-    observation_names, observation_units = Env.observation_names, Env.observation_units
-    action_names, limits, reward = Env.action_names, Env.limits, Env.reward
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
@@ -267,9 +258,8 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
         seed: of environment 0, the others have those that follow; or one of each. options: "reset_mask" (num_envs,)
         says which of them begin anew, the others go on.
         """
-        seeds = (
-            seed if isinstance(seed, Sequence) else [None if seed is None else seed + i for i in range(self.num_envs)]
-        )
+        some = range(self.num_envs)
+        seeds = seed if isinstance(seed, Sequence) else [None if seed is None else seed + i for i in some]
         if len(seeds) != self.num_envs:
             raise StatementError(f"seed: {len(seeds)} are given for {self.num_envs} environments; give one for each")
         others = dict(options or {})
@@ -282,11 +272,11 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
                 self._random[i] = seeding.np_random(each)[0]
         infos = self._begin(np.flatnonzero(mask).tolist(), {}, others)
         self._begun = True
-        return self._machines.batch.observed.copy(), infos
+        return self._batch.observed.copy(), infos
 
     def _begin(self, which: list[int], infos: Info, options: Mapping[str, Any] | None = None) -> Info:
         for i in which:
-            infos = self._add_info(infos, self._machines.begin(i, self._random[i], options), i)
+            infos = self._add_info(infos, self._begin_episode(i, self._random[i], options), i)
             self._ended[i] = False
         self._some_ended = bool(self._ended.any())
         return infos
@@ -297,12 +287,12 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
         Raises:
             StatementError: the actions do not fit, or with autoreset_mode "Disabled" an episode has ended.
         """
-        batch = self._machines.batch
+        batch = self._batch
         if not self._begun or (self._mode is AutoresetMode.DISABLED and self._some_ended):
             which = f"episode {int(np.argmax(self._ended))} has ended" if self._begun else "no episode has begun"
             raise StatementError(f"{which}; call reset(), with options={{'reset_mask': ...}} for some of them")
         again = np.flatnonzero(self._ended).tolist() if self._some_ended else []
-        batch.step(self._machines.actions(actions, self.num_envs))
+        batch.step(self._actions(actions, self.num_envs))
         infos: Info = {}
         if again:
             infos = self._begin(again, infos)
@@ -317,10 +307,10 @@ class VectorEnv(GymnasiumVectorEnv[Array, Array, Array]):
 
     def _finished(self, infos: Info) -> Info:
         """The infos of the episodes that have ended now; where the mode is so, the next ones begin."""
-        batch, ended = self._machines.batch, np.flatnonzero(self._ended).tolist()
+        batch, ended = self._batch, np.flatnonzero(self._ended).tolist()
         same_step = self._mode is AutoresetMode.SAME_STEP
         for i in ended:
-            info: Info = {"reason": self._machines.reason(int(batch.status[i]))}
+            info: Info = {"reason": self._reason(i)}
             last = {"final_obs": batch.observed[i].copy(), "final_info": info} if same_step else info
             infos = self._add_info(infos, last, i)
         return self._begin(ended, infos) if same_step else infos

@@ -1,12 +1,16 @@
 """Environments: gymnasium's own checker, the bits of `simulate` for one and for many, episodes, errors."""
 
+import copy
 import os
+import pickle
 import threading
 import warnings
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
@@ -71,10 +75,10 @@ def replayed(inputs: np.ndarray, **settings: Any) -> tuple[servonode.Run, np.nda
 
 def stepped(env: Env, actions: np.ndarray, **values: float) -> tuple[np.ndarray, np.ndarray]:
     """The observations from the reset on, and the kernel states (the work last)."""
-    found, states = [env.reset(options={"values": values})[0]], [env._machines.batch.x[0].copy()]
+    found, states = [env.reset(options={"values": values})[0]], [env._batch.x[0].copy()]
     for action in actions:
         found.append(env.step(action)[0])
-        states.append(env._machines.batch.x[0].copy())
+        states.append(env._batch.x[0].copy())
     return np.array(found), np.array(states)
 
 
@@ -144,6 +148,35 @@ def assert_same(found: Any, wanted: Any) -> None:
             assert_same(a, b)
     else:
         assert np.array_equal(found, wanted)
+
+
+def test_an_environment_is_made_again_from_its_specification_or_a_pickle() -> None:
+    env = Env("trailer_pursuit", vary=VARY, **SHORT)
+    wanted, _ = env.reset(seed=1)
+    spec = EnvSpec.from_json(env.spec.to_json()) if env.spec else None
+    for again in (gymnasium.make(spec), pickle.loads(pickle.dumps(env))):  # type: ignore[arg-type]
+        assert np.array_equal(again.reset(seed=1)[0], wanted)
+
+
+def test_a_copy_goes_on_where_its_original_stands() -> None:
+    env = Env("trailer_pursuit", vary=VARY, plant__sensor__noise=1e-3, **SHORT)
+    env.reset(seed=1)
+    for _ in range(4):
+        env.step([0.3, -0.1])
+    twin = copy.deepcopy(env)
+    found = [[each.step([0.2, 0.2])[0] for _ in range(6)] + [each.reset()[0]] for each in (env, twin)]
+    assert np.array_equal(*found)
+
+
+def test_stable_baselines3_has_nothing_to_warn_of() -> None:
+    """Its rules, beyond those of gymnasium: actions of -1 to 1 in float32, flat observations."""
+    env = Env("trailer_pursuit", **SHORT)
+    assert (env.action_space.dtype, env.action_space.low.tolist(), env.action_space.high.tolist()) == (
+        np.float32, [-1.0, -1.0], [1.0, 1.0],
+    )  # fmt: skip
+    assert env.observation_space.shape == (14,)
+    envs = VectorEnv("trailer_pursuit", 2, **SHORT)
+    assert envs.action_space.sample().dtype == np.float32
 
 
 def test_some_environments_begin_anew_by_a_mask() -> None:
@@ -234,7 +267,7 @@ def test_environments_go_on_in_a_fork() -> None:
         child = os.fork()
     if child == 0:
         envs.step(np.full((32, 2), 0.5))
-        os._exit(int(envs._machines.batch.instants[31]) + 40)
+        os._exit(int(envs._batch.instants[31]) + 40)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 42
 
 

@@ -359,6 +359,12 @@ def test_a_missing_function_is_named() -> None:
         translate(parse(HEADER), "step_rk9")
 
 
+def test_what_threads_share_is_refused() -> None:
+    text = "def f(counts: i64[2]) -> i64:\n    return add_shared(counts[0], 1)\n"
+    with pytest.raises(TranslationError, match="threads share entries of counts, which C99 cannot"):
+        translate(parse(text), "f")
+
+
 def test_a_docstring_and_the_shapes_of_arrays_are_a_comment() -> None:
     text = 'def f(M: f64[2, 3]) -> f64:\n    """The first */\n\n    entry."""\n    return M[0, 0]\n'
     assert translate(parse(text), "f").text.startswith("/* The first * / entry; M is 2 x 3, row by row. */\n")

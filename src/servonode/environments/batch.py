@@ -13,7 +13,6 @@ from servonode.environments.kernel import GOES_ON, N_WORK, WORK, period_of
 from servonode.environments.stated import Stated
 from servonode.environments.team import Team
 from servonode.errors import StatementError
-from servonode.mechanics.signatures import Whole
 from servonode.plants.effect_kernels import BELIEVED, DRIVE, ERRORS
 from servonode.plants.limit_kernels import LIMITS
 from servonode.simulation.fused_loop import GoalTables, goal_tables
@@ -58,7 +57,7 @@ class Batch:
         work = np.zeros(N_WORK, dtype=np.int64)
         work[: WORK["PAUSE"]] = n  # all are moved
         work[WORK["SHARE"]] = max(1, n // (SHARES * threads))
-        self._team = Team(threads, partial(_work, self._kernel.work, work, self._arguments))
+        self._team = Team(threads, partial(self._kernel.work, work, *self._arguments))
 
     def _empty(self, goals: int) -> dict[str, Any]:
         """The arguments of the kernel from `scale` on; so many machines have a goal of their own."""
@@ -146,7 +145,3 @@ class Batch:
                 if self.status[e] == GOES_ON:
                     self._errors[e].draw()
         self._team.run()
-
-
-def _work(work: Any, entries: Whole, arguments: tuple[Any, ...], begins: bool, idle: int) -> bool:
-    return bool(work(begins, idle, entries, *arguments))

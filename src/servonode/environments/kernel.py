@@ -53,7 +53,7 @@ class PeriodKernel(Protocol):
 class TeamKernel(Protocol):
     """What several threads call at once to let a period pass for all machines. work: entries WORK, which they share."""
 
-    def work(self, begins: bool, idle: int, work: Annotated[Whole, N_WORK]) -> bool: ...
+    def work(self, work: Annotated[Whole, N_WORK], begins: bool, idle: int) -> bool: ...
 
 
 _SOURCE = '''\
@@ -163,9 +163,9 @@ def apply(
                 observed[e, n_state + i] = y[e, i]
 
 
-{work}    """Move machines as long as there are some; then wait for more, at most `idle` turns; whether all are moved.
+{work}    """Move machines as long as there are some; then wait, at most `idle` turns, for more; whether all are moved.
 
-    All threads that are in it share the machines out among themselves; one of them begins.
+    All threads that are in it share the machines out among themselves; the one that begins waits for the others alone.
     """
     if begins:
         first = swap_shared(work[DONE], 0)
@@ -182,6 +182,8 @@ def apply(
             period(first, last, True, {names})
             done = add_shared(work[DONE], last - first)
             turns = 0
+        elif begins and work[DONE] >= work[ALL]:
+            turns = idle + 1
     return add_shared(work[DONE], 0) >= work[ALL]
 '''
 _LAW = "law(t, x[e], y[e], c_law[e], K, out)"
@@ -228,7 +230,7 @@ def _source(stated: Stated, parts: dict[str, str]) -> str:
 
     period, work = Signature.of(PeriodKernel, "period"), Signature.of(TeamKernel, "work")
     names = ", ".join(each.name for each in period.arguments[3:])
-    work = replace(work, arguments=work.arguments + period.arguments[3:])
+    work = replace(work, arguments=(work.arguments[0], *period.arguments[3:], *work.arguments[1:]))
     return _SOURCE.format(
         header=HEADER,
         stated=functions_of(stated),

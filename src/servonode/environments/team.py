@@ -9,10 +9,9 @@ import threading
 import weakref
 from collections.abc import Callable
 
-IDLE = 10_000  # turns of waiting, about a tenth of a millisecond
-Work = Callable[
-    [bool, int], bool
-]  # compiled: begins or not, does shares of what there is, waits so many turns for more
+IDLE = 10_000  # turns of waiting for more, about a tenth of a millisecond
+SHORT = 1_000  # of waiting for the last share, without leaving the processor to others
+Work = Callable[[bool, int], bool]  # compiled: begins or not, does shares of what there is, waits so many turns
 
 
 class Team:
@@ -29,8 +28,8 @@ class Team:
             self._start()
         for each in self._helpers:
             each.wake()
-        done = self._work(True, 0)
-        while not done:  # a helper still has a share
+        done = self._work(True, SHORT)
+        while not done:  # a helper still has a share, and perhaps no processor
             os.sched_yield()
             done = self._work(False, 0)
 

@@ -358,6 +358,11 @@ class _Printer:
                 return self._helped(name if kind == ir.F64 else _WHOLE[name], a, b)
             case ir.Called():
                 return _Text(self._call(each))
+            case ir.Shared(_, element, _, _):
+                name = self.names[element.array.name]
+                raise TranslationError(
+                    f"threads share entries of {name}, which C99 cannot; export what one thread calls"
+                )
         raise AssertionError(each)
 
     def _helped(self, name: str, a: ir.Expr, b: ir.Expr) -> _Text:
