@@ -54,6 +54,17 @@ def test_it_speaks_of_all_and_ends_with_0() -> None:
     assert all(each["remedy"] for each in printed["findings"] if each["level"] == "note")
 
 
+def test_it_looks_at_a_container_without_proc(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: object) -> Any:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(doctor.os, "getloadavg", missing)
+    monkeypatch.setattr("servonode.nodes.realtime_grants.Path", lambda place: Path(f"/missing{place}"))
+    result = command("doctor")
+    assert result.exit_code == 0, result.output
+    assert "cores may be used\n" in result.stdout
+
+
 def test_a_folder_of_runs_that_is_open_to_others_is_wrong(private: Path) -> None:
     (private / "runs").chmod(0o755)
     result = command("doctor")

@@ -3,8 +3,11 @@
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import structs
 
 from servonode.bus import Bus, BusError, RunFolder, Status, devices_folder, run_folder, run_path
 from servonode.bus.interfaces import SubscriberFace
@@ -222,7 +225,10 @@ class Launcher:
             folder.forget()
             arm = self.arm and not again
             changed = self._statuses.changed.get(name)
-            return run_node(name, self.closed_loop, folder, self.every, arm, self.recording.memories, changed)
+            closed_loop = self.closed_loop
+            if again:  # the time of a new plant begins at 0: it is not to meet the faults of the file once more
+                closed_loop = replace(closed_loop, launch=structs.replace(closed_loop.launch, fault=[]))
+            return run_node(name, closed_loop, folder, self.every, arm, self.recording.memories, changed)
 
         self.processes.start(name, live)
         stopped_before = name == PLANT and again and self._statuses.is_stopped()

@@ -129,8 +129,12 @@ def _check_lockable() -> None:
 
 
 def has_capability(number: int) -> bool:
-    """Whether this process has a capability of Linux, by its number."""
-    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text(errors="replace").splitlines())
+    """Whether this process has a capability of Linux, by its number; False where there is no /proc to tell."""
+    try:
+        text = Path("/proc/self/status").read_text(errors="replace")
+    except OSError:
+        return False
+    status = dict(line.split(":", 1) for line in text.splitlines())
     return bool(int(status["CapEff"], 16) >> number & 1)
 
 

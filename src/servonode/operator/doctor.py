@@ -80,7 +80,9 @@ def _lateness(seconds: float) -> float:
 
 def _cores() -> Iterator[Finding]:
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    text = f"{usable} of {os.cpu_count()} cores may be used, {os.getloadavg()[0]:.2g} processes wait or run on average"
+    text = f"{usable} of {os.cpu_count()} cores may be used"
+    with suppress(OSError):  # a container without /proc
+        text += f", {os.getloadavg()[0]:.2g} processes wait or run on average"
     remedy = "run.pin needs two: widen taskset or the container's cpuset" if usable < 2 else ""
     yield Finding("cores", "note" if remedy else "good", text, remedy)
     quota = _read("/sys/fs/cgroup/cpu.max").split()

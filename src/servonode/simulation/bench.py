@@ -14,7 +14,7 @@ from servonode.nodes.launcher import Launcher
 from servonode.simulation.floors import BenchError, hand_loop, ping_pong
 from servonode.simulation.simulate import simulate_fused, simulate_nodes
 
-PERIOD_S, PACED_S = 1e-3, 2.0  # of the run in real time
+PERIOD_S, PACED_S = 1e-3, 1.0  # of the run in real time
 EXCHANGES, PERIOD_IN_LOCKSTEP = 4000, 0.01  # of those in lockstep
 EVERY = 10  # plant steps a recorded row
 NAME = "bench"
