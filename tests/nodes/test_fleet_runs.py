@@ -169,23 +169,49 @@ def test_a_name_that_is_taken_is_refused_and_the_other_robot_does_not_begin(tmp_
     convoy.end(130)
 
 
-def test_a_pause_of_one_in_lockstep_is_one_of_all_and_no_silence(tmp_path: Path) -> None:
-    convoy = Convoy(tmp_path, "--set", "run.lockstep_timeout=0.2", mode="lockstep", duration=100000.0)
+@pytest.mark.parametrize("mode", ["lockstep", "realtime"])
+def test_a_pause_of_one_is_one_of_all_and_no_silence(tmp_path: Path, mode: str) -> None:
+    convoy = Convoy(tmp_path, mode=mode, duration=100000.0)
     convoy.wait_open()
-    done = operator("pause", f"{convoy.name}.leader")
-    assert done.returncode == 0, done.stderr
-    before = operator("status", convoy.name, "--json").stdout.splitlines()
+
+    def times() -> list[tuple[bool, float]]:
+        done = operator("status", convoy.name, "--json")
+        assert done.returncode == 0, done.stderr
+        plants = [json.loads(line)["nodes"]["plant"] for line in done.stdout.splitlines()]
+        return [(plant["paused"], plant["t"]) for plant in plants]
+
+    printed = []
+    for words in (("pause",), ("step", "5")):
+        done = operator(*words, convoy.name, "--json")
+        assert done.returncode == 0, done.stderr
+        leader, follower = [json.loads(line)["t"] for line in done.stdout.splitlines()]
+        assert leader == follower
+        printed.append(leader)
+    assert printed[1] - printed[0] == pytest.approx(0.05)
     time.sleep(1.5)  # s: longer than a robot waits for a silent one
-    after = operator("status", convoy.name, "--json").stdout.splitlines()
-    times = [[json.loads(line)["nodes"]["plant"]["t"] for line in lines] for lines in (before, after)]
-    assert times[0] == times[1]
-    assert len(times[0]) == 2
+    assert times() == [(True, printed[1])] * 2
+    refused = operator("pause", f"{convoy.name}.leader")
+    assert (refused.returncode, "the run is paused already" in refused.stderr) == (1, True)
     done = operator("resume", f"{convoy.name}.leader")
     assert done.returncode == 0, done.stderr
-    done = operator("status", convoy.name)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("active") >= 2
-    assert "fault" not in done.stdout.replace("faults", "")
+    assert eventually(lambda: all(not paused and t > printed[1] for paused, t in times()))
+    convoy.popen.send_signal(signal.SIGINT)
+    convoy.end(130)
+
+
+def test_what_is_for_one_robot_names_those_of_the_launch(tmp_path: Path) -> None:
+    convoy = Convoy(tmp_path, mode="lockstep", duration=100000.0)
+    convoy.wait_open()
+    for words in (
+        ("goal", "x=1.0", convoy.name),
+        ("fault", convoy.name, "drive", "off"),
+        ("param", "list", convoy.name),
+    ):
+        done = operator(*words)
+        assert done.returncode == 2, done.stderr
+        assert (
+            f"{convoy.name} has several robots; name one of {convoy.name}.follower, {convoy.name}.leader" in done.stderr
+        )
     convoy.popen.send_signal(signal.SIGINT)
     convoy.end(130)
 

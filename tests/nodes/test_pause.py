@@ -4,6 +4,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 import servonode
 from servonode.api import override_texts
 from servonode.bus import MemoryBus, Requester, Switchboard
+from servonode.bus.fleet_memory import BEGUN, ENDED, FINISHED, GO_ON_NS, FleetMemory
 from servonode.bus.topology import CONTROLLER, PLANT
 from servonode.nodes.lockstep import lockstep
 from servonode.nodes.plant_node import PlantNode
@@ -185,6 +187,56 @@ def test_a_controller_that_stays_away_is_noticed_at_another_speed_too(before_ms:
     assert paced.faults == ["stale_command"]
     owed = paced.node.faults[0].t - max(state.t for state in paced.states if state.t <= 0.145)
     assert 0.01 < owed < 0.05  # three periods and what was under way
+
+
+# in real time, of several robots
+
+
+def beside_another(folder: Path, simulated: bool = True) -> Any:
+    """The puck in a launch with another robot, for which nobody waits."""
+    entries = {robot: {name: i for i, name in enumerate("xyuv")} for robot in ("own", "other")}
+    memory = FleetMemory(entries, simulated=simulated)
+    memory.words[1, BEGUN], memory.words[1, ENDED] = 1, FINISHED
+    return replace(puck(folder, SHORT), member=memory.member("own"))
+
+
+def test_a_pause_by_way_of_another_robot_leaves_one_common_clock(folder: Path) -> None:
+    loop = beside_another(folder)
+    paced, other = Paced(loop), loop.member.memory.member("other")
+    stood: list[tuple[int, bool]] = []
+
+    def notes(bench: Bench) -> None:
+        stood.append((bench.node.plant.k, bench.node.pause.paused))
+
+    def lets_pass(instant: int | None) -> Happening:
+        return lambda bench: other.pause_from(instant, bench.clock())
+
+    paced.at(60.3, lets_pass(10)).at(700.0, notes).at(900.4, lets_pass(13)).at(920.0, notes)
+    paced.at(1500.0, notes).at(2000.7, lets_pass(None)).run()
+    assert stood == [(100, True), (100, False), (130, True)]
+    assert paced.faults == []
+    assert (
+        paced.pace.times.start_ns == paced.begin + round(2000.7 * MS) + GO_ON_NS - 130 * MS
+    )  # the same for whoever has stood there
+    whole = Paced(puck(folder, SHORT)).run()
+    np.testing.assert_array_equal(rows(paced), rows(whole))
+
+
+def test_an_operator_of_one_robot_pauses_at_an_instant_that_no_other_has_passed(folder: Path) -> None:
+    paced = Paced(beside_another(folder)).at(70.3, asks("pause"))
+    refused: list[dict[str, Any]] = []
+    paced.at(300.0, asks("speed", refused, speed=2.0)).at(400.0, asks("resume")).run()
+    assert refused == [
+        {"refused": "the robots of a launch share one clock, whose speed in real time is fixed: state run.speed"}
+    ]
+    assert paced.node.pause.stood == 80
+    assert paced.node.summary()["pauses"] == 1
+
+
+def test_robots_that_are_not_all_simulated_are_not_paused(folder: Path) -> None:
+    bench = Bench(beside_another(folder, simulated=False))
+    for verb in ("pause", "step", "speed", "resume"):
+        assert "not all are simulated" in bench.node.handle_request(verb, {"speed": 2.0, "periods": 1})["refused"]
 
 
 # in lockstep, on a clock of the test's

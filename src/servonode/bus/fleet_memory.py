@@ -19,15 +19,20 @@ KEPT = 8  # states of each robot; no robot in lockstep is more than one instant 
 LONGEST_TEXT = 500  # bytes
 OTHER = " has stopped: "  # behind the name of another robot
 START_NS = 5_000_000  # from when the last robot is ready to the common t = 0
+GO_ON_NS = 50_000_000  # from the request to go on after a pause until all do
 READY, BEGUN, REACHED, SEEN, ENDED = range(5)  # words of a robot; REACHED counts instants
+PAUSED, GO_ON = 5, 6  # words of all robots, in the row of the first one, for the operator of any
 FINISHED, STOPPED, EMERGENCY = 1, 2, 3  # values of ENDED; 0: it runs
 
 
 class FleetMemory:
-    """The memory of a fleet. entries: of each robot, its state's entries by name. kept: states of each."""
+    """The memory of a fleet.
 
-    def __init__(self, entries: Mapping[str, Mapping[str, int]], kept: int = KEPT) -> None:
-        self.robots, self.entries = tuple(entries), entries
+    entries: of each robot, its state's entries by name. kept: states of each. simulated: whether all robots are.
+    """
+
+    def __init__(self, entries: Mapping[str, Mapping[str, int]], kept: int = KEPT, simulated: bool = True) -> None:
+        self.robots, self.entries, self.simulated = tuple(entries), entries, simulated
         count, width = len(entries), max(map(len, entries.values()))
         memory = self._memory = mmap.mmap(-1, count * (64 + LONGEST_TEXT + 4 + 8 * kept * width))
         self.words = np.frombuffer(memory, np.int64, count * 8).reshape(count, 8)
@@ -100,6 +105,24 @@ class Member:
         self._own[BEGUN] = self._own[BEGUN] or now_ns
         begun = self.memory.words[:, BEGUN]
         return int(begun.max()) + START_NS if begun.all() else 0
+
+    # pauses, which are of all robots
+
+    @property
+    def paused_from(self) -> int | None:
+        """The control instant from which the time of all robots stands still; None: it passes."""
+        return int(self.memory.words[0, PAUSED]) - 1 if self.memory.words[0, PAUSED] else None
+
+    def pause_from(self, instant: int | None, now_ns: int) -> None:
+        """Let the time of all robots stand still from a control instant on, or pass again (None)."""
+        words = self.memory.words[0]
+        words[GO_ON] = now_ns + GO_ON_NS
+        words[PAUSED] = 0 if instant is None else instant + 1
+
+    @property
+    def go_on_ns(self) -> int:
+        """The monotonic time at which all robots go on after a pause [ns]."""
+        return int(self.memory.words[0, GO_ON])
 
     # states
 

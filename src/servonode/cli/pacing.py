@@ -12,9 +12,15 @@ _command = partial(click.command, cls=verb.Verb, logs=False, exits=EXITS)
 SIMULATED = "A machine that is not simulated has a time of its own, and its run refuses this."
 
 
-def _say_paused(answer: dict[str, Any], as_json: bool) -> None:
-    chosen = {key: answer[key] for key in ("run", "lifecycle", "t", "paused")}
-    verb.show(chosen, as_json, f"{answer['run']}: paused at t = {answer['t']:.9g} s")
+def _pause(word: str, name: str | None, as_json: bool, **arguments: Any) -> None:
+    """Send pause or step to a run, or to one robot of a launch, and say where each stands then."""
+    from servonode.operator import operator_requests as operate
+    from servonode.operator.find_runs import robots_of
+
+    first, *others = robots_of(name)
+    for answer in (operate.paused(word, first, **arguments), *map(operate.at_pause, others)):
+        chosen = {key: answer[key] for key in ("run", "lifecycle", "t", "paused")}
+        verb.show(chosen, as_json, f"{answer['run']}: paused at t = {answer['t']:.9g} s")
 
 
 @_command(
@@ -26,9 +32,7 @@ def _say_paused(answer: dict[str, Any], as_json: bool) -> None:
 @verb.one_run
 @verb.as_json
 def pause(name: str | None, as_json: bool) -> None:
-    from servonode.operator import operator_requests as operate
-
-    _say_paused(operate.paused("pause", name), as_json)
+    _pause("pause", name, as_json)
 
 
 @_command(
@@ -38,7 +42,9 @@ def pause(name: str | None, as_json: bool) -> None:
 @verb.one_run
 @verb.as_json
 def resume(name: str | None, as_json: bool) -> None:
-    send(["resume"], name, as_json, "goes on")
+    from servonode.operator.find_runs import robots_of
+
+    send(["resume"], robots_of(name)[0], as_json, "goes on")  # of one robot: all go on
 
 
 @_command(
@@ -51,9 +57,7 @@ def resume(name: str | None, as_json: bool) -> None:
 @verb.one_run
 @verb.as_json
 def step(periods: int, name: str | None, as_json: bool) -> None:
-    from servonode.operator import operator_requests as operate
-
-    _say_paused(operate.paused("step", name, periods=periods), as_json)
+    _pause("step", name, as_json, periods=periods)
 
 
 class Factor(verb.FiniteRange):

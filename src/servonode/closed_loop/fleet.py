@@ -62,7 +62,7 @@ def resolve_fleet(fleet: Fleet, strict: bool = True, code: bool = True) -> dict[
 def joined(loops: Mapping[str, ClosedLoop], kept: int = KEPT) -> dict[str, ClosedLoop]:
     """The closed loops of a fleet with the memory that they share. kept: states of each robot."""
     entries = {robot: _entries(each.machine.description.layout) for robot, each in loops.items()}
-    memory = FleetMemory(entries, kept)
+    memory = FleetMemory(entries, kept, all(each.driver.simulated for each in loops.values()))
     return {robot: replace(each, member=memory.member(robot)) for robot, each in loops.items()}
 
 

@@ -11,11 +11,14 @@ from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.launch_error import KeyRefused
 from servonode.closed_loop.watches import command_timeout
 from servonode.nodes.guard import Guard
+from servonode.nodes.node import Clock
 from servonode.nodes.plant_time import StepGrid
 from servonode.plants.plant import Plant
 
 VERBS = ("pause", "resume", "step", "speed")
 PAUSED, SPEED = "paused", "speed"  # in the values of a plant's status
+PAUSED_NS = 100_000_000  # the longest sleep of a paused plant
+LOOK_NS = 2_000_000  # that of one that is paused with other robots
 MOST_PERIODS = 1_000_000_000  # of one request
 MOST_SPEED = 1e6
 LONGEST_PERIOD_S = 1.0  # wall clock, of a period at the slowest speed: a status and a pause wait for its end
@@ -25,16 +28,17 @@ MOST_SPEEDS = 100  # that the record names
 class Pause:
     """What an operator wants of plant time: from which step on it stands still, and how fast it passes.
 
-    at: the plant step from which it stands still; None: it passes. stands: whether it stands still now. speed: plant
+    stands: whether plant time stands still now. stood: the step at which it last stood still. speed: plant
     seconds per second of wall-clock time; None: in lockstep, as fast as the nodes answer. timeout: the command timeout
     at this speed [s, wall clock]. paused_ns: for how long it has stood still [ns, wall clock]. It has more attributes
     than a dozen, because it keeps what the record says of the pauses.
     """
 
-    def __init__(self, closed_loop: ClosedLoop, plant: Plant, guard: Guard, grid: StepGrid) -> None:
+    def __init__(self, closed_loop: ClosedLoop, plant: Plant, guard: Guard, grid: StepGrid, clock: Clock) -> None:
         launch = closed_loop.launch
-        self.at: int | None = None
-        self.stands = False
+        self._at: int | None = None
+        self._member, self._clock = closed_loop.member if plant.simulated else None, clock
+        self.stands, self.stood = False, 0
         self.lockstep = launch.run.mode == "lockstep"
         self.speed: float | None = None if self.lockstep else launch.run.speed
         self.timeout = closed_loop.safety.command_timeout
@@ -43,11 +47,30 @@ class Pause:
         self._launch, self._plant, self._guard, self._grid = launch, plant, guard, grid
         self._since: tuple[int, int] | None = None  # time [ns] and step from which lockstep is paced
 
+    @property
+    def at(self) -> int | None:
+        """The plant step from which plant time stands still, that of all robots of a launch; None: it passes."""
+        if self._member is None:
+            return self._at
+        instant = self._member.paused_from
+        return None if instant is None else min(instant * self._period, self._grid.steps)
+
+    @at.setter
+    def at(self, k: int | None) -> None:
+        if self._member is None:
+            self._at = k
+        elif k != self.at:
+            self._member.pause_from(None if k is None else -(-k // self._period), self._clock())
+
     def carry_out(self, verb: str, arguments: Mapping[str, Any]) -> str | None:
         """Carry out pause, resume, step or speed; returns a sentence why not, or None."""
         if not self._plant.simulated:
             driver = self._launch.plant.driver
             return f"the time of a machine behind driver {driver!r} cannot be changed; {verb} is for simulated plants"
+        if self._member is not None and not self._member.memory.simulated:
+            return f"the robots of a launch share one clock, and not all are simulated; {verb} is for simulated plants"
+        if verb == "speed" and self._member is not None and not self.lockstep:
+            return "the robots of a launch share one clock, whose speed in real time is fixed: state run.speed"
         if verb == "speed":
             return self._set_speed(arguments.get("speed"))
         if verb == "resume" and self.at is not None:
@@ -63,7 +86,7 @@ class Pause:
             return self._step(arguments.get("periods"))
         if self.at is not None:
             return "the run is paused already; let it go on (servonode resume)"
-        self.at = self._next(self._plant.k)
+        self.at = self._next(self._plant.k + (self._period if self._member else 0))  # another may be one ahead
         return None
 
     def _step(self, periods: Any) -> str | None:
@@ -87,9 +110,24 @@ class Pause:
         """The plant time at which the run is paused [s]; None: it is not."""
         return None if self.at is None else self.at * self._plant.step_ns / 1e9
 
-    def reached(self) -> bool:
-        """Whether plant time is to stand still now."""
-        return self.at is not None and self._plant.k >= self.at
+    @property
+    def paused(self) -> bool:
+        """Whether plant time stands still until an operator lets it pass."""
+        return self.stands and self.at is not None and self._plant.k >= self.at
+
+    def reached(self, now: int) -> bool:
+        """Whether plant time is to stand still now [monotonic ns]; robots in real time go on together."""
+        at = self.at
+        if at is not None and self._plant.k >= at:
+            return True
+        return self.stands and self._member is not None and not self.lockstep and now < self._member.go_on_ns
+
+    def look_ns(self, now: int) -> int:
+        """The time until which a paused plant may sleep [monotonic ns]."""
+        if self._member is None:
+            return now + PAUSED_NS
+        go_on = self._member.go_on_ns
+        return min(now + LOOK_NS, go_on) if go_on > now else now + LOOK_NS
 
     def end(self, passed_ns: int) -> None:
         """End a pause after so long a time [ns]."""
@@ -135,7 +173,7 @@ class Pause:
 
     def values(self) -> dict[str, float]:
         """The values for a status, by name."""
-        return {PAUSED: float(self.stands)} | ({SPEED: self.speed} if self.speed is not None else {})
+        return {PAUSED: float(self.paused)} | ({SPEED: self.speed} if self.speed is not None else {})
 
     def summary(self) -> dict[str, Any]:
         """What the record says of pauses and speeds; empty without any."""

@@ -34,7 +34,6 @@ from servonode.plants.record_layout import PlantRecordLayout
 from servonode.record.recorder import Recorder
 from servonode.record.shared_memory import Ring
 
-PAUSED_NS = 100_000_000  # the longest sleep of a paused plant
 REQUESTS_NS = 1_000_000  # how often a plant that never sleeps polls requests
 CHUNK = 100_000  # steps after which a plant that integrates for long polls requests and publishes its status
 
@@ -109,7 +108,7 @@ class PlantNode(Node):
         self.states = StatePublisher(closed_loop, self.plant, self.outbox, self.guard, self.goal)
         self.record = PlantRecorder(self.plant, closed_loop.machine.description, self.goal, launch.steps, every, ring)
         self.pace = Pace()
-        self.pause = Pause(closed_loop, self.plant, self.guard, self.grid)
+        self.pause = Pause(closed_loop, self.plant, self.guard, self.grid, clock)
         self.status = PlantStatus(self, self.fleet.show_life)
         self.energy = EnergyAccount(self.plant, closed_loop.machine)
         self.interactive = interactive
@@ -198,12 +197,12 @@ class PlantNode(Node):
     def keep_pause(self) -> int:
         """Keep plant time where it is while the run is paused; returns for how long [ns]. A fault ends the pause."""
         pause = self.pause
-        if not pause.reached():
+        if not pause.reached(begun := self.clock()):
             return 0
-        begun, pause.stands = self.clock(), True
+        pause.stands, pause.stood = True, pause.at or self.plant.k
         self.status.publish()
-        while pause.reached() and not (self.stop or self.guard.failed):
-            self.bus.wait(self.clock() + PAUSED_NS)
+        while pause.reached(now := self.clock()) and not (self.stop or self.guard.failed):
+            self.bus.wait(pause.look_ns(now))
             if self.take_commands():  # that answer states of before, within the time that they had
                 self.act()
             self.status.if_due()

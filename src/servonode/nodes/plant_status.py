@@ -90,7 +90,7 @@ class PlantStatus:
             **self._preview(),
             "unsafe": list(self._node.closed_loop.safety.unsafe),
             "t": plant.t,
-            "paused": self._node.pause.stands,
+            "paused": self._node.pause.paused,
             "counts": self._node.all_counts(),
             "values": self._measured() | self._armed(),
         }

@@ -147,7 +147,11 @@ class RealTime(Pace):
     def _keep_pause(self) -> None:
         """While the run is paused, let neither plant time pass nor any timeout."""
         if passed := self.node.keep_pause():
-            self.times.start_ns += passed
+            pause, member = self.node.pause, self.node.closed_loop.member
+            if member is None:
+                self.times.start_ns += passed
+            else:
+                self.times.start_ns = member.go_on_ns - round(pause.stood * self.times.step_ns)
             self._woken += passed
             self.watchdog.postpone(passed, self.guard.answers.are_due())
 

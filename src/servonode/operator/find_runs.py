@@ -198,6 +198,8 @@ def no_run_error(name: str | None) -> BusError:
     skipped = "".join(f"; ignored: {each}" for each in distrusted())
     if name is None:
         return BusError(f"no run is in progress; start one with servonode run FILE{skipped}")
+    if (robots := robots_of(name)) != [name]:
+        return BusError(f"{name} has several robots; name one of {', '.join(map(str, robots))}")
     runs = find_runs()
     there = f"choose {', '.join(sorted(runs))}" if runs else "start one with servonode run FILE"
     return BusError(f"no run named {name!r} is in progress; {there}{skipped}")

@@ -183,12 +183,21 @@ def paused(verb: str, name: str | None, **arguments: Any) -> dict[str, Any]:
     """
     run = find_run(name)
     answer = order(verb, str(run.path), **arguments)
+    return at_pause(str(run.path), answer["lifecycle"])
+
+
+def at_pause(name: str | None, before: str = "active") -> dict[str, Any]:
+    """The status of a run's plant, with `run`, once plant time stands still; `before`: its lifecycle until then.
+
+    Raises OperatorError as `paused`.
+    """
+    run = find_run(name)
     nap = PAUSED_S / 16
     while True:
         stands = _asked(run, PLANT, "status", ANSWER_S) | {"run": run.name}
         if stands.get("paused"):
             return stands
-        if stands.get("lifecycle") not in (answer["lifecycle"], "active"):
+        if stands.get("lifecycle") not in (before, "active"):
             text = f": {stands['fault']}: {stands['text']}" if stands.get("fault") else ""
             raise OperatorError(f"{run.name} is not paused, because its plant is {stands.get('lifecycle')}{text}")
         time.sleep(nap)
