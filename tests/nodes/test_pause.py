@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import servonode
 from servonode.api import override_texts
 from servonode.bus import MemoryBus, Requester, Switchboard
-from servonode.bus.fleet_memory import BEGUN, ENDED, FINISHED, GO_ON_NS, FleetMemory
+from servonode.bus.fleet_memory import BEGUN, ENDED, FINISHED, RESUME_NS, FleetMemory
 from servonode.bus.topology import CONTROLLER, PLANT
 from servonode.nodes.lockstep import lockstep
 from servonode.nodes.plant_node import PlantNode
@@ -216,7 +216,7 @@ def test_a_pause_by_way_of_another_robot_leaves_one_common_clock(folder: Path) -
     assert stood == [(100, True), (100, False), (130, True)]
     assert paced.faults == []
     assert (
-        paced.pace.times.start_ns == paced.begin + round(2000.7 * MS) + GO_ON_NS - 130 * MS
+        paced.pace.times.start_ns == paced.begin + round(2000.7 * MS) + RESUME_NS - 130 * MS
     )  # the same for whoever has stood there
     whole = Paced(puck(folder, SHORT)).run()
     np.testing.assert_array_equal(rows(paced), rows(whole))

@@ -19,9 +19,9 @@ KEPT = 8  # states of each robot; no robot in lockstep is more than one instant 
 LONGEST_TEXT = 500  # bytes
 OTHER = " has stopped: "  # behind the name of another robot
 START_NS = 5_000_000  # from when the last robot is ready to the common t = 0
-GO_ON_NS = 50_000_000  # from the request to go on after a pause until all do
+RESUME_NS = 50_000_000  # from the request to go on after a pause until all do
 READY, BEGUN, REACHED, SEEN, ENDED = range(5)  # words of a robot; REACHED counts instants
-PAUSED, GO_ON = 5, 6  # words of all robots, in the row of the first one, for the operator of any
+PAUSED, RESUMED = 5, 6  # words of all robots, in the row of the first one, for the operator of any
 FINISHED, STOPPED, EMERGENCY = 1, 2, 3  # values of ENDED; 0: it runs
 
 
@@ -116,13 +116,13 @@ class Member:
     def pause_from(self, instant: int | None, now_ns: int) -> None:
         """Let the time of all robots stand still from a control instant on, or pass again (None)."""
         words = self.memory.words[0]
-        words[GO_ON] = now_ns + GO_ON_NS
+        words[RESUMED] = now_ns + RESUME_NS
         words[PAUSED] = 0 if instant is None else instant + 1
 
     @property
-    def go_on_ns(self) -> int:
+    def resume_ns(self) -> int:
         """The monotonic time at which all robots go on after a pause [ns]."""
-        return int(self.memory.words[0, GO_ON])
+        return int(self.memory.words[0, RESUMED])
 
     # states
 

@@ -120,14 +120,14 @@ class Pause:
         at = self.at
         if at is not None and self._plant.k >= at:
             return True
-        return self.stands and self._member is not None and not self.lockstep and now < self._member.go_on_ns
+        return self.stands and self._member is not None and not self.lockstep and now < self._member.resume_ns
 
     def look_ns(self, now: int) -> int:
         """The time until which a paused plant may sleep [monotonic ns]."""
         if self._member is None:
             return now + PAUSED_NS
-        go_on = self._member.go_on_ns
-        return min(now + LOOK_NS, go_on) if go_on > now else now + LOOK_NS
+        resume_ns = self._member.resume_ns
+        return min(now + LOOK_NS, resume_ns) if resume_ns > now else now + LOOK_NS
 
     def end(self, passed_ns: int) -> None:
         """End a pause after so long a time [ns]."""

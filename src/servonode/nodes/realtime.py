@@ -151,7 +151,7 @@ class RealTime(Pace):
             if member is None:
                 self.times.start_ns += passed
             else:
-                self.times.start_ns = member.go_on_ns - round(pause.stood * self.times.step_ns)
+                self.times.start_ns = member.resume_ns - round(pause.stood * self.times.step_ns)
             self._woken += passed
             self.watchdog.postpone(passed, self.guard.answers.are_due())
 
