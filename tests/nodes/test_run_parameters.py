@@ -34,7 +34,8 @@ Values = dict[str, float]
 
 
 @pytest.fixture
-def runs(tmp_path: Path) -> Iterator[Runs]:
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runs]:
+    monkeypatch.setattr("servonode.operator.operator_requests.ANSWER_S", 20.0)  # however busy the computer is
     with private_runs(tmp_path) as started:
         yield started
 
@@ -231,7 +232,7 @@ def run_and_change(runs: Runs, settings: list[str], seed: int, times: int, speed
     assert found.compared > 20
 
 
-PACED = ["run.speed=1", "run.duration=600", "plant.safety.command_timeout_floor=2"]  # however busy the computer is
+PACED = ["run.speed=1", "run.duration=600", "plant.safety.command_timeout_floor=2"]  # for the same reason
 LOCKSTEP = ["run.mode=lockstep", "run.duration=3000"]
 
 
@@ -242,8 +243,7 @@ def test_no_invalid_change_acts_and_each_valid_one_acts_at_its_step(runs: Runs, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", [PACED, LOCKSTEP], ids=["realtime", "lockstep"])
-def test_a_thousand_changes_at_random(runs: Runs, settings: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("servonode.operator.operator_requests.ANSWER_S", 20.0)  # for the same reason
+def test_a_thousand_changes_at_random(runs: Runs, settings: list[str]) -> None:
     run_and_change(runs, settings, 2, 500, speed=1.0)  # fewer steps to replay than with all that lockstep can
 
 

@@ -119,7 +119,7 @@ class TargetNode(EventNode):
         for instant in range(first, last + 1):
             k = instant * self.steps_per_period
             t = k * self.step_ns / 1e9
-            targets = next(each for first, each in reversed(self._changes) if first <= instant)
+            targets = next(each for begin, each in reversed(self._changes) if begin <= instant)
             targets.evaluate(t, self._values)
             values = self._values.tolist()
             if not all(map(math.isfinite, values)):
