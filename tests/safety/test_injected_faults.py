@@ -21,7 +21,7 @@ from servonode.plants.injection import KINDS, Injection, Injector
 from servonode.record.events import EVENTS, with_events
 from servonode.record.injected import injected_text, with_found
 from servonode.record.run import Run
-from tests.helpers.runs import START_S, Process, eventually
+from tests.helpers.runs import Process
 
 Fault = dict[str, Any]
 BEGIN_S = 0.5
@@ -201,18 +201,6 @@ def test_a_node_that_fails_is_found(fault: Fault, name: str, tmp_path: Path) -> 
     assert told["found"] == name
     assert told["after"] < 3.0
     process.fault(name)
-
-
-@pytest.mark.slow
-def test_a_plant_that_is_restarted_does_not_meet_the_faults_of_its_file_again(tmp_path: Path) -> None:
-    settings = "run.duration=60", "run.speed=3", 'supervision.plant="on-failure"'
-    kill = 'fault=[{on = "node", kind = "kill", name = "plant", at = 1.0}]'
-    process = Process(tmp_path, "trailer_pursuit", *settings, kill)
-    assert eventually(lambda: "plant back after" in process.stderr, START_S)
-    assert eventually(process.armed_again, START_S)
-    assert eventually(lambda: process.ask("status")["t"] > 1.5, START_S)
-    process.stop()
-    assert process.printed["restarts"] == {"plant": 1}
 
 
 # what is refused
