@@ -190,6 +190,13 @@ def test_bad_usage_ends_with_exit_code_2_before_anything_runs(typed: str) -> Non
     assert refused_command(*typed.split())
 
 
+@pytest.mark.parametrize("verb", ["step", "speed"])
+def test_a_run_in_the_place_of_the_number_is_no_number(verb: str) -> None:
+    line = refused_command(verb, "trailer_coast")
+    assert "'trailer_coast' is not a valid number" in line
+    assert line.endswith(f"see servonode {verb} --help")
+
+
 def test_a_run_too_long_to_record_is_refused() -> None:
     assert "larger --every" in refused_command(
         "simulate", "trailer_coast", "--set", "run.duration=300000", "--every", "1"

@@ -356,3 +356,9 @@ def test_the_limits_that_tuning_prints_are_those_of_the_sampled_law() -> None:
             found += [limit, limit / 3, discrete.best(relative_degree, float(delay))[0]]
         printed = [float(each) for each in numbers.split(" | ")]
         assert printed == pytest.approx(found, rel=2e-3)
+
+
+def test_the_index_and_the_menu_name_every_how_to() -> None:
+    text = (HOW_TO / "index.md").read_text("utf-8")
+    menu = text.split(":hidden:")[1].split("```")[0].split()
+    assert sorted(menu) == sorted(set(re.findall(r"\((\w+)\.md\)", text))) == [each.split("/")[1] for each in how_tos()]

@@ -106,3 +106,14 @@ def test_rows_stand_in_order_and_what_was_not_measured_has_none() -> None:
     ]
     assert len({len(text) for _, text in rows}) == 1
     assert in_rows({"plant": {}}) == []
+
+
+def test_numbers_wider_than_their_column_stay_apart() -> None:
+    late = {"p50": 17.8, "p99": 136.2, "p999": 138.0, "max": 138.4}
+    assert in_rows({"plant": {"lateness": late}})[1][1].split() == [
+        "lateness",
+        "17800.000",
+        "136200.000",
+        "138000.000",
+        "138400.000",
+    ]

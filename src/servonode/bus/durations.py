@@ -138,7 +138,7 @@ def in_rows(nodes: Mapping[str, Mapping[str, Mapping[str, float]]]) -> list[tupl
     for node in _in_order(nodes, _NODES):
         named = {name.removesuffix("_s"): each for name, each in nodes[node].items() if each}
         for name in _in_order(named, _ORDER):
-            numbers = "".join(f"{named[name][key] * 1e3:>10.3f}" for key in (*QUANTILES, "max"))
+            numbers = "".join(f" {named[name][key] * 1e3:>9.3f}" for key in (*QUANTILES, "max"))
             rows.append((node, f"{name.replace('_', ' '):<12}{numbers}"))
     return [("timing [ms]", f"{'':<12}{_HEADS}"), *rows] if rows else []
 

@@ -47,13 +47,19 @@ def resume(name: str | None, as_json: bool) -> None:
     send(["resume"], robots_of(name)[0], as_json, "goes on")  # of one robot: all go on
 
 
+class Periods(click.IntRange):
+    """A number of control periods."""
+
+    name = "number of periods"
+
+
 @_command(
     examples=("servonode step", "servonode step 10", "servonode step 1 trailer_pursuit --json"),
     help="Let a paused run pass through N control periods (default: 1).\n\n"
     f"The command ends when the run is paused again. Without a controller a period is the time between two states. "
     f"{verb.WHICH_RUN}",
 )
-@click.argument("periods", metavar="[N]", type=click.IntRange(min=1), default=1)
+@click.argument("periods", metavar="[N]", type=Periods(min=1), default=1)
 @verb.one_run
 @verb.as_json
 def step(periods: int, name: str | None, as_json: bool) -> None:
@@ -63,7 +69,7 @@ def step(periods: int, name: str | None, as_json: bool) -> None:
 class Factor(verb.FiniteRange):
     """A number above 0, or max."""
 
-    name = "factor"
+    name = "number"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         return value if value == "max" else super().convert(value, param, ctx)
