@@ -9,7 +9,7 @@ from tests.helpers.followed import DOCS, Page
 
 NOW = re.compile(
     r"^\S+ (?P<bar>\d+\.\d)/[\d.]+ s  |^  plant +[a-z]+ .* t = (?P<status>[\d.]+) s"
-    r"|after (?P<end>[\d.]+) s of plant time"
+    r"|after (?P<end>[\d.]+) s of plant time|: paused at t = (?P<paused>[\d.]+) s"
 )
 PAST = re.compile(r"at t = ([\d.]+) s")
 ROUNDED = 0.05  # s; the bar of a run has one digit after the point
@@ -22,7 +22,7 @@ def backwards(page: Page) -> list[str]:
     """Lines of runs whose time is less than that of a line before, or that tell of what comes later."""
     wrong, now = [], 0.0
     for step in page.steps:
-        if any("servonode run" in command for command in step.commands):
+        if any(verb in command for command in step.commands for verb in ("servonode run", "servonode simulate")):
             now = 0.0
         for line in step.lines:
             if found := NOW.search(line):

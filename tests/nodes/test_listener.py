@@ -78,7 +78,7 @@ def test_unknown_topic_is_refused_before_any_connection() -> None:
     with run_folder("left") as folder, Listener("left", partial(named, "command")) as listener:
         folder.register([PLANT], {"open": True})
         with pytest.raises(
-            BusError, match="topic 'command' is not published in this run; choose applied, state, status"
+            BusError, match="topic 'command' is not published in this run; choose applied, parameters, state, status"
         ):
             listener.wait_open()
         assert listener.receive() == []

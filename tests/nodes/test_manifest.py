@@ -270,7 +270,7 @@ def test_a_manifest_is_bounded_whatever_the_launch_file_holds() -> None:
     assert said.count(" (digest ") == 6
     many, more = (manifest(with_stated(closed_loop, number, 20)) for number in (5000, 5001))
     assert all(len(json.dumps(each)) <= LARGEST for each in (long, many, more))
-    assert set(many) == {*REMEDIES, SCHEMA, "[run]", "[plant]", "[controller]", "[supervision]", "[target]"}
+    assert set(many) == {*REMEDIES, SCHEMA, "[run]", "[plant]", "[controller]", "[supervision]", "[target]", "[fault]"}
     (said,) = differences(many, more)
     assert said.startswith(
         f"the launch file differs: [plant] is {many['[plant]']} here and {more['[plant]']} there; copy"

@@ -160,11 +160,11 @@ def bind_address(address: str) -> str:
 
 
 def shared_keys(table: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Each key of a launch file's table that both computers must have alike, as `[section] key`, with its TOML."""
+    """Each key of a launch file that both computers must have alike, as `[section] key` or `[fault] tables`: its TOML."""
     for path, value in _leaves((), table):
         section, key = ".".join(path[:-1]), path[-1]
         if key not in OWN_KEYS.get(section, ()):
-            yield f"[{section}] {key}", toml_value(value)
+            yield f"[{section}] {key}" if section else f"[{key}] tables", toml_value(value)
 
 
 def _leaves(path: tuple[str, ...], table: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
