@@ -160,7 +160,7 @@ def bind_address(address: str) -> str:
 
 
 def shared_keys(table: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Each key of a launch file that both computers must have alike, as `[section] key` or `[fault] tables`: its TOML."""
+    """Each key of a launch file that both computers must have alike, `[section] key` or `[fault] tables`, as TOML."""
     for path, value in _leaves((), table):
         section, key = ".".join(path[:-1]), path[-1]
         if key not in OWN_KEYS.get(section, ()):
