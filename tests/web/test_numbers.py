@@ -4,8 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from selenium.webdriver.common.keys import Keys
-
 from servonode.web.server import LARGEST
 from tests.helpers.pages import Link, PageProcess, begun, browser, needs_browser
 from tests.helpers.runs import START_S, Runs, eventually
@@ -51,6 +49,8 @@ def test_numbers_are_read_and_changed_by_the_page_alone_and_judged(runs: Runs, t
 
 @needs_browser
 def test_sliders_show_what_acts_and_change_it(runs: Runs, tmp_path: Path) -> None:
+    from selenium.webdriver.common.keys import Keys  # absent where the browser's tests are skipped
+
     run = begun(runs, "trailer_circle")
     with PageProcess(tmp_path, run.name) as page, browser() as chromium:
         chromium.get(page.link.url)
