@@ -107,9 +107,6 @@ def _quiet() -> Iterator[None]:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     try:
         yield
-    except KeyboardInterrupt:
-        levels.clear()  # what its loops leave undone is told at the end of the process
-        raise
     finally:
         for name, level in levels.items():
             logging.getLogger(name).setLevel(level)
