@@ -12,6 +12,7 @@ import time
 import tomllib
 import warnings
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,11 +64,15 @@ class Store:
         return np.flatnonzero(self._group[MARKS][:] == 0).tolist()
 
     def write(self, index: int, chunk: Chunk) -> None:
-        """Write a chunk, then its mark.
+        """Write a chunk, then its mark; who is interrupted meanwhile goes on until both are written.
 
         Raises:
             StoreFull: the disk does not take it; StoreError: the folder was made or deleted by others meanwhile.
         """
+        with ThreadPoolExecutor(1) as writer:  # which gets no signals: zarr would leave a write half done
+            writer.submit(self._write, index, chunk).result()
+
+    def _write(self, index: int, chunk: Chunk) -> None:
         first, last = self.plan.bounds(index)
         found = {RUN: np.arange(first, last)} | columns(self.plan, chunk)
         try:
