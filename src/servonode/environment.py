@@ -148,9 +148,7 @@ class Env(_Environment, gymnasium.Env[Array, Array]):
         """
         if render_mode is not None:
             raise StatementError(f"render_mode={render_mode!r} is unknown; an environment draws nothing, leave it out")
-        self.observation_space, self.action_space = self._make(
-            launch, 1, 1, reward, terminate, vary, code, overrides
-        )  # fmt: skip
+        self.observation_space, self.action_space = self._make(launch, 1, 1, reward, terminate, vary, code, overrides)
         stated = {"launch": launch, "reward": reward, "terminate": terminate, "vary": vary, "code": code}
         self.spec = EnvSpec(f"servonode/{self._name}-v0", "servonode:Env", kwargs=stated | overrides)
         self._begun = False
@@ -243,7 +241,7 @@ class VectorEnv(_Environment, GymnasiumVectorEnv[Array, Array, Array]):
         self.metadata = {"autoreset_mode": self._mode, "render_modes": []}
         self.single_observation_space, self.single_action_space = self._make(
             launch, num_envs, threads, reward, terminate, vary, code, overrides
-        )  # fmt: skip
+        )
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._random = [seeding.np_random()[0] for _ in range(num_envs)]

@@ -17,6 +17,7 @@ from servonode.arrays import Array
 
 KEPT = 8  # states of each robot; no robot in lockstep is more than one instant ahead of another
 LONGEST_TEXT = 500  # bytes
+LOOK_S = 50e-6  # pause between two looks at the others in lockstep
 OTHER = " has stopped: "  # behind the name of another robot
 START_NS = 5_000_000  # from when the last robot is ready to the common t = 0
 RESUME_NS = 50_000_000  # from the request to go on after a pause until all do

@@ -9,13 +9,12 @@ from collections import deque
 from collections.abc import Sequence
 
 from servonode.bus import BusFace, State, Wanted
-from servonode.bus.fleet_memory import RobotSamples
+from servonode.bus.fleet_memory import LOOK_S, RobotSamples
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.live_target_node import POLL_S, LiveTargetNode
 from servonode.nodes.node import Clock
 from servonode.nodes.target_node import TargetNode
 
-LOOK_S = 50e-6  # pause between two looks at the other robot in lockstep
 KEPT_STATES = 8
 
 

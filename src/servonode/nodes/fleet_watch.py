@@ -5,7 +5,7 @@ from typing import Protocol
 
 from servonode.arrays import Array
 from servonode.bus import BusFace
-from servonode.bus.fleet_memory import SEEN, Member
+from servonode.bus.fleet_memory import LOOK_S, SEEN, Member
 from servonode.bus.topology import PLANT
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.fault_ladder import ESTOP
@@ -18,7 +18,6 @@ from servonode.plants.plant import Plant
 
 SILENCE_NS = 250_000_000  # shortest time without a sign of life, after which another robot counts as stopped
 MARGIN_NS = 1_000_000_000  # by which a robot waits longer for another one than for its own controller
-LOOK_S = 50e-6  # pause between two looks at the others in lockstep
 
 
 class WatchingNode(Protocol):

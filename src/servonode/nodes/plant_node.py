@@ -346,10 +346,9 @@ class PlantNode(Node):
         self.guard.lower(numbers)
         every = self.closed_loop.launch.steps_per_period or 1
         k = self.grid.instant(self.plant.k) * every
-        if self.guard.lifecycle.accepts_commands and not self.guard.answers.are_due():
-            k += (
-                every if self.states.has_asked(k) or self.plant.k > k else 0
-            )  # not while paused: it is still to be asked
+        asked = self.states.has_asked(k) or self.plant.k > k  # not while paused: it is still to be asked
+        if asked and self.guard.lifecycle.accepts_commands and not self.guard.answers.are_due():
+            k += every
         return k, k * self.plant.step_ns / 1e9
 
     def _may_be_armed_later(self) -> bool:
