@@ -1,0 +1,1 @@
+"""Robots from files: URDF and MJCF, read by MuJoCo, as numbers and as machines."""

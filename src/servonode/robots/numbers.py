@@ -1,0 +1,201 @@
+"""From a compiled MuJoCo model to a robot in numbers: bodies without joints are merged, origins stand at the joints."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from servonode.arrays import Array
+from servonode.robots.file_text import FileText, RobotError
+from servonode.robots.inertia import Inertia, check, rotation_of, total
+from servonode.robots.mass_matrix import check_mass_matrix
+from servonode.robots.robot import Actuator, Body, Frame, Joint, Loop, Range, Robot
+
+FREE, BALL, SLIDE, HINGE = range(4)  # MuJoCo's numbers
+KINDS = ("free", "ball", "slide", "hinge")
+LOOPS = ("connect", "weld", "joint")
+NO_GRAVITY = 1 << 7  # MuJoCo's mjDSBL_GRAVITY
+GROUND = ""
+Place = tuple[str, Array, Array]  # a body, and where other axes stand in its own
+
+
+def described(
+    file: Path,
+    text: FileText,
+    model: Any,
+    inertias: dict[str, Inertia],
+    meshes: tuple[tuple[str, str], ...],
+    lines: tuple[str, ...],
+) -> Robot:
+    """The robot of a compiled model, whose inertias are given apart.
+
+    Raises:
+        RobotError: an inertia that no body has, a singular mass matrix.
+    """
+    reading = _Reading(model, text, inertias)
+    for each in reading.bodies:
+        check(Inertia(each.mass, each.centre, each.inertia), f'{file.name}: body "{each.name}"')
+    gravity = np.zeros(3) if model.opt.disableflags & NO_GRAVITY else np.array(model.opt.gravity)
+    name = model.names[: model.names.index(b"\0")].decode() or file.stem
+    robot = Robot(
+        name=name,
+        file=file,
+        gravity=gravity,
+        bodies=tuple(reading.bodies),
+        actuators=tuple(_actuators(model)),
+        loops=tuple(_loops(model, reading.places)),
+        frames=tuple(reading.frames),
+        meshes=meshes,
+        dropped=lines,
+    )
+    if not robot.bodies:
+        raise RobotError(f"{file.name}: it has no joint, so nothing moves; give it one")
+    check_mass_matrix(robot)
+    return robot
+
+
+class _Reading:
+    """Bodies and frames of a model. places: where each of its bodies stands, by number."""
+
+    def __init__(self, model: Any, text: FileText, inertias: dict[str, Inertia]) -> None:
+        self.model, self.speeds = model, text.speeds
+        self.bodies: list[Body] = []
+        self.frames: list[Frame] = []
+        self.places: list[Place] = [(GROUND, np.zeros(3), np.eye(3))]
+        self._parts: dict[str, list[Inertia]] = {GROUND: []}
+        for number in range(1, model.nbody):
+            self._add(number, inertias[model.body(number).name])
+        self.bodies = [self._with_inertia(each) for each in self.bodies]
+        self.frames += [self._site(model.site(number)) for number in range(model.nsite)]
+
+    def _add(self, number: int, inertia: Inertia) -> None:
+        model, name = self.model, self.model.body(number).name
+        owner, position, rotation = self.places[model.body_parentid[number]]
+        position = position + rotation @ model.body_pos[number]
+        rotation = rotation @ rotation_of(model.body_quat[number])
+        first = model.body_jntadr[number]
+        joints = range(first, first + model.body_jntnum[number])
+        if not joints:
+            self.places.append((owner, position, rotation))
+            self.frames.append(Frame(name, owner, position, rotation))
+        else:
+            origin = self._add_links(name, owner, position, rotation, joints)
+            self.places.append((name, -origin, np.eye(3)))
+            if origin.any():
+                self.frames.append(Frame(f"{name}_origin", name, -origin, np.eye(3)))
+        owner, position, rotation = self.places[number]
+        self._parts.setdefault(owner, []).append(inertia.placed(position, rotation))
+
+    def _add_links(self, name: str, owner: str, position: Array, rotation: Array, joints: range) -> Array:
+        """Add a body for each group of joints that act at one point; where the last stands in the file's axes (3,)."""
+        groups = list(self._groups(joints))
+        before = np.zeros(3)
+        for number, (anchor, group) in enumerate(groups):
+            first, model = group[0], self.model
+            axis, start = np.array(model.jnt_axis[first]), float(model.qpos0[model.jnt_qposadr[first]])
+            if model.jnt_type[first] == FREE:
+                position, rotation = np.zeros(3), np.eye(3)
+            position = position + rotation @ (anchor - before)
+            if model.jnt_type[first] == SLIDE:
+                position = position - rotation @ axis * start
+            elif model.jnt_type[first] == HINGE and start:
+                rotation = rotation @ Rotation.from_rotvec(-start * axis).as_matrix()
+            last = number == len(groups) - 1
+            link = name if last else f"{name}_{model.joint(first).name}"
+            stated = tuple(self._joint(each) for each in group)
+            self.bodies.append(Body(link, owner, position, rotation, stated, 0.0, np.zeros(3), np.zeros((3, 3))))
+            owner, position, rotation, before = link, np.zeros(3), np.eye(3), anchor
+        return before
+
+    def _groups(self, joints: range) -> Iterator[tuple[Array, list[int]]]:
+        """Joints that follow one another through one point, with the point in the body's axes; slides have none."""
+        model = self.model
+        anchor: Array | None = None
+        group: list[int] = []
+        for each in joints:
+            kind, own = model.jnt_type[each], np.array(model.jnt_pos[each])
+            moved = kind in (SLIDE, HINGE) and model.qpos0[model.jnt_qposadr[each]] != 0
+            elsewhere = kind != SLIDE and anchor is not None and not np.allclose(anchor, own, rtol=0, atol=1e-12)
+            if group and (moved or elsewhere):
+                yield (np.zeros(3) if anchor is None else anchor), group
+                group, anchor = [], None
+            group.append(each)
+            anchor = own if kind in (BALL, HINGE) and anchor is None else anchor
+        yield (np.zeros(3) if anchor is None else anchor), group
+
+    def _joint(self, number: int) -> Joint:
+        model, stated = self.model, self.model.joint(number)
+        kind, dof, at = model.jnt_type[number], model.jnt_dofadr[number], model.jnt_qposadr[number]
+        limits = _range(model.jnt_range[number]) if model.jnt_limited[number] and kind in (SLIDE, HINGE) else None
+        size = (7, 4, 1, 1)[kind]
+        start = tuple(model.qpos0[at : at + size].tolist())
+        if limits and not limits[0] <= start[0] <= limits[1]:
+            start = (sum(limits) / 2,)
+        effort = float(max(abs(model.jnt_actfrcrange[number]))) if model.jnt_actfrclimited[number] else 0.0
+        return Joint(
+            name=stated.name,
+            kind=KINDS[kind],
+            axis=np.array(model.jnt_axis[number]),
+            start=start,
+            armature=float(model.dof_armature[dof]),
+            damping=float(model.dof_damping[dof]),
+            friction=float(model.dof_frictionloss[dof]),
+            stiffness=float(model.jnt_stiffness[number]),
+            rest=float(model.qpos_spring[at]),
+            range=limits,
+            effort=effort or None,
+            speed=self.speeds.get(stated.name) or None,
+        )
+
+    def _with_inertia(self, body: Body) -> Body:
+        whole = total(self._parts.get(body.name, ()))
+        return Body(
+            body.name, body.parent, body.position, body.rotation, body.joints, whole.mass, whole.centre, whole.inertia
+        )
+
+    def _site(self, site: Any) -> Frame:
+        owner, position, rotation = self.places[int(np.ravel(site.bodyid)[0])]
+        return Frame(site.name, owner, position + rotation @ site.pos, rotation @ rotation_of(site.quat))
+
+
+def _range(values: Any) -> Range:
+    return float(values[0]), float(values[1])
+
+
+def _actuators(model: Any) -> Iterator[Actuator]:
+    """The motors, their input the command of the file; its range is that of command, force and joint together."""
+    for number in range(model.nu):
+        joint = model.actuator_trnid[number, 0]
+        gain = float(model.actuator_gainprm[number, 0])
+        gear = float(model.actuator_gear[number, 0]) * gain
+        ranges = [model.actuator_ctrlrange[number]] if model.actuator_ctrllimited[number] else []
+        if model.actuator_forcelimited[number] and gain:
+            ranges.append(np.sort(model.actuator_forcerange[number] / gain))
+        if model.jnt_actfrclimited[joint] and gear:
+            ranges.append(np.sort(model.jnt_actfrcrange[joint] / gear))
+        limits = _range((max(each[0] for each in ranges), min(each[1] for each in ranges))) if ranges else None
+        yield Actuator(model.actuator(number).name, model.joint(joint).name, gear, limits)
+
+
+def _loops(model: Any, places: list[Place]) -> Iterator[Loop]:
+    for number in range(model.neq):
+        if not model.eq_active0[number]:
+            continue
+        kind, data = LOOPS[model.eq_type[number]], model.eq_data[number]
+        name, first, second = model.equality(number).name, model.eq_obj1id[number], model.eq_obj2id[number]
+        if kind == "joint":
+            other = model.joint(second).name if second >= 0 else ""
+            yield Loop(name, kind, model.joint(first).name, other, (tuple(data[:5].tolist()),))
+            continue
+        ends = [places[each] for each in (first, second)]
+        if kind == "connect":
+            found = [position + rotation @ data[3 * i : 3 * i + 3] for i, (_, position, rotation) in enumerate(ends)]
+            yield Loop(name, kind, ends[0][0], ends[1][0], tuple(tuple(each.tolist()) for each in found))
+            continue
+        (one, p, R), (two, r, S) = ends
+        turned = R @ rotation_of(data[6:10]) @ S.T  # of the second's link in the first's
+        quaternion = Rotation.from_matrix(turned).as_quat(scalar_first=True)
+        position = p + R @ data[3:6] - turned @ r
+        yield Loop(name, kind, one, two, (tuple(position.tolist()), tuple(quaternion.tolist())))

@@ -1,0 +1,109 @@
+"""Reading a robot's file by MuJoCo: a description in numbers.
+
+What is only seen or touched is removed before MuJoCo compiles the file, so absent meshes do no harm. Inertias are taken
+as they are stated and judged where parts are joined: a camera's may be wrong where it is alone, and do no harm.
+"""
+
+from collections.abc import Collection, Iterator
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from servonode.errors import NotInstalled
+from servonode.robots.file_text import FileText, RobotError, scan
+from servonode.robots.numbers import described
+from servonode.robots.robot import Robot
+from servonode.robots.spec_inertias import take_inertias
+from servonode.robots.unsupported import leave_out
+
+
+def read(file: Path, base: str = "fixed", ignore: Collection[str] = ()) -> Robot:
+    """The robot of a URDF or MJCF file.
+
+    base: how the root link of a URDF moves, "fixed", "free" or "planar". ignore: kinds of elements, of
+    `unsupported.KINDS`, that are left out although they change the motion.
+
+    Raises:
+        RobotError: the file cannot be read, has something without a counterpart, or no regular mass matrix.
+        NotInstalled: MuJoCo is missing.
+    """
+    text = scan(file)
+    mujoco = _mujoco()
+    warnings: list[str] = []
+    mujoco.set_mju_user_warning(warnings.append)  # else it writes a file where the process runs
+    try:
+        spec = mujoco.MjSpec.from_file(str(file))
+        _name_all(spec)
+        _set_base(spec, text, base, file)
+        meshes = tuple(_meshes(spec))
+        lines = leave_out(mujoco, spec, file.name, ignore)
+        inertias = take_inertias(mujoco, spec, file.name, text.format == "mjcf")
+        compiled = spec.compile()
+    except ValueError as error:
+        if isinstance(error, RobotError):
+            raise
+        raise RobotError(f"{file.name}: {_in_one_line(str(error))}") from None
+    finally:
+        mujoco.set_mju_user_warning(lambda _: None)
+    lines += [_in_one_line(each) for each in warnings]
+    return described(file, text, compiled, inertias, meshes, tuple(lines))
+
+
+def _mujoco() -> ModuleType:
+    try:
+        return import_module("mujoco")
+    except ImportError:
+        text = "a robot's file is read by the package mujoco, which is not installed: pip install"
+        raise NotInstalled(f'{text} "servonode[mujoco]"') from None
+
+
+def _in_one_line(text: str) -> str:
+    """What MuJoCo says, in one line and without its own numbers of elements."""
+    lines = [each.strip() for each in text.splitlines() if each.strip()]
+    return "; ".join(each.removeprefix("XML Error: ").removeprefix("Error: ") for each in lines)
+
+
+def _name_all(spec: Any) -> None:
+    """Give every body, joint and actuator a name."""
+    for word, kind in (("bodies", "body"), ("joints", "joint"), ("actuators", "actuator"), ("sites", "site")):
+        elements = list(getattr(spec, word))
+        taken = {each.name for each in elements}
+        for i, each in enumerate(elements):
+            if not each.name:
+                owner = each.parent.name if word in ("joints", "sites") else ""
+                names = [f"{owner}_{kind}" if owner else f"{kind}{i}", *(f"{owner}_{kind}{k}" for k in range(2, 999))]
+                each.name = next(name for name in names if name not in taken)
+                taken.add(each.name)
+
+
+def _set_base(spec: Any, text: FileText, base: str, file: Path) -> None:
+    """Give the root link of a URDF its joints.
+
+    Raises:
+        RobotError: there is not one root that could have them.
+    """
+    if base == "fixed":
+        return
+    roots = list(spec.worldbody.bodies)
+    if text.format != "urdf":
+        reason = "an MJCF file states the joints of its bodies itself"
+    elif len(roots) != 1 or roots[0].joints:
+        reason = f"{len(roots)} links stand on the ground, which is the file's own root"
+    else:
+        reason = ""
+    if reason:
+        raise RobotError(f'{file.name}: {reason}, so base = "{base}" cannot be; remove it')
+    if base == "free":
+        roots[0].add_freejoint(name="base")
+        return
+    from mujoco import mjtJoint
+
+    for name, axis in (("x", [1, 0, 0]), ("y", [0, 1, 0])):
+        roots[0].add_joint(name=name, type=mjtJoint.mjJNT_SLIDE, axis=axis)
+    roots[0].add_joint(name="psi", type=mjtJoint.mjJNT_HINGE, axis=[0, 0, 1])
+
+
+def _meshes(spec: Any) -> Iterator[tuple[str, str]]:
+    files = {each.name: each.file for each in spec.meshes}
+    return ((geom.parent.name, files[geom.meshname]) for geom in spec.geoms if files.get(geom.meshname))
