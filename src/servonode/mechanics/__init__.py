@@ -31,10 +31,12 @@ if TYPE_CHECKING:
         vector,
         velocity,
     )
+    from servonode.mechanics.trees import ball, frame, hinge, link, slide, tree
 
 __all__ = [
     "Model",
     "ModelError",
+    "ball",
     "before",
     "body",
     "condition",
@@ -42,20 +44,26 @@ __all__ = [
     "coordinate",
     "derivative",
     "first_order",
+    "frame",
+    "hinge",
     "input_",
     "jump",
+    "link",
     "output",
     "parameter",
     "reaction",
     "sensor",
+    "slide",
     "stabilised",
     "time",
     "together",
+    "tree",
     "vector",
     "velocity",
     "wrap",
 ]
-_ELSEWHERE = {"Model": "model", "sensor": "sensors", "together": "join", "wrap": "functions"}  # all others: symbols
+_ELSEWHERE = {"Model": "model", "sensor": "sensors", "together": "join", "wrap": "functions"}
+_ELSEWHERE |= dict.fromkeys(("ball", "frame", "hinge", "link", "slide", "tree"), "trees")  # all others: symbols
 
 
 def __getattr__(name: str) -> Any:

@@ -113,6 +113,9 @@ class _Forces:
 
 def _in_rates(model: Model, large: bool) -> Model:
     """The model with exact numbers, its bodies in rates; of a large one in parts that have names."""
+    if model.tree is not None:
+        energies = {"kinetic": model.kinetic + model.tree.kinetic, "potential": model.potential + model.tree.potential}
+        model = replace(model, **energies)
     if large:
         model = model.mapped(in_parts)  # before anything goes through its expressions by recursion
     model = _with_bodies_in_rates(model.mapped(lambda expression: _with_exact_numbers(_at_rest(model, expression))))

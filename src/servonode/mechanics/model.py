@@ -36,6 +36,7 @@ from servonode.mechanics.symbols import (
     listed,
     refuse_uncompilable,
 )
+from servonode.mechanics.trees import Tree
 from servonode.tables import Row, Tabular, named, several
 
 _ENERGIES = ("kinetic", "potential", "dissipation")
@@ -82,6 +83,9 @@ class Model(Tabular):
     `jumps` set states at the end of a step.
 
     `sensors` are the measured quantities with their errors; they have no effect on the motion.
+
+    The energies of a `tree` of links add to the stated ones; coordinates, kinematics of quaternions and the identities
+    of their norms are taken from it where they are not stated.
 
     `varying` are parameters that a launch file specifies as functions of time, `disturbances` the generalized forces
     it adds, by coordinate or input; see `servonode.mechanics.changes`.
@@ -141,6 +145,7 @@ class Model(Tabular):
     independent: Sequence[Coordinate] = ()
     varying: Mapping[Parameter, Expr] = field(default_factory=dict)
     disturbances: Mapping[Any, Expr] = field(default_factory=dict)
+    tree: Tree | None = None
     place: Place = field(default_factory=here)
     kinematics_order: Sequence[Coordinate] = ()  # as they were given, for the lines of errors
 
@@ -161,6 +166,8 @@ class Model(Tabular):
     def __post_init__(self) -> None:
         self._check_kinds()
         object.__setattr__(self, "forces", stated_forces(self.name, self.forces, self.place))
+        if self.tree is not None:
+            self._take_from_tree(self.tree)
         self._check_expressions()
         self._settle()
         self._complete_kinematics()
@@ -175,6 +182,26 @@ class Model(Tabular):
             if self.state[first : first + len(entries)] != entries:
                 text = f"machine {self.name}: the entries of the vector {name} must follow each other in the state"
                 raise ModelError(text, self.place.argument("order"))
+
+    def _take_from_tree(self, tree: Tree) -> None:
+        """Complete coordinates, kinematics, velocities and identities by those of the tree."""
+        stated = tuple(self.coordinates) or tuple(self.kinematics)
+        coordinates = (*stated, *(q for q in tree.rates if q not in stated))
+        turning = {q: rate for q, rate in tree.rates.items() if rate != q.rate and q not in self.kinematics}
+        completed = {"coordinates": coordinates, "kinematics": {**self.kinematics, **turning}}
+        completed |= {"velocities": self._with_motions(tree), "identities": {**tree.identities, **self.identities}}
+        for name, value in completed.items():
+            object.__setattr__(self, name, value)
+
+    def _with_motions(self, tree: Tree) -> tuple[Velocity, ...]:
+        """The stated velocities, then the motions of the tree that are velocities, in its order."""
+        known = {v.name for v in self.velocities}
+        found: list[Velocity] = []
+        for joint in tree.joints:
+            free = joint.kind == "ball" or not (self.independent or joint.coordinates[0] in self.kinematics)
+            own = joint.motions if joint.kind == "ball" else [q.own_velocity() for q in joint.coordinates]
+            found += [v for v in own if free and v.name not in known]
+        return (*self.velocities, *found)
 
     def _settle(self) -> None:
         """Bring expressions that may switch into one form."""
@@ -389,6 +416,7 @@ class Model(Tabular):
             self,
             **parts,
             bodies=tuple(each.mapped(changed) for each in self.bodies),
+            tree=self.tree and self.tree.mapped(changed),
             forces=tuple((changed(force), changed(on)) for force, on in self.forces),
             stabilised=tuple(
                 replace(each, residual=changed(each.residual), row=changed(each.row)) for each in self.stabilised

@@ -1,0 +1,496 @@
+"""Kinematic trees: links that hinges, slides and balls join, for machines that are derived by recursion (`recursion`).
+
+A free body hangs on the ground by three slides and a ball.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import sympy
+
+from servonode.definitions.source_location import Place, here
+from servonode.errors import ModelError, checked
+from servonode.mechanics import recursion
+from servonode.mechanics.recursion import Motion, Node, Recursion, Turn, Vector
+from servonode.mechanics.straight_line import exact, named
+from servonode.mechanics.symbols import Coordinate, Velocity, listed, refuse_uncompilable
+
+Expr = Any
+Entries = Any  # of a vector or matrix: nested sequences, an array of numpy, a matrix of sympy
+Change = Callable[[Expr], Expr]
+NEAR = 1e-11  # of 0, 1 and -1: rounding of a quarter turn that was written with 12 digits
+_UNIT = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
+_NOTHING = ((0, 0, 0),) * 3
+
+
+@dataclass(frozen=True)
+class Joint:
+    """A joint, as `hinge`, `slide` or `ball` makes it; axis in the link's axes."""
+
+    kind: str
+    coordinates: tuple[Expr, ...]
+    motions: tuple[Expr, ...]  # rates, or the spin of a ball
+    axis: tuple[Expr, ...]
+    armature: Expr
+    place: Place = field(default_factory=here)
+
+    def mapped(self, change: Change) -> "Joint":
+        """The same joint with its expressions changed."""
+        entries = {word: tuple(map(change, getattr(self, word))) for word in ("coordinates", "motions", "axis")}
+        return replace(self, **entries, armature=change(self.armature))
+
+    @property
+    def rates(self) -> dict[Expr, Expr]:
+        """Each coordinate -> its rate: that of a quaternion is q' = q (0, w) / 2."""
+        if self.kind != "ball":
+            return dict(zip(self.coordinates, self.motions, strict=True))
+        (q, x, y, z), (a, b, c) = self.coordinates, self.motions
+        turned = (-x * a - y * b - z * c, q * a + y * c - z * b, q * b + z * a - x * c, q * c + x * b - y * a)
+        return {each: rate / 2 for each, rate in zip(self.coordinates, turned, strict=True)}
+
+    @property
+    def rotation(self) -> Turn:
+        """From the axes that move to those before the joint."""
+        if self.kind == "slide":
+            return recursion.UNIT
+        if self.kind == "ball":
+            q, x, y, z = self.coordinates
+            squares = (q * q + x * x - y * y - z * z, q * q - x * x + y * y - z * z, q * q - x * x - y * y + z * z)
+            return [
+                [squares[0], 2 * (x * y - q * z), 2 * (x * z + q * y)],
+                [2 * (x * y + q * z), squares[1], 2 * (y * z - q * x)],
+                [2 * (x * z - q * y), 2 * (y * z + q * x), squares[2]],
+            ]
+        s, c, a = sympy.sin(self.coordinates[0]), sympy.cos(self.coordinates[0]), self.axis
+        skew = ((0, -a[2], a[1]), (a[2], 0, -a[0]), (-a[1], a[0], 0))
+        return [
+            [(c if i == k else 0) + s * skew[i][k] + a[i] * a[k] - c * a[i] * a[k] for k in range(3)] for i in range(3)
+        ]
+
+    @property
+    def degrees(self) -> tuple[Motion, ...]:
+        """Its motions with their axes."""
+        if self.kind == "ball":
+            axes = zip(self.motions, recursion.UNIT, strict=True)
+            return tuple(Motion(w, axis, recursion.ZERO, self.armature) for w, axis in axes)
+        turn, slide = list(self.axis), recursion.ZERO
+        return (Motion(self.motions[0], *((turn, slide) if self.kind == "hinge" else (slide, turn)), self.armature),)
+
+
+@dataclass(frozen=True)
+class Link:
+    """A rigid body of a tree, as `link` makes it."""
+
+    name: str
+    parent: str
+    position: tuple[Expr, ...]
+    rotation: tuple[tuple[Expr, ...], ...]
+    joints: tuple[Joint, ...]
+    mass: Expr
+    centre: tuple[Expr, ...]
+    inertia: tuple[tuple[Expr, ...], ...]
+    place: Place = field(default_factory=here)
+
+    def mapped(self, change: Change) -> "Link":
+        """The same link with its expressions changed."""
+        tables = {word: tuple(tuple(map(change, row)) for row in getattr(self, word)) for word in _TABLES}
+        vectors = {word: tuple(map(change, getattr(self, word))) for word in ("position", "centre")}
+        joints = tuple(each.mapped(change) for each in self.joints)
+        return replace(self, **tables, **vectors, joints=joints, mass=change(self.mass))
+
+
+_TABLES = ("rotation", "inertia")
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A place on a link with axes of its own, as `frame` makes it."""
+
+    name: str
+    link: str
+    position: tuple[Expr, ...]
+    rotation: tuple[tuple[Expr, ...], ...]
+    place: Place = field(default_factory=here)
+
+    def mapped(self, change: Change) -> "Frame":
+        """The same frame with its expressions changed."""
+        rotation = tuple(tuple(map(change, row)) for row in self.rotation)
+        return replace(self, position=tuple(map(change, self.position)), rotation=rotation)
+
+
+@checked
+def hinge(q: Coordinate, axis: Entries = (0, 0, 1), armature: Expr = 0) -> Joint:
+    """A joint that turns by the angle q about an axis through the link's origin.
+
+    `axis` is in the link's axes, numbers of any length. `armature` is the inertia of a rotor that is geared to the
+    joint, seen from the joint [kg m^2].
+
+    Raises:
+        ModelError: the axis is not of three numbers, or is zero.
+
+    >>> from servonode.mechanics import coordinate, hinge
+    >>> hinge(coordinate("elbow", "angle of the elbow", "rad"), axis=(0, 1, 0)).motions
+    (elbow_dot,)
+    """
+    return Joint("hinge", (q,), (q.rate,), _axis(q.name, axis), _expression(f"armature of {q.name}", armature))
+
+
+@checked
+def slide(q: Coordinate, axis: Entries = (0, 0, 1), armature: Expr = 0) -> Joint:
+    """A joint that moves by q along an axis; arguments as of `hinge`, the armature in kg.
+
+    >>> from servonode.mechanics import coordinate, slide
+    >>> slide(coordinate("lift", "height of the fork", "m")).motions
+    (lift_dot,)
+    """
+    return Joint("slide", (q,), (q.rate,), _axis(q.name, axis), _expression(f"armature of {q.name}", armature))
+
+
+@checked
+def ball(quaternion: Entries, spin: Entries, armature: Expr = 0) -> Joint:
+    """A joint that turns freely about the link's origin.
+
+    `quaternion` is a vector of 4 coordinates (w, x, y, z), its start (1, 0, 0, 0); `spin` a vector of 3 velocities,
+    the angular velocity relative to the parent in the link's axes [rad/s].
+
+    Raises:
+        ModelError: there are not four coordinates, or not three velocities.
+
+    >>> from servonode.mechanics import ball, coordinate, vector, velocity
+    >>> q = vector(coordinate, "q", "orientation", start=(1, 0, 0, 0))
+    >>> ball(q, vector(velocity, "w", "spin", "rad/s")).motions
+    (w_0, w_1, w_2)
+    """
+    kinds = (("quaternion", quaternion, 4, Coordinate), ("spin", spin, 3, Velocity))
+    for word, entries, n, kind in kinds:
+        if len(entries) != n or not all(isinstance(each, kind) for each in entries):
+            text = f"ball: {word}= is {list(entries)}; give a vector({kind.__name__.lower()}, ...) of {n}"
+            raise ModelError(text, here())
+    zero = (sympy.Integer(0),) * 3
+    return Joint("ball", tuple(quaternion), tuple(spin), zero, _expression("armature of a ball", armature))
+
+
+@checked
+def link(
+    name: str,
+    parent: str = "",
+    *,
+    position: Entries = (0, 0, 0),
+    rotation: Entries = _UNIT,
+    joints: Sequence[Joint] = (),
+    mass: Expr = 0,
+    centre: Entries = (0, 0, 0),
+    inertia: Entries = _NOTHING,
+) -> Link:
+    """A rigid body of a `tree`; without joints it is fixed to its parent.
+
+    `parent` is the name of a link, "" the ground. `position` [m] and `rotation` (3, 3) are those of the link's axes in
+    its parent's, with the joints at zero: numbers or expressions of parameters. Joints act one behind the other through
+    the link's origin. `centre` of mass [m] and `inertia` (3, 3) about it [kg m^2] are in the link's axes.
+
+    Raises:
+        ModelError: a shape is wrong; numbers are no rotation, or are of a mass or an inertia that no body has.
+
+    >>> from servonode.mechanics import coordinate, hinge, link
+    >>> theta = coordinate("theta", "angle from below", "rad")
+    >>> rod = link("rod", joints=(hinge(theta, (0, 1, 0)),), mass=2, centre=(0, 0, -0.5))
+    >>> rod.mass, rod.parent
+    (2, '')
+    """
+    what = f"link {name}"
+    place, turn = _vector(f"{what}: position", position), _rotation(what, rotation)
+    made = Link(name, parent, place, turn, tuple(joints), _expression(f"{what}: mass", mass),
+                _vector(f"{what}: centre", centre), _table(f"{what}: inertia", inertia))  # fmt: skip
+    _check_body(made)
+    return made
+
+
+@checked
+def frame(name: str, link: str, position: Entries = (0, 0, 0), rotation: Entries = _UNIT) -> Frame:
+    """A place on a link, such as a tool: arguments as of `link`.
+
+    >>> from servonode.mechanics import frame
+    >>> frame("tool", "hand", position=(0, 0, 0.1)).link
+    'hand'
+    """
+    return Frame(name, link, _vector(f"frame {name}: position", position), _rotation(f"frame {name}", rotation))
+
+
+@checked
+def tree(links: Sequence[Link], gravity: Entries = (0, 0, -9.81), frames: Sequence[Frame] = ()) -> "Tree":
+    """Links in any order; `gravity` [m/s^2] in the ground's axes. `Model(tree=...)` adds its energies to the machine.
+
+    Coordinates, kinematics of quaternions and the identity of their norm are taken from the tree where the Model does
+    not state them.
+
+    Raises:
+        ModelError: a name or a joint is used twice, a parent is unknown, or links hang on one another in a circle.
+
+    >>> from servonode.mechanics import Model, coordinate, frame, hinge, link, tree
+    >>> theta = coordinate("theta", "angle from below", "rad")
+    >>> rod = link("rod", joints=(hinge(theta, (0, 1, 0)),), mass=2, centre=(0, 0, -0.5))
+    >>> pendulum = Model(
+    ...     name="pendulum", description="a rod", tree=tree([rod], frames=[frame("tip", "rod", (0, 0, -1))])
+    ... )
+    >>> list(pendulum.tree["tip"].position)
+    [-sin(theta), 0, -cos(theta)]
+    """
+    what = "tree"
+    links, frames = listed(what, "links", links, here()), listed(what, "frames", frames, here())
+    return Tree(_sorted(links, frames), _vector("tree: gravity", gravity), tuple(frames))
+
+
+@dataclass(frozen=True)
+class Located:
+    """A link or frame in the ground's axes, in coordinates and motions: columns (3, 1), the rotation (3, 3)."""
+
+    position: sympy.MatrixBase
+    rotation: sympy.MatrixBase
+    velocity: sympy.MatrixBase
+    angular_velocity: sympy.MatrixBase
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A kinematic tree, as `tree` makes it; `tree["tool"]` is a frame or a link by its name."""
+
+    links: tuple[Link, ...]  # parents first
+    gravity: tuple[Expr, ...]
+    frames: tuple[Frame, ...]
+    place: Place = field(default_factory=here)
+
+    @property
+    def joints(self) -> list[Joint]:
+        return [joint for each in self.links for joint in each.joints]
+
+    @property
+    def rates(self) -> dict[Expr, Expr]:
+        """Each coordinate -> its rate."""
+        return {q: rate for joint in self.joints for q, rate in joint.rates.items()}
+
+    @property
+    def spins(self) -> tuple[Velocity, ...]:
+        """The velocities of balls."""
+        return tuple(w for joint in self.joints if joint.kind == "ball" for w in joint.motions)
+
+    @property
+    def identities(self) -> dict[str, Expr]:
+        """The norm of each quaternion less one, by name."""
+        balls = (joint.coordinates for joint in self.joints if joint.kind == "ball")
+        return {f"norm_{q[0].vector or q[0].name}": sympy.Add(*(each**2 for each in q)) - 1 for q in balls}
+
+    @property
+    def free_symbols(self) -> set[Expr]:
+        """The symbols of all its expressions."""
+        found: set[Expr] = set()
+
+        def kept(expression: Expr) -> Expr:
+            found.update(sympy.sympify(expression).free_symbols)
+            return expression
+
+        self.mapped(kept)
+        return found
+
+    @property
+    def kinetic(self) -> Expr:
+        """The kinetic energy [J]."""
+        return self.recursion.kinetic
+
+    @property
+    def potential(self) -> Expr:
+        """The potential energy of gravity [J]."""
+        return self.recursion.potential
+
+    @property
+    def mass(self) -> Expr:
+        """The mass of all links [kg]."""
+        return self.recursion.composites[0][0]
+
+    @property
+    def centre_of_mass(self) -> sympy.MatrixBase:
+        """The centre of mass of all links in the ground's axes (3, 1) [m]."""
+        return sympy.Matrix([named(each / self.mass) for each in self.recursion.composites[0][1]])
+
+    def __getitem__(self, name: str) -> Located:
+        """A link or frame in the ground's axes.
+
+        Raises:
+            ModelError: there is none of this name.
+        """
+        if name not in self._held:
+            text = f"tree: it has no link or frame {name!r}; it has {', '.join(self._held)}"
+            raise ModelError(text, here())
+        node, turn, at = self._held[name]
+        (R, p), (w, v) = self.recursion.places[node], self.recursion.velocities[node]
+        moved = recursion.add(v, recursion.cross(w, at))
+        columns = (recursion.add(p, recursion.times(R, at)), recursion.times(R, moved), recursion.times(R, w))
+        position, velocity, angular = (sympy.Matrix([named(each) for each in column]) for column in columns)
+        return Located(position, sympy.Matrix(recursion.product(R, turn)).applyfunc(named), velocity, angular)
+
+    def mapped(self, change: Change, prefix: str = "") -> "Tree":
+        """The same tree with its expressions changed, a prefix to its names."""
+        links = [replace(e, name=prefix + e.name, parent=e.parent and prefix + e.parent) for e in self.links]
+        frames = [replace(e, name=prefix + e.name, link=e.link and prefix + e.link) for e in self.frames]
+        changed = tuple(each.mapped(change) for each in links), tuple(each.mapped(change) for each in frames)
+        return replace(self, links=changed[0], gravity=tuple(map(change, self.gravity)), frames=changed[1])
+
+    @cached_property
+    def recursion(self) -> Recursion:
+        """The programs of its mass matrix, bias and energies."""
+        return Recursion(self._nodes[0], list(self.gravity))
+
+    @property
+    def _held(self) -> dict[str, tuple[int, Turn, Vector]]:
+        """Each link and frame: the node to which it is fixed, its axes and origin there."""
+        return self._nodes[1]
+
+    @cached_property
+    def _nodes(self) -> tuple[list[Node], dict[str, tuple[int, Turn, Vector]]]:
+        nodes, held = [Node(0, recursion.UNIT, recursion.ZERO)], {"": (0, recursion.UNIT, recursion.ZERO)}
+        for each in self.links:
+            node, turn, at = _within(held[each.parent], each.position, each.rotation)
+            for joint in each.joints:
+                p = recursion.add(at, recursion.times(turn, [a * joint.coordinates[0] for a in joint.axis]))
+                R = [[named(entry) for entry in row] for row in recursion.product(turn, joint.rotation)]
+                nodes.append(Node(node, R, p if joint.kind == "slide" else at, joint.degrees, joint.rates))
+                node, turn, at = len(nodes) - 1, recursion.UNIT, recursion.ZERO
+            held[each.name] = node, turn, at
+            nodes[node] = _with_mass(nodes[node], each, turn, at)
+        held |= {each.name: _within(held[each.link], each.position, each.rotation) for each in self.frames}
+        del held[""]
+        return nodes, held
+
+
+def _within(held: tuple[int, Turn, Vector], position: Sequence[Expr], rotation: Any) -> tuple[int, Turn, Vector]:
+    """What is fixed to something that is fixed to a node."""
+    node, turn, at = held
+    return node, recursion.product(turn, rotation), recursion.add(at, recursion.times(turn, position))
+
+
+def _with_mass(node: Node, each: Link, turn: Turn, at: Vector) -> Node:
+    """The node with the mass of a link that is fixed to it."""
+    centre = recursion.add(at, recursion.times(turn, each.centre))
+    about = recursion.product(recursion.product(turn, each.inertia), list(zip(*turn, strict=True)))
+    moved = recursion.add_rows(about, recursion.shifted(each.mass, recursion.ZERO, centre))
+    first = recursion.add(node.first, recursion.scaled(each.mass, centre))
+    return replace(node, mass=node.mass + each.mass, first=first, inertia=recursion.add_rows(node.inertia, moved))
+
+
+def _sorted(links: Sequence[Link], frames: Sequence[Frame]) -> tuple[Link, ...]:
+    """The links, parents first.
+
+    Raises:
+        ModelError: see `tree`.
+    """
+    names = _named_once(links, frames)
+    _check_joints(links)
+    for each in links:
+        if each.parent and each.parent not in {other.name for other in links}:
+            text = f"link {each.name}: its parent {each.parent!r} is not a link; choose from {names}"
+            raise ModelError(text, each.place)
+    for mark in frames:
+        if mark.link not in {other.name for other in links} | {""}:
+            text = f"frame {mark.name}: its link {mark.link!r} is not a link; choose from {names}"
+            raise ModelError(text, mark.place)
+    found, left = dict.fromkeys([""]), list(links)
+    ordered: list[Link] = []
+    while left:
+        ready = [each for each in left if each.parent in found]
+        if not ready:
+            names = ", ".join(each.name for each in left)
+            raise ModelError(f"links {names}: they hang on one another in a circle; give one another parent",
+                             left[0].place)  # fmt: skip
+        ordered += ready
+        found |= dict.fromkeys(each.name for each in ready)
+        left = [each for each in left if each.name not in found]
+    return tuple(ordered)
+
+
+def _named_once(links: Sequence[Link], frames: Sequence[Frame]) -> str:
+    """The names of the links, for errors."""
+    seen: set[str] = {""}
+    for each in (*links, *frames):
+        word = "link" if isinstance(each, Link) else "frame"
+        if each.name in seen:
+            text = "it has no name" if not each.name else "another link or frame has this name"
+            raise ModelError(f"{word} {each.name!r}: {text}; give it one of its own", each.place)
+        seen.add(each.name)
+    return ", ".join(each.name for each in links)
+
+
+def _check_joints(links: Sequence[Link]) -> None:
+    used: dict[Expr, str] = {}
+    for each in links:
+        for symbol in (symbol for joint in each.joints for symbol in (*joint.coordinates, *joint.motions)):
+            if symbol in used:
+                text = f"link {each.name}: {symbol} moves link {used[symbol]} already"
+                raise ModelError(f"{text}; give each joint a coordinate of its own", each.place)
+            used[symbol] = each.name
+
+
+def _expression(what: str, stated: Any) -> Expr:
+    refuse_uncompilable(what, stated, here())
+    expression = sympy.sympify(stated)
+    return exact(expression) if expression.is_Float else expression
+
+
+def _vector(what: str, entries: Entries) -> tuple[Expr, ...]:
+    if not hasattr(entries, "__len__") or isinstance(entries, str) or len(entries) != 3:
+        raise ModelError(f"{what} is {entries!r}; give three entries", here())
+    return tuple(_expression(what, each) for each in entries)
+
+
+def _table(what: str, rows: Entries) -> tuple[tuple[Expr, ...], ...]:
+    stated = rows.tolist() if isinstance(rows, sympy.MatrixBase) else rows
+    if not hasattr(stated, "__len__") or isinstance(stated, str) or len(stated) != 3:
+        raise ModelError(f"{what} is {rows!r}; give three rows of three entries", here())
+    return tuple(_vector(what, row) for row in stated)
+
+
+def _axis(name: str, axis: Entries) -> tuple[Expr, ...]:
+    entries = _vector(f"axis of {name}", axis)
+    numbers = [float(each) for each in entries if each.is_number]
+    length = sympy.sqrt(sum(each**2 for each in entries)) if len(numbers) == 3 else sympy.Integer(0)
+    if length == 0:
+        text = f"axis of {name} is {tuple(map(str, entries))}; give three numbers that are not all zero, as (0, 0, 1)"
+        raise ModelError(text, here())
+    return tuple(_rounded(each / length) for each in entries)
+
+
+def _rounded(entry: Expr) -> Expr:
+    """A number as a fraction: 0, 1 or -1 where it is so but for rounding."""
+    if not entry.is_number:
+        return entry
+    near = round(float(entry))
+    return sympy.Integer(near) if abs(float(entry) - near) < NEAR else exact(entry)
+
+
+def _rotation(what: str, rows: Entries) -> tuple[tuple[Expr, ...], ...]:
+    table = _table(f"{what}: rotation", rows)
+    if all(each.is_number for row in table for each in row):
+        R = sympy.Matrix(3, 3, [sympy.Float(each) for row in table for each in row])
+        if max(map(abs, R * R.T - sympy.eye(3))) > 1e-6 or R.det() < 0:
+            shown = [[float(f"{float(each):.6g}") for each in row] for row in table]
+            text = f"{what}: rotation {shown} is not one; give three rows of length 1, at right angles, right-handed"
+            raise ModelError(text, here())
+    return tuple(tuple(_rounded(each) for each in row) for row in table)
+
+
+def _check_body(made: Link) -> None:
+    """A body has a positive mass, and principal inertias of which none is larger than the sum of the others."""
+    if made.mass.is_number and made.mass < 0:
+        raise ModelError(f"link {made.name}: its mass {float(made.mass):g} kg is negative", here())
+    entries = [each for row in made.inertia for each in row]
+    if not all(each.is_number for each in entries):
+        return
+    from numpy import allclose, array, linalg
+
+    inertia = array(entries, dtype=float).reshape(3, 3)
+    if not allclose(inertia, inertia.T, rtol=1e-6, atol=0):
+        raise ModelError(f"link {made.name}: its inertia {inertia.tolist()} is not symmetric", here())
+    a, b, c = linalg.eigvalsh(inertia)
+    if a < -1e-9 * c or a + b < c * (1 - 1e-6):
+        text = f"link {made.name}: no body has the principal inertias {a:.4g}, {b:.4g}, {c:.4g} kg m^2"
+        raise ModelError(f"{text}: none is negative, none larger than the sum of the others; correct inertia=", here())
