@@ -14,7 +14,7 @@ import sympy
 
 from servonode.definitions.progress import counted, doing
 from servonode.errors import ModelError
-from servonode.mechanics.body_terms import by_motions, momenta, motions
+from servonode.mechanics.body_terms import Momenta, by_motions, momenta, motions
 from servonode.mechanics.differentiate import along, diff, gradient
 from servonode.mechanics.equations import Equations, column, drift_of_kinematics
 from servonode.mechanics.first_order_states import check_first_order, drifts
@@ -32,6 +32,7 @@ from servonode.mechanics.model_checks import (
 from servonode.mechanics.reactions import check_reactions, check_rows
 from servonode.mechanics.straight_line import exact, in_parts, named
 from servonode.mechanics.symbols import Input, Rate, time
+from servonode.mechanics.tree_terms import TreeTerms, in_rates, projected, tree_terms
 from servonode.mechanics.trig_reduce import is_large, trig_reduce
 
 Matrix = Any  # sympy.Matrix
@@ -54,7 +55,8 @@ def derive(model: Model) -> Equations:
     model = _in_rates(model, large)
     _check_stated(model)
     tidy: Tidy = named if large else partial(trig_reduce, constants=set(model.parameters))
-    full = _full_form(model, tidy)
+    tree = tree_terms(model)
+    full = _full_form(model, tree, tidy)
     doing("deriving", "constraints")
     check_independent(model, full.A)
     by_numbers = check_constraints_hold(model, full.A, full.b, full.G, full.g0)
@@ -63,7 +65,7 @@ def derive(model: Model) -> Equations:
     doing("deriving", "minimal form")
     if model.independent and not large:
         tidy = _as_stated  # quotients would only grow
-    equations = replace(_minimal_form(model, full, motion, tidy), by_numbers=by_numbers)
+    equations = replace(_minimal_form(model, full, tree, motion, tidy), by_numbers=by_numbers)
     check_rows(equations)
     return equations
 
@@ -113,9 +115,6 @@ class _Forces:
 
 def _in_rates(model: Model, large: bool) -> Model:
     """The model with exact numbers, its bodies in rates; of a large one in parts that have names."""
-    if model.tree is not None:
-        energies = {"kinetic": model.kinetic + model.tree.kinetic, "potential": model.potential + model.tree.potential}
-        model = replace(model, **energies)
     if large:
         model = model.mapped(in_parts)  # before anything goes through its expressions by recursion
     model = _with_bodies_in_rates(model.mapped(lambda expression: _with_exact_numbers(_at_rest(model, expression))))
@@ -131,9 +130,12 @@ def _check_stated(model: Model) -> None:
     check_forces(model)
 
 
-def _full_form(model: Model, tidy: Tidy) -> _Full:
+def _full_form(model: Model, tree: TreeTerms, tidy: Tidy) -> _Full:
     rates = [q.rate for q in model.coordinates]
     M, h = _euler_lagrange(model, rates, tidy)
+    if tree.motions and not model.speaks_in_velocities:
+        of_tree = in_rates(tree, rates)
+        M, h = (M + of_tree[0]).applyfunc(tidy), (h + of_tree[1]).applyfunc(tidy)
     works_on = [sympy.sympify(on) for on in model.acting.values()]
     by_forces = sympy.Matrix(len(rates), len(works_on), [diff(on, rate) for rate in rates for on in works_on])
     return _Full(rates, M, h, by_forces, *_constraint_rows(model, rates), *_kinematics(model))
@@ -147,9 +149,11 @@ def _motion(model: Model, full: _Full, large: bool) -> _Motion:
     return _Motion(v, in_velocities, moving, bias, large)
 
 
-def _minimal_form(model: Model, full: _Full, motion: _Motion, tidy: Tidy) -> Equations:
+def _minimal_form(model: Model, full: _Full, tree: TreeTerms, motion: _Motion, tidy: Tidy) -> Equations:
     in_velocities, n_tau = motion.in_velocities, len(model.inputs)
     extra = momenta(model, motion.moving, in_velocities)
+    if model.speaks_in_velocities:
+        extra = _with_tree(extra, tree, motion)
     _check_moved_by_velocities(model, full.g0)
     inertia, bias = _inertia_and_bias(model, full, motion)
     M_r = (inertia + extra.M).applyfunc(tidy)
@@ -157,10 +161,11 @@ def _minimal_form(model: Model, full: _Full, motion: _Motion, tidy: Tidy) -> Equ
     forces = _known_forces(model, full, extra.B)
     _check_moved_by_reactions(model, full.M, full.h - forces.Q, full.by_forces)
     power = _input_power(model, full.rates) + extra.power + _power_of_motion(model, full, motion.bias - forces.Q)
+    power += tree.power
     h_r = (bias + extra.h).applyfunc(tidy) - (full.G.T * forces.Q).xreplace(in_velocities) - forces.Q_v
     h_r -= drifts(model).xreplace(in_velocities)
     forces_r = (full.G.T * full.by_forces + extra.B).applyfunc(tidy).xreplace(in_velocities)
-    kinetic = _generalized_kinetic(model, full.rates).xreplace(in_velocities) + extra.kinetic
+    kinetic = (_generalized_kinetic(model, full.rates) + tree.kinetic).xreplace(in_velocities) + extra.kinetic
     return Equations(
         model=model,
         M=full.M,
@@ -176,19 +181,25 @@ def _minimal_form(model: Model, full: _Full, motion: _Motion, tidy: Tidy) -> Equ
         B_r=forces_r[:, :n_tau],
         N_r=forces_r[:, n_tau:],
         kinetic=tidy(kinetic),
-        potential=sympy.sympify(model.potential),
+        potential=sympy.sympify(model.potential + model.tree.potential if model.tree else model.potential),
         power=tidy(power.xreplace(in_velocities)) + _power_of_forces(full, motion, forces),
     )
 
 
 def _inertia_and_bias(model: Model, full: _Full, motion: _Motion) -> tuple[Matrix, Matrix]:
     """M_r and h_r of the kinetic energy in rates; of a large machine by its motions, where it is a sum of squares."""
-    squares = motions(model) if motion.large else None
+    squares = motions(model) if motion.large and model.tree is None else None
     if squares is None:
         return full.G.T * full.M * full.G, full.G.T * motion.bias.xreplace(motion.in_velocities)
     inertia, bias = by_motions(squares, list(motion.v), motion.moving, motion.in_velocities)
     static = sympy.Matrix(_static_forces(model, full.rates))
     return inertia, bias + full.G.T * static.xreplace(motion.in_velocities)
+
+
+def _with_tree(extra: Momenta, tree: TreeTerms, motion: _Motion) -> Momenta:
+    """The additions to the minimal form with those of a tree."""
+    M, h = projected(tree, list(motion.v), motion.in_velocities, motion.moving)
+    return replace(extra, M=extra.M + M, h=extra.h + h)
 
 
 def _known_forces(model: Model, full: _Full, on_velocities: Matrix) -> _Forces:
@@ -243,6 +254,8 @@ def _with_bodies_in_rates(model: Model) -> Model:
 
 def _is_large(model: Model) -> bool:
     """Whether one of the energies, or a rate, is large; the kinetic energy in velocities is what grows fastest."""
+    if model.tree is not None:
+        return True
     stated = [_stated_kinetic(model), model.potential, model.dissipation, *model.kinematics.values()]
     constants = set(model.parameters)
     if any(is_large(sympy.sympify(each), constants) for each in stated):

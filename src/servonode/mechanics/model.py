@@ -378,6 +378,8 @@ class Model(Tabular):
         """Whether energies, losses or powers are given in velocities, so that the full form does not know them."""
         stated = [sympy.sympify(each) for each in (self.dissipation, *self.acting.values())]
         stated += [on for _, on in self.forces]
+        if self.tree is not None and self.tree.spins:
+            return True
         return any(each.free_symbols & set(self.own_motions) for each in (*self.bodies, *stated))
 
     @property

@@ -15,6 +15,7 @@ from servonode.mechanics.generic_points import GenericPoints, are_zero
 from servonode.mechanics.model import Model
 from servonode.mechanics.straight_line import auxiliaries_of
 from servonode.mechanics.symbols import LONGEST_SIDE, Body, before, time
+from servonode.mechanics.trees import Link
 from servonode.mechanics.trig_reduce import is_large, trig_reduce
 
 Matrix = Any  # sympy.Matrix
@@ -38,7 +39,7 @@ def check_symbols(model: Model) -> None:
         ([(f"the constraint {each.quantity.name}", each.row, each.place) for each in model.constraints], known),
         (_energies(model), energies),
         (_entries(model, "inputs", "the rate of input {}"), motion | set(model.symbols)),
-        (_bodies(model), energies),
+        ([*_bodies(model), *_links(model)], energies),
         (_force_rates(model), motion),
         (forces, known),
         (_entries(model, "identities", "the identity {}"), {*model.coordinates, *model.parameters, time}),
@@ -89,7 +90,7 @@ def _refuse_unknown(model: Model, what: str, expression: Expr, symbols: set[Any]
 
 
 def _symbols_of(stated: Expr) -> set[Any]:
-    found: set[Any] = (stated if isinstance(stated, Body) else sympy.sympify(stated)).free_symbols
+    found: set[Any] = (stated if isinstance(stated, Body | Link) else sympy.sympify(stated)).free_symbols
     return found
 
 
@@ -114,6 +115,10 @@ def _energies(model: Model) -> list[Stated]:
 
 def _bodies(model: Model) -> list[Stated]:
     return [(f"the body {each.name}", each, each.place) for each in model.bodies]
+
+
+def _links(model: Model) -> list[Stated]:
+    return [(f"the link {each.name}", each, each.place) for each in model.tree.links] if model.tree else []
 
 
 def _force_rates(model: Model) -> list[Stated]:
@@ -212,7 +217,7 @@ def is_straight_line(expression: Expr, model: Model) -> bool:
 
 def check_inertia(model: Model, M_r: Matrix) -> None:
     """At a generic state every velocity has inertia; M_r is the minimal mass matrix."""
-    tried = [np.linalg.eigh((each + each.T) / 2) for each in at_generic_states(model, M_r) if len(each)]
+    tried = [np.linalg.eigh(_scaled(each)) for each in at_generic_states(model, M_r) if len(each)]
     if not tried or any(values[0] > 1e-12 * np.abs(values).max() for values, _ in tried):
         return
     weakest = tried[0][1][:, 0]
@@ -225,6 +230,14 @@ def check_inertia(model: Model, M_r: Matrix) -> None:
     )
 
 
+def _scaled(M: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """A symmetric matrix with ones on its diagonal, where this is not zero: the same whatever the units are."""
+    scale = np.sqrt(np.abs(np.diag(M)))
+    scale[scale == 0.0] = 1.0
+    scaled: npt.NDArray[np.float64] = (M + M.T) / 2 / np.outer(scale, scale)
+    return scaled
+
+
 def at_generic_states(model: Model, matrix: Matrix) -> list[npt.NDArray[np.float64]]:
     """The matrix at random states with default parameters, as far as it has a real value there."""
     ranges = ((0.2, 0.9), (1.1, 3.0), (-2.0, 2.0), (5.0, 20.0))
@@ -232,8 +245,15 @@ def at_generic_states(model: Model, matrix: Matrix) -> list[npt.NDArray[np.float
     random = [np.random.default_rng(seed).uniform(*each, len(moving)) for seed, each in enumerate(ranges)]
     states = {p: np.full(len(ranges), p.quantity.default) for p in model.parameters} | {time: np.full(len(ranges), 0.3)}
     states |= dict(zip(moving, np.transpose(random), strict=True))
+    for joint in model.tree.balls if model.tree else ():
+        states |= dict(zip(joint.coordinates, _unit([states[q] for q in joint.coordinates]), strict=True))
     found = at_states(list(matrix), states).reshape(len(ranges), *matrix.shape)
     return [numbers for numbers in found if np.isfinite(numbers).all()]  # roots of negative numbers, divisions by zero
+
+
+def _unit(quaternion: list[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
+    unit: npt.NDArray[np.float64] = np.array(quaternion) / np.linalg.norm(quaternion, axis=0)
+    return unit
 
 
 def check_constraints_hold(model: Model, A: Matrix, b: Matrix, G: Matrix, g0: Matrix) -> tuple[str, ...]:

@@ -46,9 +46,9 @@ class Node:
     p: Vector
     motions: tuple[Motion, ...] = ()
     rates: Mapping[Expr, Expr] = field(default_factory=dict)
-    mass: Expr = sympy.Integer(0)
-    first: Sequence[Expr] = tuple(ZERO)
-    inertia: Sequence[Vector] = tuple([ZERO] * 3)
+    mass: Expr = sympy.S.Zero
+    first: Sequence[Expr] = field(default_factory=lambda: ZERO)
+    inertia: Sequence[Vector] = field(default_factory=lambda: [ZERO] * 3)
 
 
 class Recursion:

@@ -100,6 +100,18 @@ class Link:
         joints = tuple(each.mapped(change) for each in self.joints)
         return replace(self, **tables, **vectors, joints=joints, mass=change(self.mass))
 
+    @property
+    def free_symbols(self) -> set[Expr]:
+        """The symbols of all its expressions."""
+        found: set[Expr] = set()
+
+        def kept(expression: Expr) -> Expr:
+            found.update(expression.free_symbols)
+            return expression
+
+        self.mapped(kept)
+        return found
+
 
 _TABLES = ("rotation", "inertia")
 
@@ -266,6 +278,10 @@ class Tree:
         return [joint for each in self.links for joint in each.joints]
 
     @property
+    def balls(self) -> list[Joint]:
+        return [joint for joint in self.joints if joint.kind == "ball"]
+
+    @property
     def rates(self) -> dict[Expr, Expr]:
         """Each coordinate -> its rate."""
         return {q: rate for joint in self.joints for q, rate in joint.rates.items()}
@@ -273,25 +289,13 @@ class Tree:
     @property
     def spins(self) -> tuple[Velocity, ...]:
         """The velocities of balls."""
-        return tuple(w for joint in self.joints if joint.kind == "ball" for w in joint.motions)
+        return tuple(w for joint in self.balls for w in joint.motions)
 
     @property
     def identities(self) -> dict[str, Expr]:
         """The norm of each quaternion less one, by name."""
-        balls = (joint.coordinates for joint in self.joints if joint.kind == "ball")
-        return {f"norm_{q[0].vector or q[0].name}": sympy.Add(*(each**2 for each in q)) - 1 for q in balls}
-
-    @property
-    def free_symbols(self) -> set[Expr]:
-        """The symbols of all its expressions."""
-        found: set[Expr] = set()
-
-        def kept(expression: Expr) -> Expr:
-            found.update(sympy.sympify(expression).free_symbols)
-            return expression
-
-        self.mapped(kept)
-        return found
+        quaternions = (joint.coordinates for joint in self.balls)
+        return {f"norm_{q[0].vector or q[0].name}": sympy.Add(*(each**2 for each in q)) - 1 for q in quaternions}
 
     @property
     def kinetic(self) -> Expr:
@@ -394,18 +398,21 @@ def _sorted(links: Sequence[Link], frames: Sequence[Frame]) -> tuple[Link, ...]:
         if mark.link not in {other.name for other in links} | {""}:
             text = f"frame {mark.name}: its link {mark.link!r} is not a link; choose from {names}"
             raise ModelError(text, mark.place)
-    found, left = dict.fromkeys([""]), list(links)
-    ordered: list[Link] = []
-    while left:
-        ready = [each for each in left if each.parent in found]
-        if not ready:
-            names = ", ".join(each.name for each in left)
-            raise ModelError(f"links {names}: they hang on one another in a circle; give one another parent",
-                             left[0].place)  # fmt: skip
-        ordered += ready
-        found |= dict.fromkeys(each.name for each in ready)
-        left = [each for each in left if each.name not in found]
-    return tuple(ordered)
+    return _parents_first(links)
+
+
+def _parents_first(links: Sequence[Link]) -> tuple[Link, ...]:
+    """The links in their order, as far as parents come first."""
+    found: dict[str, Link | None] = {"": None}
+    while left := [each for each in links if each.name not in found]:
+        before = len(found)
+        for each in left:
+            if each.parent in found:
+                found[each.name] = each
+        if len(found) == before:
+            text = f"links {', '.join(each.name for each in left)}: they hang on one another in a circle"
+            raise ModelError(f"{text}; give one of them another parent", left[0].place)
+    return tuple(each for each in found.values() if each)
 
 
 def _named_once(links: Sequence[Link], frames: Sequence[Frame]) -> str:
