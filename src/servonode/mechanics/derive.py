@@ -114,10 +114,14 @@ class _Forces:
 
 
 def _in_rates(model: Model, large: bool) -> Model:
-    """The model with exact numbers, its bodies in rates; of a large one in parts that have names."""
+    """The model with exact numbers, its bodies in rates; of a large one in parts that have names.
+
+    Rates of parameters are zero: those that vary have been replaced already.
+    """
     if large:
         model = model.mapped(in_parts)  # before anything goes through its expressions by recursion
-    model = _with_bodies_in_rates(model.mapped(lambda expression: _with_exact_numbers(_at_rest(model, expression))))
+    at_rest = {Rate(p.name, order): sympy.Integer(0) for p in model.parameters for order in (1, 2)}
+    model = _with_bodies_in_rates(model.mapped(lambda each: _with_exact_numbers(each.xreplace(at_rest))))
     return replace(model, kinetic=in_parts(model.kinetic)) if large else model
 
 
@@ -266,11 +270,6 @@ def _is_large(model: Model) -> bool:
 def _stated_kinetic(model: Model) -> Expr:
     """The kinetic energy of all bodies, as it is given."""
     return sympy.Add(model.kinetic, *(each.kinetic for each in model.bodies))
-
-
-def _at_rest(model: Model, expression: Expr) -> Expr:
-    """The expression with the rates of parameters zero: those that vary have been replaced already."""
-    return expression.xreplace({Rate(p.name, order): sympy.Integer(0) for p in model.parameters for order in (1, 2)})
 
 
 def _with_exact_numbers(expression: Expr) -> Expr:
