@@ -4,9 +4,9 @@ A free body hangs on the ground by three slides and a ball.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import sympy
 
@@ -26,7 +26,31 @@ _NOTHING = ((0, 0, 0),) * 3
 
 
 @dataclass(frozen=True)
-class Joint:
+class _Stated:
+    """What consists of expressions, names and such."""
+
+    def mapped(self, change: Change) -> Self:
+        """The same with its expressions changed."""
+        return replace(self, **{each.name: _mapped(getattr(self, each.name), change) for each in fields(self)})
+
+    @property
+    def free_symbols(self) -> set[Expr]:
+        """The symbols of all its expressions."""
+        found = list[Expr]()
+        self.mapped(lambda each: found.append(each) or each)  # type: ignore[func-returns-value]
+        return set().union(*(each.free_symbols for each in found))
+
+
+def _mapped(stated: Any, change: Change) -> Any:
+    if isinstance(stated, tuple):
+        return tuple(_mapped(each, change) for each in stated)
+    if isinstance(stated, _Stated):
+        return stated.mapped(change)
+    return change(stated) if isinstance(stated, sympy.Basic) else stated
+
+
+@dataclass(frozen=True)
+class Joint(_Stated):
     """A joint, as `hinge`, `slide` or `ball` makes it; axis in the link's axes."""
 
     kind: str
@@ -35,11 +59,6 @@ class Joint:
     axis: tuple[Expr, ...]
     armature: Expr
     place: Place = field(default_factory=here)
-
-    def mapped(self, change: Change) -> "Joint":
-        """The same joint with its expressions changed."""
-        entries = {word: tuple(map(change, getattr(self, word))) for word in ("coordinates", "motions", "axis")}
-        return replace(self, **entries, armature=change(self.armature))
 
     @property
     def rates(self) -> dict[Expr, Expr]:
@@ -80,7 +99,7 @@ class Joint:
 
 
 @dataclass(frozen=True)
-class Link:
+class Link(_Stated):
     """A rigid body of a tree, as `link` makes it."""
 
     name: str
@@ -93,31 +112,9 @@ class Link:
     inertia: tuple[tuple[Expr, ...], ...]
     place: Place = field(default_factory=here)
 
-    def mapped(self, change: Change) -> "Link":
-        """The same link with its expressions changed."""
-        tables = {word: tuple(tuple(map(change, row)) for row in getattr(self, word)) for word in _TABLES}
-        vectors = {word: tuple(map(change, getattr(self, word))) for word in ("position", "centre")}
-        joints = tuple(each.mapped(change) for each in self.joints)
-        return replace(self, **tables, **vectors, joints=joints, mass=change(self.mass))
-
-    @property
-    def free_symbols(self) -> set[Expr]:
-        """The symbols of all its expressions."""
-        found: set[Expr] = set()
-
-        def kept(expression: Expr) -> Expr:
-            found.update(expression.free_symbols)
-            return expression
-
-        self.mapped(kept)
-        return found
-
-
-_TABLES = ("rotation", "inertia")
-
 
 @dataclass(frozen=True)
-class Frame:
+class Frame(_Stated):
     """A place on a link with axes of its own, as `frame` makes it."""
 
     name: str
@@ -125,11 +122,6 @@ class Frame:
     position: tuple[Expr, ...]
     rotation: tuple[tuple[Expr, ...], ...]
     place: Place = field(default_factory=here)
-
-    def mapped(self, change: Change) -> "Frame":
-        """The same frame with its expressions changed."""
-        rotation = tuple(tuple(map(change, row)) for row in self.rotation)
-        return replace(self, position=tuple(map(change, self.position)), rotation=rotation)
 
 
 @checked
@@ -251,7 +243,9 @@ def tree(links: Sequence[Link], gravity: Entries = (0, 0, -9.81), frames: Sequen
     """
     what = "tree"
     links, frames = listed(what, "links", links, here()), listed(what, "frames", frames, here())
-    return Tree(_sorted(links, frames), _vector("tree: gravity", gravity), tuple(frames))
+    _check_names(links, frames)
+    _check_joints(links)
+    return Tree(_sorted(links), _vector("tree: gravity", gravity), tuple(frames))
 
 
 @dataclass(frozen=True)
@@ -265,7 +259,7 @@ class Located:
 
 
 @dataclass(frozen=True)
-class Tree:
+class Tree(_Stated):
     """A kinematic tree, as `tree` makes it; `tree["tool"]` is a frame or a link by its name."""
 
     links: tuple[Link, ...]  # parents first
@@ -333,13 +327,6 @@ class Tree:
         position, velocity, angular = (sympy.Matrix([named(each) for each in column]) for column in columns)
         return Located(position, sympy.Matrix(recursion.product(R, turn)).applyfunc(named), velocity, angular)
 
-    def mapped(self, change: Change, prefix: str = "") -> "Tree":
-        """The same tree with its expressions changed, a prefix to its names."""
-        links = [replace(e, name=prefix + e.name, parent=e.parent and prefix + e.parent) for e in self.links]
-        frames = [replace(e, name=prefix + e.name, link=e.link and prefix + e.link) for e in self.frames]
-        changed = tuple(each.mapped(change) for each in links), tuple(each.mapped(change) for each in frames)
-        return replace(self, links=changed[0], gravity=tuple(map(change, self.gravity)), frames=changed[1])
-
     @cached_property
     def recursion(self) -> Recursion:
         """The programs of its mass matrix, bias and energies."""
@@ -382,27 +369,12 @@ def _with_mass(node: Node, each: Link, turn: Turn, at: Vector) -> Node:
     return replace(node, mass=node.mass + each.mass, first=first, inertia=recursion.add_rows(node.inertia, moved))
 
 
-def _sorted(links: Sequence[Link], frames: Sequence[Frame]) -> tuple[Link, ...]:
-    """The links, parents first.
+def _sorted(links: Sequence[Link]) -> tuple[Link, ...]:
+    """The links in their order, as far as parents come first.
 
     Raises:
         ModelError: see `tree`.
     """
-    names = _named_once(links, frames)
-    _check_joints(links)
-    for each in links:
-        if each.parent and each.parent not in {other.name for other in links}:
-            text = f"link {each.name}: its parent {each.parent!r} is not a link; choose from {names}"
-            raise ModelError(text, each.place)
-    for mark in frames:
-        if mark.link not in {other.name for other in links} | {""}:
-            text = f"frame {mark.name}: its link {mark.link!r} is not a link; choose from {names}"
-            raise ModelError(text, mark.place)
-    return _parents_first(links)
-
-
-def _parents_first(links: Sequence[Link]) -> tuple[Link, ...]:
-    """The links in their order, as far as parents come first."""
     found: dict[str, Link | None] = {"": None}
     while left := [each for each in links if each.name not in found]:
         before = len(found)
@@ -415,16 +387,21 @@ def _parents_first(links: Sequence[Link]) -> tuple[Link, ...]:
     return tuple(each for each in found.values() if each)
 
 
-def _named_once(links: Sequence[Link], frames: Sequence[Frame]) -> str:
-    """The names of the links, for errors."""
-    seen: set[str] = {""}
-    for each in (*links, *frames):
-        word = "link" if isinstance(each, Link) else "frame"
-        if each.name in seen:
-            text = "it has no name" if not each.name else "another link or frame has this name"
-            raise ModelError(f"{word} {each.name!r}: {text}; give it one of its own", each.place)
-        seen.add(each.name)
-    return ", ".join(each.name for each in links)
+def _check_names(links: Sequence[Link], frames: Sequence[Frame]) -> None:
+    """Each link and frame has a name of its own, and hangs on a link or the ground."""
+    names = [each.name for each in links]
+    known, seen = {"", *names}, {""}
+    for word, name, on, place in (
+        *(("link", each.name, each.parent, each.place) for each in links),
+        *(("frame", each.name, each.link, each.place) for each in frames),
+    ):
+        if name in seen:
+            text = "another link or frame has this name" if name else "it has no name"
+            raise ModelError(f"{word} {name!r}: {text}; give it one of its own", place)
+        if on not in known:
+            text = f"{word} {name}: there is no link {on!r} that it could hang on"
+            raise ModelError(f"{text}; choose from {', '.join(names)}, or leave it out for the ground", place)
+        seen.add(name)
 
 
 def _check_joints(links: Sequence[Link]) -> None:
