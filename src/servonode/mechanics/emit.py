@@ -336,7 +336,9 @@ def solve_spd(block: Block, M: Sequence[Sequence[str]], columns: Sequence[Sequen
     `M[i][j]` and `columns[k][i]` are emitted texts; structural zeros cost nothing. No pivoting is needed for a
     positive definite matrix. Returns the solutions' texts, one list a column.
     """
-    n = len(M)
+    order = _elimination_order(M)
+    n, places = len(M), {i: place for place, i in enumerate(order)}
+    M = [[M[max(i, j)][min(i, j)] for j in order] for i in order]
     L: list[list[str]] = [["0.0"] * n for _ in range(n)]
     inverse: list[str] = []
     scaled: list[list[str]] = [["0.0"] * n for _ in range(n)]  # scaled[i][k] = L[i][k] * D[k]
@@ -348,7 +350,22 @@ def solve_spd(block: Block, M: Sequence[Sequence[str]], columns: Sequence[Sequen
             if not is_zero(entry):
                 scaled[i][j] = block.let(entry)
                 L[i][j] = block.let(f"{scaled[i][j]}*{inverse[j]}")
-    return [_substitute(block, L, inverse, column) for column in columns]
+    solutions = [_substitute(block, L, inverse, [column[i] for i in order]) for column in columns]
+    return [[solution[places[i]] for i in range(n)] for solution in solutions]
+
+
+def _elimination_order(M: Sequence[Sequence[str]]) -> list[int]:
+    """Fewest neighbours first, so that zeros stay zeros: the leaves of a tree of bodies before what carries them."""
+    n = len(M)
+    neighbours = [{j for j in range(n) if j != i and not is_zero(M[max(i, j)][min(i, j)])} for i in range(n)]
+    order: list[int] = []
+    for _ in range(n):
+        first = min((i for i in range(n) if i not in order), key=lambda i: len(neighbours[i]))
+        order.append(first)
+        for i in neighbours[first]:
+            neighbours[i] |= neighbours[first]
+            neighbours[i] -= {i, first}
+    return order
 
 
 def _substitute(block: Block, L: list[list[str]], inverse: list[str], column: Sequence[str]) -> list[str]:
