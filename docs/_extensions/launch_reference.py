@@ -50,6 +50,9 @@ A name from `servonode list machines` or `list programs` (packages add to them b
 file. The function of a machine returns a `Model`; that of a program takes a model and returns a `Program`. Arguments
 with defaults are options; `[plant.settings]` and `[controller.settings]` set them.
 
+A machine may also be the path of a URDF or MJCF file, `machine = "panda.urdf"`, see
+[robots from files](../how_to/robots.md).
+
 **Trust a launch file only as far as you would trust code.** It may name Python code, which runs with your rights, in
 `run`, `simulate`, `check` and `show` alike. With `--no-code` (`code=False` in Python), servonode refuses a file that
 names code before any of that code runs; only machines and programs of servonode and of installed packages are allowed.
@@ -60,7 +63,7 @@ can write.
 
 These sections give values by name, in SI units and radians; the names are on the machine's page and in the output of
 `servonode show FILE`. `[controller.parameters]` gives the parameters of the controller's model that differ from the
-plant's.
+plant's. Names with dots are joined: `link3.mass` is `link3_mass`.
 
 A parameter may be a function of time, `l = "1 + 0.1*sin(t)"`, which must be twice differentiable. servonode puts it
 into the Lagrangian before the derivation, so that its derivatives act as well: a growing mass decelerates, because the

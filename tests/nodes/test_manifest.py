@@ -190,7 +190,7 @@ def test_another_text_of_a_users_file_is_a_difference(tmp_path: Path, changed: d
     other = manifest_of(launch=folder_of(tmp_path / "other", **changed))  # type: ignore[arg-type]
     (said,) = differences(one, other)
     assert said == f"{word} differs: here {one[word]}, there {other[word]}; {REMEDIES[word]}"
-    assert "copy its Python file" in said
+    assert "copy its file (Python" in said
 
 
 def test_the_folder_of_a_users_files_is_no_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
 """`servonode check`: the report on a closed loop before power-on."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from servonode.closed_loop.hosts import network_remark
 from servonode.closed_loop.static_checks import WATCHED, Examination, Finding
 from servonode.controllers import ServoLaw
 from servonode.definitions import cache
+from servonode.mechanics.description import JOINT_LIMIT
 from servonode.tables import Row, Tabular, several
 
 MAX_SHOWN = 4  # findings of one kind, and residuals, in a report's short table
@@ -108,6 +109,10 @@ def report(closed_loop: ClosedLoop) -> Report:
     if description.by_numbers:
         text = f"satisfy {several(description.by_numbers)}: shown by numbers, at random states and parameters with "
         found.add("good", "kinematics", f"{text}60 digits, not by a proof")
+    for text in description.notes:
+        found.add("warn", "machine", text)
+    if text := _own_limits(closed_loop):
+        found.add("good", "limits", text)
     for text in closed_loop.machine.warnings(0.0, closed_loop.start, u):
         found.add("warn", "start", text)
     for text in closed_loop.connection.remarks(closed_loop.machine, closed_loop.start):
@@ -193,6 +198,18 @@ def _safety(closed_loop: ClosedLoop) -> dict[str, Any]:
         "arming_time": launch.plant.safety.arming_time,
         "unsafe": list(closed_loop.safety.unsafe),
     }
+
+
+def _own_limits(closed_loop: ClosedLoop) -> str:
+    """The limits that act because the machine states them: of inputs, and of the ranges of joints."""
+    machine, stated = closed_loop.machine, closed_loop.launch.plant.safety.limit
+    own = {each.name: each.limit for each in machine.description.inputs if each.limit is not None}
+    if stated is not None:
+        own = {name: most for name, most in own.items() if isinstance(stated, Mapping) and name not in stated}
+    faults = machine.description.faults if closed_loop.launch.plant.safety.faults else ()
+    own |= {name: machine.parameters[name] for each in faults if each.name == JOINT_LIMIT for name in each.names}
+    listed = ", ".join(f"{name} {value:.4g}" for name, value in own.items())
+    return f"of {closed_loop.source.definition.file.name} act: {listed}" if own else ""
 
 
 def _finite(limits: Sequence[float], names: Sequence[str]) -> dict[str, float]:

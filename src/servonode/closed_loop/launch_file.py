@@ -230,7 +230,7 @@ def with_values(launch: LaunchFile, values: Mapping[str, Any]) -> LaunchFile:
         if key == GOAL_SPEED:
             changed = replace(changed, goal_speed=reader.goal_speed(value))
         else:
-            changed = reader.replaced(changed, "", key.split("."), value)
+            changed = reader.replaced(changed, "", joined(key).split("."), value)
     if changed.target is not launch.target:
         changed = replace(changed, target=_with_points(launch.file, launch.path, changed.target))
     times = reader.times(changed, changed.plant.step)
@@ -279,7 +279,7 @@ class _Reader:
         if "robots" in table:
             text = "servonode run, simulate, check and show take several robots; give this the launch file of one robot"
             raise self._error("robots", None, text)
-        table = _with_dotted_keys(table)
+        table = _with_dotted_keys(_with_joined_names(table))
         parts = self._struct(Sections, "", table)
         controller = parts.controller
         if controller and controller.program is None and not controller.residuals:
@@ -444,12 +444,30 @@ class _Reader:
         return LaunchError(self.file, section or None, key, text)
 
 
+def joined(key: str) -> str:
+    """A dotted key, the names of a parameter joined: plant.parameters.link3.mass is plant.parameters.link3_mass."""
+    section, dot, name = key.partition(".parameters.")
+    return f"{section}{dot}{name.replace('.', '_')}" if section in ("plant", "controller") else key
+
+
+def _with_joined_names(table: dict[str, Any]) -> dict[str, Any]:
+    """The table, those of parameters flat, their names joined."""
+    found = dict(table)
+    for name in ("plant", "controller"):
+        section = table.get(name)
+        if isinstance(section, dict) and isinstance(section.get("parameters"), dict):
+            flat = {key.replace(".", "_"): value for key, value in _leaves(section["parameters"])}
+            found[name] = {**section, "parameters": flat}
+    return found
+
+
 def _with_dotted_keys(table: dict[str, Any]) -> dict[str, Any]:
     """The table, the keys in [sweep.vary] dotted: TOML takes plant.parameters.m1 without quotes for three tables."""
     sweep = table.get("sweep")
     if not isinstance(sweep, dict) or not isinstance(sweep.get("vary"), dict):
         return table
-    return {**table, "sweep": {**sweep, "vary": dict(_dotted(sweep["vary"]))}}
+    vary = {joined(key): value for key, value in _dotted(sweep["vary"])}
+    return {**table, "sweep": {**sweep, "vary": vary}}
 
 
 def _dotted(table: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:

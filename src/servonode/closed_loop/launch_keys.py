@@ -13,6 +13,7 @@ from servonode.plants.drivers import DRIVERS
 from servonode.plants.drivers.mujoco_keys import Contact
 from servonode.plants.keys import MAX_SECONDS, Seconds, Share, Wait, key
 from servonode.plants.link_keys import Impairments
+from servonode.plants.robot_keys import RobotKeys
 
 AUTO = "auto"  # where the machine or servonode chooses
 LARGEST = 1e50  # of any number, whatever its unit: products of a few larger ones would no longer be finite
@@ -267,7 +268,9 @@ class Device(Section, frozen=True):
 class Plant(Section, frozen=True):
     """[plant]: the machine, its integration, and its imperfections."""
 
-    machine: Annotated[Text, key("the machine; `servonode list machines` lists them")]
+    machine: Annotated[
+        Text, key("the machine; `servonode list machines` lists them; or the path of a URDF or MJCF file")
+    ]
     driver: Annotated[
         DriverName,
         key(f"the connection between plant node and machine: {', '.join(each.summary for each in DRIVERS.values())}"),
@@ -308,6 +311,7 @@ class Plant(Section, frozen=True):
     device: Device = Device()
     link: Impairments = Impairments()
     mujoco: Contact = Contact()
+    robot: RobotKeys = RobotKeys()
 
 
 class Supervision(Section, frozen=True):

@@ -5,17 +5,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import to_builtins
 
 from servonode.arrays import Array
 from servonode.closed_loop.launch_error import KeyRefused, check_names, stated_in
 from servonode.closed_loop.launch_keys import AUTO, Controller, Plant
 from servonode.controllers.engine.signals import load_signals
-from servonode.definitions.references import Option
+from servonode.definitions.references import Option, names_robot
 from servonode.mechanics.changes import Changes
 from servonode.mechanics.closure import closed
 from servonode.mechanics.expression import parse
 from servonode.mechanics.machine import Machine
 from servonode.plants import MachineSource, find_machine
+from servonode.plants.robot_keys import RobotKeys
 
 TRIES = 8  # speeds at which the safe action is tried
 INSTANTS = 1000  # at which functions of time are held against a parameter's bounds
@@ -35,9 +37,24 @@ def plant_source(plant: Plant, folder: Path) -> MachineSource:
             text = f"machine {plant.machine} has no settings; remove it"
             raise KeyRefused("plant.settings", next(iter(plant.settings)), text)
         check_names("plant.settings", plant.settings, options)
-        settings = chosen("plant.settings", options, plant.settings)
+        settings = chosen("plant.settings", options, plant.settings) | _robot_settings(plant)
     varying = _functions("plant.parameters", plant.parameters)
     return MachineSource(definition, settings, Changes(varying, plant.disturbance))
+
+
+def _robot_settings(plant: Plant) -> dict[str, Any]:
+    """What [plant.robot] states beyond its defaults, for a machine of a robot's file.
+
+    Raises:
+        KeyRefused: the machine is not read from such a file.
+    """
+    if names_robot(plant.machine):
+        defaults = to_builtins(RobotKeys())
+        return {name: value for name, value in to_builtins(plant.robot).items() if value != defaults[name]}
+    if plant.robot != RobotKeys():
+        text = f"machine {plant.machine} is not read from a URDF or MJCF file; remove the section"
+        raise KeyRefused("plant.robot", None, text)
+    return {}
 
 
 def believed_source(controller: Controller, plant: MachineSource) -> MachineSource:

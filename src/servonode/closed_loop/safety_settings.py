@@ -99,9 +99,11 @@ def safety_settings(
 
 
 def _limits(safety: Safety, machine: MachineDescription, drives: ActuatorEffects) -> Limits:
-    """What the safety filter lets through: at most what the drives can."""
+    """What the safety filter lets through: what is stated, else the machine's own; at most what the drives can."""
     names = machine.input_names
-    allowed = per_name("plant.safety", "limit", safety.limit, names, np.inf)
+    stated = per_name("plant.safety", "limit", safety.limit, names, np.nan)
+    own = (each.limit or np.inf for each in machine.inputs)
+    allowed = (most if np.isnan(given) else given for given, most in zip(stated, own, strict=True))
     return Limits(
         value=tuple(map(min, allowed, drives.limit)),
         rate=per_name("plant.safety", "rate_limit", safety.rate_limit, names, np.inf),

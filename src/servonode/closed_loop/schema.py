@@ -29,6 +29,7 @@ from servonode.closed_loop.launch_keys import (
 from servonode.plants.drivers.installed import driver_names
 from servonode.plants.drivers.mujoco_keys import Contact
 from servonode.plants.link_keys import Impairments
+from servonode.plants.robot_keys import RobotKeys
 
 SECTIONS: tuple[tuple[str, type[Struct]], ...] = (
     ("run", Run),
@@ -40,6 +41,7 @@ SECTIONS: tuple[tuple[str, type[Struct]], ...] = (
     ("plant.device", Device),
     ("plant.link", Impairments),
     ("plant.mujoco", Contact),
+    ("plant.robot", RobotKeys),
     ("supervision", Supervision),
     ("hosts", Hosts),
     ("controller", Controller),
@@ -52,7 +54,7 @@ SECTIONS: tuple[tuple[str, type[Struct]], ...] = (
 )
 TABLES = {  # keys that are tables, each with a text of its own on the page: section -> keys
     "plant": {"parameters", "settings", "disturbance", "initial"}
-    | {"actuator", "sensor", "sensors", "safety", "device", "link", "mujoco"},
+    | {"actuator", "sensor", "sensors", "safety", "device", "link", "mujoco", "robot"},
     "plant.device": {"settings"},
     "controller": {"residuals", "parameters", "gains", "settings", "inversion"},
 }
@@ -90,6 +92,9 @@ def launch_schema(installed: bool = False) -> str:
             if unit:
                 stated = definitions[struct.__name__]["properties"][field.name]
                 stated["description"] = f"{stated['description']} [{unit}]"
+    for name in ("Plant", "Controller"):  # link3.mass is a table in TOML
+        stated = definitions[name]["properties"]["parameters"]
+        stated["additionalProperties"] = {"anyOf": [stated["additionalProperties"], {"type": "object"}]}
     several = {"type": "object", "required": ["include"], "properties": {"include": {"type": "string"}}}
     definitions["Sections"]["properties"]["robots"] = {"type": "object", "additionalProperties": several}
     needed = definitions["Sections"].pop("required")

@@ -23,7 +23,7 @@ _FOLDER = Path(__file__).parents[1]
 _IMPORT = re.compile(
     rf"^[ \t]*(?:from {_PACKAGE}([\w.]*) import (\([^)]*\)|[^\n]*)|import ({_PACKAGE}\b[^\n#]*))", re.MULTILINE
 )
-ROOMS = ("kernels", "mechanics", "controllers/engine", "controllers/inversion")  # their modules make kernels
+ROOMS = ("kernels", "mechanics", "robots", "controllers/engine", "controllers/inversion")  # their modules make kernels
 
 
 def key_of(*parts: str) -> str:

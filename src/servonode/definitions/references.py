@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 from servonode.definitions.ownership import open_to_all
 from servonode.definitions.source_location import Place
@@ -32,6 +32,7 @@ _INSTALLED = {"site-packages", "dist-packages"}  # the same, of another environm
 _OURS = "servonode"
 PLANT = "plant"  # the first argument of a function that makes a controller
 NO_DATA = (".py", ".toml", ".mcap", ".new")  # endings of sources, of what servonode reads or writes, and of drafts
+ROBOTS = (".urdf", ".xml", ".mjcf")  # endings of robots' files
 _DEFINED_IN = ("controllers", "plants")  # the rooms with machines and programs
 
 
@@ -84,6 +85,7 @@ class Definition:
     file: Path
     function: str
     module: str | None = None
+    modules: ClassVar[tuple[str, ...]] = ()  # of servonode, that make a machine of the file, for keys of the cache
 
     @functools.cached_property
     def options(self) -> dict[str, Option]:
@@ -100,10 +102,20 @@ class Definition:
         It is the same in whatever folders they stand.
         """
         digest = hashlib.sha256(self.function.encode())
-        files = _reached(self.file.resolve()) | (sources_of(self) if self.module is None else set())
+        files = _reached(self.file.resolve()) | (self.sources() if self.module is None else set())
         for name, source in sorted((file.name, file.read_bytes()) for file in files):
             digest.update(name.encode() + b"\0" + source + b"\0")
         return digest.hexdigest()
+
+    def sources(self) -> set[Path]:
+        """The user's files: its source, all that it imports, and the data of these; nothing installed."""
+        ours = Path(__file__).resolve().parents[1]
+        sources = {file for file in _reached(self.file.resolve()) if not file.is_relative_to(ours)}
+        return sources.union(*map(_data, sources))
+
+    def from_folder(self, folder: str) -> str:
+        """How a launch file refers to it, whose file now stands at this path from there."""
+        return f"./{folder}:{self.function}"
 
     @property
     def place(self) -> Place:
@@ -259,9 +271,15 @@ def at_hand(stated: Any) -> str:
     return reference
 
 
+def names_robot(reference: str) -> bool:
+    """Whether a reference is the path of a robot's file, which is read and never run."""
+    return reference.lower().endswith(ROBOTS)
+
+
 def names_code(reference: str) -> bool:
     """Whether a reference names a file, a module or a function at hand, instead of something known by its name."""
-    return reference in _AT_HAND or reference.endswith(".py") or not {":", "/"}.isdisjoint(reference)
+    found = reference in _AT_HAND or reference.endswith(".py") or not {":", "/"}.isdisjoint(reference)
+    return found and not names_robot(reference)
 
 
 def find(reference: str, packaged: Mapping[str, str], group: str, folder: Path, word: str) -> Definition:
@@ -298,13 +316,6 @@ def entry_points(group: str) -> dict[str, str]:
     from importlib.metadata import entry_points as installed  # slow to import, and packaged names do without
 
     return {each.name: each.value for each in installed(group=group)}
-
-
-def sources_of(definition: Definition) -> set[Path]:
-    """The user's files of a definition: its source, all that it imports, and the data of these; nothing installed."""
-    ours = Path(__file__).resolve().parents[1]
-    sources = {file for file in _reached(definition.file.resolve()) if not file.is_relative_to(ours)}
-    return sources.union(*map(_data, sources))
 
 
 def _data(source: Path) -> Iterator[Path]:

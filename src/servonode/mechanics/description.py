@@ -11,6 +11,7 @@ from typing import Literal, TypeVar
 import msgspec
 
 T = TypeVar("T")
+JOINT_LIMIT = "joint_limit"  # the fault of a joint that leaves its range
 
 
 class Quantity(msgspec.Struct, frozen=True):
@@ -22,7 +23,7 @@ class Quantity(msgspec.Struct, frozen=True):
     default: float | None = None
     above: float | None = None  # must be greater than
     at_least: float | None = None  # must be greater than or equal to
-    limit: float | None = None  # of a state: the largest magnitude that a reading is accepted to have
+    limit: float | None = None  # largest magnitude of a state's readings, or of an input
     rate_limit: float | None = None  # of a state: the fastest plausible change [unit per s]
 
     def complaint(self, value: float) -> str | None:
@@ -131,6 +132,7 @@ class MachineDescription(msgspec.Struct, frozen=True):
     safe: dict[str, str] = {}  # the safe action of each input that has one, as an expression of the state
     sensors: tuple[SensorDescription, ...] = ()
     places: dict[str, str] = {}  # where in the source: "model", "kinetic", ..., and each coordinate's kinematics
+    notes: tuple[str, ...] = ()  # what `check` says of the machine
     by_numbers: tuple[str, ...] = ()  # constraints and identities that random states show to hold, without a proof
 
     @property

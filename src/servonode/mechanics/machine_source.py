@@ -62,6 +62,7 @@ def describe(model: Model, by_numbers: tuple[str, ...] = ()) -> MachineDescripti
         jumps_compare=any(each.compares for each in model.jumps),
         sensors=tuple(each.description for each in model.sensors),
         places=_places(model),
+        notes=tuple(model.notes),
         by_numbers=by_numbers,
     )
 

@@ -87,6 +87,8 @@ class Model(Tabular):
     The energies of a `tree` of links add to the stated ones; coordinates, kinematics of quaternions and the identities
     of their norms are taken from it where they are not stated.
 
+    `notes` are what `check` says of the machine, a line each, such as what it leaves out.
+
     `varying` are parameters that a launch file specifies as functions of time, `disturbances` the generalized forces
     it adds, by coordinate or input; see `servonode.mechanics.changes`.
 
@@ -146,6 +148,7 @@ class Model(Tabular):
     varying: Mapping[Parameter, Expr] = field(default_factory=dict)
     disturbances: Mapping[Any, Expr] = field(default_factory=dict)
     tree: Tree | None = None
+    notes: Sequence[str] = ()
     place: Place = field(default_factory=here)
     kinematics_order: Sequence[Coordinate] = ()  # as they were given, for the lines of errors
 

@@ -301,7 +301,7 @@ def coordinate(
     >>> theta.rate, theta.acceleration
     (theta_dot, theta_ddot)
     """
-    return Coordinate(Quantity(name, description, unit, start, **_reading(name, limit, rate_limit)))
+    return Coordinate(Quantity(name, description, unit, start, **_limits(name, limit, rate_limit)))
 
 
 @checked
@@ -320,7 +320,7 @@ def velocity(
     >>> velocity("v", "forward speed", "m/s").rate
     v_dot
     """
-    return Velocity(Quantity(name, description, unit, start, **_reading(name, limit, rate_limit)))
+    return Velocity(Quantity(name, description, unit, start, **_limits(name, limit, rate_limit)))
 
 
 @checked
@@ -355,11 +355,11 @@ def first_order(
     >>> [each.name for each in motor.state]
     ['x', 'x_dot', 'i']
     """
-    return FirstOrder(Quantity(name, description, unit, start, **_reading(name, limit, rate_limit)))
+    return FirstOrder(Quantity(name, description, unit, start, **_limits(name, limit, rate_limit)))
 
 
-def _reading(name: str, limit: float | None, rate_limit: float | None) -> dict[str, Any]:
-    """The limits of a state's readings.
+def _limits(name: str, limit: float | None, rate_limit: float | None = None) -> dict[str, Any]:
+    """The limits of a state's readings, or of an input.
 
     Raises:
         ModelError: one is not a positive number.
@@ -454,14 +454,19 @@ def parameter(
 
 
 @checked
-def input_(name: str, description: str, unit: str = "1") -> Input:
+def input_(name: str, description: str, unit: str = "1", *, limit: float | None = None) -> Input:
     """A commanded generalized force; `Model(inputs=)` has the rate on which it does work.
+
+    limit: the largest magnitude that may reach the machine (`plant.safety.limit` overrides).
+
+    Raises:
+        ModelError: the limit is not a positive number.
 
     >>> from servonode.mechanics import input_
     >>> input_("N", "torque of the motor", "N m").quantity.unit
     'N m'
     """
-    return Input(Quantity(name, description, unit))
+    return Input(Quantity(name, description, unit, **_limits(name, limit)))
 
 
 @checked

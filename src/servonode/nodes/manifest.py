@@ -21,8 +21,9 @@ FOLDER = Path(__file__).parents[1]  # of the package
 LARGEST = 60_000  # bytes of a manifest as JSON, which fits a message with what says whose it is
 LONGEST = 80  # characters of a value; a longer one is cut, and has its digest behind it
 MOST_KEYS = 8  # of the launch file, in a sentence; more are counted
-ROOMS = ("kernels", "definitions", "mechanics", "bus", "plants", "controllers", "estimators", "closed_loop", "nodes")
-COPY = "copy its Python file and those that it imports to both computers, or install the same package on both"
+ROOMS = ("kernels", "definitions", "mechanics", "robots", "bus", "plants", "controllers", "estimators", "closed_loop")
+NODES = ("nodes",)
+COPY = "copy its file (Python, URDF or MJCF) and those that it imports to both computers, or install the same package"
 REMEDIES = {
     "servonode": "install the same version on both computers",
     "the machine": COPY,
@@ -92,7 +93,9 @@ def _sources() -> str:
     It tells apart working copies that have the same version.
     """
     digest = hashlib.sha256()
-    files = {file.relative_to(FOLDER).as_posix(): file for room in ROOMS for file in (FOLDER / room).rglob("*.py")}
+    files = {
+        file.relative_to(FOLDER).as_posix(): file for room in (*ROOMS, *NODES) for file in (FOLDER / room).rglob("*.py")
+    }
     for name, file in sorted(files.items()):
         digest.update(f"{name}\0".encode() + file.read_bytes() + b"\0")
     return digest.hexdigest()[:16]

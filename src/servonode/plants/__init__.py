@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from servonode.definitions import cache
-from servonode.definitions.references import Definition, find
+from servonode.definitions.references import Definition, find, names_robot
 from servonode.errors import ModelError
 from servonode.mechanics.changes import Changes, changed
 from servonode.mechanics.machine import Machine
@@ -15,6 +15,7 @@ from servonode.mechanics.machine import load_machine as _load
 from servonode.plants.physical_model import PhysicalModel
 from servonode.plants.prepare import Preparation
 from servonode.plants.view import View
+from servonode.robots.definition import find_robot
 
 PLANTS: dict[str, str] = {
     "diff_drive_trailer": "differential-drive robot with a passive trailer",
@@ -43,7 +44,9 @@ class MachineSource:
     @property
     def key(self) -> str:
         """The cache key: the machine's own sources, the derivation's, its options and changes."""
-        derivation = cache.code_digest("mechanics", "mechanics.changes", "mechanics.machine_source")
+        derivation = cache.code_digest(
+            "mechanics", "mechanics.changes", "mechanics.machine_source", *self.definition.modules
+        )
         stated = (dict(self.settings), dict(self.changes.varying), dict(self.changes.disturbance))
         definition = self.definition.digest(**self.settings)
         return cache.key_of("machine", definition, derivation, json.dumps(stated, sort_keys=True))
@@ -118,11 +121,14 @@ class MachineSource:
 
 
 def find_machine(reference: str, folder: Path) -> Definition:
-    """The definition of a machine: a name in PLANTS, an entry point, "package.module:model", "./file.py:model".
+    """The definition of a machine: a name in PLANTS, an entry point, "package.module:model", "./file.py:model", or the
+    path of a robot's file.
 
     Raises:
         NotFound: there is no such machine; ModelError: its file is not Python.
     """
+    if names_robot(reference):
+        return find_robot(reference, folder)
     packaged = {name: f"servonode.plants.{name}" for name in PLANTS}
     return find(reference, packaged, ENTRY_POINTS, folder, "machine")
 

@@ -11,7 +11,6 @@ from xml.parsers import expat
 
 from servonode.errors import StatementError
 
-ENDINGS = (".urdf", ".xml", ".mjcf")
 MOST_BYTES = 20_000_000  # of all files together
 MOST_BODIES = 1000
 MOST_NESTED = 200  # elements within one another

@@ -11,7 +11,7 @@ from servonode.closed_loop.closed_loop import SHIPPED, ClosedLoop
 from servonode.closed_loop.launch_error import LaunchError
 from servonode.closed_loop.launch_file import table_of
 from servonode.closed_loop.launch_text import table_text
-from servonode.definitions.references import Definition, FunctionDefinition, names_code, sources_of
+from servonode.definitions.references import Definition, FunctionDefinition, names_code, names_robot
 from servonode.errors import NotInstalled, ServonodeError
 from servonode.sweeps import local_worker
 from servonode.sweeps.plan import Chunks, Plan, swept
@@ -150,16 +150,16 @@ def texts_of(plan: Plan, send_code: bool) -> Texts:
         if isinstance(definition, FunctionDefinition):
             text = "is a function of this process, which workers do not have; write it into a file"
             raise LaunchError(*where, f"{definition.reference} {text}, or compute with threads")
-        if not send_code:
+        if not send_code and names_code(definition.reference):
             text = f"{definition.reference!r} is Python code of yours, which would run on the workers; say so with "
             raise LaunchError(*where, f"{text}--send-code (send_code=True), or compute with --threads")
-    files = sorted({file for each in definitions.values() if each.module is None for file in sources_of(each)})
+    files = sorted({file for each in definitions.values() if each.module is None for file in each.sources()})
     home = launch.path.parent.resolve()
     root = Path(os.path.commonpath([home, *(file.parent for file in files)]))
     for (section, key), definition in definitions.items():
         if definition.module is None:
             relative = os.path.relpath(definition.file.resolve(), home)
-            table[section][key] = f"./{relative}:{definition.function}"
+            table[section][key] = definition.from_folder(relative)
     return Texts(
         VERSION,
         table_text(table),
@@ -173,13 +173,14 @@ def texts_of(plan: Plan, send_code: bool) -> Texts:
 
 
 def _own_code(closed_loop: ClosedLoop) -> Iterator[tuple[tuple[str, str], Definition]]:
-    """Machine and program that are the user's own code, by section and key."""
+    """Machine and program that are the user's own code or a robot's file, by section and key."""
     source = closed_loop.source.definition
     stated: Sequence[tuple[str, str, Any]] = [("plant", "machine", source)]
     if closed_loop.control is not None:
         stated = [*stated, ("controller", "program", getattr(closed_loop.control.source, "definition", None))]
     for section, key, definition in stated:
-        if definition is not None and definition.reference not in SHIPPED and names_code(definition.reference):
+        reference = "" if definition is None else definition.reference
+        if definition is not None and reference not in SHIPPED and (names_code(reference) or names_robot(reference)):
             yield (section, key), definition
 
 

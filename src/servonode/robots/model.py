@@ -1,0 +1,228 @@
+"""From a robot in numbers to a machine: a tree with parameters, its inputs, losses, springs and limits.
+
+What is exactly zero in the file stays a number: the programs are shorter, and there is nothing to identify.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import sympy
+
+from servonode.definitions.source_location import Place
+from servonode.errors import ModelError
+from servonode.mechanics import trees
+from servonode.mechanics.description import JOINT_LIMIT, Quantity
+from servonode.mechanics.model import Model
+from servonode.mechanics.symbols import (
+    Condition,
+    Coordinate,
+    Input,
+    Parameter,
+    condition,
+    coordinate,
+    parameter,
+    vector,
+    velocity,
+)
+from servonode.robots.file_text import RobotError
+from servonode.robots.robot import Body, Joint, Robot
+
+Expr = Any
+UNITS = {"hinge": ("rad", "N m"), "slide": ("m", "N"), "ball": ("rad", "N m"), "free": ("rad", "N m")}
+SMOOTH = {"hinge": 0.05, "slide": 0.005}  # rad/s, m/s: the speed at which dry friction has 76 % of its size
+AXES = ("x", "y", "z")
+
+
+def model(robot: Robot) -> Model:
+    """The machine of a robot.
+
+    Raises:
+        RobotError: names become equal, or the robot has loops.
+    """
+    try:
+        return _Machine(robot).model()
+    except ModelError as error:
+        raise RobotError(f"{robot.file.name}: {error.text}") from error
+
+
+class _Machine:
+    """Collects what a Model is made of while it goes through a robot's bodies and joints."""
+
+    def __init__(self, robot: Robot) -> None:
+        self.robot = robot
+        self.parameters: list[Parameter] = []
+        self.rates: dict[str, tuple[Expr, Joint]] = {}  # of hinges and slides by the joint's name
+        self.dissipation: Expr = 0
+        self.potential: Expr = 0
+        self.forces: list[tuple[Expr, Expr]] = []
+        self.faults: list[Condition] = []
+        self._taken: dict[str, str] = {}
+        self._several = sum(each.kind == "free" for each in robot.joints) > 1
+
+    def model(self) -> Model:
+        robot = self.robot
+        if robot.loops:
+            text = f'equality "{robot.loops[0].name}" closes a loop; [plant.robot] ignore = ["equality"] leaves it out'
+            raise RobotError(f"{robot.file.name}: {text}")
+        links = [self._link(each) for each in robot.bodies]
+        made = trees.tree(links, self._gravity(), self._frames())
+        return Model(
+            name=identifier(robot.name),
+            description=f"{robot.name}, as {robot.file.name} describes it",
+            tree=made,
+            parameters=tuple(self.parameters),
+            inputs=self._inputs(),
+            dissipation=self.dissipation,
+            potential=self.potential,
+            forces=tuple(self.forces),
+            faults=tuple(self.faults),
+            notes=robot.dropped,
+            place=Place(str(robot.file), 1),
+        )
+
+    def _name(self, stated: str, what: str) -> str:
+        """The identifier of something, which nothing else has."""
+        name = identifier(stated)
+        before = self._taken.setdefault(name, what)
+        if before != what:
+            text = f"{before} and {what} would both be called {name}; rename one of them"
+            raise RobotError(f"{self.robot.file.name}: {text}")
+        return name
+
+    def _parameter(self, name: str, description: str, unit: str, value: float, **bounds: float) -> Expr:
+        """A parameter, or 0 where its value is."""
+        if value == 0:
+            return sympy.Integer(0)
+        made = parameter(self._name(name, f"parameter {name}"), description, unit, default=float(value), **bounds)
+        self.parameters.append(made)
+        return made
+
+    def _gravity(self) -> list[Expr]:
+        """Gravity in the ground's axes, its magnitude a parameter."""
+        size = float(sum(self.robot.gravity**2) ** 0.5)
+        g = self._parameter("g", "gravity", "m/s^2", size, at_least=0)
+        return [g * sympy.nsimplify(each / size, rational=True) if size else 0 for each in self.robot.gravity]
+
+    def _link(self, body: Body) -> trees.Link:
+        joints = [each for joint in body.joints for each in self._joints(joint, body)]
+        name = self._place(body.name, "body")
+        entries = {(i, k): self._inertia(name, body, i, k) for i in range(3) for k in range(i, 3)}
+        centre = [
+            self._parameter(f"{name}_centre_{axis}", f"centre of mass of {name} along {axis}", "m", value)
+            for axis, value in zip(AXES, body.centre, strict=True)
+        ]
+        return trees.link(
+            name,
+            body.parent and identifier(body.parent),
+            position=body.position,
+            rotation=body.rotation,
+            joints=joints,
+            mass=self._parameter(f"{name}_mass", f"mass of {name}", "kg", body.mass, above=0),
+            centre=centre,
+            inertia=[[entries[min(i, k), max(i, k)] for k in range(3)] for i in range(3)],
+        )
+
+    def _inertia(self, name: str, body: Body, i: int, k: int) -> Expr:
+        axes = AXES[i] + AXES[k]
+        bounds = {"above": 0.0} if i == k else {}
+        text = f"inertia of {name} about its centre of mass, entry {axes}"
+        value = body.inertia[i, k]
+        return self._parameter(f"{name}_inertia_{axes}", text, "kg m^2", value, **(bounds if value > 0 else {}))
+
+    def _place(self, stated: str, what: str) -> str:
+        """The name of a link or frame; these have names of their own kind."""
+        name = identifier(stated)
+        key, mine = f"place {name}", f'{what} "{stated}"'
+        before = self._taken.setdefault(key, mine)
+        if before != mine and what == "site":
+            return self._place(f"{stated}_site", "frame")
+        if before != mine:
+            raise RobotError(f"{self.robot.file.name}: {before} and {mine} would both be called {name}; rename one")
+        return name
+
+    def _frames(self) -> list[trees.Frame]:
+        return [
+            trees.frame(
+                self._place(each.name, "site"), each.body and identifier(each.body), each.position, each.rotation
+            )
+            for each in self.robot.frames
+        ]
+
+    def _joints(self, joint: Joint, body: Body) -> list[trees.Joint]:
+        """The joints of the tree for one joint of the robot, with what acts at them."""
+        if joint.kind in ("hinge", "slide"):
+            q = self._coordinate(joint)
+            self.rates[joint.name] = q.rate, joint
+            armature = self._at_joint(joint, q, q.rate)
+            make = trees.hinge if joint.kind == "hinge" else trees.slide
+            return [make(q, joint.axis.tolist(), armature)]
+        prefix = f"{body.name}_" if self._several or joint.kind == "ball" else ""
+        own = f"{joint.kind} joint {joint.name}"
+        names = {word: self._name(f"{prefix}{word}", own) for word in ("x", "y", "z", "q", "omega")}
+        quaternion = vector(coordinate, names["q"], f"orientation of {body.name}, quaternion", start=joint.start[-4:])
+        spin = vector(velocity, names["omega"], f"angular velocity of {body.name} in its axes", "rad/s")
+        armature = self._parameter(f"{joint.name}_armature", f"armature of {joint.name}", "kg m^2", joint.armature)
+        damping = self._parameter(f"{joint.name}_damping", f"damping of {joint.name}", "N m s", joint.damping)
+        slides = []
+        if joint.kind == "free":
+            for i, axis in enumerate(AXES):
+                q = coordinate(names[axis], f"place of {body.name} along {axis}", "m", start=joint.start[i])
+                slides.append(trees.slide(q, [int(i == k) for k in range(3)], armature))
+        motions = (*(each.motions[0] for each in slides), *spin)
+        self.dissipation += sympy.Add(*(damping * each**2 for each in motions)) / 2
+        return [*slides, trees.ball(quaternion, spin, armature)]
+
+    def _coordinate(self, joint: Joint) -> Coordinate:
+        unit = UNITS[joint.kind][0]
+        word = "angle" if joint.kind == "hinge" else "travel"
+        name = self._name(joint.name, f'joint "{joint.name}"')
+        q = coordinate(name, f"{word} of {name}", unit, start=joint.start[0], rate_limit=joint.speed)
+        if joint.range:
+            for side, value in zip(("lower", "upper"), joint.range, strict=True):
+                end = parameter(f"{name}_{side}", f"{side} limit of {name}", unit, default=value)
+                self.parameters.append(end)
+                text = f"{name} stays within the limits of {self.robot.file.name}"
+                self.faults.append(condition(q >= end if side == "lower" else q <= end, text, JOINT_LIMIT))
+        return q
+
+    def _at_joint(self, joint: Joint, q: Expr, rate: Expr) -> Expr:
+        """Add damping, friction and spring of a hinge or slide; its armature."""
+        name, (unit, force) = identifier(joint.name), UNITS[joint.kind]
+        damping = self._parameter(f"{name}_damping", f"damping of {name}", f"{force} s/{unit}", joint.damping)
+        self.dissipation += damping * rate**2 / 2
+        friction = self._parameter(f"{name}_friction", f"dry friction of {name}", force, joint.friction, at_least=0)
+        if joint.friction:
+            self.forces.append((-friction * sympy.tanh(rate / SMOOTH[joint.kind]), rate))
+        stiffness = self._parameter(f"{name}_stiffness", f"stiffness of {name}", f"{force}/{unit}", joint.stiffness)
+        if joint.stiffness:
+            rest = self._parameter(f"{name}_rest", f"{name} where its spring is relaxed", unit, joint.rest)
+            self.potential += stiffness * (q - rest) ** 2 / 2
+        inertia = "kg m^2" if joint.kind == "hinge" else "kg"
+        return self._parameter(f"{name}_armature", f"armature of {name}", inertia, joint.armature, at_least=0)
+
+    def _inputs(self) -> Mapping[Input, Expr]:
+        """The motors of the file; of a file without any, one for each joint that turns or slides."""
+        inputs: dict[Input, Expr] = {}
+        for motor in self.robot.actuators:
+            rate, joint = self.rates[motor.joint]
+            most = None if motor.range is None else max(map(abs, motor.range))
+            gear = self._parameter(f"{motor.name}_gear", f"gear of {motor.name}", "1", motor.gear)
+            text = f"command of {motor.name}"
+            inputs[self._input(motor.name, text, UNITS[joint.kind][1], most)] = gear * rate
+        if not self.robot.actuators:
+            for name, (rate, joint) in self.rates.items():
+                word = "torque" if joint.kind == "hinge" else "force"
+                made = self._input(f"{name}_{word}", f"{word} at {name}", UNITS[joint.kind][1], joint.effort)
+                inputs[made] = rate
+        return inputs
+
+    def _input(self, stated: str, description: str, unit: str, most: float | None) -> Input:
+        return Input(Quantity(self._name(stated, f'actuator "{stated}"'), description, unit, limit=most))
+
+
+def identifier(stated: str) -> str:
+    """A name of a file as an identifier: "left-wheel" is left_wheel."""
+    name = re.sub(r"\W", "_", stated, flags=re.ASCII)
+    name = f"_{name}" if name[:1].isdigit() else name
+    return f"{name}_" if name in ("t", "") or name.endswith(("_dot", "_ddot")) else name
