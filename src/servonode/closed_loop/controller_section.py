@@ -13,7 +13,7 @@ from servonode.closed_loop.gains import resolve_gains, wants_integral
 from servonode.closed_loop.goals import Target, stated_goals
 from servonode.closed_loop.hosts import network_delay
 from servonode.closed_loop.launch_error import KeyRefused, ProgramUnfit, check_names, stated_in
-from servonode.closed_loop.launch_keys import Controller, LaunchFile, Plant, Times
+from servonode.closed_loop.launch_keys import Controller, FrameGoal, LaunchFile, Plant, Times
 from servonode.closed_loop.live_goals import LiveGoal, live_goals
 from servonode.closed_loop.machine_section import believed_source, chosen, load, with_given
 from servonode.closed_loop.stages import Stage, computed
@@ -28,6 +28,7 @@ from servonode.controllers import (
     load_law,
     programs_of,
 )
+from servonode.controllers.engine.inline_program import POSTURE_RATE
 from servonode.controllers.engine.signals import Signals, load_signals
 from servonode.controllers.inversion.feedforward import Feedforward
 from servonode.controllers.inversion.summary import Inverted
@@ -116,7 +117,20 @@ def _inline(controller: Controller, target: Target) -> InlineProgram:
         raise KeyRefused(SETTINGS, wrong, text)
     numbers = tuple(name for name, value in controller.settings.items() if isinstance(value, int | float))
     texts = {name: str(value) for name, value in controller.settings.items() if isinstance(value, str)}
-    return InlineProgram(controller.residuals, numbers, texts, tuple(target), least_norm=bool(controller.weights))
+    goals = {frame: _given(goal) for frame, goal in controller.goal.items()}
+    joints = None if controller.posture is None else controller.posture.joints
+    if controller.posture and controller.weights:
+        text = "there are both weights and a posture, which choose among the inputs in two ways; give one of them"
+        raise KeyRefused("controller", "posture", text)
+    return InlineProgram(
+        controller.residuals, numbers, texts, tuple(target), bool(controller.weights), goals, joints
+    )  # fmt: skip
+
+
+def _given(goal: FrameGoal) -> dict[str, Any]:
+    """The keys of a frame's goal that are given."""
+    stated = ((name, getattr(goal, name)) for name in goal.__struct_fields__)
+    return {name: value for name, value in stated if value is not None}
 
 
 def _check_fits(name: str, machine: str) -> None:
@@ -172,7 +186,8 @@ def derived_law(
         return DerivedLaw(
             source, options, believed, machine, OwnLaw(description, OwnKernel(source, options), machine, {})
         )
-    with stated_in("controller", "residuals" if controller.residuals else "program", ProgramUnfit):
+    stated = "program" if controller.program else "residuals" if controller.residuals else "goal"
+    with stated_in("controller", stated, ProgramUnfit):
         integral, weighted = wants_integral(controller.gains), bool(controller.weights)
         law = load_law(
             source, machine, believed.key, believed.build, options, {}, controller.damping, integral, weighted
@@ -219,7 +234,8 @@ def resolve_control(
     )
     machine.steps(plant.integrator)  # loaded here, once for all nodes that are forked
     description, speed = derived.law.description, launch.goal_speed
-    settings = stage(_settings, controller.settings, derived)
+    of_posture = {} if controller.posture is None else {POSTURE_RATE: controller.posture.rate}
+    settings = stage(_settings, controller.settings | of_posture, derived)
     law = stage(_with_numbers, derived.law, machine, settings, controller.weights)
     signals = stage(_signals, settings, description).at_speed(speed)
     targets = stage(_targets, target, description).at_speed(speed)

@@ -282,13 +282,12 @@ class _Reader:
         table = _with_dotted_keys(_with_joined_names(table))
         parts = self._struct(Sections, "", table)
         controller = parts.controller
-        if controller and controller.program is None and not controller.residuals:
-            text = 'missing; name a program, or give residuals = {speed = "V - 0.4"} instead'
+        if controller and controller.program is None and not controller.residuals and not controller.goal:
+            text = 'missing; name a program, or give residuals = {speed = "V - 0.4"} or a goal of a frame instead'
             raise self._error("controller", "program", text)
-        if controller and controller.program is not None and controller.residuals:
-            raise self._error(
-                "controller", "residuals", "there are both a program and residuals; give only one of them"
-            )
+        for name in ("residuals", "goal", "posture"):
+            if controller and controller.program is not None and getattr(controller, name):
+                raise self._error("controller", name, f"there are both a program and {name}; give only one of them")
         times = self.times(parts, parts.plant.step)
         stated = asdict(parts) | {"target": _with_points(self.file, path, parts.target)}
         return LaunchFile(**stated, path=path, file=self.file, name=path.stem, times=times)

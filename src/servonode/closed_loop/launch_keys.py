@@ -376,6 +376,39 @@ class Inversion(Section, frozen=True):
     ] = {}
 
 
+class FrameGoal(Section, frozen=True):
+    """[controller.goal.NAME]: the wanted place and orientation of a frame or link of the machine's tree."""
+
+    position: Annotated[
+        list[float | str] | None,
+        key("the wanted place (x, y, z): numbers, or expressions of t, targets and settings", "m"),
+    ] = None
+    x: Annotated[float | str | None, key("the wanted x alone, instead of position", "m")] = None
+    y: Annotated[float | str | None, key("the wanted y alone, instead of position", "m")] = None
+    z: Annotated[float | str | None, key("the wanted z alone, instead of position", "m")] = None
+    orientation: Annotated[
+        list[float | str] | None,
+        key(
+            "the wanted orientation, as numbers or expressions: roll, pitch and yaw about fixed x, y and z in this "
+            "order (rad), or a quaternion (w, x, y, z)"
+        ),
+    ] = None
+    axis_z: Annotated[
+        list[float] | None, key("the direction in which its z axis is to point, [0, 0, 1] for level, instead")
+    ] = None
+    relative_to: Annotated[Text | None, key("the frame in whose axes all this is (absent: the ground's)")] = None
+
+
+class Posture(Section, frozen=True):
+    """[controller.posture]: what joints do as far as the residuals leave them free; all other motions are braked."""
+
+    joints: Annotated[
+        dict[str, float | str],
+        key("the wanted places by joint: numbers, or expressions of t, targets and settings", "rad or m"),
+    ] = {}
+    rate: Annotated[Positive, key("the convergence rate of the posture", "1/s")] = 1.0
+
+
 class Controller(Section, frozen=True):
     """[controller]: the program and its period; without this section the inputs are zero and there is no watchdog."""
 
@@ -387,6 +420,11 @@ class Controller(Section, frozen=True):
         dict[str, str | float],
         key("the residuals, instead of a program: expressions of t, states, parameters, targets, settings"),
     ] = {}
+    goal: Annotated[
+        dict[str, FrameGoal],
+        key("goals of frames by frame, in place of a program or beside residuals: each coordinate is a residual"),
+    ] = {}
+    posture: Posture | None = None
     period: Annotated[Seconds, key("the time between control instants", "s")] = 0.01
     delay: Annotated[Whole, key("the time from a sample to the instant at which its command acts", "periods")] = 0
     predictor: Annotated[bool, key("whether the law uses the state predicted over the delay")] = False

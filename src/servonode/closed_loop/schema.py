@@ -12,11 +12,13 @@ from servonode.closed_loop.launch_keys import (
     Controller,
     Device,
     Estimator,
+    FrameGoal,
     Goal,
     Hosts,
     InjectedFault,
     Inversion,
     Plant,
+    Posture,
     Run,
     Safety,
     Sections,
@@ -45,6 +47,8 @@ SECTIONS: tuple[tuple[str, type[Struct]], ...] = (
     ("supervision", Supervision),
     ("hosts", Hosts),
     ("controller", Controller),
+    ("controller.goal.NAME", FrameGoal),
+    ("controller.posture", Posture),
     ("controller.inversion", Inversion),
     ("estimator", Estimator),
     ("target.NAME", Goal),
@@ -56,7 +60,7 @@ TABLES = {  # keys that are tables, each with a text of its own on the page: sec
     "plant": {"parameters", "settings", "disturbance", "initial"}
     | {"actuator", "sensor", "sensors", "safety", "device", "link", "mujoco", "robot"},
     "plant.device": {"settings"},
-    "controller": {"residuals", "parameters", "gains", "settings", "inversion"},
+    "controller": {"residuals", "parameters", "gains", "settings", "inversion", "goal", "posture"},
 }
 
 
@@ -99,7 +103,10 @@ def launch_schema(installed: bool = False) -> str:
     definitions["Sections"]["properties"]["robots"] = {"type": "object", "additionalProperties": several}
     needed = definitions["Sections"].pop("required")
     definitions["Sections"]["anyOf"] = [{"required": needed}, {"required": ["robots"]}]
-    definitions["Controller"]["oneOf"] = [{"required": ["program"]}, {"required": ["residuals"]}]
+    definitions["Controller"]["oneOf"] = [
+        {"required": ["program"]},
+        {"anyOf": [{"required": ["residuals"]}, {"required": ["goal"]}]},
+    ]
     heading = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "servonode launch file"}
     return json.dumps(heading | _without_null(schema), indent=1) + "\n"
 

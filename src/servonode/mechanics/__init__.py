@@ -9,6 +9,7 @@ from servonode.errors import did_you_mean
 
 if TYPE_CHECKING:
     from servonode.errors import ModelError
+    from servonode.mechanics.frames import angle_between, distance, rotation_error
     from servonode.mechanics.functions import wrap
     from servonode.mechanics.join import together
     from servonode.mechanics.model import Model
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Model",
     "ModelError",
+    "angle_between",
     "ball",
     "before",
     "body",
@@ -43,6 +45,7 @@ __all__ = [
     "constraint",
     "coordinate",
     "derivative",
+    "distance",
     "first_order",
     "frame",
     "hinge",
@@ -52,6 +55,7 @@ __all__ = [
     "output",
     "parameter",
     "reaction",
+    "rotation_error",
     "sensor",
     "slide",
     "stabilised",
@@ -63,6 +67,7 @@ __all__ = [
     "wrap",
 ]
 _ELSEWHERE = {"Model": "model", "sensor": "sensors", "together": "join", "wrap": "functions"}
+_ELSEWHERE |= dict.fromkeys(("angle_between", "distance", "rotation_error"), "frames")
 _ELSEWHERE |= dict.fromkeys(("ball", "frame", "hinge", "link", "slide", "tree"), "trees")  # all others: symbols
 
 

@@ -174,7 +174,9 @@ class MachineDescription(msgspec.Struct, frozen=True):
         }  # fmt: skip
 
 
-Completion = Literal["none", "least_norm", "ideal"]  # what chooses among the inputs where there are fewer rows
+Completion = Literal[
+    "none", "least_norm", "ideal", "posture"
+]  # what chooses among the inputs where there are fewer rows
 
 
 class ExtensionDescription(msgspec.Struct, frozen=True):

@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from itertools import filterfalse
 from typing import Any
 
-from servonode.errors import StatementError
+from servonode.errors import StatementError, did_you_mean
 
 MAX_LENGTH = 2000  # characters
 MAX_NODES = 500
@@ -43,6 +43,11 @@ def wrap(angle: float) -> float:
 
 FUNCTIONS = {function.__name__: function for function in (*_KNOWN, wrap)}
 ARITY = {"atan2": (2, 2), "max": (2, MAX_ARGUMENTS), "min": (2, MAX_ARGUMENTS)}  # all others: (1, 1)
+PLACES = ("x", "y", "z", "x_dot", "y_dot", "z_dot")  # of a frame, in the ground's axes, as `tool.x`
+RATES_OF_TURN = ("omega_x", "omega_y", "omega_z")
+AXES = ("axis_x", "axis_y", "axis_z")  # of a frame, for angle(...) alone
+OF_FRAMES = {"distance": "two frames, such as distance(tool, ground)",
+             "angle": "two axes, such as angle(tool.axis_z, ground.axis_z)"}  # fmt: skip
 OPERATORS: dict[type, str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}  # ** apart
 SMOOTH_INSTEAD = {
     "abs": "sqrt(u**2 + 0.01**2) for abs(u)",
@@ -79,7 +84,7 @@ class Number:
 class Symbol:
     """A name whose value is known only when the program runs."""
 
-    name: str
+    name: str  # of a quantity of frames: its text, such as `tool.x` or `distance(tool, ground)`
     value: None = None
 
 
@@ -157,13 +162,17 @@ class Expression:
         return ExpressionError(f"{_shown(self.text)} {problem}; {remedy}", self.text)
 
 
-def parse(text: str | int | float, names: Collection[str] = ("t",)) -> Expression:
+def parse(
+    text: str | int | float, names: Collection[str] = ("t",), frames: Mapping[str, Collection[str]] | None = None
+) -> Expression:
     """The checked expression of `text`, which may use `names`, pi and FUNCTIONS; a number stands for itself.
+
+    frames: the frames whose quantities it may contain too, each with its attributes; see OF_FRAMES.
 
     Raises ExpressionError outside the grammar and where a constant part has no finite real value.
     """
     text = _as_text(text)
-    builder = _Builder(text, names)
+    builder = _Builder(text, names, frames or {})
     tree = builder.build(builder.syntax(), 0)
     return Expression(text, tree, frozenset(node.name for node in _walk(tree) if isinstance(node, Symbol)))
 
@@ -183,9 +192,10 @@ def _as_text(text: object) -> str:
 class _Builder:
     """Turns the syntax tree of one text into nodes, counting them; every error names text and position."""
 
-    def __init__(self, text: str, names: Collection[str]) -> None:
+    def __init__(self, text: str, names: Collection[str], frames: Mapping[str, Collection[str]]) -> None:
         self.text = text
         self.names = names
+        self.frames = frames
         self.flat = "".join(" " if c.isspace() else c for c in text[: MAX_LENGTH + 1])
         self.indent = len(self.flat) - len(self.flat.lstrip())
         self.count = 0
@@ -233,8 +243,12 @@ class _Builder:
             case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATORS:
                 arguments = (self.build(left, depth + 1), self.build(right, depth + 1))
                 return self._apply(node, OPERATORS[type(op)], arguments)
+            case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if self.frames and name in OF_FRAMES:
+                return self._of_frames(node, name, arguments)
             case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]):
                 return self._call(node, name, arguments, depth)
+            case ast.Attribute(value=ast.Name(id=frame), attr=attribute):
+                return Symbol(self._attribute(node, frame, attribute, (*PLACES, *RATES_OF_TURN)))
         raise self._error(f"{type(node).__name__} is not part of an expression", node, self._grammar())
 
     def _number(self, node: ast.expr, value: object) -> Number:
@@ -266,6 +280,36 @@ class _Builder:
             problem = f"{name} has {len(arguments)} argument{'' if len(arguments) == 1 else 's'}"
             raise self._error(problem, node, f"give it {count}")
         return self._apply(node, name, tuple(self.build(a, depth + NESTING) for a in arguments))
+
+    def _of_frames(self, node: ast.Call, name: str, arguments: list[ast.expr]) -> Symbol:
+        """The distance of two frames, or the angle between two axes."""
+        match name, arguments:
+            case "distance", [ast.Name(id=one), ast.Name(id=other)]:
+                pair = [self._frame(node, each) for each in (one, other)]
+            case "angle", [ast.Attribute(ast.Name(one), first), ast.Attribute(ast.Name(other), second)]:
+                pair = [self._attribute(node, each, axis, AXES) for each, axis in ((one, first), (other, second))]
+            case _:
+                raise self._error(f"{name} has other arguments here", node, f"give it {OF_FRAMES[name]}")
+        return Symbol(f"{name}({', '.join(pair)})")
+
+    def _attribute(self, node: ast.expr, frame: str, attribute: str, wanted: Collection[str]) -> str:
+        """The text of a frame's attribute, one of those that are wanted here."""
+        known = [each for each in self.frames[self._frame(node, frame)] if each in wanted]
+        if attribute in known:
+            return f"{frame}.{attribute}"
+        if attribute in AXES and wanted is not AXES:
+            remedy = f"write the angle to another one, as angle({frame}.{attribute}, ground.axis_z)"
+            raise self._error(f"{frame}.{attribute} is an axis, not a number", node, remedy)
+        remedy = f"{did_you_mean(attribute, known)}it has {', '.join(known)}" if known else f"use {frame} in angle(...)"
+        raise self._error(f"{frame} has no {_shown(attribute)} here", node, remedy)
+
+    def _frame(self, node: ast.expr, name: str) -> str:
+        if name in self.frames:
+            return name
+        if not self.frames:
+            raise self._error(f"{_shown(name)} is no frame: there is no frame here", node, self._grammar())
+        near = did_you_mean(name, self.frames)
+        raise self._error(f"unknown frame {_shown(name)}", node, f"{near}there are {', '.join(self.frames)}")
 
     def _power(self, node: ast.BinOp, depth: int) -> Apply:
         base, exponent = self.build(node.left, depth + NESTING), self.build(node.right, depth + NESTING).value
@@ -299,6 +343,10 @@ class _Builder:
         return Apply(function, arguments, float(value))
 
     def _unknown(self, node: ast.expr, name: str) -> ExpressionError:
+        if name in self.frames:
+            return self._error(
+                f"{_shown(name)} is a frame, not a number", node, f"write {name}.x, or another of its own"
+            )
         close = get_close_matches(name, [*self.names, "pi", *FUNCTIONS], n=1)
         hint = f"did you mean '{close[0]}'? " if close else ""
         return self._error(f"unknown name {_shown(name)}", node, hint + self._grammar())
@@ -306,7 +354,10 @@ class _Builder:
     def _grammar(self) -> str:
         names = ", ".join([*sorted(filterfalse(self._is_high_derivative, self.names)), "pi"])
         functions = ", ".join(FUNCTIONS)
-        return f"an expression may use {names}, numbers, + - * / **, parentheses and the functions {functions}"
+        text = f"an expression may use {names}, numbers, + - * / **, parentheses and the functions {functions}"
+        if self.frames:
+            text += f"; of the frames {', '.join(self.frames)}: {', '.join((*PLACES, *RATES_OF_TURN, *OF_FRAMES))}"
+        return text
 
     def _is_high_derivative(self, name: str) -> bool:
         """Whether it is x_d3, x_d4, ... of an x that has a name too: so many names would hide the others."""

@@ -45,6 +45,9 @@ class root(sympy.Function):  # type: ignore[misc]
     def fdiff(self, argindex: int = 1) -> Any:  # noqa: ARG002  (sympy calls it so)
         return 1 / (2 * self)
 
+    def _eval_evalf(self, prec: int) -> Any:  # sympy has another function of this name
+        return sympy.sqrt(self.args[0])._eval_evalf(prec)
+
     def _eval_is_real(self) -> bool:
         return True
 

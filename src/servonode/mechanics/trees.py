@@ -13,6 +13,7 @@ import sympy
 from servonode.definitions.source_location import Place, here
 from servonode.errors import ModelError, checked
 from servonode.mechanics import recursion
+from servonode.mechanics.differentiate import gradient
 from servonode.mechanics.recursion import Motion, Node, Recursion, Turn, Vector
 from servonode.mechanics.straight_line import exact, named
 from servonode.mechanics.symbols import Coordinate, Velocity, listed, refuse_uncompilable
@@ -256,6 +257,12 @@ class Located:
     rotation: sympy.MatrixBase
     velocity: sympy.MatrixBase
     angular_velocity: sympy.MatrixBase
+    motions: tuple[Expr, ...]  # of the tree
+
+    @property
+    def jacobian(self) -> sympy.MatrixBase:
+        """The derivatives (6, n) of velocity and angular velocity by the motions of the tree."""
+        return sympy.Matrix([gradient(each, self.motions) for each in (*self.velocity, *self.angular_velocity)])
 
 
 @dataclass(frozen=True)
@@ -311,6 +318,11 @@ class Tree(_Stated):
         """The centre of mass of all links in the ground's axes (3, 1) [m]."""
         return sympy.Matrix([named(each / self.mass) for each in self.recursion.composites[0][1]])
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of links and frames."""
+        return tuple(self._held)
+
     def __getitem__(self, name: str) -> Located:
         """A link or frame in the ground's axes.
 
@@ -325,7 +337,9 @@ class Tree(_Stated):
         moved = recursion.add(v, recursion.cross(w, at))
         columns = (recursion.add(p, recursion.times(R, at)), recursion.times(R, moved), recursion.times(R, w))
         position, velocity, angular = (sympy.Matrix([named(each) for each in column]) for column in columns)
-        return Located(position, sympy.Matrix(recursion.product(R, turn)).applyfunc(named), velocity, angular)
+        rotation = sympy.Matrix(recursion.product(R, turn)).applyfunc(named)
+        motions = tuple(each for joint in self.joints for each in joint.motions)
+        return Located(position, rotation, velocity, angular, motions)
 
     @cached_property
     def recursion(self) -> Recursion:

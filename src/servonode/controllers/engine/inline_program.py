@@ -1,31 +1,30 @@
-"""A program stated in the launch file itself: residuals as expressions, without a Python file."""
+"""A program stated in the launch file itself: residuals as expressions, goals of frames, without a Python file."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from servonode.definitions.references import Option
 from servonode.definitions.source_location import NOWHERE
 from servonode.errors import ModelError
 from servonode.mechanics.description import MOST_DERIVATIVES, derivative_name
-from servonode.mechanics.expression import ExpressionError, parse
 
+if TYPE_CHECKING:
+    from servonode.controllers.engine.program import Residual
+    from servonode.controllers.engine.stated_expressions import Reader
+    from servonode.mechanics.symbols import Condition
 
-class ResidualError(ModelError):
-    """A residual of the launch file that is not an expression of what it may contain."""
-
-    def __init__(self, name: str, text: str) -> None:
-        super().__init__(text)
-        self.section, self.key = "controller", f"residuals.{name}"
+POSTURE_RATE = "posture_rate"  # the parameter that [controller.posture] rate sets
 
 
 @dataclass(frozen=True)
 class InlineProgram:
-    """Residuals by name as expressions of t, states, rates, the machine's parameters, targets and settings.
+    """Residuals by name as expressions of t, states, rates, frames, the machine's parameters, targets and settings.
 
     `constants` are the names of settings that are numbers, `signals` those that are functions of time with their
-    texts, `targets` the names in [target]. A name of an output stands for its expression.
+    texts, `targets` the names in [target]. A name of an output stands for its expression. `goals` has the keys of
+    [controller.goal.NAME] by frame; `posture` the wanted places of joints, None: there is no posture.
     """
 
     residuals: Mapping[str, str | float]
@@ -33,21 +32,25 @@ class InlineProgram:
     signals: Mapping[str, str] = field(default_factory=dict)
     targets: tuple[str, ...] = ()
     least_norm: bool = False  # among inputs that are more than the residuals
+    goals: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    posture: Mapping[str, str | float] | None = None
 
     name: ClassVar[str] = "residuals"
     options: ClassVar[Mapping[str, Option]] = {}
 
     def digest(self, build_model: Any, options: Mapping[str, Any]) -> str:  # noqa: ARG002  (the texts say it all)
-        return json.dumps([dict(self.residuals), self.constants, dict(self.signals), self.targets, self.least_norm])
+        stated = [dict(self.residuals), self.constants, dict(self.signals), self.targets, self.least_norm]
+        return json.dumps([*stated, dict(self.goals), self.posture])
 
     def build(self, model: Any, options: Mapping[str, Any]) -> Any:  # noqa: ARG002  (it has none)
         """The Program on this Model.
 
         Raises:
-            ResidualError: an expression is wrong, or contains a name that is not known there.
+            StatedError: an expression is wrong, or contains a name that is not known there.
             ModelError: a setting or target is used by no residual, or has a name that the machine uses.
         """
-        from servonode.controllers.engine.program import Program, residual, signal, target
+        from servonode.controllers.engine.program import Program, signal, target
+        from servonode.controllers.engine.stated_expressions import Reader
         from servonode.mechanics.symbols import parameter, time
 
         constants = {name: parameter(name, "constant of the launch file", default=0.0) for name in self.constants}
@@ -56,65 +59,56 @@ class InlineProgram:
         known: dict[str, Any] = {"t": time} | {q.rate.name: q.rate for q in model.coordinates}
         known |= {each.quantity.name: each.expression for each in model.outputs}
         known |= {each.name: each for each in (*model.state, *model.parameters)}
+        moving: dict[Any, Any] = {}
         for each in (*signals.values(), *targets.values()):
             known |= {derivative_name(each.name, n): each.derivative(n) for n in range(MOST_DERIVATIVES + 1)}
+            moving |= {each.derivative(n): each.derivative(n + 1) for n in range(MOST_DERIVATIVES)}
         known |= constants
-        expressions = {name: _expression(name, text, known) for name, text in self.residuals.items()}
-        for name, each in expressions.items():
-            if reason := model.not_served(each):
-                raise ResidualError(name, reason)
-        _check_all_used(expressions, [*constants.values(), *signals.values(), *targets.values()])
+        reader = Reader(model, known, moving)
+        residuals, guards = self._residuals(model, reader)
+        postures, rate = self._postures(reader)
+        used = [*(each.expression for each in residuals), *postures.values()]
+        _check_all_used(used, [*constants.values(), *signals.values(), *targets.values()])
         return Program(
             name=self.name,
-            description=", ".join(f"{name}: {text} = 0" for name, text in self.residuals.items()),
-            residuals=tuple(
-                replace(residual(name, each, str(self.residuals[name]), _unit(each, model)), place=NOWHERE)
-                for name, each in expressions.items()
-            ),
-            parameters=tuple(constants.values()),
+            description=", ".join(f"{each.quantity.name}: {each.quantity.description} = 0" for each in residuals),
+            residuals=tuple(replace(each, place=NOWHERE) for each in residuals),
+            parameters=(*constants.values(), *rate),
             signals=tuple(signals.values()),
             targets=tuple(targets.values()),
-            least_norm=self.least_norm and len(expressions) < len(model.inputs),
+            guards=guards,
+            least_norm=self.least_norm and len(residuals) < len(model.inputs),
+            posture=postures,
             place=NOWHERE,
         )
 
+    def _residuals(self, model: Any, reader: "Reader") -> "tuple[list[Residual], list[Condition]]":
+        """Those that are stated, then those of the goals of frames with their guards."""
+        from servonode.controllers.engine.frame_goals import FrameGoal
+        from servonode.controllers.engine.program import residual
 
-def _expression(name: str, text: str | float, known: Mapping[str, Any]) -> Any:
-    import sympy
+        found, guards = list["Residual"](), list["Condition"]()
+        for name, text in self.residuals.items():
+            expression = reader(f"residuals.{name}", text)
+            found.append(residual(name, expression, str(text), reader.unit(expression)))
+        for frame, stated in self.goals.items():
+            of_goal, beside = FrameGoal(model, frame, stated, reader).residuals()
+            found, guards = [*found, *of_goal], [*guards, *beside]
+        return found, guards
 
-    try:
-        expression = parse(text, tuple(known))
-        expression.require_derivatives(1, f"residual {name}")
-        return sympy.sympify(expression.sympy(known))
-    except ExpressionError as error:
-        raise ResidualError(name, str(error)) from error
+    def _postures(self, reader: "Reader") -> tuple[dict[Any, Any], list[Any]]:
+        """The accelerations that the posture wants, and the parameter that is its rate."""
+        from servonode.controllers.engine.stated_expressions import wanted_accelerations
+        from servonode.mechanics.symbols import parameter
 
-
-ANGLES = ("wrap", "atan2")  # functions whose values are angles
-
-
-def _unit(expression: Any, model: Any) -> str:
-    """The unit of a residual: that of a state or rate that is one of its terms, else that of the first with one."""
-    import sympy
-
-    from servonode.mechanics.dimensions import Dimensions, known_dimensions
-    from servonode.mechanics.units import unit_text
-
-    units = {each: each.quantity.unit for each in model.state}
-    units |= {q.rate: q.own_velocity().quantity.unit for q in model.coordinates}
-    terms = sympy.Add.make_args(expression)
-    alone = next((units[term] for term in terms if term in units), None)
-    if alone is not None:
-        return str(alone)
-    if any(type(term).__name__ in ANGLES for term in terms):
-        return "rad"
-    dimensions = Dimensions(known_dimensions(model)[0])
-    found = (dimensions.of("", term) for term in terms)
-    return next((unit_text(each) for each in found if each is not None), "1")
+        if self.posture is None:
+            return {}, []
+        rate = parameter(POSTURE_RATE, "convergence rate of the posture", "1/s", default=1.0, above=0)
+        return wanted_accelerations(reader, self.posture, rate), [rate]
 
 
-def _check_all_used(expressions: Mapping[str, Any], symbols: list[Any]) -> None:
-    used = {symbol.name for each in expressions.values() for symbol in each.free_symbols}
+def _check_all_used(expressions: Iterable[Any], symbols: list[Any]) -> None:
+    used = {symbol.name for each in expressions for symbol in each.free_symbols}
     for symbol in symbols:
         names = {symbol.name} | {derivative_name(symbol.name, n) for n in range(1, MOST_DERIVATIVES + 1)}
         if not used & names:

@@ -25,41 +25,63 @@ def solved_inputs(block: Block, servo: Servo, texts: Texts, z: list[str], dampin
     """
     W = texts.W
     if servo.program.least_norm:
-        return _least_norm(block, texts, z, shares)
-    if servo.program.ideal:
-        return _along_gradients(block, texts, z)
+        return _least_norm(block, texts, z, shares, damping)
+    if servo.program.ideal or servo.posture:
+        return _along_gradients(block, texts, z, damping)
     for *row, beside in texts.relations:
         W, z = [*W, row], [*z, beside]
     exact = solve_texts(block, W, z, _single_condition(block, texts))
-    return exact._replace(x=_damped(block, W, z, exact.x, exact.condition, damping)) if damping else exact
+    if not damping:
+        return exact
+    y = _damped(block, [[dot(block, row, other) for other in W] for row in W], z, damping)
+    return exact._replace(x=_where_regular(block, exact.x, _weighted(W, y), exact.condition))
 
 
-def _along_gradients(block: Block, texts: Texts, z: list[str]) -> Solved:
-    """B_r tau = J^T lambda with J M_r^-1 J^T lambda = z; the condition is that of J M_r^-1 J^T."""
+def _along_gradients(block: Block, texts: Texts, z: list[str], damping: float) -> Solved:
+    """B_r tau = M_r d + J^T mu with J M_r^-1 J^T mu = z - J d; the condition is that of J M_r^-1 J^T.
+
+    d is what a posture wants beyond the accelerations without inputs, 0 without a posture.
+    """
+    d, n = texts.posture, len(texts.M)
     gram = [[dot(block, row, column) for column in texts.along] for row in texts.J]
-    multipliers, condition, _ = solve_texts(block, gram, z, "1.0")
+    if d:
+        z = [block.let(emit.combine((("-", j, a) for j, a in zip(row, d, strict=True)), each))
+             for row, each in zip(texts.J, z, strict=True)]  # fmt: skip
+    multipliers, condition = _solved_gram(block, gram, z, damping, _single_condition(block, texts) if d else "1.0")
     forces = _weighted(texts.J, multipliers)
+    if d:
+        rows = [[texts.M[max(i, k)][min(i, k)] for k in range(n)] for i in range(n)]
+        forces = [emit.combine((("+", m, a) for m, a in zip(row, d, strict=True)), block.let(force))
+                  for row, force in zip(rows, forces, strict=True)]  # fmt: skip
     B = [list(row) for row in zip(*texts.B, strict=True)]
     if all(text == ("1.0" if i == k else "0.0") for k, row in enumerate(B) for i, text in enumerate(row)):
         return Solved([block.let(text) for text in forces], condition)
     return Solved(solve_texts(block, B, [block.let(text) for text in forces], "1.0").x, condition)
 
 
-def _damped(
-    block: Block, W: list[list[str]], z: list[str], exact: list[str], condition: str, damping: float
-) -> list[str]:
-    """The exact inputs where W is regular, else those of damped least squares."""
-    square = " + ".join(f"{each}*{each}" for row in W for each in row)
-    shift = block.let(f"{damping**2!r}*({square}) + 1e-300")
-    gram = [[dot(block, row, other) for other in W] for row in W]
-    for i, row in enumerate(gram):
-        row[i] = block.let(f"{row[i]} + {shift}")
-    y = solve_texts(block, gram, z, "1.0").x
+def _solved_gram(
+    block: Block, gram: list[list[str]], z: list[str], damping: float, single: str
+) -> tuple[list[str], str]:
+    """y of gram y = z, damped where gram is singular, if there is damping; the condition, `single` of one row."""
+    y, condition, _ = solve_texts(block, gram, z, single)
+    return _where_regular(block, y, _damped(block, gram, z, damping), condition) if damping else y, condition
+
+
+def _damped(block: Block, gram: list[list[str]], z: list[str], damping: float) -> list[str]:
+    """The solution of a positive semidefinite system with a share of its trace on the diagonal."""
+    trace = " + ".join(row[i] for i, row in enumerate(gram))
+    shift = block.let(f"{damping**2!r}*({trace}) + 1e-300")
+    return solve_texts(block, [[block.let(f"{each} + {shift}") if i == k else each for k, each in enumerate(row)]
+                               for i, row in enumerate(gram)], z, "1.0").x  # fmt: skip
+
+
+def _where_regular(block: Block, exact: list[str], damped: list[str], condition: str) -> list[str]:
+    """The exact texts where the condition is good, else the damped ones."""
     regular = f"fabs({condition}) < {CONDITION_LIMIT!r}"
-    return [block.let(f"{tau} if {regular} else {text}") for tau, text in zip(exact, _weighted(W, y), strict=True)]
+    return [block.let(f"{one} if {regular} else {other}") for one, other in zip(exact, damped, strict=True)]
 
 
-def _least_norm(block: Block, texts: Texts, z: list[str], shares: list[str]) -> Solved:
+def _least_norm(block: Block, texts: Texts, z: list[str], shares: list[str], damping: float) -> Solved:
     """tau = V^T (W V^T)^-1 z, V = W Q^-1 with the weights Q, which makes tau^T Q tau least; V = W without weights.
 
     The condition is that of W Q^(-1/2), the root of that of W V^T.
@@ -67,9 +89,9 @@ def _least_norm(block: Block, texts: Texts, z: list[str], shares: list[str]) -> 
     W = texts.W
     V = [[block.let(f"{each}*{share}") for each, share in zip(row, shares, strict=True)] for row in W] if shares else W
     gram = [[dot(block, row, other) for other in V] for row in W]
-    y, squared, _ = solve_texts(block, gram, z, "1.0")
+    y, condition = _solved_gram(block, gram, z, damping, _single_condition(block, texts))
     tau = [block.let(text) for text in _weighted(V, y)]
-    return Solved(tau, _single_condition(block, texts) if len(W) == 1 else block.let(f"sqrt({squared})"))
+    return Solved(tau, condition if len(W) == 1 else block.let(f"sqrt({condition})"))
 
 
 def _weighted(rows: list[list[str]], weights: list[str]) -> list[str]:

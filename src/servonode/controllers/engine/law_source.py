@@ -82,8 +82,8 @@ def _feeds_back(servo: Servo) -> bool:
 
 
 def _completion(program: Program) -> Completion:
-    if program.ideal:
-        return "ideal"
+    if program.ideal or program.posture:
+        return "ideal" if program.ideal else "posture"
     return "least_norm" if program.least_norm else "none"
 
 
@@ -125,18 +125,25 @@ def _check_count(servo: Servo) -> None:
     """Check that there are as many rows as inputs, or fewer and a completion."""
     model, program = servo.equations.model, servo.program
     n_s, n_rows, n_tau = len(program.residuals), len(program.residuals) + len(program.relations), len(model.inputs)
-    if program.ideal and len(model.velocities) != n_tau:
-        text = f"program {program.name}: ideal=True needs as many inputs as velocities, {model.name} has {n_tau} and "
+    completion = _completion(program)
+    if completion in ("ideal", "posture") and len(model.velocities) != n_tau:
+        text = (
+            f"program {program.name}: {completion}= needs as many inputs as velocities, {model.name} has {n_tau} and "
+        )
         text += f"{len(model.velocities)}; complete it by relations or least_norm"
-        raise ModelError(text, program.place.argument("ideal"))
-    if n_rows == n_tau or ((program.least_norm or program.ideal) and n_rows == n_s < n_tau):
+        raise ModelError(text, program.place.argument(completion))
+    if completion == "posture" and n_rows >= n_tau:
+        text = f"program {program.name} has {n_s} servo-constraints for {n_tau} inputs, which leave nothing free that "
+        raise ModelError(f"{text}a posture could move; leave one out", program.place.argument("posture"))
+    if n_rows == n_tau or (completion != "none" and n_rows == n_s < n_tau):
         return
     inputs = ", ".join(u.name for u in model.inputs)
     relations = f" and {len(program.relations)} relations" if program.relations else ""
     more = "give as many residuals as inputs; with more they cannot all be realised"
     fewer = (
         "give as many residuals as inputs: complete it with another one (for example for the speed), with relations "
-        "between the inputs, or with least_norm=True (residuals of a launch file: with [controller.weights])"
+        "between the inputs, or with least_norm=True or posture= (of a launch file: [controller.weights] or "
+        "[controller.posture])"
     )
     remedy = more if n_rows > n_tau else fewer
     raise ModelError(

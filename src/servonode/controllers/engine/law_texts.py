@@ -56,18 +56,23 @@ class Texts:
         parts += [servo.f, servo.f_dot, list(servo.J), servo.delta, guards]
         bounds = [servo.resolved(each.at_most) for each in program.limits]
         relations = [entry for row in relation_rows(servo) for entry in row]
-        parts += [servo.damping, bounds, relations]
+        parts += [servo.damping, bounds, relations, servo.posture]
         flat = iter(block.evaluate([expression for part in parts for expression in part]))
         lower, free, B, self.f, self.f_dot, J, self.delta, self.guards, *more = (
             [next(flat) for _ in part] for part in parts
         )
-        self.damping, self.bounds, rows = more
+        self.damping, self.bounds, rows, posture = more
         self.relations = [rows[i : i + n_tau + 1] for i in range(0, len(rows), n_tau + 1)]
         self.J = [J[i * n_v : (i + 1) * n_v] for i in range(n_s)]
         self.B = [B[k * n_v : (k + 1) * n_v] for k in range(n_tau)]  # by input
-        columns = [free, *self.B, *(self.J if program.ideal else [])]
-        a0, *solved = emit.solve_spd(block, unpack_lower(lower, n_v), columns)
+        columns = [free, *self.B, *(self.J if program.ideal or posture else [])]
+        self.M = unpack_lower(lower, n_v)
+        a0, *solved = emit.solve_spd(block, self.M, columns)
         self.a0, self.R, self.along = a0, solved[:n_tau], solved[n_tau:]
+        differences = [
+            emit.combine([("+", "1.0", wanted), ("-", "1.0", a)]) for wanted, a in zip(posture, a0, strict=False)
+        ]
+        self.posture = [block.let(each) for each in differences]  # accelerations beyond those without inputs
         self.W = [[dot(block, row, column) for column in self.R] for row in self.J]
         self.b = [
             block.let(emit.combine((("+", j, a) for j, a in zip(row, a0, strict=True)), delta))

@@ -301,9 +301,10 @@ class Program(Tabular):
     """A goal: the residuals that the law holds at zero, with their targets, parameters and guards.
 
     With fewer residuals than inputs, the program must be completed: by `relations`, linear expressions of the inputs
-    that vanish (such as U1 + U2), by `least_norm`, the smallest inputs that realise the residuals, or by `ideal`,
-    generalized forces along the gradients of the residuals, as contact forces would act. The motion depends on this
-    choice.
+    that vanish (such as U1 + U2), by `least_norm`, the smallest inputs that realise the residuals, by `ideal`,
+    generalized forces along the gradients of the residuals, as contact forces would act, or by a `posture`, which maps
+    coordinates or velocities to the accelerations wanted of them as far as the residuals leave them free (absent: 0).
+    The motion depends on this choice.
 
     `start` maps parameters without default to expressions of the initial state and targets, which give their values; a
     parameter with neither must be in the launch file. `inputs` gives the inputs directly; the residuals are then only
@@ -344,6 +345,7 @@ class Program(Tabular):
     relations: Sequence[Expr] = ()
     least_norm: bool = False
     ideal: bool = False
+    posture: Mapping[Any, Expr] = field(default_factory=dict)
     states: Mapping[State, Expr] = field(default_factory=dict)
     setpoints: Sequence[Setpoint] = ()
     limits: Sequence[Limit] = ()
@@ -379,19 +381,22 @@ class Program(Tabular):
             object.__setattr__(self, keyword, listed(what, keyword, getattr(self, keyword), self.place))
             check_kinds(what, keyword, getattr(self, keyword), kind, self.place)
         object.__setattr__(self, "relations", listed(what, "relations", self.relations, self.place))
-        for keyword, kind in (("start", Parameter), ("inputs", Input), ("states", State)):
+        mapped = {"start": Parameter, "inputs": Input, "states": State, "posture": object}
+        for keyword, kind in mapped.items():  # whether the machine has the keys of a posture is asked later
             stated = getattr(self, keyword)
             if not isinstance(stated, Mapping):
                 text = f"{what}: {keyword}= is not a mapping; write it as {{symbol: expression}}"
                 raise ModelError(text, self.place.argument(keyword))
             check_kinds(what, keyword, stated, kind, self.place)
         entries = [*self.relations, *self.start.values(), *self.inputs.values(), *self.states.values()]
+        entries += self.posture.values()
         for expression in entries:
             refuse_uncompilable(f"{what}: a relation, start value, rate or input", expression, self.place)
 
     def _check_completion(self) -> None:
         """One way of completing the program, and limits of its own residuals."""
         stated = {"relations": bool(self.relations), "least_norm": self.least_norm, "ideal": self.ideal}
+        stated["posture"] = bool(self.posture)
         if sum(stated.values()) > 1:
             chosen = " and ".join(word for word, given in stated.items() if given)
             raise ModelError(f"program {self.name}: {chosen} are given; complete it in one way", self.place)

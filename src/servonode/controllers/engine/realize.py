@@ -360,9 +360,10 @@ def realisability(
         )
     if len(worst.direction) != n_rows:
         raise ValueError(f"the survey is not of a program with {n_relations} relations; survey that one")
-    how = {"least_norm": "the least norm", "ideal": "forces along their gradients"}.get(completion, "")
+    hows = {"least_norm": "the least norm", "ideal": "forces along their gradients"}
+    how = (hows | {"posture": "a posture that yields to them"}).get(completion, "")
     how = _several(n_relations, "relation") if n_relations else how
-    word = {"least_norm": "least_norm=True", "ideal": "ideal=True"}.get(completion, "")
+    word = {"least_norm": "least_norm=True", "ideal": "ideal=True", "posture": "posture="}.get(completion, "")
     word = "relations=" if n_relations else word
     return _unreached(survey, word) or _rank(survey, worst, n_rows, word) or _fine(survey, worst, n_s == n_tau, how)
 

@@ -51,6 +51,7 @@ class Servo(tables.Tabular):
     J: Any
     delta: list[Expr]
     damping: list[Expr]
+    posture: list[Expr]  # wanted accelerations of what residuals leave free, by velocity; empty: none
     state_rates: list[Expr]
     relative_degrees: tuple[int, ...]
     target_order: int
@@ -86,6 +87,7 @@ def derive_servo(equations: Equations, program: Program, damped: bool = False) -
     rows = [_row(equations, program, resolved, moving, each) for each in program.residuals]
     _check_other_expressions(equations, program, resolved)
     damping = [resolved(each.damping) for each in program.residuals]
+    posture = _posture(equations, program, resolved)
     rates = [resolved(each) for each in program.states.values()]
     conditions = (*program.guards, *program.requirements, *program.warnings)
     others = [*program.inputs.values(), *program.relations, *program.start.values()]
@@ -109,6 +111,7 @@ def derive_servo(equations: Equations, program: Program, damped: bool = False) -
         J=sympy.Matrix([list(row[2]) for row in rows]) if rows else sympy.zeros(0, 0),
         delta=[row[3] for row in rows],
         damping=damping,
+        posture=posture,
         state_rates=rates,
         relative_degrees=extension.relative_degrees if extension else tuple(row[4] for row in rows),
         target_order=used[0],
@@ -154,7 +157,7 @@ def _check_smooth(program: Program, extension: Extension) -> None:
 
 def _determined(equations: Equations, program: Program) -> bool:
     """Whether the residuals alone determine the inputs."""
-    completed = program.inputs or program.relations or program.least_norm or program.ideal
+    completed = program.inputs or program.relations or program.least_norm or program.ideal or program.posture
     return not completed and 0 < len(program.residuals) == len(equations.model.inputs)
 
 
@@ -215,6 +218,19 @@ def _row(equations: Equations, program: Program, resolved: Resolution, moving: R
             refuse_jumps(f"program {program.name}, residual {name}: {which}", entry, residual.place, SMOOTH)
     put_in = resolved.put_in
     return put_in(f), put_in(f_dot), [put_in(entry) for entry in J], put_in(drift), degree
+
+
+def _posture(equations: Equations, program: Program, resolved: Resolution) -> list[Expr]:
+    """The accelerations that the posture wants, by velocity; empty without a posture."""
+    model = equations.model
+    own = {q: model.rates[q.rate] for q in model.coordinates if model.rates[q.rate] in model.velocities}
+    for each in program.posture:
+        if each not in own and each not in model.velocities:
+            known = ", ".join(q.name for q in own)
+            text = f"program {program.name}: the posture of {each}, which is no coordinate of {model.name} that moves "
+            raise ModelError(f"{text}by a velocity of its own; give {known}", program.place.argument("posture"))
+    wanted = {own.get(each, each): resolved(expression) for each, expression in program.posture.items()}
+    return [wanted.get(v, sympy.Integer(0)) for v in model.velocities] if wanted else []
 
 
 def _moving(equations: Equations, program: Program, resolved: Resolution, orders: int = _ORDERS) -> Rates:
@@ -358,6 +374,9 @@ def _beside(program: Program) -> list[tuple[str, Expr, Place]]:
                for each, rate in program.states.items()]  # fmt: skip
     stated += [(f"setpoint {each.name}", each.expression, each.place) for each in program.setpoints]
     stated += [(f"watch {each.quantity.name}", each.expression, each.place) for each in program.watches]
+    stated += [
+        (f"the posture of {each}", wanted, place.argument("posture")) for each, wanted in program.posture.items()
+    ]
     for each in program.limits:
         entries = each.of if each.kind == "expressions" else ()
         stated += [(f"limit {each.quantity.name}", part, each.place) for part in (each.at_most, *entries)]

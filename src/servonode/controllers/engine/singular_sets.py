@@ -22,7 +22,7 @@ def tells_crossings(servo: Servo) -> bool:
     A goal may jump, as one that comes from outside, and take det W to the other side without a zero between.
     """
     program = servo.program
-    if program.inputs or program.least_norm or program.ideal or not program.residuals:
+    if program.inputs or program.least_norm or program.ideal or program.posture or not program.residuals:
         return False
     symbols, parts = _extended(servo) if servo.extension else _at_once(servo)
     goal = {each.derivative(n) for each, n in derivatives(program.targets, servo.target_order)}
