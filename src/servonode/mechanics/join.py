@@ -12,6 +12,7 @@ from servonode.errors import ModelError, checked
 from servonode.mechanics.description import Quantity
 from servonode.mechanics.model import Model
 from servonode.mechanics.symbols import Condition, Constraint, Coordinate, Named, Rate, before, condition
+from servonode.mechanics.trees import Tree
 
 Expr = Any
 _SUMS = ("kinetic", "potential", "dissipation")
@@ -51,6 +52,7 @@ def together(name: str, description: str, /, **machines: Model) -> Model:
     joined: dict[str, Any] = {word: sympy.Add(*(part[word] for part in parts)) for word in _SUMS}
     joined |= {word: tuple(each for part in parts for each in part[word]) for word in (*_SEQUENCES, "order")}
     joined |= {word: {k: v for part in parts for k, v in part[word].items()} for word in _MAPPINGS}
+    joined["tree"] = _joined_tree(what, [part["tree"] for part in parts if part["tree"]])
     if any(model.independent for model in machines.values()):
         joined |= _with_loops(what, machines, parts)
     return Model(name, description, **joined, place=here())
@@ -67,6 +69,14 @@ def _with_loops(what: str, machines: Mapping[str, Model], parts: list[dict[str, 
     velocities = [v for part in parts for v in part["velocities"]]
     independent = tuple(v.of for v in velocities if v.of is not None)
     return {"independent": independent, "velocities": tuple(first_order), "kinematics": {}, "order": ()}
+
+
+def _joined_tree(what: str, trees: list[Tree]) -> Tree | None:
+    """One tree of all links."""
+    if len({each.gravity for each in trees}) > 1:
+        raise ModelError(f"{what}: the trees of its machines have different gravity; give them the same", here())
+    links, frames = (tuple(each for tree in trees for each in getattr(tree, word)) for word in ("links", "frames"))
+    return replace(trees[0], links=links, frames=frames) if trees else None
 
 
 @dataclass(frozen=True)
@@ -87,6 +97,15 @@ class _Renaming:
         kept = {each.name for each in fields(stated)} & {"expression", "residual", "row"}
         changed = {word: self(getattr(stated, word)) for word in kept}
         return replace(stated, quantity=self.quantity(stated.quantity), **changed)
+
+    def tree(self, stated: Tree) -> Tree:
+        def within(name: str) -> str:
+            return name and self.prefix + name
+
+        tree = stated.mapped(self)
+        links = tuple(replace(each, name=within(each.name), parent=within(each.parent)) for each in tree.links)
+        frames = tuple(replace(each, name=within(each.name), link=within(each.link)) for each in tree.frames)
+        return replace(tree, links=links, frames=frames)
 
     def condition(self, stated: Condition) -> Condition:
         relation = (sympy.Gt if stated.requirement.strict else sympy.Ge)(*map(self, stated.sides), evaluate=False)
@@ -113,6 +132,7 @@ def _prefixed(model: Model, prefix: str) -> dict[str, Any]:
         renamed[word] = {_key(key, new): new(value) for key, value in getattr(model, word).items()}
     stated = {word: getattr(model, word) for word in (*_SEQUENCES, "order")}
     return renamed | {
+        "tree": model.tree and new.tree(model.tree),
         "order": [new(symbol) for symbol in model.state],
         "forces": [(new(force), new(on)) for force, on in stated["forces"]],
         "bodies": [replace(each.mapped(new), name=prefix + each.name) for each in stated["bodies"]],

@@ -221,7 +221,10 @@ def check_inertia(model: Model, M_r: Matrix) -> None:
     if not tried or any(values[0] > 1e-12 * np.abs(values).max() for values, _ in tried):
         return
     weakest = tried[0][1][:, 0]
-    names = ", ".join(v.name for v, part in zip(model.velocities, weakest, strict=True) if abs(part) > 1e-6)
+    links = {str(motion): f" (link {each.name})" for each in (model.tree.links if model.tree else ())
+             for joint in each.joints for motion in joint.motions}  # fmt: skip
+    weak = [v.name for v, part in zip(model.velocities, weakest, strict=True) if abs(part) > 1e-6]
+    names = ", ".join(name + links.get(name, "") for name in weak)
     raise ModelError(
         f"machine {model.name}: a velocity among {names} has no inertia (the mass matrix is singular): no kinetic "
         "energy belongs to it, or no coordinate moves with it; give it mass, give kinematics= in which it moves "

@@ -189,7 +189,7 @@ class Recursion:
     def _relative(self, node: Node) -> tuple[Vector, Vector]:
         """Angular velocity and velocity of a node relative to its parent, in the node's axes."""
         turning = add(*(scaled(each.symbol, each.turn) for each in node.motions), _spin(node))
-        sliding = add(*(scaled(each.symbol, each.slide) for each in node.motions))
+        sliding = add(ZERO, *(scaled(each.symbol, each.slide) for each in node.motions))
         return turning, add(sliding, rotated_back(node.R, _rates(node.p))) if _moves(node) else sliding
 
 

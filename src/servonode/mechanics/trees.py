@@ -15,12 +15,13 @@ from servonode.errors import ModelError, checked
 from servonode.mechanics import recursion
 from servonode.mechanics.differentiate import gradient
 from servonode.mechanics.recursion import Motion, Node, Recursion, Turn, Vector
-from servonode.mechanics.straight_line import exact, named
-from servonode.mechanics.symbols import Coordinate, Velocity, listed, refuse_uncompilable
+from servonode.mechanics.straight_line import exact, named, symbols_of
+from servonode.mechanics.symbols import Coordinate, Velocity, listed, refuse_uncompilable, time
 
 Expr = Any
 Entries = Any  # of a vector or matrix: nested sequences, an array of numpy, a matrix of sympy
 Change = Callable[[Expr], Expr]
+Held = tuple[int, Turn, Vector]  # the node to which something is fixed, its axes and origin there
 NEAR = 1e-11  # of 0, 1 and -1: rounding of a quarter turn that was written with 12 digits
 _UNIT = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
 _NOTHING = ((0, 0, 0),) * 3
@@ -347,40 +348,46 @@ class Tree(_Stated):
         return Recursion(self._nodes[0], list(self.gravity))
 
     @property
-    def _held(self) -> dict[str, tuple[int, Turn, Vector]]:
+    def _held(self) -> dict[str, Held]:
         """Each link and frame: the node to which it is fixed, its axes and origin there."""
         return self._nodes[1]
 
     @cached_property
-    def _nodes(self) -> tuple[list[Node], dict[str, tuple[int, Turn, Vector]]]:
+    def _nodes(self) -> tuple[list[Node], dict[str, Held]]:
         nodes, held = [Node(0, recursion.UNIT, recursion.ZERO)], {"": (0, recursion.UNIT, recursion.ZERO)}
         for each in self.links:
-            node, turn, at = _within(held[each.parent], each.position, each.rotation)
+            node, turn, at = _fixed(nodes, held[each.parent], each.position, each.rotation)
             for joint in each.joints:
                 p = recursion.add(at, recursion.times(turn, [a * joint.coordinates[0] for a in joint.axis]))
                 R = [[named(entry) for entry in row] for row in recursion.product(turn, joint.rotation)]
                 nodes.append(Node(node, R, p if joint.kind == "slide" else at, joint.degrees, joint.rates))
                 node, turn, at = len(nodes) - 1, recursion.UNIT, recursion.ZERO
             held[each.name] = node, turn, at
-            nodes[node] = _with_mass(nodes[node], each, turn, at)
-        held |= {each.name: _within(held[each.link], each.position, each.rotation) for each in self.frames}
+            _add_mass(nodes, each, _fixed(nodes, held[each.name], each.centre, _UNIT))
+        held |= {each.name: _fixed(nodes, held[each.link], each.position, each.rotation) for each in self.frames}
         del held[""]
         return nodes, held
 
 
-def _within(held: tuple[int, Turn, Vector], position: Sequence[Expr], rotation: Any) -> tuple[int, Turn, Vector]:
-    """What is fixed to something that is fixed to a node."""
+def _fixed(nodes: list[Node], held: Held, position: Sequence[Expr], rotation: Any) -> Held:
+    """What is fixed to something that is fixed to a node; a node of its own where its place changes with time."""
     node, turn, at = held
-    return node, recursion.product(turn, rotation), recursion.add(at, recursion.times(turn, position))
+    turn, at = recursion.product(turn, rotation), recursion.add(at, recursion.times(turn, position))
+    if not any(time in symbols_of(each) for each in (*at, *turn[0], *turn[1], *turn[2])):
+        return node, turn, at
+    nodes.append(Node(node, turn, at))
+    return len(nodes) - 1, recursion.UNIT, recursion.ZERO
 
 
-def _with_mass(node: Node, each: Link, turn: Turn, at: Vector) -> Node:
-    """The node with the mass of a link that is fixed to it."""
-    centre = recursion.add(at, recursion.times(turn, each.centre))
+def _add_mass(nodes: list[Node], each: Link, held: Held) -> None:
+    """Give the mass of a link, with its centre there, to the node to which it is fixed."""
+    node, turn, centre = held
     about = recursion.product(recursion.product(turn, each.inertia), list(zip(*turn, strict=True)))
     moved = recursion.add_rows(about, recursion.shifted(each.mass, recursion.ZERO, centre))
-    first = recursion.add(node.first, recursion.scaled(each.mass, centre))
-    return replace(node, mass=node.mass + each.mass, first=first, inertia=recursion.add_rows(node.inertia, moved))
+    known = nodes[node]
+    first = recursion.add(known.first, recursion.scaled(each.mass, centre))
+    inertia = recursion.add_rows(known.inertia, moved)
+    nodes[node] = replace(known, mass=known.mass + each.mass, first=first, inertia=inertia)
 
 
 def _sorted(links: Sequence[Link]) -> tuple[Link, ...]:
