@@ -99,6 +99,13 @@ def test_another_number_of_arguments_is_refused(kernel: Any, count: int) -> None
         kernel.f(*[*good(), 1.0][:count])
 
 
+def test_a_function_has_as_many_arguments_as_a_machine_of_30_joints_needs() -> None:
+    names = [f"a{i}" for i in range(200)]
+    text = f"def last({', '.join(f'{name}: f64' for name in names)}) -> f64:\n    return a0 + a199\n"
+    kernel: Any = Kernel("many", text, *built(text, {}.__getitem__))
+    assert kernel.last(*range(200)) == 199.0
+
+
 def test_an_array_that_is_only_read_may_be_read_only(kernel: Any) -> None:
     given = good()
     given[3].flags.writeable = False

@@ -27,15 +27,18 @@ declare void @PyEval_RestoreThread(ptr)
 
 define ptr @adapter(ptr %self, ptr %given, i64 %count) {
 begin:
-  %slots = alloca [64 x i64], align 16
   %words = call ptr @PyLong_AsVoidPtr(ptr %self)
   %count_at = getelementptr inbounds i64, ptr %words, i64 1
   %wanted = load i64, ptr %count_at
   %as_many = icmp eq i64 %count, %wanted
-  br i1 %as_many, label %arguments, label %unfit
+  br i1 %as_many, label %reserve, label %unfit
+
+reserve:
+  %slots = alloca i64, i64 %count, align 16
+  br label %arguments
 
 arguments:
-  %i = phi i64 [ 0, %begin ], [ %next, %taken ]
+  %i = phi i64 [ 0, %reserve ], [ %next, %taken ]
   %done = icmp eq i64 %i, %count
   br i1 %done, label %call, label %argument
 

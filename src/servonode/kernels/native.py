@@ -24,7 +24,6 @@ _RESULTS = {"": 0, "f64": 1, "i64": 2, "bool": 3}
 _KINDS = {"f64": 0, "i64": 1, "bool": 2}
 _ARRAYS = {"f64": 3, "i64": 4}
 _DTYPES = {"f64": np.dtype(np.float64), "i64": np.dtype(np.int64)}
-MOST_ARGUMENTS = 63
 
 
 class _Method(ctypes.Structure):
@@ -106,8 +105,6 @@ def _check_arrays() -> None:
 
 def _function(adapter: int, address: int, entry: Entry) -> Callable[..., Any]:
     """A Python function that calls an entry."""
-    if len(entry.arguments) > MOST_ARGUMENTS:
-        raise ValueError(f"kernel {entry.name} has {len(entry.arguments)} arguments; at most {MOST_ARGUMENTS} can be")
     explain = _explainer(entry, lambda *given: function(*given))
     words = [address, len(entry.arguments), _RESULTS[entry.result], id(explain), id(np.ndarray)]
     words += [id(_DTYPES["f64"]), id(_DTYPES["i64"])]
