@@ -30,9 +30,10 @@ from sympy import (
     tanh,
 )
 
-from servonode.mechanics import ModelError, wrap
+from servonode.mechanics import ModelError, coordinate, hinge, link, tree, wrap
 from servonode.mechanics.emit import LONGEST_SUM, Block, Constants, solve_spd
 from servonode.mechanics.functions import root
+from servonode.mechanics.straight_line import named
 
 x, y = sympy.symbols("x y", real=True)
 m, k = sympy.symbols("m k", positive=True)
@@ -180,3 +181,37 @@ def test_the_emitted_solve_is_that_of_numpy(n: int, rng: np.random.Generator) ->
         out = np.zeros((2, n))
         run(str(block), {"M": M, "b": right, "out": out})
         assert_allclose(out.T, np.linalg.solve(M, right.T), rtol=0, atol=1e-12)  # condition up to 100
+
+
+def test_operations_of_a_chain_grow_as_its_joints_and_those_of_its_mass_matrix_as_their_square() -> None:
+    inertial = {"mass": 2, "centre": (0.1, 0.2, 0.1), "inertia": np.diag([0.3, 0.3, 0.4])}
+    counts = {}
+    for n in (6, 9, 12, 18):
+        angles = [coordinate(f"q{i}", "angle", "rad") for i in range(n)]
+        links = [
+            link(
+                f"{i}", f"{i - 1}" if i else "", position=(0.1, 0, 0.3), joints=[hinge(q, np.eye(3)[i % 3])], **inertial
+            )
+            for i, q in enumerate(angles)
+        ]
+        program = tree(links).recursion
+        counts[n] = [_operations(each) for each in (program.bias, [program.kinetic], [*program.mass_matrix])]
+    (h, T, _), (h_more, T_more, _) = np.subtract(counts[12], counts[6]), np.subtract(counts[18], counts[12])
+    assert h_more == pytest.approx(h, rel=0.03)
+    assert T_more == pytest.approx(T, rel=0.03)
+    assert counts[18][2] < 4.2 * counts[9][2]
+
+
+def _operations(expressions: list[Any]) -> int:
+    block = Block(None)
+    block.evaluate(expressions)
+    return sum(map(str(block).count, "+-*/"))
+
+
+def test_a_function_in_definitions_is_computed_once_and_long_sums_in_them_are_broken() -> None:
+    many = sympy.symbols("z0:250", real=True)
+    whole = named(sympy.Add(*(sin(x) * each for each in many)))
+    block = Block(None)
+    block.evaluate([named(sin(x) + y), named(whole * cos(x)) + sin(x)])
+    assert str(block).count("sin(") == 1
+    assert max(line.count("z") for line in block.lines) <= LONGEST_SUM

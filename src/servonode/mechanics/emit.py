@@ -4,7 +4,7 @@ The text is of the kernel language (see `kernels.language`). Powers are printed 
 its digits, so that the same expression has the same bits wherever it is compiled.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import sympy
@@ -113,7 +113,46 @@ class _Printer(PythonCodePrinter):  # type: ignore[misc]
     _print_Derivative = _print_DiracDelta = _print_Heaviside = _print_Function
 
 
-_printer = _Printer({"fully_qualified_modules": False})
+_SETTINGS = {"fully_qualified_modules": False}
+_printer = _Printer(_SETTINGS)
+
+
+class _DefinitionPrinter(_Printer):
+    """The text of definitions of straight-line programs: sums and products in sympy's order of their arguments.
+
+    What `named` holds is printed by its name; a function gets one from `let` when it is first met.
+    """
+
+    def __init__(self, let: Callable[[str], str], named: dict[Expr, Expr]) -> None:
+        super().__init__(_SETTINGS)
+        self._let, self._named = let, named
+
+    def _print(self, expr: Expr, **settings: Any) -> str:
+        if expr in self._named:
+            return str(self._named[expr].name)
+        text = str(super()._print(expr, **settings))
+        if expr.is_Function:
+            self._named[expr] = Name(self._let(text), real=True)
+            return str(self._named[expr].name)
+        return text
+
+    def _print_Add(self, expr: Expr, order: Any = None) -> str:  # noqa: ARG002  (sympy calls it so)
+        total = ""
+        for i, term in enumerate(expr.args):
+            if i and i % LONGEST_SUM == 0:
+                total = self._let(total)
+            text = self._print(term)
+            total += f" - {text[1:]}" if total and text.startswith("-") else f" + {text}" if total else text
+        return total
+
+    def _print_Mul(self, expr: Expr) -> str:
+        if expr.args[0] is sympy.S.NegativeOne:
+            return "-" + "*".join(map(self._factor, expr.args[1:]))
+        return "*".join(map(self._factor, expr.args))
+
+    def _factor(self, factor: Expr) -> str:
+        text = self._print(factor)
+        return f"({text})" if factor.is_Add or factor.is_Mul else text
 
 
 class Constants:
@@ -122,6 +161,7 @@ class Constants:
     def __init__(self, parameters: Sequence[sympy.Symbol]) -> None:
         self.parameters = list(parameters)
         self.table: dict[Expr, sympy.Symbol] = {}
+        self.names: set[Expr] = set()  # of the constants
         self._fixed = frozenset(parameters)
         self._hoisted: dict[Expr, Expr] = {}
 
@@ -157,6 +197,7 @@ class Constants:
     def _constant(self, expression: Expr) -> sympy.Symbol:
         if expression not in self.table:
             self.table[expression] = Name(f"c{len(self.table)}", real=True)
+            self.names.add(self.table[expression])
         return self.table[expression]
 
     def is_fixed(self, expression: Expr) -> bool:
@@ -182,8 +223,9 @@ class Block:
         self.constants = constants
         self.lines: list[str] = []
         self._count = 0
-        self._loaded: set[str] = set()
-        self._named: dict[Expr, Expr] = {}  # the names of auxiliary symbols that are assigned
+        self._loaded: set[Expr] = set()
+        self._named: dict[Expr, Expr] = {}  # the names of auxiliary symbols that are assigned, and of their functions
+        self._definitions = _DefinitionPrinter(self.let, self._named)
 
     def let(self, text: str) -> str:
         """Assign a new name to `text` and return the name."""
@@ -201,29 +243,34 @@ class Block:
         if ordered(sympified):
             rule = by_addition(sympified)
             sympified = [each.xreplace(rule) for each in sympified]
-        auxiliary = [each for each in ordered(sympified) if each not in self._named and not self._is_constant(each)]
-        wanted = [each.definition for each in auxiliary] + sympified
-        for each in wanted:
-            _refuse_unknown_functions(each)
-        if self.constants is not None:
-            wanted = [self.constants.hoist(each) for each in wanted]
-            self._load(wanted)
+        for each in ordered(sympified):
+            if each not in self._named and not self._is_constant(each):
+                self._assign(each)
+        wanted = [each.xreplace(self._named) for each in self._prepared(sympified)]
         shared, reduced = sympy.cse(wanted, symbols=sympy.numbered_symbols("s_", Name, real=True), order="none")
-        waiting, renamed = dict(shared), dict(self._named)
-        for each, definition in zip(auxiliary, reduced, strict=False):
-            self._share(_needed(definition, waiting), waiting, renamed)
-            renamed[each] = self._named[each] = Name(self._text(definition.xreplace(renamed)), real=True)
-        self._share(list(waiting), waiting, renamed)
-        return [self._text(each.xreplace(renamed)) for each in reduced[len(auxiliary) :]]
+        renamed: dict[Expr, Expr] = {}
+        for symbol, definition in shared:
+            renamed[symbol] = Name(self.let(self._print(definition.xreplace(renamed))), real=True)
+        return [self._text(each.xreplace(renamed)) for each in reduced]
+
+    def _assign(self, auxiliary: Auxiliary) -> None:
+        """Emit an auxiliary symbol, whose definition is shared and short: common subexpressions are not looked for."""
+        (definition,) = self._prepared([auxiliary.definition])
+        text = self._definitions.doprint(definition)
+        self._named[auxiliary] = Name(text if definition.is_Atom else self.let(text), real=True)
+
+    def _prepared(self, expressions: Sequence[Expr]) -> list[Expr]:
+        """The expressions with constants in place of what has parameters alone, these loaded."""
+        for each in expressions:
+            _refuse_unknown_functions(each)
+        if self.constants is None:
+            return list(expressions)
+        hoisted = [self.constants.hoist(each) for each in expressions]
+        self._load(hoisted)
+        return hoisted
 
     def _is_constant(self, auxiliary: Auxiliary) -> bool:
         return self.constants is not None and self.constants.is_fixed(auxiliary)
-
-    def _share(self, symbols: Iterable[Expr], waiting: dict[Expr, Expr], renamed: dict[Expr, Expr]) -> None:
-        """Emit common subexpressions, which then wait no longer; their names are put into `renamed`."""
-        for symbol in symbols:
-            text = self._print(waiting.pop(symbol).xreplace(renamed))
-            renamed[symbol] = Name(self.let(text), real=True)
 
     def _text(self, expression: Expr) -> str:
         text = self._print(expression)
@@ -248,10 +295,10 @@ class Block:
         return total
 
     def _load(self, expressions: Iterable[Expr]) -> None:
-        used = {symbol for each in expressions for symbol in symbols_of(each)}
-        for symbol in self.constants.table.values() if self.constants else ():
-            if symbol in used and symbol.name not in self._loaded:
-                self._loaded.add(symbol.name)
+        if self.constants is not None:
+            used = self.constants.names & frozenset[Expr]().union(*map(leaves_of, expressions))
+            for symbol in sorted(used - self._loaded, key=lambda symbol: int(symbol.name[1:])):
+                self._loaded.add(symbol)
                 self.lines.append(f"    {symbol.name} = c[{symbol.name[1:]}]")
 
     def load(self, array: str, symbols: Iterable[Expr], start: int = 0) -> None:
@@ -264,10 +311,7 @@ class Block:
 
     def define(self, symbol: Expr, expression: Expr) -> None:
         """Give a symbol the value of an expression, as it stands: subexpressions are not looked for."""
-        _refuse_unknown_functions(expression)
-        if self.constants is not None:
-            expression = self.constants.hoist(expression)
-            self._load([expression])
+        (expression,) = self._prepared([expression])
         self.bind(symbol, self._print(expression))
 
     def store(self, array: str, texts: Iterable[str], start: int = 0) -> None:
@@ -285,25 +329,6 @@ class Block:
 
     def __str__(self) -> str:
         return "\n".join(self.lines)
-
-
-def _needed(expression: Expr, waiting: Mapping[Expr, Expr]) -> list[Expr]:
-    """The common subexpressions that an expression needs, each after those that it needs itself."""
-    found: dict[Expr, None] = {}
-    left = [(each, False) for each in _in_order(expression, waiting)]
-    while left:
-        each, complete = left.pop()
-        if complete:
-            found[each] = None
-        elif each not in found:
-            left.append((each, True))
-            left += [(below, False) for below in _in_order(waiting[each], waiting) if below not in found]
-    return list(found)
-
-
-def _in_order(expression: Expr, waiting: Mapping[Expr, Expr]) -> list[Expr]:
-    """The common subexpressions that stand in an expression, by name."""
-    return sorted(leaves_of(expression) & waiting.keys(), key=lambda symbol: str(symbol.name))
 
 
 def _refuse_unknown_functions(expression: Expr) -> None:
