@@ -229,12 +229,22 @@ def _bind_rates(block: Block, kinematics: Mapping[Expr, Expr]) -> None:
         block.bind(q.rate, text)
 
 
+def _solved(model: Model, wanted: Iterable[Expr]) -> set[Expr]:
+    """The symbols in expressions that have their values only once the motion is solved."""
+    solved = {*model.reactions, *(each.rate for each in (*model.velocities, *model.moved_by_reactions))}
+    solved |= {q.acceleration for q in model.coordinates}
+    return {symbol for each in wanted for symbol in each.free_symbols} & solved
+
+
 def _bind_motion(block: Block, equations: Equations, wanted: list[Expr]) -> None:
-    """Give reactions, velocities' rates, and the second rates of coordinates that occur in `wanted`, their values."""
+    """Give reactions, velocities' rates, and the second rates of coordinates, where `wanted` has any, their values."""
     model = equations.model
+    solved = _solved(model, wanted)
+    if not solved:
+        return
     _bind_accelerations(block, model, accelerations(block, equations, [])[0])
     _bind_rates(block, {q: model.kinematics[q] for q in model.moved_by_reactions})
-    named = {symbol for each in wanted for symbol in each.free_symbols} - {v.rate for v in model.velocities}
+    named = solved - {v.rate for v in model.velocities}
     for i, q in enumerate(model.coordinates):
         if q.acceleration in named:
             full = model.has_full_form and f"y[{i}]"
@@ -274,12 +284,12 @@ def _outputs(equations: Equations, constants: Constants) -> str:
     block = _with_rates(equations.model, constants)
     block.load("u", model.inputs)
     n_q = len(model.coordinates)
-    if model.has_full_form:
+    wanted = [each.multiplier for each in model.constraints] + list(model.reactions)
+    wanted += [each.expression for each in model.outputs] + [each.margin for each in model.warnings]
+    if model.has_full_form and (model.constraints or _solved(model, wanted)):
         block.lines.append("    full(t_, x, u, c, S, y)")
     for i, each in enumerate(model.constraints):
         block.bind(each.multiplier, f"y[{n_q + i}]")
-    wanted = [each.multiplier for each in model.constraints] + list(model.reactions)
-    wanted += [each.expression for each in model.outputs] + [each.margin for each in model.warnings]
     _bind_motion(block, equations, wanted)
     block.store("out", block.evaluate(wanted))
     return _function("outputs", block)
@@ -289,10 +299,7 @@ def _faults(equations: Equations, constants: Constants) -> str:
     """Generated `faults(t, x, c)`: the number of the first fault whose condition is violated, 0 for none."""
     model, block = equations.model, _with_rates(equations.model, constants)
     margins = [each.margin for each in model.faults]
-    solved = {*model.reactions, *(each.rate for each in (*model.velocities, *model.moved_by_reactions))}
-    solved |= {q.acceleration for q in model.coordinates}
-    if any(margin.free_symbols & solved for margin in margins):
-        _bind_motion(block, equations, margins)
+    _bind_motion(block, equations, margins)
     for i, sign in enumerate(model.assemblies, 1):
         block.bind(sign, f"c[len(c) - {i}]")
     texts = block.evaluate(margins)
