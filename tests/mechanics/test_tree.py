@@ -352,6 +352,10 @@ REFUSED: dict[str, tuple[Refused, str]] = {
         lambda: derive(Model(name="x", description="", tree=tree([link("a", joints=[hinge(angles(1)[0])], mass=M1)]))),
         "the link a contains 'm', which the model does not list",
     ),
+    "constraint and ball": (
+        lambda: floating(constraints=[constraint("N", "force", coordinate("z", "z") - 1)]),
+        r"the spin of a ball is not \(trunk\); state it as three hinges",
+    ),
     "massless leaf": (
         lambda: derive(Model(name="x", description="", tree=tree([link("a", joints=[hinge(angles(1)[0])])]))),
         r"q0_dot \(link a\) has no inertia",

@@ -187,7 +187,16 @@ class Model(Tabular):
                 raise ModelError(text, self.place.argument("order"))
 
     def _take_from_tree(self, tree: Tree) -> None:
-        """Complete coordinates, kinematics, velocities and identities by those of the tree."""
+        """Complete coordinates, kinematics, velocities and identities by those of the tree.
+
+        Raises:
+            ModelError: it has balls beside constraints, whose rows are in rates.
+        """
+        if tree.balls and (self.constraints or self.independent):
+            names = ", ".join(each.name for each in tree.links if any(j in tree.balls for j in each.joints))
+            text = f"machine {self.name}: constraints are in rates of coordinates"
+            text += f", which the spin of a ball is not ({names}); state it as three hinges"
+            raise ModelError(text, self.place.argument("constraints"))
         stated = tuple(self.coordinates) or tuple(self.kinematics)
         coordinates = (*stated, *(q for q in tree.rates if q not in stated))
         turning = {q: rate for q, rate in tree.rates.items() if rate != q.rate and q not in self.kinematics}
