@@ -31,6 +31,7 @@ from servonode.mechanics import (
 )
 from servonode.mechanics.changes import Changes, changed
 from servonode.mechanics.derive import derive
+from servonode.mechanics.differentiate import along_matrix
 from servonode.mechanics.evaluate import at_states
 from servonode.mechanics.model_checks import at_generic_states
 from servonode.mechanics.symbols import time
@@ -66,7 +67,7 @@ def double_pendulum_by_hand(**more: Any) -> Model:
         - Matrix([sin(a + b), cos(a + b)]) * 0.4
     )
     moved = {a: a.rate, b: b.rate, L1: L1.rate}
-    v1, v2 = (sum((place.diff(x) * rate for x, rate in moved.items()), sympy.zeros(2, 1)) for place in (middle, end))
+    v1, v2 = (along_matrix(place, moved) for place in (middle, end))
     kinetic = M1 * v1.dot(v1) / 2 + 0.8 * v2.dot(v2) / 2 + I1[1, 1] * a.rate**2 / 2 + 0.02 * a.rate**2 / 2
     potential = 9.81 * (M1 * middle[1] + 0.8 * end[1])
     stated: dict[str, Any] = {"coordinates": (a, b), "parameters": (M1, L1)}
@@ -189,10 +190,8 @@ def test_free_joints_and_balls_move_as_bodies_in_velocities() -> None:
 KINDS: list[list[str]] = [["free"], ["hinge"], ["slide", "hinge"], ["ball"], [], ["hinge", "hinge", "slide"]]
 
 
-def random_tree(seed: int, n: int = 7) -> tuple[Any, Model]:
+def random_tree(mujoco: Any, seed: int, n: int = 7) -> tuple[Any, Model]:
     """A tree of joints of all kinds, as MuJoCo's model and as ours."""
-    import mujoco
-
     rng, spec, links, known = np.random.default_rng(seed), mujoco.MjSpec(), [], [""]
     bodies = {"": spec.worldbody}
     for i in range(n):
@@ -247,8 +246,8 @@ def _joints(name: str, kind: str, axis: Any, armature: float) -> list[Any]:
 
 @pytest.mark.parametrize("seed", range(2))
 def test_random_trees_are_those_of_MuJoCo(seed: int) -> None:
-    mujoco = pytest.importorskip("mujoco", reason=NO_MUJOCO)
-    theirs, ours = random_tree(seed)
+    mujoco: Any = pytest.importorskip("mujoco", reason=NO_MUJOCO)
+    theirs, ours = random_tree(mujoco, seed)
     derived, data, rng = derive(ours), mujoco.MjData(theirs), np.random.default_rng(seed)
     grown = tree_of(ours)
     motions = [symbol for joint in grown.joints for symbol in joint.motions]

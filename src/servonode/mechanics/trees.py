@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, Self
 
+import numpy as np
 import sympy
 
 from servonode.definitions.source_location import Place, here
@@ -457,7 +458,7 @@ def _table(what: str, rows: Entries) -> tuple[tuple[Expr, ...], ...]:
 def _axis(name: str, axis: Entries) -> tuple[Expr, ...]:
     entries = _vector(f"axis of {name}", axis)
     numbers = [float(each) for each in entries if each.is_number]
-    length = sympy.sqrt(sum(each**2 for each in entries)) if len(numbers) == 3 else sympy.Integer(0)
+    length = sympy.sqrt(sympy.Add(*(each**2 for each in entries))) if len(numbers) == 3 else sympy.Integer(0)
     if length == 0:
         text = f"axis of {name} is {tuple(map(str, entries))}; give three numbers that are not all zero, as (0, 0, 1)"
         raise ModelError(text, here())
@@ -475,10 +476,11 @@ def _rounded(entry: Expr) -> Expr:
 def _rotation(what: str, rows: Entries) -> tuple[tuple[Expr, ...], ...]:
     table = _table(f"{what}: rotation", rows)
     if all(each.is_number for row in table for each in row):
-        R = sympy.Matrix(3, 3, [sympy.Float(each) for row in table for each in row])
-        if max(map(abs, R * R.T - sympy.eye(3))) > 1e-6 or R.det() < 0:
-            shown = [[float(f"{float(each):.6g}") for each in row] for row in table]
-            text = f"{what}: rotation {shown} is not one; give three rows of length 1, at right angles, right-handed"
+        R = np.array(table, dtype=float)
+        if not np.allclose(R @ R.T, np.eye(3), rtol=0, atol=1e-6) or np.linalg.det(R) < 0:
+            text = (
+                f"{what}: rotation {R.tolist()} is not one; give three rows of length 1, at right angles, right-handed"
+            )
             raise ModelError(text, here())
     return tuple(tuple(_rounded(each) for each in row) for row in table)
 
@@ -488,14 +490,13 @@ def _check_body(made: Link) -> None:
     if made.mass.is_number and made.mass < 0:
         raise ModelError(f"link {made.name}: its mass {float(made.mass):g} kg is negative", here())
     entries = [each for row in made.inertia for each in row]
-    if not all(each.is_number for each in entries):
-        return
-    from numpy import allclose, array, linalg
-
-    inertia = array(entries, dtype=float).reshape(3, 3)
-    if not allclose(inertia, inertia.T, rtol=1e-6, atol=0):
-        raise ModelError(f"link {made.name}: its inertia {inertia.tolist()} is not symmetric", here())
-    a, b, c = linalg.eigvalsh(inertia)
+    numbers = all(each.is_number for each in entries)
+    inertia = np.array(entries, dtype=float if numbers else object).reshape(3, 3)
+    if not (
+        np.allclose(inertia, inertia.T, atol=1e-6 * abs(inertia).max()) if numbers else (inertia == inertia.T).all()
+    ):
+        raise ModelError(f"link {made.name}: its inertia {inertia.tolist()} is not symmetric; correct it", here())
+    a, b, c = np.linalg.eigvalsh(inertia) if numbers else (0.0, 0.0, 0.0)
     if a < -1e-9 * c or a + b < c * (1 - 1e-6):
         text = f"link {made.name}: no body has the principal inertias {a:.4g}, {b:.4g}, {c:.4g} kg m^2"
         raise ModelError(f"{text}: none is negative, none larger than the sum of the others; correct inertia=", here())
