@@ -155,5 +155,5 @@ def test_what_cannot_be_joined_is_refused_with_the_remedy(small: ModuleType) -> 
     loop = Model("loop", "", x.rate**2, coordinates=(x, y), independent=(x,), constraints=(constraint("N", "", x - y),))
     assert "b has velocities of its own beside" in refusal(lambda: together("t", "", a=loop, b=small.cart_pole()))
     twice = together("t", "", a=loop, b=loop)
-    assert [q.name for q in twice.independent] == ["a_x", "b_x"]
+    assert [v.name for v in twice.independent] == ["a_x_dot", "b_x_dot"]
     assert "'t-_x'" in refusal(lambda: together("t", "", **{"t-": loop}))

@@ -15,12 +15,15 @@ from servonode.definitions.source_location import Place
 from servonode.errors import ModelError
 from servonode.mechanics.description import Requirement
 from servonode.mechanics.differentiate import gradient
-from servonode.mechanics.symbols import Assembly, Condition, Constraint, Coordinate
+from servonode.mechanics.straight_line import auxiliaries_of, named, ordered
+from servonode.mechanics.symbols import Assembly, Condition, Constraint, Coordinate, Parameter, Velocity
+from servonode.mechanics.trig_reduce import is_large, trig_reduce
 
 Expr = Any
 Matrix = Any  # sympy.Matrix
-LARGEST = 4  # rates that may hang together
+LARGEST, WRITTEN_OUT = 6, 4  # rates that may hang together, and whose minors need no names
 NEAR = sympy.Rational(1, 50)  # rad from a dead point, from which on it counts as reached
+Row = tuple[str, Expr]  # its name and what is zero, linear in rates
 
 
 @dataclass(frozen=True)
@@ -31,35 +34,79 @@ class Solved:
     dead_points: tuple[Condition, ...]
 
 
-def solved(what: str, coordinates: Sequence[Coordinate], independent: Sequence[Coordinate],
+def solved(what: str, coordinates: Sequence[Coordinate], independent: Mapping[Velocity, Expr],
            constraints: Sequence[Constraint], place: Place) -> Solved:  # fmt: skip
-    """The dependent coordinates' rates, in rates of the independent ones.
+    """The dependent coordinates' rates, in velocities.
+
+    independent: each velocity with what it is in rates: the rate of a coordinate, or a linear expression of several.
 
     Raises:
         ModelError: there are not as many constraints as dependent coordinates, or they do not determine them.
     """
     where = place.argument("independent")
-    strange = next((q for q in independent if q not in coordinates), None)
+    own = {v.of: v for v in independent if v.of is not None}
+    strange = next((q for q in own if q not in coordinates), None)
     if strange is not None:
         raise ModelError(f"{what}: {strange} in independent= is not in coordinates=; list it there", where)
-    dependent = [q for q in coordinates if q not in independent]
-    if len(constraints) != len(dependent):
-        wanted = len(coordinates) - len(constraints)
+    dependent = [q for q in coordinates if q not in own]
+    wanted = len(coordinates) - len(constraints)
+    if wanted != len(independent):
         text = (
             f"{what}: {len(coordinates)} coordinates and {len(constraints)} constraints leave {wanted} independent, but"
         )
         raise ModelError(f"{text} independent= has {len(independent)}; state {wanted}", where)
-    found: dict[Expr, Expr] = {}
+    stated = [(v.name, sympy.sympify(rate) - v) for v, rate in independent.items() if v.of is None]
+    found: dict[Expr, Expr] = {q.rate: v for q, v in own.items()}
     conditions = list[Condition]()
-    for rows, unknown in _groups(what, constraints, dependent, where):
-        A = sympy.Matrix([gradient(row.row, [q.rate for q in unknown]) for row in rows])
-        rest = sympy.Matrix([row.row.xreplace({q.rate: sympy.Integer(0) for q in unknown}) for row in rows])
-        determinant = A.det(method="berkowitz")
-        values = -(A.adjugate() * rest.xreplace(found)) / determinant
+    for rows, unknown in groups(what, stated + rows_of(constraints), dependent, where):
+        A = sympy.Matrix([gradient(row, [q.rate for q in unknown]) for _, row in rows])
+        rest = sympy.Matrix([row.xreplace({q.rate: sympy.Integer(0) for q in unknown}) for _, row in rows])
+        determinant, adjugate = _determinant_and_adjugate(A)
+        values = -(adjugate * rest.xreplace(found)) / determinant
         found |= {q.rate: value for q, value in zip(unknown, values, strict=True)}
         if determinant.free_symbols & set(coordinates):
-            conditions += _regular(determinant, unknown, independent, where)
+            conditions += _regular(determinant, unknown, list(independent), where)
     return Solved({q: found[q.rate] for q in dependent}, tuple(conditions))
+
+
+def rows_of(constraints: Sequence[Constraint]) -> list[Row]:
+    """The rows of constraints."""
+    return [(each.quantity.name, each.row) for each in constraints]
+
+
+def _determinant_and_adjugate(A: Matrix) -> tuple[Expr, Matrix]:
+    """By Laplace's expansion, each minor once; in names where the entries have some, or many hang together."""
+    n, known = A.rows, dict[tuple[tuple[int, ...], tuple[int, ...]], Expr]()
+    short = n <= WRITTEN_OUT and not any(auxiliaries_of(entry) for entry in A)
+
+    def minor(rows: tuple[int, ...], columns: tuple[int, ...]) -> Expr:
+        if not rows:
+            return sympy.Integer(1)
+        if (rows, columns) not in known:
+            others = [columns[:j] + columns[j + 1 :] for j in range(len(columns))]
+            terms = [
+                (-1) ** (len(rows) - 1 + j) * A[rows[-1], columns[j]] * minor(rows[:-1], left)
+                for j, left in enumerate(others)
+                if A[rows[-1], columns[j]] != 0
+            ]
+            known[rows, columns] = sympy.Add(*terms) if short else named(sympy.Add(*terms))
+        return known[rows, columns]
+
+    def without(i: int) -> tuple[int, ...]:
+        return (*range(i), *range(i + 1, n))
+
+    adjugate = sympy.Matrix(n, n, lambda i, j: (-1) ** (i + j) * minor(without(j), without(i)))
+    determinant = minor(without(n), without(n))
+    return (_constant(determinant) if short else determinant), adjugate
+
+
+def _constant(determinant: Expr) -> Expr:
+    """The determinant as a constant, if sin^2 + cos^2 = 1 makes it one."""
+    constants = {each for each in determinant.free_symbols if isinstance(each, Parameter)}
+    if is_large(determinant, constants):
+        return determinant
+    reduced = trig_reduce(determinant, constants)
+    return reduced if reduced.free_symbols <= constants else determinant
 
 
 def _regular(determinant: Expr, unknown: Sequence[Any], independent: Sequence[Any], place: Place) -> list[Condition]:
@@ -73,7 +120,8 @@ def _regular(determinant: Expr, unknown: Sequence[Any], independent: Sequence[An
         f"dead point: {names} no longer follow from {others}, as the loop is stretched or folded there; stay away from"
     )
     text += " it, or choose other independent coordinates"
-    turning = {q for each in determinant.atoms(TrigonometricFunction) for q in each.free_symbols}
+    written = [determinant, *(each.definition for each in ordered([determinant]))]
+    turning = {q for part in written for each in part.atoms(TrigonometricFunction) for q in each.free_symbols}
     angles = sorted((q for q in turning if isinstance(q, Coordinate)), key=lambda q: q.name)
     slopes = sympy.Add(*(each**2 for each in gradient(determinant, angles)))
     same = Assembly(f"assembly_{'_'.join(q.name for q in unknown)}") * determinant
@@ -84,20 +132,20 @@ def _regular(determinant: Expr, unknown: Sequence[Any], independent: Sequence[An
     ]
 
 
-def _groups(
-    what: str, constraints: Sequence[Constraint], dependent: Sequence[Coordinate], place: Place
-) -> Iterator[tuple[list[Constraint], list[Coordinate]]]:
+def groups(
+    what: str, stated: Sequence[Row], dependent: Sequence[Coordinate], place: Place
+) -> Iterator[tuple[list[Row], list[Coordinate]]]:
     """Rows with the coordinates that they determine, in the order of solving: the smallest groups first.
 
     Raises:
         ModelError: some rows determine fewer coordinates than there are rows, or too many hang together.
     """
-    left, unknown = list(constraints), list(dependent)
+    left, unknown = list(stated), list(dependent)
     while left:
         rows = min((_closed(row, left, unknown) for row in left), key=len)
-        own = [q for q in unknown if any(q.rate in row.row.free_symbols for row in rows)]
+        own = [q for q in unknown if any(q.rate in row.free_symbols for _, row in rows)]
         if len(own) != len(rows):
-            names = ", ".join(row.quantity.name for row in rows)
+            names = ", ".join(name for name, _ in rows)
             text = (
                 f"{what}: the constraints {names} contain {len(own)} of the dependent coordinates and must determine "
             )
@@ -111,12 +159,12 @@ def _groups(
         unknown = [q for q in unknown if q not in own]
 
 
-def _closed(first: Constraint, left: Sequence[Constraint], unknown: Sequence[Coordinate]) -> list[Constraint]:
+def _closed(first: Row, left: Sequence[Row], unknown: Sequence[Coordinate]) -> list[Row]:
     """Rows from `first` on, added where they bring the fewest unknowns, until there are as many as unknowns."""
     rows = [first]
 
-    def unknowns(more: Sequence[Constraint]) -> int:
-        return sum(any(q.rate in row.row.free_symbols for row in more) for q in unknown)
+    def unknowns(more: Sequence[Row]) -> int:
+        return sum(any(q.rate in row.free_symbols for _, row in more) for q in unknown)
 
     while unknowns(rows) > len(rows) and len(rows) < len(left):
         rows.append(min((row for row in left if row not in rows), key=lambda row: unknowns([*rows, row])))

@@ -60,14 +60,14 @@ def together(name: str, description: str, /, **machines: Model) -> Model:
 
 def _with_loops(what: str, machines: Mapping[str, Model], parts: list[dict[str, Any]]) -> dict[str, Any]:
     """The arguments of Model where the loops of some machines are solved for: so are then those of all."""
-    for prefix, model in machines.items():
-        own = {v.of for v in model.own_motions}
-        if None in own:
+    independent: dict[Expr, Expr] = {}
+    for (prefix, model), part in zip(machines.items(), parts, strict=True):
+        own = {v: v.of.rate for v in part["velocities"] if v.of is not None} | part["independent"]
+        if len(own) < len(model.own_motions):
             text = f"{what}: {prefix} has velocities of its own beside a machine with independent="
             raise ModelError(f"{text}; state its velocities as rates of coordinates", here())
+        independent |= own
     first_order = [each for part in parts for each in part["first_order"]]
-    velocities = [v for part in parts for v in part["velocities"]]
-    independent = tuple(v.of for v in velocities if v.of is not None)
     return {"independent": independent, "velocities": tuple(first_order), "kinematics": {}, "order": ()}
 
 
@@ -133,6 +133,7 @@ def _prefixed(model: Model, prefix: str) -> dict[str, Any]:
     stated = {word: getattr(model, word) for word in (*_SEQUENCES, "order")}
     return renamed | {
         "tree": model.tree and new.tree(model.tree),
+        "independent": {new(v): new(rate) for v, rate in model.independent_rates.items()},
         "order": [new(symbol) for symbol in model.state],
         "forces": [(new(force), new(on)) for force, on in stated["forces"]],
         "bodies": [replace(each.mapped(new), name=prefix + each.name) for each in stated["bodies"]],

@@ -71,7 +71,9 @@ class Model(Tabular):
     quantities to plot, one tuple per axis. `order` is the order of the state (default: coordinates, then velocities).
 
     With `independent` coordinates instead of `kinematics`, closed loops are possible: the constraints are solved for
-    the rates of all other coordinates. At a dead point, where this is impossible, a run ends with a fault.
+    the rates of all other coordinates. At a dead point, where this is impossible, a run ends with a fault. A mapping
+    of velocities to linear expressions of rates, `independent={V: x.rate * cos(psi) + y.rate * sin(psi), ...}`, has
+    these as the velocities.
 
     `bodies` add their kinetic energies. If a body is given in velocities, the balance of momentum replaces Lagrange's
     equations; this allows motions that are not the rate of a coordinate. Such a machine has no multipliers: define
@@ -144,7 +146,7 @@ class Model(Tabular):
     order: Sequence[Any] = field(default=())
     forces: Mapping[Expr, Expr] | Sequence[tuple[Expr, Expr]] = ()
     first_order: Mapping[FirstOrder, Expr] = field(default_factory=dict)
-    independent: Sequence[Coordinate] = ()
+    independent: Sequence[Coordinate] | Mapping[Velocity, Expr] = ()
     varying: Mapping[Parameter, Expr] = field(default_factory=dict)
     disturbances: Mapping[Any, Expr] = field(default_factory=dict)
     tree: Tree | None = None
@@ -265,16 +267,15 @@ class Model(Tabular):
     def _solve_loops(self, coordinates: Sequence[Coordinate]) -> None:
         """Find the kinematics of the dependent coordinates, and what ends a run at their dead points."""
         what, place = f"machine {self.name}", self.place.argument("independent")
-        own = [v for v in self.velocities if v.of is not None or isinstance(v, FirstOrder)]
-        if len(own) < len(self.velocities) or (self.kinematics and not self.velocities):
+        stated = self.independent_rates
+        others = [v for v in self.velocities if v not in stated]
+        if not all(isinstance(v, FirstOrder) for v in others) or (self.kinematics and not self.velocities):
             text = f"{what}: independent= finds the kinematics; leave out velocities= and kinematics=, or independent="
             raise ModelError(text, place)
-        found = solved(what, coordinates, self.independent, self.constraints, self.place)
-        rates = {q.rate: next((v for v in own if v.of == q), None) or q.own_velocity() for q in self.independent}
-        kinematics = {q: rate.xreplace(rates) for q, rate in found.rates.items()}
+        found = solved(what, coordinates, stated, self.constraints, self.place)
         faults = tuple(each for each in self.faults if each.requirement.name != "dead_point")
-        object.__setattr__(self, "kinematics", kinematics)
-        object.__setattr__(self, "velocities", (*rates.values(), *(v for v in own if v not in rates.values())))
+        object.__setattr__(self, "kinematics", found.rates)
+        object.__setattr__(self, "velocities", (*stated, *others))
         object.__setattr__(self, "faults", (*found.dead_points, *faults))
 
     def _check_kinds(self) -> None:
@@ -286,7 +287,7 @@ class Model(Tabular):
                 raise ModelError(text, self.place.argument(keyword))
         kinds: dict[str, type] = {
             "coordinates": Coordinate,
-            "independent": Coordinate,
+            "independent": Velocity if isinstance(self.independent, Mapping) else Coordinate,
             "kinematics": Coordinate,
             "velocities": Velocity,
         }
@@ -304,7 +305,7 @@ class Model(Tabular):
             text = f"{what}: safe= states {unknown}, which is not an input of inputs=; state those alone"
             raise ModelError(text, self.place.argument("safe"))
         for keyword, kind in kinds.items():
-            if keyword not in _MAPPINGS:
+            if keyword not in _MAPPINGS and not (keyword == "independent" and kind is Velocity):
                 object.__setattr__(self, keyword, listed(what, keyword, getattr(self, keyword), self.place))
             check_kinds(what, keyword, getattr(self, keyword), kind, self.place)
 
@@ -320,6 +321,8 @@ class Model(Tabular):
         ]
         stated += [(f"output {each.quantity.name}", each.expression, each.place) for each in self.outputs]
         stated += [(f"sensor {each.quantity.name}", each.expression, each.place) for each in self.sensors]
+        place = self.place.argument("independent")
+        stated += [(f"independent {v}", each, place) for v, each in self.independent_rates.items()]
         conditions = (*self.requirements, *self.warnings, *self.faults)
         stated += [("a condition", each.margin, each.place) for each in conditions]
         for what, expression, place in stated:
@@ -367,6 +370,14 @@ class Model(Tabular):
     @property
     def symbols(self) -> tuple[Named, ...]:
         return (*self.state, *self.inputs, *self.reactions, *self.parameters)
+
+    @property
+    def independent_rates(self) -> dict[Velocity, Expr]:
+        """The velocities of `independent`, each with what it is in rates."""
+        if isinstance(self.independent, Mapping):
+            return dict(self.independent)
+        present = {v.of: v for v in self.velocities if v.of is not None}
+        return {present.get(q) or q.own_velocity(): q.rate for q in self.independent}
 
     @property
     def acting(self) -> dict[Any, Expr]:
@@ -424,6 +435,8 @@ class Model(Tabular):
         parts: dict[str, Any] = {word: changed(getattr(self, word)) for word in _ENERGIES}
         for word in _MAPPINGS:
             parts[word] = {key: changed(each) for key, each in getattr(self, word).items()}
+        if isinstance(self.independent, Mapping):
+            parts["independent"] = {v: changed(rate) for v, rate in self.independent.items()}
         for word in ("warnings", "faults"):
             parts[word] = tuple(replace(each, margin=changed(each.margin)) for each in getattr(self, word))
         return replace(
