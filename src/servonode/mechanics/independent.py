@@ -41,7 +41,8 @@ def solved(what: str, coordinates: Sequence[Coordinate], independent: Mapping[Ve
     independent: each velocity with what it is in rates: the rate of a coordinate, or a linear expression of several.
 
     Raises:
-        ModelError: there are not as many constraints as dependent coordinates, or they do not determine them.
+        ModelError: there are not as many constraints as dependent coordinates, or they do not determine them, or
+            too many hang together.
     """
     where = place.argument("independent")
     own = {v.of: v for v in independent if v.of is not None}
@@ -59,6 +60,10 @@ def solved(what: str, coordinates: Sequence[Coordinate], independent: Mapping[Ve
     found: dict[Expr, Expr] = {q.rate: v for q, v in own.items()}
     conditions = list[Condition]()
     for rows, unknown in groups(what, stated + rows_of(constraints), dependent, where):
+        if len(unknown) > LARGEST:
+            names = ", ".join(q.name for q in unknown)
+            text = f"{what}: the rates of {names} hang together, {LARGEST} are the most; give kinematics= yourself, or"
+            raise ModelError(f"{text} add coordinates that part the loops", where)
         A = sympy.Matrix([gradient(row, [q.rate for q in unknown]) for _, row in rows])
         rest = sympy.Matrix([row.xreplace({q.rate: sympy.Integer(0) for q in unknown}) for _, row in rows])
         determinant, adjugate = _determinant_and_adjugate(A)
@@ -138,7 +143,7 @@ def groups(
     """Rows with the coordinates that they determine, in the order of solving: the smallest groups first.
 
     Raises:
-        ModelError: some rows determine fewer coordinates than there are rows, or too many hang together.
+        ModelError: some rows determine fewer coordinates than there are rows.
     """
     left, unknown = list(stated), list(dependent)
     while left:
@@ -150,10 +155,6 @@ def groups(
                 f"{what}: the constraints {names} contain {len(own)} of the dependent coordinates and must determine "
             )
             raise ModelError(f"{text}{len(rows)}; choose other independent= coordinates", place)
-        if len(own) > LARGEST:
-            names = ", ".join(q.name for q in own)
-            text = f"{what}: the rates of {names} hang together, {LARGEST} are the most; give kinematics= yourself, or"
-            raise ModelError(f"{text} add coordinates that part the loops", place)
         yield rows, own
         left = [row for row in left if row not in rows]
         unknown = [q for q in unknown if q not in own]
