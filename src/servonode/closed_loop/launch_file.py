@@ -560,7 +560,10 @@ def _words(info: inspect.Type) -> str:
         case inspect.UnionType(types=types):
             return choices(_words(part) for part in types if not isinstance(part, inspect.NoneType))
         case other:
-            texts = isinstance(other, inspect.ListType) and isinstance(other.item_type, inspect.StrType)
+            item = other.item_type if isinstance(other, inspect.ListType) else None
+            if isinstance(item, inspect.LiteralType):
+                return f"a list of {_words(item)}"
+            texts = isinstance(item, inspect.StrType)
             names = {
                 inspect.BoolType: "a boolean (true or false)",
                 inspect.ListType: f"a list of {'texts' if texts else 'numbers'}",

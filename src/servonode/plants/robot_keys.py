@@ -28,6 +28,4 @@ class RobotKeys(Struct, frozen=True, forbid_unknown_fields=True):
         Literal["fixed", "free", "planar"],
         key("how the root link of a URDF moves: not at all, freely, or in the plane; an MJCF file says so itself"),
     ] = "fixed"
-    ignore: Annotated[
-        tuple[Ignored, ...], key("the kinds of elements to leave out although they change the motion")
-    ] = ()
+    ignore: Annotated[list[Ignored], key("the kinds of elements to leave out although they change the motion")] = []

@@ -12,7 +12,7 @@ import sympy
 from servonode.definitions.source_location import Place
 from servonode.errors import ModelError
 from servonode.mechanics import trees
-from servonode.mechanics.description import JOINT_LIMIT, Quantity
+from servonode.mechanics.description import JOINT_LIMIT
 from servonode.mechanics.model import Model
 from servonode.mechanics.symbols import (
     Condition,
@@ -21,6 +21,7 @@ from servonode.mechanics.symbols import (
     Parameter,
     condition,
     coordinate,
+    input_,
     parameter,
     vector,
     velocity,
@@ -66,13 +67,14 @@ class _Machine:
             text = f'equality "{robot.loops[0].name}" closes a loop; [plant.robot] ignore = ["equality"] leaves it out'
             raise RobotError(f"{robot.file.name}: {text}")
         links = [self._link(each) for each in robot.bodies]
+        inputs = self._inputs()
         made = trees.tree(links, self._gravity(), self._frames())
         return Model(
             name=identifier(robot.name),
             description=f"{robot.name}, as {robot.file.name} describes it",
             tree=made,
             parameters=tuple(self.parameters),
-            inputs=self._inputs(),
+            inputs=inputs,
             dissipation=self.dissipation,
             potential=self.potential,
             forces=tuple(self.forces),
@@ -202,23 +204,14 @@ class _Machine:
         return self._parameter(f"{name}_armature", f"armature of {name}", inertia, joint.armature, at_least=0)
 
     def _inputs(self) -> Mapping[Input, Expr]:
-        """The motors of the file; of a file without any, one for each joint that turns or slides."""
         inputs: dict[Input, Expr] = {}
         for motor in self.robot.actuators:
             rate, joint = self.rates[motor.joint]
-            most = None if motor.range is None else max(map(abs, motor.range))
-            gear = self._parameter(f"{motor.name}_gear", f"gear of {motor.name}", "1", motor.gear)
-            text = f"command of {motor.name}"
-            inputs[self._input(motor.name, text, UNITS[joint.kind][1], most)] = gear * rate
-        if not self.robot.actuators:
-            for name, (rate, joint) in self.rates.items():
-                word = "torque" if joint.kind == "hinge" else "force"
-                made = self._input(f"{name}_{word}", f"{word} at {name}", UNITS[joint.kind][1], joint.effort)
-                inputs[made] = rate
+            name, most = self._name(motor.name, f'actuator "{motor.name}"'), max(map(abs, motor.range or (0.0,)))
+            gear = self._parameter(f"{name}_gear", f"gear of {name}", "1", motor.gear) if motor.gear != 1 else 1
+            made = input_(name, f"force of {name} at {joint.name}", UNITS[joint.kind][1], limit=most or None)
+            inputs[made] = gear * rate
         return inputs
-
-    def _input(self, stated: str, description: str, unit: str, most: float | None) -> Input:
-        return Input(Quantity(self._name(stated, f'actuator "{stated}"'), description, unit, limit=most))
 
 
 def identifier(stated: str) -> str:

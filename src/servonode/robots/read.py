@@ -60,7 +60,7 @@ def _mujoco() -> ModuleType:
 
 def _in_one_line(text: str) -> str:
     """What MuJoCo says, in one line and without its own numbers of elements."""
-    lines = [each.strip() for each in text.splitlines() if each.strip()]
+    lines = [each.strip().rstrip(":") for each in text.splitlines() if each.strip()]
     return "; ".join(each.removeprefix("XML Error: ").removeprefix("Error: ") for each in lines)
 
 

@@ -1,0 +1,138 @@
+"""A robot's file as the machine of a launch file: found, cached, changed, limited, run."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import servonode
+from servonode.closed_loop.launch_file import LaunchError, launch_of_table, read_launch
+from servonode.plants import MachineSource, find_machine
+from servonode.robots.read import read
+from tests.helpers.extras import needs_mujoco
+from tests.helpers.refusals import command, refusal, refused_command
+from tests.helpers.robots import ARM
+
+needs_mujoco()
+LAUNCH = """
+[run]
+duration = 2.0
+[plant]
+machine = "arm.urdf"
+[plant.parameters]
+fore.mass = 1.5
+[controller]
+period = 0.01
+[controller.parameters]
+fore.mass = 1.6
+[controller.gains]
+lambda = 5.0
+[controller.residuals]
+pan = "pan - 0.2"
+lift = "left_lift - 0.3"
+"""
+
+
+@pytest.fixture
+def launch(tmp_path: Path) -> Path:
+    (tmp_path / "arm.urdf").write_text(ARM)
+    file = tmp_path / "reach.toml"
+    file.write_text(LAUNCH)
+    return file
+
+
+def test_an_arm_is_held_to_a_goal_of_its_joints(launch: Path) -> None:
+    run = servonode.simulate(launch, controller__gains__lambda=20.0)
+    assert run.fault is None
+    assert run.state["pan"][-1] == pytest.approx(0.2, abs=0.01)  # the law believes another mass
+    assert run.state["left_lift"][-1] == pytest.approx(0.3, abs=0.01)
+
+
+@pytest.mark.slow
+def test_nodes_run_an_arm_and_its_recording_is_replayed(launch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(launch.parent)
+    result = command("run", str(launch), "--set", 'run.mode="lockstep"', "--record")
+    assert result.exit_code == 0, result.output
+    recording = next(launch.parent.glob("*.mcap"))
+    replayed = command("replay", str(recording))
+    assert replayed.exit_code == 0, replayed.output
+
+
+def test_parameters_with_dots_are_joined_everywhere(launch: Path) -> None:
+    loop = servonode.load(launch)
+    assert loop.machine.parameters["fore_mass"] == 1.5
+    assert read_launch(launch).controller.parameters == {"fore_mass": 1.6}  # type: ignore[union-attr]
+    changed = servonode.load(launch, plant__parameters__fore__mass=1.7)
+    assert changed.machine.parameters["fore_mass"] == 1.7
+    swept = read_launch(launch, ["sweep.vary.plant.parameters.fore.mass=[1.0, 2.0]"])
+    assert [*swept.sweep.vary] == ["plant.parameters.fore_mass"]  # type: ignore[union-attr]
+
+
+def test_a_machine_that_is_cached_needs_neither_mujoco_nor_sympy(launch: Path) -> None:
+    servonode.load(launch)
+    code = "import servonode, sys; servonode.load(sys.argv[1]); print({'mujoco', 'sympy'} & {*sys.modules})"
+    found = subprocess.run([sys.executable, "-c", code, str(launch)], capture_output=True, text=True, check=True)
+    assert found.stdout == "set()\n"
+
+
+def test_the_digest_of_a_machine_is_that_of_all_its_files(tmp_path: Path) -> None:
+    body = '<body><joint name="j"/><geom size=".1"/></body>'
+    (tmp_path / "part.xml").write_text(f"<mujoco><worldbody>{body}</worldbody></mujoco>")
+    (tmp_path / "robot.xml").write_text('<mujoco><include file="part.xml"/></mujoco>')
+    definition = find_machine("robot.xml", tmp_path)
+    before = definition.digest()
+    assert {file.name for file in definition.sources()} == {"robot.xml", "part.xml"}
+    (tmp_path / "part.xml").write_text(f"<mujoco><worldbody>{body}<site/></worldbody></mujoco>")
+    assert definition.digest() != before
+    assert MachineSource(definition, {"ignore": ["fluid"]}).key != MachineSource(definition).key
+
+
+def test_limits_of_the_file_act_unless_the_launch_file_gives_others(launch: Path) -> None:
+    limits = servonode.load(launch).closed_loop.safety.limits
+    assert limits.value == (5.0, 5.0)
+    other = servonode.load(launch, plant__safety__limit={"pan_torque": 9.0})
+    assert other.closed_loop.safety.limits.value == (9.0, 5.0)
+    run = servonode.simulate(launch, controller__residuals__pan="pan - 3", controller__gains__lambda=2.0)
+    assert run.fault is not None
+    assert run.fault["name"] == "joint_limit"
+    text = command("check", str(launch)).output
+    assert "limits: of arm.urdf act: pan_torque 5, left_lift_torque 5, pan_lower -1, pan_upper 2" in text
+
+
+def test_a_joint_begins_in_the_middle_of_a_range_without_zero(tmp_path: Path) -> None:
+    file = tmp_path / "arm.urdf"
+    file.write_text(ARM.replace('lower="-1"', 'lower="1"'))
+    assert [each.start for each in read(file).joints] == [(1.5,), (1.5,)]
+
+
+def test_the_names_of_a_file_become_identifiers_and_places(launch: Path) -> None:
+    robot = read(launch.parent / "arm.urdf")
+    assert [each.name for each in robot.bodies] == ["upper", "fore"]
+    assert [(each.name, each.body) for each in robot.frames] == [("base", ""), ("tool", "fore")]
+    tree = find_machine("arm.urdf", launch.parent).call().tree
+    assert tree["tool"].position.shape == (3, 1)
+
+
+def test_the_section_of_robots_belongs_to_files_alone(launch: Path) -> None:
+    table = {"run": {"duration": 1.0}, "plant": {"machine": "diff_drive_trailer", "robot": {"base": "free"}}}
+    text = refusal(LaunchError, servonode.load, table)
+    assert "[plant.robot]: machine diff_drive_trailer is not read from a URDF or MJCF file" in text
+    assert 'is not a list of "activation"' in refusal(
+        LaunchError, launch_of_table, table | {"plant": {"robot": {"ignore": ["wings"]}}}
+    )
+    line = refused_command("check", str(launch), "--set", "plant.settings.a=1")
+    assert "machine arm.urdf has no settings" in line
+
+
+def test_a_robot_of_mjcf_has_the_joints_that_it_states(tmp_path: Path) -> None:
+    (tmp_path / "a.xml").write_text("<mujoco><worldbody><body><joint/><geom size='.1'/></body></worldbody></mujoco>")
+    table = {"run": {"duration": 1.0}, "plant": {"machine": str(tmp_path / "a.xml"), "robot": {"base": "free"}}}
+    text = refusal(LaunchError, servonode.load, table)
+    assert 'a.xml: an MJCF file states the joints of its bodies itself, so base = "free" cannot be' in text
+
+
+def test_a_planar_base_drives_without_motors_of_its_own(launch: Path) -> None:
+    loop = servonode.load(launch, plant__robot__base="planar")
+    assert loop.machine.description.state_names[:3] == ("x", "y", "psi")
+    assert loop.machine.description.input_names == ("pan_torque", "left_lift_torque")
