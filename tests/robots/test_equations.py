@@ -74,6 +74,11 @@ def test_a_free_base_moves_as_with_a_free_joint(tmp_path: Path) -> None:
     assert_allclose(rates[model.nq : -1], expected, rtol=1e-9, atol=1e-9)
 
 
+def test_a_motor_that_is_called_like_its_joint_gets_a_name_of_its_own(tmp_path: Path) -> None:
+    file = written(tmp_path, ODD.replace('name="m1"', 'name="h1"').replace("<motor joint", '<motor name="s" joint'))
+    assert machine_of(file).description.input_names == ("h1_torque", "s_force")
+
+
 def test_dry_friction_is_a_smooth_step_of_the_speed(tmp_path: Path) -> None:
     text = '<mujoco><option gravity="0 0 0"/><worldbody><body><joint frictionloss=".3"/><geom size=".1" mass="1"/>'
     file = written(tmp_path, f"{text}</body></worldbody></mujoco>")
