@@ -1,6 +1,8 @@
 """Whether a run reaches its goal: its late residuals against the goal's own size, and the time at a limit."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
 
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
@@ -10,22 +12,44 @@ from servonode.closed_loop.goal_reached import (
     LIMITED_SHARE,
     Explained,
     Late,
+    at_limit,
     goal_amplitudes,
     limited_late,
     missed,
 )
 from servonode.closed_loop.static_checks import Examination, Level
+from servonode.plants.plausible import StateLimits
 from servonode.record.run import Run
 
 
 def judge_limits(closed_loop: ClosedLoop, run: Run, found: Examination, slower: Callable[[], str]) -> None:
-    """Warn of inputs that reach their limits, with the share of time at it; `slower` finds the remedy."""
+    """Warn of inputs that reach their limits, when first and for which share of time, and of states beyond theirs.
+
+    `slower` finds the remedy.
+    """
     shares = found.numbers["simulated"]["limited_share"] = run.limited_share
     limits = dict(zip(closed_loop.machine.description.input_names, closed_loop.safety.limits.value, strict=True))
     for name, share in shares.items():
         if share:
-            text = f"reaches its limit {limits[name]:g}, for {share:.2g} of the time: while it is limited the residuals"
-            found.add("warn", name, "; ".join(filter(None, (f"{text} do not follow their equations", slower()))))
+            first = run.t[at_limit(run.input[name], limits[name])][:1]
+            text = f"reaches its limit {limits[name]:g}, first at t = {first[0]:.4g} s and " if len(first) else ""
+            text += f"for {share:.2g} of the time: while it is limited the residuals do not follow their equations"
+            found.add("warn", name, "; ".join(filter(None, (text, slower()))))
+    for name, text in _beyond(closed_loop.safety.known_readings, run):
+        found.add("warn", name, "; ".join(filter(None, (f"{text}, which ends a run on the machine", slower()))))
+
+
+def _beyond(limits: StateLimits, run: Run) -> Iterator[tuple[str, str]]:
+    """The states that leave their limits of size or speed, as joints of a robot's file have them: when, how far."""
+    described = run.closed_loop.machine.description.state
+    for each, x, most, fastest in zip(described, run.state.values(), limits.value, limits.rate, strict=True):
+        name, unit = each.name, each.unit
+        speeds = np.abs(np.diff(x) / np.diff(run.t))
+        looks = (("size", np.abs(x), most, unit), ("speed", speeds, fastest, f"{unit} per s"))
+        for word, sizes, limit, of in looks:
+            if (over := np.flatnonzero(sizes > limit)).size:
+                text = f"reaches the limit of its {word}, {limit:g} {of}, at t = {run.t[over[0]]:.4g} s, and at most "
+                yield name, f"{text}{np.max(sizes):.4g} {of} in the run"
 
 
 def judge_arrival(

@@ -11,7 +11,7 @@ import numpy as np
 from servonode.analysis.aftermath import after_fault
 from servonode.analysis.arrival import judge_arrival, judge_limits, missed_residuals
 from servonode.analysis.goal_speed import slower_goal
-from servonode.analysis.held_residuals import ROWS, judge_along, judge_noise, rows_of
+from servonode.analysis.held_residuals import ROWS, judge_along, judge_noise, pose, rows_of
 from servonode.analysis.internal_motion import Linearised
 from servonode.analysis.observability import judge_estimate
 from servonode.analysis.orbit_verdict import judge_orbit
@@ -53,6 +53,9 @@ def dry_run(closed_loop: ClosedLoop, found: Examination) -> None:
     if run.fault:
         rate = working_rate(closed_loop, _reached)
         text = f"ends by a fault at t = {run.fault['t']:.4g} s: {run.fault['text']}"
+        if run.fault["name"] == "law":
+            at = pose(closed_loop.machine, [values[-1] for values in run.state.values()])
+            text += f" (at {', '.join(f'{name} = {value:.3g}' for name, value in at.items())})"
         found.add("refuse", "run", f"{text}; or {rate}" if rate else text)
     for each in run.warnings:
         if each.name == "machine":  # the others are judged below, by more than a run knows

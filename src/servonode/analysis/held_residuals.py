@@ -1,6 +1,6 @@
 """What a zero-order hold and noise leave of the residuals, along a run (mechanics/README.md, eq. 9 and 10)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import comb
@@ -28,13 +28,20 @@ def rows_of(run: Run, most: int) -> Iterator[tuple[int, float, Array, Array]]:
         yield i, float(run.t[i]), np.append(states[:, i], 0.0), np.ascontiguousarray(inputs[:, i])
 
 
+def pose(machine: Machine, x: Sequence[float]) -> dict[str, float]:
+    """The coordinates of a state, by name."""
+    named = zip(machine.description.state_names, x, strict=False)
+    return {name: float(value) for name, value in named if name in machine.description.coordinates}
+
+
 def judge_along(closed_loop: ClosedLoop, control: Control, run: Run, found: Examination) -> None:
     """Condition of W along the run, and what the zero-order hold leaves of the residuals."""
     law, launch, machine = control.law, closed_loop.launch, closed_loop.machine
     assert launch.steps_per_period is not None
     period = control.times.period
     advance = machine.advancer(launch.plant.integrator)
-    answer, conditions, largest = law.answer(), [], np.zeros(law.n_s)
+    answer, largest = law.answer(), np.zeros(law.n_s)
+    conditions: list[tuple[float, float, list[float]]] = []
     limits = np.array(closed_loop.safety.limits.value) * (1 - 1e-9)
     signs: list[tuple[float, float]] = []
     for i, t, x, u in rows_of(run, ROWS):
@@ -44,7 +51,7 @@ def judge_along(closed_loop: ClosedLoop, control: Control, run: Run, found: Exam
         y = closed_loop.goal(t, own)
         if law.compute(t, x, y, answer):
             continue
-        conditions.append((answer.condition, t))
+        conditions.append((answer.condition, t, x.tolist()))
         if law.description.extension is not None:
             signs.append((t, float(np.sign(np.linalg.det(law.terms(t, x, y)["W"])))))
         before = _Held(t, x.copy(), u, y, answer.inputs.copy())
@@ -58,8 +65,12 @@ def judge_along(closed_loop: ClosedLoop, control: Control, run: Run, found: Exam
     _judge_crossing(law, signs, found)
     if not conditions:
         return
-    worst, when = max(conditions)
-    found.numbers["simulated"] |= {"condition_max": worst, "condition_max_t": when}
+    worst, when, state = max(conditions)
+    found.numbers["simulated"] |= {
+        "condition_max": worst,
+        "condition_max_t": when,
+        "condition_max_pose": pose(machine, state),
+    }
     try:
         steady = largest
         if law.description.extension is None:

@@ -219,7 +219,8 @@ def _numbers(numbers: dict[str, Any]) -> list[tuple[str, str]]:
     rows = []
     simulated = numbers.get("simulated", {})
     if "condition_max" in simulated:
-        at = f"{simulated['condition_max']:.4g} at t = {simulated['condition_max_t']:.2f} s"
+        pose = "".join(f", {name} = {value:.3g}" for name, value in simulated["condition_max_pose"].items())
+        at = f"{simulated['condition_max']:.4g} at t = {simulated['condition_max_t']:.2f} s{pose},"
         rows.append(("condition", f"{at} at worst along the run (1-norm of W, not scaled as in the rank line)"))
     if simulated:
         peaks = ", ".join(f"{name} {value:.4g}" for name, value in simulated["input_max"].items())
