@@ -130,6 +130,24 @@ def test_a_posture_may_move_and_have_settings() -> None:
     assert abs(run.state["q1"][-1] - 0.5) < 0.02
 
 
+@pytest.mark.parametrize("more", [{"posture": {}}, {"weights": {"U1": 1.0}}], ids=["posture", "least norm"])
+def test_a_straight_arm_is_singular_and_damping_gives_finite_torques(more: Any) -> None:
+    straight, goal = {"q1": 0.0, "q2": 0.0, "q3": 0.0}, {"tool": {"x": "1.1 - 0.1*t", "z": "0.1*t"}}
+    assert "lost rank" in refused({"goal": goal, **more}, three, straight)
+    law = servonode.load(launch(three, BENT, {"goal": goal, "damping": 0.01, **more}))
+    torques = np.array(list(law.law(0.0, straight).values()))
+    assert np.isfinite(torques).all()
+    assert np.abs(torques).max() < 1e4
+    exact = servonode.load(launch(three, BENT, {"goal": goal, **more}))  # away from it damping changes nothing
+    assert law.law(0.0, BENT) == pytest.approx(exact.law(0.0, BENT), rel=1e-9)
+
+
+def test_a_posture_too_fast_for_the_period_is_refused() -> None:
+    text = refused({"goal": CIRCLE, "posture": {"rate": 600.0}}, three, BENT)
+    assert "posture: lambda T = 1.2 at a period of 0.002 s" in text
+    assert "above 0.8 of the limit; lower the convergence rate" in text
+
+
 @pytest.mark.parametrize(
     ("controller", "said"),
     [

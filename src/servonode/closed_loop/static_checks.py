@@ -9,6 +9,7 @@ from servonode.arrays import Array
 from servonode.closed_loop.controller_section import Control
 from servonode.controllers import ServoLaw
 from servonode.controllers.engine import realize
+from servonode.controllers.engine.inline_program import POSTURE_RATE
 from servonode.controllers.engine.layout import NOT_FINITE, SINGULAR
 from servonode.mechanics import discrete, stabilize
 from servonode.mechanics.stabilize import Gains
@@ -91,6 +92,9 @@ def _sampling(found: Examination, control: Control) -> None:
     """Margins against the limits of the law under zero-order hold at this period and delay."""
     law, gains, period, delay = control.law, control.gains, control.times.period, control.delay
     found.numbers |= {"delay": delay, "margins": {}}
+    if POSTURE_RATE in law.parameters:
+        rate = law.parameters[POSTURE_RATE]
+        _margin(found, "posture", discrete.margin(2, rate, period, delay), period, delay, 2)
     coupled = bool(
         np.any(gains.K0 - np.diag(np.diag(gains.K0))) or gains.KI.any() or np.any(gains.K1 - np.diag(np.diag(gains.K1)))
     )

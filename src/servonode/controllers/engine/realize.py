@@ -23,6 +23,9 @@ SINGULAR = 1e8  # condition from which on rank is lost and the law gives up (CON
 REACHED = 1e-10  # a row of W below this share of |J_i| |R| is not moved by the inputs
 NO_ROW = 1e-12  # a row of J that never exceeds this is rounding: the passive constraints cancel it
 HALVINGS = 50  # of the distance between two states
+MOST_MOVES = (
+    1000  # of a search for a worse state, which may creep along a singular surface that is oblique to the states
+)
 SIDE, SAME = 1e-5, 1e-6  # differences by the state, and what of them is rounding
 FADED = 1e-8  # a row of J below this share of its largest is not scaled up any more
 
@@ -328,8 +331,9 @@ def _conditions(law: ServoLaw, t: float, states: Array, y: Array, size: Array) -
 
 def _search(conditions: Callable[[Array], Array], x: Array, low: Array, high: Array) -> tuple[Array, tuple[int, ...]]:
     """Pattern search for the largest condition from a state on, inside a box: where, and the decisive entries."""
-    best, share = conditions(x[None])[0], 0.25
-    while share > 1e-12 and best < SINGULAR:
+    best, share, moved = conditions(x[None])[0], 0.25, 0
+    while share > 1e-12 and best < SINGULAR and moved < MOST_MOVES:
+        moved += 1
         moves = np.diag(high - low)[high > low] * share
         near = np.clip(x + np.concatenate([moves, -moves]), low, high)
         found = conditions(near)
