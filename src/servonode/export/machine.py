@@ -191,8 +191,8 @@ def _energy(derived: Equations) -> list[Block]:
     supplied = reduced(power.xreplace(model.rates), model)
     lost = sympy.Add(*(each * diff(model.dissipation, each) for each in model.motions)).xreplace(model.rates)
     other = reduced(derived.power - supplied + lost, model)
-    parts = (*model.bodies, *([model.tree] if model.tree else []))
-    kinetic = sympy.Add(model.kinetic, *(each.kinetic for each in parts)).xreplace(model.rates)
+    moving = [*(each.kinetic for each in model.bodies), model.tree.kinetic if model.tree else 0]
+    kinetic = sympy.Add(model.kinetic, *moving).xreplace(model.rates)
     plain = reduced(kinetic - derived.kinetic, model) == 0
     energies = {"T": derived.kinetic, "U": derived.potential}
     powers = {"P": supplied, "D": reduced(lost, model)} | ({"E": other} if other != 0 else {})
