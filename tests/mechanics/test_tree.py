@@ -345,6 +345,14 @@ REFUSED: dict[str, tuple[Refused, str]] = {
     "no axis": (lambda: hinge(angles(1)[0], (0, 0, 0)), "axis of q0 is .*three numbers that are not all zero"),
     "two entries": (lambda: link("a", position=(0, 1)), r"link a: position is \(0, 1\); give three entries"),
     "no number": (lambda: link("a", mass=float("nan")), "link a: mass: nan has no finite real value"),
+    "no link": (lambda: tree([angles(1)[0]]), "tree: q0 in links= was not made by link"),
+    "no joint": (
+        lambda: link("a", joints=[angles(1)[0]]),
+        "link a: q0 in joints= was not made by hinge, slide or ball",
+    ),
+    "negative armature": (lambda: hinge(angles(1)[0], armature=-1), "armature of q0 is -1"),
+    "nothing moves": (lambda: Model(name="x", description="", tree=tree([link("a")])), "machine x: nothing moves"),
+    "one coordinate for four": (lambda: ball(angles(1)[0], angles(3)), r"ball: quaternion= is \[q0\]; give a vector"),
     "quaternion": (lambda: ball(angles(4), angles(3)), "ball: spin= is .*; give a vector"),
     "no such frame": (lambda: tree([link("a")])["tool"], "it has no link or frame 'tool'; it has a"),
     "foreign parameter": (
@@ -368,3 +376,4 @@ def test_what_is_no_tree_is_refused_in_one_line(case: str) -> None:
     with pytest.raises(ModelError, match=text) as found:
         attempt()
     assert "\n" not in str(found.value)
+    assert str(found.value).startswith("test_tree.py line ")

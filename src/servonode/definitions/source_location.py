@@ -71,6 +71,7 @@ _DEFINING = {
     "servonode.mechanics.model",
     "servonode.mechanics.sensors",
     "servonode.mechanics.symbols",
+    "servonode.mechanics.trees",
 }  # modules of the functions with which users define machines and programs
 
 

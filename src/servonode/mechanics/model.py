@@ -201,6 +201,9 @@ class Model(Tabular):
             raise ModelError(text, self.place.argument("constraints"))
         stated = tuple(self.coordinates) or tuple(self.kinematics)
         coordinates = (*stated, *(q for q in tree.rates if q not in stated))
+        if not coordinates:
+            text = f"machine {self.name}: nothing moves, as no link of its tree has a joint; give one with joints="
+            raise ModelError(text, self.place.argument("tree"))
         turning = {q: rate for q, rate in tree.rates.items() if rate != q.rate and q not in self.kinematics}
         completed = {"coordinates": coordinates, "kinematics": {**self.kinematics, **turning}}
         completed |= {"velocities": self._with_motions(tree), "identities": {**tree.identities, **self.identities}}

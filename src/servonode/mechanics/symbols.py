@@ -53,7 +53,8 @@ def check_kinds(what: str, keyword: str, entries: Iterable[Any], kind: type, pla
     """
     for i, each in enumerate(entries):
         if not isinstance(each, kind):
-            word = {"Input": "input_", "FirstOrder": "first_order"}.get(kind.__name__, kind.__name__.lower())
+            words = {"Input": "input_", "FirstOrder": "first_order", "Joint": "hinge, slide or ball"}
+            word = words.get(kind.__name__, kind.__name__.lower())
             text = f"{what}: {each!r} in {keyword}= was not made by {word}(...); make it so"
             raise ModelError(text, place.argument(keyword, i))
 

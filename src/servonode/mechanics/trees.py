@@ -17,7 +17,7 @@ from servonode.mechanics import recursion
 from servonode.mechanics.differentiate import gradient
 from servonode.mechanics.recursion import Motion, Node, Recursion, Turn, Vector
 from servonode.mechanics.straight_line import exact, named, symbols_of
-from servonode.mechanics.symbols import Coordinate, Velocity, listed, refuse_uncompilable, time
+from servonode.mechanics.symbols import Coordinate, Velocity, check_kinds, listed, refuse_uncompilable, time
 
 Expr = Any
 Entries = Any  # of a vector or matrix: nested sequences, an array of numpy, a matrix of sympy
@@ -141,7 +141,7 @@ def hinge(q: Coordinate, axis: Entries = (0, 0, 1), armature: Expr = 0) -> Joint
     >>> hinge(coordinate("elbow", "angle of the elbow", "rad"), axis=(0, 1, 0)).motions
     (elbow_dot,)
     """
-    return Joint("hinge", (q,), (q.rate,), _axis(q.name, axis), _expression(f"armature of {q.name}", armature))
+    return Joint("hinge", (q,), (q.rate,), _axis(q.name, axis), _armature(q.name, armature))
 
 
 @checked
@@ -152,7 +152,7 @@ def slide(q: Coordinate, axis: Entries = (0, 0, 1), armature: Expr = 0) -> Joint
     >>> slide(coordinate("lift", "height of the fork", "m")).motions
     (lift_dot,)
     """
-    return Joint("slide", (q,), (q.rate,), _axis(q.name, axis), _expression(f"armature of {q.name}", armature))
+    return Joint("slide", (q,), (q.rate,), _axis(q.name, axis), _armature(q.name, armature))
 
 
 @checked
@@ -172,11 +172,12 @@ def ball(quaternion: Entries, spin: Entries, armature: Expr = 0) -> Joint:
     """
     kinds = (("quaternion", quaternion, 4, Coordinate), ("spin", spin, 3, Velocity))
     for word, entries, n, kind in kinds:
-        if len(entries) != n or not all(isinstance(each, kind) for each in entries):
-            text = f"ball: {word}= is {list(entries)}; give a vector({kind.__name__.lower()}, ...) of {n}"
+        stated = list(entries) if hasattr(entries, "__len__") else [entries]
+        if len(stated) != n or not all(isinstance(each, kind) for each in stated):
+            text = f"ball: {word}= is {stated}; give a vector({kind.__name__.lower()}, ...) of {n}"
             raise ModelError(text, here())
     zero = (sympy.Integer(0),) * 3
-    return Joint("ball", tuple(quaternion), tuple(spin), zero, _expression("armature of a ball", armature))
+    return Joint("ball", tuple(quaternion), tuple(spin), zero, _armature("a ball", armature))
 
 
 @checked
@@ -207,6 +208,7 @@ def link(
     (2, '')
     """
     what = f"link {name}"
+    check_kinds(what, "joints", joints, Joint, here())
     place, turn = _vector(f"{what}: position", position), _rotation(what, rotation)
     made = Link(name, parent, place, turn, tuple(joints), _expression(f"{what}: mass", mass),
                 _vector(f"{what}: centre", centre), _table(f"{what}: inertia", inertia))  # fmt: skip
@@ -246,6 +248,8 @@ def tree(links: Sequence[Link], gravity: Entries = (0, 0, -9.81), frames: Sequen
     """
     what = "tree"
     links, frames = listed(what, "links", links, here()), listed(what, "frames", frames, here())
+    for keyword, entries, wanted in (("links", links, Link), ("frames", frames, Frame)):
+        check_kinds(what, keyword, entries, wanted, here())
     _check_names(links, frames)
     _check_joints(links)
     return Tree(_sorted(links), _vector("tree: gravity", gravity), tuple(frames))
@@ -440,6 +444,13 @@ def _expression(what: str, stated: Any) -> Expr:
     refuse_uncompilable(what, stated, here())
     expression = sympy.sympify(stated)
     return exact(expression) if expression.is_Float else expression
+
+
+def _armature(name: str, stated: Any) -> Expr:
+    armature = _expression(f"armature of {name}", stated)
+    if armature.is_number and armature < 0:
+        raise ModelError(f"armature of {name} is {float(armature):g}; an inertia is not negative", here())
+    return armature
 
 
 def _vector(what: str, entries: Entries) -> tuple[Expr, ...]:
