@@ -27,7 +27,8 @@ ODD = """<mujoco model="odd"><compiler angle="degree"/><option gravity="0.3 0 -9
     <body name="eye" pos=".2 0 0"><joint name="b" type="ball" pos="0 .05 0" damping=".01"/>
      <geom type="box" size=".03 .04 .05" pos=".1 0 0"/></body>
    </body></body></body></body></worldbody>
-<actuator><motor name="m1" joint="h1" gear="3" ctrlrange="-1 2" ctrllimited="true"/><motor joint="s"/></actuator>
+<actuator><motor name="m1" joint="h1" gear="3" armature=".01" damping=".02" ctrlrange="-1 2"/>
+ <motor joint="s"/></actuator>
 </mujoco>"""
 
 

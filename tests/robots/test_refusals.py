@@ -136,6 +136,14 @@ def test_what_is_ignored_is_left_out_with_a_line(tmp_path: Path) -> None:
     assert robot.dropped[0].endswith("left out")
 
 
+def test_loops_are_left_out_where_equalities_are_ignored(tmp_path: Path) -> None:
+    text = urdf(*CHAIN, link("c"), joint("k", "b", "c", more='<mimic joint="j" multiplier="2"/>'))
+    assert [each.kind for each in read(written(tmp_path, text)).loops] == ["joint"]
+    robot = read(written(tmp_path, text), ignore=["equality"])
+    assert robot.loops == ()
+    assert "equality" in robot.dropped[0]
+
+
 def test_contacts_and_tendons_that_pull_nothing_are_no_reason_to_refuse(tmp_path: Path) -> None:
     tendon = '<tendon><fixed name="w"><joint joint="j" coef="1"/></fixed></tendon>'
     robot = read(written(tmp_path, mjcf("", tendon)))

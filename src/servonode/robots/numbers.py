@@ -1,6 +1,6 @@
 """From a compiled MuJoCo model to a robot in numbers: bodies without joints are merged, origins stand at the joints."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,8 @@ def described(
         file=file,
         gravity=gravity,
         bodies=tuple(reading.bodies),
-        actuators=tuple(_of_each_joint(reading.bodies) if text.format == "urdf" else _actuators(model)),
+        actuators=tuple(_actuators(model)),
+        motorless=text.format == "urdf",
         loops=tuple(_loops(model, reading.places)),
         frames=tuple(reading.frames),
         meshes=meshes,
@@ -133,14 +134,15 @@ class _Reading:
         start = tuple(model.qpos0[at : at + size].tolist())
         if limits and not limits[0] <= start[0] <= limits[1]:
             start = (sum(limits) / 2,)
+        geared = [(model.actuator_gear[i, 0] ** 2, i) for i in range(model.nu) if model.actuator_trnid[i, 0] == number]
         effort = float(max(abs(model.jnt_actfrcrange[number]))) if model.jnt_actfrclimited[number] else 0.0
         return Joint(
             name=stated.name,
             kind=KINDS[kind],
             axis=np.array(model.jnt_axis[number]),
             start=start,
-            armature=float(model.dof_armature[dof]),
-            damping=float(model.dof_damping[dof]),
+            armature=float(model.dof_armature[dof] + sum(r * _of_motor(model, "armature", i) for r, i in geared)),
+            damping=float(model.dof_damping[dof] + sum(r * _of_motor(model, "damping", i) for r, i in geared)),
             friction=float(model.dof_frictionloss[dof]),
             stiffness=float(model.jnt_stiffness[number]),
             rest=float(model.qpos_spring[at]),
@@ -164,6 +166,12 @@ def _range(values: Any) -> Range:
     return float(values[0]), float(values[1])
 
 
+def _of_motor(model: Any, word: str, number: int) -> float:
+    """The armature or damping of a motor, before its gear; 0 where MuJoCo is too old to know them."""
+    values = getattr(model, f"actuator_{word}", None)
+    return 0.0 if values is None else float(values[number])
+
+
 def _actuators(model: Any) -> Iterator[Actuator]:
     """The motors, their input the command of the file; its range is that of command, force and joint together."""
     for number in range(model.nu):
@@ -177,15 +185,6 @@ def _actuators(model: Any) -> Iterator[Actuator]:
             ranges.append(np.sort(model.jnt_actfrcrange[joint] / gear))
         limits = _range((max(each[0] for each in ranges), min(each[1] for each in ranges))) if ranges else None
         yield Actuator(model.actuator(number).name, model.joint(joint).name, gear, limits)
-
-
-def _of_each_joint(bodies: Sequence[Body]) -> Iterator[Actuator]:
-    """A motor for each joint that turns or slides; of the joints that carry the base of a URDF none has one."""
-    for joint in (joint for body in bodies if len(body.joints) == 1 for joint in body.joints):
-        if joint.kind in ("hinge", "slide"):
-            word = "torque" if joint.kind == "hinge" else "force"
-            limits = None if joint.effort is None else (-joint.effort, joint.effort)
-            yield Actuator(f"{joint.name}_{word}", joint.name, 1.0, limits)
 
 
 def _loops(model: Any, places: list[Place]) -> Iterator[Loop]:

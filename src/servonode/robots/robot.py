@@ -100,6 +100,7 @@ class Robot:
     frames: tuple[Frame, ...] = ()
     meshes: tuple[tuple[str, str], ...] = ()  # name of a body or frame, file
     dropped: tuple[str, ...] = ()
+    motorless: bool = False  # whether its format knows no motors, as URDF, so that every joint has one
 
     @property
     def joints(self) -> Iterator[Joint]:

@@ -33,7 +33,7 @@ def leave_out(mujoco: ModuleType, spec: Any, name: str, ignore: Collection[str])
         RobotError: something would change the motion, and `ignore` does not list its kind.
     """
     lines = []
-    for kind, text in _findings(mujoco, spec):
+    for kind, text in _findings(mujoco, spec, ignore):
         if kind not in ignore:
             remedy = f'[plant.robot] ignore = ["{kind}"] leaves it out'
             raise RobotError(f"{name}: {text}, which has no counterpart in the equations; {remedy}")
@@ -58,13 +58,14 @@ def _delete(spec: Any, elements: Any) -> None:
         spec.delete(each)
 
 
-def _findings(mujoco: ModuleType, spec: Any) -> Iterator[Finding]:
+def _findings(mujoco: ModuleType, spec: Any, ignore: Collection[str]) -> Iterator[Finding]:
     """What changes the motion; it is removed, or made a plain motor, once it has been named."""
     yield from _of_surroundings(spec)
     for each in list(spec.actuators):
         yield from _of_actuator(mujoco, spec, each)
+    closing = (mujoco.mjtEq.mjEQ_CONNECT, mujoco.mjtEq.mjEQ_WELD, mujoco.mjtEq.mjEQ_JOINT)
     for each in list(spec.equalities):
-        if each.type not in (mujoco.mjtEq.mjEQ_CONNECT, mujoco.mjtEq.mjEQ_WELD, mujoco.mjtEq.mjEQ_JOINT):
+        if each.type not in closing or "equality" in ignore:
             yield "equality", f'equality "{each.name}" of {str(each.type).rpartition("_")[2].lower()}s'
             spec.delete(each)
     for each in list(spec.tendons):
@@ -110,7 +111,7 @@ def _of_actuator(mujoco: ModuleType, spec: Any, actuator: Any) -> Iterator[Findi
         if actuator.gaintype != mujoco.mjtGain.mjGAIN_FIXED or actuator.biastype != mujoco.mjtBias.mjBIAS_NONE:
             yield "servo", f"{what} is a servo with feedback of its own (ignored, it is a motor without it)"
             actuator.set_to_motor()
-            actuator.ctrllimited, actuator.ctrlrange = 0, [0, 0]  # positions or speeds
+            actuator.ctrllimited, actuator.ctrlrange, actuator.inheritrange = 0, [0, 0], 0  # positions or speeds
         return
     spec.delete(actuator)
 
