@@ -23,7 +23,7 @@ Expr = Any
 Entries = Any  # of a vector or matrix: nested sequences, an array of numpy, a matrix of sympy
 Change = Callable[[Expr], Expr]
 Held = tuple[int, Turn, Vector]  # the node to which something is fixed, its axes and origin there
-NEAR = 1e-11  # of 0, 1 and -1: rounding of a quarter turn that was written with 12 digits
+NEAR = 1e-12  # of 0, 1 and -1: rounding of a quarter turn; one that a file has with 12 digits is taken as it stands
 _UNIT = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
 _NOTHING = ((0, 0, 0),) * 3
 
