@@ -1,34 +1,42 @@
-"""How derivation grows: a car with 1 to 6 trailers, stated by hand, and a chain of 12 links by its joint angles.
+"""How derivation grows: makers' robots by recursion, a car with 1 to 6 trailers and a chain of 12 links by hand.
 
-    python benchmarks/derivation.py            the table
+    python benchmarks/derivation.py            the tables
     python benchmarks/derivation.py --json     the same numbers for machines
 
 Each case runs in a process of its own and ends after LIMIT seconds. The accelerations are compared before with Kane's
-equations of the car, or the mass matrix of the chain, which are written down in numpy.
+equations of the car, or the mass matrix of the chain, which are written down in numpy; those of robots, their mass
+matrices and biases, with Pinocchio and MuJoCo at 1 000 random states. Robots need the dependency group `robots`. Their
+derivation and compilation is processor time, without imports; their right-hand side is timed in RK4 steps, in turn with
+Pinocchio's articulated bodies (`abaInParallel` with one thread), on one core.
 """
 
 import json
+import os
 import resource
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import chain
 import numpy as np
 import numpy.typing as npt
-from common import options
+from common import options, peak_mb, pin
 
-sys.path.append(str(Path(__file__).parents[1]))  # for the car, which the tests state
+sys.path.append(str(Path(__file__).parents[1]))  # for car and robots, which the tests state
+from tests.helpers import makers_robots as makers
 
 Array = npt.NDArray[np.float64]
 CASES = (*(f"car {n}" for n in range(1, 7)), "chain 12")
 LIMIT = 300.0  # s
 TOLERANCE = 1e-10  # relative, of accelerations
 STEPS, STEP = 2_000, 1e-4  # and s of each
+STATES, BATCH, ROUNDS = 1_000, 250, 15
+MISSING = "robots: pin or example-robot-data is not installed (uv sync --group robots), so none is compared"
 
 
 @dataclass(frozen=True)
@@ -44,6 +52,68 @@ class Row:
     shown: int  # lines of its equations as text
     step_us: float  # one RK4 step
     memory_mb: float  # the process at its peak
+
+
+@dataclass(frozen=True)
+class RobotRow:
+    """Cost of one robot, and its largest errors relative to the largest entry."""
+
+    robot: str
+    motions: int
+    derive_s: float  # from its file, read
+    compile_s: float  # the text of its functions, and machine code of them and of RK4 steps
+    rhs_us: float
+    aba_us: float
+    ratio: float  # the median over rounds
+    pinocchio: list[float]  # of M, h, accelerations
+    mujoco: list[float]
+    memory_mb: float
+
+
+def robot_case(name: str) -> RobotRow:
+    """Measure one robot in this process."""
+    from servonode.kernels import build  # noqa: F401  (imported before the clock starts)
+    from servonode.mechanics.derive import derive
+    from servonode.robots import model, read  # noqa: F401
+
+    pin()
+    times = [process_time()]
+    equations = derive(makers.model_of(name))
+    times.append(process_time())
+    machine = _machine(name, equations)
+    advance = machine.advancer("rk4")
+    times.append(process_time())
+    names = makers.joints_of(equations.model)
+    own, pinocchio, mujoco = makers.Own(equations), makers.Pinocchio(name, names), makers.Mujoco(name, names)
+    rng, largest = np.random.default_rng(0), np.zeros((2, 3))
+    for _ in range(STATES):
+        state = makers.random_state(equations.model, rng)
+        found = own.terms(state)
+        largest = np.maximum(largest, [makers.errors(found, each.terms(state)) for each in (pinocchio, mujoco)])
+    states = [makers.random_state(equations.model, rng) for _ in range(BATCH)]
+    rhs, aba = _robot_times(machine, advance, pinocchio, states)
+    derived, compiled = np.diff(times)
+    return RobotRow(
+        name, len(equations.model.velocities), derived, compiled, float(np.min(rhs)), float(np.min(aba)),
+        float(np.median(rhs / aba)), *largest.tolist(), peak_mb(),
+    )  # fmt: skip
+
+
+def _robot_times(machine: Any, advance: Any, pinocchio: Any, states: list[Any]) -> tuple[Array, Array]:
+    """Microseconds of a right-hand side, four of them a step, and of articulated bodies, in turn (ROUNDS,)."""
+    pool = pinocchio.pin.ModelPool(pinocchio.model, 1)
+    q, v, forces = (
+        np.asfortranarray(np.transpose(each)) for each in zip(*map(pinocchio.arguments, states), strict=True)
+    )
+    a, u, times = np.zeros_like(v), np.zeros(machine.n_inputs), np.zeros((ROUNDS, 2))
+    for i in range(ROUNDS):
+        x = machine.state({})
+        begin = perf_counter()
+        advance(0, BATCH, 1000, x, u, machine.c)
+        middle = perf_counter()
+        pinocchio.pin.abaInParallel(1, pool, q, v, forces, a)
+        times[i] = (middle - begin) / 4, perf_counter() - middle
+    return (1e6 * times / BATCH).T
 
 
 def case(name: str) -> Row:
@@ -96,16 +166,7 @@ def stated(name: str) -> tuple[Any, Callable[[Array, Array, Array], Array]]:
 
 def compared(name: str, equations: Any, source: str, expected: Callable[[Array, Array, Array], Array]) -> Any:
     """The compiled machine, whose accelerations are those expected."""
-    import msgspec
-
-    from servonode.definitions import cache
-    from servonode.mechanics.description import MachineDescription
-    from servonode.mechanics.machine import Machine
-    from servonode.mechanics.machine_source import describe
-
-    description = msgspec.json.encode(describe(equations.model))
-    kernel, _ = cache.load(cache.key_of("benchmark", source), lambda: (source, description))
-    machine = Machine(msgspec.json.decode(description, type=MachineDescription), kernel, {})
+    machine = _machine(name, equations, source)
     rng, n_q, n_v = np.random.default_rng(0), len(equations.model.coordinates), len(equations.model.velocities)
     for _ in range(5):
         q, v, u = rng.uniform(-0.6, 0.6, n_q), rng.normal(size=n_v), rng.normal(size=len(equations.model.inputs))
@@ -115,6 +176,21 @@ def compared(name: str, equations: Any, source: str, expected: Callable[[Array, 
         if not error < TOLERANCE:
             raise SystemExit(f"{name}: accelerations differ by {error:.1e}")
     return machine
+
+
+def _machine(name: str, equations: Any, source: str = "") -> Any:
+    """The compiled machine of equations, in an empty cache of its own."""
+    import msgspec
+
+    from servonode.definitions import cache
+    from servonode.mechanics.description import MachineDescription
+    from servonode.mechanics.machine import Machine
+    from servonode.mechanics.machine_source import describe, machine_source
+
+    source = source or machine_source(equations)
+    description = msgspec.json.encode(describe(equations.model))
+    kernel: Any = cache.load(cache.key_of("benchmark", name, source), lambda: (source, description))[0]
+    return Machine(msgspec.json.decode(description, type=MachineDescription), kernel, {})
 
 
 def _step_time(machine: Any) -> float:
@@ -128,23 +204,29 @@ def _step_time(machine: Any) -> float:
     return 1e6 * best / STEPS
 
 
-def measured(name: str) -> Row | None:
-    """One case in a fresh process; None at the limit."""
-    try:
+def measured(name: str) -> dict[str, Any] | None:
+    """One case in a fresh process with an empty cache; None at the limit."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = os.environ | {"XDG_CACHE_HOME": folder}
         command = [sys.executable, __file__, "--case", name]
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=LIMIT, check=False)
-    except subprocess.TimeoutExpired:
-        return None
+        try:
+            done = subprocess.run(
+                command, stdout=subprocess.PIPE, text=True, timeout=LIMIT, check=False, env=environment
+            )
+        except subprocess.TimeoutExpired:
+            return None
     if done.returncode:
         raise SystemExit(f"{name}: failed with exit code {done.returncode}")
-    return Row(**json.loads(done.stdout))
+    row: dict[str, Any] = json.loads(done.stdout)
+    return row
 
 
 def table() -> str:
-    """Markdown table of all cases."""
+    """Markdown table of machines stated by hand."""
     lines = ["| machine | derive | source | compile | show | RK4 step | memory |", "|---|---|---|---|---|---|---|"]
     for name in CASES:
-        row = measured(name)
+        found = measured(name)
+        row = found and Row(**found)
         lines.append(
             f"| {name} | more than {LIMIT:.0f} s in all | | | | | |"
             if row is None
@@ -154,17 +236,40 @@ def table() -> str:
     return "\n".join(lines)
 
 
+def robot_table() -> str:
+    """Markdown table of robots; a line that says so where they cannot be compared."""
+    if not makers.available():
+        return MISSING
+    columns = (
+        "robot | motions | derive | compile | right-hand side | ABA | ratio | Pinocchio: M, h, accelerations | MuJoCo"
+    )
+    lines = [f"| {columns} |", "|---|---|---|---|---|---|---|---|---|"]
+    for name in makers.ROBOTS:
+        found = measured(name)
+        if found is None:
+            lines.append(f"| {name} | | more than {LIMIT:.0f} s in all | | | | | | |")
+            continue
+        row = RobotRow(**found)
+        errors = (", ".join(f"{each:.0e}" for each in each_of) for each_of in (row.pinocchio, row.mujoco))
+        lines.append(
+            f"| {name} | {row.motions} | {row.derive_s:.2f} s | {row.compile_s:.2f} s | {row.rhs_us:.2f} µs | "
+            f"{row.aba_us:.2f} µs | {row.ratio:.2f} | {' | '.join(errors)} |"
+        )
+    return "\n".join(lines)
+
+
 def main() -> None:
     parser = options(__doc__)
     parser.add_argument("--case", metavar="MACHINE", help="measure one machine in this process, as JSON")
     arguments = parser.parse_args()
+    names = (*(makers.ROBOTS if makers.available() else ()), *CASES)
     if arguments.case:
-        print(json.dumps(asdict(case(arguments.case))))
+        make: Callable[[str], Any] = robot_case if arguments.case in makers.ROBOTS else case
+        print(json.dumps(asdict(make(arguments.case))))
     elif arguments.json:
-        rows = {name: measured(name) for name in CASES}
-        print(json.dumps({name: row and asdict(row) for name, row in rows.items()}, indent=1))
+        print(json.dumps({name: measured(name) for name in names}, indent=1))
     else:
-        print(table())
+        print(f"{robot_table()}\n\n{table()}")
 
 
 if __name__ == "__main__":
