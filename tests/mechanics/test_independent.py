@@ -16,8 +16,9 @@ from sympy import cos, sin
 
 import servonode
 from servonode.errors import ServonodeError
-from servonode.mechanics import Model, constraint, coordinate, input_, parameter, velocity
+from servonode.mechanics import Model, constraint, coordinate, input_, parameter, together, velocity
 from servonode.mechanics.machine import Machine
+from servonode.mechanics.mobility import mobility
 from servonode.simulation.event_integration import SimulationError
 from tests.helpers.machines import fault_text
 from tests.helpers.small_machines import refusal_of
@@ -262,3 +263,50 @@ def test_changed_numbers_find_the_kinematics_anew() -> None:
     assert sympy.simplify(longer.kinematics[b] - 2 * model.kinematics[b]) == 0
     assert replace(model).velocities == (p,)
     assert [each.requirement.name for each in longer.faults] == 2 * ["dead_point"]  # near one, or past one
+
+
+def rolling_plate(*velocities: str) -> Model:
+    """A plate with a knife edge behind its origin, its velocities the speed along the edge and the yaw rate."""
+    x, y, psi = (coordinate(name, "place", "m") for name in ("x", "y", "psi"))
+    V, Omega = velocity("V", "speed along the edge", "m/s"), velocity("Omega", "yaw rate", "rad/s")
+    rates = {V: x.rate * cos(psi) + y.rate * sin(psi), Omega: psi.rate}
+    d = parameter("d", "from the edge to the origin", "m", default=0.3)
+    return Model(
+        name="rolling_plate",
+        description="a plate on a knife edge",
+        kinetic=(x.rate**2 + y.rate**2 + psi.rate**2) / 2,
+        parameters=(d,),
+        coordinates=(x, y, psi),
+        independent={v: rate for v, rate in rates.items() if v.name in (velocities or ("V", "Omega"))},
+        constraints=(constraint("N", "sideways force", -x.rate * sin(psi) + y.rate * cos(psi) - d * psi.rate),),
+    )
+
+
+def test_independent_velocities_may_be_combinations_of_rates() -> None:
+    model = rolling_plate()
+    x, y, psi = model.coordinates
+    V, Omega, d = model["V"], model["Omega"], model["d"]
+    wanted = {x: V * cos(psi) - d * Omega * sin(psi), y: V * sin(psi) + d * Omega * cos(psi), psi: Omega}
+    assert all(sympy.expand(model.kinematics[q] - rate) == 0 for q, rate in wanted.items())
+    assert not model.faults  # the determinant is constant
+    both = together("both", "two plates", left=model, right=model)
+    assert [v.name for v in both.velocities] == ["left_V", "left_Omega", "right_V", "right_Omega"]
+    with pytest.raises(ServonodeError, match="leave 2 independent, but independent= has 1; state 2"):
+        rolling_plate("V")
+    with pytest.raises(ServonodeError, match="in independent= was not made by velocity"):
+        replace(model, independent={x: x.rate, Omega: psi.rate})
+
+
+def test_a_row_that_follows_from_others_is_redundant_and_the_rest_is_chosen_by_small_groups() -> None:
+    model, (a, b, c) = four_bar(), four_bar().coordinates
+    doubled = (*model.constraints, constraint("twice", "force", L2 * cos(b) - L3 * cos(c) + model["l1"] * cos(a) - D))
+    own = {q.own_velocity(): q.rate for q in model.coordinates}
+    found = mobility("bars", model.parameters, model.coordinates, doubled, [own], model.place)
+    assert found.redundant == ("twice",)
+    assert [v.name for v in found.independent] == ["a_dot"]
+    stuck = (*model.constraints, constraint("lock", "torque", a.rate, "N m"))
+    with pytest.raises(ServonodeError, match="Fx, Fy, lock leave nothing that can move"):
+        mobility("bars", model.parameters, model.coordinates, stuck, [own], model.place)
+    far = (constraint("far", "force", cos(a) - 3),)
+    with pytest.raises(ServonodeError, match=r"no pose near the start closes the loops \(far\)"):
+        mobility("bars", model.parameters, model.coordinates, far, [own], model.place)

@@ -73,7 +73,7 @@ class Equations(Tabular):
     def acceleration(self, i: int) -> Expr:
         """q_i'' = (G v' + G' v + g0')_i in states and the velocities' rates."""
         v = column(self.model.velocities)
-        drift = drift_of_kinematics(self.model, self.G, self.g0, v)[i].xreplace(self.model.rates)
+        drift = drift_of_kinematics(self.model, self.G[i, :], self.g0[i, :], v)[0].xreplace(self.model.rates)
         return (self.G[i, :] * column([each.rate for each in self.model.velocities]))[0] + drift
 
 

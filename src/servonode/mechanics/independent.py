@@ -68,6 +68,8 @@ def solved(what: str, coordinates: Sequence[Coordinate], independent: Mapping[Ve
         rest = sympy.Matrix([row.xreplace({q.rate: sympy.Integer(0) for q in unknown}) for _, row in rows])
         determinant, adjugate = _determinant_and_adjugate(A)
         values = -(adjugate * rest.xreplace(found)) / determinant
+        if not determinant.free_symbols & set(coordinates):
+            values = values.applyfunc(_reduced)
         found |= {q.rate: value for q, value in zip(unknown, values, strict=True)}
         if determinant.free_symbols & set(coordinates):
             conditions += _regular(determinant, unknown, list(independent), where)
@@ -102,16 +104,17 @@ def _determinant_and_adjugate(A: Matrix) -> tuple[Expr, Matrix]:
 
     adjugate = sympy.Matrix(n, n, lambda i, j: (-1) ** (i + j) * minor(without(j), without(i)))
     determinant = minor(without(n), without(n))
-    return (_constant(determinant) if short else determinant), adjugate
+    reduced = _reduced(determinant)
+    constant = all(isinstance(each, Parameter) for each in reduced.free_symbols)
+    return reduced if constant else determinant, adjugate
 
 
-def _constant(determinant: Expr) -> Expr:
-    """The determinant as a constant, if sin^2 + cos^2 = 1 makes it one."""
-    constants = {each for each in determinant.free_symbols if isinstance(each, Parameter)}
-    if is_large(determinant, constants):
-        return determinant
-    reduced = trig_reduce(determinant, constants)
-    return reduced if reduced.free_symbols <= constants else determinant
+def _reduced(expression: Expr) -> Expr:
+    """The expression with sin^2 + cos^2 = 1, where it is short."""
+    constants = {each for each in expression.free_symbols if isinstance(each, Parameter)}
+    if auxiliaries_of(expression) or is_large(expression, constants):
+        return expression
+    return trig_reduce(expression, constants)
 
 
 def _regular(determinant: Expr, unknown: Sequence[Any], independent: Sequence[Any], place: Place) -> list[Condition]:

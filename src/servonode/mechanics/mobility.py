@@ -25,11 +25,15 @@ CLEAR = 0.05  # by how much a good choice of velocities misses that span
 
 @dataclass(frozen=True)
 class Mobility:
-    """The constraints that say something new, the names of the others, and the independent velocities in rates."""
+    """The constraints that say something new, the names of the others, and the independent velocities in rates.
+
+    fixed: the velocities of the first choice that the constraints hold at a value.
+    """
 
     constraints: tuple[Constraint, ...]
     redundant: tuple[str, ...]
     independent: dict[Velocity, Expr]
+    fixed: tuple[Velocity, ...]
 
 
 def mobility(
@@ -58,8 +62,11 @@ def mobility(
         text = f"{what}: of {names} only {n} are independent, and {missing} must be; state others"
         raise ModelError(text, place)
     best = min(stated, key=lambda each: each[0])[1]
+    best = {v: rate for v, rate in choices[0].items() if v in best}
     redundant = tuple(each.quantity.name for each in constraints if each not in kept)
-    return Mobility(tuple(kept), redundant, best)
+    first = zip(choices[0], at.rows(list(choices[0].values())), strict=True)
+    fixed = tuple(v for v, row in first if not _extends(list(span), row, ROUNDING))
+    return Mobility(tuple(kept), redundant, best, fixed)
 
 
 def _chosen(at: "_Poses", span: list[Array], choice: Mapping[Velocity, Expr], n: int) -> dict[Velocity, Expr]:
@@ -115,11 +122,18 @@ class _Poses:
         for spread in SPREADS:
             self._q = start + spread * random.uniform(-1, 1, (POSES, len(coordinates)))
             if self._close(held):
-                return
-        names = ", ".join(each.quantity.name for each in held)
-        raise ModelError(f"{what}: no pose near the start closes the loops ({names}); correct their places", place)
+                break
+        else:
+            names = ", ".join(each.quantity.name for each in held)
+            raise ModelError(f"{what}: no pose near the start closes the loops ({names}); correct their places", place)
+        largest = np.abs(self.slopes([each.row for each in constraints])).max(axis=(0, 1))
+        self._units = np.where(largest > CLOSED, largest, 1.0)
 
     def rows(self, expressions: Sequence[Expr]) -> Array:
+        """Coefficients as of `slopes`, of rates in units with which the constraints' largest ones are 1."""
+        return self.slopes(expressions) / self._units
+
+    def slopes(self, expressions: Sequence[Expr]) -> Array:
         """The coefficients of the rates in expressions that are linear in them (expressions, poses, rates)."""
         entries = [entry for each in expressions for entry in gradient(each, self._rates)]
         found = self._values(entries).reshape(POSES, len(expressions), len(self._rates))
@@ -136,6 +150,6 @@ class _Poses:
                 return False
             if np.abs(missed).max() < CLOSED:
                 return True
-            slopes = self.rows([each.row for each in held]).transpose(1, 0, 2)
+            slopes = self.slopes([each.row for each in held]).transpose(1, 0, 2)
             self._q = self._q - (np.linalg.pinv(slopes, rcond=1e-6) @ missed[:, :, None])[:, :, 0]
         return not held

@@ -84,6 +84,8 @@ def check_rows(equations: Equations) -> None:
 def rows_in_velocities(equations: Equations) -> list[Expr]:
     """The rows in states, velocities' rates and reactions."""
     model, rates = equations.model, {v.rate for v in equations.model.velocities}
+    if not model.stabilised:
+        return []
     accelerations = {q.acceleration: equations.acceleration(i) for i, q in enumerate(model.coordinates)}
     accelerations = {symbol: each for symbol, each in accelerations.items() if symbol not in rates}
     return [each.row.xreplace(accelerations).xreplace(model.rates) for each in model.stabilised]

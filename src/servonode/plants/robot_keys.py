@@ -29,3 +29,23 @@ class RobotKeys(Struct, frozen=True, forbid_unknown_fields=True):
         key("how the root link of a URDF moves: not at all, freely, or in the plane; an MJCF file says so itself"),
     ] = "fixed"
     ignore: Annotated[list[Ignored], key("the kinds of elements to leave out although they change the motion")] = []
+    wheels: Annotated[
+        dict[str, str],
+        key("names of wheels that roll without slipping, each with its joint; the base moves in the plane"),
+    ] = {}
+    radius: Annotated[
+        float | dict[str, float] | None,
+        key("radius of the wheels, or of each by its name; else that of its shape", "m"),
+    ] = None
+    casters: Annotated[list[str], key("joints that are left out, so that their links are fixed")] = []
+    feet: Annotated[list[str], key("links or frames that stay where a run starts them")] = []
+    friction: Annotated[
+        float | None, key("coefficient of friction under the feet, beyond which a warning is given")
+    ] = None
+    motors: Annotated[
+        list[str],
+        key("joints whose motors are inputs; else all that the file has, of a URDF one for each joint but the base's"),
+    ] = []
+    independent: Annotated[
+        list[str], key("joints whose rates are the velocities, where loops, wheels or feet hold others")
+    ] = []

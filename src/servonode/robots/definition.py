@@ -1,7 +1,7 @@
 """The definition of a machine by a robot's file, for launch files. Neither MuJoCo nor sympy identifies it."""
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -12,7 +12,7 @@ from servonode.robots.file_text import scan
 
 @dataclass(frozen=True)
 class RobotDefinition(Definition):
-    """A URDF or MJCF file; what a launch file states in [plant.robot] are the arguments of `read`."""
+    """A URDF or MJCF file; what a launch file states in [plant.robot] are the arguments of `read` and `Contacts`."""
 
     function: str = "robot"
     modules: ClassVar[tuple[str, ...]] = ("robots.read", "robots.model")
@@ -44,10 +44,15 @@ class RobotDefinition(Definition):
 
     def call(self, *arguments: Any, **options: Any) -> Any:  # noqa: ARG002
         """The Model; raises as `read` and `model`."""
+        from servonode.robots.contacts import Contacts
         from servonode.robots.model import model
         from servonode.robots.read import read
 
-        return model(read(self.file, **options))
+        stated = {each.name: options.pop(each.name) for each in fields(Contacts) if each.name in options}
+        contacts = Contacts(**stated)
+        if contacts.wheels:
+            options = {"base": "planar"} | options
+        return model(read(self.file, **options, held=bool(contacts.wheels or contacts.feet)), contacts)
 
     def states(self, name: str) -> bool:  # noqa: ARG002
         return False

@@ -3,7 +3,6 @@
 What is exactly zero in the file stays a number: the programs are shorter, and there is nothing to identify.
 """
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,8 +25,9 @@ from servonode.mechanics.symbols import (
     vector,
     velocity,
 )
+from servonode.robots.contacts import Contacts, held, prepared
 from servonode.robots.file_text import RobotError
-from servonode.robots.robot import Body, Joint, Robot
+from servonode.robots.robot import Body, Joint, Robot, identifier
 
 Expr = Any
 UNITS = {"hinge": ("rad", "N m"), "slide": ("m", "N"), "ball": ("rad", "N m"), "free": ("rad", "N m")}
@@ -35,14 +35,14 @@ SMOOTH = {"hinge": 0.05, "slide": 0.005}  # rad/s, m/s: the speed at which dry f
 AXES = ("x", "y", "z")
 
 
-def model(robot: Robot) -> Model:
+def model(robot: Robot, contacts: Contacts | None = None) -> Model:
     """The machine of a robot.
 
     Raises:
-        RobotError: names become equal, or the robot has loops.
+        RobotError: names become equal, or what is stated of contacts, motors or loops does not fit.
     """
     try:
-        return _Machine(robot).model()
+        return _Machine(robot, contacts or Contacts()).model()
     except ModelError as error:
         raise RobotError(f"{robot.file.name}: {error.text}") from error
 
@@ -50,10 +50,12 @@ def model(robot: Robot) -> Model:
 class _Machine:
     """Collects what a Model is made of while it goes through a robot's bodies and joints."""
 
-    def __init__(self, robot: Robot) -> None:
-        self.robot = robot
+    def __init__(self, robot: Robot, contacts: Contacts) -> None:
+        self.robot, self.contacts = prepared(robot, contacts), contacts
+        self.coordinates: dict[str, Coordinate] = {}  # by their joints
         self.parameters: list[Parameter] = []
         self.rates: dict[str, tuple[Expr, Joint]] = {}  # of hinges and slides by the joint's name
+        self.kinetic: Expr = 0
         self.dissipation: Expr = 0
         self.potential: Expr = 0
         self.forces: list[tuple[Expr, Expr]] = []
@@ -63,23 +65,26 @@ class _Machine:
 
     def model(self) -> Model:
         robot = self.robot
-        if robot.loops:
-            text = f'equality "{robot.loops[0].name}" closes a loop; [plant.robot] ignore = ["equality"] leaves it out'
-            raise RobotError(f"{robot.file.name}: {text}")
         links = [self._link(each) for each in robot.bodies]
-        inputs = self._inputs()
         made = trees.tree(links, self._gravity(), self._frames())
+        inputs = self._inputs()
+        added = held(robot, self.contacts, made, self.coordinates, self.parameters)
         return Model(
             name=identifier(robot.name),
             description=f"{robot.name}, as {robot.file.name} describes it",
             tree=made,
-            parameters=tuple(self.parameters),
+            coordinates=tuple(self.coordinates.values()) if self.contacts.wheels else (),
+            kinetic=self.kinetic + added.kinetic,
+            constraints=added.constraints,
+            independent=added.independent,
+            parameters=(*self.parameters, *added.parameters),
             inputs=inputs,
             dissipation=self.dissipation,
             potential=self.potential,
             forces=tuple(self.forces),
             faults=tuple(self.faults),
-            notes=robot.dropped,
+            warnings=added.warnings,
+            notes=(*robot.dropped, *added.notes),
             place=Place(str(robot.file), 1),
         )
 
@@ -155,8 +160,11 @@ class _Machine:
         """The joints of the tree for one joint of the robot, with what acts at them."""
         if joint.kind in ("hinge", "slide"):
             q = self._coordinate(joint)
-            self.rates[joint.name] = q.rate, joint
+            self.coordinates[joint.name], self.rates[joint.name] = q, (q.rate, joint)
             armature = self._at_joint(joint, q, q.rate)
+            if joint.name in self.contacts.wheels.values():  # its body does not turn in the tree
+                self.kinetic += armature * q.rate**2 / 2
+                return []
             make = trees.hinge if joint.kind == "hinge" else trees.slide
             return [make(q, joint.axis.tolist(), armature)]
         prefix = f"{body.name}_" if self._several or joint.kind == "ball" else ""
@@ -223,10 +231,3 @@ class _Machine:
                     made = input_(name, f"{word} at {joint.name}", UNITS[joint.kind][1], limit=joint.effort)
                     inputs[made] = self.rates[joint.name][0]
         return inputs
-
-
-def identifier(stated: str) -> str:
-    """A name of a file as an identifier: "left-wheel" is left_wheel."""
-    name = re.sub(r"\W", "_", stated, flags=re.ASCII)
-    name = f"_{name}" if name[:1].isdigit() else name
-    return f"{name}_" if name in ("t", "") or name.endswith(("_dot", "_ddot")) else name

@@ -10,7 +10,6 @@ from scipy.spatial.transform import Rotation
 from servonode.arrays import Array
 from servonode.robots.file_text import FileText, RobotError
 from servonode.robots.inertia import Inertia, check, rotation_of, total
-from servonode.robots.mass_matrix import check_mass_matrix
 from servonode.robots.robot import Actuator, Body, Frame, Joint, Loop, Range, Robot
 
 FREE, BALL, SLIDE, HINGE = range(4)  # MuJoCo's numbers
@@ -27,6 +26,7 @@ def described(
     model: Any,
     inertias: dict[str, Inertia],
     meshes: tuple[tuple[str, str], ...],
+    radii: tuple[tuple[str, float], ...],
     lines: tuple[str, ...],
 ) -> Robot:
     """The robot of a compiled model, whose inertias are given apart.
@@ -49,11 +49,11 @@ def described(
         loops=tuple(_loops(model, reading.places)),
         frames=tuple(reading.frames),
         meshes=meshes,
+        radii=radii,
         dropped=lines,
     )
     if not robot.bodies:
         raise RobotError(f"{file.name}: it has no joint, so nothing moves; give it one")
-    check_mass_matrix(robot)
     return robot
 
 
@@ -195,7 +195,8 @@ def _loops(model: Any, places: list[Place]) -> Iterator[Loop]:
         name, first, second = model.equality(number).name, model.eq_obj1id[number], model.eq_obj2id[number]
         if kind == "joint":
             other = model.joint(second).name if second >= 0 else ""
-            yield Loop(name, kind, model.joint(first).name, other, (tuple(data[:5].tolist()),))
+            zeros = tuple(float(model.qpos0[model.jnt_qposadr[each]]) for each in (first, max(second, 0)))
+            yield Loop(name, kind, model.joint(first).name, other, (tuple(data[:5].tolist()), zeros))
             continue
         ends = [places[each] for each in (first, second)]
         if kind == "connect":

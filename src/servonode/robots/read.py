@@ -12,17 +12,21 @@ from typing import Any
 
 from servonode.errors import NotInstalled
 from servonode.robots.file_text import FileText, RobotError, scan
+from servonode.robots.mass_matrix import check_mass_matrix
 from servonode.robots.numbers import described
 from servonode.robots.robot import Robot
 from servonode.robots.spec_inertias import take_inertias
 from servonode.robots.unsupported import leave_out
 
 
-def read(file: Path, base: str = "fixed", ignore: Collection[str] = ()) -> Robot:
+def read(
+    file: Path, base: str = "fixed", ignore: Collection[str] = (), casters: Collection[str] = (), held: bool = False
+) -> Robot:
     """The robot of a URDF or MJCF file.
 
     base: how the root link of a URDF moves, "fixed", "free" or "planar". ignore: kinds of elements, of
-    `unsupported.KINDS`, that are left out although they change the motion.
+    `unsupported.KINDS`, that are left out although they change the motion. casters: joints that are left out, so that
+    their links are fixed. held: whether contacts hold the robot, so that links alone need no mass.
 
     Raises:
         RobotError: the file cannot be read, has something without a counterpart, or no regular mass matrix.
@@ -36,8 +40,8 @@ def read(file: Path, base: str = "fixed", ignore: Collection[str] = ()) -> Robot
         spec = mujoco.MjSpec.from_file(str(file))
         _name_all(spec)
         _set_base(spec, text, base, file)
-        meshes = tuple(_meshes(spec))
-        lines = leave_out(mujoco, spec, file.name, ignore)
+        meshes, radii = tuple(_meshes(spec)), tuple(_radii(mujoco, spec))
+        lines = leave_out(mujoco, spec, file.name, ignore) + _fix_casters(spec, casters, file.name)
         inertias = take_inertias(mujoco, spec, file.name, text.format == "mjcf")
         compiled = spec.compile()
     except ValueError as error:
@@ -47,7 +51,10 @@ def read(file: Path, base: str = "fixed", ignore: Collection[str] = ()) -> Robot
     finally:
         mujoco.set_mju_user_warning(lambda _: None)
     lines += [_in_one_line(each) for each in warnings]
-    return described(file, text, compiled, inertias, meshes, tuple(lines))
+    robot = described(file, text, compiled, inertias, meshes, radii, tuple(lines))
+    if not (held or robot.loops):
+        check_mass_matrix(robot)
+    return robot
 
 
 def _mujoco() -> ModuleType:
@@ -85,13 +92,15 @@ def _set_base(spec: Any, text: FileText, base: str, file: Path) -> None:
     """
     if base == "fixed":
         return
-    roots = list(spec.worldbody.bodies)
-    if text.format != "urdf":
+    roots, reason = list(spec.worldbody.bodies), ""
+    free = [joint for root in roots for joint in root.joints if str(joint.type).endswith("FREE")]
+    if base == "planar" and len(free) == 1 and len(free[0].parent.joints) == 1:
+        roots = [free[0].parent]
+        spec.delete(free[0])
+    elif text.format != "urdf":
         reason = "an MJCF file states the joints of its bodies itself"
     elif len(roots) != 1 or roots[0].joints:
         reason = f"{len(roots)} links stand on the ground, which is the file's own root"
-    else:
-        reason = ""
     if reason:
         raise RobotError(f'{file.name}: {reason}, so base = "{base}" cannot be; remove it')
     if base == "free":
@@ -102,6 +111,31 @@ def _set_base(spec: Any, text: FileText, base: str, file: Path) -> None:
     for name, axis in (("x", [1, 0, 0]), ("y", [0, 1, 0])):
         roots[0].add_joint(name=name, type=mjtJoint.mjJNT_SLIDE, axis=axis)
     roots[0].add_joint(name="psi", type=mjtJoint.mjJNT_HINGE, axis=[0, 0, 1])
+
+
+def _fix_casters(spec: Any, casters: Collection[str], name: str) -> list[str]:
+    """Remove the joints of casters; a line for each.
+
+    Raises:
+        RobotError: one is no joint.
+    """
+    joints = {each.name: each for each in spec.joints}
+    for each in casters:
+        if each not in joints:
+            text = f"casters: {each!r} is no joint of the file; choose from {', '.join(joints)}"
+            raise RobotError(f"{name}: [plant.robot] {text}")
+        spec.delete(joints[each])
+    return [f'joint "{each}": a caster does not move, its mass stays' for each in casters]
+
+
+def _radii(mujoco: ModuleType, spec: Any) -> Iterator[tuple[str, float]]:
+    """The radius of each body that has a cylinder or a sphere: of what it touches with, if that is one."""
+    round_ones = (mujoco.mjtGeom.mjGEOM_CYLINDER, mujoco.mjtGeom.mjGEOM_SPHERE, mujoco.mjtGeom.mjGEOM_CAPSULE)
+    for body in spec.bodies[1:]:
+        found = [geom for geom in body.geoms if geom.type in round_ones]
+        touching = [geom for geom in found if geom.contype and geom.conaffinity]
+        if found:
+            yield body.name, max(float(geom.size[0]) for geom in touching or found)
 
 
 def _meshes(spec: Any) -> Iterator[tuple[str, str]]:

@@ -3,6 +3,7 @@
 Rotations (3, 3) turn axes of a body into those of its parent.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,7 +68,7 @@ class Loop:
     """An equality that closes a loop. kind: "connect", "weld" (of two bodies) or "joint" (of two joints; "": none).
 
     places: of connect the points in both bodies; of weld position and rotation (quaternion) of the second body in the
-    first; of joint the five coefficients of first = polynomial(second), both as deviations from their starts.
+    first; of joint the five coefficients of first = polynomial(second), then the values from which both are counted.
     """
 
     name: str
@@ -99,6 +100,7 @@ class Robot:
     loops: tuple[Loop, ...] = ()
     frames: tuple[Frame, ...] = ()
     meshes: tuple[tuple[str, str], ...] = ()  # name of a body or frame, file
+    radii: tuple[tuple[str, float], ...] = ()  # name of a body with a round shape [m]
     dropped: tuple[str, ...] = ()
     motorless: bool = False  # whether its format knows no motors, as URDF, so that every joint has one
 
@@ -106,3 +108,10 @@ class Robot:
     def joints(self) -> Iterator[Joint]:
         """All joints, in the order of their bodies."""
         return (joint for body in self.bodies for joint in body.joints)
+
+
+def identifier(stated: str) -> str:
+    """A name of a file as an identifier: "left-wheel" is left_wheel."""
+    name = re.sub(r"\W", "_", stated, flags=re.ASCII)
+    name = f"_{name}" if name[:1].isdigit() else name
+    return f"{name}_" if name in ("t", "") or name.endswith(("_dot", "_ddot")) else name
