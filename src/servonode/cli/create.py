@@ -2,7 +2,7 @@
 
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
 
@@ -29,6 +29,8 @@ class NotMade(ServonodeError, ValueError):
     cls=verb.Verb,
     examples=(
         "servonode new machine crane",
+        "servonode new machine --from panda.urdf",
+        "servonode new machine duck --from duck.urdf --set plant.robot.base=free",
         "servonode new program chase",
         "servonode new run serpentine",
         "servonode new controller lqr",
@@ -40,10 +42,14 @@ class NotMade(ServonodeError, ValueError):
     exits={0: "done", **verb.BAD_USAGE},
 )
 @click.argument("kind", type=click.Choice([*KINDS, SCHEMA, *COPIES]))
-@click.argument("name")
+@click.argument("name", required=False)
 @click.argument("file", required=False)
+@click.option("--from", "robot", type=verb.FILE, metavar="FILE", help="Write the machine of this URDF or MJCF file.")
+@verb.overrides
 @verb.as_json
-def new(kind: str, name: str, file: str | None, as_json: bool) -> None:
+def new(
+    kind: str, name: str | None, file: str | None, robot: Path | None, overrides: tuple[str, ...], as_json: bool
+) -> None:
     """Write commented files: machine, program, controller, run.
 
     The files run unchanged; edit them for your own purpose. A machine and a program come with a launch file; run
@@ -51,29 +57,69 @@ def new(kind: str, name: str, file: str | None, as_json: bool) -> None:
     where no FILE is given. schema writes the JSON Schema of launch files, for editors; examples,
     launch and firmware copy the examples, the packaged launch files, or the sources of the firmware in C, into a
     new folder NAME.
+
+    With --from, the machine is that of a robot's file, link by link, with the same equations; its launch file holds
+    the joints where they start. --set plant.robot.base=free and its like state what [plant.robot] states in a launch
+    file.
     """
+    if file is not None and kind != CONTROLLER:
+        raise NotMade(f"{file!r} is one name too many: a {kind} has one; leave it out")
+    if robot is not None:
+        made = of_robot(kind, robot, name, overrides)
+        verb.show({"files": [*map(str, made)]}, as_json, _told(made, f"now: servonode run {made[-1]}"))
+        return
+    if overrides:
+        raise NotMade("--set is of --from alone; change keys in the file that is written")
+    if name is None:
+        raise click.UsageError("Missing argument 'NAME'.")
     if kind in COPIES:
         folder = copy(kind, Path(name))
         verb.show({"files": [str(folder)]}, as_json, f"wrote {folder}")
         return
     if kind == CONTROLLER:
         kind, name = _of_kind(name), file or name
-    elif file is not None:
-        raise NotMade(f"{file!r} is one name too many: a {kind} has one; leave it out")
     made = make(kind, name, Path())
     remedy = f"name it in a launch file: #:schema ./{made[0]}" if kind == SCHEMA else f"now: servonode run {made[-1]}"
-    verb.show({"files": [*map(str, made)]}, as_json, "\n".join([*(f"wrote {file}" for file in made), remedy]))
+    verb.show({"files": [*map(str, made)]}, as_json, _told(made, remedy))
 
 
 def make(kind: str, name: str, folder: Path) -> list[Path]:
     """Write the files of `kind` (a key of FILES, or SCHEMA) called `name` into a folder; their paths.
 
     Raises:
+        NotMade: see `_write`.
+    """
+    return _write(name, folder, _contents(kind, name))
+
+
+def of_robot(kind: str, robot: Path, name: str | None, overrides: Sequence[str]) -> list[Path]:
+    """Write the machine of a robot's file and its launch file into the working folder; their paths.
+
+    Raises:
+        NotMade: it is no machine that is asked for, or see `_write`; NotFrom, LaunchError: see `robot_model`.
+    """
+    from servonode.cli.create_robot import contents, robot_model
+
+    if kind != "machine":
+        raise NotMade(f"--from is of a machine, not of {kind}; write servonode new machine --from {robot}")
+    model = robot_model(robot, overrides)
+    name = name or model.name
+    return _write(name, Path(), contents(model, name, robot))
+
+
+def _told(made: Sequence[Path], remedy: str) -> str:
+    return "\n".join([*(f"wrote {file}" for file in made), remedy])
+
+
+def _write(name: str, folder: Path, contents: Iterable[tuple[str, str]]) -> list[Path]:
+    """Write files of a name into a folder, each given by its suffix and text; their paths.
+
+    Raises:
         NotMade: the name is not an identifier, or a file is there already.
     """
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
         raise NotMade(f"{name!r} is not a valid name; use ASCII letters, digits and _, beginning with a letter")
-    texts = {folder / f"{name}{suffix}": text for suffix, text in _contents(kind, name)}
+    texts = {folder / f"{name}{suffix}": text for suffix, text in contents}
     for file in texts:
         if file.exists():
             raise NotMade(f"{file} exists already; choose another name, or move the file away")
