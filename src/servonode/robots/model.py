@@ -212,7 +212,6 @@ class _Machine:
         return self._parameter(f"{name}_armature", f"armature of {name}", inertia, joint.armature, at_least=0)
 
     def _inputs(self) -> Mapping[Input, Expr]:
-        """The motors of the file; of a URDF, which knows none, one for each joint but those of a planar base."""
         inputs: dict[Input, Expr] = {}
         for motor in self.robot.actuators:
             rate, joint = self.rates[motor.joint]
@@ -223,11 +222,4 @@ class _Machine:
             gear = self._parameter(f"{name}_gear", f"gear of {name}", "1", motor.gear) if motor.gear != 1 else 1
             made = input_(name, f"force of {name} at {joint.name}", UNITS[joint.kind][1], limit=most or None)
             inputs[made] = gear * rate
-        for body in self.robot.bodies if self.robot.motorless else ():
-            for joint in body.joints if len(body.joints) == 1 else ():
-                if joint.name in self.rates:
-                    word = "torque" if joint.kind == "hinge" else "force"
-                    name = self._name(f"{joint.name}_{word}", f"{word} of joint {joint.name}")
-                    made = input_(name, f"{word} at {joint.name}", UNITS[joint.kind][1], limit=joint.effort)
-                    inputs[made] = self.rates[joint.name][0]
         return inputs

@@ -1,6 +1,6 @@
 """From a compiled MuJoCo model to a robot in numbers: bodies without joints are merged, origins stand at the joints."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,7 @@ def described(
         file=file,
         gravity=gravity,
         bodies=tuple(reading.bodies),
-        actuators=tuple(_actuators(model)),
+        actuators=tuple(_of_each_joint(reading.bodies) if text.format == "urdf" else _actuators(model)),
         motorless=text.format == "urdf",
         loops=tuple(_loops(model, reading.places)),
         frames=tuple(reading.frames),
@@ -185,6 +185,15 @@ def _actuators(model: Any) -> Iterator[Actuator]:
             ranges.append(np.sort(model.jnt_actfrcrange[joint] / gear))
         limits = _range((max(each[0] for each in ranges), min(each[1] for each in ranges))) if ranges else None
         yield Actuator(model.actuator(number).name, model.joint(joint).name, gear, limits)
+
+
+def _of_each_joint(bodies: Sequence[Body]) -> Iterator[Actuator]:
+    """A motor for each joint that turns or slides; of the joints that carry the base of a URDF none has one."""
+    for joint in (joint for body in bodies if len(body.joints) == 1 for joint in body.joints):
+        if joint.kind in ("hinge", "slide"):
+            word = "torque" if joint.kind == "hinge" else "force"
+            limits = None if joint.effort is None else (-joint.effort, joint.effort)
+            yield Actuator(f"{joint.name}_{word}", joint.name, 1.0, limits)
 
 
 def _loops(model: Any, places: list[Place]) -> Iterator[Loop]:

@@ -102,7 +102,7 @@ class Robot:
     meshes: tuple[tuple[str, str], ...] = ()  # name of a body or frame, file
     radii: tuple[tuple[str, float], ...] = ()  # name of a body with a round shape [m]
     dropped: tuple[str, ...] = ()
-    motorless: bool = False  # whether its format knows no motors, as URDF, so that every joint has one
+    motorless: bool = False  # whether its format knows no motors, as URDF; the actuators are one of each joint then
 
     @property
     def joints(self) -> Iterator[Joint]:
