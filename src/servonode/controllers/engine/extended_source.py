@@ -19,8 +19,8 @@ from servonode.controllers.engine.layout import GoalLayout
 from servonode.controllers.engine.program import gain_symbol, weight_symbol
 from servonode.controllers.engine.servo import Servo
 from servonode.mechanics import emit
-from servonode.mechanics.emit import Block, Constants
-from servonode.mechanics.signatures import Signature
+from servonode.mechanics.emit import Block, Constants, local
+from servonode.mechanics.signatures import Argument, Signature
 
 Expr = Any
 
@@ -42,16 +42,19 @@ class Texts:
     def __init__(self, servo: Servo, extension: Extension, block: Block, goal: GoalLayout) -> None:
         """The block has loaded its `arguments`."""
         self.servo, self.extension, self.block = servo, extension, block
-        self._done: set[Expr] = set()
-        symbols = [each.symbol for each in extension.integrators]
-        block.load("y", symbols, goal.states.start + len(servo.program.states))
+        _load_integrators(servo, extension, block, goal)
+        self._atoms, self._bound = _shared(extension), set[Expr]()
+        block.lines += [f"    a = empty({len(self._atoms)})", "    atoms(t_, x, y, c, a)"]
         self._known: dict[Key, str] = {}
         self.W = [[self.text(each) for each in row] for row in extension.matrix()]
 
     def text(self, expression: Expr) -> str:
         """The text of an expression of atoms."""
         expression = sympy.sympify(expression)
-        self.extension.motion.line.emit(self.block, expression.free_symbols, self._done)
+        new = (expression.free_symbols & self._atoms.keys()) - self._bound
+        for each in sorted(new, key=self._atoms.__getitem__):
+            self.block.bind(each, f"a[{self._atoms[each]}]")
+        self._bound |= new
         return self.block.evaluate([expression])[0]
 
     def demand(self, i: int) -> Expr:
@@ -74,13 +77,10 @@ class Texts:
         """norm(J) norm(R) / norm(W) of a single residual."""
         if len(self.W) > 1:
             return ""
-        entries = ([self.text(each) for each in row] for row in (self.gradient(0), self.extension.motion.R[0]))
+        stated = (self.extension.gradient(0), self.extension.motion.R[0])
+        entries = ([self.text(each) for each in row] for row in stated)
         row, response = (" + ".join(f"fabs({each})" for each in row) for row in entries)
         return self.block.let(f"({row})*({response})/fabs({self.W[0][0]})")
-
-    def gradient(self, i: int) -> list[Expr]:
-        """The derivatives of f^(r-1) of residual i by the velocities."""
-        return self.extension.motion.gradient(self.extension.chains[i].derivatives[-1])
 
     def value(self, key: Key) -> str:
         """The text of an input, or of an integrator's rate, after `solve`."""
@@ -89,11 +89,34 @@ class Texts:
 
 def extended_functions(servo: Servo, extension: Extension, constants: Constants, goal: GoalLayout) -> list[str]:
     """The texts of all functions but `law` and those of the start."""
-    functions = [_chains(servo, extension, constants, goal), _terms(servo, extension, constants, goal)]
+    functions = [_atoms(servo, extension, constants, goal)]
+    functions += [_chains(servo, extension, constants, goal), _terms(servo, extension, constants, goal)]
     if not (extension.integrators or servo.program.states):
         return functions
     start, rates = _initial_states(servo, extension, goal), _state_rates(servo, extension, constants, goal)
-    return [start, rates, follow_text(len(servo.program.states) + len(extension.integrators), goal), *functions]
+    return [*functions, start, rates, follow_text(len(servo.program.states) + len(extension.integrators), goal)]
+
+
+def _load_integrators(servo: Servo, extension: Extension, block: Block, goal: GoalLayout) -> None:
+    block.load("y", [each.symbol for each in extension.integrators], goal.states.start + len(servo.program.states))
+
+
+def _shared(extension: Extension) -> dict[Expr, int]:
+    """The atoms of which all functions are made, with their places in what `atoms` finds."""
+    made_of = {*extension.atoms, *extension.motion.R[0]}
+    made_of |= {each for i in range(len(extension.chains)) for each in extension.gradient(i)}
+    return {each: i for i, each in enumerate(each for each in extension.motion.line.definitions if each in made_of)}
+
+
+def _atoms(servo: Servo, extension: Extension, constants: Constants, goal: GoalLayout) -> str:
+    """Generated `atoms(t, x, y, c, a)`: what all other functions are made of, so that it is compiled once."""
+    block, shared = Block(constants), _shared(extension)
+    arguments(servo, block, goal)
+    _load_integrators(servo, extension, block, goal)
+    extension.motion.line.emit(block, shared, set())
+    block.store("a", map(local, shared))
+    stated = Signature.of(LawKernel, "chains").arguments[:-1]
+    return block.function(Signature("atoms", (*stated, Argument("a", "f64", (len(shared),)))), "t")
 
 
 def law_texts(texts: Texts) -> tuple[list[str], list[str], list[str], str, str]:
@@ -150,7 +173,7 @@ def _terms(servo: Servo, extension: Extension, constants: Constants, goal: GoalL
     chains = [each.derivatives for each in extension.chains]
     block.store("f", [texts.text(each[0]) for each in chains])
     block.store("f_dot", [texts.text(each[1]) if len(each) > 1 else "0.0" for each in chains])
-    J = [[texts.text(each) for each in texts.gradient(i)] for i in range(len(chains))]
+    J = [[texts.text(each) for each in extension.gradient(i)] for i in range(len(chains))]
     for array, rows in (("J", J), ("W", texts.W)):
         block.lines += [f"    {array}[{i}, {k}] = {text}" for i, row in enumerate(rows) for k, text in enumerate(row)]
     return block.function(Signature.of(LawKernel, "terms"), "t")

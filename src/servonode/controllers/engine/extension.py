@@ -100,6 +100,10 @@ class Extension:
             found += [*each.row.values(), each.drift, *each.derivatives]
         return found
 
+    def gradient(self, i: int) -> list[Expr]:
+        """The derivatives of f^(r-1) of residual i by the velocities."""
+        return self.motion.gradient(self.chains[i].derivatives[-1])
+
     def matrix(self) -> list[list[Expr]]:
         """The decoupling matrix: coefficients of the unknowns in the last derivatives of the residuals."""
         return [[each.row.get(key, ZERO) for key in self.unknowns] for each in self.chains]

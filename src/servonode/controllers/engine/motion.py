@@ -5,7 +5,9 @@ ever expanded. A derivative is taken definition by definition (chain rule) and r
 derivatives grow with the number of definitions and not with the size of what they would be when written out.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import lru_cache, reduce
 from typing import Any
 
 import sympy
@@ -15,20 +17,26 @@ from servonode.definitions.progress import counted
 from servonode.mechanics.differentiate import diff
 from servonode.mechanics.emit import Block, Name
 from servonode.mechanics.equations import Equations
-from servonode.mechanics.straight_line import named, ordered, symbols_of, written_out
+from servonode.mechanics.straight_line import REMEMBERED, named, ordered, symbols_of, written_out
 
 Expr = Any
+LONGEST = 12  # leaves of a definition that is not taken apart
 ZERO, ONE = sympy.Integer(0), sympy.Integer(1)
 Seeds = Callable[[Expr], Expr]  # the derivative of each symbol that is not defined here
 
 
 class StraightLine:
-    """Definitions in the order in which they can be evaluated; an atom is a symbol or a number."""
+    """Definitions in the order in which they can be evaluated; an atom is a symbol or a number.
 
-    def __init__(self) -> None:
+    A definition is short: what is longer becomes a sum of constants times atoms, whose products are atoms two by two.
+    The derivative of such a sum is no longer than the sum, however often it is taken.
+    """
+
+    def __init__(self, constants: Collection[Expr] = ()) -> None:
+        """`constants`: symbols whose functions are not taken apart."""
         self.definitions: dict[Expr, Expr] = {}
+        self._constants = frozenset(constants)
         self._atoms: dict[Expr, Expr] = {}  # expressions -> their atoms
-        self._below: dict[Expr, frozenset[Expr]] = {}
         self._derivatives: dict[tuple[Expr, str], Expr] = {}
 
     def define(self, expression: Expr) -> Expr:
@@ -40,14 +48,20 @@ class StraightLine:
         return self._of(self._named(stated))
 
     def _of(self, expression: Expr) -> Expr:
-        return expression if expression.is_Atom else self._atom(expression)
-
-    def _atom(self, expression: Expr) -> Expr:
+        if expression.is_Atom:
+            return expression
         if expression not in self._atoms:
-            symbol = Name(f"e{len(self.definitions)}", real=True)
-            self._atoms[expression] = symbol
-            self.definitions[symbol] = expression
+            self._atoms[expression] = self._atom(self._in_products(expression) if _is_long(expression) else expression)
         return self._atoms[expression]
+
+    def _atom(self, definition: Expr) -> Expr:
+        if definition.is_Atom:
+            return definition
+        if definition not in self._atoms:
+            symbol = Name(f"e{len(self.definitions)}", real=True)
+            self._atoms[definition] = symbol
+            self.definitions[symbol] = definition
+        return self._atoms[definition]
 
     def _named(self, node: Expr) -> Expr:
         """The expression with atoms for what costs more than a product."""
@@ -57,21 +71,32 @@ class StraightLine:
             return node
         inner = [self._named(each) for each in node.args]
         made = node if all(a is b for a, b in zip(inner, node.args, strict=True)) else node.func(*inner)
-        return made if made.is_Atom or not _costly(made) else self._atom(made)
+        return made if made.is_Atom or not _costly(made) else self._of(made)
 
-    def below(self, atom: Expr) -> frozenset[Expr]:
-        """The definitions that an atom stands on, itself included."""
-        if atom not in self.definitions:
-            return frozenset()
-        if atom not in self._below:
-            parts = [self.below(each) for each in symbols_of(self.definitions[atom])]
-            self._below[atom] = frozenset((atom,)).union(*parts)
-        return self._below[atom]
+    def _in_products(self, node: Expr) -> Expr:
+        """A sum, product or power of atoms as a sum of constants times atoms."""
+        if node.is_Atom or self._is_fixed(node):
+            return node
+        if node.is_Add:
+            return sympy.Add(*map(self._in_products, node.args))
+        if not node.is_Mul:
+            return node.func(*map(self._of, node.args))
+        moving = [self._of(each) for each in node.args if not self._is_fixed(each)]
+        product = reduce(lambda a, b: self._atom(a * b), sorted(moving, key=str))
+        return sympy.Mul(*filter(self._is_fixed, node.args), product)
+
+    def _is_fixed(self, node: Expr) -> bool:
+        return symbols_of(node) <= self._constants
 
     def needed(self, atoms: Iterable[Expr]) -> list[Expr]:
         """The definitions on which these atoms stand, in order."""
-        wanted = frozenset[Expr]().union(*map(self.below, atoms))
-        return [each for each in list(self.definitions) if each in wanted]
+        wanted, waiting = set[Expr](), [each for each in atoms if each in self.definitions]
+        while waiting:
+            each = waiting.pop()
+            if each not in wanted:
+                wanted.add(each)
+                waiting += [below for below in symbols_of(self.definitions[each]) if below in self.definitions]
+        return [each for each in self.definitions if each in wanted]
 
     def definitions_of(self, atoms: Iterable[Expr]) -> list[tuple[Expr, Expr]]:
         """The same with what they stand for."""
@@ -91,11 +116,15 @@ class StraightLine:
         return self._derivatives[atom, direction] if atom in self.definitions else seeds(atom)
 
     def _along(self, expression: Expr, direction: str, seeds: Seeds) -> Expr:
-        terms = []
-        for symbol in sorted(symbols_of(expression), key=lambda each: each.name):
+        terms, containing = list[Expr](), defaultdict[Expr, list[Expr]](list)
+        for term in sympy.Add.make_args(expression):
+            for symbol in symbols_of(term):
+                containing[symbol].append(term)
+        for symbol in sorted(containing, key=lambda each: each.name):
             rate = self._derivatives[symbol, direction] if symbol in self.definitions else seeds(symbol)
             if rate != 0:
-                terms.append(_on_each_side(diff(expression, symbol)) * rate)
+                slope = sympy.Add(*(diff(term, symbol) for term in containing[symbol]))
+                terms.append(_on_each_side(slope) * rate)
         return self.define(sympy.Add(*terms))
 
     def dot(self, a: Sequence[Expr], b: Sequence[Expr]) -> Expr:
@@ -146,6 +175,15 @@ def _on_each_side(slope: Expr) -> Expr:
     return slope.replace(sympy.DiracDelta, lambda *_: ZERO) if slope.has(sympy.DiracDelta) else slope
 
 
+@lru_cache(maxsize=REMEMBERED)
+def _size(node: Expr) -> int:
+    return sum(map(_size, node.args)) if node.args else 1
+
+
+def _is_long(definition: Expr) -> bool:
+    return _size(definition) > LONGEST
+
+
 def _costly(node: Expr) -> bool:
     """Whether a node is a function, a root or a quotient."""
     return bool(node.is_Function or (node.is_Pow and not (node.exp.is_Integer and node.exp > 0)))
@@ -156,8 +194,8 @@ class Motion:
 
     def __init__(self, equations: Equations, resolved: Resolution, moving: dict[Expr, Expr]) -> None:
         """`moving`: all that moves but the velocities -> its rate, see `servo`."""
-        self.line, self.velocities = StraightLine(), equations.model.velocities
-        self.constants = equations.model.parameters
+        self.constants, self.velocities = equations.model.parameters, equations.model.velocities
+        self.line = StraightLine(self.constants)
         n_v, define = len(self.velocities), self.line.define
         M = [[define(equations.M_r[i, j]) for j in range(n_v)] for i in range(n_v)]
         free = [define(-each) for each in equations.h_r]

@@ -149,10 +149,13 @@ def _extension(
 
 def _check_smooth(program: Program, extension: Extension) -> None:
     """What an extension differentiates or starts from must not jump: all derivatives but the last."""
+    line = extension.motion.line
+    if not any(each.has(choose, sympy.sign) for each in line.definitions.values()):
+        return
     for residual, chain in zip(program.residuals, extension.chains, strict=True):
         for order, atom in enumerate(chain.derivatives[2:], 2):  # those before have been looked at
             what = f"program {program.name}, residual {residual.quantity.name}: its derivative of order {order}, "
-            refuse_jumps(f"{what}which the law needs,", extension.motion.line.named(atom), residual.place, SMOOTH)
+            refuse_jumps(f"{what}which the law needs,", line.named(atom), residual.place, SMOOTH)
 
 
 def _determined(equations: Equations, program: Program) -> bool:
