@@ -30,7 +30,7 @@ from servonode.mechanics.model_checks import (
     place_of,
 )
 from servonode.mechanics.reactions import check_reactions, check_rows
-from servonode.mechanics.straight_line import exact, in_parts, named
+from servonode.mechanics.straight_line import auxiliaries_of, exact, in_parts, named, ordered
 from servonode.mechanics.symbols import Input, Rate, time
 from servonode.mechanics.tree_terms import TreeTerms, in_rates, projected, tree_terms
 from servonode.mechanics.trig_reduce import is_large, trig_reduce
@@ -38,20 +38,37 @@ from servonode.mechanics.trig_reduce import is_large, trig_reduce
 Matrix = Any  # sympy.Matrix
 Expr = Any
 Tidy = Callable[[Expr], Expr]  # how an entry of the equations is written
+LONGEST = 1000  # operations of reduced equations, from which on a straight-line program may be shorter
 
 
 def derive(model: Model) -> Equations:
     """The equations of motion of a model.
 
-    Those of a machine whose kinetic energy is large (`trig_reduce.is_large`) are straight-line programs: their entries
-    contain auxiliary symbols (`straight_line`).
+    Those of a machine whose kinetic energy is large (`trig_reduce.is_large`), or whose reduced sums would be longer,
+    are straight-line programs: their entries contain auxiliary symbols (`straight_line`).
 
     Raises:
         ModelError: the kinetic energy is not quadratic in the rates, the kinematics are not linear in the
             velocities, a constraint is not linear in the rates or is not satisfied by the kinematics, or the
             constraints are redundant.
     """
-    large = _is_large(model)
+    if _is_large(model):
+        return _derived(model, large=True)
+    reduced = _derived(model, large=False)
+    if _operations(reduced) <= LONGEST:
+        return reduced
+    shortest = min(reduced, _derived(model, large=True), key=_operations)
+    return replace(shortest, by_numbers=reduced.by_numbers)
+
+
+def _operations(equations: Equations) -> int:
+    """Of mass matrix and bias of the minimal form, definitions counted once."""
+    entries = [*equations.M_r, *equations.h_r]
+    return int(sum(map(sympy.count_ops, [*entries, *(each.definition for each in ordered(entries))])))
+
+
+def _derived(model: Model, large: bool) -> Equations:
+    """The equations, multiplied out and reduced, or as straight-line programs."""
     model = _in_rates(model, large)
     _check_stated(model)
     tidy: Tidy = named if large else partial(trig_reduce, constants=set(model.parameters))
@@ -258,7 +275,7 @@ def _with_bodies_in_rates(model: Model) -> Model:
 
 def _is_large(model: Model) -> bool:
     """Whether one of the energies, or a rate, is large; the kinetic energy in velocities is what grows fastest."""
-    if model.tree is not None:
+    if model.tree is not None or any(auxiliaries_of(each) for each in model.kinematics.values()):
         return True
     stated = [_stated_kinetic(model), model.potential, model.dissipation, *model.kinematics.values()]
     constants = set(model.parameters)

@@ -1,7 +1,8 @@
 """Kinematics found from constraints: the rates of dependent coordinates by those of the independent ones.
 
 The rows A q' = b are parted into A_d q_d' = b - A_i q_i', and solved in the order in which they determine their
-unknowns: a row with one unknown by division, what hangs together by Cramer's rule.
+unknowns: a row with one unknown by division, what hangs together by Cramer's rule. Where the determinant has too many
+products (`trig_reduce.is_large`), entries and minors have names.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +16,8 @@ from servonode.definitions.source_location import Place
 from servonode.errors import ModelError
 from servonode.mechanics.description import Requirement
 from servonode.mechanics.differentiate import gradient
-from servonode.mechanics.straight_line import auxiliaries_of, named, ordered
+from servonode.mechanics.generic_points import are_zero
+from servonode.mechanics.straight_line import auxiliaries_of, in_parts, named, ordered
 from servonode.mechanics.symbols import Assembly, Condition, Constraint, Coordinate, Parameter, Velocity
 from servonode.mechanics.trig_reduce import is_large, trig_reduce
 
@@ -64,10 +66,15 @@ def solved(what: str, coordinates: Sequence[Coordinate], independent: Mapping[Ve
             names = ", ".join(q.name for q in unknown)
             text = f"{what}: the rates of {names} hang together, {LARGEST} are the most; give kinematics= yourself, or"
             raise ModelError(f"{text} add coordinates that part the loops", where)
-        A = sympy.Matrix([gradient(row, [q.rate for q in unknown]) for _, row in rows])
-        rest = sympy.Matrix([row.xreplace({q.rate: sympy.Integer(0) for q in unknown}) for _, row in rows])
+        A, rest = _parted([row for _, row in rows], [q.rate for q in unknown])
         determinant, adjugate = _determinant_and_adjugate(A)
+        if are_zero([determinant]):
+            names, given = ", ".join(q.name for q in unknown), ", ".join(name for name, _ in rows)
+            text = f"{what}: the constraints {given} do not determine the rates of {names}, as one follows from others"
+            raise ModelError(f"{text}; leave it out, or choose other independent= coordinates", where)
         values = -(adjugate * rest.xreplace(found)) / determinant
+        if auxiliaries_of(determinant):
+            values = values.applyfunc(named)
         if not determinant.free_symbols & set(coordinates):
             values = values.applyfunc(_reduced)
         found |= {q.rate: value for q, value in zip(unknown, values, strict=True)}
@@ -79,6 +86,20 @@ def solved(what: str, coordinates: Sequence[Coordinate], independent: Mapping[Ve
 def rows_of(constraints: Sequence[Constraint]) -> list[Row]:
     """The rows of constraints."""
     return [(each.quantity.name, each.row) for each in constraints]
+
+
+def _parted(rows: Sequence[Expr], rates: Sequence[Expr]) -> tuple[Matrix, Matrix]:
+    """The entries of rows by rates, and what is left without these; in names where the determinant is long."""
+    stated, still = [in_parts(row) if _is_long(row) else row for row in rows], dict.fromkeys(rates, sympy.Integer(0))
+    A = sympy.Matrix([gradient(row, rates) for row in stated])
+    rest = sympy.Matrix([row.xreplace(still) for row in stated])
+    if _is_long(sympy.Mul(*(sympy.Add(*A[i, :]) for i in range(A.rows)))):
+        return A.applyfunc(named), rest.applyfunc(named)
+    return A, rest
+
+
+def _is_long(expression: Expr) -> bool:
+    return bool(auxiliaries_of(expression)) or is_large(expression, ())
 
 
 def _determinant_and_adjugate(A: Matrix) -> tuple[Expr, Matrix]:
