@@ -59,7 +59,7 @@ def test_equations_that_reduction_makes_longer_are_straight_line_programs() -> N
 
 def test_named_minors_give_the_rates_of_cramers_rule(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
     wanted = four_bar()
-    monkeypatch.setattr(independent, "_is_long", lambda _: True)
+    monkeypatch.setattr(independent, "WRITTEN_OUT", 0)
     model = four_bar()
     states = {each: rng.uniform(0.2, 1.5, 10) for each in (*model.coordinates, *model.parameters, *model.velocities)}
     rates = [at_states([*each.kinematics.values()], states) for each in (model, wanted)]
@@ -72,7 +72,7 @@ def test_named_minors_give_the_rates_of_cramers_rule(monkeypatch: pytest.MonkeyP
 
 def test_constraints_that_leave_a_dependent_rate_open_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     a, b, c = (coordinate(name, "angle", "rad") for name in "abc")
-    monkeypatch.setattr(independent, "_is_long", lambda _: True)
+    monkeypatch.setattr(independent, "WRITTEN_OUT", 0)
     rows = ((b + c - a) * sympy.cos(a), 2 * (sympy.sin(b + c) * sympy.cos(a) - sympy.sin(a) * sympy.cos(b + c)))
     held = tuple(constraint(f"F{i}", "force", sum(row.diff(q) * q.rate for q in (b, c))) for i, row in enumerate(rows))
     with pytest.raises(ModelError, match=r"F0, F1 do not determine the rates of b, c.*other independent="):

@@ -44,8 +44,8 @@ def trig_reduce(expression: Expr, constants: Collection[sympy.Symbol]) -> Expr:
 def is_large(expression: Expr, constants: Collection[sympy.Symbol]) -> bool:
     """Whether an expression has too many products, multiplied out, or functions of functions, for its sum to be short.
 
-    This is the one bound that parts machines: those whose energies are not large have equations of motion that are
-    multiplied out and reduced, those of the others are straight-line programs.
+    This bound parts machines, beside `derive.LONGEST`: those whose energies are not large have equations of motion that
+    are multiplied out and reduced, those of the others are straight-line programs.
     """
     trigonometric, sums = _parts(expression, frozenset(constants))
     if _depth(expression) > DEEPEST:
