@@ -123,6 +123,12 @@ def test_a_posture_is_the_nearest_acceleration_in_the_mass_matrix() -> None:
     assert free @ np.linalg.solve(inverse, found - wanted) == pytest.approx(0.0, abs=1e-9)
 
 
+def test_the_equations_that_are_shown_have_the_posture() -> None:
+    shown = str(servonode.load(launch(three, BENT, {"goal": CIRCLE, "posture": {}})).show())
+    assert "B_r tau = M_r d + J^T (J M_r^-1 J^T)^-1 (z - J d)" in shown
+    assert "d = p + M_r^-1 h_r" in shown
+
+
 def test_a_posture_may_move_and_have_settings() -> None:
     posture = {"joints": {"q1": "0.3 + turn*t"}, "rate": 8.0}
     controller = {"goal": {"tool": {"x": "0.5 + 0.1*cos(t)"}}, "posture": posture, "settings": {"turn": 0.1}}
@@ -155,6 +161,7 @@ def test_a_posture_too_fast_for_the_period_is_refused() -> None:
         ({"goal": {"tol": {"x": 1}}}, "goal.tol: machine planar has no frame 'tol'; did you mean tool? choose"),
         ({"goal": {"tool": {"x": 1, "relative_to": "lnk1"}}}, "relative_to: machine planar has no frame 'lnk1'"),
         ({"goal": {"tool": {}}}, "goal.tool: states nothing; give position, x, y, z, orientation or axis_z"),
+        ({"goal": {"com": {"orientation": [0, 0, 0]}}}, "goal.com: no motion of the machine turns it"),
         ({"goal": {"tool": {"position": [1, 2]}}}, "goal.tool.position: 2 entries; give 3: x, y, z"),
         ({"goal": {"tool": {"position": [1, 2, 3], "z": 1}}}, "there are both position and z"),
         ({"goal": {"tool": {"position": [1, "u", 3]}}}, "goal.tool.position: unknown name 'u'"),

@@ -191,10 +191,19 @@ def _solve(servo: Servo, gains: Gains | None, weights: Mapping[str, float]) -> l
     if program.ideal:
         system = "B_r tau = J^T (J M_r^-1 J^T)^-1 z"
         completion = "these act along the residuals' gradients, as contact forces would."
+    if program.posture:
+        system = "B_r tau = M_r d + J^T (J M_r^-1 J^T)^-1 (z - J d)"
+        completion = (
+            "these move it as near to the accelerations p of the posture as they leave it free, in the mass matrix."
+        )
     relations = (Line(sympy.sympify(each), sympy.Integer(0)) for each in program.relations)
     return [
         Heading("Inputs"),
-        Formula(system, f"z = {_feedback(servo, gains)} - delta + J M_r^-1 h_r", "W = J M_r^-1 B_r"),
+        Formula(
+            system,
+            f"z = {_feedback(servo, gains)} - delta + J M_r^-1 h_r",
+            "d = p + M_r^-1 h_r" if program.posture else "W = J M_r^-1 B_r",
+        ),
         *([Words(fewer + completion)] if completion else []),
         *stated(relations, f"{fewer}the inputs also satisfy"),
     ]

@@ -38,6 +38,8 @@ class FrameGoal:
         """
         moved = self._place()
         turned, guards = self._turn()
+        if not moved and not turned and {"orientation", "axis_z"} & self.stated.keys():
+            raise StatedError(f"goal.{self.name}", "no motion of the machine turns it; give a frame that a joint turns")
         if not moved and not turned:
             raise StatedError(f"goal.{self.name}", "states nothing; give position, x, y, z, orientation or axis_z")
         return [*moved, *turned], guards
