@@ -117,6 +117,8 @@ def report(closed_loop: ClosedLoop) -> Report:
         found.add("warn", "start", text)
     for text in closed_loop.connection.remarks(closed_loop.machine, closed_loop.start):
         found.add("warn", "device", text)
+    for text in closed_loop.motion_notes():
+        found.add("warn", "simulation", text)
     if text := network_remark(launch):
         found.add("warn", "hosts", text)
     line = closed_loop.traffic

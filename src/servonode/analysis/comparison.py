@@ -108,7 +108,7 @@ def path_error(source: Compared) -> dict[str, float] | None:
     """How far the first path of a view lies from the path of its goal [m]; None without such a view."""
     if source.run is None:
         return None
-    for view in source.run.closed_loop.source.views():
+    for view in source.run.closed_loop.views:
         if view.goal and view.trails and set(view.goal) <= source.goals.keys():
             pair = next(iter(view.trails.values()))
             path = np.column_stack([source.columns[name] for name in pair])

@@ -4,9 +4,11 @@ Every name and number of the launch file is checked here against the machine and
 is one LaunchError, before anything moves.
 """
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -69,12 +71,15 @@ from servonode.plants.injection import Injection, Injector
 from servonode.plants.prepare import Preparation
 from servonode.plants.sensors import SensorSuite
 from servonode.plants.simulated import Motion, SimulatedPlant
+from servonode.plants.skeleton import skeleton_views, tips
 from servonode.plants.speeds import Drives, SpeedCommands, SpeedMotion
+from servonode.plants.view import View
 from servonode.tables import Row, Tabular, named, several, valued
 
 if TYPE_CHECKING:
     from servonode.plants.drivers.line_traffic import Traffic
 
+FRAME = re.compile(r"\b([A-Za-z_]\w*)\.[A-Za-z_]")  # of an expression, as in tool.x
 SHIPPED = {f"servonode.plants.{name}:model" for name in PLANTS}
 SHIPPED |= {f"servonode.controllers.{entry.module}:program" for entry in PROGRAMS}
 
@@ -141,6 +146,25 @@ class ClosedLoop(Tabular):
     def source(self) -> MachineSource:
         """Where the machine comes from."""
         return self.derived.source
+
+    @property
+    def views(self) -> tuple[View, ...]:
+        """How the machine is drawn: as its file says, else as the skeleton of its tree."""
+        return self.source.views() or self._skeleton
+
+    @cached_property
+    def _skeleton(self) -> tuple[View, ...]:
+        return skeleton_views(self.machine, self.traced)
+
+    @cached_property
+    def traced(self) -> tuple[str, ...]:
+        """The frames and links of a tree whose paths are drawn: those of goals, else its ends."""
+        skeleton, controller = self.machine.description.skeleton, self.launch.controller
+        if skeleton is None or self.source.definition.states("VIEW"):
+            return ()
+        stated = " ".join(map(str, controller.residuals.values())) if controller else ""
+        named = (*(controller.goal if controller else ()), *FRAME.findall(stated))
+        return tuple(dict.fromkeys(name for name in named if name in skeleton.names)) or tips(self.machine)
 
     @property
     def device_law(self) -> LawTerms | None:
@@ -286,6 +310,10 @@ class ClosedLoop(Tabular):
         )  # fmt: skip
         with worded(launch.file), stated_in("plant", "driver"):
             return motion(context)
+
+    def motion_notes(self) -> Sequence[str]:
+        """What the driver's simulation leaves out of the machine's file, a line each; raises as `motion`."""
+        return getattr(self.motion(), "notes", ()) if self.driver.motion else ()
 
     def injector(self) -> Injector:
         """The faults that are injected into a run, fresh.

@@ -104,6 +104,14 @@ def unpacked(layout: Layout, values: Mapping[str, float | list[float]]) -> list[
     return numbers
 
 
+class Skeleton(msgspec.Struct, frozen=True):
+    """The links of a tree, then its frames; the place of each one's parent among them, -1: the ground."""
+
+    names: tuple[str, ...]
+    parents: tuple[int, ...]
+    links: int
+
+
 class MachineDescription(msgspec.Struct, frozen=True):
     """All names of a machine, in the order of its arrays (state order = the model sheet's): a field for each group."""
 
@@ -134,6 +142,7 @@ class MachineDescription(msgspec.Struct, frozen=True):
     places: dict[str, str] = {}  # where in the source: "model", "kinetic", ..., and each coordinate's kinematics
     notes: tuple[str, ...] = ()  # what `check` says of the machine
     by_numbers: tuple[str, ...] = ()  # constraints and identities that random states show to hold, without a proof
+    skeleton: Skeleton | None = None  # of a tree
 
     @property
     def state_names(self) -> tuple[str, ...]:
@@ -171,6 +180,7 @@ class MachineDescription(msgspec.Struct, frozen=True):
             "n_q": n_q, "n_v": len(self.velocities), "n_c": n_c, "n_full": n_q + n_c,
             "n_requirements": len(self.requirements), "n_residuals": n_c + len(self.stabilised),
             "n_held": len(self.held), "n_monitored": len(self.outputs) + len(self.warnings),
+            "n_poses": len(self.skeleton.names) if self.skeleton else 0,
         }  # fmt: skip
 
 

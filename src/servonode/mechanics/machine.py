@@ -218,6 +218,16 @@ class Machine(Tabular):
             self.kernel.project(t, result, self.c)
         return result
 
+    def poses(self, t: float, x: Array) -> Array:
+        """Of each link and frame of a tree place (3,), rotation (9,), mass, centre of mass (3,), inertia (6,): (n, 22).
+
+        Place and rotation are in the ground's axes, the others in the link's; the inertia is xx, yy, zz, xy, xz, yz.
+        """
+        out = np.zeros((self.sizes["n_poses"], 22))
+        if len(out):
+            self.kernel.poses(t, x, self.c, out)
+        return out
+
     def full(self, t: float, x: Array, u: Array) -> tuple[Array, Array]:
         """Full form with multipliers: q'' (n_q,) and the contact forces Lambda (n_c,).
 

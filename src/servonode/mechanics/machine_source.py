@@ -14,7 +14,7 @@ import sympy
 from servonode.definitions.progress import doing
 from servonode.mechanics import emit, kernels, reactions
 from servonode.mechanics.derivation import Derivation
-from servonode.mechanics.description import MachineDescription, Quantity
+from servonode.mechanics.description import MachineDescription, Quantity, Skeleton
 from servonode.mechanics.differentiate import gradient
 from servonode.mechanics.emit import Block, Constants, local
 from servonode.mechanics.equations import Equations
@@ -23,8 +23,10 @@ from servonode.mechanics.linear_solve import solves
 from servonode.mechanics.model import Model
 from servonode.mechanics.signatures import Argument, Signature, sizes_text
 from servonode.mechanics.symbols import before, margins_and_sides
+from servonode.mechanics.trees import Frame, Link, Tree
 
 Expr = Any
+POSE = 22  # numbers of a link in `poses`
 PROJECTIONS = 20  # Gauss-Newton steps back onto what is held, from as far as a start or a jump may leave it
 
 
@@ -64,7 +66,15 @@ def describe(model: Model, by_numbers: tuple[str, ...] = ()) -> MachineDescripti
         places=_places(model),
         notes=tuple(model.notes),
         by_numbers=by_numbers,
+        skeleton=_skeleton(model.tree) if model.tree else None,
     )
+
+
+def _skeleton(tree: Tree) -> Skeleton:
+    """Its links, then its frames."""
+    names = [*(each.name for each in tree.links), *(each.name for each in tree.frames)]
+    stand_on = [*(each.parent for each in tree.links), *(each.link for each in tree.frames)]
+    return Skeleton(tuple(names), tuple(names.index(name) if name else -1 for name in stand_on), len(tree.links))
 
 
 def _places(model: Model) -> dict[str, str]:
@@ -90,6 +100,7 @@ def machine_source(equations: Equations) -> str:
         _rhs(equations, constants),
         *([_values("position_residual", at_state(), model.held.values())] if model.held else []),
         *([_project(model, at_state())] if model.held else []),
+        *([_poses(model.tree, at_state())] if model.tree else []),
         _derivatives(equations),
         _values("energy", at_state(), [equations.kinetic, equations.potential]),
         _values("constraint_residual", with_rates(), residuals),
@@ -188,6 +199,21 @@ def _project(model: Model, block: Block) -> str:
         if not emit.is_zero(change):
             block.lines.append(f"    x[{model.state.index(q)}] -= {change}")
     return _function("project", block)
+
+
+def _poses(tree: Tree, block: Block) -> str:
+    """Generated `poses(t, x, c, out)`: see `Machine.poses`."""
+    rows: list[Expr] = []
+    parts: list[Link | Frame] = [*tree.links, *tree.frames]
+    for each in parts:
+        rows += [*tree[each.name].position, *tree[each.name].rotation]
+        if isinstance(each, Frame):
+            rows += [sympy.Integer(0)] * (POSE - 12)
+        else:
+            (xx, xy, xz), (_, yy, yz), (_, _, zz) = each.inertia
+            rows += [each.mass, *each.centre, xx, yy, zz, xy, xz, yz]
+    block.store_rows("out", block.evaluate(rows), POSE)
+    return _function("poses", block)
 
 
 def _derivatives(equations: Equations) -> str:

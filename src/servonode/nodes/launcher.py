@@ -96,7 +96,7 @@ class Launcher:
             if has_plant:
                 connection.check_free(machine.description.name)
                 self.closed_loop.check_traffic()
-                for text in connection.remarks(machine, self.closed_loop.start):
+                for text in (*connection.remarks(machine, self.closed_loop.start), *self.closed_loop.motion_notes()):
                     say(text)
             self._supervise(folder)
             wall_s = (time.monotonic_ns() - begin) / 1e9

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from servonode.definitions import cache
 from servonode.definitions.references import Definition, find, names_robot
@@ -15,7 +15,10 @@ from servonode.mechanics.machine import load_machine as _load
 from servonode.plants.physical_model import PhysicalModel
 from servonode.plants.prepare import Preparation
 from servonode.plants.view import View
-from servonode.robots.definition import find_robot
+from servonode.robots.definition import RobotDefinition, find_robot
+
+if TYPE_CHECKING:
+    from servonode.robots.robot import Robot
 
 PLANTS: dict[str, str] = {
     "diff_drive_trailer": "differential-drive robot with a passive trailer",
@@ -80,6 +83,12 @@ class MachineSource:
             ModelError: it is no Preparation.
         """
         return self._beside("PREPARE", Preparation, "function")
+
+    def robot(self) -> "Robot | None":
+        """The robot of a URDF or MJCF file; None of other machines. Raises as `read`."""
+        if not isinstance(self.definition, RobotDefinition):
+            return None
+        return self.definition.robot(**self.settings)[0]
 
     def physics(self) -> PhysicalModel | None:
         """The machine as bodies, joints and contacts: the `PHYSICS` beside its function, if any.

@@ -54,10 +54,12 @@ class PhysicalModel:
     Joints are given by name as positions and rates, views of the engine's own numbers: one each for a hinge or a slide,
     a quaternion and the angular velocity in the body's own axes for a ball. place: writes into them what a state of
     the machine is, where nothing slips; how deep the machine stands in the floor is left as it has settled. state: the
-    machine's state of them, by name. extra: what else of them is worth watching, such as slip, by name.
+    machine's state of them, by name. extra: what else of them is worth watching, such as slip, by name. rest: how long
+    it comes to rest on the floor before a run [s].
     """
 
     mjcf: Callable[[Values, Floor], str]
     place: Callable[[Joints, Values, Values], None]
     state: Callable[[Joints, Values], Values]
     extra: Callable[[Joints, Values], Values] = lambda *_: {}
+    rest: float = 2.0

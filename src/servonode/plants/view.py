@@ -54,13 +54,16 @@ class View:
     paths: of a program, legend name -> polyline (n, 2) [m] of the path that it asks for, {} where it asks for none; an
     endless one is drawn as far as the region goes.
 
+    projection: (2, 3), the directions across and up of a picture of what moves in space, in the ground's axes; lines,
+    guides, arrows and paths are then of points (n, 3), trails and goal name three values.
+
     lean: the angle [rad] that a strip shows. magnified: of a factor -> the same view with its lean that many times as
     large, its title says so; a picture asks for it where the lean is too small to be seen.
     """
 
     outline: Outline
-    trails: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    goal: tuple[str, str] | None = None
+    trails: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    goal: tuple[str, ...] | None = None
     axes: tuple[str, str] = ("x [m]", "y [m]")
     title: str = ""
     guides: Outline | None = None
@@ -71,6 +74,20 @@ class View:
     paths: Paths | None = None
     lean: Lean | None = None
     magnified: Callable[[float], "View"] | None = None
+    projection: Points | None = None
+
+    @property
+    def size(self) -> int:
+        """How many numbers a point has."""
+        return 2 if self.projection is None else 3
+
+    def flat(self, points: Points) -> Points:
+        """Points (n, 2) of the picture from those that the view gives, (n, size)."""
+        return points if self.projection is None else points @ self.projection.T
+
+    def path(self, columns: Mapping[str, Points], names: tuple[str, ...]) -> Points:
+        """The path (n, 2) of the values of a trail or goal."""
+        return self.flat(np.column_stack([columns[name] for name in names]))
 
 
 def circle(centre: Points, radius: float, n: int = 49) -> Points:

@@ -17,6 +17,7 @@ from servonode.closed_loop.run_warnings import RunWarning
 from servonode.errors import NotInstalled, StatementError, did_you_mean, plain
 from servonode.mechanics import rows
 from servonode.mechanics.description import packed
+from servonode.plants.skeleton import traces
 from servonode.record.files import replaced_file
 from servonode.record.run_estimate import RunEstimate
 from servonode.tables import Row, Tabular, several, valued
@@ -135,9 +136,11 @@ class Run(Tabular):
         return np.array(list(self.input.values())).reshape(len(self.input), len(self.t))
 
     def outputs(self) -> dict[str, Array]:
-        """Contact forces and other monitored values of every row, by name."""
+        """Contact forces, other monitored values and the paths of a tree, of every row, by name."""
         names = [each.name for each in self.closed_loop.machine.description.outputs]
-        return Named({name: self._monitored[:, j] for j, name in enumerate(names)})
+        monitored = {name: self._monitored[:, j] for j, name in enumerate(names)}
+        loop = self.closed_loop
+        return Named(monitored | traces(loop.machine, loop.traced, self.t, self._kernel_states))
 
     @property
     def _kernel_states(self) -> Array:

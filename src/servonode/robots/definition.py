@@ -3,11 +3,15 @@
 import hashlib
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from servonode.definitions.references import Definition, NotFound, Option
 from servonode.definitions.source_location import Place
 from servonode.robots.file_text import scan
+
+if TYPE_CHECKING:
+    from servonode.robots.contacts import Contacts
+    from servonode.robots.robot import Robot
 
 
 @dataclass(frozen=True)
@@ -44,15 +48,20 @@ class RobotDefinition(Definition):
 
     def call(self, *arguments: Any, **options: Any) -> Any:  # noqa: ARG002
         """The Model; raises as `read` and `model`."""
-        from servonode.robots.contacts import Contacts
         from servonode.robots.model import model
+
+        return model(*self.robot(**options))
+
+    def robot(self, **options: Any) -> "tuple[Robot, Contacts]":
+        """The robot, and what is stated of its contacts; raises as `read`."""
+        from servonode.robots.contacts import Contacts
         from servonode.robots.read import read
 
         stated = {each.name: options.pop(each.name) for each in fields(Contacts) if each.name in options}
         contacts = Contacts(**stated)
         if contacts.wheels:
             options = {"base": "planar"} | options
-        return model(read(self.file, **options, held=bool(contacts.wheels or contacts.feet)), contacts)
+        return read(self.file, **options, held=bool(contacts.wheels or contacts.feet)), contacts
 
     def states(self, name: str) -> bool:  # noqa: ARG002
         return False

@@ -32,14 +32,11 @@ def read(
         RobotError: the file cannot be read, has something without a counterpart, or no regular mass matrix.
         NotInstalled: MuJoCo is missing.
     """
-    text = scan(file)
     mujoco = _mujoco()
     warnings: list[str] = []
     mujoco.set_mju_user_warning(warnings.append)  # else it writes a file where the process runs
     try:
-        spec = mujoco.MjSpec.from_file(str(file))
-        _name_all(spec)
-        _set_base(spec, text, base, file)
+        text, spec = opened(mujoco, file, base)
         meshes, radii = tuple(_meshes(spec)), tuple(_radii(mujoco, spec))
         lines = leave_out(mujoco, spec, file.name, ignore) + _fix_casters(spec, casters, file.name)
         inertias = take_inertias(mujoco, spec, file.name, text.format == "mjcf")
@@ -55,6 +52,14 @@ def read(
     if not (held or robot.loops):
         check_mass_matrix(robot)
     return robot
+
+
+def opened(mujoco: ModuleType, file: Path, base: str) -> tuple[FileText, Any]:
+    """The spec of a robot's file, all of it with names, on its base; raises RobotError, ValueError."""
+    text, spec = scan(file), mujoco.MjSpec.from_file(str(file))
+    _name_all(spec)
+    _set_base(spec, text, base, file)
+    return text, spec
 
 
 def _mujoco() -> ModuleType:

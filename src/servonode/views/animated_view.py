@@ -108,8 +108,8 @@ class ViewPart(Part):
         """Put the machine, its path and the target as they are now onto the artists."""
         self.moved = True
         shapes = Shapes.of(self.view, instant)
-        trails = [decimation.path(*(columns[name] for name in pair)) for pair in self.view.trails.values()]
-        goal = decimation.path(*(columns[f"target_{name}"] for name in self._goal)) if self._goal else []
+        trails = [self._path(columns, pair, decimation) for pair in self.view.trails.values()]
+        goal = self._path(columns, self._target_names, decimation) if self._goal else []
         self._guides.set_segments([line for line in shapes.guides if len(line) > 1])
         self._outline.set_segments([line for line in shapes.lines if len(line) > 1])
         dots = [line[0] for line in shapes.lines if len(line) == 1]
@@ -128,8 +128,8 @@ class ViewPart(Part):
 
     def fix(self, columns: Columns, instants: Sequence[Instant]) -> None:
         """Limits and scale of the arrows for the whole of a run, kept from now on."""
-        paths: list[Any] = [[columns[name] for name in pair] for pair in self.view.trails.values()]
-        paths += [[columns[f"target_{name}"] for name in self._goal]] if self._goal else []
+        names = [*self.view.trails.values(), *([self._target_names] if self._goal else [])]
+        paths: list[Any] = [list(self.view.path(columns, each).T) for each in names]
         shapes = [Shapes.of(self.view, instant) for instant in instants]
         self.fitted, self.fixed = False, True
         lines = [line for each in shapes for line in each.bounding(self.view)]
@@ -138,6 +138,14 @@ class ViewPart(Part):
         arrows = [(name, vector) for each in shapes for name, (_, vector) in each.arrows.items()]
         self._names = list(dict.fromkeys(name for name, vector in arrows if self._scale.shows(vector)))
         self._entitle()
+
+    def _path(self, columns: Columns, names: tuple[str, ...], decimation: Decimation) -> list[Array]:
+        """Across and up of the path of these values."""
+        return list(self.view.flat(np.column_stack(decimation.path(*(columns[name] for name in names)))).T)
+
+    @property
+    def _target_names(self) -> tuple[str, ...]:
+        return tuple(f"target_{name}" for name in self._goal or ())
 
     def clear_scale(self) -> None:
         """Drop what was measured in another run: the size of the arrows."""

@@ -56,6 +56,7 @@ class Animation:
         source: MachineSource,
         machine: Machine,
         *,
+        views: Sequence[View],
         panels: Sequence[PanelSpec],
         span: float | None = None,
         goal_names: Sequence[str] = (),
@@ -67,6 +68,7 @@ class Animation:
 
         Args:
             figure: an empty matplotlib Figure; without a canvas it gets one without a display.
+            views: how the machine is drawn.
             panels: what the axes beside the machine show.
             span: plant time [s] that panels and trails reach back; None: all of it.
             goal_names: targets of which there are columns `target_NAME`.
@@ -87,7 +89,7 @@ class Animation:
         with mpl.rc_context(STYLE):
             self.views = [
                 ViewPart(figure.add_subplot(), view, machine, goal_names, partial(wanted, view) if wanted else None)
-                for view in source.views()
+                for view in views
             ]
             self.panels = [PanelPart(figure.add_subplot(), spec, span) for spec in panels]
             self._title = TextPart(figure, 0.01, fontsize=11, ha="left")
@@ -125,7 +127,7 @@ class Animation:
         panels = chosen_panels(closed_loop, fields, timing) if fields else usual_panels(closed_loop, timing)
         return cls(
             figure, closed_loop.source, closed_loop.machine,
-            panels=panels, span=span, goal_names=closed_loop.targets.names,
+            views=closed_loop.views, panels=panels, span=span, goal_names=closed_loop.targets.names,
             wanted=partial(wanted_paths, closed_loop), footer=footer, words_every=words_every,
         )  # fmt: skip
 

@@ -197,7 +197,7 @@ def _placed(sources: Sequence[Compared], panel: ComparedPanel) -> Placed:
 
 def shared_view(sources: Sequence[Compared]) -> View | None:
     """The first view with a path that at least two sources have; strips stand beside each other, not in one plane."""
-    views = [view for source in sources if source.run for view in source.run.closed_loop.source.views()]
+    views = [view for source in sources if source.run for view in source.run.closed_loop.views]
     return next((view for view in views if not view.strip and sum(has_path(each, view) for each in sources) > 1), None)
 
 
@@ -227,11 +227,7 @@ class ComparedPlane:
     @staticmethod
     def _paths(sources: Sequence[Compared], view: View) -> list[tuple[int, Array]]:
         pair = next(iter(view.trails.values()))
-        return [
-            (i, np.array([each.columns[name] for name in pair]).T)
-            for i, each in enumerate(sources)
-            if has_path(each, view)
-        ]
+        return [(i, view.path(each.columns, pair)) for i, each in enumerate(sources) if has_path(each, view)]
 
     @property
     def aspect(self) -> float:
@@ -279,7 +275,7 @@ def goal_paths(sources: Sequence[Compared], view: View) -> list[tuple[Any, Any]]
     paths: list[tuple[Any, Any]] = []
     followed = [each for each in sources if view.goal and set(view.goal) <= each.goals.keys()]
     for source in sorted(followed, key=lambda each: -float(each.t[-1])):
-        path = np.array([source.goals[name] for name in view.goal or ()])
+        path = view.path(source.goals, view.goal or ()).T
         if not any(_same((source.t, path), each) for each in paths):
             paths.append((source.t, path))
     return paths
@@ -295,7 +291,7 @@ def _same(part: tuple[Any, Any], whole: tuple[Any, Any]) -> bool:
 
 def own_view(source: Compared, view: View) -> View | None:
     """The view of the same paths that a source's own machine has; None where its machine is not known."""
-    views = source.run.closed_loop.source.views() if source.run else ()
+    views = source.run.closed_loop.views if source.run else ()
     return next((each for each in views if each.trails == view.trails), None)
 
 

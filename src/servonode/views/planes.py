@@ -55,8 +55,8 @@ class Map:
             scene = well_spread(scene, view)
             numbers = {i: time_text(float(scene.run.t[i]), digits_of(scene)) for i in scene.instants}
         shown = [scene.shapes(i, view) for i in scene.instants]
-        lines = [line for each in shown for line in (*each.lines, *each.guides)]
-        lines += [*(scene.path(pair).T for pair in view.trails.values()), *_goal(scene, view)]
+        lines = [line for each in shown for line in (*each.lines, *(each.guides if view.projection is None else ()))]
+        lines += [*(scene.path(view, pair).T for pair in view.trails.values()), *_goal(scene, view)]
         arrows, low, high = _with_arrows(scene, view, box_of(lines), AROUND if numbered else AROUND_TIMES)
         low, high, paths = _with_paths(scene, view, low, high)
         seen = _seen(paths, low, high)
@@ -86,7 +86,10 @@ class Map:
         handles = self._draw_paths(axis)
         for number, i in enumerate(self.scene.instants):
             shade = 0.35 + 0.65 * number / max(len(self.scene.instants) - 1, 1)
-            draw_shapes(axis, self.scene.shapes(i, self.view), linewidth=0.8, alpha=shade)
+            shapes = self.scene.shapes(i, self.view)
+            if self.view.projection is not None and i != self.scene.instants[-1]:
+                shapes = replace(shapes, guides=[])  # in space they move along, and would hide one another
+            draw_shapes(axis, shapes, linewidth=0.8, alpha=shade)
         self._draw_numbers(axis, per_m)
         head = self.head(width)
         above = (head.height - KEY) / height
@@ -98,7 +101,7 @@ class Map:
     def _draw_paths(self, axis: Any) -> list[Any]:
         """Paths of the machine, then what it is to follow."""
         drawn = [
-            axis.plot(*self.scene.path(pair), color=color, linewidth=1.2, label=label, zorder=2)[0]
+            axis.plot(*self.scene.path(self.view, pair), color=color, linewidth=1.2, label=label, zorder=2)[0]
             for color, (label, pair) in zip(cycle(PALETTE), self.view.trails.items(), strict=False)
         ]
         drawn += [axis.plot(*line.T, label=name, **DASHED)[0] for name, line in self.wanted.items()]
@@ -107,7 +110,12 @@ class Map:
             axis.plot(*goal[self.scene.instants].T, "o", color=GOAL, markersize=3, zorder=4)
             for pair in list(self.view.trails.values())[:1]:
                 for i in self.scene.instants:
-                    axis.plot(*np.array([self.scene.path(pair)[:, i], goal[i]]).T, color=GOAL, linewidth=0.4, alpha=0.6)
+                    axis.plot(
+                        *np.array([self.scene.path(self.view, pair)[:, i], goal[i]]).T,
+                        color=GOAL,
+                        linewidth=0.4,
+                        alpha=0.6,
+                    )
         return drawn
 
     def _draw_numbers(self, axis: Any, per_m: float) -> None:
@@ -118,7 +126,7 @@ class Map:
         points, taken = per_m * 72, list[Any]()  # pt in a metre; boxes of numbers
         page = Bbox(np.sort(np.array([axis.get_xlim(), axis.get_ylim()])).T * points)
         for pair in list(self.view.trails.values())[:1]:
-            path = self.scene.path(pair).T
+            path = self.scene.path(self.view, pair).T
             for i, number in self._named(path).items():
                 found = self._place(path, i, number, points, page, taken)
                 if found is None:
@@ -273,5 +281,5 @@ def _goal(scene: Scene, view: View) -> list[Array]:
     """The target's path (rows, 2), if there is one."""
     if not view.goal or not set(view.goal) <= scene.goals.keys():
         return []
-    path = np.array([scene.goals[name] for name in view.goal]).T
+    path = view.path(scene.goals, view.goal)
     return [path] if np.isfinite(path).any() else []

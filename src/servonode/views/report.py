@@ -49,7 +49,7 @@ def report_figure(run: Run, name: str) -> Any:
 
 def _rows(scene: Scene, panels: Sequence[Placed]) -> list[Row]:
     """From top to bottom: planes by their shape, snapshots, panels; a single plane has panels beside it."""
-    views = scene.run.closed_loop.source.views()
+    views = scene.run.closed_loop.views
     numbered = any(view.strip for view in views)
     scene = side_by_side(scene, views) if numbered else scene
     strips, planes = ([view for view in scene.views() if view.strip is wanted] for wanted in (True, False))

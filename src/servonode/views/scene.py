@@ -75,14 +75,14 @@ class Scene:
 
     def views(self) -> tuple[View, ...]:
         """The machine's views with leans as they can be seen; strips in which nothing ever leans are left out."""
-        views = self.run.closed_loop.source.views()
+        views = self.run.closed_loop.views
         shown = [self.instant(i) for i in self.instants]
         return readable(views, [max((abs(at.given(each.lean)) for at in shown), default=0.0) if each.lean else None
                                 for each in views])  # fmt: skip
 
-    def path(self, pair: tuple[str, str]) -> Array:
-        """The path (2, rows) of two values."""
-        return np.array([self.known[name] for name in pair])
+    def path(self, view: View, names: tuple[str, ...]) -> Array:
+        """The path (2, rows) of the values of a trail."""
+        return view.path(self.known, names).T
 
 
 def first_beyond(run: Run) -> int | None:

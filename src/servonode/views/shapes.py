@@ -1,7 +1,7 @@
 """What a machine's view draws at one instant, as data: pictures, the window, movies and the page all draw these."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -40,18 +40,21 @@ class Instant:
         result: T = self.source.definition.run(lambda: function(self.values, self.parameters))
         return result
 
-    def lines(self, outline: Callable[..., Iterable[Any]] | None) -> list[Array]:
-        """Polylines (n, 2)."""
+    def lines(self, outline: Callable[..., Iterable[Any]] | None, size: int = 2) -> list[Array]:
+        """Polylines (n, size)."""
         if outline is None:
             return []
         lines, file = self.given(lambda *names: list(outline(*names))), self.source.definition.file.name
-        found = [points_of(line, f"{file}: line {i} of a view") for i, line in enumerate(lines)]
+        found = [points_of(line, f"{file}: line {i} of a view", size) for i, line in enumerate(lines)]
         return [line for line in found if len(line)]
 
 
 @dataclass(frozen=True)
 class Shapes:
-    """Polylines (n, 2) [m] of machine and guides, foot and vector (2, 2) of each arrow by legend name, a caption."""
+    """Polylines (n, 2) [m] of machine and guides, foot and vector (2, 2) of each arrow by legend name, a caption.
+
+    Those `in_space` have points as the view gives them, `flat` ones as the picture shows them.
+    """
 
     lines: list[Array]
     guides: list[Array]
@@ -61,10 +64,22 @@ class Shapes:
     @classmethod
     def of(cls, view: View, instant: Instant) -> Self:
         """What a view draws at an instant."""
+        return cls.in_space(view, instant).flat(view)
+
+    @classmethod
+    def in_space(cls, view: View, instant: Instant) -> Self:
+        """The same before it is projected."""
         given = instant.given(view.arrows) if view.arrows else {}
         arrows = {name: np.array([foot, vector], float) for name, (foot, vector) in given.items()}
         caption = instant.given(view.caption) if view.caption else ""
-        return cls(instant.lines(view.outline), instant.lines(view.guides), arrows, caption)
+        return cls(instant.lines(view.outline, view.size), instant.lines(view.guides, view.size), arrows, caption)
+
+    def flat(self, view: View) -> Self:
+        """What of it a picture shows."""
+        if view.projection is None:
+            return self
+        lines, guides = (list(map(view.flat, each)) for each in (self.lines, self.guides))
+        return replace(self, lines=lines, guides=guides, arrows={n: view.flat(each) for n, each in self.arrows.items()})
 
     def bounding(self, view: View) -> list[Array]:
         """The lines that the limits of an axis contain: those of the machine, in a strip its guides too."""

@@ -51,7 +51,7 @@ class Motion:
         rows = np.linspace(0, scene.last, PIECES * ROWS + 1).astype(int)
         seen = [scene.instant(int(i)) for i in rows]
         sizes = np.abs([[each.given(lean) for each in seen] for lean in leans])
-        paths = [scene.path(pair)[:, rows] for view in views for pair in view.trails.values()]
+        paths = [scene.path(view, pair)[:, rows] for view in views for pair in view.trails.values()]
         places = np.nan_to_num(np.concatenate(paths or [np.zeros((0, len(rows)))]), posinf=0.0, neginf=0.0)
         return cls(rows, np.minimum(np.nan_to_num(sizes), np.pi / 2), places)
 

@@ -10,6 +10,8 @@ from servonode.errors import ModelError
 from servonode.plants.view import Values, View
 from servonode.views.wanted import wanted_paths
 
+COUNTS = {2: "two", 3: "three"}
+
 
 def check_view(closed_loop: ClosedLoop) -> None:
     """Try out the machine's views at the start, so that a run is not followed by a picture that cannot be drawn.
@@ -17,7 +19,7 @@ def check_view(closed_loop: ClosedLoop) -> None:
     Raises:
         ModelError: a view names what the machine does not have, or one of its functions fails.
     """
-    views = closed_loop.source.views()
+    views = closed_loop.source.views()  # a skeleton needs no check
     for number, view in enumerate(views):
         word = "VIEW" if len(views) == 1 else f"VIEW[{number}]"
         _check_view(closed_loop, view, f"{closed_loop.source.definition.file.name}: {word}")
@@ -36,18 +38,20 @@ def _check_view(closed_loop: ClosedLoop, view: View, word: str) -> None:
     shapes: dict[str, list[tuple[int, ...]]] = run(lambda: _shapes_of(view, values, machine.parameters))
     for name in ("outline", "guides"):
         for i, shape in enumerate(shapes.pop(name)):
-            if len(shape) != 2 or shape[1] != 2:
-                raise ModelError(f"{word}'s {name} gave an array of shape {shape} as line {i}; give points (n, 2)")
+            if len(shape) != 2 or shape[1] != view.size:
+                text = f"gave an array of shape {shape} as line {i}; give points (n, {view.size})"
+                raise ModelError(f"{word}'s {name} {text}")
     for name, pair in shapes.items():
-        if pair != [(2,), (2,)]:
-            raise ModelError(f"{word}'s {name} is not a foot and a vector; give two arrays of shape (2,)")
+        if pair != [(view.size,)] * 2:
+            text = f"is not a foot and a vector; give two arrays of shape ({view.size},)"
+            raise ModelError(f"{word}'s {name} {text}")
     caption = run(lambda: view.caption(values, machine.parameters) if view.caption else "")
     if not isinstance(caption, str):
         raise ModelError(f"{word}'s caption gave {caption!r}; give a text")
     run(lambda: view.lean(values, machine.parameters) if view.lean else 0.0)
     wanted_paths(closed_loop, view, np.full(2, -1.0), np.full(2, 1.0))
-    if view.goal is not None and (isinstance(view.goal, str) or len(view.goal) != 2):
-        raise ModelError(f"{word} has the goal {view.goal!r}; name two targets, or leave it out")
+    if view.goal is not None and not _is_pair(view.goal, view.size):
+        raise ModelError(f"{word} has the goal {view.goal!r}; name {COUNTS[view.size]} targets, or leave it out")
 
 
 def _check_words(view: View, word: str) -> None:
@@ -56,13 +60,16 @@ def _check_words(view: View, word: str) -> None:
         raise ModelError(f"{word} has the title {view.title!r}; give a text")
     if not _is_pair(view.axes):
         raise ModelError(f"{word} has the axes {view.axes!r}; give two labels")
-    for name, pair in view.trails.items():
-        if not _is_pair(pair):
-            raise ModelError(f"{word} has the trail {name!r} of {pair!r}; name two values")
+    if view.projection is not None and np.shape(view.projection) != (2, 3):
+        text = f"a projection of shape {np.shape(view.projection)}; give the directions across and up, (2, 3)"
+        raise ModelError(f"{word} has {text}")
+    for name, values in view.trails.items():
+        if not _is_pair(values, view.size):
+            raise ModelError(f"{word} has the trail {name!r} of {values!r}; name {COUNTS[view.size]} values")
 
 
-def _is_pair(given: Any) -> bool:
-    return isinstance(given, (tuple, list)) and len(given) == 2 and all(isinstance(each, str) for each in given)
+def _is_pair(given: Any, n: int = 2) -> bool:
+    return isinstance(given, (tuple, list)) and len(given) == n and all(isinstance(each, str) for each in given)
 
 
 def _shapes_of(view: View, values: Values, parameters: Values) -> dict[str, list[tuple[int, ...]]]:

@@ -26,21 +26,22 @@ def wanted_paths(closed_loop: ClosedLoop, view: View, low: Array, high: Array) -
     wanted = Wanted(control.law.description.name, settings, start, np.asarray(low, float), np.asarray(high, float))
     found = closed_loop.source.definition.run(lambda: dict(paths(wanted)))
     file = closed_loop.source.definition.file.name
-    return {name: points_of(line, f"{file}: a view's path {name!r}") for name, line in found.items()}
+    words = {name: f"{file}: a view's path {name!r}" for name in found}
+    return {name: view.flat(points_of(line, words[name], view.size)) for name, line in found.items()}
 
 
-def points_of(line: Any, word: str) -> Array:
-    """A polyline (n, 2) of a view; an empty one of any shape is (0, 2).
+def points_of(line: Any, word: str, size: int = 2) -> Array:
+    """A polyline (n, size) of a view; an empty one of any shape is (0, size).
 
     Raises:
-        ModelError: it is not made of points (n, 2); the text begins with `word`.
+        ModelError: it is not made of such points; the text begins with `word`.
     """
     try:
         points = np.asarray(line, float)
     except (TypeError, ValueError):
-        raise ModelError(f"{word} is {str(line)[:40]!r}, not made of numbers; give points (n, 2)") from None
+        raise ModelError(f"{word} is {str(line)[:40]!r}, not made of numbers; give points (n, {size})") from None
     if not points.size:
-        return np.zeros((0, 2))
-    if points.ndim != 2 or points.shape[1] != 2:
-        raise ModelError(f"{word} has the shape {points.shape}; give points (n, 2)")
+        return np.zeros((0, size))
+    if points.ndim != 2 or points.shape[1] != size:
+        raise ModelError(f"{word} has the shape {points.shape}; give points (n, {size})")
     return points

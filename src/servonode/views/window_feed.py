@@ -14,6 +14,7 @@ from servonode.bus.topology import CONTROLLER, PLANT
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.hosts import on_one_computer
 from servonode.mechanics.description import unpacked
+from servonode.plants.skeleton import columns_of_traces, places
 from servonode.views.panel_choice import TIMING
 
 ROWS = 8192  # rows kept
@@ -77,14 +78,16 @@ class Feed:
         description = closed_loop.machine.description
         self._machine, self._layout = closed_loop.machine, description.layout
         self._inputs, self._targets = description.input_names, closed_loop.targets.names
-        known = [*description.state_names, *(each.name for each in description.outputs), *self._inputs]
+        self._traced = closed_loop.traced
+        outputs_known = [*(each.name for each in description.outputs), *columns_of_traces(self._traced)]
+        known = [*description.state_names, *outputs_known, *self._inputs]
         rare = [*(f"residual_{each.name}" for each in closed_loop.residuals), *TIMING.values(), *extra]
         self.estimated = description.state_names if estimates and closed_loop.estimation else ()
         bands = [f"{word}_{name}" for word in ("estimate", "low", "high") for name in self.estimated]
         self.ring = Ring([*known, *(f"target_{name}" for name in self._targets), *rare, *bands], ROWS)
         self._row = np.zeros(len(self.ring.names))
         n = len(description.state_names)
-        outputs, inputs = 1 + n, 1 + n + len(description.outputs)
+        outputs, inputs = 1 + n, 1 + n + len(outputs_known)
         self._parts = [slice(1, outputs), slice(outputs, inputs), slice(inputs, inputs + len(self._inputs))]
         goals = inputs + len(self._inputs)
         first = goals + len(self._targets)
@@ -188,7 +191,8 @@ class Feed:
         """A row of the state that was just read."""
         row, (state, outputs, inputs) = self._row, self._parts
         row[0], row[state], row[inputs] = self.t, self._x[:-1], self._u
-        row[outputs] = self._machine.monitor(self.t, self._x, self._u)[: outputs.stop - outputs.start]
+        monitored = self._machine.monitor(self.t, self._x, self._u)[: len(self._machine.description.outputs)]
+        row[outputs] = [*monitored, *places(self._machine, self._traced, self.t, self._x).ravel()]
         row[self._goal] = [self._aim.target.get(name, np.nan) for name in self._targets] if self._aim else np.nan
         if self._stabilised:
             missed = self._machine.constraint_residual(self.t, self._x)

@@ -50,7 +50,7 @@ class Frames:
         self._statuses = Statuses()
         machine = self._closed_loop.machine
         self._span = usual_span(self._closed_loop)
-        self._views = [_LiveView(view, self._closed_loop) for view in self._closed_loop.source.views()]
+        self._views = [_LiveView(view, self._closed_loop) for view in self._closed_loop.views]
         self._lean = 0.0  # rad, the largest so far
         description = machine.description
         self._known = [each.name for each in (*description.state, *description.outputs, *description.inputs)]
@@ -131,7 +131,7 @@ def layout_of(closed_loop: ClosedLoop, name: str) -> dict[str, Any]:
         "panels": [live_panel(each, estimated) for each in usual_panels(closed_loop, timing=True)],
         "views": [
             view_layout(view, closed_loop.targets.names) | {"click": _clicked(view, closed_loop)}
-            for view in closed_loop.source.views()
+            for view in closed_loop.views
         ],
         "residuals": [{"name": each.name, "unit": each.unit} for each in closed_loop.residuals],
     }
@@ -154,9 +154,10 @@ class _LiveView:
     def update(self, instant: Instant, columns: dict[str, Any], lean: float) -> dict[str, Any]:
         """What it draws at an instant; a lean that is small in all of the run so far [rad] is magnified."""
         view = magnified(self.view, lean)
-        self.shapes = Shapes.of(view, instant)
+        drawn = Shapes.in_space(view, instant)
+        self.shapes = drawn.flat(view)
         self._scale.follow([self.shapes], columns)
-        return {**shapes_data(self.shapes), "largest": self._scale.largest, "title": view.title}
+        return {**shapes_data(drawn), "largest": self._scale.largest, "title": view.title}
 
 
 def _line(word: str, content: dict[str, Any]) -> bytes:

@@ -9,7 +9,7 @@ import numpy as np
 from servonode.arrays import Array
 from servonode.plants.view import View
 from servonode.views.scene import Scene
-from servonode.views.shapes import corners, is_seen, longest_arrow
+from servonode.views.shapes import Shapes, corners, is_seen, longest_arrow
 from servonode.web.embedded import numbers
 from servonode.web.view_data import decimals, path_columns, shapes_data, view_layout
 from servonode.web.wanted_lines import lines_around
@@ -55,7 +55,7 @@ def recorded_views(scene: Scene, motion: Motion, columns: Mapping[str, Array]) -
 def _recorded(view: View, scene: Scene, instants: Sequence[int], columns: Mapping[str, Array]) -> dict[str, Any]:
     shapes = [scene.shapes(i, view) for i in instants]
     layout = view_layout(view, list(scene.goals))
-    drawn = [np.column_stack([columns[name] for name in pair]) for pair in path_columns(layout)]
+    drawn = [view.path(columns, tuple(names)) for names in path_columns(layout)]
     bounding = [line for each in shapes for line in each.bounding(view)]
     low, high = corners([*drawn, *bounding]) or (np.full(2, -1.0), np.full(2, 1.0))
     longest = longest_arrow(shapes)
@@ -65,7 +65,7 @@ def _recorded(view: View, scene: Scene, instants: Sequence[int], columns: Mappin
         "wanted": lines_around(scene.run.closed_loop, view, low, high),
         "limits": {"x": [float(low[0]), float(high[0])], "y": [float(low[1]), float(high[1])]},
         "largest": longest if is_seen(longest, scene.run.closed_loop.machine, columns, view.arrow_unit) else 0.0,
-        "shapes": [shapes_data(each, digits) for each in shapes],
+        "shapes": [shapes_data(Shapes.in_space(view, scene.instant(i)), digits) for i in instants],
     }
 
 

@@ -15,7 +15,8 @@ FINE = 4  # decimal places of a coordinate behind the first digit of the largest
 def view_layout(view: View, goals: Collection[str]) -> dict[str, Any]:
     """What of a view stays the same in a whole run; `goals` are the names of the run's targets.
 
-    Trails and goal name columns: a path is drawn from the columns of its two values.
+    Trails and goal name columns: a path is drawn from the columns of its values. With a projection everything that is
+    drawn has points [x, y, z], which the page projects, and turns as it is dragged.
     """
     goal = [f"target_{name}" for name in view.goal] if view.goal and set(view.goal) <= set(goals) else None
     return {
@@ -25,6 +26,7 @@ def view_layout(view: View, goals: Collection[str]) -> dict[str, Any]:
         "unit": view.arrow_unit,
         "trails": [{"name": name, "columns": list(pair)} for name, pair in view.trails.items()],
         "goal": goal,
+        "projection": None if view.projection is None else np.asarray(view.projection, float).tolist(),
         "longest": LONGEST_IN_STRIP if view.strip else LONGEST,
         "unseen": UNSEEN,
         "used": USED,

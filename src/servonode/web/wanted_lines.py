@@ -45,7 +45,7 @@ class LiveLines:
 
     def __init__(self, closed_loop: ClosedLoop, view: View) -> None:
         self._closed_loop, self._view = closed_loop, view
-        self._columns = path_columns(view_layout(view, closed_loop.targets.names))
+        self._columns = [tuple(each) for each in path_columns(view_layout(view, closed_loop.targets.names))]
         self._low = self._high = np.full(2, np.nan)  # of the box that was asked for
         self.lines: list[Line] = []
 
@@ -53,7 +53,7 @@ class LiveLines:
         """Ask anew where what is drawn, paths of these columns and an outline [m], needs it; whether lines changed."""
         if self._view.paths is None:
             return False
-        box = corners([*(np.column_stack([columns[x], columns[y]]) for x, y in self._columns), *shapes.lines])
+        box = corners([*(self._view.path(columns, names) for names in self._columns), *shapes.lines])
         if box is None or self._suffices(*box):
             return False
         before, extent = self.lines, _extent(*box)

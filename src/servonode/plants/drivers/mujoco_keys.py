@@ -15,12 +15,19 @@ class Contact(Struct, frozen=True, forbid_unknown_fields=True):
     """[plant.mujoco]: the floor under a machine that MuJoCo simulates, and the steps of the physics engine."""
 
     friction: Annotated[Coefficient, key("the coefficient of sliding friction of the floor")] = 0.8
-    gravity: Annotated[Gravity, key("gravity, if the machine has no parameter g", "m/s^2")] = 9.81
+    floor: Annotated[
+        bool | None,
+        key("whether a robot's file gets a floor at height 0 (absent: if it has none, and its base moves)"),
+    ] = None
+    gravity: Annotated[
+        Gravity, key("gravity, if neither the machine has a parameter g nor a robot's file says it", "m/s^2")
+    ] = 9.81
     substeps: Annotated[Substeps, key("the steps of the physics engine per plant step")] = 2
     contact_time: Annotated[
         Seconds | None,
         key(
-            "the time constant of a contact; a shorter one is stiffer (absent: two physics steps, the least)",
+            "the time constant of a contact; a shorter one is stiffer (absent: two physics steps, the least; "
+            "of a robot's file: its own)",
             "s",
         ),
     ] = None

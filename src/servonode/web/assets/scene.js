@@ -4,11 +4,13 @@
 //   view.draw({lines, guides, arrows, caption, largest}, columns);     // `shapes_data`, and columns by name
 //
 // Without limits the view follows what it draws. With limits {x: [low, high], y: [low, high]} it keeps them.
+// A layout with a projection has points [x, y, z]; dragging turns what is seen.
 "use strict";
 
 const SCENE = {
   room: 0.12, // of the extent, left free on each side
   apart: 1.5, // pixels between two points of a path
+  turning: 0.008, // rad per pixel
   edge: { left: 46, right: 14, top: 8, bottom: 26 }, // pixels around what is drawn
 };
 
@@ -27,6 +29,7 @@ class MachineView {
     this.note.hidden = true;
     this.forget();
     new ResizeObserver(() => this.resize()).observe(this.canvas);
+    if (layout.projection) this.turnByDragging();
     theme.onChange(() => this.again());
   }
 
@@ -45,12 +48,56 @@ class MachineView {
     this.meet(shapes.arrows);
     if (shapes.caption) this.say(shapes.caption);
     if (!this.width) return;
-    const path = ([across, up]) => ({ x: columns[across] || [], y: columns[up] || [], first, end });
+    shapes = this.project(shapes);
+    const path = (names) => this.pathOf(names.map((name) => columns[name] || []), first, end);
     const paths = this.layout.trails.map((trail) => path(trail.columns));
     const goal = this.layout.goal ? path(this.layout.goal) : null;
     if (!this.fixed) this.follow(shapes, goal ? [...paths, goal] : paths);
     this.place();
     this.paint(shapes, paths, goal);
+  }
+
+  // turning
+
+  turnByDragging() {
+    const [across, up] = (this.seen = this.layout.projection);
+    const front = across[0] * up[1] - across[1] * up[0]; // towards the eye, its height
+    const from = { turn: Math.atan2(-across[0], across[1]), lift: Math.asin(Math.max(-1, Math.min(1, front))) };
+    this.eye = { ...from };
+    this.canvas.style.touchAction = "none";
+    this.canvas.style.cursor = "grab";
+    this.canvas.addEventListener("pointerdown", (event) => this.canvas.setPointerCapture(event.pointerId));
+    this.canvas.addEventListener("pointermove", ({ buttons, movementX, movementY }) => {
+      if (buttons === 1) this.turn(-SCENE.turning * movementX, SCENE.turning * movementY);
+    });
+    this.canvas.addEventListener("dblclick", () => this.turn(from.turn - this.eye.turn, from.lift - this.eye.lift));
+  }
+
+  turn(about, lift) {
+    this.eye.turn += about;
+    this.eye.lift = Math.max(-Math.PI / 2, Math.min(Math.PI / 2, this.eye.lift + lift));
+    const [c, s, ce, se] = [Math.cos(this.eye.turn), Math.sin(this.eye.turn), Math.cos(this.eye.lift), Math.sin(this.eye.lift)];
+    this.seen = [[-s, c, 0], [-c * se, -s * se, ce]];
+    this.fixed = null; // limits of a whole run are those of its own direction
+    this.again();
+  }
+
+  flat(point) {
+    if (point.length === 2 || point.includes(null)) return point;
+    return this.seen.map((way) => way[0] * point[0] + way[1] * point[1] + way[2] * point[2]);
+  }
+
+  project(shapes) {
+    if (!this.seen) return shapes;
+    const flat = (line) => line.map((point) => this.flat(point));
+    const arrows = shapes.arrows.map((each) => ({ ...each, foot: this.flat(each.foot), vector: this.flat(each.vector) }));
+    return { ...shapes, lines: shapes.lines.map(flat), guides: shapes.guides.map(flat), arrows };
+  }
+
+  pathOf([across, up, out], first, end) {
+    if (!out) return { x: across, y: up, first, end };
+    const [x, y] = this.seen.map((way) => Array.from(across, (_, i) => (across[i] === null ? NaN : way[0] * across[i] + way[1] * up[i] + way[2] * out[i])));
+    return { x, y, first, end };
   }
 
   again() {

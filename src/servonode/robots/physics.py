@@ -1,0 +1,151 @@
+"""A robot's own file as a MuJoCo model: contacts, shapes and tendons as it has them, inertias as a machine has them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from servonode.arrays import Array
+from servonode.robots.mesh_files import find_meshes
+from servonode.robots.read import opened
+from servonode.robots.robot import Body, Robot, identifier
+
+Values = Mapping[str, float]
+LEAST = 1e-12  # kg, kg m^2; of a body that has none of its own, which MuJoCo does not take
+TILT = (("height", "slide", (0, 0, 1)), ("pitch", "hinge", (0, 1, 0)), ("roll", "hinge", (1, 0, 0)))  # of a planar base
+ENTRIES = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a robot is simulated: base as in [plant.robot], the step of the physics [s].
+
+    floor: whether a floor at height 0 is added; None: to a file without any whose robot moves about. friction: its
+    coefficient of sliding friction. contact_time [s]: of all contacts; None: as the file says.
+    """
+
+    base: str
+    step: float
+    friction: float
+    floor: bool | None = None
+    contact_time: float | None = None
+
+
+def simulated(mujoco: ModuleType, robot: Robot, values: Values, settings: Settings) -> tuple[Any, list[str]]:
+    """The MuJoCo spec of a robot with these parameters, and a line for each mesh that is left out.
+
+    Raises:
+        RobotError, ValueError: MuJoCo cannot read it.
+    """
+    _, spec = opened(mujoco, robot.file, settings.base)
+    lines = find_meshes(spec, robot.file)
+    _set_options(mujoco, spec, settings.step)
+    if "g" in values:
+        spec.option.gravity = values["g"] * robot.gravity / np.linalg.norm(robot.gravity)
+    if settings.base == "planar":
+        for name, kind, axis in TILT:
+            joint = getattr(mujoco.mjtJoint, f"mjJNT_{kind.upper()}")
+            spec.worldbody.first_body().add_joint(name=name, type=joint, axis=axis)
+    _set_bodies(spec, robot, values)
+    _set_joints(spec, robot, values)
+    _set_motors(mujoco, spec, robot, values)
+    if settings.contact_time is not None:
+        for each in spec.geoms:
+            each.solref = [settings.contact_time, 1.0]
+    if settings.floor or (settings.floor is None and _wants_floor(mujoco, spec, settings.base)):
+        _add_floor(mujoco, spec, settings)
+    return spec, lines
+
+
+def _set_options(mujoco: ModuleType, spec: Any, step: float) -> None:
+    """The step, an integrator whose positions advance with the new rates, and inertias that are taken as they are."""
+    integrators = mujoco.mjtIntegrator
+    spec.option.timestep = step
+    if spec.option.integrator != integrators.mjINT_IMPLICIT:
+        spec.option.integrator = integrators.mjINT_IMPLICITFAST
+    spec.option.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET
+    compiler = spec.compiler
+    compiler.fusestatic, compiler.alignfree, compiler.settotalmass = False, False, -1
+    compiler.balanceinertia, compiler.boundmass, compiler.boundinertia = False, 0.0, 0.0
+    compiler.inertiafromgeom = mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_AUTO
+
+
+def _set_bodies(spec: Any, robot: Robot, values: Values) -> None:
+    """Give each body with joints the inertia of all that is fixed to it, and what is fixed none."""
+    links = {each.name: each for each in robot.bodies}
+    origins = {each.name: -each.position for each in robot.frames}
+    for body in spec.bodies[1:]:
+        link, least = links.get(body.name), LEAST if body.joints else 0.0
+        mass, centre, inertia = _inertia(link, values) if link else (0.0, np.zeros(3), np.zeros((3, 3)))
+        moments, axes = np.linalg.eigh(inertia)
+        axes[:, 0] *= np.sign(np.linalg.det(axes))
+        body.explicitinertial, body.mass, body.fullinertia = True, max(mass, least), [np.nan, 0, 0, 0, 0, 0]
+        body.ipos = centre + origins.get(f"{body.name}_origin", np.zeros(3))
+        body.inertia, body.iquat = np.maximum(moments, least), _quaternion(axes)
+        body.ialt.type = type(body.ialt.type)(0)  # a quaternion
+
+
+def _inertia(link: Body, values: Values) -> tuple[float, Array, Array]:
+    """Mass, centre of mass and inertia of a link: the parameters, where there are some, else as its file says."""
+    name = identifier(link.name)
+    centre = [values.get(f"{name}_centre_{'xyz'[i]}", link.centre[i]) for i in range(3)]
+    inertia = np.zeros((3, 3))
+    for i, k in ENTRIES:
+        inertia[i, k] = inertia[k, i] = values.get(f"{name}_inertia_{'xyz'[i]}{'xyz'[k]}", link.inertia[i, k])
+    return values.get(f"{name}_mass", link.mass), np.array(centre), inertia
+
+
+def _quaternion(rotation: Array) -> Array:
+    from scipy.spatial.transform import Rotation
+
+    found: Array = Rotation.from_matrix(rotation).as_quat(scalar_first=True)
+    return found
+
+
+def _set_joints(spec: Any, robot: Robot, values: Values) -> None:
+    """Armature, damping, friction and spring of each joint as the parameters have them."""
+    joints = {each.name: each for each in robot.joints}
+    for each in spec.joints:
+        if each.name not in joints:
+            continue
+        stated, name = joints[each.name], identifier(each.name)
+        each.armature = values.get(f"{name}_armature", stated.armature)
+        each.frictionloss = values.get(f"{name}_friction", stated.friction)
+        each.damping = [values.get(f"{name}_damping", stated.damping), *each.damping[1:]]
+        each.stiffness = [values.get(f"{name}_stiffness", stated.stiffness), *each.stiffness[1:]]
+        if stated.kind in ("hinge", "slide"):
+            rest = values.get(f"{name}_rest", stated.rest)
+            each.springref = np.degrees(rest) if stated.kind == "hinge" and spec.compiler.degree else rest
+
+
+def _set_motors(mujoco: ModuleType, spec: Any, robot: Robot, values: Values) -> None:
+    """Motors as the machine has them: what it takes for a motor is one, and without any each joint has one."""
+    motors = {each.name: each for each in robot.actuators}
+    for each in spec.actuators:
+        if each.name not in motors:
+            continue
+        if each.biastype != mujoco.mjtBias.mjBIAS_NONE:
+            each.set_to_motor()
+            each.ctrllimited, each.ctrlrange = 0, [0, 0]
+        each.gear[0] = values.get(f"{identifier(each.name)}_gear", motors[each.name].gear) / each.gainprm[0]
+    for joint in (body.joints[0] for body in robot.bodies if robot.motorless and len(body.joints) == 1):
+        if joint.kind in ("hinge", "slide"):
+            word = "torque" if joint.kind == "hinge" else "force"
+            added = spec.add_actuator(name=f"{joint.name}_{word}", target=joint.name)
+            added.trntype = mujoco.mjtTrn.mjTRN_JOINT
+
+
+def _wants_floor(mujoco: ModuleType, spec: Any, base: str) -> bool:
+    """Whether [plant.robot] lets the robot move about, and its file has no ground."""
+    ground = (mujoco.mjtGeom.mjGEOM_PLANE, mujoco.mjtGeom.mjGEOM_HFIELD)
+    return base != "fixed" and not any(each.type in ground for each in spec.geoms)
+
+
+def _add_floor(mujoco: ModuleType, spec: Any, settings: Settings) -> None:
+    floor = spec.worldbody.add_geom(name="floor", type=mujoco.mjtGeom.mjGEOM_PLANE, size=[0, 0, 1], priority=1)
+    floor.friction[0] = settings.friction
+    floor.condim = 3 if settings.friction else 1
+    if settings.contact_time is not None:
+        floor.solref = [settings.contact_time, 1.0]

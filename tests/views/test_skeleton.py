@@ -1,0 +1,122 @@
+"""Machines that are trees are drawn by themselves: in a plane or in space, with inertias and paths of their ends."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import servonode
+from servonode.errors import ModelError
+from servonode.plants.skeleton import places
+from servonode.views.report import report_figure
+from servonode.views.scene import Scene
+from servonode.views.view_checks import check_view
+from servonode.web.html_report import html_report
+from servonode.web.view_data import view_layout
+
+ARM = """
+import numpy as np
+from servonode.mechanics import Model, coordinate, frame, hinge, link, parameter, slide, tree
+
+
+def model():
+    q = [coordinate(f"q{i}", "angle", "rad") for i in range(3)]
+    m = parameter("m", "mass", "kg", default=2.0, above=0)
+    rod = np.diag([0.02, 0.02, 0.005])
+    axes = AXES
+    links = [
+        link("base", joints=(hinge(q[0], axes[0]),), position=(0, 0, 0.1), mass=2, inertia=np.diag([0.01] * 3)),
+        link("upper", "base", joints=(hinge(q[1], axes[1]),), position=(0, 0, 0.2), mass=m, inertia=rod),
+        link("fore", "upper", joints=(hinge(q[2], axes[2]),), position=(0.5, 0, 0), mass=1, inertia=rod),
+    ]
+    frames = [frame("tool", "fore", (0.4, 0, 0)), frame("same", "fore", (0.4, 0, 0)), frame("stand", "", (1, 1, 1))]
+    return Model(name="arm", description="arm", parameters=(m,), tree=tree(links, frames=frames))
+"""
+SPACE, PLANE = "((0, 0, 1), (0, 1, 0), (0, 1, 0))", "((0, 1, 0),) * 3"
+LAUNCH = """[run]
+duration = 0.2
+mode = "lockstep"
+[plant]
+machine = "./arm.py:model"
+[plant.initial]
+q1 = 0.5
+q2 = -0.7
+"""
+
+
+def arm(folder: Path, axes: str = SPACE) -> servonode.Run:
+    """A run of an arm that falls."""
+    (folder / "arm.py").write_text(ARM.replace("AXES", axes))
+    (folder / "arm.toml").write_text(LAUNCH)
+    return servonode.load(folder / "arm.toml").simulate()
+
+
+def test_link_places_are_those_of_forward_kinematics(tmp_path: Path) -> None:
+    machine = arm(tmp_path).closed_loop.machine
+    x = machine.state({"q0": 0.3, "q1": 0.5, "q2": -0.7})
+    tip = np.array([0.5 * np.cos(0.5) + 0.4 * np.cos(-0.2), 0.0, 0.3 - 0.5 * np.sin(0.5) - 0.4 * np.sin(-0.2)])
+    turn = np.array([[np.cos(0.3), -np.sin(0.3), 0], [np.sin(0.3), np.cos(0.3), 0], [0, 0, 1]])
+    np.testing.assert_allclose(places(machine, ["tool", "stand"], 0.0, x), [turn @ tip, [1, 1, 1]], atol=1e-15)
+    pose = machine.poses(0.0, x)[1]
+    np.testing.assert_allclose(pose[3:12].reshape(3, 3)[:, 0], turn @ [np.cos(0.5), 0, -np.sin(0.5)], atol=1e-15)
+    np.testing.assert_allclose(pose[12:], [2.0, 0, 0, 0, 0.02, 0.02, 0.005, 0, 0, 0], atol=1e-15)
+    assert machine.with_parameters({"m": 3.0}).poses(0.0, x)[1, 12] == 3.0
+
+
+def test_only_ends_that_move_are_traced_and_each_place_once(tmp_path: Path) -> None:
+    run = arm(tmp_path)
+    assert run.closed_loop.traced == ("tool",)
+    outputs = run.outputs()
+    expected = [places(run.closed_loop.machine, ["tool"], 0.0, x)[0] for x in run._kernel_states]
+    np.testing.assert_array_equal(np.column_stack([outputs[f"tool.{axis}"] for axis in "xyz"]), expected)
+
+
+def test_what_moves_in_a_plane_is_drawn_in_it_at_true_scale(tmp_path: Path) -> None:
+    run = arm(tmp_path, PLANE)
+    (view,) = run.closed_loop.views
+    assert (view.title, view.axes) == ("from the side", ("x [m]", "z [m]"))
+    shapes = Scene.of(run).shapes(0, view)
+    np.testing.assert_allclose(shapes.lines[2], [[0, 0.3], [0.5 * np.cos(0.5), 0.3 - 0.5 * np.sin(0.5)]], atol=1e-12)
+
+
+def test_in_space_lengths_along_the_picture_are_true(tmp_path: Path) -> None:
+    run = arm(tmp_path)
+    (view,) = run.closed_loop.views
+    assert view.title == "in space"
+    assert view.projection is not None
+    np.testing.assert_allclose(view.projection @ view.projection.T, np.eye(2), atol=1e-15)
+    check_view(run.closed_loop)
+    assert report_figure(run, "arm").axes
+
+
+def test_inertias_are_ellipsoids_of_even_density(tmp_path: Path) -> None:
+    run = arm(tmp_path, PLANE)
+    (view,) = run.closed_loop.views
+    ring = view.guides(Scene.of(run).instant(0).values, {})[2:5] if view.guides else []
+    ball = np.linalg.norm(np.concatenate(ring) - [0, 0, 0.1], axis=1)
+    np.testing.assert_allclose(ball, np.sqrt(5 / 2 * 0.01 / 2), rtol=1e-12)  # 2/5 m r^2 = 0.01
+
+
+def test_page_gets_points_in_space_with_their_projection(tmp_path: Path) -> None:
+    run = arm(tmp_path)
+    layout = view_layout(run.closed_loop.views[0], [])
+    assert np.shape(layout["projection"]) == (2, 3)
+    assert layout["trails"][0]["columns"] == ["tool.x", "tool.y", "tool.z"]
+    assert '"projection":[[' in html_report(run, "arm").replace(" ", "")
+
+
+@pytest.mark.parametrize(
+    ("stated", "text"),
+    [
+        ("projection=np.eye(3)", "a projection of shape (3, 3)"),
+        ("projection=np.eye(2, 3)", "gave an array of shape (1, 2) as line 0; give points (n, 3)"),
+        ("projection=np.eye(2, 3), trails={'a': ('q0', 'q1')}", "name three values"),
+    ],
+)
+def test_views_in_space_that_cannot_be_drawn_are_refused(tmp_path: Path, stated: str, text: str) -> None:
+    view = f"from servonode.plants.view import View\nVIEW = View(lambda *_: [np.zeros((1, 2))], {stated})\n"
+    (tmp_path / "arm.py").write_text(ARM.replace("AXES", SPACE) + view)
+    (tmp_path / "arm.toml").write_text(LAUNCH)
+    with pytest.raises(ModelError) as refused:
+        check_view(servonode.load(tmp_path / "arm.toml").closed_loop)
+    assert text in str(refused.value)
