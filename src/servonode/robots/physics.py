@@ -130,11 +130,9 @@ def _set_motors(mujoco: ModuleType, spec: Any, robot: Robot, values: Values) -> 
             each.set_to_motor()
             each.ctrllimited, each.ctrlrange = 0, [0, 0]
         each.gear[0] = values.get(f"{identifier(each.name)}_gear", motors[each.name].gear) / each.gainprm[0]
-    for joint in (body.joints[0] for body in robot.bodies if robot.motorless and len(body.joints) == 1):
-        if joint.kind in ("hinge", "slide"):
-            word = "torque" if joint.kind == "hinge" else "force"
-            added = spec.add_actuator(name=f"{joint.name}_{word}", target=joint.name)
-            added.trntype = mujoco.mjtTrn.mjTRN_JOINT
+    for motor in robot.actuators if robot.motorless else ():
+        added = spec.add_actuator(name=motor.name, target=motor.joint)
+        added.trntype = mujoco.mjtTrn.mjTRN_JOINT
 
 
 def _wants_floor(mujoco: ModuleType, spec: Any, base: str) -> bool:
