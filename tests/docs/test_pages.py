@@ -69,6 +69,7 @@ NEEDS = {  # what a page's commands need beside servonode
     "how_to/movies": ffmpeg,
     "how_to/linear_views": lambda: find_spec("control"),
     "how_to/mujoco": lambda: find_spec("mujoco"),
+    "tutorials/robot_arm": lambda: find_spec("mujoco"),
     "how_to/page": lambda: shutil.which("chromedriver") and shutil.which("openssl") and find_spec("uvicorn"),
     "how_to/teaching": lambda: shutil.which("pdflatex"),
     "how_to/window": lambda: shutil.which("Xvfb") and ffmpeg(),
@@ -101,6 +102,7 @@ MADE = {  # the files that a page's commands leave, beside those that it shows
     "how_to/window": ("sphero.png",),
     "tutorials/first_run": ("trailer_pursuit.png", "turn.png", "turn.csv", "compare.png", "short.html"),
     "tutorials/own_machine": ("car.png", "tutorial_car.png", "car.tex", "car.c"),
+    "tutorials/robot_arm": ("hold.png", "eight.png", "my_arm.py"),
     "tutorials/unreachable_goals": ("crane.txt", "crane.c"),
 }  # fmt: skip
 BEGINS = {
@@ -127,6 +129,7 @@ OTHERS = {  # pages that are no how-tos, and how many of their sections install 
     "tutorials/first_run": 1,
     "tutorials/faults": 0,
     "tutorials/own_machine": 1,
+    "tutorials/robot_arm": 1,
     "tutorials/unreachable_goals": 0,
     "systems/extended": 0,
 }
