@@ -215,11 +215,12 @@ class _Machine:
         inputs: dict[Input, Expr] = {}
         for motor in self.robot.actuators:
             rate, joint = self.rates[motor.joint]
+            word = "torque" if joint.kind == "hinge" else "force"
             stated, most = motor.name, max(map(abs, motor.range or (0.0,)))
             if self._taken.get(identifier(stated), "").startswith("joint "):  # as many files call both the same
-                stated += "_torque" if joint.kind == "hinge" else "_force"
+                stated += f"_{word}"
             name = self._name(stated, f'actuator "{motor.name}"')
             gear = self._parameter(f"{name}_gear", f"gear of {name}", "1", motor.gear) if motor.gear != 1 else 1
-            made = input_(name, f"force of {name} at {joint.name}", UNITS[joint.kind][1], limit=most or None)
+            made = input_(name, f"{word} at {joint.name}", UNITS[joint.kind][1], limit=most or None)
             inputs[made] = gear * rate
         return inputs
