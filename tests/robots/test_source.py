@@ -172,3 +172,22 @@ def test_without_mujoco_the_line_to_install_it_is_said(tmp_path: Path, monkeypat
     monkeypatch.setitem(sys.modules, "mujoco", None)
     (tmp_path / "arm.urdf").write_text(ROBOTS["arm.urdf"], "utf-8")
     assert 'pip install "servonode[mujoco]"' in refused_command("new", "machine", "--from", "arm.urdf")
+
+
+@pytest.mark.slow
+def test_a_base_on_wheels_is_held_by_its_velocities(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tray.urdf").write_text((ARM.parents[1] / "tray" / "tray.urdf").read_text("utf-8"), "utf-8")
+    wheels = 'plant.robot.wheels={left="left_wheel", right="right_wheel"}'
+    made = command("new", "machine", "cart", "--from", "tray.urdf", "--set", wheels)
+    assert made.exit_code == 0, made.stderr
+    robot = {"wheels": {"left": "left_wheel", "right": "right_wheel"}}
+    table = {"run": {"duration": 1.0}, "plant": {"machine": "tray.urdf", "robot": robot}}
+    read = plant_source(launch_of_table(table, path=tmp_path / "x.toml").plant, tmp_path).build()
+    model = source_of(tmp_path, "./cart.py:model").build()
+    assert facts(model) == facts(read)
+    texts = [source_and_description(Derivation(each))[0] for each in (model, read)]
+    assert texts[0] == texts[1]
+    goals = (tmp_path / "cart.toml").read_text("utf-8")
+    assert 'V = "V - V_goal"' in goals
+    assert 'shoulder = "shoulder - shoulder_goal"' in goals

@@ -1,7 +1,7 @@
 """`servonode new machine --from`: the machine of a robot's file in Python, and a launch file that holds its joints."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -59,12 +59,10 @@ def contents(model: "Model", name: str, robot: Path) -> Iterator[tuple[str, str]
 
 
 def _goals(model: "Model") -> Iterator[tuple[str, float]]:
-    """The coordinates that inputs move, where the start has them; of closed loops those that are independent."""
+    """What is held where the start has it: coordinates that inputs move; with constraints, what is independent."""
     moved = {symbol for power in model.inputs.values() for symbol in power.free_symbols}
-    stated = model.independent
-    free = (
-        {each.rate for each in stated or model.coordinates} if not isinstance(stated, Mapping) else {*stated.values()}
-    )
-    for q in model.coordinates:
-        if q.rate in moved & free:
-            yield q.name, q.quantity.default or 0.0
+    if not model.constraints:
+        yield from ((q.name, q.quantity.default or 0.0) for q in model.coordinates if q.rate in moved)
+        return
+    for v in list(model.independent_rates)[: len(model.inputs)]:
+        yield (v.name, 0.0) if v.of is None else (v.of.name, v.of.quantity.default or 0.0)

@@ -80,7 +80,9 @@ class _Writer:
             word = getattr(each, "vector", None) or each.name
             text = f"{word}_" if word in _TAKEN else word
             text += f"[{each.name.removeprefix(word + '_')}]" if word != each.name else ""
-            self.texts |= {each: text} | ({each.rate: f"{text}.rate"} if isinstance(each, Coordinate) else {})
+            of = getattr(each, "of", None)
+            self.texts[each] = text if of is None else f"{self.texts[of]}.own_velocity()"
+            self.texts |= {each.rate: f"{text}.rate"} if isinstance(each, Coordinate) else {}
         self._written: set[Expr] = set()
 
     def text(self) -> str:
