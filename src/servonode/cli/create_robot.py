@@ -49,13 +49,13 @@ def contents(model: "Model", name: str, robot: Path) -> Iterator[tuple[str, str]
     goals = dict(_goals(model))
     starts = [f"{each.name} = {each.quantity.default or 0.0!r}" for each in model.coordinates if not each.vector]
     parts = {
-        "INITIAL": ["", "[plant.initial]                # states at t = 0; the others are 0", *starts, ""],
-        "RESIDUALS": [*(f'{q} = "{q} - {q}_goal"' for q in goals), ""],
-        "SETTINGS": [*(f"{q}_goal = {goal!r}" for q, goal in goals.items()), ""],
+        "# INITIAL": ["", "[plant.initial]                # states at t = 0; the others are 0", *starts, ""],
+        "# RESIDUALS": [*(f'{q} = "{q} - {q}_goal"' for q in goals), ""],
+        "# SETTINGS": [*(f"{q}_goal = {goal!r}" for q, goal in goals.items()), ""],
         "NAME": [name],
     }
     text = (files("servonode.cli.templates") / "robot.toml").read_text("utf-8")
-    yield ".toml", re.sub(r"\b(NAME|INITIAL|RESIDUALS|SETTINGS)\b", lambda found: "\n".join(parts[found[0]]), text)
+    yield ".toml", re.sub(r"NAME\b|# [A-Z]{7,}\b", lambda found: "\n".join(parts[found[0]]), text)
 
 
 def _goals(model: "Model") -> Iterator[tuple[str, float]]:

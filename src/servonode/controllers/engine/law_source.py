@@ -127,9 +127,8 @@ def _check_count(servo: Servo) -> None:
     n_s, n_rows, n_tau = len(program.residuals), len(program.residuals) + len(program.relations), len(model.inputs)
     completion = _completion(program)
     if completion in ("ideal", "posture") and len(model.velocities) != n_tau:
-        text = (
-            f"program {program.name}: {completion}= needs as many inputs as velocities, {model.name} has {n_tau} and "
-        )
+        word = "ideal=True" if program.ideal else "posture="
+        text = f"program {program.name}: {word} needs as many inputs as velocities, {model.name} has {n_tau} and "
         text += f"{len(model.velocities)}; complete it by relations or least_norm"
         raise ModelError(text, program.place.argument(completion))
     if completion == "posture" and n_rows >= n_tau:
