@@ -32,7 +32,8 @@ def load(launch: Launch, *, strict: bool = True, code: bool = True, **overrides:
 
     Args:
         launch: path of a launch file, the bare name of a packaged one, or its content as nested mappings, where
-            machine and program may also be functions, or a Model and a Program.
+            machine and program may also be functions, or a Model and a Program; or path of a robot's URDF or MJCF
+            file, which is then the machine, without a law, for 1 s.
         strict: refuse what `run` would refuse; False to look into it all the same.
         code: False to refuse a launch file that names Python code, which would run here with all your rights.
         overrides: launch-file keys with `__` for the dot: `run__duration=10`, `controller__gains__lambda=3`.

@@ -49,7 +49,10 @@ def refusal(folder: Path, text: str, **settings: Any) -> str:
 
 
 def test_feet_that_cannot_be_are_refused(tmp_path: Path) -> None:
-    assert "it has no link or frame 'foot'" in refusal(tmp_path, hopper(), base="free", feet=["foot"])
+    assert "[plant.robot] feet: 'foot' is no link or frame of the file; choose from trunk," in refusal(
+        tmp_path, hopper(), base="free", feet=["foot"]
+    )
+    assert "independent: no loop, wheel or foot holds the robot" in refusal(tmp_path, hopper(), independent=["zz"])
     assert "leave nothing that can move" in refusal(tmp_path, hopper(), feet=["F_foot"])
     assert "feet: trunk cannot move along every axis" in refusal(tmp_path, hopper(), base="planar", feet=["trunk"])
     assert "friction: feet names none" in refusal(tmp_path, hopper(), base="free", friction=0.5)

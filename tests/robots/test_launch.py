@@ -12,7 +12,7 @@ from servonode.plants import MachineSource, find_machine
 from servonode.robots.read import read
 from tests.helpers.extras import needs_mujoco
 from tests.helpers.refusals import command, refusal, refused_command
-from tests.helpers.robots import ARM
+from tests.helpers.robots import ARM, joint, link, urdf
 
 needs_mujoco()
 LAUNCH = """
@@ -69,6 +69,22 @@ def test_parameters_with_dots_are_joined_everywhere(launch: Path) -> None:
     assert [*swept.sweep.vary] == ["plant.parameters.fore_mass"]  # type: ignore[union-attr]
 
 
+def test_a_robots_file_is_loaded_by_itself(launch: Path) -> None:
+    """It is a launch file of 1 s without a law; keys are added as to any."""
+    run = servonode.simulate(launch.with_name("arm.urdf"), run__duration=0.1, plant__parameters__fore__mass=1.5)
+    assert run.t[-1] == pytest.approx(0.1)
+    assert not run.residual
+    assert "no file" in refused_command("check", str(launch.with_name("leg.urdf")))
+
+
+def test_a_joint_that_mimics_another_has_no_motor(tmp_path: Path) -> None:
+    more = joint("grip", "b", "c", more='<mimic joint="j"/>')
+    (tmp_path / "hand.urdf").write_text(urdf(link("a"), link("b"), joint("j", "a", "b"), link("c"), more))
+    assert servonode.load(tmp_path / "hand.urdf").machine.description.input_names == ("j_torque",)
+    chosen = servonode.load(tmp_path / "hand.urdf", plant__robot={"motors": ["j", "grip"]})
+    assert chosen.machine.description.input_names == ("j_torque", "grip_torque")
+
+
 def test_a_machine_that_is_cached_needs_neither_mujoco_nor_sympy(launch: Path) -> None:
     servonode.load(launch)
     code = "import servonode, sys; servonode.load(sys.argv[1]); print({'mujoco', 'sympy'} & {*sys.modules})"
@@ -96,6 +112,7 @@ def test_limits_of_the_file_act_unless_the_launch_file_gives_others(launch: Path
     run = servonode.simulate(launch, controller__residuals__pan="pan - 3", controller__gains__lambda=2.0)
     assert run.fault is not None
     assert run.fault["name"] == "joint_limit"
+    assert run.fault["text"] == "pan is above pan_upper, its limit in arm.urdf"
     text = command("check", str(launch)).output
     assert "limits: of arm.urdf act: pan_torque 5, left_lift_torque 5, pan_lower -1, pan_upper 2" in text
 

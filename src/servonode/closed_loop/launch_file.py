@@ -23,6 +23,7 @@ from servonode.closed_loop.launch_error import LaunchError as LaunchError  # par
 from servonode.closed_loop.launch_error import choices, stated_in, unknown, worded
 from servonode.closed_loop.launch_keys import LARGEST, Goal, LaunchFile, Sections, Sweep, Times, Vary
 from servonode.closed_loop.samples import read_samples
+from servonode.definitions.references import ROBOTS
 from servonode.errors import did_you_mean
 from servonode.plants.drivers import DRIVERS
 from servonode.plants.drivers.installed import driver_names
@@ -37,6 +38,7 @@ S = TypeVar("S", bound=Struct)
 def read_launch(file: str | Path, overrides: Sequence[str] = ()) -> LaunchFile:
     """The launch file at a path, or the packaged one of that bare name, after `overrides` ("key.sub=value").
 
+    A robot's file stands for a launch file of 1 s with this machine and no law.
     Raises LaunchError, and nothing else, whatever the file and the overrides hold.
     """
     reader = _Reader(str(file))
@@ -50,7 +52,8 @@ def stated_table(file: str | Path, overrides: Sequence[str] = ()) -> tuple[Path,
 
 def _overridden(reader: "_Reader", file: str | Path, overrides: Sequence[str]) -> tuple[Path, dict[str, Any]]:
     path = launch_path(file)
-    table = _load(str(file), path)
+    alone = path.suffix.lower() in ROBOTS  # a robot's file itself, without a law
+    table = {"run": {"duration": 1.0}, "plant": {"machine": path.name}} if alone else _load(str(file), path)
     for text in overrides:
         reader.override(table, text)
     return path, table

@@ -44,7 +44,7 @@ class RobotKeys(Struct, frozen=True, forbid_unknown_fields=True):
     ] = None
     motors: Annotated[
         list[str],
-        key("joints whose motors are inputs; else all that the file has, of a URDF one for each joint but the base's"),
+        key("joints whose motors are inputs; else all of the file; of a URDF all but those of the base and of <mimic>"),
     ] = []
     independent: Annotated[
         list[str], key("joints whose rates are the velocities, where loops, wheels or feet hold others")

@@ -61,7 +61,8 @@ def prepared(robot: Robot, contacts: Contacts) -> Robot:
     if strange is not None:
         text = f"[plant.robot] motors: {strange!r} is not a joint that a motor can drive; choose from"
         raise RobotError(f"{robot.file.name}: {text} {', '.join(sorted(driven - base))}")
-    kept = set(contacts.motors) or driven - base
+    following = {each.first for each in robot.loops if each.kind == "joint" and robot.motorless}  # by <mimic>
+    kept = set(contacts.motors) or driven - base - following
     return _in_angles(replace(robot, actuators=tuple(each for each in robot.actuators if each.joint in kept)), contacts)
 
 
@@ -111,8 +112,11 @@ def held(
             raise RobotError(f"{robot.file.name}: [plant.robot] {key}: {needed} names none; remove it or name some")
     wheels = wheels_of(robot, contacts.wheels, contacts.radius)
     rolled = rolling(wheels, robot.bodies[0], tree, coordinates) if wheels else Rolling()
-    feet = tuple(feet_constraints(contacts.feet, tree))
+    feet = tuple(feet_constraints(robot.file.name, contacts.feet, tree))
     constraints = (*loop_constraints(robot, tree, coordinates), *rolled.constraints, *feet)
+    if not constraints and contacts.independent:
+        text = "[plant.robot] independent: no loop, wheel or foot holds the robot, so all joints are; remove it"
+        raise RobotError(f"{robot.file.name}: {text}")
     if not constraints:
         return Held()
     friction = [parameter("friction", "friction of feet", default=contacts.friction, at_least=0)

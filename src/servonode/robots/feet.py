@@ -9,17 +9,21 @@ from servonode.mechanics.trees import Tree
 from servonode.robots.file_text import RobotError
 
 
-def feet_constraints(feet: Sequence[str], tree: Tree) -> Iterator[Constraint]:
+def feet_constraints(file: str, feet: Sequence[str], tree: Tree) -> Iterator[Constraint]:
     """Three for each foot, in rates: it stays where a run starts it.
 
     Raises:
-        RobotError: it stays by itself.
+        RobotError: there is no such link or frame, or it stays by itself.
     """
+    names = [*(each.name for each in tree.links), *(each.name for each in tree.frames)]
     for foot in feet:
+        if foot not in names:
+            text = f"{foot!r} is no link or frame of the file; choose from {', '.join(names)}"
+            raise RobotError(f"{file}: [plant.robot] feet: {text}")
         velocity = tree[foot].velocity
         if not all(rate.free_symbols for rate in velocity):
-            text = f"[plant.robot] feet: {foot} cannot move along every axis by itself, so nothing is to be held there"
-            raise RobotError(f'{text}; name a foot that can, or state base = "free"')
+            text = f"{foot} cannot move along every axis by itself, so nothing is to be held there"
+            raise RobotError(f'{file}: [plant.robot] feet: {text}; name a foot that can, or state base = "free"')
         for i, axis in enumerate("xyz"):
             yield constraint(f"{foot}_force_{axis}", f"force of the ground on {foot} along {axis}", velocity[i])
 

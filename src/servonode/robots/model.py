@@ -192,7 +192,8 @@ class _Machine:
             for side, value in zip(("lower", "upper"), joint.range, strict=True):
                 end = parameter(f"{name}_{side}", f"{side} limit of {name}", unit, default=value)
                 self.parameters.append(end)
-                text = f"{name} stays within the limits of {self.robot.file.name}"
+                beyond = "below" if side == "lower" else "above"
+                text = f"{name} is {beyond} {end}, its limit in {self.robot.file.name}"
                 self.faults.append(condition(q >= end if side == "lower" else q <= end, text, JOINT_LIMIT))
         return q
 
