@@ -1,6 +1,7 @@
 """From a compiled MuJoCo model to a robot in numbers: bodies without joints are merged, origins stand at the joints."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -153,9 +154,7 @@ class _Reading:
 
     def _with_inertia(self, body: Body) -> Body:
         whole = total(self._parts.get(body.name, ()))
-        return Body(
-            body.name, body.parent, body.position, body.rotation, body.joints, whole.mass, whole.centre, whole.inertia
-        )
+        return replace(body, mass=whole.mass, centre=whole.centre, inertia=whole.inertia)
 
     def _site(self, site: Any) -> Frame:
         owner, position, rotation = self.places[int(np.ravel(site.bodyid)[0])]
