@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from servonode.mechanics.frames import angle_between, distance, rotation_error
     from servonode.mechanics.functions import wrap
     from servonode.mechanics.join import together
+    from servonode.mechanics.links import ball, frame, hinge, link, slide
     from servonode.mechanics.model import Model
     from servonode.mechanics.sensors import sensor
     from servonode.mechanics.symbols import (
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
         vector,
         velocity,
     )
-    from servonode.mechanics.trees import ball, frame, hinge, link, slide, tree
+    from servonode.mechanics.trees import tree
 
 __all__ = [
     "Model",
@@ -68,7 +69,7 @@ __all__ = [
 ]
 _ELSEWHERE = {"Model": "model", "sensor": "sensors", "together": "join", "wrap": "functions"}
 _ELSEWHERE |= dict.fromkeys(("angle_between", "distance", "rotation_error"), "frames")
-_ELSEWHERE |= dict.fromkeys(("ball", "frame", "hinge", "link", "slide", "tree"), "trees")  # all others: symbols
+_ELSEWHERE |= dict.fromkeys(("ball", "frame", "hinge", "link", "slide"), "links") | {"tree": "trees"}  # others: symbols
 
 
 def __getattr__(name: str) -> Any:

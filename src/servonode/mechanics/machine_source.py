@@ -20,10 +20,11 @@ from servonode.mechanics.emit import Block, Constants, local
 from servonode.mechanics.equations import Equations
 from servonode.mechanics.kernels import MachineKernel
 from servonode.mechanics.linear_solve import solves
+from servonode.mechanics.links import Frame, Link
 from servonode.mechanics.model import Model
 from servonode.mechanics.signatures import Argument, Signature, sizes_text
 from servonode.mechanics.symbols import before, margins_and_sides
-from servonode.mechanics.trees import Frame, Link, Tree
+from servonode.mechanics.trees import Tree
 
 Expr = Any
 POSE = 22  # numbers of a link in `poses`

@@ -12,10 +12,10 @@ from servonode.errors import ModelError
 from servonode.mechanics.differentiate import along
 from servonode.mechanics.evaluate import at_states
 from servonode.mechanics.generic_points import GenericPoints, are_zero
+from servonode.mechanics.links import Link
 from servonode.mechanics.model import Model
 from servonode.mechanics.straight_line import auxiliaries_of
 from servonode.mechanics.symbols import LONGEST_SIDE, Body, before, time
-from servonode.mechanics.trees import Link
 from servonode.mechanics.trig_reduce import is_large, trig_reduce
 
 Matrix = Any  # sympy.Matrix

@@ -10,7 +10,7 @@ import sympy
 
 from servonode.definitions.source_location import Place
 from servonode.errors import ModelError
-from servonode.mechanics import trees
+from servonode.mechanics import links, trees
 from servonode.mechanics.description import JOINT_LIMIT
 from servonode.mechanics.model import Model
 from servonode.mechanics.symbols import (
@@ -65,8 +65,7 @@ class _Machine:
 
     def model(self) -> Model:
         robot = self.robot
-        links = [self._link(each) for each in robot.bodies]
-        made = trees.tree(links, self._gravity(), self._frames())
+        made = trees.tree([self._link(each) for each in robot.bodies], self._gravity(), self._frames())
         inputs = self._inputs()
         added = held(robot, self.contacts, made, self.coordinates, self.parameters)
         return Model(
@@ -111,7 +110,7 @@ class _Machine:
         g = self._parameter("g", "gravity", "m/s^2", size, at_least=0)
         return [g * sympy.nsimplify(each / size, rational=True) if size else 0 for each in self.robot.gravity]
 
-    def _link(self, body: Body) -> trees.Link:
+    def _link(self, body: Body) -> links.Link:
         joints = [each for joint in body.joints for each in self._joints(joint, body)]
         name = self._place(body.name, "body")
         entries = {(i, k): self._inertia(name, body, i, k) for i in range(3) for k in range(i, 3)}
@@ -119,7 +118,7 @@ class _Machine:
             self._parameter(f"{name}_centre_{axis}", f"centre of mass of {name} along {axis}", "m", value)
             for axis, value in zip(AXES, body.centre, strict=True)
         ]
-        return trees.link(
+        return links.link(
             name,
             body.parent and identifier(body.parent),
             position=body.position,
@@ -148,15 +147,15 @@ class _Machine:
             raise RobotError(f"{self.robot.file.name}: {before} and {mine} would both be called {name}; rename one")
         return name
 
-    def _frames(self) -> list[trees.Frame]:
+    def _frames(self) -> list[links.Frame]:
         return [
-            trees.frame(
+            links.frame(
                 self._place(each.name, "site"), each.body and identifier(each.body), each.position, each.rotation
             )
             for each in self.robot.frames
         ]
 
-    def _joints(self, joint: Joint, body: Body) -> list[trees.Joint]:
+    def _joints(self, joint: Joint, body: Body) -> list[links.Joint]:
         """The joints of the tree for one joint of the robot, with what acts at them."""
         if joint.kind in ("hinge", "slide"):
             q = self._coordinate(joint)
@@ -165,7 +164,7 @@ class _Machine:
             if joint.name in self.contacts.wheels.values():  # its body does not turn in the tree
                 self.kinetic += armature * q.rate**2 / 2
                 return []
-            make = trees.hinge if joint.kind == "hinge" else trees.slide
+            make = links.hinge if joint.kind == "hinge" else links.slide
             return [make(q, joint.axis.tolist(), armature)]
         prefix = f"{body.name}_" if self._several or joint.kind == "ball" else ""
         own = f"{joint.kind} joint {joint.name}"
@@ -178,10 +177,10 @@ class _Machine:
         if joint.kind == "free":
             for i, axis in enumerate(AXES):
                 q = coordinate(names[axis], f"place of {body.name} along {axis}", "m", start=joint.start[i])
-                slides.append(trees.slide(q, [int(i == k) for k in range(3)], armature))
+                slides.append(links.slide(q, [int(i == k) for k in range(3)], armature))
         motions = (*(each.motions[0] for each in slides), *spin)
         self.dissipation += sympy.Add(*(damping * each**2 for each in motions)) / 2
-        return [*slides, trees.ball(quaternion, spin, armature)]
+        return [*slides, links.ball(quaternion, spin, armature)]
 
     def _coordinate(self, joint: Joint) -> Coordinate:
         unit = UNITS[joint.kind][0]

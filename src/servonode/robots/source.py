@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import sympy
 from sympy.printing.str import StrPrinter
 
-from servonode.mechanics import trees
+from servonode.mechanics import links
 from servonode.mechanics.description import Quantity
 from servonode.mechanics.model import Model
 from servonode.mechanics.symbols import Condition, Constraint, Coordinate, Named, Parameter
@@ -163,7 +163,7 @@ class _Writer:
         arguments += [f"start={_tuple(map(_number, start))}"] if any(start) else []
         return Group(f"{self.texts[first].removesuffix('[0]')} = vector(", arguments)
 
-    def _link(self, each: trees.Link) -> Group:
+    def _link(self, each: links.Link) -> Group:
         joints = Group("joints=[", [self._joint(joint) for joint in each.joints], "]")
         arguments = [_quoted(each.name), *([_quoted(each.parent)] if each.parent else []), *self._placed(each)]
         arguments += [joints] if each.joints else []
@@ -173,16 +173,16 @@ class _Writer:
         arguments += [Group("inertia=(", rows)] if any(map(any, each.inertia)) else []
         return Group("link(", arguments)
 
-    def _frame(self, each: trees.Frame) -> Group:
+    def _frame(self, each: links.Frame) -> Group:
         return Group("frame(", [_quoted(each.name), _quoted(each.link), *self._placed(each)])
 
-    def _placed(self, each: trees.Link | trees.Frame) -> Iterator[Any]:
+    def _placed(self, each: links.Link | links.Frame) -> Iterator[Any]:
         if each.position != _ZERO:
             yield f"position={self._entries(each.position)}"
         if each.rotation != _UNIT:
             yield Group("rotation=(", [self._entries(row) for row in each.rotation])
 
-    def _joint(self, each: trees.Joint) -> Group:
+    def _joint(self, each: links.Joint) -> Group:
         if each.kind == "ball":
             arguments = [self.texts[entries[0]].removesuffix("[0]") for entries in (each.coordinates, each.motions)]
         else:
