@@ -73,13 +73,7 @@ class Joint(Stated):
         if self.kind == "slide":
             return recursion.UNIT
         if self.kind == "ball":
-            q, x, y, z = self.coordinates
-            squares = (q * q + x * x - y * y - z * z, q * q - x * x + y * y - z * z, q * q - x * x - y * y + z * z)
-            return [
-                [squares[0], 2 * (x * y - q * z), 2 * (x * z + q * y)],
-                [2 * (x * y + q * z), squares[1], 2 * (y * z - q * x)],
-                [2 * (x * z - q * y), 2 * (y * z + q * x), squares[2]],
-            ]
+            return recursion.turn_of(*self.coordinates)
         s, c, a = sympy.sin(self.coordinates[0]), sympy.cos(self.coordinates[0]), self.axis
         skew = ((0, -a[2], a[1]), (a[2], 0, -a[0]), (-a[1], a[0], 0))
         return [

@@ -253,6 +253,15 @@ def shifted(m: Expr, first: Sequence[Expr], p: Sequence[Expr]) -> Turn:
     return [[(whole if i == k else 0) - (s[i] * p[k] + s[k] * p[i]) / 2 for k in range(3)] for i in range(3)]
 
 
+def turn_of(w: Expr, x: Expr, y: Expr, z: Expr) -> Turn:
+    """The rotation of a quaternion, times the square of its length."""
+    return [
+        [w**2 + x**2 - y**2 - z**2, 2 * (x * y - w * z), 2 * (x * z + w * y)],
+        [2 * (x * y + w * z), w**2 - x**2 + y**2 - z**2, 2 * (y * z - w * x)],
+        [2 * (x * z - w * y), 2 * (y * z + w * x), w**2 - x**2 - y**2 + z**2],
+    ]
+
+
 def add(*vectors: Sequence[Expr]) -> Vector:
     return [sympy.Add(*entries) for entries in zip(*vectors, strict=True)]
 

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import sympy
-from scipy.spatial.transform import Rotation
 
 from servonode.mechanics.straight_line import exact
 from servonode.mechanics.symbols import Constraint, Coordinate, constraint
 from servonode.mechanics.trees import Tree
 from servonode.robots.file_text import RobotError
+from servonode.robots.inertia import rotation_of
 from servonode.robots.robot import Loop, Robot, identifier
 
 Matrix = Any  # of sympy
@@ -29,7 +29,7 @@ def loop_constraints(robot: Robot, tree: Tree, coordinates: Mapping[str, Coordin
             yield from _points(identifier(loop.name), p + R * here - r - S * there)
             continue
         position, quaternion = loop.places
-        turned = Rotation.from_quat(quaternion, scalar_first=True).as_matrix()
+        turned = rotation_of(quaternion)
         yield from _points(identifier(loop.name), p + R * _column(position) - r)
         yield from _axes(identifier(loop.name), R * sympy.Matrix(3, 3, [exact(each) for each in turned.flat]), S)
 

@@ -11,6 +11,7 @@ from servonode.errors import did_you_mean
 from servonode.mechanics.description import Requirement
 from servonode.mechanics.frames import GROUND, axis_error, find_frame, frame_names, rotation_error
 from servonode.mechanics.model import Model
+from servonode.mechanics.recursion import turn_of
 from servonode.mechanics.straight_line import named
 from servonode.mechanics.symbols import Condition
 
@@ -128,9 +129,4 @@ def _of_angles(roll: Expr, pitch: Expr, yaw: Expr) -> Matrix:
 def _of_quaternion(w: Expr, x: Expr, y: Expr, z: Expr) -> Matrix:
     """The rotation of a quaternion of any length."""
     square = named(w**2 + x**2 + y**2 + z**2)
-    rows = [
-        [w**2 + x**2 - y**2 - z**2, 2 * (x * y - w * z), 2 * (x * z + w * y)],
-        [2 * (x * y + w * z), w**2 - x**2 + y**2 - z**2, 2 * (y * z - w * x)],
-        [2 * (x * z - w * y), 2 * (y * z + w * x), w**2 - x**2 - y**2 + z**2],
-    ]
-    return sympy.Matrix(rows).applyfunc(lambda each: named(each / square))
+    return sympy.Matrix(turn_of(w, x, y, z)).applyfunc(lambda each: named(each / square))
