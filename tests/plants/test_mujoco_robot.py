@@ -163,6 +163,45 @@ def test_a_base_in_the_plane_stands_on_a_floor(tmp_path: Path) -> None:
     assert speed == pytest.approx(1.0 - 0.2 * 9.81 * 0.3, abs=0.01)
 
 
+def test_a_cart_stands_and_drives_on_its_wheels_and_caster(tmp_path: Path) -> None:
+    inertial = """<inertial><origin xyz="{} 0 0"/><mass value="{}"/>
+      <inertia ixx="{i}" iyy="{i}" izz="{i}" ixy="0" ixz="0" iyz="0"/></inertial>"""
+    shape = '<collision><origin rpy="1.5707963 0 0"/><geometry>{}</geometry></collision>'
+    joint = """<joint name="{0}" type="continuous"><parent link="{1}"/><child link="{0}"/><origin xyz="{2}"/>
+      <axis xyz="{3}"/></joint>"""
+    link = '<link name="{}">{}{}</link>'
+    wheel, ball = shape.format('<sphere radius="0.1"/>'), shape.format('<sphere radius="0.04"/>')
+    parts = [
+        link.format("base", inertial.format(0.05, 5, i=0.08), ""),
+        link.format("left", inertial.format(0, 0.5, i=0.002), wheel),
+        link.format("right", inertial.format(0, 0.5, i=0.002), wheel),
+        link.format("swivel", inertial.format(0, 0.1, i=1e-4), ""),
+        link.format("caster", inertial.format(0, 0.1, i=6e-5), ball),
+        joint.format("left", "base", "0 0.15 0", "0 1 0"),
+        joint.format("right", "base", "0 -0.15 0", "0 1 0"),
+        joint.format("swivel", "base", "0.2 0 0", "0 0 1"),
+        joint.format("caster", "swivel", "-0.02 0 -0.06", "0 1 0"),
+    ]
+    more = """step = 0.001
+[plant.robot]
+wheels = { left = "left", right = "right" }
+casters = ["swivel", "caster"]
+motors = ["left", "right"]
+[controller]
+period = 0.01
+gains = { lambda = 4.0 }
+residuals = { speed = "V - 0.3", turn = "Omega - 0.2" }
+"""
+    made = loop(tmp_path, f'<robot name="cart">{"".join(parts)}</robot>', "cart.urdf", more)
+    motion = made.closed_loop.motion()
+    assert motion is not None
+    assert motion.extra()["pitch"] == pytest.approx(0.0, abs=3e-3)  # the contact of the caster gives way by 0.3 mm
+    run = servonode.load(tmp_path / "run.toml", run__duration=3.0).simulate()
+    assert not run.faults
+    assert abs(run.residual["speed"][-1]) < 0.02
+    assert abs(run.residual["turn"][-1]) < 0.02
+
+
 def test_a_file_that_mujoco_cannot_simulate_is_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "part.stl").write_bytes(b"solid nothing")
     with pytest.raises(LaunchError) as refused:

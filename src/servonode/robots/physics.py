@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from servonode.arrays import Array
+from servonode.robots.inertia import Inertia, total
 from servonode.robots.mesh_files import find_meshes
 from servonode.robots.read import opened
 from servonode.robots.robot import Body, Robot, identifier
+from servonode.robots.spec_inertias import take_inertias
 
 Values = Mapping[str, float]
 LEAST = 1e-12  # kg, kg m^2; of a body that has none of its own, which MuJoCo does not take
@@ -33,6 +35,18 @@ class Settings:
     contact_time: float | None = None
 
 
+@dataclass(frozen=True)
+class Loose:
+    """A body that moves by joints which the machine does not have, as a caster, and the link that carries it.
+
+    own: its inertia in its own axes. lacking: what the carrier has less without it, in the carrier's axes.
+    """
+
+    carrier: str
+    own: Inertia
+    lacking: Inertia
+
+
 def simulated(mujoco: ModuleType, robot: Robot, values: Values, settings: Settings) -> tuple[Any, list[str]]:
     """The MuJoCo spec of a robot with these parameters, and a line for each mesh that is left out.
 
@@ -48,7 +62,7 @@ def simulated(mujoco: ModuleType, robot: Robot, values: Values, settings: Settin
         for name, kind, axis in TILT:
             joint = getattr(mujoco.mjtJoint, f"mjJNT_{kind.upper()}")
             spec.worldbody.first_body().add_joint(name=name, type=joint, axis=axis)
-    _set_bodies(spec, robot, values)
+    _set_bodies(spec, robot, values, _loose(mujoco, robot, settings.base))
     _set_joints(spec, robot, values)
     _set_motors(mujoco, spec, robot, values)
     if settings.contact_time is not None:
@@ -72,29 +86,62 @@ def _set_options(mujoco: ModuleType, spec: Any, step: float) -> None:
     compiler.inertiafromgeom = mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_AUTO
 
 
-def _set_bodies(spec: Any, robot: Robot, values: Values) -> None:
-    """Give each body with joints the inertia of all that is fixed to it, and what is fixed none."""
+def _set_bodies(spec: Any, robot: Robot, values: Values, loose: Mapping[str, Loose]) -> None:
+    """Give each body with joints the inertia of all that is fixed to it, and what is fixed none.
+
+    Bodies that are loose keep their own, and the link that carries them loses it.
+    """
     links = {each.name: each for each in robot.bodies}
     origins = {each.name: -each.position for each in robot.frames}
     for body in spec.bodies[1:]:
         link, least = links.get(body.name), LEAST if body.joints else 0.0
-        mass, centre, inertia = _inertia(link, values) if link else (0.0, np.zeros(3), np.zeros((3, 3)))
-        moments, axes = np.linalg.eigh(inertia)
+        found = Inertia(0.0, np.zeros(3), np.zeros((3, 3)))
+        if body.name in loose:
+            found = loose[body.name].own
+        elif link:
+            whole = _inertia(link, values).placed(origins.get(f"{body.name}_origin", np.zeros(3)), np.eye(3))
+            found = total([whole, *(each.lacking for each in loose.values() if each.carrier == body.name)])
+        moments, axes = np.linalg.eigh(found.inertia)
         axes[:, 0] *= np.sign(np.linalg.det(axes))
-        body.explicitinertial, body.mass, body.fullinertia = True, max(mass, least), [np.nan, 0, 0, 0, 0, 0]
-        body.ipos = centre + origins.get(f"{body.name}_origin", np.zeros(3))
+        body.explicitinertial, body.mass, body.fullinertia = True, max(found.mass, least), [np.nan, 0, 0, 0, 0, 0]
+        body.ipos = found.centre
         body.inertia, body.iquat = np.maximum(moments, least), _quaternion(axes)
         body.ialt.type = type(body.ialt.type)(0)  # a quaternion
 
 
-def _inertia(link: Body, values: Values) -> tuple[float, Array, Array]:
+def _loose(mujoco: ModuleType, robot: Robot, base: str) -> dict[str, Loose]:
+    """The bodies of a robot's file that are loose, by name."""
+    text, spec = opened(mujoco, robot.file, base)
+    links, carriers = {each.name for each in robot.bodies}, dict[str, str]()
+    for body in spec.bodies[1:]:  # parents first
+        above = carriers.get(body.parent.name) or body.parent.name
+        if body.name not in links and (body.parent.name in carriers or body.joints):
+            while above not in links and above != "world":
+                above = spec.body(above).parent.name
+            carriers[body.name] = above
+    if not carriers:
+        return {}
+    inertias = take_inertias(mujoco, spec, robot.file.name, text.format == "mjcf")
+    model = spec.compile()
+    data = mujoco.MjData(model)
+    mujoco.mj_kinematics(model, data)
+    found = {}
+    for name, carrier in carriers.items():
+        own, at, under = inertias[name], data.body(name), data.body(carrier)
+        axes = under.xmat.reshape(3, 3).T
+        placed = own.placed(axes @ (at.xpos - under.xpos), axes @ at.xmat.reshape(3, 3))
+        found[name] = Loose(carrier, own, Inertia(-placed.mass, placed.centre, -placed.inertia))
+    return found
+
+
+def _inertia(link: Body, values: Values) -> Inertia:
     """Mass, centre of mass and inertia of a link: the parameters, where there are some, else as its file says."""
     name = identifier(link.name)
     centre = [values.get(f"{name}_centre_{'xyz'[i]}", link.centre[i]) for i in range(3)]
     inertia = np.zeros((3, 3))
     for i, k in ENTRIES:
         inertia[i, k] = inertia[k, i] = values.get(f"{name}_inertia_{'xyz'[i]}{'xyz'[k]}", link.inertia[i, k])
-    return values.get(f"{name}_mass", link.mass), np.array(centre), inertia
+    return Inertia(values.get(f"{name}_mass", link.mass), np.array(centre), inertia)
 
 
 def _quaternion(rotation: Array) -> Array:
