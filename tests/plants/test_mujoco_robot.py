@@ -200,6 +200,8 @@ residuals = { speed = "V - 0.3", turn = "Omega - 0.2" }
     assert not run.faults
     assert abs(run.residual["speed"][-1]) < 0.02
     assert abs(run.residual["turn"][-1]) < 0.02
+    with pytest.raises(LaunchError, match=r"base_mass: 0.1 kg is not more than the casters on it, 0.2 kg"):
+        servonode.load(tmp_path / "run.toml", plant__parameters={"base_mass": 0.1})
 
 
 def test_a_file_that_mujoco_cannot_simulate_is_refused_in_one_line(tmp_path: Path) -> None:

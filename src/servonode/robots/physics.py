@@ -101,6 +101,9 @@ def _set_bodies(spec: Any, robot: Robot, values: Values, loose: Mapping[str, Loo
         elif link:
             whole = _inertia(link, values).placed(origins.get(f"{body.name}_origin", np.zeros(3)), np.eye(3))
             found = total([whole, *(each.lacking for each in loose.values() if each.carrier == body.name)])
+            if whole.mass and not found.mass > 0:
+                text = f"{whole.mass:g} kg is not more than the casters on it, {whole.mass - found.mass:g} kg"
+                raise ValueError(f"{identifier(body.name)}_mass: {text}; give more")
         moments, axes = np.linalg.eigh(found.inertia)
         axes[:, 0] *= np.sign(np.linalg.det(axes))
         body.explicitinertial, body.mass, body.fullinertia = True, max(found.mass, least), [np.nan, 0, 0, 0, 0, 0]
