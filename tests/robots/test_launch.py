@@ -78,11 +78,14 @@ def test_a_robots_file_is_loaded_by_itself(launch: Path) -> None:
 
 
 def test_a_joint_that_mimics_another_has_no_motor(tmp_path: Path) -> None:
-    more = joint("grip", "b", "c", more='<mimic joint="j"/>')
-    (tmp_path / "hand.urdf").write_text(urdf(link("a"), link("b"), joint("j", "a", "b"), link("c"), more))
-    assert servonode.load(tmp_path / "hand.urdf").machine.description.input_names == ("j_torque",)
-    chosen = servonode.load(tmp_path / "hand.urdf", plant__robot={"motors": ["j", "grip"]})
-    assert chosen.machine.description.input_names == ("j_torque", "grip_torque")
+    fingers = [joint(name, "b", name[0], more='<mimic joint="j"/>') for name in ("c_grip", "d_grip")]
+    hand = urdf(link("a"), link("b"), joint("j", "a", "b"), link("c"), link("d"), *fingers)
+    (tmp_path / "hand.urdf").write_text(hand)
+    described = servonode.load(tmp_path / "hand.urdf").machine.description
+    assert described.input_names == ("j_torque",)
+    assert {"c_grip_loop_force", "d_grip_loop_force"} <= {each.name for each in described.outputs}
+    chosen = servonode.load(tmp_path / "hand.urdf", plant__robot={"motors": ["j", "c_grip"]})
+    assert chosen.machine.description.input_names == ("j_torque", "c_grip_torque")
 
 
 def test_a_machine_that_is_cached_needs_neither_mujoco_nor_sympy(launch: Path) -> None:

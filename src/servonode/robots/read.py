@@ -77,13 +77,15 @@ def _in_one_line(text: str) -> str:
 
 
 def _name_all(spec: Any) -> None:
-    """Give every body, joint and actuator a name."""
-    for word, kind in (("bodies", "body"), ("joints", "joint"), ("actuators", "actuator"), ("sites", "site")):
+    """Give every body, joint, actuator, site and equality a name."""
+    kinds = {"bodies": "body", "joints": "joint", "actuators": "actuator", "sites": "site", "equalities": "loop"}
+    for word, kind in kinds.items():
         elements = list(getattr(spec, word))
         taken = {each.name for each in elements}
         for i, each in enumerate(elements):
             if not each.name:
                 owner = each.parent.name if word in ("joints", "sites") else ""
+                owner = each.name1 if word == "equalities" else owner
                 names = [f"{owner}_{kind}" if owner else f"{kind}{i}", *(f"{owner}_{kind}{k}" for k in range(2, 999))]
                 each.name = next(name for name in names if name not in taken)
                 taken.add(each.name)
