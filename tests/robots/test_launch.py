@@ -120,10 +120,12 @@ def test_limits_of_the_file_act_unless_the_launch_file_gives_others(launch: Path
     assert "limits: of arm.urdf act: pan_torque 5, left_lift_torque 5, pan_lower -1, pan_upper 2" in text
 
 
-def test_a_joint_begins_in_the_middle_of_a_range_without_zero(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("lower", "start"), [("-1", 0.0), ("1", 1.5), ("0", 1.0)])
+def test_a_joint_begins_in_the_middle_of_a_range_without_zero_inside(lower: str, start: float, tmp_path: Path) -> None:
+    """At an end it would leave the range by rounding alone."""
     file = tmp_path / "arm.urdf"
-    file.write_text(ARM.replace('lower="-1"', 'lower="1"'))
-    assert [each.start for each in read(file).joints] == [(1.5,), (1.5,)]
+    file.write_text(ARM.replace('lower="-1"', f'lower="{lower}"'))
+    assert [each.start for each in read(file).joints] == [(start,), (start,)]
 
 
 def test_the_names_of_a_file_become_identifiers_and_places(launch: Path) -> None:

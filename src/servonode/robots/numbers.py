@@ -133,7 +133,7 @@ class _Reading:
         limits = _range(model.jnt_range[number]) if model.jnt_limited[number] and kind in (SLIDE, HINGE) else None
         size = (7, 4, 1, 1)[kind]
         start = tuple(model.qpos0[at : at + size].tolist())
-        if limits and not limits[0] <= start[0] <= limits[1]:
+        if limits and not limits[0] < start[0] < limits[1]:  # where a run could not stay
             start = (sum(limits) / 2,)
         geared = [(model.actuator_gear[i, 0] ** 2, i) for i in range(model.nu) if model.actuator_trnid[i, 0] == number]
         effort = float(max(abs(model.jnt_actfrcrange[number]))) if model.jnt_actfrclimited[number] else 0.0
