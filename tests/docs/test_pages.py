@@ -69,7 +69,10 @@ NEEDS = {  # what a page's commands need beside servonode
     "how_to/movies": ffmpeg,
     "how_to/linear_views": lambda: find_spec("control"),
     "how_to/mujoco": lambda: find_spec("mujoco"),
-    "tutorials/robot_arm": lambda: find_spec("mujoco"),
+    **dict.fromkeys(
+        ("how_to/robots", "how_to/tool_goals", "how_to/wheels_and_loops", "tutorials/robot_arm"),
+        lambda: find_spec("mujoco"),
+    ),
     "how_to/page": lambda: shutil.which("chromedriver") and shutil.which("openssl") and find_spec("uvicorn"),
     "how_to/teaching": lambda: shutil.which("pdflatex"),
     "how_to/window": lambda: shutil.which("Xvfb") and ffmpeg(),

@@ -72,6 +72,13 @@ def test_a_goal_of_the_packaged_robot_moves_the_imported_one_alike(tmp_path: Pat
     assert abs(wanted.state["phi"][-1]) > 0.3
 
 
+def test_places_of_wheels_are_numbers_that_no_unit_contradicts(tmp_path: Path) -> None:
+    (tmp_path / "robot.urdf").write_text(trailer_robot())
+    plant = {"machine": str(tmp_path / "robot.urdf"), "robot": {"wheels": WHEELS, **MOTORS}}
+    judged = servonode.load({"run": {"duration": 0.1}, "plant": plant}).check()
+    assert judged.verdict == "yes" and "units" not in str(judged)
+
+
 def test_passive_wheels_with_a_mass_spin_with_the_trailer(tmp_path: Path) -> None:
     """A robot that coasts straight on: all momentum is that of masses and of wheels, m + I / r^2."""
     found = robot_machine(tmp_path, trailer_robot(massless=False), wheels=WHEELS, **MOTORS)

@@ -164,7 +164,10 @@ def stated_dimension(unit: str) -> Dimension | None:
 
 
 def known_dimensions(model: Model) -> tuple[dict[str, Dimension], list[str]]:
-    """The dimensions of a machine's symbols and of their rates, by name, where they are sure; and the unknown units."""
+    """The dimensions of a machine's symbols and of their rates, by name, where they are sure; and the unknown units.
+
+    Places of links are numbers as a rule, whose unit nobody states: what follows from a tree is not sure.
+    """
     known, unknown = dict[str, Dimension](), []
     for symbol in model.symbols:
         try:
@@ -175,7 +178,7 @@ def known_dimensions(model: Model) -> tuple[dict[str, Dimension], list[str]]:
         if dimension is not None:
             known[symbol.name] = dimension
             known |= _rates(symbol, dimension)
-    for each in model.constraints:
+    for each in model.constraints if model.tree is None else ():
         row = Dimensions(known).of("", each.row)
         if row is not None:
             known[each.quantity.name] = times(KNOWN["W"], row, Fraction(-1))  # its power is that of the row
@@ -203,7 +206,7 @@ def machine_mismatches(model: Model, rows: bool = True) -> tuple[list[str], list
     for body in model.bodies:
         found.expect(f"mass of body {body.name}", body.mass, KNOWN["kg"], body.place)
         found.expect(f"kinetic energy of body {body.name}", body.kinetic, KNOWN["J"], body.place)
-    for q, rate in model.kinematics.items():
+    for q, rate in model.kinematics.items() if model.tree is None else ():
         wanted_rate = times(known[q.name], PER_SECOND) if q.name in known else None
         if not sympy.sympify(rate).free_symbols <= {time}:
             found.expect(f"rate of {q.name}", rate, wanted_rate, model.place_of_kinematics(q), bare=True)
@@ -235,7 +238,7 @@ def _power_of(found: Dimensions, force: Named, rate: Expr, place: Place) -> None
 
 def _expect_rows(found: Dimensions, model: Model) -> None:
     """Constraints, conditions, jumps, outputs and sensors."""
-    for constraint in model.constraints:
+    for constraint in model.constraints if model.tree is None else ():
         what = f"constraint {constraint.quantity.name}"
         for row in (constraint.finite, constraint.row):
             found.expect(what, 0 if row is None else row, None, constraint.place)
