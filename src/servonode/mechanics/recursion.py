@@ -241,9 +241,10 @@ def _torque(W: Turn, inertia: Sequence[Vector]) -> Vector:
 
 def _moved_inertia(node: Node, m: Expr, first: Vector, inertia: Turn | None) -> Turn:
     """The inertia of what hangs on a node about its parent's origin; `first`: its first moment in the parent's axes."""
-    moved = [list(row) for row in shifted(m, first, node.p)]
-    turned = product(node.R, _named_rows(product(inertia, list(zip(*node.R, strict=True))))) if inertia else UNIT
-    return add_rows(turned, moved) if inertia else moved
+    moved = shifted(m, first, node.p)
+    if inertia is None:
+        return moved
+    return add_rows(product(node.R, _named_rows(product(inertia, list(zip(*node.R, strict=True))))), moved)
 
 
 def shifted(m: Expr, first: Sequence[Expr], p: Sequence[Expr]) -> Turn:

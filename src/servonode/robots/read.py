@@ -25,7 +25,7 @@ def read(
     """The robot of a URDF or MJCF file.
 
     base: how the root link of a URDF moves, "fixed", "free" or "planar". ignore: kinds of elements, of
-    `unsupported.KINDS`, that are left out although they change the motion. casters: joints that are left out, so that
+    `robot_keys.Ignored`, that are left out although they change the motion. casters: joints that are left out, so that
     their links are fixed. held: whether contacts hold the robot, so that links alone need no mass.
 
     Raises:

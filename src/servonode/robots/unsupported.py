@@ -8,20 +8,7 @@ import numpy as np
 
 from servonode.robots.file_text import RobotError
 
-KINDS = (
-    "activation",
-    "equality",
-    "flex",
-    "fluid",
-    "gravcomp",
-    "muscle",
-    "plugin",
-    "servo",
-    "spring",
-    "tendon",
-    "transmission",
-)
-Finding = tuple[str, str]  # kind, element with what it does
+Finding = tuple[str, str]  # kind, one of `robot_keys.Ignored`; element with what it does
 _SEEN = ("sensors", "keys", "tuples", "pairs", "excludes", "skins", "numerics", "texts", "lights", "cameras")
 _SHAPES = ("geoms", "meshes", "hfields", "materials", "textures")
 
