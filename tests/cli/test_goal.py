@@ -89,6 +89,14 @@ def test_goals_that_are_functions_of_time_are_refused(runs: Runs, driven: Proces
     assert driven.popen.poll() is None
 
 
+def test_a_command_of_others_that_speaks_of_the_run_is_none_of_its_processes(driven: Process) -> None:
+    with subprocess.Popen(["sh", "-c", "read line # servonode run driven"], stdin=subprocess.PIPE) as other:
+        found = driven.left_over()
+        other.communicate()
+    assert driven.popen.pid in found
+    assert other.pid not in found
+
+
 def example(name: str, *words: str, **more: Any) -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, str(GOALS / name), *words], text=True, stderr=subprocess.PIPE, **more)
 

@@ -37,7 +37,7 @@ from servonode.bus import (
     run_path,
 )
 from servonode.bus.topology import CONTROLLER, PLANT, nodes_of
-from servonode.operator.find_runs import find_run
+from servonode.operator.find_runs import TITLE, find_run
 
 NODES = nodes_of(controlled=True)
 MANY = int(os.environ.get("SERVONODE_KILLS", "12"))  # kills of one kind in a slow test
@@ -282,12 +282,17 @@ class Process(Output):
         return sorted(self.csv.parent.glob("*.spool"))
 
     def left_over(self, node: bytes = b"") -> list[int]:
-        """Processes that carry the run's name, and this node's if one is given."""
+        """Processes of servonode that carry the run's name, and this node's if one is given.
+
+        They are killed at the end: a process of others, in whose command the name is a word of a text, is none of them.
+        """
         found = []
         for folder in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
-                words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").split()
-                named = self.name.encode() in words and (not node or words[1:2] == [node])
+                command = (folder / "cmdline").read_bytes()
+                words = command.rstrip(b"\0").split(b" " if command.startswith(TITLE) else b"\0")
+                ours = any(word.startswith(b"servonode") for word in words)  # a node's title, or python -m servonode...
+                named = ours and self.name.encode() in words and (not node or words[1:2] == [node])
                 if named and state_of(int(folder.name)) != "Z":
                     found.append(int(folder.name))
         return found
