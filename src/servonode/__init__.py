@@ -1,9 +1,30 @@
 """servonode: from equations to a running control system.
 
-`load`, `simulate`, `sweep`, `run` and `check` take a launch file, by its path, by the name of a packaged one or as
-nested mappings; `read_recording` reads the run in a recording, `identify` finds parameters from recordings. `arm`,
-`disarm`, `reset`, `estop`, `status`, `publish_goal`, `pause`, `resume`, `step` and `speed` are for a run in progress.
-`mechanics` holds the functions that define a machine, `controllers` those that define a goal.
+A launch file states a machine, a goal and the run; it is given by its path, by the name of a packaged one
+("trailer_pursuit") or as nested mappings. Values of it are changed by keywords: run__duration=5 sets run.duration.
+
+>>> import servonode
+>>> run = servonode.simulate("trailer_pursuit", run__duration=5)
+>>> figure = run.plot("V", "U1,U2")
+
+Try a launch file::
+
+    check             whether the motors can realise the goal, with reasons and margins: a Report
+    simulate          simulate it as fast as possible: a Run with times, states, inputs, residuals
+    run               run it as processes in real time, on a simulated machine or on hardware: a Run
+    load              its closed loop: equations, law, linearization, one step at a time: a Loop
+    sweep             simulate it many times with other numbers
+    Env, VectorEnv    it as an environment of gymnasium
+
+Use recordings::
+
+    read_recording    the run in a recording: a Run
+    identify          find parameters of the machine from recordings: an Identification
+
+Act on a run in progress: status, arm, disarm, reset, estop, publish_goal, pause, resume, step, speed.
+
+Write machines and goals of your own: `servonode.mechanics` (coordinate, parameter, input_, constraint, Model, ...) and
+`servonode.controllers` (residual, target, signal, Program, ...). `help(servonode.simulate)` shows one function.
 """
 
 from typing import TYPE_CHECKING

@@ -458,8 +458,11 @@ def test_list_shows_machines_programs_and_launch_files() -> None:
     for name in ("pursuit", "rates", "open_loop"):
         assert f"{name} " in command("list", "programs").stdout
     lines = command("list", "launch").stdout.splitlines()
-    assert [line.split()[0] for line in lines] == [*sorted(packaged()), *sorted(packaged(robots=True))]
-    assert all("Watch for:" in line for line in lines)
+    names = [line.split()[0] for line in lines if not line.startswith(" ")]
+    assert names == [*sorted(packaged()), *sorted(packaged(robots=True))]
+    text = " ".join(" ".join(lines).split())
+    assert all(f"{name} {each.removeprefix('Watch for: ')}" in text for name, each in packaged().items())
+    assert max(map(len, command("list").stdout.splitlines())) <= 80
     assert json.loads(command("list", "launch", "--json").stdout) == packaged() | packaged(robots=True)
 
 

@@ -231,6 +231,18 @@ def test_a_setting_that_the_function_cannot_take_is_refused_with_the_choices(
     assert refusal(file).startswith(expected)
 
 
+def test_the_default_of_an_option_may_be_a_constant_of_the_file(write: Write) -> None:
+    named = SLIDER.replace("copies: int = 1", "copies: int = COPIES")
+    named = named.replace("def model(", "COPIES = 1\nCOPIES = 3\n\n\ndef model(")
+    loop = servonode.load(write(slider=named), plant__settings={"spring": "hard", "grease": True})
+    # three masses of 2 kg on a spring of 50 N/m with friction 0.5
+    assert loop.derivatives(0.0, {"x": 1.0, "x_dot": 2.0})["x_dot"] == pytest.approx(-51.0 / 6.0, rel=1e-14)
+    computed = named.replace("COPIES = 3", "COPIES = len('abc')")
+    assert "the default of option 'copies' is not a number, a text or a boolean; give one" in refusal(
+        write("computed", slider=computed)
+    )
+
+
 def test_options_of_a_program_come_from_the_settings(write: Write) -> None:
     file = write(launch=LAUNCH + FOLLOW)
     expected = "[controller.settings] way: 'bak' is unknown; did you mean back? choose ahead, back"
@@ -310,6 +322,7 @@ lead = "0.1*sin(3*t)"
 [target]
 goal = "0.5*cos(2*t)"
 """
+UNUSED = "controller.settings.share", "controller.settings.lead", "target.goal"
 STATED = FOLLOW.replace(
     '"./follow.py:program"', '"./follow.py:program"\nsettings = {share = 0.75, lead = "0.1*sin(3*t)"}'
 )
@@ -345,12 +358,22 @@ def test_residuals_and_a_program_together_are_refused(write: Write) -> None:
     assert refusal(write(launch=neither)).startswith("[controller] program: missing; name a program, or give residuals")
 
 
+def test_a_setting_or_target_that_no_residual_uses_is_a_warning(write: Write) -> None:
+    unused = 'residuals = {place = "x - 0.2"}'
+    launch = write(launch=LAUNCH + INLINE.replace('residuals = {place = "x - share*goal - lead"}', unused))
+    said = {f"{key} is used by no residual" for key in UNUSED}
+    report = servonode.check(launch)
+    assert said == {each.text for each in report.findings if each.level == "warn" and "is used by" in each.text}
+    run = servonode.simulate(launch)
+    assert said <= {each.text for each in run.warnings}
+    assert run.residual["place"][0] == pytest.approx(0.1)
+
+
 @pytest.mark.parametrize(
     ("residuals", "expected"),
     [
-        ('{place = "x - goals"}', "[controller] residuals.place: unknown name 'goals' at position 4"),
+        ('{place = "x - goals"}', "did you mean 'goal'? to follow goals as a goal, state it in [target]; an "),
         ('{place = "abs(x) - share*goal - lead"}', "[controller] residuals.place: residual place: abs has no deri"),
-        ('{place = "x - goal - lead"}', "[controller] residuals: 'share' is used by no residual; remove it"),
         ('{"my place" = "x - share*goal - lead"}', "[controller] residuals.my place: is not a valid name"),
         ('{place = "x - share*goal - lead", more = "x"}', "has 2 servo-constraints for the 1 inputs of slider (F)"),
     ],

@@ -1,6 +1,7 @@
 """`servonode list`: what is installed; `servonode show`: the equations of a launch file."""
 
 import json
+import shutil
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -8,6 +9,7 @@ import click
 
 from servonode.cli import verb
 
+WIDTH = 80  # columns
 KINDS = {"machines": "machines", "programs": "programs, by machine", "launch": "launch files", "drivers": "drivers"}
 
 
@@ -55,8 +57,15 @@ def _text(kind: str, found: Mapping[str, Any], indent: str = "") -> str:
 
 
 def _listed(found: Mapping[str, str], indent: str = "") -> str:
+    """Names and texts in two columns, in lines of `WIDTH` or of the terminal."""
     width = max(map(len, found), default=0)
-    return "\n".join(f"{indent}{name:<{width}}  {text}" for name, text in found.items())
+    width_of_all = min(shutil.get_terminal_size((WIDTH, 1)).columns, WIDTH) - len(indent)  # click adds the indent
+    formatter = click.HelpFormatter(width=width_of_all)
+    formatter.current_indent = len(indent)
+    rows = [(name, text.removeprefix("Watch for: ")) for name, text in found.items()]
+    if rows:
+        formatter.write_dl(rows, col_max=width)
+    return formatter.getvalue().rstrip("\n")
 
 
 def _programs() -> dict[str, dict[str, str]]:

@@ -25,6 +25,7 @@ from servonode.closed_loop.controller_section import (
     no_targets,
     program_source,
     resolve_control,
+    unused_keys,
 )
 from servonode.closed_loop.device_law import check_device_law, law_terms
 from servonode.closed_loop.device_readings import check_device_readings, estimate_terms, sends_readings
@@ -637,6 +638,8 @@ def examined(closed_loop: ClosedLoop, own: Trial | None = None) -> Examination:
         if each.is_unbounded:
             text = f"{each.name} has neither range nor rate: one wrong value moves the machine as far as plant.safety "
             found.add("warn", "goal", f"{text}lets it; give one of them")
+    for key in unused_keys(launch.controller, launch.target):
+        found.add("warn", "goal", f"{key} is used by no residual")
     for text in jumps(launch.target, control.targets, launch.times.duration):
         found.add("warn", "goal", text)
     return found

@@ -1,6 +1,7 @@
 """The controller's half of a launch file: program, options, parameters, signals, gains, all checked."""
 
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -35,7 +36,7 @@ from servonode.controllers.inversion.summary import Inverted
 from servonode.controllers.own.law import OwnKernel, OwnLaw
 from servonode.controllers.own.source import OwnController
 from servonode.errors import did_you_mean
-from servonode.mechanics.description import ProgramDescription
+from servonode.mechanics.description import MOST_DERIVATIVES, ProgramDescription, derivative_name
 from servonode.mechanics.machine import Machine
 from servonode.mechanics.stabilize import Gains
 from servonode.plants import PLANTS, MachineSource
@@ -125,6 +126,27 @@ def _inline(controller: Controller, target: Target) -> InlineProgram:
     return InlineProgram(
         controller.residuals, numbers, texts, tuple(target), bool(controller.weights), goals, joints
     )  # fmt: skip
+
+
+def unused_keys(controller: Controller | None, target: Target) -> list[str]:
+    """The keys of settings and targets that no residual, goal or posture stated in the launch file contains."""
+    if controller is None or controller.program is not None:
+        return []
+    stated: list[Any] = [controller.residuals, [_given(goal) for goal in controller.goal.values()]]
+    stated += [] if controller.posture is None else [controller.posture.joints]
+    words = {word for text in _stated_texts(stated) for word in re.findall(r"[A-Za-z_]\w*", text)}
+    orders = range(MOST_DERIVATIVES + 1)
+    keys = {name: f"{SETTINGS}.{name}" for name in controller.settings} | {name: f"target.{name}" for name in target}
+    return [key for name, key in keys.items() if not words & {derivative_name(name, n) for n in orders}]
+
+
+def _stated_texts(value: Any) -> Iterator[str]:
+    """The texts in nested mappings and lists."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | list | tuple):
+        for each in value.values() if isinstance(value, Mapping) else value:
+            yield from _stated_texts(each)
 
 
 def _given(goal: FrameGoal) -> dict[str, Any]:

@@ -9,7 +9,9 @@ import numpy.typing as npt
 
 from servonode.arrays import Array
 from servonode.closed_loop import goal_reached
+from servonode.closed_loop.controller_section import unused_keys
 from servonode.closed_loop.goal_reached import ROUNDING, Columns, Explained, Late
+from servonode.closed_loop.launch_keys import LaunchFile
 from servonode.mechanics.description import MachineDescription
 from servonode.mechanics.machine import fault_time
 
@@ -144,6 +146,12 @@ def demand_warnings(limits: Mapping[str, Mapping[str, Any]]) -> list[RunWarning]
         for name, each in limits.items()
         if each["instants"]
     ]
+
+
+def unused_settings(launch: LaunchFile) -> list[RunWarning]:
+    """The settings and targets of the launch file that its goal does not contain."""
+    keys = unused_keys(launch.controller, launch.target)
+    return [RunWarning("goal", f"{key} is used by no residual") for key in keys]
 
 
 def network_warnings(closed_loop: "ClosedLoop", round_trip_s: Mapping[str, float]) -> list[RunWarning]:

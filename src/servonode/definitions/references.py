@@ -384,14 +384,25 @@ def _options(tree: ast.Module, definition: Definition) -> Iterator[Option]:
     assert node is not None  # looked up when it was found
     for name, annotation, value in _defaults(node):
         place = Place(str(definition.file), value.lineno)
-        try:
-            default = ast.literal_eval(value)
-        except ValueError:
-            default = None
+        default = _value(tree, value)
         if not isinstance(default, str | int | float | bool):
-            text = f"the default of option {name!r} is not a number, a text or a boolean; give one"
+            text = f"the default of option {name!r} is not a number, a text or a boolean; give one, or a name of "
+            text += "this file to which one is assigned"
             raise ModelError(text, place)
         yield Option(name, default, _literal(annotation))
+
+
+def _value(tree: ast.Module, node: ast.expr | None) -> Any:
+    """The value of a literal, or of a name to which the file assigns one; None where it is neither."""
+    if isinstance(node, ast.Name):
+        given = [each for each in tree.body if isinstance(each, ast.Assign | ast.AnnAssign)]
+        names = [(each.targets if isinstance(each, ast.Assign) else [each.target], each.value) for each in given]
+        values = [value for targets, value in names for each in targets if getattr(each, "id", "") == node.id]
+        node = values[-1] if values else None
+    try:
+        return None if node is None else ast.literal_eval(node)
+    except ValueError:
+        return None
 
 
 def _defaults(node: ast.FunctionDef | ast.ClassDef) -> Iterator[tuple[str, ast.expr | None, ast.expr]]:

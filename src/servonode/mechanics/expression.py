@@ -163,16 +163,20 @@ class Expression:
 
 
 def parse(
-    text: str | int | float, names: Collection[str] = ("t",), frames: Mapping[str, Collection[str]] | None = None
+    text: str | int | float,
+    names: Collection[str] = ("t",),
+    frames: Mapping[str, Collection[str]] | None = None,
+    unknown: str = "",
 ) -> Expression:
     """The checked expression of `text`, which may use `names`, pi and FUNCTIONS; a number stands for itself.
 
-    frames: the frames whose quantities it may contain too, each with its attributes; see OF_FRAMES.
+    frames: the frames whose quantities it may contain too, each with its attributes; see OF_FRAMES. unknown: what
+    is said of an unknown name, which stands for {}.
 
     Raises ExpressionError outside the grammar and where a constant part has no finite real value.
     """
     text = _as_text(text)
-    builder = _Builder(text, names, frames or {})
+    builder = _Builder(text, names, frames or {}, unknown)
     tree = builder.build(builder.syntax(), 0)
     return Expression(text, tree, frozenset(node.name for node in _walk(tree) if isinstance(node, Symbol)))
 
@@ -192,10 +196,11 @@ def _as_text(text: object) -> str:
 class _Builder:
     """Turns the syntax tree of one text into nodes, counting them; every error names text and position."""
 
-    def __init__(self, text: str, names: Collection[str], frames: Mapping[str, Collection[str]]) -> None:
+    def __init__(self, text: str, names: Collection[str], frames: Mapping[str, Collection[str]], unknown: str) -> None:
         self.text = text
         self.names = names
         self.frames = frames
+        self.unknown = unknown
         self.flat = "".join(" " if c.isspace() else c for c in text[: MAX_LENGTH + 1])
         self.indent = len(self.flat) - len(self.flat.lstrip())
         self.count = 0
@@ -349,7 +354,7 @@ class _Builder:
             )
         close = get_close_matches(name, [*self.names, "pi", *FUNCTIONS], n=1)
         hint = f"did you mean '{close[0]}'? " if close else ""
-        return self._error(f"unknown name {_shown(name)}", node, hint + self._grammar())
+        return self._error(f"unknown name {_shown(name)}", node, hint + self.unknown.format(name) + self._grammar())
 
     def _grammar(self) -> str:
         names = ", ".join([*sorted(filterfalse(self._is_high_derivative, self.names)), "pi"])

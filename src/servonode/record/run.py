@@ -161,6 +161,7 @@ class Run(Tabular):
             return []
         return [
             *(self._missed_goals() if loop.control else []),
+            *run_warnings.unused_settings(loop.launch),
             *run_warnings.machine_warnings(loop.machine.description, self.t, self._monitored),
             *run_warnings.faults_let_pass(loop, self.k, self._kernel_states, self.inputs.T),
             *run_warnings.input_warnings(loop, self.t, self.input, self.limited_share, counts),

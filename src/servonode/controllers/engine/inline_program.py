@@ -1,13 +1,12 @@
 """A program stated in the launch file itself: residuals as expressions, goals of frames, without a Python file."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from servonode.definitions.references import Option
 from servonode.definitions.source_location import NOWHERE
-from servonode.errors import ModelError
 from servonode.mechanics.description import MOST_DERIVATIVES, derivative_name
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ class InlineProgram:
 
         Raises:
             StatedError: an expression is wrong, or contains a name that is not known there.
-            ModelError: a setting or target is used by no residual, or has a name that the machine uses.
+            ModelError: a setting or target has a name that the machine uses.
         """
         from servonode.controllers.engine.program import Program, signal, target
         from servonode.controllers.engine.stated_expressions import Reader
@@ -67,8 +66,6 @@ class InlineProgram:
         reader = Reader(model, known, moving)
         residuals, guards = self._residuals(model, reader)
         postures, rate = self._postures(reader)
-        used = [*(each.expression for each in residuals), *postures.values()]
-        _check_all_used(used, [*constants.values(), *signals.values(), *targets.values()])
         return Program(
             name=self.name,
             description=", ".join(f"{each.quantity.name}: {each.quantity.description} = 0" for each in residuals),
@@ -105,11 +102,3 @@ class InlineProgram:
             return {}, []
         rate = parameter(POSTURE_RATE, "convergence rate of the posture", "1/s", default=1.0, above=0)
         return wanted_accelerations(reader, self.posture, rate), [rate]
-
-
-def _check_all_used(expressions: Iterable[Any], symbols: list[Any]) -> None:
-    used = {symbol.name for each in expressions for symbol in each.free_symbols}
-    for symbol in symbols:
-        names = {symbol.name} | {derivative_name(symbol.name, n) for n in range(1, MOST_DERIVATIVES + 1)}
-        if not used & names:
-            raise ModelError(f"{symbol.name!r} is used by no residual; remove it, or use it in one")

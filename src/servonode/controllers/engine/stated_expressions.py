@@ -15,6 +15,7 @@ from servonode.mechanics.symbols import time
 from servonode.mechanics.units import unit_text
 
 Expr = Any
+UNKNOWN = "to follow {} as a goal, state it in [target]; "
 ANGLES = ("wrap", "atan2")  # functions whose values are angles
 
 
@@ -45,7 +46,7 @@ class Reader:
             StatedError: it is wrong, or contains what no goal can.
         """
         try:
-            expression = parse(text, self.names, self.frames)
+            expression = parse(text, self.names, self.frames, UNKNOWN)
             expression.require_derivatives(1, key.replace("residuals.", "residual "))
             self._add_quantities(expression.names)
             found = sympy.sympify(expression.sympy(self.known))
