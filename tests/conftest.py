@@ -50,14 +50,13 @@ SOLVER = {"method": "DOP853", "rtol": 1e-13, "atol": 1e-13}
 
 
 def pytest_configure() -> None:
-    """One worker of several only computes, while the others wait; each knows how late its computer is.
+    """One worker of several only computes, while the others wait.
 
     A test that fails may leave a context of libzmq with open sockets. pyzmq would end it in the middle of a collection,
     which has taken its list of sockets before: it would wait for them for ever.
     """
     zmq.Context.__del__ = lambda _: None  # type: ignore[method-assign]
     lower_priority()
-    watch_host()
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling | None:
@@ -72,13 +71,17 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     Elsewhere, and on a computer that runs whoever is ready, every failure counts at once.
     """
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    in_processes = starts_processes(item.location[0])
+    if in_processes:
+        watch_host()
     for attempt in range(1, ATTEMPTS + 1):
         began, waited = monotonic_ns(), waited_s()
         reports = runtestprotocol(item, nextitem=nextitem, log=False)
         now = monotonic_ns()
-        late = host_s(began, now) >= KEPT_WAITING_S or waited_s() - waited >= WAITED * (now - began) / 1e9
         failed = [each for each in reports if each.failed]
-        if not failed or not late or attempt == ATTEMPTS or not starts_processes(item.location[0]):
+        if not in_processes or not failed or attempt == ATTEMPTS:
+            break
+        if host_s(began, now) < KEPT_WAITING_S and waited_s() - waited < WAITED * (now - began) / 1e9:
             break
         item.session._setupstate.teardown_exact(None)  # runs that tests share are made again too
         _forget_attempt()

@@ -11,7 +11,7 @@ from typing import Self
 
 KEPT = 100_000  # delays that are remembered
 NOTED_NS = 1_000_000  # shorter delays are not
-NAP_NS = 500_000  # for each processor
+NAP_NS = 2_000_000  # for each processor: of half a millisecond they would take a twentieth of one
 
 
 class HostWatch:

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 NICENESS = 10
 ROOMS = ("bags/", "bus/", "cli/", "nodes/", "safety/", "web/", "test_notebook.py")  # whose tests start processes
 PAGES = "tests/docs/test_pages.py"
-STARTERS = re.compile(r"from tests\.helpers\.(?:firmware|followed|packages|pages|runs)\b")
+STARTERS = re.compile(r"from tests\.helpers\.(?:computers|firmware|followed|packages|pages|runs)\b")
 
 
 @cache
