@@ -60,6 +60,14 @@ def test_orientation_in_a_plane_has_one_residual() -> None:
     assert loop.residuals(0.0, START)["tool_ry"] == pytest.approx(4 * np.tan((1.0 - 1.2) / 4))
 
 
+def test_an_axis_relative_to_a_link_has_the_turns_that_the_joints_between_make() -> None:
+    goal = {"link2": {"axis_z": [0, 0, 1], "relative_to": "link1"}}
+    controller = {"goal": goal, "residuals": {"q1": "q1", "q3": "q3"}}
+    start = {"q1": 0.5, "q2": 0.3, "q3": 0.0}
+    found = servonode.load(launch(wrist, start, controller)).residuals(0.0, start)
+    assert found == {"q1": 0.5, "q3": 0.0, "link2_ry": pytest.approx(2 * np.tan(0.15))}
+
+
 @pytest.mark.parametrize(
     "wanted",
     [[0.0, 0.0, 3.05], [np.cos(1.525), 0.0, 0.0, 2 * np.sin(1.525)]],

@@ -196,6 +196,7 @@ residuals = { speed = "V - 0.3", turn = "Omega - 0.2" }
     motion = made.closed_loop.motion()
     assert motion is not None
     assert motion.extra()["pitch"] == pytest.approx(0.0, abs=3e-3)  # the contact of the caster gives way by 0.3 mm
+    assert not motion.advance(0, 50, made.closed_loop.start.copy(), np.array([9e9, -9e9]))
     run = servonode.load(tmp_path / "run.toml", run__duration=3.0).simulate()
     assert not run.faults
     assert abs(run.residual["speed"][-1]) < 0.02

@@ -179,9 +179,10 @@ def test_a_base_on_wheels_is_held_by_its_velocities(tmp_path: Path, monkeypatch:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tray.urdf").write_text((ARM.parents[1] / "tray" / "tray.urdf").read_text("utf-8"), "utf-8")
     wheels = 'plant.robot.wheels={left="left_wheel", right="right_wheel"}'
-    made = command("new", "machine", "cart", "--from", "tray.urdf", "--set", wheels)
+    casters = 'plant.robot.casters=["caster_swivel", "caster_wheel"]'
+    made = command("new", "machine", "cart", "--from", "tray.urdf", "--set", wheels, "--set", casters)
     assert made.exit_code == 0, made.stderr
-    robot = {"wheels": {"left": "left_wheel", "right": "right_wheel"}}
+    robot = {"wheels": {"left": "left_wheel", "right": "right_wheel"}, "casters": ["caster_swivel", "caster_wheel"]}
     table = {"run": {"duration": 1.0}, "plant": {"machine": "tray.urdf", "robot": robot}}
     read = plant_source(launch_of_table(table, path=tmp_path / "x.toml").plant, tmp_path).build()
     model = source_of(tmp_path, "./cart.py:model").build()

@@ -10,6 +10,7 @@ from servonode.controllers.engine.stated_expressions import Reader, StatedError
 from servonode.errors import did_you_mean
 from servonode.mechanics.description import Requirement
 from servonode.mechanics.frames import GROUND, axis_error, find_frame, frame_names, rotation_error
+from servonode.mechanics.generic_points import are_zero
 from servonode.mechanics.model import Model
 from servonode.mechanics.recursion import turn_of
 from servonode.mechanics.straight_line import named
@@ -82,7 +83,8 @@ class FrameGoal:
             error = axis_error(rotation[:, 2], wanted)
         else:
             return [], []
-        rows = {letter: each for letter, each in zip(LETTERS, error, strict=True) if letter != left_out and each != 0}
+        rows = {letter: each for letter, each in zip(LETTERS, error, strict=True) if letter != left_out}
+        rows = {letter: each for letter, each in rows.items() if not are_zero([each])}
         what = f"turn of {self.name}{self.beside} from the wanted orientation about"
         found = [residual(f"{self.name}_r{letter}", each, f"{what} {letter}", "rad") for letter, each in rows.items()]
         return found, [self._below_half_a_turn(error, largest)]

@@ -122,10 +122,11 @@ class PhysicalMotion:
                 x[-1] += self._substep * power  # exact, because positions advance with the new rates
         if self._servos:
             self.effort[self._drives] = data.actuator_force[self._actuators]
-        found = self._physics.state(self._joints, self._parameters)
-        x[:-1] = [found[name] for name in self._names]
         if data.warning.number.any():  # MuJoCo has left out a number or a contact: the motion is wrong
             x[:-1] = np.nan
+            return False
+        found = self._physics.state(self._joints, self._parameters)
+        x[:-1] = [found[name] for name in self._names]
         return bool(np.isfinite(x).all())
 
     def watch(self, k: int, steps: int, x: Array, last: Array, u: Array) -> int:
