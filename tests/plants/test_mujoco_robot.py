@@ -9,7 +9,9 @@ import pytest
 
 import servonode
 from servonode.closed_loop.launch_file import LaunchError
+from servonode.robots.joint_states import JointStates
 from tests.helpers.extras import needs_mujoco
+from tests.helpers.rolling_robots import FOUR_BAR, WELDED
 
 needs_mujoco()
 
@@ -211,3 +213,24 @@ def test_a_file_that_mujoco_cannot_simulate_is_refused_in_one_line(tmp_path: Pat
         loop(tmp_path, ARM.replace("SHAPE", shape("part.stl")))
     assert "MuJoCo cannot simulate arm.urdf" in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.slow
+def test_loops_are_closed_by_mujocos_own_constraints(tmp_path: Path) -> None:
+    """To what these give way. A free body in a loop has angles in the machine, which count turns."""
+    for text in (FOUR_BAR, WELDED.replace("<weld ", '<weld solref="0.001 1" ')):
+        made = loop(tmp_path, text, "robot.xml", values={"plant.step": 0.001, "plant.initial.a_dot": 0.5})
+        assert away(made, 2, u=0.3)[0] < 1e-3
+    machine, source = made.closed_loop.machine, made.closed_loop.source
+    assert source is not None
+    robot = source.robot()
+    assert robot is not None
+    states = JointStates(robot, machine)
+    joints = {"a": (np.zeros(1), np.zeros(1)), "two_joint": (np.zeros(7), np.zeros(6))}
+    stated = dict.fromkeys(machine.description.state_names, 0.3) | {"yaw": 8.0, "roll": -4.0}
+    states.place(joints, stated, machine.parameters)
+    found = states.state(joints, machine.parameters)
+    rates = machine.derivatives(0.0, machine.state(stated), np.zeros(machine.n_inputs))
+    for name, rate in zip(machine.description.coordinates, rates, strict=False):
+        assert found[name] == pytest.approx(stated[name], abs=1e-12)
+        assert found[f"{name}_dot"] == pytest.approx(rate, abs=1e-12)
