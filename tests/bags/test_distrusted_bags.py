@@ -95,6 +95,7 @@ def test_bag_cut_before_its_messages_is_named_as_cut(tmp_path: Path, whole: Path
         only("servonode", with_values(wall_ns="soon")),
         only("servonode", with_values(run=None)),
         only("servonode", with_values(kernels="[1]")),
+        only("servonode", with_values(files='{"a": 1}')),
         only("launch.json", with_values(table=[1])),
         only("launch.json", with_values(path=None)),
         only("launch.json", lambda _: b"[" * 100_000),

@@ -49,12 +49,14 @@ def replay(bag: Path, overrides: tuple[str, ...], no_code: bool, as_json: bool, 
 
 def _replayed(bag: Path, overrides: tuple[str, ...], no_code: bool, again: bool) -> "Replay":
     from servonode.record.bag import read_bag
-    from servonode.simulation.replay import made_otherwise, replay
+    from servonode.simulation.replay import changed_files, made_otherwise, replay
     from servonode.simulation.rerun import run_again
 
     recorded = read_bag(bag)
     for text in made_otherwise(recorded):
         click.echo(f"servonode: {bag}: made by {text}; bits may differ", err=True)
+    for text in changed_files(recorded):
+        click.echo(f"servonode: {bag}: {text}; commands may differ", err=True)
     closed_loop = recorded.closed_loop(overrides, code=not no_code)
     return run_again(recorded, closed_loop) if again else replay(recorded, closed_loop)
 

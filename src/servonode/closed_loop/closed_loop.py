@@ -59,7 +59,7 @@ from servonode.controllers import PROGRAMS
 from servonode.controllers.engine.layout import Answer
 from servonode.controllers.engine.signals import Signals
 from servonode.controllers.own.trial import Trial
-from servonode.definitions.references import names_code
+from servonode.definitions.references import Definition, names_code, names_own
 from servonode.mechanics.derivation import derived_once
 from servonode.mechanics.description import Quantity
 from servonode.mechanics.machine import Machine
@@ -147,6 +147,16 @@ class ClosedLoop(Tabular):
     def source(self) -> MachineSource:
         """Where the machine comes from."""
         return self.derived.source
+
+    @property
+    def own_definitions(self) -> Iterator[tuple[str, str, Definition]]:
+        """Section, key and definition of a machine or program that is code of the user's or a robot's file."""
+        law = self.derived.law
+        program = getattr(law.source, "definition", None) if law else None
+        stated = (("plant", "machine", self.source.definition), ("controller", "program", program))
+        for section, key, definition in stated:
+            if definition is not None and definition.reference not in SHIPPED and names_own(definition.reference):
+                yield section, key, definition
 
     @property
     def views(self) -> tuple[View, ...]:

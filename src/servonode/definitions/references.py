@@ -282,6 +282,11 @@ def names_code(reference: str) -> bool:
     return found and not names_robot(reference)
 
 
+def names_own(reference: str) -> bool:
+    """Whether a reference leads to a file of the user's, Python code or a robot's file."""
+    return names_code(reference) or names_robot(reference)
+
+
 def find(reference: str, packaged: Mapping[str, str], group: str, folder: Path, word: str) -> Definition:
     """The definition of a reference in a launch file that stands in `folder`.
 

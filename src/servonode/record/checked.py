@@ -69,6 +69,7 @@ def check_about(about: dict[str, str]) -> None:
         if not re.fullmatch("[0-9]{1,19}", about.get(name, "")):
             raise ValueError(f"{name} = {about.get(name)!r} is not a number")
     msgspec.convert(_plain(about.get("kernels", "{}").encode()), dict[str, Any])
+    msgspec.convert(_plain(about.get("files", "{}").encode()), dict[str, str])
 
 
 def ending_of(ending: dict[str, str]) -> dict[str, str]:

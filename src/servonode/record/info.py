@@ -41,6 +41,7 @@ def info(bag: Bag) -> dict[str, Any]:
         **{name: bag.about.get(name, "") for name in _KNOWN},
         "merged": bag.merged,
         "kernels": json.loads(bag.about.get("kernels", "{}")),
+        "files": json.loads(bag.about.get("files", "{}")),
         "begin_ns": None if first is None else anchor + first,
         "end_ns": None if last is None else anchor + last,
         "t_begin": None if first is None else t_first,
@@ -63,6 +64,7 @@ def info_text(found: dict[str, Any]) -> list[str]:
     lines += [f"Run:         {found['run']} ({what}), {found['mode']}, seed {found['seed']}"]
     made_by = f"servonode {found['servonode']}, Python {found['python']}, {found['system']}, {found['libm']}"
     lines += [f"Made by:     {made_by}"]
+    lines += [f"Made of:     {name!r} ({digest[:16]})" for name, digest in found["files"].items()]
     if merged := found["merged"]:
         nodes, bound_ms = ", ".join(json.loads(merged["nodes"])), float(merged["bound_s"]) * 1e3
         clock = f"{float(merged['offset_s']):+.6f} s, within {bound_ms:.3f} ms"

@@ -5,12 +5,15 @@ what the run was (metadata `servonode`), its launch file as resolved and its row
 off keeps them.
 """
 
+import hashlib
 import io
 import json
+import os
 import platform
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,6 +41,7 @@ FORMAT = 1
 CHUNK = 1 << 18  # bytes, before they are packed: what one damaged byte costs
 ABOUT, ENDING, MERGED = "servonode", "servonode_ending", "servonode_merged"  # names of metadata
 LAUNCH, ROWS = "launch.json", "rows.npz"  # names of attachments
+MOST_BYTES = 100_000_000  # of a file of the user, whose digest is stored
 LIBRARIES = ("numpy", "llvmlite", "pyzmq", "msgspec")
 _to_json = msgspec.json.Encoder().encode
 
@@ -48,7 +52,27 @@ class BagError(ServonodeError, ValueError):
 
 def known_of(closed_loop: ClosedLoop) -> dict[str, Any]:
     """What a spool has to say of its run, so that a bag can be made of it; the clocks are those of now."""
-    return {"topics": list(TOPICS), "clock": _clocks(), "made_by": provenance(), "schemas": schemas(closed_loop)}
+    made_by = {**provenance(), "files": digests(closed_loop)}
+    return {"topics": list(TOPICS), "clock": _clocks(), "made_by": made_by, "schemas": schemas(closed_loop)}
+
+
+def digests(closed_loop: ClosedLoop) -> dict[str, str]:
+    """The digest of each file of the user's that states the machine or the program, by its path from the launch file.
+
+    With those that they import or include.
+    """
+    folder = closed_loop.launch.path.parent.resolve()
+    files = {file for *_, definition in closed_loop.own_definitions for file in definition.sources()}
+    return {os.path.relpath(file, folder): text for file in sorted(files) if (text := digest(file))}
+
+
+def digest(file: Path) -> str:
+    """The SHA-256 of a file; empty where it is no regular file or cannot be read."""
+    with suppress(OSError):
+        if file.is_file():
+            with file.open("rb") as stream:
+                return hashlib.sha256(stream.read(MOST_BYTES)).hexdigest()
+    return ""
 
 
 def _clocks() -> dict[str, int]:

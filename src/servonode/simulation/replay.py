@@ -1,9 +1,11 @@
 """The controller run again on the states of a recording: every command is computed again and compared bit by bit."""
 
+import json
 import struct
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -28,7 +30,7 @@ from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.controller_node import ControllerNode
 from servonode.nodes.received_goals import MOST_GOALS
 from servonode.record.bag import Bag
-from servonode.record.write import BagError, provenance
+from servonode.record.write import BagError, digest, provenance
 
 COMMANDS, STATES, GOALS_SENT, STATUSES = "controller/command", "plant/state", "target/target", "controller/status"
 CHANGES = "controller/parameters"
@@ -139,6 +141,16 @@ def made_otherwise(bag: Bag) -> list[str]:
     }
     found = [f"{name} {there.get(name, '?')}, here {texts[name]}" for name in names if _other(there, name, texts)]
     return found + (["another processor"] if _other(there, "processor", texts) else [])
+
+
+def changed_files(bag: Bag) -> list[str]:
+    """The files of the user's that state machine or program and are not what they were, a line each."""
+    folder, lines = Path(bag.launch["path"]).parent, []
+    for name, before in json.loads(bag.about.get("files", "{}")).items():
+        now = digest(folder / name)
+        if now != before:
+            lines.append(f"{name!r} {'has changed since it was recorded' if now else 'is no longer there'}")
+    return lines
 
 
 def _other(there: dict[str, str], name: str, texts: dict[str, str]) -> bool:

@@ -2,16 +2,15 @@
 
 import logging
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from servonode.closed_loop.closed_loop import SHIPPED, ClosedLoop
 from servonode.closed_loop.launch_error import LaunchError
 from servonode.closed_loop.launch_file import table_of
 from servonode.closed_loop.launch_text import table_text
-from servonode.definitions.references import Definition, FunctionDefinition, names_code, names_robot
+from servonode.definitions.references import FunctionDefinition, names_code
 from servonode.errors import NotInstalled, ServonodeError
 from servonode.sweeps import local_worker
 from servonode.sweeps.plan import Chunks, Plan, swept
@@ -144,8 +143,8 @@ def texts_of(plan: Plan, send_code: bool) -> Texts:
     closed_loop = plan.closed_loop
     launch = swept(closed_loop)
     table = table_of(launch)
-    definitions = dict(_own_code(closed_loop))
-    for (section, key), definition in definitions.items():
+    definitions = list(closed_loop.own_definitions)
+    for section, key, definition in definitions:
         where = (launch.file, section, key)
         if isinstance(definition, FunctionDefinition):
             text = "is a function of this process, which workers do not have; write it into a file"
@@ -153,10 +152,10 @@ def texts_of(plan: Plan, send_code: bool) -> Texts:
         if not send_code and names_code(definition.reference):
             text = f"{definition.reference!r} is Python code of yours, which would run on the workers; say so with "
             raise LaunchError(*where, f"{text}--send-code (send_code=True), or compute with --threads")
-    files = sorted({file for each in definitions.values() if each.module is None for file in each.sources()})
+    files = sorted({file for *_, each in definitions if each.module is None for file in each.sources()})
     home = launch.path.parent.resolve()
     root = Path(os.path.commonpath([home, *(file.parent for file in files)]))
-    for (section, key), definition in definitions.items():
+    for section, key, definition in definitions:
         if definition.module is None:
             relative = os.path.relpath(definition.file.resolve(), home)
             table[section][key] = definition.from_folder(relative)
@@ -170,18 +169,6 @@ def texts_of(plan: Plan, send_code: bool) -> Texts:
         str(home.relative_to(root)),
         tuple((str(file.relative_to(root)), file.read_bytes()) for file in files),
     )
-
-
-def _own_code(closed_loop: ClosedLoop) -> Iterator[tuple[tuple[str, str], Definition]]:
-    """Machine and program that are the user's own code or a robot's file, by section and key."""
-    source = closed_loop.source.definition
-    stated: Sequence[tuple[str, str, Any]] = [("plant", "machine", source)]
-    if closed_loop.control is not None:
-        stated = [*stated, ("controller", "program", getattr(closed_loop.control.source, "definition", None))]
-    for section, key, definition in stated:
-        reference = "" if definition is None else definition.reference
-        if definition is not None and reference not in SHIPPED and (names_code(reference) or names_robot(reference)):
-            yield (section, key), definition
 
 
 def _one_line(error: BaseException) -> str:
