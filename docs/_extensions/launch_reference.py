@@ -63,7 +63,7 @@ can write.
 
 These sections give values by name, in SI units and radians; the names are on the machine's page and in the output of
 `servonode show FILE`. `[controller.parameters]` gives the parameters of the controller's model that differ from the
-plant's. Names with dots are joined: `link3.mass` is `link3_mass`.
+plant's. Names with dots are joined: `link3.mass` is `link3_mass`, and only one of them may be given.
 
 A parameter may be a function of time, `l = "1 + 0.1*sin(t)"`, which must be twice differentiable. servonode puts it
 into the Lagrangian before the derivation, so that its derivatives act as well: a growing mass decelerates, because the

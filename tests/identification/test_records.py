@@ -90,7 +90,7 @@ def test_the_command_proposes_an_experiment_that_can_be_simulated_and_draws(bag:
 def test_what_is_written_keeps_a_combination_that_is_known_better_than_its_parts(tmp_path: Path) -> None:
     ahead = [f"controller.settings.{name}=0.3*sin(2*t) + 0.2*sin(5*t)" for name in ("U1", "U2")]
     bag, robot = recorded(tmp_path / "straight.mcap", "plant.initial.phi=0", *ahead), tmp_path / "robot.toml"
-    command("identify", str(bag), "--parameters", "m1,m2,c_w", "--write", str(robot), "--no-law")
+    command("identify", str(bag), "--parameters", "m1,m2,c.w", "--write", str(robot), "--no-law")
     written = tomllib.loads(robot.read_text())["plant"]["parameters"]
     found = servonode.identify(bag, "m1,m2,c_w", law=False)
     m1, m2 = (found.estimates[name] for name in ("m1", "m2"))
@@ -179,6 +179,26 @@ def test_rows_stand_where_inputs_change_and_where_something_was_measured() -> No
 )
 def test_a_value_is_put_where_the_launch_file_states_it(before: str, wanted: str) -> None:
     assert changed(before, {"m1": 5.0}, {}, "robot.toml") == wanted
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [
+        "[plant.parameters]\nfore.mass = {}\n",
+        "[plant.parameters.fore]\nmass = {}\n",
+        "[plant]\nparameters = {{ fore.mass = {} }}\n",
+        "[plant.parameters]\nfore_mass = {}\n",
+    ],
+)
+def test_a_parameter_of_a_link_is_changed_by_the_name_that_the_file_has(stated: str) -> None:
+    assert changed(stated.format(4.0), {"fore_mass": 5.0}, {}, "robot.toml") == stated.format(5.0)
+
+
+def test_a_parameter_stands_beside_those_of_links() -> None:
+    before = "[plant]\nparameters.fore.mass = 4.0\n"
+    assert changed(before, {"g": 9.8}, {}, "robot.toml") == f"{before}parameters.g = 9.8\n"
+    before = "[plant.parameters.fore]\nmass = 4.0\n"
+    assert changed(before, {"g": 9.8}, {}, "robot.toml") == f"{before}\n[plant.parameters]\ng = 9.8\n"
 
 
 def test_a_file_that_is_no_toml_is_refused_and_a_new_one_has_the_section() -> None:

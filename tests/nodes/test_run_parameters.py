@@ -365,6 +365,10 @@ def test_the_command_reads_changes_dumps_and_loads(runs: Runs, tmp_path: Path) -
     assert " = 2.0, controller.settings.point.0 = 0.1: from step " in result.stdout
     assert command("param", "get", name, "controller.gains.lambda_phi").stdout == "2.0\n"
     assert "range: above 0\nnode: controller" in command("param", "describe", "controller.parameters.m1").stdout
+    assert (
+        command("param", "get", "controller.parameters.c.w").stdout
+        == command("param", "get", "controller.parameters.c_w").stdout
+    )
     assert command("param", "dump", "--out", str(file)).exit_code == 0
     tuned = {"controller.gains.lambda_phi": 2.0, "controller.settings.point.0": 0.1, "controller.settings.point.1": 0.0}
     assert numbers_in(file) == tuned

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import servonode
+from servonode.closed_loop.fleet import read_fleet
 from servonode.closed_loop.launch_file import LaunchError, launch_of_table, read_launch
 from servonode.plants import MachineSource, find_machine
 from servonode.robots.read import read
@@ -67,6 +68,24 @@ def test_parameters_with_dots_are_joined_everywhere(launch: Path) -> None:
     assert changed.machine.parameters["fore_mass"] == 1.7
     swept = read_launch(launch, ["sweep.vary.plant.parameters.fore.mass=[1.0, 2.0]"])
     assert [*swept.sweep.vary] == ["plant.parameters.fore_mass"]  # type: ignore[union-attr]
+
+
+def test_a_parameter_has_one_name_at_a_time(launch: Path) -> None:
+    """Two in the file are refused with both; what is set on the command line takes the place of either."""
+    assert servonode.load(launch, plant__parameters__fore_mass=1.7).machine.parameters["fore_mass"] == 1.7
+    launch.write_text(LAUNCH.replace("fore.mass = 1.5", "fore.mass = 1.5\nfore_mass = 1.5"))
+    line = refused_command("check", str(launch))
+    assert line.endswith("[plant.parameters] fore_mass: the same parameter as fore.mass; keep one of them")
+
+
+def test_a_robot_of_several_has_its_parameters_by_either_name(launch: Path) -> None:
+    fleet = '[robots.a]\ninclude = "reach.toml"\nplant.parameters.fore.mass = 1.6\n'
+    file = launch.with_name("two.toml")
+    file.write_text(f'{fleet}[robots.b]\ninclude = "reach.toml"\nplant.parameters.fore_mass = 1.7\n')
+    masses = [each.plant.parameters for each in read_fleet(file).robots.values()]  # type: ignore[union-attr]
+    assert masses == [{"fore_mass": 1.6}, {"fore_mass": 1.7}]
+    changed = read_fleet(file, ["robots.b.plant.parameters.fore.mass=2"])
+    assert changed.robots["b"].plant.parameters == {"fore_mass": 2}  # type: ignore[union-attr]
 
 
 def test_a_robots_file_is_loaded_by_itself(launch: Path) -> None:

@@ -61,7 +61,7 @@ def list_(name: str | None, as_json: bool) -> None:
 def get(words: tuple[str, ...], as_json: bool) -> None:
     """Print one number of a run."""
     name, key = run_and("key", words)
-    each = _run(name).get(key)
+    each = _run(name).get(key := _joined(key))
     verb.show({key: _as_dict(each)["value"]}, as_json, _shown(each.value))
 
 
@@ -71,7 +71,7 @@ def get(words: tuple[str, ...], as_json: bool) -> None:
 def describe(words: tuple[str, ...], as_json: bool) -> None:
     """Describe a number of a run: value, unit, range, node."""
     name, key = run_and("key", words)
-    each = _run(name).get(key)
+    each = _run(name).get(key := _joined(key))
     text = f"{key} = {_shown(each.value)} {each.unit}: {each.description}\nrange: {each.range}\nnode: {each.node}"
     verb.show({key: _as_dict(each)}, as_json, text)
 
@@ -107,7 +107,7 @@ def set_(words: tuple[str, ...], as_json: bool) -> None:
 def _pair(text: str) -> tuple[str, float]:
     key, _, value = text.partition("=")
     try:
-        return key.strip(), float(value)
+        return _joined(key.strip()), float(value)
     except ValueError:
         raise click.UsageError(f"{text!r} is not KEY=NUMBER; write for example controller.gains.lambda=3") from None
 
@@ -146,6 +146,13 @@ def load(words: tuple[str, ...], as_json: bool) -> None:
     name, file = run_and("file", words)
     if values := numbers_in(file):
         _change(_run(name), values, as_json)
+
+
+def _joined(key: str) -> str:
+    """A key as the run has it, plant.parameters.link3.mass as plant.parameters.link3_mass."""
+    from servonode.closed_loop.launch_file import joined
+
+    return joined(key)
 
 
 def _change(run: "RunParameters", values: Mapping[str, float], as_json: bool) -> None:

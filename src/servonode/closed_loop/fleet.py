@@ -11,7 +11,7 @@ import msgspec
 from servonode.bus.fleet_memory import KEPT, FleetMemory
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_error import LaunchError, choices, unknown
-from servonode.closed_loop.launch_file import launch_of_table, launch_path, stated_table
+from servonode.closed_loop.launch_file import launch_of_table, launch_path, stated_table, with_joined_names
 from servonode.closed_loop.launch_keys import Goal, LaunchFile
 from servonode.mechanics.description import Layout
 
@@ -156,7 +156,8 @@ class _Reader:
         path, table = stated_table(beside if beside != Path(included) else self.path.parent / included)
         if ROBOTS in table:
             raise self._error(section, INCLUDE, f"{included} has [robots] itself; include the launch file of one robot")
-        for part in ({"run": self.table.get("run", {})}, {k: v for k, v in stated.items() if k != INCLUDE}):
+        own = with_joined_names(self.file, {k: v for k, v in stated.items() if k != INCLUDE}, f"{section}.")
+        for part in ({"run": self.table.get("run", {})}, own):
             table = _merged(table, part)
         if isinstance(table["run"], dict) and isinstance(table["run"].get("seed", 1), int):
             table["run"]["seed"] = table["run"].get("seed", 1) + number  # else all robots had the same noise

@@ -6,6 +6,7 @@ A file that does not fit gives one LaunchError with file, section and key; no ma
 import json
 import math
 import os
+import re
 import stat
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -31,6 +32,7 @@ from servonode.plants.drivers.installed import driver_names
 MAX_BYTES = 100_000
 MOST_DOTS = 10_000  # in a line: the time to read a key grows with the square of its parts
 MOST_STEPS = 10**10  # of a run: four months at 1 kHz
+HAS_PARAMETERS = re.compile(r"(robots\.\w+\.)?(plant|controller)")
 GOAL_SPEED, MOST_SPEED = "goal.speed", 1e6  # the key of what only a variation has
 S = TypeVar("S", bound=Struct)
 
@@ -54,9 +56,7 @@ def _overridden(reader: "_Reader", file: str | Path, overrides: Sequence[str]) -
     path = launch_path(file)
     alone = path.suffix.lower() in ROBOTS  # a robot's file itself, without a law
     table = {"run": {"duration": 1.0}, "plant": {"machine": path.name}} if alone else _load(str(file), path)
-    for text in overrides:
-        reader.override(table, text)
-    return path, table
+    return path, reader.overridden(table, overrides)
 
 
 def numbers_in(file: str | Path) -> dict[str, float]:
@@ -65,7 +65,7 @@ def numbers_in(file: str | Path) -> dict[str, float]:
     Raises:
         LaunchError: it cannot be read, or holds what is no number.
     """
-    found = dict(_leaves(_load(str(file), Path(file))))
+    found = dict(_leaves(with_joined_names(str(file), _load(str(file), Path(file)))))
     for key, value in found.items():
         if isinstance(value, bool) or not isinstance(value, int | float):
             section, _, name = key.rpartition(".")
@@ -174,10 +174,7 @@ def launch_of_table(
     path: where it stands (default: in the working folder). file: how its user names it.
     """
     reader = _Reader(file or f"<{name}>")
-    copied = _copied(table)
-    for text in overrides:
-        reader.override(copied, text)
-    return reader.launch(path or Path.cwd() / f"{name}.toml", copied)
+    return reader.launch(path or Path.cwd() / f"{name}.toml", reader.overridden(_copied(table), overrides))
 
 
 def table_of(launch: LaunchFile) -> dict[str, Any]:
@@ -259,11 +256,17 @@ class _Reader:
         self.file = file
         self.options: list[str] = []
 
-    def override(self, table: dict[str, Any], text: str) -> None:
-        """Put one "key.sub=value" into the table."""
+    def overridden(self, table: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+        """The table after these overrides, "key.sub=value"."""
+        table = with_joined_names(self.file, table)
+        for text in overrides:
+            self._override(table, text)
+        return table
+
+    def _override(self, table: dict[str, Any], text: str) -> None:
         key, equals, raw = text.partition("=")
-        names = [name.strip() for name in key.split(".")]
-        option = ".".join(names)
+        option = joined(".".join(name.strip() for name in key.split(".")))
+        names = option.split(".")
         several = option in (known := _fields(Sections)) and _part(known[option].type, list) is not None
         if not equals or not all(names) or (len(names) < 2 and not several):
             problem = "not SECTION.KEY=VALUE; write for example --set run.duration=10"
@@ -282,7 +285,7 @@ class _Reader:
         if "robots" in table:
             text = "servonode run, simulate, check and show take several robots; give this the launch file of one robot"
             raise self._error("robots", None, text)
-        table = _with_dotted_keys(_with_joined_names(table))
+        table = _with_dotted_keys(with_joined_names(self.file, table))
         parts = self._struct(Sections, "", table)
         controller = parts.controller
         if controller and controller.program is None and not controller.residuals and not controller.goal:
@@ -449,17 +452,33 @@ class _Reader:
 def joined(key: str) -> str:
     """A dotted key, the names of a parameter joined: plant.parameters.link3.mass is plant.parameters.link3_mass."""
     section, dot, name = key.partition(".parameters.")
-    return f"{section}{dot}{name.replace('.', '_')}" if section in ("plant", "controller") else key
+    return f"{section}{dot}{name.replace('.', '_')}" if HAS_PARAMETERS.fullmatch(section) else key
 
 
-def _with_joined_names(table: dict[str, Any]) -> dict[str, Any]:
-    """The table, those of parameters flat, their names joined."""
+def with_joined_names(file: str, table: dict[str, Any], above: str = "") -> dict[str, Any]:
+    """The table of a launch file, those of parameters flat, their names joined. above: the section that it stands in.
+
+    Raises:
+        LaunchError: a parameter is given by two names.
+    """
     found = dict(table)
     for name in ("plant", "controller"):
         section = table.get(name)
         if isinstance(section, dict) and isinstance(section.get("parameters"), dict):
-            flat = {key.replace(".", "_"): value for key, value in _leaves(section["parameters"])}
-            found[name] = {**section, "parameters": flat}
+            found[name] = {
+                **section,
+                "parameters": _with_one_name(file, f"{above}{name}.parameters", section["parameters"]),
+            }
+    return found
+
+
+def _with_one_name(file: str, section: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    found, keys = dict[str, Any](), dict[str, str]()
+    for key, value in _leaves(parameters):
+        name = key.replace(".", "_")
+        if name in keys:
+            raise LaunchError(file, section, key, f"the same parameter as {keys[name]}; keep one of them")
+        found[name], keys[name] = value, key
     return found
 
 

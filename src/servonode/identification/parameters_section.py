@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from servonode.closed_loop.launch_file import LaunchError, joined, with_joined_names
 from servonode.identification.experiment import IdentificationError
 from servonode.record.files import replaced_file
 
@@ -49,6 +50,7 @@ def changed(text: str, values: Mapping[str, float], remarks: Mapping[str, str], 
     except tomllib.TOMLDecodeError as error:
         raise IdentificationError(f"{name}: is not TOML ({error}); name a launch file, or a new file") from error
     lines = text.splitlines()
+    before = with_joined_names(name, before)
     own = before.get("controller", {}).get("parameters", {})
     wanted: dict[str, Mapping[str, float]] = {"plant": values}
     wanted["controller"] = {each: value for each, value in values.items() if each in own}
@@ -56,16 +58,16 @@ def changed(text: str, values: Mapping[str, float], remarks: Mapping[str, str], 
         for each, value in numbers.items():
             lines = _with_value(lines, section, each, value, remarks.get(each, ""))
     result = "\n".join(lines) + "\n"
-    if _parsed(result) != _expected(before, wanted):
+    if _parsed(result, name) != _expected(before, wanted):
         remedy = f"change it by hand:\n{section_text(values)}"
         raise IdentificationError(f"{name}: its parameters are stated in a way that cannot be changed here; {remedy}")
     return result
 
 
-def _parsed(text: str) -> dict[str, Any] | None:
+def _parsed(text: str, name: str) -> dict[str, Any] | None:
     try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
+        return with_joined_names(name, tomllib.loads(text))
+    except (tomllib.TOMLDecodeError, LaunchError):
         return None
 
 
@@ -81,6 +83,7 @@ def _expected(before: dict[str, Any], wanted: Mapping[str, Mapping[str, float]])
 def _with_value(lines: list[str], section: str, name: str, value: float, remark: str) -> list[str]:
     """The lines with the value where it stands, else behind the other parameters, else in a section at the end."""
     path, table, behind = f"{section}.parameters.{name}", "", None
+    before = {f"{section}.parameters": "", section: "parameters.", "": f"{section}.parameters."}  # a key, by the table
     for i, line in enumerate(lines):
         if header := HEADER.match(line):
             table = re.sub(r"\s", "", header[1])
@@ -89,22 +92,23 @@ def _with_value(lines: list[str], section: str, name: str, value: float, remark:
             continue
         key = re.sub(r"\s", "", line.partition("=")[0])
         whole = f"{table}.{key}" if table else key
-        if whole == path:
+        if joined(whole) == path:
             return [*lines[:i], re.sub(rf"=(\s*)({NUMBER})", rf"=\g<1>{value!r}", line, count=1), *lines[i + 1 :]]
         if whole == f"{section}.parameters" and "=" in line:
             return [*lines[:i], _inline(line, name, value), *lines[i + 1 :]]
-        if whole.startswith(f"{section}.parameters.") and "=" in line:
-            behind = i, key.rpartition(".")[0]
+        if whole.startswith(f"{section}.parameters.") and "=" in line and table in before:
+            behind = i, before[table]
     if behind is None:
         blank = [""] if lines and lines[-1].strip() else []
         return [*lines, *blank, f"[{section}.parameters]", _line(name, value, remark)]
-    at, before = behind
-    return [*lines[: at + 1], _line(f"{before}.{name}" if before else name, value, remark), *lines[at + 1 :]]
+    at, above = behind
+    return [*lines[: at + 1], _line(f"{above}{name}", value, remark), *lines[at + 1 :]]
 
 
 def _inline(line: str, name: str, value: float) -> str:
     """A table within a line, `parameters = {m1 = 4.0}`, with the value."""
-    found, count = re.subn(rf"([{{,]\s*{re.escape(name)}\s*=\s*)({NUMBER})", rf"\g<1>{value!r}", line, count=1)
+    stated = re.escape(name).replace("_", "[._]")  # as link3.mass or link3_mass
+    found, count = re.subn(rf"([{{,]\s*{stated}\s*=\s*)({NUMBER})", rf"\g<1>{value!r}", line, count=1)
     if count:
         return found
     inside = re.search(r"\{(.*)\}", line)

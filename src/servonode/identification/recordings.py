@@ -36,6 +36,7 @@ def identification_of(
     if not records:
         raise IdentificationError("no recording is given; name the .mcap file of one")
     _check_once(records)
+    names = [each.replace(".", "_") for each in names]  # link3.mass, as launch files have it
     loops, experiments = list[ClosedLoop](), list[Experiment]()
     for i, record in enumerate(records):
         if isinstance(record, Run):
