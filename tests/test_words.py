@@ -214,6 +214,37 @@ def test_the_help_of_every_command_uses_the_words_of_the_field() -> None:
     assert [hit for name, text in texts.items() for hit in found(text, name)] == []
 
 
+# sentences of the reference
+
+LONGEST = 30  # words of a sentence in a page of the reference
+MADE = ("launch_files.md",)  # from the code
+
+
+def sentences(markdown: str) -> Iterator[str]:
+    """The sentences of a page: of paragraphs and list items, without headings and rows of tables."""
+    text = prose(re.sub(r"(?<!`)`[^`\n]+`(?!`)|\$[^$\n]+\$", "_", markdown))
+    lines = [each for each in text.splitlines() if not each.startswith(("#", "|"))]
+    for part in re.split(r"\n\s*\n|\n(?=(?:[*-]|\d+\.) )", "\n".join(lines)):
+        yield from re.split(r"(?<=[.?!])[)*]*\s+(?=[^a-z\s]|servonode|libzmq)|:\s*$", " ".join(part.split()))
+
+
+def long_sentences(markdown: str) -> list[str]:
+    """The sentences of more words than a reader holds at once."""
+    return [each for each in sentences(markdown) if len(re.findall(r"[^\W\d_][\w'-]*", each)) > LONGEST]
+
+
+def test_no_sentence_of_the_reference_is_long() -> None:
+    pages = {file.name: file for file in tracked("docs/reference/*.md") if file.name not in MADE}
+    assert pages.keys() >= {"protocol.md", "firmware.md", "faults.md"}
+    assert {name: found for name, file in pages.items() if (found := long_sentences(file.read_text("utf-8")))} == {}
+
+
+def test_a_long_sentence_is_found_and_a_table_is_not() -> None:
+    words = "word " * (LONGEST + 1)
+    assert len(long_sentences(f"# Page\n\nShort. A {words}.\n\n* Item {words}.\n")) == 2
+    assert long_sentences(f"| {words} |\n\nShort, `{words}`.\n\nOne {words[:100]}. Two {words[:100]}.\n") == []
+
+
 # that the patterns find what they are for, and leave ordinary English alone
 
 FOUND = (

@@ -30,21 +30,25 @@ from servonode.views.sheet import PIXELS, PRINT, WIDTH
 
 HERE = Path(__file__).resolve().parent
 PAGE, PICTURES = HERE / "gallery.md", HERE.parent / "images" / "gallery"
-MARK = re.compile(r"^<!-- entry: (\S+) -->\n", re.MULTILINE)
-END = "<!-- end -->\n"
+MARKED = re.compile(r"<!-- entry: (\S+) -->\n?(.*?)<!-- end -->", re.DOTALL)
+COLUMNS = 3  # of the thumbnails of further runs
 INTRO = """# Gallery
 
 <!-- made by `python docs/validation/gallery.py` from the entries in docs/validation/gallery_entries -->
 
-Figures and statements of the published works behind servonode, each made again by a run: what the paper says on the
-left, what came out here on the right. The right columns are computed when this page is made, none of them is typed in.
-Where a figure cannot be had, or comes out differently, the reason stands below it.
+Statements of published papers, tested by runs, and every packaged run. "The paper" has what a paper says; the columns
+on the right are computed when this page is made. Few papers print numbers, and of some we had the text alone: each
+section says what is not reproduced. Tests compare whole runs with derivations and calculations that use no code of
+servonode (`tests/analysis`). [Errata](errata.md) lists what papers print otherwise.
 
-"Continuous" means `servonode simulate NAME --control continuous`: the law inside the right-hand side, as the papers
-think of it, integrated to 10⁻¹². All other runs are the sampled loop, the same bits as `servonode run` in
-lockstep. Units are SI and radians where none are given. Each command works as it stands; `--report FILE.png` draws the
-report picture, `--out FILE.csv` writes all columns, and `--movie FILE.mp4` makes a
-movie ([movies](../how_to/movies.md)).
+"Continuous" is `--control continuous`, integrated to 10⁻¹²; other runs are the sampled loop. Units are SI and radians.
+`--report FILE.png` draws the report, `--out FILE.csv` writes all columns.
+
+```{toctree}
+:hidden:
+
+errata
+```
 """
 
 
@@ -80,8 +84,7 @@ def further() -> list[str]:
 
 def sections(page: str) -> dict[str, str]:
     """The text of each entry on a page, by name."""
-    parts = MARK.split(page)
-    return {name: text.partition(END)[0] for name, text in zip(parts[1::2], parts[2::2], strict=True)}
+    return dict(MARKED.findall(page))
 
 
 def compare(made: dict[str, str], written: dict[str, str]) -> int:
@@ -107,30 +110,20 @@ def entry_section(entry: Entry, draw: bool) -> str:
     for picture in content.pictures:
         if draw:
             save(picture.draw(), picture.stem)
-        lines += [f"![{picture.caption}](../images/gallery/{picture.stem}.png)", "", f"*{picture.caption}*", ""]
-    lines += ["```sh", *entry.commands, "```", "", *launch_lines(entry.launches)]
+        lines += [f"![{picture.caption}](../images/gallery/{picture.stem}.png)", ""]
+    lines += ["```sh", *entry.commands, "```", ""]
+    if more := [launch_link(name) for name in entry.launches if not any(name in each for each in entry.commands)]:
+        lines += ["See also " + ", ".join(more) + ".", ""]
     for each in content.tables:
         lines += [*table(each), ""]
     if entry.missing:
-        lines += ["**What cannot be had.** " + entry.missing.strip(), ""]
+        lines += ["**Not reproduced.** " + entry.missing.strip(), ""]
     return "\n".join(lines) + "\n"
 
 
-def launch_lines(names: tuple[str, ...]) -> list[str]:
-    """Links to launch files, each with what to watch for."""
-    comments = packaged() | packaged(robots=True)
-    return [
-        line
-        for name in names
-        for line in (
-            f"* Launch file [`{name}`](../../src/servonode/launch/{name}.toml). Watch for: {watch(comments[name])}",
-        )
-    ] + [""]
-
-
-def watch(comment: str) -> str:
-    """The first comment of a launch file, as Markdown."""
-    return f"*{comment.removeprefix('Watch for: ')}*"
+def launch_link(name: str) -> str:
+    """A link to a packaged launch file."""
+    return f"[`{name}`](../../src/servonode/launch/{name}.toml)"
 
 
 def table(each: Table) -> list[str]:
@@ -140,19 +133,16 @@ def table(each: Table) -> list[str]:
 
 
 def further_section(name: str, draw: bool) -> str:
-    """A launch file that is no paper's figure: picture, first comment, command, or why it does not start."""
-    link = f"[Launch file](../../src/servonode/launch/{name}.toml)"
-    heading = [f"### `{name}`", "", f"{link}. Watch for: {watch(packaged()[name])}", ""]
-    command = ["```sh", f"servonode simulate {name} --report {name}.png", "```", ""]
+    """The cell of a launch file that is no paper's figure: picture and name, or why it does not start."""
     try:
         result = servonode.simulate(name) if draw else None
         if not draw:
             servonode.load(name)
     except LaunchError as refused:
-        return "\n".join([*heading, f"It does not start: *{refusal(refused)}*", "", *command]) + "\n"
+        return f"{launch_link(name)} does not start: *{refusal(refused)}*"
     if result is not None:
         save(report_figure(result, name), name)
-    return "\n".join([*heading, f"![Report picture of {name}](../images/gallery/{name}.png)", "", *command]) + "\n"
+    return f"![Report picture of {name}](../images/gallery/{name}.png) {launch_link(name)}"
 
 
 def refusal(error: LaunchError) -> str:
@@ -178,33 +168,23 @@ def drop_unused(page: str) -> None:
 
 def assembled(texts: dict[str, str]) -> str:
     """The whole page of its entries, in their order."""
-    parts = [INTRO, contents(texts)]
+    parts = [INTRO]
     for source in SOURCES:
         entries = [each for each in ENTRIES if each.source == source.key and each.name in texts]
         if entries:
             parts += [source_heading(source), *(marked(each.name, texts[each.name]) for each in entries)]
-    rest = [name for name in further() if name in texts]
-    if rest:
-        intro = "## Further runs\n\nPackaged launch files that are no paper's figure.\n"
-        parts += [intro, *(marked(name, texts[name]) for name in rest)]
+    cells = [f"<!-- entry: {name} -->{texts[name].strip()}<!-- end -->" for name in further() if name in texts]
+    if cells:
+        heads = "`servonode simulate NAME --report NAME.png` makes each of these pictures."
+        parts += ["## Further runs", "", heads, "", *grid(cells), ""]
     return "\n".join(parts)
 
 
-def contents(texts: dict[str, str]) -> str:
-    """Links to all papers and entries."""
-    lines = []
-    for source in SOURCES:
-        entries = [each for each in ENTRIES if each.source == source.key and each.name in texts]
-        if entries:
-            lines.append(f"* [{source.heading}](#{anchor(source.heading)})")
-            lines += [f"  * [{each.title}](#{anchor(each.title)})" for each in entries]
-    rest = ", ".join(f"[`{name}`](#{anchor(name)})" for name in further() if name in texts)
-    return "\n".join([*lines, f"* [Further runs](#further-runs): {rest}", ""])
-
-
-def anchor(heading: str) -> str:
-    """The anchor that a Markdown renderer makes of a heading."""
-    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+def grid(cells: list[str]) -> list[str]:
+    """Cells as lines of a table of so many columns, without heads."""
+    padded = [*cells, *([""] * (-len(cells) % COLUMNS))]
+    rows = [padded[i : i + COLUMNS] for i in range(0, len(padded), COLUMNS)]
+    return table(Table(("",) * COLUMNS, [tuple(row) for row in rows]))
 
 
 def source_heading(source: Source) -> str:
@@ -212,7 +192,7 @@ def source_heading(source: Source) -> str:
 
 
 def marked(name: str, text: str) -> str:
-    return f"<!-- entry: {name} -->\n{text.rstrip()}\n{END}"
+    return f"<!-- entry: {name} -->\n{text.rstrip()}\n<!-- end -->\n"
 
 
 if __name__ == "__main__":

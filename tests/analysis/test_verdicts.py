@@ -12,7 +12,7 @@ import servonode
 from tests.helpers import verdict_machines, verdict_sheet
 from tests.helpers.verdict_table import CASES, LQR, Case, by_hand, judged_by_hand
 
-PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "verdicts.md"
+PAGE = Path(__file__).parent / "verdicts.md"
 MACHINES = ("crane", "segway", "furuta", "pendubot", "acrobot", "ball_and_beam", "tora", "quadrotor")
 MACHINES += ("pendulum", "pivot", "hoist", "elastic_arm", "pvtol")
 

@@ -567,7 +567,7 @@ def test_a_disturbed_oscillator_answers_with_its_closed_form_amplitude_and_phase
 
 @pytest.mark.slow
 def test_a_law_that_does_not_know_a_steady_disturbance_leaves_its_offset(launch: Launch) -> None:
-    """mechanics/README.md, eq. (7): a steady disturbance d of f'' leaves d/lambda^2; here d = 0.8 N/0.8 kg."""
+    """docs/explanation/mathematics.md, eq. (7): a disturbance d of f'' leaves d/lambda^2; d = 0.8 N/0.8 kg."""
     servo = SERVO.format('place = "x - 0.1"')
     run = servonode.simulate(launch("oscillators.py:spring", "disturbance.x = 0.8", servo, 8.0), control="continuous")
     assert run.residual["place"][-1] == pytest.approx(1.0 / 9.0, abs=1e-8)

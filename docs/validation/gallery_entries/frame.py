@@ -202,9 +202,3 @@ def head(axis: Any, title: str, inside: str = "") -> None:
 def above(sizes: Array, least: float) -> Array:
     """Sizes for a logarithmic axis, not a number where they are below the least that it shows."""
     return np.where(sizes > least, sizes, np.nan)
-
-
-def crossings(t: Array, values: Array) -> Array:
-    """Times at which a curve passes zero, by straight lines between its points."""
-    i = np.flatnonzero(np.diff(np.sign(values)) != 0)
-    return np.asarray(t[i] - values[i] * (t[i + 1] - t[i]) / (values[i + 1] - values[i]))

@@ -29,15 +29,14 @@ from servonode.record.run import Run
 
 SOURCE = Source(
     "theory",
-    "Stabilised constraints: Gorshkov 2008",
+    "Stabilised constraints",
     "E. A. Gorshkov, *Research of stability of integral variety for perturbation of constraints with constant "
     "coefficients* (in Russian), Peoples' Friendship University of Russia, received June 2008. Compare "
     "J. Baumgarte, *Stabilization of constraints and integrals of motion in dynamical systems*, Comp. Meth. Appl. "
     "Mech. Eng. 1, 1972, pp. 1-16.",
     """
-We know of no figure of a motion in it that could be drawn again. Its statements can be tested. All runs here
-are `trailer_look_ahead` begun 0.3 m beside its wave: two residuals of relative degree 2, whose
-equation f'' = −K1 f' − K0 f is the same for every machine.
+It has no figure of a motion that we know of; its statements can be tested. Runs are `trailer_look_ahead` begun 0.3 m
+beside its wave: two residuals of relative degree 2, f'' = −K1 f' − K0 f.
 """,
 )
 K1, K0 = [[2.0, -5.0], [5.0, 2.0]], [[1.0, -6.0], [1.0, 1.0]]
@@ -96,7 +95,7 @@ def exchange() -> Content:
     caption = "Residuals with the gains that the printed equation calls unstable, and their slowest root"
     return Content(
         [Picture("theory_exchange", caption, partial(draw_exchange, result, float(right[0].real)))],
-        [Table(("", "reference", "computed"), rows)],
+        [Table(("", "by hand", "computed"), rows)],
     )
 
 
@@ -159,11 +158,9 @@ ENTRIES = (
             "--set controller.gains.K1=[[2.0,-5.0],[5.0,2.0]]",
         ),
         """
-Equation (16) of the paper and the characteristic equation after it have the two letters k and b exchanged. For
-scalars the roots come out wrong; for matrices even the verdict. K1 = ((2, −5), (5, 2)), K0 = ((1, −6), (1, 1)):
+Equation (16) and the one after it have the letters k and b exchanged. K1 = ((2, −5), (5, 2)), K0 = ((1, −6), (1, 1)):
 """,
         exchange,
-        "A figure of the paper: we know of none of a motion.",
     ),
     Entry(
         "theory_lyapunov",
@@ -176,13 +173,11 @@ scalars the roots come out wrong; for matrices even the verdict. K1 = ((2, −5)
             "--set controller.gains.stiffness=[[3.0,1.0],[1.0,2.0]]",
         ),
         """
-The paper gives the residuals an inertia a, a dissipation c and a stiffness k, and shows that the constraint is
-asymptotically stable where all three are symmetric and positive definite.
+With an inertia a, a dissipation c and a stiffness k that are symmetric and positive definite the constraint is stable.
 """,
         lyapunov,
         """
-Coefficients that depend on the state, for which the paper's equations would need more terms. The identity by which it
-differentiates its Lyapunov function is wrong as printed: it would make accelerations vanish on the constraint.
+Coefficients that depend on the state: the paper's equations would need more terms.
 """,
     ),
 )

@@ -1,4 +1,4 @@
-"""What a zero-order hold and noise leave of the residuals, along a run (mechanics/README.md, eq. 9 and 10)."""
+"""What a zero-order hold and noise leave of the residuals (docs/explanation/mathematics.md, eq. 9 and 10)."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """The sampled closed loop of a program that states its inputs, linearised: the eigenvalues of one control period.
 
-A law with residuals has its limits in closed form (mechanics/README.md, eq. 9); of feedback that a user states only the
-period itself tells whether it is slow enough for the period and the delay.
+A law with residuals has its limits in closed form (docs/explanation/mathematics.md, eq. 9); of feedback that a user
+states only the period itself tells whether it is slow enough for the period and the delay.
 """
 
 from collections.abc import Sequence

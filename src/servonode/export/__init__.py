@@ -1,6 +1,6 @@
 """The derived equations of a machine and its program, for a reader: as text and as LaTeX.
 
-Both forms show the same document, in the notation of mechanics/README.md.
+Both forms show the same document, in the notation of docs/explanation/mathematics.md.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """A machine: coordinates, quasi-velocities, energies, constraints, inputs, reactions.
 
 A machine is a function `model()` that returns a `Model` of the symbols of `symbols.py`. Equation numbers refer to
-mechanics/README.md.
+docs/explanation/mathematics.md.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,6 +1,6 @@
 """Stabilisation of servo residuals: gains in all their forms, and the proof that they are stable.
 
-The law asks, with rows and columns in the order of the program's residuals (mechanics/README.md, eq. 7),
+The law asks, with rows and columns in the order of the program's residuals (docs/explanation/mathematics.md, eq. 7),
 
     f_i^(r_i) = - ... - sum_j K1[i, j] f_j' - sum_j K0[i, j] f_j ,      r_i = 1, 2, ...
 

@@ -1,4 +1,4 @@
-"""Goals that inputs do not reach at once: any relative degree, dynamic extension (mechanics/README.md, eq. 10).
+"""Goals of any relative degree, dynamic extension (docs/explanation/mathematics.md, eq. 10).
 
 Each residual is differentiated until an unknown appears: an input, or the rate of an integrator of the law. Where the
 rows of the unknowns depend on each other at all states, integrators are put in front of what comes too early (Singh

@@ -1,4 +1,4 @@
-"""Whether the inputs can realise a program: responses, ranks, conditions (mechanics/README.md, eq. 8).
+"""Whether the inputs can realise a program: responses, ranks, conditions (docs/explanation/mathematics.md, eq. 8).
 
 The inputs move the accelerations by R, v' = a0 + R tau, and the residuals by W = J R. Any wanted top derivatives can
 be served exactly where rank W = n_s; relations between inputs, F tau = tau_0, are rows below W.

@@ -1,4 +1,4 @@
-"""From residuals to a servo law: relative degrees, Jacobian and drift (mechanics/README.md, eq. 5-8).
+"""From residuals to a servo law: relative degrees, Jacobian and drift (docs/explanation/mathematics.md, eq. 5-8).
 
 A residual f(q, v, t) whose velocity derivative does not vanish has relative degree 1: f' = J v' + delta with J = df/dv.
 A residual f(q, t) is differentiated once more: relative degree 2, f'' = J v' + delta with J = d f'/dv. The law asks
