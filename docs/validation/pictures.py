@@ -3,12 +3,14 @@
     python docs/validation/pictures.py              all of them, a few minutes
     python docs/validation/pictures.py NAME ...     only these
 
-Not made here: window.png and the three of pages in a browser, which are screenshots; the gallery's have gallery.py.
+Not made here: window.png and the three of pages in a browser, which are screenshots; the gallery's have
+gallery.py, the README's animation has mosaic.py.
 """
 
 import argparse
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -21,8 +23,6 @@ ROOT = Path(__file__).resolve().parents[2]
 IMAGES = ROOT / "docs" / "images"
 OWN = "examples/compared/sphero.toml:controller.settings.kind"
 COMMANDS = {
-    "trailer.gif": "simulate trailer_reverse_circle --movie {} --fps 20 --speed 6.5"
-    " --panel phi --panel U1,U2 --panel residual_speed,residual_phi",
     "snowboarder.gif": "simulate snowboarder_carve --movie {} --fps 20 --speed 0.9 --panel sigma --panel N,R",
     "trailer_pursuit.png": "simulate trailer_pursuit --report {}",
     "trailer_reverse.png": "simulate trailer_reverse --report {}",
@@ -54,6 +54,7 @@ COMMANDS = {
     "fastest.png": "fastest trailer_pursuit --set plant.actuator.limit=0.4 --out {}",
     "tutorial_car.png": "simulate {files}/eight.toml --report {}",
 }
+README, SHARP = "readme.png", "import matplotlib\nmatplotlib.rcParams['savefig.dpi'] = 200\n"
 WIDTH = 1350  # pixels: one and a half times what a page shows
 FILES = re.compile(r"^\*\*(\S+\.(?:py|toml))\*\*\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)  # of a tutorial
 
@@ -61,10 +62,11 @@ FILES = re.compile(r"^\*\*(\S+\.(?:py|toml))\*\*\n\n```\w+\n(.*?)^```$", re.MULT
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help="files to make; all without")
-    names = parser.parse_args().names or list(COMMANDS)
-    unknown = [name for name in names if name not in COMMANDS]
+    known = [README, *COMMANDS]
+    names = parser.parse_args().names or known
+    unknown = [name for name in names if name not in known]
     if unknown:
-        parser.error(f"{unknown[0]!r} is not one of these pictures; choose {', '.join(COMMANDS)}")
+        parser.error(f"{unknown[0]!r} is not one of these pictures; choose {', '.join(known)}")
     with tempfile.TemporaryDirectory() as folder:
         write_files(ROOT / "docs" / "tutorials" / "own_machine.md", Path(folder))
         for name in names:
@@ -80,9 +82,14 @@ def write_files(page: Path, folder: Path) -> None:
 def make(name: str, folder: Path) -> None:
     """Make one picture, packed as tightly as it goes."""
     file = IMAGES / name
-    command = ["servonode", *shlex.split(COMMANDS[name].format(file, files=folder))]
-    sys.stderr.write(f"{shlex.join(command)}\n")
-    subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    if name == README:  # by its own lines
+        (lines,) = re.findall(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text("utf-8"), re.M | re.S)
+        subprocess.run([sys.executable, "-c", SHARP + lines], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+        shutil.move(folder / "arm.png", file)
+    else:
+        command = ["servonode", *shlex.split(COMMANDS[name].format(file, files=folder))]
+        sys.stderr.write(f"{shlex.join(command)}\n")
+        subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     if file.suffix == ".png":
         with Image.open(file) as image:
             file.write_bytes(

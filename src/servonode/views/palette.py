@@ -5,6 +5,7 @@ pink and brown; the machine itself is dark.
 """
 
 INK = "#1b2733"  # outlines and words
+BODY = "#dbe3ea"  # what closed outlines hold
 GUIDE = "#a9b4be"  # floors and other thin lines
 GOAL = "#c1272d"  # what is wanted: a target, a path
 PALETTE = ("#0072b2", "#e69f00", "#5b2a86", "#56b4e9")  # of the curves of one axis, paths of a plane
