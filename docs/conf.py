@@ -32,6 +32,7 @@ html_theme = "furo"
 html_title = f"servonode {VERSION}"
 html_static_path = ["_static"]
 html_css_files = ["custom.css"]
+html_logo = html_favicon = "_static/logo.svg"
 html_theme_options = {
     "source_repository": "https://github.com/servonode/servonode/",
     "source_branch": "main",
