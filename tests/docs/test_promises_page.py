@@ -1,4 +1,4 @@
-"""The table of promises in docs/explanation/safety.md: numbered without gaps, each with tests that are there."""
+"""The table of promises in tests/safety/README.md: numbered without gaps, each with tests that are there."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs/explanation/safety.md").read_text("utf-8")
+PAGE = (ROOT / "tests/safety/README.md").read_text("utf-8")
 ROWS = {int(n): tests for n, tests in re.findall(r"^\| (\d+) \|.*\|(.*)\|$", PAGE, re.MULTILINE)}
 SUITE = "tests/safety/suite.py"
 

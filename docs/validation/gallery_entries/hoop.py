@@ -270,20 +270,10 @@ def trajectory() -> Content:
         found = [distance(rolls(rate, step, 101.0, round(0.1 / step), method, **how)) for how in ({}, ENERGY_ROW)]
         rows.append((text, rough(found[0]), rough(found[1], rounding=True)))
     heads = ("x off by, after 101 s [m]", "`blended`", "the paper's row, its power of ten")
-    out = standard.outputs()
-    force = f"{fixed(out['n'].min(), 4)} to {fixed(out['n'].max(), 3)}"
-    known_energy = standard.closed_loop.machine.parameters["E_0"]
-    rest = [
-        ("energy E_0 [J]", fixed(known_energy, 14)),
-        ("largest friction coefficient needed", fixed(float(out["friction_needed"].max()), 2)),
-        ("normal force `n` [N]", force),
-        ("round trip [s]", fixed(round_trip(standard), 6)),
-    ]
-    numbers = Table(("", "this run"), rest)
     caption = "The standard run: forces of the profile, the friction that rolling needs, and the speed"
     return Content(
         [Picture("hoop_motion", caption, partial(draw_trajectory, standard))],
-        [numbers, Table(heads, rows)],
+        [Table(heads, rows)],
     )
 
 
@@ -298,14 +288,6 @@ def rough(value: float, rounding: bool = False) -> str:
 def distance(result: Run) -> float:
     """How far x is off at the end [m]."""
     return abs(float(result.state["x"][-1]) - reference(float(result.t[-1]))["x"])
-
-
-def round_trip(result: Run) -> float:
-    """The time between two turns at the right [s]."""
-    theta_dot, t = result.state["theta_dot"], result.t
-    turns = np.flatnonzero((theta_dot[1:-1] < 0) & (theta_dot[2:] >= 0)) + 1
-    at = [t[i] - theta_dot[i] * (t[i + 1] - t[i]) / (theta_dot[i + 1] - theta_dot[i]) for i in turns]
-    return float(np.diff(at).mean())
 
 
 def draw_trajectory(result: Run) -> Figure:

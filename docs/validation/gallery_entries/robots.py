@@ -13,12 +13,9 @@ from gallery_entries.frame import (
     Entry,
     Picture,
     Source,
-    Table,
-    fixed,
     panel,
     plane,
     sheet,
-    span,
 )
 from servonode.closed_loop.fleet import read_fleet, resolve_fleet
 from servonode.record.run import Run
@@ -57,16 +54,8 @@ def followed(name: str) -> Content:
     loops = resolve_fleet(fleet)
     runs = simulate_fleet(loops, dict.fromkeys(loops, 100))
     names = " and ".join(runs)
-    rows = [("distance [m]", span(distance(runs), 2))]
-    rows += [(f"longest way of {robot} from its start [m]", fixed(farthest(run), 2)) for robot, run in runs.items()]
     picture = Picture(name, f"Paths of {names}, and the distance between them.", lambda: draw(runs))
-    return Content((picture,), (Table(("", "this run"), rows),))
-
-
-def farthest(run: Run) -> float:
-    """The largest distance of a robot from where it began [m]."""
-    x, y = run.state["X"], run.state["Y"]
-    return float(np.hypot(x - x[0], y - y[0]).max())
+    return Content((picture,), ())
 
 
 def convoy() -> Content:

@@ -102,10 +102,6 @@ def weight() -> Content:
     upright = {"v": 0.0, "sigma": 0.0, "theta": 0.0}
     rates = [loop.derivatives(0.0, upright) for loop in (paper, full)]
     needed = needed_moment(paper, upright)
-    p = paper.machine.parameters
-    d = p["l1"] * p["n1"]
-    J1 = p["m1"] * p["l1"] ** 2 / 12
-    beyond = np.degrees(np.arccos(-J1 / (p["m1"] * d**2)))
     falls = run("snowboarder_falls")
     rows = [
         (
@@ -116,20 +112,12 @@ def weight() -> Content:
         ("the same, of the pitch [rad/s²]", fixed(rates[0]["theta_dot"], 3), fixed(rates[1]["theta_dot"], 3)),
         ("moment that a straight run needs [N m]", fixed(needed, 2), fixed(needed_moment(full, upright), 2)),
     ]
-    more = [
-        (
-            "inertia of the azimuth as printed, cos instead of cos², is negative for elevations",
-            f"90° to {fixed(beyond, 1)}°",
-        ),
-        ("growth of a fall fore and aft [1/s]", fixed(growth(full, upright, "theta"), 7)),
-        ("growth of a fall sideways [1/s]", fixed(growth(full, upright, "sigma"), 7)),
-    ]
     caption = "Nobody balances: pitch and lean of a body that falls, with the full weight, and with the paper's"
     other = run("snowboarder_falls", plant__settings__gravity="paper")
     heads = ("", "the paper's potential", "full weight")
     return Content(
         [Picture("snowboarder_weight", caption, partial(draw_weight, falls, other))],
-        [Table(heads, rows), Table(("", "this machine"), more)],
+        [Table(heads, rows)],
     )
 
 
@@ -137,13 +125,6 @@ def needed_moment(loop: Any, state: dict[str, float]) -> float:
     """The moment M_theta [N m] that keeps the pitch: linear in the moment, so by two evaluations."""
     zero, one = (loop.derivatives(0.0, state, {"M_theta": value})["theta_dot"] for value in (0.0, 1.0))
     return float(-zero / (one - zero))
-
-
-def growth(loop: Any, state: dict[str, float], name: str) -> float:
-    """The rate [1/s] at which a small angle grows."""
-    small = 1e-5
-    rate = loop.derivatives(0.0, {**state, name: small})[f"{name}_dot"]
-    return float(np.sqrt(rate / small))
 
 
 def draw_weight(full: Run, paper: Run) -> Figure:
@@ -161,28 +142,12 @@ def pose() -> Content:
     options: dict[str, Any] = {"controller__settings__delta": 0.0, "plant__settings__input_set": "relative"}
     upright = exact("snowboarder_slalom", **options)
     carve = exact("snowboarder_carve", **options)
-    source = exact("snowboarder_slalom", every=4, **IDEAL)
     out, carved = upright.outputs(), carve.outputs()
 
-    def largest(values: Array, decimals: int) -> str:
-        return fixed(np.abs(values).max(), decimals)
-
-    rows = [
-        ("upright, not rocking: largest moment `M_sigma` [N m]", largest(upright.input["M_sigma"], 0)),
-        ("the paper's, rocking: the same [N m]", largest(source.input["M_sigma"], 0)),
-        (
-            "the same: pressure beside the board's middle [m]; half the board's width is 0.13 m",
-            largest(source.outputs()["c_b"], 2),
-        ),
-        ("leaning: largest moment [N m]", largest(carve.input["M_sigma"], 1)),
-        ("the same: pressure beside the middle [m]", largest(carved["c_b"], 3)),
-        ("the same: lean [rad]", span(carve.state["sigma"], 3)),
-        ("the same: normal force `N` [N]", span(carved["N"], 0)),
-    ]
     caption = "The joint's moment and the centre of pressure, upright and leaning; dotted: the edges of the board"
     return Content(
         [Picture("snowboarder_carve", caption, partial(draw_pose, upright, out, carve, carved))],
-        [Table(("", "this run, continuous"), rows)],
+        [],
     )
 
 
