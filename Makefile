@@ -1,8 +1,8 @@
 .DEFAULT_GOAL := help
-.PHONY: help test slow lint types docs links bench pictures ci
+.PHONY: help test slow lint types docs links bench pictures release-check ci
 
 help:  ## print these targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 test:  ## the fast tests
 	uv run pytest
@@ -26,7 +26,11 @@ bench:  ## speed as ratios against C and bare pyzmq
 	uv run python benchmarks
 
 pictures:  ## the pictures of README, pages and gallery, minutes of computation
-	uv run python docs/validation/pictures.py && uv run python docs/validation/gallery.py
+	uv run python docs/validation/pictures.py && uv run python docs/validation/mosaic.py && \
+		uv run python docs/validation/gallery.py
+
+release-check:  ## every step of a release but the upload
+	uv run --group release python packaging/release.py check
 
 ci:  ## everything CI runs, from scratch
 	bash .ci/run

@@ -2,6 +2,7 @@
 
 import json
 import re
+import runpy
 import tomllib
 from pathlib import Path
 
@@ -36,6 +37,19 @@ def test_the_citation_is_of_this_version() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     assert cited["license"] == project["license"]
     assert cited["repository-code"] == project["urls"]["Repository"]
+
+
+def test_on_the_day_of_a_release_the_pages_install_from_the_index() -> None:
+    names = runpy.run_path(str(ROOT / "packaging" / "release.py"))
+    for page in names["PAGES"]:
+        text = (ROOT / page).read_text("utf-8")
+        assert names["CLONE"] in text, page
+        assert "pip install servonode" not in text, f"{page}: the package is not on the index"
+        changed = names["from_index"](text)
+        assert "git clone" not in changed
+        assert "```sh\npip install servonode\nservonode run trailer_pursuit\n" in changed
+        assert "not on the package index" not in changed
+        assert names["from_index"](changed) == changed
 
 
 def test_the_changelog_counts_what_there_is() -> None:
