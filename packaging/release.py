@@ -62,7 +62,11 @@ def _of_packages(folder: Path) -> Iterator[str]:
             [str(bin_ / "servonode"), "run", "trailer_pursuit", "--set", "run.duration=10", "--no-report"],
         ]
     for step in steps:
-        done = subprocess.run(step, cwd=folder, capture_output=True, text=True, check=False)
+        try:
+            done = subprocess.run(step, cwd=folder, capture_output=True, text=True, check=False)
+        except FileNotFoundError:
+            yield f"{step[0]} is not installed"
+            return
         if done.returncode:
             yield f"{' '.join(step)} ended with {done.returncode}: {(done.stderr or done.stdout).strip()}"
             return
