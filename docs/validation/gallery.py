@@ -112,8 +112,7 @@ def entry_section(entry: Entry, draw: bool) -> str:
             save(picture.draw(), picture.stem)
         lines += [f"![{picture.caption}](../images/gallery/{picture.stem}.png)", ""]
     lines += ["```sh", *entry.commands, "```", ""]
-    if more := [launch_link(name) for name in entry.launches if not any(name in each for each in entry.commands)]:
-        lines += ["See also " + ", ".join(more) + ".", ""]
+    lines += ["Launch files: " + ", ".join(map(launch_link, entry.launches)) + ".", ""]
     for each in content.tables:
         lines += [*table(each), ""]
     if entry.missing:
