@@ -31,7 +31,6 @@ from servonode.views.sheet import PIXELS, PRINT, WIDTH
 HERE = Path(__file__).resolve().parent
 PAGE, PICTURES = HERE / "gallery.md", HERE.parent / "images" / "gallery"
 MARKED = re.compile(r"<!-- entry: (\S+) -->\n?(.*?)<!-- end -->", re.DOTALL)
-COLUMNS = 3  # of the thumbnails of further runs
 INTRO = """# Gallery
 
 <!-- made by `python docs/validation/gallery.py` from the entries in docs/validation/gallery_entries -->
@@ -141,7 +140,7 @@ def further_section(name: str, draw: bool) -> str:
         return f"{launch_link(name)} does not start: *{refusal(refused)}*"
     if result is not None:
         save(report_figure(result, name), name)
-    return f"![Report picture of {name}](../images/gallery/{name}.png) {launch_link(name)}"
+    return f"![{name}](../images/gallery/{name}.png)\n\n{launch_link(name)}"
 
 
 def refusal(error: LaunchError) -> str:
@@ -167,23 +166,31 @@ def drop_unused(page: str) -> None:
 
 def assembled(texts: dict[str, str]) -> str:
     """The whole page of its entries, in their order."""
-    parts = [INTRO]
-    for source in SOURCES:
-        entries = [each for each in ENTRIES if each.source == source.key and each.name in texts]
-        if entries:
-            parts += [source_heading(source), *(marked(each.name, texts[each.name]) for each in entries)]
-    cells = [f"<!-- entry: {name} -->{texts[name].strip()}<!-- end -->" for name in further() if name in texts]
-    if cells:
+    here = {source: [e for e in ENTRIES if e.source == source.key and e.name in texts] for source in SOURCES}
+    here = {source: entries for source, entries in here.items() if entries}
+    parts = [INTRO, thumbnails([paper(source, texts[entries[0].name]) for source, entries in here.items()])]
+    for source, entries in here.items():
+        parts += [source_heading(source), *(marked(each.name, texts[each.name]) for each in entries)]
+    if rest := [marked(name, texts[name]).rstrip() for name in further() if name in texts]:
         heads = "`servonode simulate NAME --report NAME.png` makes each of these pictures."
-        parts += ["## Further runs", "", heads, "", *grid(cells), ""]
+        parts += [f"## Further runs\n\n{heads}\n", thumbnails(rest)]
     return "\n".join(parts)
 
 
-def grid(cells: list[str]) -> list[str]:
-    """Cells as lines of a table of so many columns, without heads."""
-    padded = [*cells, *([""] * (-len(cells) % COLUMNS))]
-    rows = [padded[i : i + COLUMNS] for i in range(0, len(padded), COLUMNS)]
-    return table(Table(("",) * COLUMNS, [tuple(row) for row in rows]))
+def thumbnails(cells: list[str]) -> str:
+    """Small pictures beside each other, each with its words below."""
+    return "\n\n".join(['<div class="thumbnails">', *(f"<div>\n\n{each}\n\n</div>" for each in cells), "</div>\n"])
+
+
+def paper(source: Source, first: str) -> str:
+    """The first picture of a paper's section and its heading, both links to it."""
+    (picture, *_), to = re.findall(r"\]\((\.\./images/\S+)\)", first), f"#{anchor(source.heading)}"
+    return f"[![{source.heading}]({picture})]({to})\n\n[{source.heading}]({to})"
+
+
+def anchor(heading: str) -> str:
+    """The anchor that a Markdown renderer makes of a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def source_heading(source: Source) -> str:
