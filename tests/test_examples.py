@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import servonode
-from tests.helpers.followed import DOCS, Page
+from tests.helpers.followed import DOCS
 from tests.helpers.runs import final_of_run
 
 EXAMPLES = DOCS.parent / "examples"
@@ -55,16 +55,7 @@ def test_a_run_in_lockstep_has_the_bits_of_the_simulation(name: str) -> None:
     assert end["program_state"] == run.final()["program_state"]
 
 
-def test_the_tutorial_shows_the_cranes_files() -> None:
-    files = Page("tutorials/unreachable_goals.md").files
-    assert files == {name: (EXAMPLES / "crane" / name).read_text("utf-8") for name in files}
-    assert len(files) == 2
-
-
-def test_the_page_on_goals_shows_its_examples_and_each_of_them_passes_its_check() -> None:
-    files = Page("how_to/live_goals.md").files
-    assert files == {name: (EXAMPLES / "goals" / name).read_text("utf-8") for name in files}
-    assert len(files) == 2
+def test_each_example_of_goals_from_outside_passes_its_check() -> None:
     for file in sorted((EXAMPLES / "goals").glob("*.toml")):
         report = servonode.check(file)
         assert [str(each) for each in report.findings if each.level != "good"] == []
@@ -83,6 +74,8 @@ def test_the_readme_shows_the_arm_without_its_view() -> None:
 def test_the_page_names_every_example_and_shows_its_picture() -> None:
     text = (DOCS / "systems" / "extended.md").read_text("utf-8")
     for file in sorted(EXAMPLES.glob("*/*.toml")):
+        if file.parent.name == "car":  # which the tutorial shows
+            continue
         if (
             "residuals" in (content := file.read_text("utf-8"))
             and "inversion" not in content

@@ -111,7 +111,7 @@ compared. Residuals of a launch file that are fewer than the inputs are complete
 
 This section is for a goal that is known in advance and has unstable zero dynamics. servonode computes the bounded
 solution before the run and tracks it with feedback of the whole state. The section may be empty. See
-[stable inversion](../how_to/stable_inversion.md).
+[stable inversion](../how_to/hard_goals.md#stable-inversion).
 
 ## [controller.settings]
 

@@ -61,52 +61,48 @@ REPLACED |= {
 NOT_RUN = {
     "to_rerun.py": "rerun is no dependency of servonode or of its tests",
     "on_slurm.py": "needs a cluster with SLURM",
-    "on_kubernetes.py": "needs a cluster with Kubernetes",
 }
 NEEDS = {  # what a page's commands need beside servonode
     "how_to/export_to_c": lambda: shutil.which("cc"),
-    "how_to/environments": lambda: find_spec("gymnasium") and find_spec("onnxruntime"),
-    "how_to/movies": ffmpeg,
+    "how_to/own_controllers": lambda: find_spec("gymnasium") and find_spec("onnxruntime"),
+    "how_to/pictures": ffmpeg,
     "how_to/linear_views": lambda: find_spec("control"),
     "how_to/mujoco": lambda: find_spec("mujoco"),
     **dict.fromkeys(
         ("how_to/robots", "how_to/tool_goals", "how_to/wheels_and_loops", "tutorials/robot_arm"),
         lambda: find_spec("mujoco"),
     ),
-    "how_to/page": lambda: shutil.which("chromedriver") and shutil.which("openssl") and find_spec("uvicorn"),
     "how_to/teaching": lambda: shutil.which("pdflatex"),
-    "how_to/window": lambda: shutil.which("Xvfb") and ffmpeg(),
+    "how_to/watch": lambda: (
+        all(map(shutil.which, ("chromedriver", "openssl", "Xvfb"))) and find_spec("uvicorn") and ffmpeg()
+    ),
 }
 MADE = {  # the files that a page's commands leave, beside those that it shows
-    "how_to/figures": (
-        "pursuit.png", "pursuit.pdf", "pursuit.svg", "first40.pdf", "distance.pdf", "slide.png", "hitch.pdf",
-        "hitch.png", "machine.pdf", "machine.png", "pursuit.csv", "path.pdf",
+    "how_to/pictures": (
+        "pursuit.png", "pursuit.pdf", "pursuit.svg", "pursuit.html", "first40.pdf", "distance.pdf", "measured.csv",
+        "compare.png", "slide.png", "machine.pdf", "machine.png", "pursuit.csv", "pursuit.mp4", "reverse.gif",
+        "over.mp4", "recorded.mp4", "from_python.mp4", "trailer_pursuit_lockstep.png",
     ),
     "how_to/linear_views": ("poles.png", "response.png", "orbit.png"),
-    "how_to/environments": ("cart.png",),
     "how_to/export_to_c": ("pursuit.c", "loop", "by_c.txt"),
     "how_to/identification": ("straight.mcap", "next.mcap", "fit.png", "next.toml", "robot.toml"),
-    "how_to/pause": ("trailer_pursuit.mcap",),
-    "how_to/movies": ("pursuit.mp4", "reverse.gif", "over.mp4", "recorded.mp4", "from_python.mp4"),
+    "how_to/many_runs": ("region.png", "robustness.png", "tune.png", "fastest.png", "strip.pdf"),
     "how_to/mujoco": ("compare.png",),
-    "how_to/own_controllers": ("speed.mcap", "lqr.py", "lqr.toml"),
+    "how_to/own_controllers": ("speed.mcap", "lqr.py", "lqr.toml", "cart.png"),
+    "how_to/own_laws": ("compare.png",),
     "how_to/python": ("reverse.html", "whole.png", "chosen.pdf", "path.png", "reverse.gif"),
     "how_to/recordings": (
         "pursuit.mcap", "trailer_reverse.mcap", "pursuit.html", "pursuit.npz", "states.csv", "compare.png", "hitch.png",
     ),
-    "how_to/regions": ("region.png", "robustness.png", "tune.png", "fastest.png", "strip.pdf"),
-    "how_to/reports": (
-        "pursuit.html", "pursuit.png", "trailer_pursuit_lockstep.png", "compare.png", "distance.pdf", "measured.csv",
-    ),
     "how_to/several_computers": ("robot.mcap", "desk.mcap", "pursuit.mcap", "commands.csv"),
+    "how_to/steer": ("circle.mcap", "tuned.toml", "trailer_pursuit.mcap"),
     "how_to/teaching": (
         "coast.png", "equations.pdf", "straight.png", "jackknife.html", "reverse.html", "crane.png", "result.json",
     ),
-    "how_to/window": ("sphero.png",),
+    "how_to/watch": ("sphero.png",),
     "tutorials/first_run": ("trailer_pursuit.png", "turn.png", "turn.csv", "compare.png", "short.html"),
-    "tutorials/own_machine": ("car.png", "tutorial_car.png", "car.tex", "car.c"),
+    "tutorials/own_machine": ("car.png", "tutorial_car.png", "compare.png", "car.tex", "car.c"),
     "tutorials/robot_arm": ("hold.png", "eight.png", "my_arm.py"),
-    "tutorials/unreachable_goals": ("crane.txt", "crane.c"),
 }  # fmt: skip
 BEGINS = {
     ".png": b"\x89PNG", ".pdf": b"%PDF", ".gif": b"GIF8", ".mcap": b"\x89MCAP", ".npz": b"PK",
@@ -114,7 +110,7 @@ BEGINS = {
 }  # fmt: skip
 
 
-CONTENT = {".c": b"#include <math.h>", ".tex": b"\\begin{document}", "crane.txt": b"demanded_M_w"}  # somewhere in it
+CONTENT = {".c": b"#include <math.h>", ".tex": b"\\begin{document}"}  # somewhere in it
 
 
 def is_made(file: Path) -> bool:
@@ -133,10 +129,9 @@ OTHERS = {  # pages that are no how-tos, and how many of their sections install 
     "tutorials/faults": 0,
     "tutorials/own_machine": 1,
     "tutorials/robot_arm": 1,
-    "tutorials/unreachable_goals": 0,
     "systems/extended": 0,
 }
-LIVE = ("how_to/page", "how_to/window", "how_to/drivers", "how_to/keys")  # tests of their own below
+LIVE = ("how_to/watch", "how_to/drivers", "how_to/keys")  # tests of their own below
 
 
 def page_of(name: str) -> Page:
@@ -165,7 +160,7 @@ def test_a_page_is_followed(name: str, tmp_path: Path) -> None:
 @pytest.fixture
 def display(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A virtual display of 1500 x 950 pixels."""
-    needs("window")
+    needs("how_to/watch")
     read, write = os.pipe()
     command = ["Xvfb", "-displayfd", str(write), "-noreset", "-screen", "0", "1500x950x24"]
     server = subprocess.Popen(command, pass_fds=[write], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -185,8 +180,9 @@ def screenshot(display: str, file: Path) -> Any:
     return matplotlib.image.imread(file)[..., :3]
 
 
+@needs_browser
 @pytest.mark.slow
-def test_the_window_of_its_page_shows_the_machine(display: str, tmp_path: Path) -> None:
+def test_the_page_on_watching_shows_the_machine_and_its_button_stops_the_run(display: str, tmp_path: Path) -> None:
     def is_drawn() -> bool:
         pixels = screenshot(display, tmp_path / "window.png")
         return bool((pixels.min(axis=2) > 0.9).mean() > 0.3)  # white paper, on a black display
@@ -196,16 +192,7 @@ def test_the_window_of_its_page_shows_the_machine(display: str, tmp_path: Path) 
         time.sleep(3.0)  # curves
         assert is_drawn()
 
-    folder = tmp_path / "folder"
-    folder.mkdir()
-    page_of("how_to/window").follow(folder, {"servonode run trailer_pursuit --plot": look, "servonode plot": look})
-    assert is_made(folder / "sphero.png")
-
-
-@needs_browser
-@pytest.mark.slow
-def test_the_page_of_its_page_opens_and_stops_the_run(tmp_path: Path) -> None:
-    def look(screen: Path) -> None:
+    def stop(screen: Path) -> None:
         assert eventually(lambda: "http://" in screen.read_text(), START_S)
         link = Link.read(screen.read_text())
         with browser() as driver:
@@ -216,12 +203,14 @@ def test_the_page_of_its_page_opens_and_stops_the_run(tmp_path: Path) -> None:
             text = driver.find_element("tag name", "body").text
             assert "speed" in text
             assert "heading" in text
-        answer = link.stop()
-        assert "trailer_pursuit" in str(answer)
+        assert "trailer_pursuit" in str(link.stop())
 
-    needs("how_to/page")
-    page_of("how_to/page").follow(tmp_path, {"servonode page": look})
-    assert tls_of(tmp_path / "robot.pem", tmp_path / "robot.key")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    looks = {"servonode run trailer_pursuit --plot": look, "servonode plot": look, "servonode page": stop}
+    page_of("how_to/watch").follow(folder, looks)
+    assert is_made(folder / "sphero.png")
+    assert tls_of(folder / "robot.pem", folder / "robot.key")
 
 
 @pytest.mark.slow
@@ -296,15 +285,17 @@ def test_what_is_not_typed_stands_on_a_page() -> None:
 
 
 COUNTS = {  # the steps and files of pages
-    "tutorials/first_run": (9, 0),
-    "tutorials/first_robot": (38, 0),
+    "tutorials/first_run": (7, 0),
+    "tutorials/first_robot": (30, 0),
     "tutorials/faults": (21, 1),
-    "tutorials/own_machine": (13, 6),
-    "tutorials/unreachable_goals": (7, 2),
+    "tutorials/own_machine": (12, 1),
     "systems/extended": (8, 0),
-    "how_to/own_controllers": (5, 2),
-    "how_to/own_laws": (5, 10),
+    "how_to/own_controllers": (7, 2),
+    "how_to/own_laws": (5, 0),
 }
+
+
+PIECES = ("tutorials/own_machine", "how_to/own_laws")  # pages that show parts of files of examples/
 
 
 def test_a_page_has_its_steps_and_files() -> None:
@@ -315,7 +306,7 @@ def test_a_page_has_its_steps_and_files() -> None:
 @pytest.mark.parametrize("name", [*how_tos(), *(each for each in COUNTS if not each.startswith("how_to/"))])
 def test_nothing_of_a_page_stands_outside_what_is_followed(name: str) -> None:
     text, page = (DOCS / f"{name}.md").read_text("utf-8"), Page(f"{name}.md")
-    assert name == "tutorials/own_machine" or page.pieces == []  # whose pieces have a test of their own below
+    assert name in PIECES or page.pieces == []  # whose pieces have a test of their own below
     typed = "\n".join(command for step in page.steps for command in step.commands)
     others = "\n".join(page.files.values())
     unused = [each for each in page.files if each.endswith((".py", ".toml")) and Path(each).stem not in typed + others]
@@ -330,18 +321,15 @@ def test_nothing_of_a_page_stands_outside_what_is_followed(name: str) -> None:
     assert "**You need**" in first.replace("\n", " ")
 
 
-def test_the_pieces_of_the_tutorial_are_parts_of_its_files_and_its_picture_is_small() -> None:
-    page = page_of("tutorials/own_machine")
-    assert len(page.pieces) >= 5
-    assert [each for each in page.pieces if not any(f"\n{each}\n" in text for text in page.files.values())] == []
-    (name,) = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", page.path.read_text("utf-8"))
-    assert (page.path.parent / name).stat().st_size < 250_000
-
-
-def test_the_page_on_stable_inversion_shows_the_examples_files() -> None:
-    files = page_of("how_to/stable_inversion").files
-    for name in ("inverted_pendulum/cart_pendulum.py", "inverted_pendulum/cart.toml", "reversing.toml"):
-        assert files[name.rpartition("/")[2]] == (ROOT / "examples" / name).read_text("utf-8")
+def test_the_pieces_of_pages_are_parts_of_the_examples_and_the_picture_of_the_tutorial_is_small() -> None:
+    for name in PIECES:
+        files = [each.read_text("utf-8") for each in (ROOT / "examples").glob("*/*.py")]
+        page = page_of(name)
+        assert len(page.pieces) >= 4
+        assert [each for each in page.pieces if not any(f"\n{each}\n" in text for text in files)] == []
+    tutorial = page_of("tutorials/own_machine").path
+    (picture,) = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", tutorial.read_text("utf-8"))
+    assert (tutorial.parent / picture).stat().st_size < 250_000
 
 
 def test_every_row_that_a_run_prints_is_explained() -> None:

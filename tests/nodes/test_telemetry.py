@@ -26,7 +26,7 @@ from tests.helpers.runs import END_S, RESTARTED, START_S, Process, Runs, eventua
 
 FORGIVING = ("run.speed=1", "run.duration=600", "plant.safety.command_timeout_floor=5")  # a busy host is not tested
 LISTEN_S = 1.0
-PAGE = Path(__file__).parents[2] / "docs" / "how_to" / "plotjuggler.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how_to" / "watch.md"
 FROZEN_S = 1.5
 FLOOD = """
 import socket, sys, time
@@ -83,8 +83,7 @@ def test_plotjuggler_reads_a_run_topic_by_topic(runs: Runs, address: str) -> Non
         "plant/state", "plant/applied", "plant/status", "controller/command", "controller/report",
         "controller/status", "target/target", "target/status",
     }  # fmt: skip
-    page = PAGE.read_text()
-    named = set(re.findall(r"`((?:plant|controller|target)/\w+/[\w/]+)`", page)) - {"plant/status/lifecycle"}
+    named = set(re.findall(r"`((?:plant|controller|target)/\w+/[\w/]+)`", PAGE.read_text()))
     assert {"plant/state/state/V", "controller/command/input/U1", "controller/report/residual/heading"} <= named
     assert named <= viewer.series.keys()
     for name in ("plant/state/state/V", "controller/command/input/U1"):
@@ -105,7 +104,7 @@ def test_plotjuggler_reads_a_run_topic_by_topic(runs: Runs, address: str) -> Non
 
 def code_on_the_page(address: str) -> str:
     """The page's program for any viewer, at this address."""
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    (code,) = re.findall(r"\*\*listen\.py\*\*\n\n```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     assert "tcp://127.0.0.1:9872" in code
     return str(code).replace("tcp://127.0.0.1:9872", address)
 
