@@ -92,7 +92,7 @@ def test_in_space_lengths_along_the_picture_are_true(tmp_path: Path) -> None:
 def test_inertias_are_ellipsoids_of_even_density(tmp_path: Path) -> None:
     run = arm(tmp_path, PLANE)
     (view,) = run.closed_loop.views
-    ring = view.guides(Scene.of(run).instant(0).values, {})[2:5] if view.guides else []
+    ring = view.inertias(Scene.of(run).instant(0).values, {})[:3] if view.inertias else []
     ball = np.linalg.norm(np.concatenate(ring) - [0, 0, 0.1], axis=1)
     np.testing.assert_allclose(ball, np.sqrt(5 / 2 * 0.01 / 2), rtol=1e-12)  # 2/5 m r^2 = 0.01
 

@@ -229,5 +229,5 @@ def test_the_wanted_path_is_told_as_far_as_the_machine_needs_it() -> None:
 def test_a_small_lean_is_magnified_and_its_title_says_so(sphero: ClosedLoop) -> None:
     frames = frames_of(sphero)
     frames.take(Talk(sphero).state(15))
-    seen = frames._scene(frames._feed.ring.columns | {"theta": np.array([0.03]), "n_0": np.array([0.03])})
+    seen = frames._scene(frames._feed.ring.columns | {"theta": np.array([0.03]), "n_0": np.array([0.03])})["views"]
     assert any("x5" in each["title"] for each in seen)

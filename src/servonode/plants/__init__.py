@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from servonode.definitions import cache
 from servonode.definitions.references import Definition, find, names_robot
-from servonode.errors import ModelError
+from servonode.errors import ModelError, ServonodeError
 from servonode.mechanics.changes import Changes, changed
 from servonode.mechanics.machine import Machine
 from servonode.mechanics.machine import load_machine as _load
@@ -19,6 +19,7 @@ from servonode.robots.definition import RobotDefinition, find_robot
 
 if TYPE_CHECKING:
     from servonode.robots.robot import Robot
+    from servonode.robots.solids import Solid
 
 PLANTS: dict[str, str] = {
     "diff_drive_trailer": "differential-drive robot with a passive trailer",
@@ -89,6 +90,17 @@ class MachineSource:
         if not isinstance(self.definition, RobotDefinition):
             return None
         return self.definition.robot(**self.settings)[0]
+
+    def solids(self) -> "tuple[list[Solid], list[str]]":
+        """What is seen of the bodies of a URDF or MJCF file, and a line for what is not; nothing of other machines."""
+        from servonode.robots.solids import solids
+
+        if not isinstance(self.definition, RobotDefinition):
+            return [], []
+        try:
+            return solids(self.definition.file)
+        except (OSError, ServonodeError, ValueError) as error:
+            return [], [str(error)]
 
     def physics(self) -> PhysicalModel | None:
         """The machine as bodies, joints and contacts: the `PHYSICS` beside its function, if any.

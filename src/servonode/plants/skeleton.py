@@ -73,6 +73,11 @@ def places(machine: Machine, names: Sequence[str], t: float, x: Array) -> Array:
     return machine.poses(t, x)[rows, :3] if rows else np.zeros((0, 3))
 
 
+def poses(machine: Machine, values: Values) -> Array:
+    """Where links and frames stand, with their inertias, by the values of the states; see `Machine.poses`."""
+    return machine.poses(0.0, np.array([*(values[name] for name in machine.description.state_names), 0.0]))
+
+
 def traces(machine: Machine, names: Sequence[str], t: Array, x: Array) -> dict[str, Array]:
     """The columns of the paths of frames and links at kernel states (n, n_x)."""
     if not names:
@@ -102,19 +107,19 @@ def _view(
     machine: Machine, traced: Sequence[str], size: float, stands: bool, projection: Points, title: str,
     axes: tuple[str, str],
 ) -> View:  # fmt: skip
-    skeleton, names = machine.description.skeleton, machine.description.state_names
+    skeleton = machine.description.skeleton
     assert skeleton is not None
     marked = [skeleton.names.index(name) for name in traced]
 
-    def poses(values: Values) -> Array:
-        return machine.poses(0.0, np.array([*(values[name] for name in names), 0.0]))
-
     def outline(values: Values, _parameters: Values) -> list[Points]:
-        at = poses(values)
+        at = poses(machine, values)
         return [*_lines(skeleton, at, stands), *(line for i in marked for line in _tripod(at[i], TRIPOD * size))]
 
-    def guides(values: Values, _parameters: Values) -> list[Points]:
-        return [*(GROUND * size * line for line in GROUND_LINES), *_inertias(poses(values))]
+    def guides(_values: Values, _parameters: Values) -> list[Points]:
+        return [GROUND * size * line for line in GROUND_LINES]
+
+    def inertias(values: Values, _parameters: Values) -> list[Points]:
+        return _inertias(poses(machine, values))
 
     return View(
         outline,
@@ -123,6 +128,7 @@ def _view(
         title=title,
         guides=guides,
         projection=projection,
+        inertias=inertias,
     )
 
 

@@ -57,6 +57,9 @@ class View:
     projection: (2, 3), the directions across and up of a picture of what moves in space, in the ground's axes; lines,
     guides, arrows and paths are then of points (n, 3), trails and goal name three values.
 
+    inertias: polylines as the guides, which belong to the machine: they are in the picture as a whole, and bodies with
+    their own shapes are drawn instead of them.
+
     lean: the angle [rad] that a strip shows. magnified: of a factor -> the same view with its lean that many times as
     large, its title says so; a picture asks for it where the lean is too small to be seen.
     """
@@ -75,6 +78,7 @@ class View:
     lean: Lean | None = None
     magnified: Callable[[float], "View"] | None = None
     projection: Points | None = None
+    inertias: Outline | None = None
 
     @property
     def size(self) -> int:

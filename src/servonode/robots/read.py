@@ -32,7 +32,7 @@ def read(
         RobotError: the file cannot be read, has something without a counterpart, or no regular mass matrix.
         NotInstalled: MuJoCo is missing.
     """
-    mujoco = _mujoco()
+    mujoco = import_mujoco()
     warnings: list[str] = []
     mujoco.set_mju_user_warning(warnings.append)  # else it writes a file where the process runs
     try:
@@ -62,7 +62,8 @@ def opened(mujoco: ModuleType, file: Path, base: str) -> tuple[FileText, Any]:
     return text, spec
 
 
-def _mujoco() -> ModuleType:
+def import_mujoco() -> ModuleType:
+    """MuJoCo; raises NotInstalled."""
     try:
         return import_module("mujoco")
     except ImportError:

@@ -30,11 +30,11 @@ def take_inertias(mujoco: ModuleType, spec: Any, name: str, by_shapes: bool) -> 
     mass, wanted = sum(each.mass for each in found.values()), spec.compiler.settotalmass
     scale = wanted / mass if wanted > 0 and mass > 0 else 1.0
     remove_shapes(spec)
-    _make_units(mujoco, spec, spec.bodies[1:])
+    make_units(mujoco, spec, spec.bodies[1:])
     return {key: Inertia(scale * each.mass, each.centre, scale * each.inertia) for key, each in found.items()}
 
 
-def _make_units(mujoco: ModuleType, spec: Any, bodies: Iterable[Any]) -> None:
+def make_units(mujoco: ModuleType, spec: Any, bodies: Iterable[Any]) -> None:
     """Give bodies an inertia that MuJoCo compiles, and take from its compiler what changes frames and inertias."""
     compiler = spec.compiler
     compiler.inertiafromgeom = mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_AUTO
@@ -80,7 +80,7 @@ def _of_shapes(mujoco: ModuleType, spec: Any, name: str) -> dict[str, Inertia]:
         if each.parent.name not in names:
             shaped.delete(each)
     remove_shapes(shaped, ("meshes", "hfields", "materials", "textures"))
-    _make_units(mujoco, shaped, [each for each in shaped.bodies[1:] if each.name not in names])
+    make_units(mujoco, shaped, [each for each in shaped.bodies[1:] if each.name not in names])
     for each in shaped.bodies[1:]:
         if each.name in names:
             each.explicitinertial = False

@@ -10,6 +10,7 @@ from servonode.robots.file_text import RobotError
 
 Finding = tuple[str, str]  # kind, one of `robot_keys.Ignored`; element with what it does
 _SEEN = ("sensors", "keys", "tuples", "pairs", "excludes", "skins", "numerics", "texts", "lights", "cameras")
+_ACTING = ("actuators", "equalities", "tendons", "flexes")
 _SHAPES = ("geoms", "meshes", "hfields", "materials", "textures")
 
 
@@ -38,6 +39,15 @@ def remove_shapes(spec: Any, words: Sequence[str] = _SHAPES) -> None:
     """Remove all that is seen or touched, and what belongs to it."""
     for word in words:
         _delete(spec, getattr(spec, word))
+
+
+def keep_shapes(spec: Any, names: Collection[str]) -> None:
+    """Remove all but the bodies and the geoms of these names, which lose their materials."""
+    for each in spec.geoms:
+        each.material = ""
+    for word in (*_SEEN, *_ACTING, *_SHAPES[1:]):
+        _delete(spec, getattr(spec, word))
+    _delete(spec, [each for each in spec.geoms if each.name not in names])
 
 
 def _delete(spec: Any, elements: Any) -> None:

@@ -110,7 +110,7 @@ class ViewPart(Part):
         shapes = Shapes.of(self.view, instant)
         trails = [self._path(columns, pair, decimation) for pair in self.view.trails.values()]
         goal = self._path(columns, self._target_names, decimation) if self._goal else []
-        self._guides.set_segments([line for line in shapes.guides if len(line) > 1])
+        self._guides.set_segments([line for line in shapes.thin if len(line) > 1])
         lines = [line for line in shapes.lines if len(line) > 1]
         self._outline.set_segments(lines)
         self._outline.set_facecolor([BODY if np.array_equal(line[0], line[-1]) else "none" for line in lines])

@@ -72,8 +72,8 @@ class Arrows:
 
 
 def draw_shapes(axis: Any, shapes: Shapes, at: Array | float = 0.0, **look: Any) -> None:
-    """Guides and lines, shifted by this; look: of the lines of the machine."""
-    for line in shapes.guides:
+    """Guides, inertias and lines, shifted by this; look: of the lines of the machine."""
+    for line in shapes.thin:
         draw_line(axis, line + at, color=GUIDE, linewidth=0.6, zorder=1)
     for line in shapes.lines:
         draw_line(axis, line + at, color=INK, zorder=3, **look)

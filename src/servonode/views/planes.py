@@ -56,6 +56,7 @@ class Map:
             numbers = {i: time_text(float(scene.run.t[i]), digits_of(scene)) for i in scene.instants}
         shown = [scene.shapes(i, view) for i in scene.instants]
         lines = [line for each in shown for line in (*each.lines, *(each.guides if view.projection is None else ()))]
+        lines += shown[-1].inertias if shown else []
         lines += [*(scene.path(view, pair).T for pair in view.trails.values()), *_goal(scene, view)]
         arrows, low, high = _with_arrows(scene, view, box_of(lines), AROUND if numbered else AROUND_TIMES)
         low, high, paths = _with_paths(scene, view, low, high)
@@ -88,7 +89,7 @@ class Map:
             shade = 0.35 + 0.65 * number / max(len(self.scene.instants) - 1, 1)
             shapes = self.scene.shapes(i, self.view)
             if self.view.projection is not None and i != self.scene.instants[-1]:
-                shapes = replace(shapes, guides=[])  # in space they move along, and would hide one another
+                shapes = replace(shapes, guides=[], inertias=[])  # in space they move along, and would hide one another
             draw_shapes(axis, shapes, linewidth=0.8, alpha=shade)
         self._draw_numbers(axis, per_m)
         head = self.head(width)

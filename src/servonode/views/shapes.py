@@ -1,7 +1,7 @@
 """What a machine's view draws at one instant, as data: pictures, the window, movies and the page all draw these."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -51,7 +51,7 @@ class Instant:
 
 @dataclass(frozen=True)
 class Shapes:
-    """Polylines (n, 2) [m] of machine and guides, foot and vector (2, 2) of each arrow by legend name, a caption.
+    """Polylines (n, 2) [m], foot and vector (2, 2) of each arrow by legend name, a caption.
 
     Those `in_space` have points as the view gives them, `flat` ones as the picture shows them.
     """
@@ -60,6 +60,7 @@ class Shapes:
     guides: list[Array]
     arrows: dict[str, Array]
     caption: str
+    inertias: list[Array] = field(default_factory=list)
 
     @classmethod
     def of(cls, view: View, instant: Instant) -> Self:
@@ -72,18 +73,25 @@ class Shapes:
         given = instant.given(view.arrows) if view.arrows else {}
         arrows = {name: np.array([foot, vector], float) for name, (foot, vector) in given.items()}
         caption = instant.given(view.caption) if view.caption else ""
-        return cls(instant.lines(view.outline, view.size), instant.lines(view.guides, view.size), arrows, caption)
+        lines, guides, inertias = (instant.lines(e, view.size) for e in (view.outline, view.guides, view.inertias))
+        return cls(lines, guides, arrows, caption, inertias)
 
     def flat(self, view: View) -> Self:
         """What of it a picture shows."""
         if view.projection is None:
             return self
-        lines, guides = (list(map(view.flat, each)) for each in (self.lines, self.guides))
-        return replace(self, lines=lines, guides=guides, arrows={n: view.flat(each) for n, each in self.arrows.items()})
+        lines, guides, inertias = (list(map(view.flat, each)) for each in (self.lines, self.guides, self.inertias))
+        arrows = {name: view.flat(each) for name, each in self.arrows.items()}
+        return replace(self, lines=lines, guides=guides, inertias=inertias, arrows=arrows)
 
     def bounding(self, view: View) -> list[Array]:
         """The lines that the limits of an axis contain: those of the machine, in a strip its guides too."""
-        return [*self.lines, *(self.guides if view.strip else ())]
+        return [*self.lines, *self.inertias, *(self.guides if view.strip else ())]
+
+    @property
+    def thin(self) -> list[Array]:
+        """Guides and inertias."""
+        return [*self.guides, *self.inertias]
 
 
 class ArrowScale:

@@ -36,7 +36,7 @@ def _check_view(closed_loop: ClosedLoop, view: View, word: str) -> None:
     values = dict(zip(machine.description.state_names, map(float, closed_loop.start), strict=False))
     values |= dict.fromkeys(machine.description.input_names, 0.0) | machine.outputs(0.0, closed_loop.start, u)
     shapes: dict[str, list[tuple[int, ...]]] = run(lambda: _shapes_of(view, values, machine.parameters))
-    for name in ("outline", "guides"):
+    for name in ("outline", "guides", "inertias"):
         for i, shape in enumerate(shapes.pop(name)):
             if len(shape) != 2 or shape[1] != view.size:
                 text = f"gave an array of shape {shape} as line {i}; give points (n, {view.size})"
@@ -75,7 +75,10 @@ def _is_pair(given: Any, n: int = 2) -> bool:
 def _shapes_of(view: View, values: Values, parameters: Values) -> dict[str, list[tuple[int, ...]]]:
     """The shapes of what a view's functions give: of its lines, and of its arrows by name."""
     given: dict[str, Iterable[Any]] = {"outline": view.outline(values, parameters)}
-    given["guides"] = view.guides(values, parameters) if view.guides else ()
+    given |= {
+        name: lines(values, parameters) if lines else ()
+        for name, lines in (("guides", view.guides), ("inertias", view.inertias))
+    }
     arrows = view.arrows(values, parameters) if view.arrows else {}
     given |= {f"arrow {name!r}": pair for name, pair in arrows.items()}
     return {name: [np.shape(each) for each in arrays] for name, arrays in given.items()}

@@ -3,7 +3,7 @@
 layout   what stays the same until another run begins; all that was sent before it is void
 rows     the columns of the rows that are new
 wanted   the paths that the program asks for, of each view, when they are others than before
-scene    what the machine's views draw at the newest row
+scene    what the machine's views draw at the newest row, and where a robot's bodies are
 status   how the run stands
 """
 
@@ -23,6 +23,7 @@ from servonode.views.scene import magnified
 from servonode.views.shapes import ArrowScale, Instant, Shapes
 from servonode.views.shown_run import ShownRun, usual_span
 from servonode.views.window_feed import ROWS, Feed
+from servonode.web.bodies import Bodies
 from servonode.web.panel_layouts import live_panel
 from servonode.web.relay import LINE
 from servonode.web.statuses import Statuses
@@ -52,6 +53,7 @@ class Frames:
         self._span = usual_span(self._closed_loop)
         self._views = [_LiveView(view, self._closed_loop) for view in self._closed_loop.views]
         self._lean = 0.0  # rad, the largest so far
+        self._bodies = Bodies(self._closed_loop)
         description = machine.description
         self._known = [each.name for each in (*description.state, *description.outputs, *description.inputs)]
         self._run = self._sent = self._status_due = 0.0
@@ -75,7 +77,7 @@ class Frames:
             scene = self._scene(columns)
             if self._follow_wanted(columns):
                 yield _line("wanted", {"views": [each.wanted.lines for each in self._views]})
-            yield _line("scene", {"t": float(columns["t"][-1]), "views": scene})
+            yield _line("scene", scene)
         if (now := time.monotonic()) >= self._status_due:
             self._status_due = now + STATUS_S
             yield _line("status", self._status())
@@ -85,15 +87,17 @@ class Frames:
             self._statuses.clear()
         self._begun, self._run, self._sent, self._status_due = True, self._feed.run, 0, 0.0
         self._views, self._lean = [_LiveView(each.view, self._closed_loop) for each in self._views], 0.0
-        return _line("layout", layout_of(self._closed_loop, self._source.name) | {"run": self._run})
+        layout = layout_of(self._closed_loop, self._source.name)
+        return _line("layout", {**layout, **self._bodies.layout, "run": self._run})
 
-    def _scene(self, columns: dict[str, Any]) -> list[dict[str, Any]]:
+    def _scene(self, columns: dict[str, Any]) -> dict[str, Any]:
         values = {name: float(columns[name][-1]) for name in self._known}
         t = float(columns["t"][-1])
         instant = Instant.of(self._closed_loop.source, self._closed_loop.machine, t, values)
         for lean in (abs(instant.given(each.view.lean)) for each in self._views if each.view.lean):
             self._lean = lean if lean > self._lean else self._lean
-        return [each.update(instant, columns, self._lean) for each in self._views]
+        views = [each.update(instant, columns, self._lean) for each in self._views]
+        return {"t": t, "views": views, "poses": self._bodies.poses(values)}
 
     def _follow_wanted(self, columns: dict[str, Any]) -> bool:
         """Whether other wanted paths than before are to be drawn."""

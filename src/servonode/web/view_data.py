@@ -47,6 +47,7 @@ def shapes_data(shapes: Shapes, digits: int | None = None) -> dict[str, Any]:
     return {
         "lines": list(map(points, shapes.lines)),
         "guides": list(map(points, shapes.guides)),
+        "inertias": list(map(points, shapes.inertias)),
         "arrows": [
             {"name": name, "foot": foot.tolist(), "vector": vector.tolist()}
             for name, (foot, vector) in shapes.arrows.items()

@@ -81,7 +81,8 @@ class Page {
     const [from, to] = this.range || [end - layout.span, end];
     for (const panel of this.panels) panel.show(columns.of, from, to);
     const first = rowAt(columns.of.t, columns.last - layout.span);
-    this.scene?.views.forEach((shapes, i) => this.views[i]?.draw(shapes, columns.of, columns.count, first));
+    const { views, poses } = this.scene || { views: [] };
+    views.forEach((shapes, i) => this.views[i]?.draw({ ...shapes, poses }, columns.of, columns.count, first));
     if (performance.now() - this.tabled < TABLES_MS) return;
     this.tabled = performance.now();
     this.tables.showResiduals(layout.residuals, columns.of, from);
@@ -106,7 +107,12 @@ class Page {
     by("what").textContent = [layout.machine, layout.program].filter(Boolean).join(" · ");
     document.title = `${layout.name} · servonode`;
     document.body.classList.remove("waiting");
-    if (same) return;
+    if (!same) this.renew(layout);
+    for (const view of this.views) view.embody(layout.bodies);
+    this.views[0]?.say(layout.unseen && `Not drawn: ${layout.unseen}`);
+  }
+
+  renew(layout) {
     by("machine").replaceChildren();
     by("panels").replaceChildren();
     this.views = this.arrange(layout.views);

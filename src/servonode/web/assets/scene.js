@@ -1,10 +1,11 @@
 // A machine seen in a plane, drawn on a canvas: grid, guides, paths, goal, outline, arrows with their scale.
 //
 //   const view = new MachineView(parent, layout);           // `layout` as web/view_data.py `view_layout` gives it
-//   view.draw({lines, guides, arrows, caption, largest}, columns);     // `shapes_data`, and columns by name
+//   view.draw({lines, guides, inertias, arrows, caption, largest}, columns);     // `shapes_data`, and columns by name
 //
 // Without limits the view follows what it draws. With limits {x: [low, high], y: [low, high]} it keeps them.
-// A layout with a projection has points [x, y, z]; dragging turns what is seen.
+// A layout with a projection has points [x, y, z]; dragging turns what is seen. Such a view may have bodies, see
+// bodies.js; `draw` is then given their poses too.
 "use strict";
 
 const SCENE = {
@@ -18,6 +19,7 @@ class MachineView {
   constructor(parent, layout, limits = null) {
     this.layout = layout;
     this.fixed = limits;
+    this.bodies = null; // of a robot, instead of the lines behind them
     this.names = []; // of the arrows, in the order in which they were first seen
     this.title = ""; // that of the layout, unless what is drawn has one of its own
     this.wanted = []; // {name, points} of each path that is asked for
@@ -49,12 +51,18 @@ class MachineView {
     if (shapes.caption) this.say(shapes.caption);
     if (!this.width) return;
     shapes = this.project(shapes);
+    this.bodies?.turn(shapes.poses, this.seen);
     const path = (names) => this.pathOf(names.map((name) => columns[name] || []), first, end);
     const paths = this.layout.trails.map((trail) => path(trail.columns));
     const goal = this.layout.goal ? path(this.layout.goal) : null;
     if (!this.fixed) this.follow(shapes, goal ? [...paths, goal] : paths);
     this.place();
     this.paint(shapes, paths, goal);
+  }
+
+  // The bodies of web/bodies.py, from now on.
+  embody(bodies) {
+    this.bodies = this.seen && bodies.length ? new Bodies(bodies) : null;
   }
 
   // turning
@@ -91,7 +99,8 @@ class MachineView {
     if (!this.seen) return shapes;
     const flat = (line) => line.map((point) => this.flat(point));
     const arrows = shapes.arrows.map((each) => ({ ...each, foot: this.flat(each.foot), vector: this.flat(each.vector) }));
-    return { ...shapes, lines: shapes.lines.map(flat), guides: shapes.guides.map(flat), arrows };
+    const [lines, guides, inertias] = [shapes.lines, shapes.guides, shapes.inertias].map((lines) => lines.map(flat));
+    return { ...shapes, lines, guides, inertias: this.bodies ? [] : inertias, arrows };
   }
 
   pathOf([across, up, out], first, end) {
@@ -155,7 +164,7 @@ class MachineView {
   }
 
   say(caption) {
-    this.note.hidden = false;
+    this.note.hidden = !caption;
     if (this.note.textContent !== caption) this.note.textContent = caption;
   }
 
@@ -163,9 +172,10 @@ class MachineView {
 
   follow(shapes, paths) {
     const box = new Bounds();
-    for (const line of shapes.lines) for (const point of line) box.add(point[0], point[1]);
+    for (const line of [...shapes.lines, ...shapes.inertias]) for (const point of line) box.add(point[0], point[1]);
     if (this.layout.strip) for (const line of shapes.guides) for (const point of line) box.add(point[0], point[1]);
     for (const path of paths) for (let i = path.first; i < path.end; i += 1) box.add(path.x[i], path.y[i]);
+    this.bodies?.reach(box);
     if (!box.any) return;
     const extent = Math.max(box.right - box.left, box.top - box.bottom) || 1;
     const now = this.limits;
@@ -220,11 +230,14 @@ class MachineView {
     pen.rect(this.inner.left, this.inner.top, this.inner.wide, this.inner.high);
     pen.clip();
     pen.lineJoin = pen.lineCap = "round";
-    for (const line of shapes.guides) this.stroke(line, theme.guide, 1);
+    for (const line of [...shapes.guides, ...shapes.inertias]) this.stroke(line, theme.guide, 1);
+    const outline = () => shapes.lines.forEach((line) => this.stroke(line, theme.ink, 1.8));
+    if (this.bodies) outline();
+    this.bodies?.paint(pen, this.x, this.y);
     this.paintWanted();
     if (goal) this.paintGoal(goal, paths);
     paths.forEach((path, i) => this.trace(path, theme.curve(i), 1.8));
-    for (const line of shapes.lines) this.stroke(line, theme.ink, 1.8);
+    if (!this.bodies) outline();
     if (shapes.largest > 0) this.paintArrows(shapes);
     pen.restore();
     if (shapes.largest > 0 && shapes.arrows.length) this.paintScale(shapes.largest);

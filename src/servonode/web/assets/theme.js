@@ -1,6 +1,8 @@
 // The colours of theme.css for what is drawn on a canvas; read again when the system turns light or dark.
 "use strict";
 
+const SHADES = 32; // of a robot's bodies
+
 class Theme {
   constructor() {
     this.listeners = [];
@@ -18,6 +20,9 @@ class Theme {
     this.curves = [0, 1, 2, 3, 4, 5, 6, 7].map((i) => of(`curve-${i}`));
     this.arrows = [0, 1, 2].map((i) => of(`arrow-${i}`));
     this.words = of("words");
+    const [dark, bright] = ["shaded", "lit"].map((name) => of(name).match(/\w\w/g).map((part) => parseInt(part, 16)));
+    const mixed = (i) => dark.map((part, k) => Math.round(part + (i / (SHADES - 1)) * (bright[k] - part)));
+    this.bodies = Array.from({ length: SHADES }, (_, i) => `rgb(${mixed(i)})`); // from away from the light to facing it
   }
 
   curve(i) {
