@@ -187,7 +187,7 @@ def test_formulas_are_typeset_from_the_site_itself(site: Site, chromium: Any, ad
 @needs_browser
 @pytest.mark.parametrize(("term", "page"), [
     ("relative degree", "glossary.html"), ("feedback linearization", "glossary.html"), ("URDF", "robots.html"),
-    ("step response", "linear_views.html"),
+    ("step response", "glossary.html"),
 ])  # fmt: skip
 def test_the_search_finds_a_page_by_a_term(chromium: Any, address: str, term: str, page: str) -> None:
     resized(chromium, WIDE)
