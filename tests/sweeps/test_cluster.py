@@ -19,12 +19,13 @@ from servonode.bus.listening_sockets import beyond_this_computer, listening_sock
 from servonode.cli.create import make
 from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_error import LaunchError
-from servonode.closed_loop.launch_file import read_launch, with_sweep
+from servonode.closed_loop.launch_file import launch_of_table, read_launch, with_sweep
 from servonode.sweeps.chunk import run_chunk
 from servonode.sweeps.cluster import _worded, texts_of
 from servonode.sweeps.plan import Plan
 from servonode.sweeps.worker import ClusterError, compute
 from servonode.version import VERSION
+from tests.helpers.extras import needs_mujoco
 from tests.helpers.ports import free_port
 from tests.helpers.refusals import command, line_of
 from tests.helpers.runs import START_S, eventually
@@ -100,6 +101,40 @@ def test_data_of_a_sources_name_go_with_it_and_belong_to_what_is_resumed(tmp_pat
     data.write_text("3.5\n")
     (folder / "weights.html").write_text("another report\n")
     assert plan.closed_loop.source.definition.digest() == before
+
+
+def test_a_robots_file_goes_to_the_workers_with_what_it_includes(tmp_path: Path) -> None:
+    """As text, not as code."""
+    needs_mujoco()
+    mine, robots = tmp_path / "mine", tmp_path / "mine" / "robots"
+    robots.mkdir(parents=True)
+    body = '<body name="b"><joint name="j"/><geom size=".1" pos=".2 0 0"/></body>'
+    (robots / "part.xml").write_text(f"<mujoco><worldbody>{body}</worldbody></mujoco>")
+    (robots / "robot.xml").write_text('<mujoco><include file="part.xml"/></mujoco>')
+    table = {"run": {"duration": 0.1}, "plant": {"machine": "robots/robot.xml", "initial": {"j": 0.3}}}
+    vary = {"vary": {"plant.parameters.b.mass": {"values": [0.3, 0.6]}}}
+    plan = Plan(resolve(with_sweep(launch_of_table(table, path=mine / "a.toml"), vary)))
+    texts = texts_of(plan, send_code=False)
+    assert [name for name, _ in texts.sources] == ["robots/part.xml", "robots/robot.xml"]
+    expected = run_chunk(plan.variation, plan.values(0), plan.measures)
+    shutil.rmtree(mine)
+    found = compute(texts, plan.values(0))
+    assert found.reasons == ["", ""]
+    for name, values in expected.measures.items():
+        np.testing.assert_array_equal(found.measures[name], values)
+
+
+def test_meshes_that_touch_in_mujoco_are_not_sent(tmp_path: Path) -> None:
+    needs_mujoco()
+    shape = '<geom size=".1" pos=".2 0 0"/><geom type="mesh" mesh="m" mass="0"/>'
+    body = f'<body name="b"><joint name="j"/>{shape}</body>'
+    asset = '<asset><mesh name="m" file="m.stl"/></asset>'
+    (tmp_path / "robot.xml").write_text(f"<mujoco>{asset}<worldbody>{body}</worldbody></mujoco>")
+    table = {"run": {"duration": 0.1}, "plant": {"machine": "robot.xml", "driver": "mujoco"}}
+    vary = {"vary": {"plant.parameters.b.mass": {"values": [0.3, 0.6]}}}
+    launch = with_sweep(launch_of_table(table, path=tmp_path / "a.toml"), vary)
+    with pytest.raises(LaunchError, match=r"robot\.xml has meshes \(b: m\.stl\), which workers would lack"):
+        texts_of(Plan(resolve(launch)), send_code=False)
 
 
 def test_sources_in_other_folders_keep_their_places(tmp_path: Path) -> None:

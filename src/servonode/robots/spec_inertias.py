@@ -77,7 +77,7 @@ def _of_shapes(mujoco: ModuleType, spec: Any, name: str) -> dict[str, Inertia]:
     shaped = spec.copy()
     for each in list(shaped.geoms):
         each.material = ""
-        if each.parent.name not in names:
+        if each.parent.name not in names or each.meshname or each.hfieldname:  # heavy ones have been refused
             shaped.delete(each)
     remove_shapes(shaped, ("meshes", "hfields", "materials", "textures"))
     make_units(mujoco, shaped, [each for each in shaped.bodies[1:] if each.name not in names])

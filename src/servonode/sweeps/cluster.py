@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.launch_error import LaunchError
 from servonode.closed_loop.launch_file import table_of
 from servonode.closed_loop.launch_text import table_text
@@ -139,7 +140,7 @@ def _worded() -> Iterator[None]:
 
 
 def texts_of(plan: Plan, send_code: bool) -> Texts:
-    """The sweep as texts. Raises LaunchError where it needs code of the user's that may not be sent."""
+    """The sweep as texts. Raises LaunchError where it needs code that may not be sent, or meshes."""
     closed_loop = plan.closed_loop
     launch = swept(closed_loop)
     table = table_of(launch)
@@ -152,6 +153,7 @@ def texts_of(plan: Plan, send_code: bool) -> Texts:
         if not send_code and names_code(definition.reference):
             text = f"{definition.reference!r} is Python code of yours, which would run on the workers; say so with "
             raise LaunchError(*where, f"{text}--send-code (send_code=True), or compute with --threads")
+    _check_meshes(closed_loop)
     files = sorted({file for *_, each in definitions if each.module is None for file in each.sources()})
     home = launch.path.parent.resolve()
     root = Path(os.path.commonpath([home, *(file.parent for file in files)]))
@@ -169,6 +171,16 @@ def texts_of(plan: Plan, send_code: bool) -> Texts:
         str(home.relative_to(root)),
         tuple((str(file.relative_to(root)), file.read_bytes()) for file in files),
     )
+
+
+def _check_meshes(closed_loop: ClosedLoop) -> None:
+    """Refuse a robot whose meshes touch in MuJoCo, of which a worker has no files."""
+    robot = closed_loop.source.robot() if closed_loop.launch.plant.driver == "mujoco" else None
+    if robot and robot.meshes:
+        name, mesh = robot.meshes[0]
+        text = f"{robot.file.name} has meshes ({name}: {mesh}), which workers would lack for contacts in MuJoCo"
+        remedy = 'compute with --threads, or state plant.driver = "simulated"'
+        raise LaunchError(closed_loop.launch.file, "plant", "machine", f"{text}; {remedy}")
 
 
 def _one_line(error: BaseException) -> str:
