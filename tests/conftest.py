@@ -18,6 +18,7 @@ from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, settings
 from scipy.integrate import solve_ivp
 
+from servonode.mechanics.derivation import derived_once
 from servonode.mechanics.machine import Machine
 from servonode.plants import load_machine
 from tests.helpers.extras import MUJOCO, NO_MUJOCO
@@ -107,6 +108,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for report in passed:
         for why in (text for word, text in report.user_properties if word == AGAIN):
             terminalreporter.write_line(f"passed at a later attempt: {report.nodeid}: {why}")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def equations_once() -> Iterator[None]:
+    """Each machine is derived once in this process, whichever of its kernels and laws the tests compile."""
+    with derived_once():
+        yield
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import weakref
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,12 @@ from servonode.mechanics.derivation import derivation, derived_once
 from servonode.plants import model_factory
 
 BALL = model_factory("ball_on_turntable")
+
+
+@pytest.fixture(autouse=True)
+def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests of other files share equations; here each test begins without."""
+    monkeypatch.setattr("servonode.mechanics.derivation._kept", ContextVar("_kept", default=None))
 
 
 @pytest.fixture
