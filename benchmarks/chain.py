@@ -90,7 +90,10 @@ def follow(machine: Any, statement: str) -> Any:
     q = machine.coordinates
     angles = q if statement == "link angles" else [Add(*q[: i + 1]) for i in range(len(q))]
     l = machine["l"]  # noqa: E741
-    across, down = signal("across", "wanted place", "m", default="0"), signal("down", "wanted place", "m", default="0")
+    across, down = (
+        signal("across", "wanted position", "m", default="0"),
+        signal("down", "wanted position", "m", default="0"),
+    )
     rows = (
         residual("across", Add(*(l * sin(angle) for angle in angles)) - across, "tip across", "m", rate=2.0),
         residual("down", Add(*(l * cos(angle) for angle in angles)) - down, "tip down", "m", rate=2.0),

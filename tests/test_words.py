@@ -55,6 +55,9 @@ WORDS = {  # a term in its private meaning: what to write instead
     r"\b(?:is|are|was|were|be) (?-i:none)\b(?! of\b)": "there is no ..., or name what is missing",
     r"\bstate a machine\b": "define a mechanical system",
     r"\blive(?:s|d)? (?:its|their) li(?:fe|ves)\b|\bdie(?:s|d)? into\b": "runs; decays",
+    r"\bwanted places?\b|\bplaces? and (?:attitude|heading|orientation|speed)\b"
+    r"|(?<!in )(?<!n the )(?<!s the )\bplaces? of (?:a|an|the|its|each) (?:axle|ball|bead|blade|body|carriage|cart"
+    r"|frame|load|robot|target|tip|tool|trolley)s?\b": "position",
     r"\bdeaf to\b|\bgo(?:es)? limp\b": "ignores; gets zero input",
 }  # fmt: skip
 NAMES = {  # the same in names of the product, `begin_life` read as "begin life"
@@ -253,13 +256,14 @@ FOUND = (
     "an asker", "let go of the fault", "the run ended well", "6 plant seconds per wall second", "the source's row",
     "its patience", "see ladder.py", "the law shall stop", "where there is none", "State a machine", "deaf to SIGHUP",
     "the moving picture", "a run that is going on", "a ring of bytes", "a truth value",
-    "it lives its life", "dies into speed",
+    "it lives its life", "dies into speed", "the wanted place", "the place of the load",
 )  # fmt: skip
 LEFT = (
     "relative degree 2", "a polynomial of degree 5", "the rate of the plate", "a zero-order hold", "the motors hold it",
     "from the start", "the plant", "an outside diameter", "amend it", "no answer", "fault_ladder.py", "the source code",
     "none of them", "an argument that is none of the choices", "it goes well", "the wall clock", "test_safety.py",
     "the value is None", "outdoor marshalling of rungless ladders",
+    "takes the place of the tool", "in place of the cart",
 )  # fmt: skip
 
 

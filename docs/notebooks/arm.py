@@ -59,8 +59,8 @@ def model() -> Model:
         inputs={u1: q1.rate, u2: q2.rate},
         safe={u1: -c * q1.rate, u2: -c * q2.rate},
         outputs=(
-            output("tip_x", "place of the tip along x", l1 * cos(q1) + l2 * cos(q1 + q2), "m"),
-            output("tip_y", "place of the tip along y", l1 * sin(q1) + l2 * sin(q1 + q2), "m"),
+            output("tip_x", "position of the tip along x", l1 * cos(q1) + l2 * cos(q1 + q2), "m"),
+            output("tip_y", "position of the tip along y", l1 * sin(q1) + l2 * sin(q1 + q2), "m"),
         ),
     )
 '''

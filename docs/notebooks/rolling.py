@@ -50,7 +50,7 @@ print("bracket", list(bracket), "determinant of the three", independent)
 
 # %% [markdown]
 # The bracket is the forbidden direction, straight sideways, and the three vectors are independent everywhere. The
-# constraint is **nonholonomic**: at each instant one direction is forbidden, and yet every place and heading can be
+# constraint is **nonholonomic**: at each instant one direction is forbidden, and yet every position and heading can be
 # reached.
 #
 # *Question: which of these is holonomic, a skate on ice, a bead on a wire, a train on rails, a ball that rolls on a
@@ -108,7 +108,7 @@ plt.show()
 #
 # ## 3. Counting degrees of freedom (10 min)
 #
-# The robot with trailer has six coordinates: place and heading of the robot, hitch angle, and two wheel angles. Four
+# The robot with trailer has six coordinates: position and heading of the robot, hitch angle, and two wheel angles. Four
 # constraints forbid slipping: the driven axle and the trailer's axle do not slide sideways, each driven wheel rolls.
 
 # %%

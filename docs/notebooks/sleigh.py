@@ -21,7 +21,7 @@ from servonode.mechanics import Model, constraint, coordinate, input_, parameter
 
 def sleigh() -> Model:
     """A Chaplygin sleigh with a mass that a motor moves sideways."""
-    x, y = coordinate("x", "place of the blade along x", "m"), coordinate("y", "place of the blade along y", "m")
+    x, y = coordinate("x", "position of the blade along x", "m"), coordinate("y", "position of the blade along y", "m")
     psi = coordinate("psi", "heading of the blade", "rad")
     s = coordinate("s", "place of the moving mass, to the left", "m")
     v, omega = velocity("v", "speed along the blade", "m/s"), velocity("omega", "yaw rate", "rad/s")
@@ -57,7 +57,7 @@ def sleigh() -> Model:
 # %%
 def goal(machine: Model) -> Program:
     """The moving mass follows a target."""
-    place = target("place", "wanted place of the moving mass", "m")
+    place = target("place", "wanted position of the moving mass", "m")
     return Program(
         name="shake",
         description="the moving mass follows a target",

@@ -15,7 +15,7 @@ from servonode.plants.view import View
 
 def model() -> Model:
     """The trolley at s, the rope of length l at the angle theta, the load at x, z."""
-    s = coordinate("s", "place of the trolley", "m")
+    s = coordinate("s", "position of the trolley", "m")
     l = coordinate("l", "length of the rope", "m", start=4.0)  # noqa: E741
     theta = coordinate("theta", "angle of the rope, 0 hangs down", "rad")
     m_t = parameter("m_t", "mass of the trolley", "kg", default=10.0, above=0)
@@ -40,7 +40,7 @@ def model() -> Model:
         inputs={F: s.rate, M_w: l.rate / r},
         safe={F: -c_t * s.rate, M_w: -c_w * l.rate / r},
         outputs=(
-            output("x", "place of the load", s + l * sin(theta), "m"),
+            output("x", "position of the load", s + l * sin(theta), "m"),
             output("z", "height of the load", H - l * cos(theta), "m"),
             output("S", "tension of the rope", pull, "N"),
         ),

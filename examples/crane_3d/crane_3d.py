@@ -19,7 +19,7 @@ Values = Mapping[str, float]
 def model() -> Model:
     """The bridge at s_x, the trolley at s_y on it, the rope of length l, the load at x, y, z."""
     s_x = coordinate("s_x", "place of the bridge", "m")
-    s_y = coordinate("s_y", "place of the trolley", "m")
+    s_y = coordinate("s_y", "position of the trolley", "m")
     l = coordinate("l", "length of the rope", "m", start=4.0)  # noqa: E741
     alpha, beta = coordinate("alpha", "swing along x", "rad"), coordinate("beta", "swing along y", "rad")
     m_b = parameter("m_b", "mass of the bridge", "kg", default=20.0, above=0)
@@ -36,7 +36,7 @@ def model() -> Model:
     coordinates = (s_x, s_y, l, alpha, beta)
     load = (s_x + l * sin(alpha), s_y + l * cos(alpha) * sin(beta), H - l * cos(alpha) * cos(beta))
     speeds = [sum(place.diff(q) * q.rate for q in coordinates) for place in load]
-    words = ("place of the load along x", "place of the load along y", "height of the load")
+    words = ("position of the load along x", "position of the load along y", "height of the load")
     return Model(
         name="crane_3d",
         description="overhead crane in space",

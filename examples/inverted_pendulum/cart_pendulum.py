@@ -7,7 +7,7 @@ from servonode.mechanics import Model, coordinate, input_, parameter
 
 def model() -> Model:
     """The machine: a point mass m on a massless rod of length l, the force F acts on the cart."""
-    x = coordinate("x", "place of the cart", "m")
+    x = coordinate("x", "position of the cart", "m")
     theta = coordinate("theta", "angle of the pendulum from the upward vertical", "rad")
     M = parameter("M", "mass of the cart", "kg", default=1.0, above=0)
     m = parameter("m", "mass of the bob", "kg", default=0.2, above=0)

@@ -17,7 +17,7 @@ Values = Mapping[str, float]
 
 def model() -> Model:
     """Its place x, z and its tilt."""
-    x, z = coordinate("x", "place", "m"), coordinate("z", "height", "m")
+    x, z = coordinate("x", "position", "m"), coordinate("z", "height", "m")
     theta = coordinate("theta", "tilt, positive turns the thrust towards -x", "rad")
     m = parameter("m", "mass", "kg", default=0.5, above=0)
     I = parameter("I", "moment of inertia", "kg m^2", default=0.01, above=0)  # noqa: E741

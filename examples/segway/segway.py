@@ -10,7 +10,7 @@ from servonode.mechanics import Model, coordinate, input_, parameter
 
 def model() -> Model:
     """The machine: a body on an axle with two wheels that roll without slip, both driven alike."""
-    x = coordinate("x", "place of the axle", "m")
+    x = coordinate("x", "position of the axle", "m")
     theta = coordinate("theta", "lean of the body", "rad")
     M = parameter("M", "mass of the body", "kg", default=40.0, above=0)
     I = parameter("I", "moment of inertia of the body about its centre of mass", "kg m^2", default=3.0, above=0)  # noqa: E741

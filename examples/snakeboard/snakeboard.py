@@ -17,7 +17,7 @@ Values = Mapping[str, float]
 
 def model() -> Model:
     """The board's centre at x, y, its heading theta, the rotor at psi; the axles are steered by phi and -phi."""
-    x, y = coordinate("x", "place", "m"), coordinate("y", "place", "m")
+    x, y = coordinate("x", "position", "m"), coordinate("y", "position", "m")
     theta, psi = coordinate("theta", "heading", "rad"), coordinate("psi", "angle of the rotor to the board", "rad")
     phi = coordinate("phi", "angle of the front axle, the rear one's is -phi", "rad")
     v = velocity("v", "speed along the board", "m/s")

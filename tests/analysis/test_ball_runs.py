@@ -225,7 +225,7 @@ def test_with_a_coarse_step_the_angles_blow_up() -> None:
     assert run.t[np.argmax(large > 1e3)] == pytest.approx(3.07, abs=0.011)
 
 
-# bypass, K, delta: printed errors of place and attitude, largest slip
+# bypass, K, delta: printed errors of position and attitude, largest slip
 BYPASS_TABLE = [
     ("none", NO_K, 0.87, "1.2e-4", "5.4e-3", "1.05e-2"),
     ("none", source(-50.0), 0.87, "2.8e-3", "4.8e-3", "1.16e-2"),

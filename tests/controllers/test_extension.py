@@ -49,7 +49,7 @@ def machine_of(name: str, coordinates: Any, kinetic: Any, inputs: Any, **more: A
 
 def beam() -> Model:
     """A heavy ball, small and without rotation, on a beam (J. Hauser, S. Sastry, P. Kokotovic, 1992)."""
-    r, theta = coordinate("r", "place of the ball", "m"), coordinate("theta", "angle of the beam", "rad")
+    r, theta = coordinate("r", "position of the ball", "m"), coordinate("theta", "angle of the beam", "rad")
     kinetic = (r.rate**2 + (1 + r**2) * theta.rate**2) / 2
     tau = input_("tau", "torque", "N m")
     return machine_of("beam", (r, theta), kinetic, {tau: theta.rate}, potential=9.81 * r * sympy.sin(theta))
@@ -567,12 +567,12 @@ def test_residual_that_no_input_moves_is_refused() -> None:
 
 
 @pytest.mark.slow  # many derivatives of a trailer's places
-def test_look_ahead_point_is_offered_for_the_place_of_an_axle() -> None:
+def test_look_ahead_point_is_offered_for_the_position_of_an_axle() -> None:
     text = refusal_of(stated("diff_drive_trailer", {"one": "X - 0.1*t", "other": "2*X + sin(X) - 0.1*t"}))
     assert "they are functions of each other; leave out one of them" in text
     assert "look-ahead" not in text
     text = refusal_of(stated("diff_drive_trailer", {"x": "X - 0.1*t", "y": "Y"}, controller={"damping": 1e-3}))
-    assert "for the place of an axle take a look-ahead point" in text
+    assert "for the position of an axle take a look-ahead point" in text
     assert "functions of each other" not in text
 
 

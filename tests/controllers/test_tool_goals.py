@@ -203,7 +203,7 @@ def test_a_machine_without_a_tree_has_no_frames() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("machine", "more"), [(six, {}), (seven, {"posture": {"joints": {"q3": 0.4}}})])
-def test_spatial_arm_follows_place_and_orientation_from_far_away(machine: Any, more: Any) -> None:
+def test_spatial_arm_follows_position_and_orientation_from_far_away(machine: Any, more: Any) -> None:
     start = {f"q{i}": value for i, value in enumerate([0.3, 0.5, 0.6, 0.2, 1.0, 0.1, 0.2][: 6 + bool(more)], 1)}
     goal = {"tool": {"position": ["0.4 + 0.1*cos(t)", "0.1*sin(t)", "0.5"], "orientation": [3.0, "0.2*sin(t)", 0.3]}}
     run = follow(machine, start, {"goal": goal, **more}, 4.0)

@@ -86,7 +86,7 @@ def acrobot() -> Model:
 
 
 def ball_and_beam() -> Model:
-    r, theta = coordinate("r", "place of the ball", "m"), coordinate("theta", "beam", "rad")
+    r, theta = coordinate("r", "position of the ball", "m"), coordinate("theta", "beam", "rad")
     J, m, g = p = parameters(("J", "beam", "kg m^2", 0.02), ("m", "ball", "kg", 0.1), GRAVITY)
     u = input_("u", "torque", "N m")
     rolling = sympy.Rational(7, 5) * m * r.rate**2
@@ -258,7 +258,7 @@ def roll(machine: Model) -> Program:
     sign = parameter("sign", "of the feedback", default=1.0)
     wanted = sign * (2 * (r - sympy.Rational(1, 5)) + 2 * r.rate) / 7
     (u,) = machine.inputs
-    row = residual("place", r - 0.2, "place of the ball", "m")
+    row = residual("place", r - 0.2, "position of the ball", "m")
     torque = m * g * r * cos(theta) + 4.0 * (wanted - theta) - 0.6 * theta.rate
     return Program(name="roll", description="cascade", residuals=(row,), parameters=(sign,), inputs={u: torque})
 

@@ -99,7 +99,7 @@ def test_what_does_not_fit_is_named_with_its_units_and_its_place() -> None:
     assert text.endswith("it must be in W, the input in N")
     found = machine_mismatches(crane({"m": "kg/m"}, good))[0]
     assert any(text.startswith("kinetic is ") and "it must be in J" in text for text in found)
-    seen = output("load", "place of the load", coordinate("x", "place", "m"), "m/s")
+    seen = output("load", "position of the load", coordinate("x", "place", "m"), "m/s")
     (text,) = machine_mismatches(crane({}, good, outputs=(seen,)))[0]
     assert text.startswith("output load is x, in m; it must be in m/s")
 

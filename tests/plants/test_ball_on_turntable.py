@@ -185,7 +185,7 @@ def errors(machine: Machine, case: Ball, integrator: str, h: float, t: float) ->
     return place, ball_sheet.between(x[ATTITUDE], case.attitude([t])[:, 0]), slip
 
 
-# case, integrator, step, duration, printed errors of place and attitude (None: rounding), bounds of rounding
+# case, integrator, step, duration, printed errors of position and attitude (None: rounding), bounds of rounding
 TABLE = [
     ("S1", "euler", 1e-3, 8, "1.2e-4", "1.5e-4"),
     ("S1", "rk2", 1e-3, 8, "1.1e-9", "4.4e-7"),

@@ -42,7 +42,7 @@ class FleetMemory:
         self.kept = kept
 
     def member(self, robot: str) -> "Member":
-        """The place of a robot in the fleet."""
+        """The position of a robot in the fleet."""
         return Member(self, robot, self.robots.index(robot))
 
     def all_have(self, word: int) -> bool:

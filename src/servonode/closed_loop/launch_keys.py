@@ -377,11 +377,11 @@ class Inversion(Section, frozen=True):
 
 
 class FrameGoal(Section, frozen=True):
-    """[controller.goal.NAME]: the wanted place and orientation of a frame or link of the machine's tree."""
+    """[controller.goal.NAME]: the wanted position and orientation of a frame or link of the machine's tree."""
 
     position: Annotated[
         list[float | str] | None,
-        key("the wanted place (x, y, z): numbers, or expressions of t, targets and settings", "m"),
+        key("the wanted position (x, y, z): numbers, or expressions of t, targets and settings", "m"),
     ] = None
     x: Annotated[float | str | None, key("the wanted x alone, instead of position", "m")] = None
     y: Annotated[float | str | None, key("the wanted y alone, instead of position", "m")] = None
@@ -404,7 +404,7 @@ class Posture(Section, frozen=True):
 
     joints: Annotated[
         dict[str, float | str],
-        key("the wanted places by joint: numbers, or expressions of t, targets and settings", "rad or m"),
+        key("the wanted positions by joint: numbers, or expressions of t, targets and settings", "rad or m"),
     ] = {}
     rate: Annotated[Positive, key("the convergence rate of the posture", "1/s")] = 1.0
 

@@ -7,7 +7,7 @@ from servonode.mechanics import Model, coordinate, input_, parameter
 
 def model() -> Model:
     """A cart with a pole."""
-    x, theta = coordinate("x", "place of the cart", "m"), coordinate("theta", "angle of the pole", "rad")
+    x, theta = coordinate("x", "position of the cart", "m"), coordinate("theta", "angle of the pole", "rad")
     M = parameter("M", "mass of the cart", "kg", default=1.0, above=0)
     m = parameter("m", "mass of the bob", "kg", default=1.0, above=0)
     L = parameter("L", "length of the pole", "m", default=1.0, above=0)

@@ -7,7 +7,7 @@ from servonode.mechanics import Model, constraint, coordinate, parameter, time, 
 
 def wire() -> Model:
     """A bead on a straight wire that turns at an even rate in a horizontal plane."""
-    x, y = coordinate("x", "place of the bead", "m"), coordinate("y", "place of the bead", "m")
+    x, y = coordinate("x", "position of the bead", "m"), coordinate("y", "position of the bead", "m")
     u = velocity("u", "speed along the wire", "m/s")
     m = parameter("m", "mass", "kg", default=0.4, above=0)
     w = parameter("w", "rate of the wire", "rad/s", default=1.5)

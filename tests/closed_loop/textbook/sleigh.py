@@ -7,7 +7,7 @@ from servonode.mechanics import Model, constraint, coordinate, parameter, veloci
 
 def model() -> Model:
     """The Chaplygin sleigh."""
-    x, y = coordinate("x", "place of the blade", "m"), coordinate("y", "place of the blade", "m")
+    x, y = coordinate("x", "position of the blade", "m"), coordinate("y", "position of the blade", "m")
     psi = coordinate("psi", "heading", "rad")
     v, w = velocity("v", "speed along the blade", "m/s"), velocity("w", "yaw rate", "rad/s")
     m = parameter("m", "mass", "kg", default=2.0, above=0)

@@ -1,4 +1,4 @@
-"""Residuals of a frame's place and orientation, as [controller.goal.NAME] of a launch file states them."""
+"""Residuals of a frame's position and orientation, as [controller.goal.NAME] of a launch file states them."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -23,7 +23,7 @@ class InlineProgram:
 
     `constants` are the names of settings that are numbers, `signals` those that are functions of time with their
     texts, `targets` the names in [target]. A name of an output stands for its expression. `goals` has the keys of
-    [controller.goal.NAME] by frame; `posture` the wanted places of joints, None: there is no posture.
+    [controller.goal.NAME] by frame; `posture` the wanted positions of joints, None: there is no posture.
     """
 
     residuals: Mapping[str, str | float]

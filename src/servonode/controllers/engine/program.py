@@ -68,7 +68,7 @@ def target(name: str, description: str, unit: str = "1") -> Target:
     """A moving goal: its value and derivatives come from [target] of the launch file, over the bus.
 
     >>> from servonode.controllers import target
-    >>> target("x", "place of the target", "m").rate
+    >>> target("x", "position of the target", "m").rate
     x_dot
     """
     return Target(Quantity(name, description, unit))
@@ -321,7 +321,7 @@ class Program(Tabular):
     >>> from servonode.mechanics import Model, coordinate, input_
     >>> x, F = coordinate("x", "place", "m"), input_("F", "force", "N")
     >>> cart = Model(name="cart", description="a cart", coordinates=(x,), kinetic=x.rate**2 / 2, inputs={F: x.rate})
-    >>> g = signal("g", "wanted place", "m", default="sin(t)")
+    >>> g = signal("g", "wanted position", "m", default="sin(t)")
     >>> Program(
     ...     name="follow",
     ...     description="the cart follows g",

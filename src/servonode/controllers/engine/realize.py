@@ -441,7 +441,7 @@ def _rank(survey: Survey, worst: Sample, n_rows: int, completed: str) -> Realisa
         elif completed:
             text, remedy = f"{text}; {_not_extended(completed)}", f"{remedy}, or {_without(completed)}"
         if survey.rolls and not survey.same and set(survey.relative_degrees) == {2}:
-            remedy += "; for the place of an axle take a look-ahead point"
+            remedy += "; for the position of an axle take a look-ahead point"
         return _because_of_zeros(survey, Realisability(False, "singular", text, remedy))
     lost = f"{inputs} {'loses' if len(survey.inputs) == 1 else 'lose'} control of"
     if survey.lowest_rank < n_rows:
