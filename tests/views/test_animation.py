@@ -22,13 +22,13 @@ assert_allclose: Any = np.testing.assert_allclose
 LAUNCHES = {
     "trailer_pursuit": (
         [""],
-        ["V [m/s]", "Omega [rad/s]", "phi [rad]", "[rad/s]", "[N m]", "|residual|"],
+        ["V [m/s]", "psi [rad]", "Omega [rad/s]", "phi [rad]", "[rad/s]", "[N m]", "|residual|"],
         "forward speed of O1 $V$ [m/s]",
     ),
     "sphero_pursuit": (
         ["from above", "direction n from above", "from its right, the way ahead to the right"],
-        ["[m/s]", "theta [rad]", "[rad/s]", "[N m]", "|residual|"],
-        "velocity of the centre along x,\u00a0y [m/s]",
+        ["[m/s]", "theta [rad]", "[N m]", "|residual|"],
+        "velocity of the centre along x and\u00a0y [m/s]",
     ),
     "snowboarder_carve": (
         [
@@ -36,8 +36,8 @@ LAUNCHES = {
             "from behind, the slope level, sideways shown x5",
             "from its right, the slope level, sideways shown x5",
         ],
-        ["v [m/s]", "[rad]", "[N]", "[m]", "F_t [N]", "[N m]", "|residual|"],
-        "forward speed of the blade $v$ [m/s]",
+        ["[rad]", "v [m/s]", "F_t [N]", "[N m]", "|residual|"],
+        "heading, pitch and\u00a0lean [rad]",
     ),
 }
 SHORT = 1.0  # s
@@ -296,7 +296,7 @@ def test_chosen_panels_have_columns_units_and_axes() -> None:
     assert [list(panel.curves.values()) for panel in panels[:2]] == [["v_x", "v_y"], ["n_0", "theta"]]
     assert [panel.logarithmic for panel in panels] == [False, False, True, True]
     assert [panel.title for panel in panels[2:]] == ["residual v_x, magnitude [m/s]", "times [ms]"]
-    assert panels[0].title == "velocity of the centre along x,\u00a0y [m/s]"
+    assert panels[0].title == "velocity of the centre along x and\u00a0y [m/s]"
     assert list(panels[3].curves) == ["law", "age"]
 
 

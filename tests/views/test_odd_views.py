@@ -10,8 +10,11 @@ from matplotlib.text import Text
 
 import servonode
 from servonode.errors import ModelError
+from servonode.mechanics.description import Quantity
 from servonode.record.run import Run
-from servonode.views.panels import PALETTE, Panel, PanelSpec, panel_specs
+from servonode.views.palette import PALETTE
+from servonode.views.panel_specs import PanelSpec, panel_specs
+from servonode.views.panels import Panel
 from servonode.views.report import report_figure
 from servonode.views.titles import readable, shortened, text_width
 from servonode.views.view_checks import check_view
@@ -131,7 +134,8 @@ def test_times_beside_a_path_stand_inside_the_plane(cart: Viewed) -> None:
 def test_residuals_beyond_the_colours_have_panels_of_their_own() -> None:
     description = servonode.load("trailer_pursuit").machine.description
     names = [f"r_{n}" for n in range(2 * len(PALETTE) + 1)]
-    specs = [each for each in panel_specs(description, names) if each.logarithmic]
+    residuals = [Quantity(name, "", "m") for name in names]
+    specs = [each for each in panel_specs(description, residuals) if each.logarithmic]
     assert [name for each in specs for name in each.curves] == names
     assert max(len(each.curves) for each in specs) == len(PALETTE)
 

@@ -20,7 +20,8 @@ from servonode.mechanics.description import Quantity
 from servonode.views import limits
 from servonode.views.curves import BRIEF, Curve, Curves, peaks_of, turns
 from servonode.views.palette import ARROWS, GOAL, INK, PALETTE
-from servonode.views.panels import Panel, PanelSpec, zero_note
+from servonode.views.panel_specs import PanelSpec
+from servonode.views.panels import Panel, zero_note
 from servonode.views.planes import WIDER, Map, listed
 from servonode.views.report import report_figure, write_report
 from servonode.views.scene import Scene
@@ -145,9 +146,9 @@ def test_a_title_is_in_words_with_symbol_and_unit() -> None:
     phi = quantity("phi", "hitch angle, trailer relative to robot, unwrapped", "rad")
     assert titles([phi]) == (r"hitch angle $\varphi$ [rad]", "hitch angle φ [rad]")
     wheels = [quantity(f"U{i}", f"torque of the {side} wheel", "N m") for i, side in ((1, "left"), (2, "right"))]
-    assert titles(wheels)[1] == "torque of the left,\u00a0right wheel [N\u202fm]"
+    assert titles(wheels)[1] == "torque of the left and\u00a0right wheel [N\u202fm]"
     body = [quantity("phi0", "heading of the blade", "rad"), quantity("sigma", "lean of the body to the left", "rad")]
-    assert titles(body)[1] == "heading, lean [rad]"
+    assert titles(body)[1] == "heading and\u00a0lean [rad]"
     assert unit_text("kg m^2/s") == " [kg\u202fm²/s]"
     assert unit_text("N m, m^2") == " [N\u202fm,\u00a0m²]"  # a narrow space only between factors
     assert unit_text("1") == ""
@@ -162,9 +163,9 @@ def test_rates_are_titled_by_what_their_coordinates_are() -> None:
     assert rate("q", "the turn of the crank").description == "rate of the turn of the crank"
     assert rate("q", "").description == "rate of q"
     arm = [rate("q", "angle of the motor"), rate("p", "angle of the arm, 0 hangs down")]
-    assert titles(arm)[1] == "rate of the angle of the motor,\u00a0arm [rad/s]"
+    assert titles(arm)[1] == "angular velocity of the motor and\u00a0arm [rad/s]"
     mixed = [rate("x", "lean of the body"), quantity("w", "yaw rate of the robot", "rad/s")]
-    assert titles(mixed)[1] == "rate of the lean, yaw rate [rad/s]"
+    assert titles(mixed)[1] == "rate of the lean and\u00a0yaw rate [rad/s]"
 
 
 @given(st.text("abc ", min_size=1, max_size=120).map(str.split).filter(bool).map(" ".join), st.floats(0.5, 4.0))

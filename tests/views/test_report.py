@@ -57,7 +57,7 @@ def test_a_machine_without_a_view_has_its_panels_only(cart: Viewed) -> None:
     titles = [axis.get_title(loc="left") for axis in figure.axes]
     assert titles == ["place $x$ [m]", r"rate of the place $\dot{x}$ [m/s]"]
     (note,) = (each.get_text() for each in figure.texts[1:])
-    assert note == "Zero throughout: force $F$ [N]."
+    assert note == "cart: simulated. Zero throughout: force $F$ [N]."
 
 
 def test_warnings_of_the_run_stand_below_the_title() -> None:

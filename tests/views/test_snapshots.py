@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import servonode
-from servonode.views.panels import panels_of
+from servonode.views.panels import panels_of, shown_panels
 from servonode.views.scene import Scene
 from servonode.views.snapshots import RARE, Motion, side_by_side, spread
 from tests.helpers.report_pages import reported
@@ -71,7 +71,7 @@ def test_fallen_snowboarder_is_not_drawn_below_the_snow() -> None:
     said = [text.get_text() for text in figure.texts]
     assert f"Fault at 1.03 s: law (dotted line), fallen from {run.t[scene.beyond]:.2f} s on (shaded)" in said
     shades = [each.get_x() for axis in figure.axes for each in axis.patches]
-    assert len(shades) == sum(bool(each.seen) for each in panels_of(run, scene.known))
+    assert len(shades) == len(shown_panels(panels_of(run, scene.known), len(scene.views()))[0])
     np.testing.assert_allclose(shades, run.t[scene.beyond])
 
 

@@ -54,8 +54,8 @@ def test_page_frame_has_new_rows_and_the_machine_at_the_last(trailer: ClosedLoop
     assert layout["views"][0]["goal"] == ["target_x", "target_y"]
     panels = layout["panels"]
     assert [each["logarithmic"] for each in panels][-2:] == [True, True]
-    assert [panels[2]["title"], panels[-2]["title"]] == ["hitch angle φ [rad]", "residuals, magnitude [m/s,\u00a0rad]"]
-    assert [curve["name"] for curve in panels[3]["curves"]] == ["θ̇₁", "θ̇₂"]
+    assert [panels[3]["title"], panels[-2]["title"]] == ["hitch angle φ [rad]", "residuals, magnitude [m/s,\u00a0rad]"]
+    assert [curve["name"] for curve in panels[4]["curves"]] == ["θ̇₁", "θ̇₂"]
     for message in (talk.target(0), talk.state(0), talk.status(0), talk.state(15)):
         frames.take(message)
     frame = said(frames)

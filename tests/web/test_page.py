@@ -70,14 +70,14 @@ def test_browser_shows_the_trailer_and_stops_it(runs: Runs, chromium: Any, tmp_p
         watched(chromium, page)
         assert all(moves(chromium, ".machine canvas"))
         drawn = moves(chromium, ".panel canvas")
-        assert (len(drawn), all(drawn)) == (7, True)
+        assert (len(drawn), all(drawn)) == (8, True)
         assert text(chromium, "name") == run.name
         assert eventually(lambda: (text(chromium, "standing"), text(chromium, "arming")) == ("active", "armed"))
         assert "round trip" in text(chromium, "timing")
         assert "heading [rad]" in text(chromium, "residuals")
         assert not chromium.find_element("id", "connection").is_displayed()
-        assert chromium.execute_script("return page.panels[2].plot.bands.length") == 1
-        assert "φ estimated" in chromium.find_elements("css selector", ".panel header")[2].text
+        assert chromium.execute_script("return page.panels[3].plot.bands.length") == 1
+        assert "φ estimated" in chromium.find_elements("css selector", ".panel header")[3].text
         estimated, low, high = chromium.execute_script(ESTIMATED)
         assert low < estimated < high
         over = chromium.find_elements("css selector", ".panel .u-over")[0]  # a part of the time, by dragging

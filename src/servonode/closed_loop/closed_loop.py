@@ -61,7 +61,7 @@ from servonode.controllers.engine.signals import Signals
 from servonode.controllers.own.trial import Trial
 from servonode.definitions.references import Definition, names_code, names_own
 from servonode.mechanics.derivation import derived_once
-from servonode.mechanics.description import Quantity
+from servonode.mechanics.description import Quantity, Tracked
 from servonode.mechanics.machine import Machine
 from servonode.plants import PLANTS, MachineSource
 from servonode.plants.drivers.driver import Driver, DriverContext, LawTerms
@@ -278,6 +278,11 @@ class ClosedLoop(Tabular):
         """Of the constraints that the machine's reactions hold, then of the program."""
         own = self.control.law.description.residuals if self.control else ()
         return (*self.machine.description.stabilised, *own)
+
+    @property
+    def tracked(self) -> tuple[Tracked, ...]:
+        """Those of the program's residuals that are an output less its goal."""
+        return self.control.law.description.tracked if self.control else ()
 
     @property
     def drives(self) -> Drives | None:

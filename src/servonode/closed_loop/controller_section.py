@@ -68,6 +68,18 @@ class Control:
         """y at time t [s] with the program's own states (absent: their initial values), the integrals zero."""
         return _goal(self.law, self.targets, self.signals, t, own)
 
+    def goals(self, t: Array, own: Array) -> Array:
+        """y at each of the times (n,) [s] with the program's own states (n, own); of live targets NaN."""
+        part = self.law.goal_layout
+        table = np.zeros((len(t), part.size))
+        table[:, part.targets], table[:, part.signals] = self.targets.table(t), self.signals.table(t)
+        order = self.targets.order + 1
+        for each in self.live:
+            first = part.targets.start + order * self.targets.names.index(each.name)
+            table[:, first : first + order] = np.nan
+        table[:, part.states] = own
+        return table
+
     def continuous(self) -> "Control":
         """The control for a law that acts at once, without a period."""
         return replace(self, signals=self.signals.continuous()) if isinstance(self.signals, Feedforward) else self

@@ -57,7 +57,9 @@ def program(
         description="the trailer drives along a line or a circle",
         residuals=(
             residual("speed", V - v, "speed less v(t)", "m/s", rate=3.0),
-            residual("phi", phi - atan(F), "hitch angle less the one that steers the trailer", "rad", rate=3.0),
+            residual(
+                "phi", phi - atan(F), "hitch angle less the one that steers the trailer", "rad", rate=3.0, output=phi
+            ),
         ),
         parameters=(mu, *((y_s,) if far == "soft" else ()), *parameters),
         signals=(v,),

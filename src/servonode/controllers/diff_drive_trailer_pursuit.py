@@ -38,6 +38,7 @@ def program(machine: Model, variant: Literal["finite", "differential", "plain", 
         "heading rate less bearing rate" if rate_only else "heading less bearing of the target",
         "rad/s" if rate_only else "rad",
         rate=stabilised,
+        output=psi.rate if rate_only else psi,
     )
     return Program(
         name="pursuit",

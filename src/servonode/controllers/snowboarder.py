@@ -115,8 +115,10 @@ def graph_guard(machine: Model) -> Any:
 def body_residuals(machine: Model, lean: Expr, pitch: Expr) -> tuple[Residual, Residual]:
     """f2 and f3: lean and pitch less their wanted values."""
     return (
-        residual("lean", machine["sigma"] - lean, "lean less its reference", "rad", rate=RATE),
-        residual("pitch", machine["theta"] - pitch, "pitch less its reference", "rad", rate=RATE),
+        residual("lean", machine["sigma"] - lean, "lean less its reference", "rad", rate=RATE, output=machine["sigma"]),
+        residual(
+            "pitch", machine["theta"] - pitch, "pitch less its reference", "rad", rate=RATE, output=machine["theta"]
+        ),
     )
 
 

@@ -31,6 +31,7 @@ def program(machine: Model, actuation: Literal["physical", "ideal"] = "physical"
             "elevation of the body less its reference",
             "rad",
             rate=RATE,
+            output=asin(E[2]),
         ),
     )
     completion = completed(machine, actuation, residuals)

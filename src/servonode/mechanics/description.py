@@ -200,6 +200,13 @@ class ExtensionDescription(msgspec.Struct, frozen=True):
     chained: tuple[bool, ...] = ()  # of each integrator: whether its rate is the next one
 
 
+class Tracked(msgspec.Struct, frozen=True):
+    """A residual that is an output less its goal; `column`: the state or output of the machine that it is, or ""."""
+
+    residual: str
+    column: str
+
+
 class ProgramDescription(msgspec.Struct, frozen=True):
     """All names of a program, in the order of the compiled law's arrays: a field for each group."""
 
@@ -232,6 +239,7 @@ class ProgramDescription(msgspec.Struct, frozen=True):
     tells_crossings: bool = False  # whether answers tell the sign of det W
     own: bool = False  # whether it is a controller in Python, of which nothing is derived
     target_units: tuple[str, ...] = ()  # of the targets; empty: not known
+    tracked: tuple[Tracked, ...] = ()  # the residuals that are an output less its goal
 
     @property
     def found(self) -> tuple[str, ...]:

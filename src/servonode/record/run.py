@@ -1,6 +1,6 @@
 """A finished run: columns by name, the final values, the summary that is printed and drawn."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +12,7 @@ import numpy.typing as npt
 from servonode.arrays import Array
 from servonode.closed_loop import run_warnings
 from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.closed_loop.controller_section import Control
 from servonode.closed_loop.goal_reached import limited_share
 from servonode.closed_loop.run_warnings import RunWarning
 from servonode.errors import NotInstalled, StatementError, did_you_mean, plain
@@ -190,12 +191,25 @@ class Run(Tabular):
         control = self.closed_loop.control
         if control is None or not control.law.description.watches:
             return {}
-        own = np.array(list(self.program_state.values())).reshape(len(self.program_state), len(self.t)).T
-        states = np.array(list(self.state.values())).T
-        rows_of_it = zip(self.goal_t.tolist(), states, own, strict=True)
-        table = np.array([control.law.watched(t, x.copy(), control.goal(t, y)) for t, x, y in rows_of_it])
+        table = np.array([control.law.watched(*row) for row in self._law_rows(control)])
         names = [each.name for each in control.law.description.watches]
         return {name: table[:, j] for j, name in enumerate(names)}
+
+    @cached_property
+    def tracked(self) -> dict[str, Array]:
+        """Output and goal (2, rows) of each residual that is an output of the machine less its goal, by its name."""
+        control = self.closed_loop.control
+        if control is None or not control.law.description.tracked or not len(self.t):
+            return {}
+        table = np.array([control.law.tracked(*row) for row in self._law_rows(control)])
+        names = [each.residual for each in control.law.description.tracked]
+        return Named({name: table[:, :, j].T for j, name in enumerate(names)})
+
+    def _law_rows(self, control: Control) -> Iterator[tuple[float, Array, Array]]:
+        """Goal time, state and goal y of every row."""
+        own = np.array(list(self.program_state.values())).reshape(len(self.program_state), len(self.t)).T
+        states = np.column_stack(list(self.state.values()))
+        return zip(self.goal_t.tolist(), states, control.goals(self.goal_t, own), strict=True)
 
     def targets(self) -> dict[str, Array]:
         """Position of each target at every row, by name; not a number where it came from outside."""

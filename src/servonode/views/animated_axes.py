@@ -13,8 +13,9 @@ import numpy as np
 from servonode.arrays import Array
 from servonode.views.decimation import Decimation
 from servonode.views.limits import FLAT
-from servonode.views.palette import INK, PALETTE
-from servonode.views.panels import LEAST, PanelSpec
+from servonode.views.palette import GOAL, INK, PALETTE
+from servonode.views.panel_specs import PanelSpec
+from servonode.views.panels import GOAL_DASHES, LEAST
 from servonode.views.shapes import USED
 from servonode.views.symbols import mathtext
 from servonode.views.titles import Head
@@ -146,6 +147,9 @@ class PanelPart(Part):
         self._lines = [
             self.curve(color=color, label=name) for color, name in zip(cycle(PALETTE), spec.curves, strict=False)
         ]
+        look: dict[str, Any] = {"color": GOAL, "linewidth": 1.0, "linestyle": GOAL_DASHES, "label": "goal"}
+        self._lines += [self.curve(**look) for _ in spec.goals]
+        self._columns = [*spec.curves.values(), *spec.goals.values()]
         axis.set_autoscale_on(False)
         if spec.logarithmic:
             axis.set_yscale("log")
@@ -158,11 +162,12 @@ class PanelPart(Part):
 
     def head(self, width: float) -> Head:
         """What stands above an axis of this width [in]: the label in words, and the names of the curves."""
-        names = [mathtext(name) for name in self.spec.curves] if len(self.spec.curves) > 1 else []
+        names = [mathtext(name) for name in self.spec.curves] if len(self._lines) > 1 else []
+        names += ["goal"] if self.spec.goals else []
         return Head.of(self.spec.maths or self.spec.label, names, width)
 
     def fit_words(self) -> None:
-        self.head(self.axis.bbox.width / self.axis.figure.dpi).draw(self.axis, self._lines)
+        self.head(self.axis.bbox.width / self.axis.figure.dpi).draw(self.axis, self._lines[: len(self.spec.curves) + 1])
 
     def label_time(self) -> None:
         """Label the time axis."""
@@ -170,7 +175,7 @@ class PanelPart(Part):
 
     def curves(self, columns: Columns) -> list[Array]:
         """The panel's columns, on a logarithmic axis their sizes; not a number where there is nothing to draw."""
-        found = [columns[column] for column in self.spec.curves.values()]
+        found = [columns[column] for column in self._columns]
         if not self.spec.logarithmic:
             return found
         sizes = [np.abs(values) for values in found]
@@ -181,7 +186,7 @@ class PanelPart(Part):
         self.moved = True
         low, high = self.axis.get_ylim()
         pixel = (high - low) / max(self.axis.bbox.height, 1.0)
-        found = [columns[column] for column in self.spec.curves.values()]
+        found = [columns[column] for column in self._columns]
         thin = decimation.sizes if self.spec.logarithmic else partial(decimation.curve, pixel=pixel)
         shown = [thin(values) for values in found]
         for line, (times, values) in zip(self._lines, shown, strict=True):
@@ -193,7 +198,7 @@ class PanelPart(Part):
 
     def is_zero(self, columns: Columns) -> bool:
         """Whether all its curves are zero wherever they are known."""
-        return not any(np.any(np.nan_to_num(columns[column])) for column in self.spec.curves.values())
+        return not any(np.any(np.nan_to_num(columns[column])) for column in self._columns)
 
     def fix(self, t: Array, columns: Columns) -> None:
         """Set the limits for a whole run; they stay."""

@@ -33,7 +33,8 @@ from servonode.views.animation_layout import (
 from servonode.views.decimation import Decimation
 from servonode.views.palette import GOAL, INK
 from servonode.views.panel_choice import chosen_panels, usual_panels
-from servonode.views.panels import PanelSpec
+from servonode.views.panel_specs import MOST, PanelSpec
+from servonode.views.panels import tracked_columns
 from servonode.views.report import STYLE
 from servonode.views.scene import WIDE, leaning, magnification
 from servonode.views.shapes import Instant
@@ -124,7 +125,11 @@ class Animation:
         Raises:
             FieldError: a name in `fields` is not a column.
         """
-        panels = chosen_panels(closed_loop, fields, timing) if fields else usual_panels(closed_loop, timing)
+        panels = (
+            chosen_panels(closed_loop, fields, timing)
+            if fields
+            else usual_panels(closed_loop, timing, MOST - len(closed_loop.views))
+        )
         return cls(
             figure, closed_loop.source, closed_loop.machine,
             views=closed_loop.views, panels=panels, span=span, goal_names=closed_loop.targets.names,
@@ -329,4 +334,4 @@ def columns_of(run: Run) -> dict[str, Array]:
     """The columns of a run as `Animation.show` takes them, of every row."""
     targets = {f"target_{name}": values for name, values in run.targets().items()}
     residuals = {f"residual_{name}": values for name, values in run.residual.items()}
-    return {**run.state, **run.outputs(), **run.input, **targets, **residuals}
+    return {**run.state, **run.outputs(), **run.input, **targets, **residuals, **tracked_columns(run)}

@@ -6,7 +6,8 @@ from servonode.bus.durations import EXTRA
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.errors import ServonodeError
 from servonode.mechanics.description import Quantity
-from servonode.views.panels import PALETTE, PanelSpec, panel_specs
+from servonode.views.palette import PALETTE
+from servonode.views.panel_specs import PanelSpec, most_important, panel_specs
 from servonode.views.symbols import plain, titles, unit_text
 
 TIMING = {
@@ -21,10 +22,10 @@ class FieldError(ServonodeError, ValueError):
     """A panel was asked for that cannot be shown; the text says why."""
 
 
-def usual_panels(closed_loop: ClosedLoop, timing: bool) -> list[PanelSpec]:
-    """The panels of the report picture, with one of times where these are known."""
-    units = {each.name: each.unit for each in closed_loop.residuals}
-    panels = panel_specs(closed_loop.machine.description, list(units), units)
+def usual_panels(closed_loop: ClosedLoop, timing: bool, most: int) -> list[PanelSpec]:
+    """The panels of the report picture for so many axes, with one of times where these are known."""
+    specs = panel_specs(closed_loop.machine.description, closed_loop.residuals, closed_loop.tracked)
+    panels = most_important(specs, most)
     return (
         [*panels, PanelSpec("[ms]", timing_curves(closed_loop), True, "times [ms]", "times [ms]")] if timing else panels
     )

@@ -1,41 +1,36 @@
 """The panels of a picture: what the machine did over time, an axis for each group of curves."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
 import numpy as np
 
 from servonode.arrays import Array
-from servonode.mechanics.description import MachineDescription, Quantity
+from servonode.mechanics.description import Quantity
 from servonode.record.run import Run
 from servonode.views import limits
 from servonode.views.curves import Curve
 from servonode.views.estimates import estimate_columns, window_s
-from servonode.views.palette import PALETTE as PALETTE
-from servonode.views.symbols import mathtext, plain, titles, unit_text
+from servonode.views.palette import GOAL, PALETTE
+from servonode.views.panel_specs import (
+    MOST,
+    RESIDUAL,
+    REST,
+    PanelSpec,
+    by_unit,
+    estimate_specs,
+    most_important,
+    panel_specs,
+    sizes,
+    spec_of,
+)
+from servonode.views.symbols import mathtext, plain, unit_text
 
 LEAST = 1e-9  # of what is smallest on a logarithmic axis to what is largest
+GOAL_DASHES = (0, (4, 2.5))
 DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", *((0, (n, 1, 1, 1)) for n in range(2, 40)))
-
-
-@dataclass(frozen=True)
-class PanelSpec:
-    """What one axis shows: its label, its curves by legend name with the column of each.
-
-    logarithmic: of the values only the size is shown, on a logarithmic axis. title: what they are in words, with
-    symbol and unit; maths: the same for matplotlib. units: by legend name. expected: by legend name the column of what
-    a curve is expected to be, which is drawn beside it.
-    """
-
-    label: str
-    curves: dict[str, str]
-    logarithmic: bool = False
-    title: str = ""
-    maths: str = ""
-    units: Mapping[str, str] = field(default_factory=dict)
-    expected: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -46,6 +41,7 @@ class Panel:
     columns: dict[str, Array]
     floors: dict[str, float]
     expected: dict[str, Array] = field(default_factory=dict)
+    goals: dict[str, Array] = field(default_factory=dict)
 
     @property
     def seen(self) -> dict[str, Array]:
@@ -70,53 +66,22 @@ class Panel:
         return title.partition(" [")[0] + unit_text(", ".join(each for each in units if each not in ("", "1")))
 
     def zero(self, name: str) -> bool:
-        """Whether a curve is zero to rounding throughout."""
-        return limits.largest([self.columns[name]]) <= self.floors[name]
+        """Whether a curve is zero to rounding throughout, and its goal where it has one."""
+        columns = [self.columns[name], *(self.goals[each] for each in self.goals if each == name)]
+        return limits.largest(columns) <= self.floors[name]
 
     def curves(self) -> list[Curve]:
-        """What is drawn, each quantity in the colour of its place."""
+        """What is drawn, each quantity in the colour of its place, then their goals with one legend name."""
         looks = dict(zip(self.columns, product(DASHES, PALETTE), strict=False))
-        return [
+        curves = [
             Curve(mathtext(name), values, looks[name][1], looks[name][0], expected=self.expected.get(name))
             for name, values in self.seen.items()
         ]
-
-
-def panel_specs(description: MachineDescription, residuals: Sequence[str], units: Any = None) -> list[PanelSpec]:
-    """The machine's own panels, then the inputs that they do not show, then the residuals (`residual_NAME`).
-
-    units: of the residuals, by name.
-    """
-    known = {each.name: each for each in (*description.state, *description.outputs, *description.inputs)}
-    groups = [tuple(names) for names in description.panels or _by_unit(description.state)]
-    shown = {name for names in description.panels for name in names}
-    groups += _by_unit([each for each in description.inputs if each.name not in shown])
-    specs = [_spec([known[name] for name in names]) for names in groups]
-    return specs + _sizes("residual", "residuals", residuals, units or {}) if residuals else specs
-
-
-def _spec(quantities: Sequence[Quantity]) -> PanelSpec:
-    units = {each.name: each.unit for each in quantities}
-    maths, words = titles(quantities)
-    return PanelSpec(_label(list(units), units), {name: name for name in units}, False, words, maths, units)
-
-
-def _sizes(word: str, title: str, names: Sequence[str], units: Mapping[str, str]) -> list[PanelSpec]:
-    """Panels of residuals, of which the sizes are shown: as many in each as there are colours."""
-    return [
-        spec
-        for i in range(0, len(names), len(PALETTE))
-        for spec in _sizes_together(word, title, names[i : i + len(PALETTE)], units)
-    ]
-
-
-def _sizes_together(word: str, title: str, names: Sequence[str], units: Mapping[str, str]) -> list[PanelSpec]:
-    prefix = f"{word.replace(' ', '_')}_"
-    unit = unit_text(", ".join(dict.fromkeys(units[name] for name in names if units.get(name, "1") not in ("", "1"))))
-    if len(names) == 1:
-        title = f"{word} {plain(names[0])}"
-    text = f"{title}, magnitude{unit}"
-    return [PanelSpec(f"|{word}|", {name: prefix + name for name in names}, True, text, text, units)]
+        goals = [values for name, values in self.goals.items() if name in self.seen]
+        names = ["goal", *["_goal"] * len(goals)]
+        return curves + [
+            Curve(name, values, GOAL, GOAL_DASHES, 1.0) for name, values in zip(names, goals, strict=False)
+        ]
 
 
 def panels_of(run: Run, known: Mapping[str, Array]) -> list[Panel]:
@@ -125,13 +90,17 @@ def panels_of(run: Run, known: Mapping[str, Array]) -> list[Panel]:
     `known`: states, inputs and outputs of every row by name.
     """
     columns = {**known, **{f"residual_{name}": np.abs(values) for name, values in run.residual.items()}, **run.watched}
-    units = {each.name: each.unit for each in run.closed_loop.residuals}
-    description = run.closed_loop.machine.description
-    specs = panel_specs(description, list(run.residual), units) + _watch_specs(run)
+    columns |= tracked_columns(run)
+    loop, description = run.closed_loop, run.closed_loop.machine.description
+    residuals = [each for each in loop.residuals if each.name in run.residual]
+    specs = panel_specs(description, residuals, loop.tracked) + _watch_specs(run)
     if run.estimate is not None:
+        specs = [replace(each, kind=REST) if each.kind == RESIDUAL else each for each in specs]  # the true ones count
         columns |= {f"true_residual_{name}": np.abs(values) for name, values in run.estimate.residual.items()}
         columns |= (found := estimate_columns(run))
-        specs += _sizes("true residual", "true residuals", list(run.estimate.residual), units)
+        specs += sizes(
+            "true residual", "true residuals", [each for each in residuals if each.name in run.estimate.residual]
+        )
         specs += estimate_specs(description.state, found, window_s(run))
     scales = _scales((*description.state, *description.outputs, *description.inputs), known)
     return [_panel(each, columns, scales) for each in specs]
@@ -140,8 +109,27 @@ def panels_of(run: Run, known: Mapping[str, Array]) -> list[Panel]:
 def _panel(spec: PanelSpec, columns: Mapping[str, Array], scales: Mapping[str, float]) -> Panel:
     units = {name: spec.units.get(name, "1") for name in spec.curves}
     floors = {name: limits.floor_of(unit, scales.get(unit, 0.0)) for name, unit in units.items()}
-    shown, expected = ({name: columns[each[name]] for name in each} for each in (spec.curves, spec.expected))
-    return Panel(spec, shown, floors, expected)
+    stated = (spec.curves, spec.expected, spec.goals)
+    shown, expected, goals = ({name: columns[each[name]] for name in each} for each in stated)
+    return Panel(spec, shown, floors, expected, goals)
+
+
+def tracked_columns(run: Run) -> dict[str, Array]:
+    """Of each residual that is an output less its goal, both: `output_NAME`, `goal_NAME`."""
+    words = ("output", "goal")
+    return {f"{word}_{name}": both[i] for name, both in run.tracked.items() for i, word in enumerate(words)}
+
+
+def shown_panels(panels: Sequence[Panel], views: int) -> tuple[list[Panel], list[Panel]]:
+    """The panels of a picture with so many views that nobody chose, and those for which it has no room."""
+    seen = [each for each in panels if each.seen]
+    kept = most_important([each.spec for each in seen], MOST - views)
+    return [each for each in seen if each.spec in kept], [each for each in seen if each.spec not in kept]
+
+
+def room_note(left: Sequence[Panel], maths: bool = True) -> str:
+    """A line on the panels for which a picture has no room; empty without any."""
+    return f"Not drawn here: {'; '.join(each.title if maths else each.words for each in left)}." if left else ""
 
 
 def _scales(quantities: Iterable[Quantity], known: Mapping[str, Array]) -> dict[str, float]:
@@ -179,43 +167,4 @@ def _watch_specs(run: Run) -> list[PanelSpec]:
     control = run.closed_loop.control
     watches = control.law.description.watches if control else ()
     known = {each.name: each for each in watches}
-    return [_spec([known[name] for name in names]) for names in _by_unit(watches)]
-
-
-def estimate_specs(states: Sequence[Quantity], columns: Collection[str], window: float) -> list[PanelSpec]:
-    """The errors of an estimate, an axis for each unit, and its squared errors as means over a window [s].
-
-    columns: what is known of it, see `estimate_columns`.
-    """
-    units = {each.name: each.unit for each in states}
-    known = [each for each in states if f"error_{each.name}" in columns]
-    specs = [_errors(names, units) for names in _by_unit(known)]
-    words = f"squared errors per dimension, mean of {window:.2g} s, expected 1"
-    means = {name: column for name, column in (("NIS", "nis_mean"), ("NEES", "nees_mean")) if column in columns}
-    return [*specs, PanelSpec(", ".join(means), means, True, words, words)]
-
-
-def _errors(names: Sequence[str], units: Mapping[str, str]) -> PanelSpec:
-    """The errors of states of one unit, with those that the filter expects."""
-    curves, expected = ({name: f"{word}_{name}" for name in names} for word in ("error", "expected"))
-    unit = unit_text(units[names[0]])
-    words, maths = (
-        f"RMS error of {f'estimated {symbol(names[0])}' if len(names) == 1 else 'estimates'}, dashed: σ{unit}"
-        for symbol in (plain, mathtext)
-    )
-    return PanelSpec(f"error{unit}", curves, True, words, maths, units, expected)
-
-
-def _by_unit(quantities: Sequence[Quantity]) -> list[tuple[str, ...]]:
-    """Names that may share an axis: of the same unit, as many as there are colours."""
-    by_unit: dict[str, list[str]] = {}
-    for quantity in quantities:
-        by_unit.setdefault(quantity.unit, []).append(quantity.name)
-    return [
-        tuple(names[i : i + len(PALETTE)]) for names in by_unit.values() for i in range(0, len(names), len(PALETTE))
-    ]
-
-
-def _label(names: Sequence[str], units: dict[str, str]) -> str:
-    """The quantity's name where it stands alone; where there are several the legend names them."""
-    return f"{names[0] if len(names) == 1 else ''} [{units[names[0]]}]".strip()
+    return [spec_of([known[name] for name in names]) for names in by_unit(watches)]

@@ -126,8 +126,7 @@ class Map:
 
         points, taken = per_m * 72, list[Any]()  # pt in a metre; boxes of numbers
         page = Bbox(np.sort(np.array([axis.get_xlim(), axis.get_ylim()])).T * points)
-        for pair in list(self.view.trails.values())[:1]:
-            path = self.scene.path(self.view, pair).T
+        for path in self._marked():
             for i, number in self._named(path).items():
                 found = self._place(path, i, number, points, page, taken)
                 if found is None:
@@ -137,6 +136,18 @@ class Map:
                 text = axis.annotate(number, path[i], found[0], textcoords="offset points", **NUMBER)
                 text.set_path_effects([withStroke(linewidth=2.0, foreground="w")])
                 taken.append(found[1])
+
+    def _marked(self) -> list[Array]:
+        """The path (rows, 2) beside which instants are numbered: the first trail, or the places of the outline."""
+        for pair in self.view.trails.values():
+            return [self.scene.path(self.view, pair).T]
+        places = np.full((len(self.scene.run.t), 2), np.nan)
+        for i in self.scene.instants:
+            lines = [line for line in self.scene.shapes(i, self.view).lines if len(line)]
+            if lines:
+                low, high = box_of(lines)
+                places[i] = (low[0] + high[0]) / 2, low[1]
+        return [places]
 
     def _place(
         self, path: Array, i: int, number: str, points: float, page: Any, taken: Sequence[Any]

@@ -6,12 +6,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from servonode.controllers import InlineProgram
 from servonode.plants.view import View
 from servonode.record.run import Run
 from servonode.views.curves import Curves
 from servonode.views.layout import FULL, Placed, placed_rows
 from servonode.views.palette import FAULT, INK, SHADE, WARNING
-from servonode.views.panels import Panel, panels_of, zero_note
+from servonode.views.panels import Panel, panels_of, room_note, shown_panels, zero_note
 from servonode.views.planes import Map
 from servonode.views.scene import Scene
 from servonode.views.sheet import LEFT, PIXELS, PRINT, TICKS, WIDTH, Cell, Row, figure_of
@@ -21,6 +22,8 @@ from servonode.views.static_views import Strip
 from servonode.views.titles import LINE, Head
 
 BANDS = "Pale areas reach from the lowest to the highest value, their lines are means."
+PEAKS = "Peak magnitudes: the largest values between the zero crossings, joined."
+CONTROLS = {"sampled": "simulated", "continuous": "simulated, control without a period", "recorded": "recorded"}
 WARNINGS = 4  # in the head of a picture
 STRIP_HEIGHT = (0.6, 1.5)  # in; of a strip at least and at most
 
@@ -40,11 +43,14 @@ def report_figure(run: Run, name: str) -> Any:
     with mpl.rc_context(PRINT):
         scene = Scene.of(run)
         panels = panels_of(run, scene.known)
-        shown = [(each, _curves(run, each)) for each in panels if each.seen]
+        kept, left = shown_panels(panels, len(scene.views()))
+        shown = [(each, _curves(run, each)) for each in kept]
         rows = _rows(scene, [_placed(scene, panel, drawn) for panel, drawn in shown])
-        bands = BANDS if any(any(drawn.bands) for _, drawn in shown) else ""
+        notes = [_source(run, name), zero_note(panels), room_note(left)]
+        notes += [BANDS] if any(any(drawn.bands) for _, drawn in shown) else []
+        notes += [PEAKS] if any(drawn.peaks for _, drawn in shown) else []
         remarks = [(text, FAULT) for text in _fault(scene)] + [(text, WARNING) for text in warnings_shown(run)]
-        return figure_of(rows, _title(run, name), f"{zero_note(panels)} {bands}".strip(), remarks)
+        return figure_of(rows, _title(run), " ".join(filter(None, notes)), remarks)
 
 
 def _rows(scene: Scene, panels: Sequence[Placed]) -> list[Row]:
@@ -86,7 +92,8 @@ def _curves(run: Run, panel: Panel) -> Curves:
 def _placed(scene: Scene, panel: Panel, drawn: Curves) -> Placed:
     """A panel of the run, with a line where a fault was met, and a shade from where the machine is beyond its model."""
     run = scene.run
-    names = [each.name for each in drawn.curves] if len(panel.columns) > 1 else []
+    names = [each.name for each in drawn.curves if not each.name.startswith("_")]
+    names = names if len(panel.columns) > 1 or panel.goals else []
     title = drawn.entitled(panel.title)
 
     def draw(axis: Any, head: Head) -> None:
@@ -104,10 +111,18 @@ def _placed(scene: Scene, panel: Panel, drawn: Curves) -> Placed:
     return Placed(lambda width: Head.of(title, names, width), draw, drawn.brief)
 
 
-def _title(run: Run, name: str) -> str:
+def _title(run: Run) -> str:
     law = run.closed_loop.control
-    program = f", program {law.law.description.name}" if law else ""
-    return f"{name}: {run.closed_loop.machine.description.description}{program} ({run.control})"
+    program = law.law.description.name.replace("_", " ") if law and not isinstance(law.source, InlineProgram) else ""
+    words = run.closed_loop.machine.description.description or run.closed_loop.machine.description.name
+    return f"{words[:1].upper()}{words[1:]}{f', program {program}' if program else ''}"
+
+
+def _source(run: Run, name: str) -> str:
+    """The name of the run, and how it was controlled, for the foot of a picture."""
+    period = run.closed_loop.launch.controller.period if run.closed_loop.launch.controller else None
+    sampled = f", a command every {period * 1e3:g} ms" if period and run.control != "continuous" else ""
+    return f"{name}: {CONTROLS.get(run.control, run.control)}{sampled}."
 
 
 def warnings_shown(run: Run) -> list[str]:

@@ -52,12 +52,11 @@ PRINT: Any = {
 
 
 def label_axes(axis: Any, across: str, up: str) -> None:
-    """Name both axes, the vertical one at the same distance from all axes of a page."""
+    """Name both axes."""
     box, (page_width, page_height) = axis.get_position(), axis.figure.get_size_inches()
     width, height = box.width * page_width, box.height * page_height
     axis.set_xlabel(shortened(readable(across), width + 0.3))
     axis.set_ylabel(shortened(readable(up), max(height, 0.8)))
-    axis.yaxis.set_label_coords(-(LEFT - 0.17) / width, 0.5)
 
 
 @dataclass(frozen=True)

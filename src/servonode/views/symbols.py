@@ -16,8 +16,14 @@ DOTS = {"_dot": (r"\dot", "\u0307"), "_ddot": (r"\ddot", "\u0308")}
 LOW = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 ENDS = re.compile(r"[,:;(]| relative to | from | that | along | on the | of the | about | ahead ")
 MOST_INDICES = 3  # of a symbol; a name with more of them is words
-TOGETHER = 3  # words that stay in one line
 RATE = "rate of the "  # begins the description of a coordinate's own velocity
+VELOCITIES = (  # of coordinates whose rates have a name of their own
+    (re.compile(r"^rate of the angle(?= of|$)"), "angular velocity"),
+    (re.compile(r"^rate of the ((?:[\w-]+ )?)position\b"), r"\1velocity"),
+)
+NOUNS = {"m": "positions", "rad": "angles", "m/s": "velocities", "rad/s": "angular velocities"}
+NOUNS |= {"N": "forces", "N m": "torques"}  # of an axis with too many quantities for a title
+MOST_WORDS = 3  # quantities that a title says one by one
 SHARED = 2  # words that two descriptions must begin with, so that they are said once
 
 
@@ -97,21 +103,38 @@ def few_words(description: str) -> str:
 def titles(quantities: Sequence[Quantity]) -> tuple[str, str]:
     """What the quantities of one axis are, in words with symbols and unit: for matplotlib, and in plain characters."""
     unit = unit_text(", ".join(dict.fromkeys(each.unit for each in quantities if each.unit not in ("", "1"))))
+    stated = [_named_rate(each.description) for each in quantities]
     if len(quantities) == 1:
         (only,) = quantities
-        words = re.split(r"[,:;(]", only.description)[0].strip()
+        words = re.split(r"[,:;(]", stated[0])[0].strip()
         symbol = (f" {mathtext(only.name)}", f" {plain(only.name)}") if _parts(only.name) or not words else ("", "")
         return f"{readable(words)}{symbol[0]}{unit}".strip(), f"{words}{symbol[1]}{unit}".strip()
-    common = _common([each.description for each in quantities])
-    if common:
-        return readable(common + unit), common + unit
-    words = dict.fromkeys(few_words(each.description) for each in quantities)
-    shown = ", ".join(each for each in words if each and not any(each.startswith(f"{other} ") for other in words))
-    return readable(shown + unit), shown + unit
+    text = (_common(stated) or _one_by_one(stated, quantities[0].unit)) + unit
+    return readable(text), text
+
+
+def _named_rate(description: str) -> str:
+    """ "rate of the angle of the motor" -> "angular velocity of the motor"; others as they are."""
+    for pattern, velocity in VELOCITIES:
+        description = pattern.sub(velocity, description)
+    return description
+
+
+def _one_by_one(descriptions: Sequence[str], unit: str) -> str:
+    """What several quantities of an axis are, each in a few words; of too many what all of them are."""
+    words = [each for each in dict.fromkeys(map(few_words, descriptions)) if each]
+    ends = [(f"{other} ", f" {other}") for other in words]
+    shown = [each for each in words if not any(each.startswith(one) or each.endswith(two) for one, two in ends)]
+    return NOUNS[unit] if len(shown) > MOST_WORDS and unit in NOUNS else _and(shown)
+
+
+def _and(words: Sequence[str]) -> str:
+    """The words as a person lists them: "a, b and c"."""
+    return " and\u00a0".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def _common(descriptions: Sequence[str]) -> str:
-    """ "rate of the left wheel", "rate of the right wheel" -> "rate of the left, right wheel"; else empty."""
+    """ "rate of the left wheel", "rate of the right wheel" -> "rate of the left and right wheel"; else empty."""
     rows = [re.split(r"[,:;(]", each)[0].split() for each in descriptions]
     shortest = min(map(len, rows), default=0)
     head = next((i for i in range(shortest) if len({row[i] for row in rows}) > 1), shortest)
@@ -121,5 +144,5 @@ def _common(descriptions: Sequence[str]) -> str:
     room = min(map(len, rest))
     tail = next((i for i in range(room) if len({row[-1 - i] for row in rest}) > 1), room)
     own = dict.fromkeys(" ".join(row[: len(row) - tail]) for row in rest)
-    between = (",\u00a0" if len(own) <= TOGETHER else ", ").join(each for each in own if each)
+    between = _and([each for each in own if each])
     return " ".join([*rows[0][:head], *([between] if between else []), *rest[0][len(rest[0]) - tail :]])

@@ -15,6 +15,7 @@ from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.hosts import on_one_computer
 from servonode.mechanics.description import unpacked
 from servonode.plants.skeleton import columns_of_traces, places
+from servonode.views.live_goals import LiveGoals
 from servonode.views.panel_choice import TIMING
 
 ROWS = 8192  # rows kept
@@ -81,17 +82,21 @@ class Feed:
         self._traced = closed_loop.traced
         outputs_known = [*(each.name for each in description.outputs), *columns_of_traces(self._traced)]
         known = [*description.state_names, *outputs_known, *self._inputs]
+        self._tracked = LiveGoals.of(closed_loop)
+        tracked = self._tracked.columns if self._tracked else []
         rare = [*(f"residual_{each.name}" for each in closed_loop.residuals), *TIMING.values(), *extra]
         self.estimated = description.state_names if estimates and closed_loop.estimation else ()
         bands = [f"{word}_{name}" for word in ("estimate", "low", "high") for name in self.estimated]
-        self.ring = Ring([*known, *(f"target_{name}" for name in self._targets), *rare, *bands], ROWS)
+        goal_names = [f"target_{name}" for name in self._targets]
+        self.ring = Ring([*known, *goal_names, *tracked, *rare, *bands], ROWS)
         self._row = np.zeros(len(self.ring.names))
         n = len(description.state_names)
         outputs, inputs = 1 + n, 1 + n + len(outputs_known)
         self._parts = [slice(1, outputs), slice(outputs, inputs), slice(inputs, inputs + len(self._inputs))]
         goals = inputs + len(self._inputs)
-        first = goals + len(self._targets)
-        self._goal, self._rare = slice(goals, first), slice(first, first + len(rare))
+        both = goals + len(self._targets)
+        first = both + len(tracked)
+        self._goal, self._both, self._rare = slice(goals, both), slice(both, first), slice(first, first + len(rare))
         self._band, self._columns = slice(first + len(rare), None), description.columns
         self._waiting: deque[Array] = deque()  # rows that wait for their estimate, and those behind them
         self._waited = 0  # how many of them waited at the `settle` before too
@@ -184,16 +189,19 @@ class Feed:
             self.refused += 1
             return
         self.t = state.t
-        self._aim_at(state.goal_k if state.goal_k >= 0 else state.k)
-        self._add()
+        k = state.goal_k if state.goal_k >= 0 else state.k
+        self._aim_at(k)
+        self._add(k)
 
-    def _add(self) -> None:
+    def _add(self, k: int) -> None:
         """A row of the state that was just read."""
         row, (state, outputs, inputs) = self._row, self._parts
         row[0], row[state], row[inputs] = self.t, self._x[:-1], self._u
         monitored = self._machine.monitor(self.t, self._x, self._u)[: len(self._machine.description.outputs)]
         row[outputs] = [*monitored, *places(self._machine, self._traced, self.t, self._x).ravel()]
         row[self._goal] = [self._aim.target.get(name, np.nan) for name in self._targets] if self._aim else np.nan
+        if self._tracked:
+            row[self._both] = self._tracked.values(k, self._x, self._aim)
         if self._stabilised:
             missed = self._machine.constraint_residual(self.t, self._x)
             self._pending[: self._stabilised] = missed[self._held : self._held + self._stabilised]

@@ -30,6 +30,7 @@ from servonode.web.statuses import Statuses
 from servonode.web.view_data import shapes_data, view_layout
 from servonode.web.wanted_lines import LiveLines
 
+MOST_PANELS = 24  # of a page, which can be scrolled
 STATUS_S = 0.2  # s (wall clock) between two statuses; they also say that this process lives
 
 _encode = msgspec.json.encode  # what is not a number becomes null
@@ -132,7 +133,7 @@ def layout_of(closed_loop: ClosedLoop, name: str) -> dict[str, Any]:
         "duration": run.duration,
         "span": usual_span(closed_loop),
         "rows": ROWS,
-        "panels": [live_panel(each, estimated) for each in usual_panels(closed_loop, timing=True)],
+        "panels": [live_panel(each, estimated) for each in usual_panels(closed_loop, True, most=MOST_PANELS)],
         "views": [
             view_layout(view, closed_loop.targets.names) | {"click": _clicked(view, closed_loop)}
             for view in closed_loop.views

@@ -12,7 +12,7 @@ from servonode.record.run import Run
 from servonode.version import VERSION
 from servonode.views.decimation import Decimation
 from servonode.views.estimates import estimate_columns
-from servonode.views.panels import panels_of, zero_note
+from servonode.views.panels import panels_of, room_note, shown_panels, tracked_columns, zero_note
 from servonode.views.scene import Scene
 from servonode.views.symbols import titles, unit_text
 from servonode.web.embedded import escaped, numbers, page
@@ -42,7 +42,8 @@ def columns_of(run: Run) -> dict[str, Array]:
     known = {**run.state, **run.outputs(), **run.input} if len(run.t) else {}
     more = {name: values for name, values in run.columns.items() if name != "t" and "[" not in name}
     goals = {f"target_{name}": values for name, values in run.targets().items()} if len(run.t) else {}
-    return {**known, **(run.watched if len(run.t) else {}), **more, **estimate_columns(run), **goals}
+    watched = run.watched if len(run.t) else {}
+    return {**known, **watched, **more, **estimate_columns(run), **goals, **tracked_columns(run)}
 
 
 def kept_points(t: Array, columns: dict[str, Array]) -> dict[str, Any]:
@@ -75,9 +76,11 @@ def _panels(run: Run, columns: dict[str, Array]) -> dict[str, Any]:
     if not len(run.t):
         return {"panels": [], "titles": {}}
     panels = panels_of(run, {**run.state, **run.outputs(), **run.input})
+    kept, left = shown_panels(panels, len(Scene.of(run).views()))
+    notes = [zero_note(panels, maths=False), room_note(left, maths=False)]
     return {
-        "panels": [run_panel(each) for each in panels if each.seen],
-        "zero": zero_note(panels, maths=False),
+        "panels": [run_panel(each) for each in kept],
+        "zero": " ".join(filter(None, notes)),
         "titles": {name: _title(run, name) for name in columns},
     }
 

@@ -4,10 +4,12 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from servonode.views.limits import FLAT, floor_of, log_limits, round_limits
-from servonode.views.panels import Panel, PanelSpec
+from servonode.views.panel_specs import PanelSpec
+from servonode.views.panels import Panel
 from servonode.views.symbols import plain
 
 EXPECTED: dict[str, Any] = {"dash": [4, 2], "width": 0.8}  # as in the report picture
+GOAL: dict[str, Any] = {"color": "goal", "dash": [5, 3]}
 
 
 def live_panel(spec: PanelSpec, estimated: Collection[str] = ()) -> dict[str, Any]:
@@ -36,7 +38,7 @@ def run_panel(panel: Panel) -> dict[str, Any]:
     floor = min(panel.floors.values())
     layout = _layout(panel.spec, panel.words, list(panel.seen))
     drawn = [each for each in panel.seen if each in panel.expected]
-    columns = [*panel.seen.values(), *(panel.expected[name] for name in drawn)]
+    columns = [*panel.seen.values(), *(panel.expected[name] for name in drawn), *panel.goals.values()]
     limits = log_limits(columns, floor) if panel.spec.logarithmic else round_limits(columns)
     places = {name: i for i, name in enumerate(panel.spec.curves)}
     layout["curves"] += [
@@ -49,4 +51,6 @@ def run_panel(panel: Panel) -> dict[str, Any]:
 def _layout(spec: PanelSpec, title: str, names: Sequence[str]) -> dict[str, Any]:
     places = {name: i for i, name in enumerate(spec.curves)}
     curves = [{"name": plain(name), "column": spec.curves[name], "color": places[name]} for name in names]
+    goals = [spec.goals[name] for name in names if name in spec.goals]
+    curves += [{"name": "goal" if i == 0 else "", "column": column, **GOAL} for i, column in enumerate(goals)]
     return {"title": title, "curves": curves, "logarithmic": spec.logarithmic}

@@ -2,7 +2,8 @@
 
 Sizes beside those of the machine: n_y and n_out entries of
 goal and answer (see `layout`); n_s residuals, n_rel relations; n_own states of the program itself, n_memory what
-`follow` keeps of them; n_conditions of the start; n_found parameters that are found there; n_chains residuals with
+`follow` keeps of them; n_tracked of the residuals are an
+output less its goal; n_conditions of the start; n_found parameters that are found there; n_chains residuals with
 their derivatives, of laws with an extension; n_entries of signals.
 """
 
@@ -33,6 +34,7 @@ class LawKernel(Protocol):
     ) -> None: ...  # fmt: skip
     def state_rates(self, t: float, x: State, y: Goal, c: Constants, out: Own) -> None: ...
     def watched(self, t: float, x: State, y: Goal, c: Constants, out: Annotated[Array, "any"]) -> None: ...
+    def tracked(self, t: float, x: State, y: Goal, c: Constants, out: Annotated[Array, 2, "n_tracked"]) -> None: ...
     def follow(
         self, t: float, x: State, y: Goal, c: Constants, passed: float, memory: Annotated[Array, "n_memory"]
     ) -> None: ...

@@ -246,6 +246,13 @@ class ServoLaw(Tabular):
             self.kernel.watched(t, x, y, self.c, values)
         return values
 
+    def tracked(self, t: float, x: Array, y: Array) -> Array:
+        """Output and goal (2, n) of each residual of `description.tracked` at a state."""
+        values = np.zeros((2, len(self.description.tracked)))
+        if values.size:
+            self.kernel.tracked(t, x, y, self.c, values)
+        return values
+
     def stabilise(self, rates: Mapping[str, float]) -> None:
         """Give each residual its rate lambda [1/s]: (d/dt + lambda)^r f = 0, r its relative degree."""
         names = [each.name for each in self.description.residuals]

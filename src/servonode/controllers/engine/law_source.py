@@ -17,6 +17,7 @@ from servonode.controllers.engine.layout import GOOD, NOT_FINITE, SINGULAR, Answ
 from servonode.controllers.engine.program import Limit, Program, weight_symbol
 from servonode.controllers.engine.servo import Servo
 from servonode.controllers.engine.singular_sets import tells_crossings
+from servonode.controllers.engine.tracked import splits
 from servonode.definitions.progress import doing
 from servonode.errors import ModelError
 from servonode.mechanics import emit
@@ -64,6 +65,7 @@ def describe_program(
         unreachable=servo.unreachable,
         tells_crossings=not damping and tells_crossings(servo),
         target_units=tuple(each.quantity.unit for each in program.targets),
+        tracked=tuple(each.described for each in splits(servo.equations.model, program)),
     )
 
 
@@ -116,6 +118,8 @@ def law_source(servo: Servo, damping: float = 0.0, integral: bool = False, weigh
         body.append(_terms(servo, goal, constants))
     if program.watches:
         body.append(_watched(servo, goal, constants))
+    if description.tracked:
+        body.append(_tracked(servo, goal, constants))
     law = _law(servo, goal, answer, constants, damping, description.weighted)
     sizes = sizes_text(law_sizes(describe(model), description))
     return "\n\n".join([emit.HEADER + sizes + constants.source(), *solves(*body, law), *body, law])
@@ -172,6 +176,15 @@ def _watched(servo: Servo, goal: GoalLayout, constants: Constants) -> str:
     arguments(servo, block, goal)
     block.store("out", block.evaluate([servo.resolved(each.expression) for each in servo.program.watches]))
     return block.function(Signature.of(LawKernel, "watched"), "t")
+
+
+def _tracked(servo: Servo, goal: GoalLayout, constants: Constants) -> str:
+    """Generated `tracked(t, x, y, c, out)`: what residuals are differences of, outputs first, then their goals."""
+    block, found = Block(constants), splits(servo.equations.model, servo.program)
+    arguments(servo, block, goal)
+    stated = [*(each.output for each in found), *(each.goal for each in found)]
+    block.store_rows("out", block.evaluate(list(map(servo.resolved, stated))), len(found))
+    return block.function(Signature.of(LawKernel, "tracked"), "t")
 
 
 def _law(

@@ -183,12 +183,14 @@ def watch(name: str, description: str, expression: Expr, unit: str = "1") -> Wat
 @dataclass(frozen=True)
 class Residual:
     """A servo-constraint: the expression that must vanish; `quantity.default` is its default convergence rate [1/s],
-    None: auto. `damping` is subtracted from the demanded highest derivative.
+    None: auto. `damping` is subtracted from the demanded highest derivative. `output`: what follows the rest of it;
+    None: see `tracked`.
     """
 
     quantity: Quantity
     expression: Expr
     damping: Expr = 0
+    output: Expr | None = None
     place: Place = field(default_factory=here)
 
     @property
@@ -209,14 +211,18 @@ def weight_symbol(name: str) -> Expr:
 
 @checked
 def residual(
-    name: str, expression: Expr, description: str, unit: str = "1", *, rate: float | None = None, damping: Expr = 0
-) -> Residual:
+    name: str, expression: Expr, description: str, unit: str = "1", *, rate: float | None = None, damping: Expr = 0,
+    output: Expr | None = None,
+) -> Residual:  # fmt: skip
     """A servo-constraint `expression = 0`; `rate`: the default of its convergence rate [1/s]; 0: not stabilised.
 
     None: the rate that control period and delay allow, as `lambda = "auto"` of a launch file.
 
     `damping` acts on motions that the servo-constraints leave free: f' = -lambda f - damping (relative degree 1), or
     f'' = -2 lambda f' - lambda^2 f - damping. The residual is then zero only up to the size of the damping.
+
+    Pictures show `output` with its goal, which is output - expression. None: the output is the terms with states alone,
+    if there are others.
 
     Raises:
         ModelError: the name is not valid, an expression cannot be compiled, or the rate is negative.
@@ -229,13 +235,14 @@ def residual(
     (theta - g, lambda_angle)
     """
     check_name("residual", name)
-    for each in (expression, damping):
+    for each in (expression, damping, 0 if output is None else output):
         refuse_uncompilable(f"residual {name}", each, here())
     quantity = Quantity(name, description, unit, rate, at_least=0)
     if rate is not None and (complaint := quantity.complaint(rate)):
         text = "give 1/s, 0 for none, or leave rate= out: period and delay decide"
         raise ModelError(f"residual {name}: its convergence rate {complaint}; {text}", here())
-    return Residual(quantity, sympy.sympify(expression), sympy.sympify(damping))
+    stated = None if output is None else sympy.sympify(output)
+    return Residual(quantity, sympy.sympify(expression), sympy.sympify(damping), stated)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 // A panel of curves over time, drawn by uPlot.
 //
-//   const panel = new Panel(parent, {title, curves: [{name, column, color, band}], logarithmic, limits, flat, floor}, {onRange});
+//   const panel = new Panel(parent, {title, curves: [{name, column, color, dash, band}], logarithmic, limits, flat, floor}, {onRange});
 //   panel.show(columns, from, to);            // columns by name, "t" [s] among them; what of t is shown
 //
 // A curve with a `band` [column, column] is dashed, and what lies between the two is filled.
@@ -56,8 +56,8 @@ class Panel {
     title.textContent = this.spec.title;
     this.spec.curves.forEach(({ name, color }, i) => {
       const key = head.appendChild(document.createElement("span"));
-      key.className = "key";
-      key.style.setProperty("--key", `var(--curve-${(color ?? i) % theme.curves.length})`);
+      key.className = color === "goal" ? "key dashed" : "key";
+      key.style.setProperty("--key", color === "goal" ? "var(--goal)" : `var(--curve-${(color ?? i) % theme.curves.length})`);
       key.append(this.spec.curves.length > 1 ? `${name} ` : "");
       const value = key.appendChild(document.createElement("output"));
       this.values.push(value);
@@ -102,7 +102,7 @@ class Panel {
       ],
       series: [
         {},
-        ...this.spec.curves.map(({ color, band }, i) => ({ ...SERIES, stroke: theme.curve(color ?? i), dash: band && [5, 3] })),
+        ...this.spec.curves.map(({ color, dash, band }, i) => ({ ...SERIES, stroke: theme.curve(color ?? i), dash: dash || (band && [5, 3]) })),
         ...this.columns.slice(this.spec.curves.length).map(() => ({ ...SERIES, stroke: "transparent" })),
       ],
       bands: this.bands(),

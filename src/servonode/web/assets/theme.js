@@ -25,8 +25,9 @@ class Theme {
     this.bodies = Array.from({ length: SHADES }, (_, i) => `rgb(${mixed(i)})`); // from away from the light to facing it
   }
 
+  // The colour of a curve by its number, or "goal".
   curve(i) {
-    return this.curves[i % this.curves.length];
+    return i === "goal" ? this.goal : this.curves[i % this.curves.length];
   }
 
   arrow(i) {
