@@ -13,7 +13,7 @@ FULL = WIDTH - LEFT - RIGHT  # in; of an axis as wide as the page
 WIDE = 1.7  # width over height from which a plane wants the whole width
 HALF = (WIDTH - 2 * (LEFT + RIGHT)) / 2  # in; of an axis in one of two columns
 HIGHEST, LOWEST = 3.4, 1.6  # in; of a plane's axis, and of one of two that share a row
-NARROWEST = 1.9  # in; of a plane's axis
+NARROWEST, BESIDE = 2.15, 1.9  # in; of a plane's axis beside another one, and beside panels
 HEIGHT, LEAST = 0.78, 0.62  # in; of a panel's axis where there is room, and at least
 APART = 0.06  # in; between a panel and the words above the next one
 
@@ -142,7 +142,7 @@ def planes_row(planes: Sequence[Plane]) -> Row:
 
 def plane_and_panels(plane: Plane, panels: Sequence[Placed]) -> tuple[Row, Sequence[Placed]]:
     """A plane with panels at its right, where those below have their second column, and the panels that are left."""
-    width = max(min(HALF, HIGHEST * 1.2 * plane.aspect), NARROWEST)
+    width = max(min(HALF, HIGHEST * 1.2 * plane.aspect), BESIDE)
     height = min(width / plane.aspect, HIGHEST * 1.2)
     head = plane.head(width).height
     right, rest = beside(panels, LEFT + HALF + RIGHT + LEFT, head + height + NAMED)
