@@ -68,7 +68,7 @@ def outcome(friction: float | None, limited: bool, rate: float, period: float) -
     fault = run.fault
     if fault is not None:
         return {"fault": fault["name"], "t": fault["t"], "text": fault["text"]}
-    return {"off": abs(float(run.outputs()["Y2"][-1])), "lost": run.energy_error}
+    return {"off": abs(float(run.outputs["Y2"][-1])), "lost": run.energy_error}
 
 
 def shown(found: dict[str, Any]) -> str:

@@ -80,7 +80,7 @@ def speak(launch: str, folder: Path, seconds: float) -> None:
         time.sleep(0.01)
     for box in boxes.values():
         box.run = boxes[PLANT].src
-    goals = run.targets()
+    goals = run.targets
     begin = time.monotonic()
     for k in range(min(len(run.t), round(seconds / STATE_S))):
         time.sleep(max(begin + k * STATE_S - time.monotonic(), 0.0))

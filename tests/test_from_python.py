@@ -558,7 +558,7 @@ CALLS = [
     ("loop.quantities['phj']", ("'phj' is not among these", "did you mean phi?")),
     ("run.state['phj']", ("'phj' is not among these", "did you mean phi?", "choose from X, Y")),
     ("run.columns['residual_heding']", ("did you mean residual_heading", "choose from t, X")),
-    ("run.outputs()['x2']", ("'x2' is not among these", "X2, Y2")),
+    ("run.outputs['x2']", ("'x2' is not among these", "X2, Y2")),
     ("run.program_state['x']", ("'x' is not among these", "choose from none")),
     ("run.movie('run.gif', fps=True)", ("fps=True is not a positive number",)),
     ("run.write_csv('run.csv', every=True)", ("every=True is not a number of rows",)),

@@ -127,8 +127,8 @@ class TestRolling:
         (slow, weak), (_, middle), (fast, strong) = names["gains"].values()
         assert fast < 1e-10 < 1e-3 < slow
         assert weak < middle < strong
-        assert names["line"].outputs()["Y2"][0] == pytest.approx(1.0)
-        assert abs(names["line"].outputs()["Y2"][-1]) < 1e-5
+        assert names["line"].outputs["Y2"][0] == pytest.approx(1.0)
+        assert abs(names["line"].outputs["Y2"][-1]) < 1e-5
         assert (names["line"].state["V"] < 0).all()
 
     def test_the_questions_are_answered(self, names: dict[str, Any]) -> None:

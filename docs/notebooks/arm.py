@@ -209,7 +209,7 @@ print("largest difference from the simulation [rad]", gaps)
 
 # %%
 figure, (plane, decay) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
-outputs = sampled.outputs()
+outputs = sampled.outputs
 plane.plot(0.45 + 0.15 * np.cos(2 * sampled.t), 0.35 + 0.15 * np.sin(2 * sampled.t), "--", color="0.5", label="target")
 plane.plot(outputs["tip_x"], outputs["tip_y"], label="tip")
 for i in np.searchsorted(sampled.t, [0.0, 0.5, 1.5, 2.5]):

@@ -234,7 +234,7 @@ angles.plot(backed.t, backed.state["phi"], label="backward, hitch steers")
 angles.set(xlabel="t [s]", ylabel="hitch angle φ [rad]")
 angles.legend()
 for run, color in ((pushed, "C1"), (backed, "C2")):
-    outputs = run.outputs()
+    outputs = run.outputs
     plane.plot(outputs["X2"], outputs["Y2"], color=color)
     for i in np.linspace(0, len(run.t) - 1, 5).astype(int):
         robot, hitched = (run.state["X"][i], run.state["Y"][i]), (outputs["X2"][i], outputs["Y2"][i])
@@ -328,7 +328,7 @@ line = servonode.simulate(
     plant__initial={"Y": 1.0, "V": -0.3},
     run__duration=60.0,
 )
-print("distance of the trailer from the line", line.outputs()["Y2"][0], "->", line.outputs()["Y2"][-1])
+print("distance of the trailer from the line", line.outputs["Y2"][0], "->", line.outputs["Y2"][-1])
 
 # %% [markdown]
 # ## Answers to the questions

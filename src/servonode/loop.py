@@ -262,7 +262,7 @@ class Loop(Tabular):
         >>> [float(run.state["phi"][0]) for run in runs]
         [0.0, 0.2]
         >>> held = loop.simulate(values={"goal.speed": 0.0, "controller.delay": 1})
-        >>> float(held.targets()["x"][-1])
+        >>> float(held.targets["x"][-1])
         2.0
         """
         check_choice("control", control, ("sampled", "continuous"))

@@ -41,7 +41,7 @@ def in_angles(K: Any, bypass: str = "none", step: float = 0.001, **window: float
 
 
 def attitude(run: Run, row: int = -1) -> Any:
-    values = run.outputs() if "alpha" in run.state else run.state
+    values = run.outputs if "alpha" in run.state else run.state
     q = np.array([values[f"q_{i}"][row] for i in range(4)])
     return q / np.linalg.norm(q)
 
@@ -102,7 +102,7 @@ def test_a_launch_file_passes_its_printed_state(
 
 def test_papers_run_passes_its_singularity_untouched() -> None:
     run = servonode.simulate("ball_source", every=1)
-    D = servonode.simulate("ball_source", every=1, plant__step=0.001).outputs()["D"]
+    D = servonode.simulate("ball_source", every=1, plant__step=0.001).outputs["D"]
     assert prints(D.min(), "0.01037")
     assert far(run, S1) < 2e-14
     assert prints(turned(run, S1), "7e-11")
@@ -110,14 +110,14 @@ def test_papers_run_passes_its_singularity_untouched() -> None:
 
 def test_the_tilted_plate_s_circle_drifts_sideways() -> None:
     run = servonode.simulate("ball_tilted")
-    outputs = run.outputs()
+    outputs = run.outputs
     assert_allclose(outputs["c_x"], outputs["c_x"][0], rtol=0, atol=1e-9)
     assert_allclose(np.diff(outputs["c_y"]) / np.diff(run.t), -1.25, rtol=1e-8)
 
 
 def test_while_the_plate_speeds_up_the_angular_momentum_stays() -> None:
     run = servonode.simulate("ball_speeding_up")
-    outputs = run.outputs()
+    outputs = run.outputs
     for name in ("L_x", "L_y"):
         assert_allclose(outputs[name], outputs[name][0], rtol=0, atol=1e-12)
     rate = 0.2 + 0.04 * run.t
@@ -152,13 +152,13 @@ def test_the_slip_of_a_start_dies_out_by_k() -> None:
     run = servonode.simulate("ball_off_constraint", every=1, run__duration=2.0)
     assert run.residual["slip_x"][0] == 0.6
     assert_allclose(run.residual["slip_x"], 0.6 * np.exp(-5 * run.t), rtol=1e-6, atol=1e-15)
-    outputs = run.outputs()
+    outputs = run.outputs
     assert outputs["c_y"][-1] - outputs["c_y"][0] == pytest.approx(-0.6, abs=1e-4)  # s f / Omega_*, for good
 
 
 def test_the_impulse_and_k_lead_to_circles_of_one_centre(caplog: pytest.LogCaptureFixture) -> None:
     """Both keep the angular momentum about the contact, which without slip determines the centre."""
-    ends = [servonode.simulate(name).outputs() for name in ("ball_off_constraint", "ball_projected")]
+    ends = [servonode.simulate(name).outputs for name in ("ball_off_constraint", "ball_projected")]
     assert "changes the path permanently" in caplog.text
     assert "impulse of friction" in caplog.text
     for name in ("c_x", "c_y", "L_x", "L_y"):
@@ -183,7 +183,7 @@ def test_the_impulse_ends_the_slip_of_any_ball(rng: np.random.Generator) -> None
                       initial=slipping | {"off_constraint": "project"})  # fmt: skip
         run = servonode.simulate(file)
         assert slip(run)[0] < 1e-14
-        L = run.outputs()  # the impulse acts in the contact
+        L = run.outputs  # the impulse acts in the contact
         omega = case.omega0
         assert L["L_x"][0] == pytest.approx(J * omega[0] - m * a * slipping["y_dot"], abs=1e-14)
         assert L["L_y"][0] == pytest.approx(J * omega[1] + m * a * slipping["x_dot"], abs=1e-14)
@@ -340,14 +340,14 @@ def test_angles_and_their_rates_may_be_stated_or_found_of_an_attitude(rng: np.ra
     assert slip(run)[0] < 1e-15
     l, m, n = ball_sheet.columns(*at)  # noqa: E741
     omega = n * spins[0] + m * spins[1] + l * spins[2]
-    assert [run.outputs()[f"omega_{i}"][0] for i in range(3)] == pytest.approx(omega.tolist(), abs=1e-15)
+    assert [run.outputs[f"omega_{i}"][0] for i in range(3)] == pytest.approx(omega.tolist(), abs=1e-15)
     for _ in range(5):
         q, omega = rng.normal(size=4), rng.normal(size=3)
         file = in_angles(source(-50.0))
         file["plant"]["initial"] = {"omega": omega.tolist(), "q": q.tolist()}
         run = servonode.simulate(file, run__duration=0.001)
         assert ball_sheet.between(attitude(run, 0), q / np.linalg.norm(q)) < 1e-14
-        assert [run.outputs()[f"omega_{i}"][0] for i in range(3)] == pytest.approx(omega.tolist(), abs=1e-13)
+        assert [run.outputs[f"omega_{i}"][0] for i in range(3)] == pytest.approx(omega.tolist(), abs=1e-13)
 
 
 # refusals: one line, with section and key

@@ -61,7 +61,7 @@ def test_the_path_error_is_that_of_a_robot_beside_the_path_of_its_target() -> No
     run = servonode.simulate("trailer_pursuit", run__duration=20)
     source = Compared.of_run("a", run)
     found = path_error(source)
-    x, y = run.targets().values()
+    x, y = run.targets.values()
     dense = np.hypot(run.state["X"][:, None] - x, run.state["Y"][:, None] - y).min(axis=1)  # to the points alone
     assert found is not None
     assert found["largest"] == pytest.approx(dense.max(), abs=1e-3)

@@ -310,7 +310,7 @@ def test_hoop_rolls_is_where_the_exact_motion_is() -> None:
     assert np.hypot(*(final(run) - expected)[:2]) < 4e-9
     assert max(run.residual_max.values()) == pytest.approx(1e-12 * (600 + 1500 + 500), rel=0.25)
     assert run.energy_error < 1e-7
-    assert run.outputs()["friction_needed"].max() == pytest.approx(1.63, abs=0.005)
+    assert run.outputs["friction_needed"].max() == pytest.approx(1.63, abs=0.005)
     assert set(run.residual) == {"contact", "energy", "slip", "tangency"}
 
 

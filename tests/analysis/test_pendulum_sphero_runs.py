@@ -56,13 +56,13 @@ def speed(run: Run) -> Any:
 
 
 def distance(run: Run) -> Any:
-    goal = run.targets()
+    goal = run.targets
     return np.hypot(goal["x"] - run.state["X"], goal["y"] - run.state["Y"])
 
 
 def tilt(run: Run) -> Any:
     """[degrees]."""
-    return np.degrees(run.outputs()["theta"])
+    return np.degrees(run.outputs["theta"])
 
 
 def ranges(values: Any) -> list[float]:
@@ -128,7 +128,7 @@ def test_other_masses_take_the_same_path() -> None:
 
 def test_the_exact_pursuit_has_the_printed_ranges(agree_in_print: Agree) -> None:
     run = standard("exact")
-    outputs = run.outputs()
+    outputs = run.outputs
     assert np.hypot(*run.residual.values()).max() < 1e-10
     agree_in_print(ranges(distance(run)), "2.0000, 2.5310")
     agree_in_print(ranges(distance(run)[run.t >= 60.0]), "2.0085, 2.5310")
@@ -145,7 +145,7 @@ def test_the_exact_pursuit_has_the_printed_ranges(agree_in_print: Agree) -> None
     power = (run.inputs * (vector(run, "Omega") - vector(run, "omega"))).sum(axis=0)
     agree_in_print(ranges(power), "-0.060, 0.106")
     run = standard("exact")
-    kept = ML / A * 0.0288 * run.outputs()["s"] - 0.015 / 0.15 * run.state["omega_2"]
+    kept = ML / A * 0.0288 * run.outputs["s"] - 0.015 / 0.15 * run.state["omega_2"]
     assert np.abs(kept).max() < 1e-12
     assert np.abs(run.state["omega_2"]).max() > 1e-4
 
@@ -176,7 +176,7 @@ def test_sampled_the_residual_and_the_shell_s_spin_are_the_printed_ones(
     agree_in_print(np.abs(run.state["omega_2"]).max(), spin)
     if kind == "spin":
         assert np.all(run.state["omega_2"] == 0.0)
-        assert np.abs(run.outputs()["s"]).max() < 3e-4
+        assert np.abs(run.outputs["s"]).max() < 3e-4
 
 
 @pytest.mark.slow
@@ -204,7 +204,7 @@ def test_twelve_minutes_at_20_ms_hold_norms_and_integrals() -> None:
     for name, size in (("n", 3), ("q", 4)):
         assert_allclose(np.linalg.norm(vector(run, name, size), axis=0), 1.0, rtol=0, atol=1e-14)
     assert np.all(run.state["omega_2"] == 0.0)
-    assert np.abs(run.outputs()["s"]).max() < 3e-4
+    assert np.abs(run.outputs["s"]).max() < 3e-4
     assert run.energy_error < 1e-12
     settled = run.t > 60.0
     assert ranges(distance(run)[settled]) == pytest.approx([2.0088, 2.5307], abs=1e-4)

@@ -112,7 +112,7 @@ def test_residuals_stand_at_control_instants_and_are_held_between_them() -> None
     run = simulate("trailer_pursuit", every=1, run__duration=0.5, plant__initial__psi=0.1)
     for column in run.residual.values():
         np.testing.assert_array_equal(column, column[run.k - run.k % 10])
-    error = run.state["psi"] - np.arctan2(run.targets()["y"] - run.state["Y"], run.targets()["x"] - run.state["X"])
+    error = run.state["psi"] - np.arctan2(run.targets["y"] - run.state["Y"], run.targets["x"] - run.state["X"])
     assert_allclose(run.residual["heading"][::10], error[::10], rtol=0, atol=1e-15)
 
 
@@ -126,7 +126,7 @@ def test_the_python_call_takes_every_kind_of_override() -> None:
         plant__initial={"psi": np.array(0.25), "X": 1},
         plant__safety__limit={"U1": 3, "U2": np.float32(0.5)},
     )
-    assert (run.state["psi"][0], run.state["X"][0], run.targets()["x"][0], run.targets()["y"][-1]) == (0.25, 1, 3, 1.5)
+    assert (run.state["psi"][0], run.state["X"][0], run.targets["x"][0], run.targets["y"][-1]) == (0.25, 1, 3, 1.5)
 
 
 @pytest.mark.parametrize("wrong", [{"control": "continous"}, {"loop": "node"}, {"every": 0}, {"every": -10}])

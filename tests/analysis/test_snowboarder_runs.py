@@ -139,7 +139,7 @@ def test_the_physical_slalom_is_the_same_motion_in_either_gravity(agree_in_print
 
 def test_the_carving_run_stays_within_the_printed_ranges() -> None:
     run = printed_run(6)
-    outputs = run.outputs()
+    outputs = run.outputs
     assert 59.4 < np.max(np.abs(run.input["M_sigma"])) <= 59.5  # printed as a bound
     assert np.max(np.abs(outputs["c_b"])) == pytest.approx(0.110, abs=0.0005)
     assert (run.state["sigma"].min(), run.state["sigma"].max()) == pytest.approx((-0.590, 0.619), abs=0.0005)
@@ -225,7 +225,7 @@ def test_the_curve_without_curvature_traverses_plumb() -> None:
     run = exact("curve", settings, {"v": 5.0, "on_program": True}, 3.0)
     assert_allclose(run.state["sigma"], 0.15, rtol=0, atol=1e-12)
     assert_allclose(run.state["v"], 5.0, rtol=0, atol=1e-10)
-    assert_allclose(run.outputs()["R"], 76 * 9.81 * np.sin(0.15), rtol=1e-10)
+    assert_allclose(run.outputs["R"], 76 * 9.81 * np.sin(0.15), rtol=1e-10)
 
 
 def effective_mass(x: Any) -> Any:
@@ -263,7 +263,7 @@ def test_ideal_actuation_keeps_the_energy_and_its_quadrature_takes_eight_seconds
 
 
 def test_figures_2_to_4_have_the_printed_ranges_and_times(figures: Run, agree_in_print: Any) -> None:
-    columns = {**figures.state, **figures.input, **figures.outputs()}
+    columns = {**figures.state, **figures.input, **figures.outputs}
     agree_in_print(columns["x0"][-1], "83.808")
     printed = {
         "y0": ("-1.5", "1.5"), "psi1": ("1.4708", "1.6708"), "phi0": ("-0.29146", "0.29146"),
@@ -422,7 +422,7 @@ def test_the_packaged_straight_and_literal_runs_are_as_announced() -> None:
     assert abs(aside[-1]) < 0.02
     assert abs(straight.input["M_sigma"][-1]) < 0.1
     assert literal.fault is None  # the body hangs over the nose
-    assert literal.outputs()["psi1"].max() < np.pi / 2 - 0.2
+    assert literal.outputs["psi1"].max() < np.pi / 2 - 0.2
     assert literal.residual_max["pitch"] < 2e-3
 
 
@@ -446,7 +446,7 @@ def test_the_packaged_steep_waves_and_weak_rider_end_by_a_fault() -> None:
     assert weak.fault is not None
     assert weak.fault["name"] == "fallen"
     assert "fallen" in weak.fault["text"]
-    assert weak.outputs()["E_n"][-1] < 0.1 <= weak.outputs()["E_n"][-2]
+    assert weak.outputs["E_n"][-1] < 0.1 <= weak.outputs["E_n"][-2]
     assert np.max(np.abs(weak.input["M_sigma"])) == 150.0
 
 

@@ -92,11 +92,11 @@ def test_printed_energies_inputs_and_outputs(agree_in_print: Agree) -> None:
     run = exact("trailer_pursuit", run__duration=10.0)
     agree_in_print(list(run.final()["input"].values()), "-0.009081440435, 0.01730277322")
     run = exact("trailer_reverse", run__duration=10.0)
-    agree_in_print([run.outputs()["Y2"][-1]], "-0.009927343364")
+    agree_in_print([run.outputs["Y2"][-1]], "-0.009927343364")
 
 
 def assert_ranges(run: Run, printed: dict[str, tuple[float, float]], tolerance: float) -> None:
-    columns = {**run.state, **run.input, **run.outputs(), **run.targets()}
+    columns = {**run.state, **run.input, **run.outputs, **run.targets}
     for name, extremes in printed.items():
         assert_allclose((columns[name].min(), columns[name].max()), extremes, rtol=0, atol=tolerance, err_msg=name)
 
@@ -150,7 +150,7 @@ def test_in_figures_4_and_5_speed_times_root_Delta_is_constant(launch: str) -> N
 
 def heading_error(run: Run) -> float:
     """Largest |e| in 100-125 s, from the states themselves."""
-    error = run.state["psi"] - np.arctan2(run.targets()["y"] - run.state["Y"], run.targets()["x"] - run.state["X"])
+    error = run.state["psi"] - np.arctan2(run.targets["y"] - run.state["Y"], run.targets["x"] - run.state["X"])
     error = (error + np.pi) % (2 * np.pi) - np.pi
     return float(np.max(np.abs(error[(run.t >= 100) & (run.t <= 125)])))
 
@@ -207,7 +207,7 @@ def test_heading_error_left_by_each_variant_is_the_printed_one(
         "target": {"x": "2 + 0.3*t", "y": "0"},
     }
     run = servonode.simulate(file, control="continuous", every=20_000, rtol=1e-12, atol=1e-12)
-    error = run.state["psi"] - np.arctan2(-run.state["Y"], run.targets()["x"] - run.state["X"])
+    error = run.state["psi"] - np.arctan2(-run.state["Y"], run.targets["x"] - run.state["X"])
     agree_in_print(error[[1, 3]], printed)
 
 
@@ -215,7 +215,7 @@ def test_the_differential_law_leaves_the_heading_error_it_comes_to() -> None:
     off = {"X": -1.0, "psi": 0.9, "phi": 0.4, "V": 0.5, "Omega": -0.3}
     settings = {"plant__initial": off, "controller__settings__rho0": 2.0}
     run = exact("trailer_pursuit", run__duration=8.0, every=50, **pursued("differential", 2.0), **settings)
-    error = run.state["psi"] - np.arctan2(run.targets()["y"] - run.state["Y"], run.targets()["x"] - run.state["X"])
+    error = run.state["psi"] - np.arctan2(run.targets["y"] - run.state["Y"], run.targets["x"] - run.state["X"])
     rate = run.residual["heading"][0]
     assert abs(rate) > 0.1
     assert_allclose(error, error[0] + rate * (1 - np.exp(-2 * run.t)) / 2, rtol=0, atol=1e-10)
@@ -283,14 +283,14 @@ def test_the_backing_trailer_circles_with_the_hitch_angle_of_the_radius() -> Non
     run = exact("trailer_reverse_circle", run__duration=120.0, every=1000)
     X, Y, _, phi = (run.state[name][-1] for name in STATES[:4])
     assert np.tan(phi) == pytest.approx(-1.0 / 2.0, abs=1e-8)  # tan phi = -b kappa
-    outputs = run.outputs()
+    outputs = run.outputs
     assert np.hypot(outputs["X2"][-1], outputs["Y2"][-1]) == pytest.approx(2.0, abs=1e-8)
     assert np.hypot(X, Y) == pytest.approx(np.sqrt(5.0), abs=1e-8)
 
 
 def test_far_from_the_line_the_offset_decays_as_a_double_root() -> None:
     run = exact("trailer_reverse", run__duration=40.0, every=50)
-    offset, z = run.outputs()["Y2"], 0.4 * run.t
+    offset, z = run.outputs["Y2"], 0.4 * run.t
     late = z > 6.0  # the residual and the transients in speed are gone
     scaled = offset[late] * np.exp(z[late])
     slope, start = np.polyfit(z[late], scaled, 1)

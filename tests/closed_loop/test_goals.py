@@ -112,8 +112,8 @@ def test_a_goal_may_be_changed_for_one_simulation(folder: Path) -> None:
     loop = servonode.load(written(folder, POINTS))
     other: dict[str, Any] = {"goal": {"points": [[0.0, 0.0], [1.0, 1.0]], "stops": True}}
     run = loop.simulate(targets=other)
-    assert run.targets()["goal"][-1] == pytest.approx(1.0, abs=1e-14)
-    assert loop.simulate().targets()["goal"][-1] == pytest.approx(0.25, abs=1e-12)
+    assert run.targets["goal"][-1] == pytest.approx(1.0, abs=1e-14)
+    assert loop.simulate().targets["goal"][-1] == pytest.approx(0.25, abs=1e-12)
 
 
 @pytest.mark.parametrize(("goal", "said"), [

@@ -404,7 +404,7 @@ def test_a_bead_on_a_turning_wire_follows_its_closed_form(launch: Launch) -> Non
 
 def test_a_run_of_a_machine_without_inputs_has_outputs_too(launch: Launch) -> None:
     run = servonode.simulate(launch("moving.py:wire", "initial = {x = 0.3, u = 0.2}"))
-    assert_allclose(run.outputs()["N"], 2 * 0.4 * 1.5 * run.state["u"], rtol=0, atol=1e-11)
+    assert_allclose(run.outputs["N"], 2 * 0.4 * 1.5 * run.state["u"], rtol=0, atol=1e-11)
 
 
 def test_a_machine_without_inputs_can_be_checked(launch: Launch) -> None:

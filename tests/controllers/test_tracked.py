@@ -85,5 +85,5 @@ def test_a_run_has_output_and_goal_of_every_row() -> None:
     assert far is not None
     ahead = far.law.parameters["L"]
     assert x == pytest.approx(run.state["X"] + ahead * np.cos(run.state["psi"]), abs=1e-12)
-    assert goal == pytest.approx(run.targets()["x"], abs=0)
+    assert goal == pytest.approx(run.targets["x"], abs=0)
     assert servonode.simulate("trailer_coast", run__duration=0.1).tracked == {}

@@ -58,7 +58,7 @@ def test_a_watch_has_its_value_at_every_recorded_instant(run: Any) -> None:
 def test_a_watch_is_in_frames_panels_and_json(run: Any) -> None:
     assert (run.units["wanted"], run.units["left"]) == ("m/s", "m")
     assert run.final()["watched"] == {"wanted": run.watched["wanted"][-1], "left": run.watched["left"][-1]}
-    panels = panels_of(run, {**run.state, **run.outputs(), **run.input})
+    panels = panels_of(run, {**run.state, **run.outputs, **run.input})
     assert [list(each.columns) for each in panels][-2:] == [["wanted"], ["left"]]
 
 

@@ -198,7 +198,7 @@ def test_all_modes_end_at_a_change_point_with_the_fault_dead_point() -> None:
     for run in (loop.simulate(), loop.simulate(loop="nodes")):
         assert run.fault["name"] == "dead_point"
         assert run.fault["t"] == pytest.approx(1.48)
-        assert np.abs(run.outputs()["Px"]).max() < 100
+        assert np.abs(run.outputs["Px"]).max() < 100
     with pytest.raises(SimulationError, match=r"at t = 1\.471\d* s dead point: b, c no longer follow from a"):
         loop.simulate("continuous")
     report = loop.check()

@@ -38,7 +38,7 @@ def test_the_machine_comes_to_the_wanted_path(launch: str) -> None:
     name, trail, near = FIXED[launch]
     run = servonode.simulate(launch)
     view = next(each for each in run.closed_loop.source.views() if each.paths)
-    known = {**run.state, **run.outputs()}
+    known = {**run.state, **run.outputs}
     path = np.array([known[each] for each in view.trails[trail]])
     edge = 0.3 * float(np.max(np.ptp(path, axis=1)))
     found = wanted_paths(run.closed_loop, view, path.min(axis=1) - edge, path.max(axis=1) + edge)

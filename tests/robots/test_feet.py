@@ -79,6 +79,6 @@ def test_the_trunk_of_a_quadruped_sways_on_four_feet(tmp_path: Path) -> None:
     run = servonode.load({"run": {"duration": 1.0}, "plant": plant, "controller": controller}).simulate("continuous")
     assert all(np.abs(values).max() < 1e-6 for values in run.residual.values())
     assert max(np.ptp(run.state[q]) for q in ("roll", "pitch", "yaw")) > 0.09
-    carried = sum(run.outputs()[f"{leg}_foot_force_z"] for leg in legs)
+    carried = sum(run.outputs[f"{leg}_foot_force_z"] for leg in legs)
     assert carried[0] == pytest.approx(MASS * 9.81, abs=1e-9)
     assert np.ptp(carried) > 1.0

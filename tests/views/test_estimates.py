@@ -70,7 +70,7 @@ def test_means_are_drawn_as_they_are_however_often_they_turn() -> None:
 
 
 def test_html_report_dashes_what_its_titles_call_dashed(run: Any) -> None:
-    panels = [each for each in panels_of(run, {**run.state, **run.outputs(), **run.input}) if each.seen]
+    panels = [each for each in panels_of(run, {**run.state, **run.outputs, **run.input}) if each.seen]
     dashed = [each for each in panels if "dashed" in each.words]
     assert dashed
     assert estimate_columns(run).keys() <= columns_of(run).keys()

@@ -48,7 +48,7 @@ def test_run_plot_draws_the_goal_of_a_state_and_of_a_residual(cart: Run) -> None
 
 
 def test_html_and_window_have_the_goal(cart: Run) -> None:
-    first = panels_of(cart, {**cart.state, **cart.outputs(), **cart.input})[0]
+    first = panels_of(cart, {**cart.state, **cart.outputs, **cart.input})[0]
     for spec in (run_panel(first), live_panel(first.spec)):
         assert spec["curves"][1] == {"name": "goal", "column": "goal_a", "color": "goal", "dash": [5, 3]}
     assert "goal_a" in html_report(cart, "cart")

@@ -66,7 +66,7 @@ def test_link_places_are_those_of_forward_kinematics(tmp_path: Path) -> None:
 def test_only_ends_that_move_are_traced_and_each_place_once(tmp_path: Path) -> None:
     run = arm(tmp_path)
     assert run.closed_loop.traced == ("tool",)
-    outputs = run.outputs()
+    outputs = run.outputs
     expected = [places(run.closed_loop.machine, ["tool"], 0.0, x)[0] for x in run._kernel_states]
     np.testing.assert_array_equal(np.column_stack([outputs[f"tool.{axis}"] for axis in "xyz"]), expected)
 

@@ -60,7 +60,7 @@ def test_fallen_snowboarder_is_not_drawn_below_the_snow() -> None:
     run, figure = reported("snowboarder_turns_back")
     scene = Scene.of(run)
     assert scene.beyond is not None
-    up = run.outputs()["E_n"]
+    up = run.outputs["E_n"]
     assert (up[scene.beyond :] < 0.1).all()
     assert up[scene.beyond - 1] >= 0.1
     assert scene.beyond_name == "fallen"

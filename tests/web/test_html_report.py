@@ -97,12 +97,12 @@ def test_the_data_in_the_file_are_the_columns_of_the_run(name: str) -> None:
     assert len(run.t) <= 3 * PIECES
     np.testing.assert_array_equal(decoded(data["t"], "f8"), run.t)
     assert data["columns"].keys() == columns.keys() == data["titles"].keys()
-    assert {*run.state, *run.input, *run.outputs(), *(f"residual_{each}" for each in run.residual)} <= columns.keys()
+    assert {*run.state, *run.input, *run.outputs, *(f"residual_{each}" for each in run.residual)} <= columns.keys()
     for column, values in columns.items():
         np.testing.assert_array_equal(decoded(data["columns"][column]), values.astype(np.float32), column)
     shown = {curve["column"] for panel in data["panels"] for curve in panel["curves"]}
     assert shown <= columns.keys()
-    seen = [each for each in panels_of(run, {**run.state, **run.outputs(), **run.input}) if each.seen]
+    seen = [each for each in panels_of(run, {**run.state, **run.outputs, **run.input}) if each.seen]
     assert [panel["title"] for panel in data["panels"]] == [each.words for each in seen]
     assert [panel["logarithmic"] for panel in data["panels"]] == [each.spec.logarithmic for each in seen]
 
@@ -130,7 +130,7 @@ def test_html_report_draws_the_machine_at_a_few_hundred_instants(trailer: Run, r
     assert (instants[0], instants[-1]) == (0.0, 5.0)
     view = trailer.closed_loop.source.views()[0]
     row = int(np.searchsorted(trailer.t, instants[100]))
-    values = {name: float(each[row]) for name, each in {**trailer.state, **trailer.outputs(), **trailer.input}.items()}
+    values = {name: float(each[row]) for name, each in {**trailer.state, **trailer.outputs, **trailer.input}.items()}
     lines = view.outline(values, trailer.closed_loop.machine.parameters)
     for drawn, line in zip(data["views"][0]["shapes"][100]["lines"], lines, strict=True):
         np.testing.assert_allclose(drawn, line, atol=1e-3)

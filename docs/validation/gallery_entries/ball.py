@@ -87,7 +87,7 @@ SOURCE_CASE = (0.1, 0.0, (-0.1, 1.02, 0.0))
 
 def errors(result: Run) -> tuple[float, float, float]:
     """Of the place [m] and the attitude [rad] at the end, and the largest slip [m/s] of all rows."""
-    values = {**result.state, **result.outputs()}
+    values = {**result.state, **result.outputs}
     place = motion(*SOURCE_CASE)(float(result.t[-1]))[0]
     off = float(np.hypot(values["x"][-1] - place[0], values["y"][-1] - place[1]))
     q, right = np.array([values[f"q_{i}"][-1] for i in range(4)]), attitude(*SOURCE_CASE, float(result.t[-1]))
@@ -175,7 +175,7 @@ def apart(result: Run, begin: float, end: float) -> float:
 def roundness() -> float:
     """How far the quaternion run's distance to its circle's centre changes [m]."""
     result = run("ball_source")
-    out = result.outputs()
+    out = result.outputs
     centre = np.array([out["c_x"][0], out["c_y"][0]])
     return float(np.ptp(np.hypot(result.state["x"] - centre[0], result.state["y"] - centre[1])))
 
@@ -231,7 +231,7 @@ def draw_errors(runs: dict[str, Run]) -> Figure:
         places = np.array([at(float(each))[0] for each in t]).T
         off = np.hypot(result.state["x"][::10] - places[0], result.state["y"][::10] - places[1])
         left.plot(t, above(off, 1e-7), color=colour)
-        values = {**result.state, **result.outputs()}
+        values = {**result.state, **result.outputs}
         right.plot(t, above(slip(result, values)[::10], 1e-7), color=colour, label=name)
     decades(left, "distance from the exact path [m]", -7, 1, TIME, every=2)
     decades(right, "slip [m/s]", -7, 1, TIME, every=2)
@@ -241,7 +241,7 @@ def draw_errors(runs: dict[str, Run]) -> Figure:
 def circle() -> Content:
     """The same ball on a faster plate: orders of the methods, and the invariants."""
     fine = run("ball_circle", run__duration=50.0, plant__integrator="rk4", plant__step=0.01, every=1)
-    out = fine.outputs()
+    out = fine.outputs
     kept = Table(
         ("constant on a level plate at a constant rate", "RK4 10 ms, 50 s"),
         [

@@ -292,7 +292,7 @@ def distance(result: Run) -> float:
 
 def draw_trajectory(result: Run) -> Figure:
     figure, axes = sheet(3, 1, height=3.5, sharex=True)
-    out = result.outputs()
+    out = result.outputs
     axes[0, 0].plot(result.t, out["n"], color=BLUE, label="normal n")
     axes[0, 0].plot(result.t, out["F_t"], color=ORANGE, label="tangential $F_t$")
     panel(axes[0, 0], "force of the profile [N]")

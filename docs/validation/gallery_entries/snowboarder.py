@@ -58,7 +58,7 @@ def wave(result: Run) -> Array:
 def slalom() -> Content:
     """Figures 2 to 4."""
     result = exact("snowboarder_slalom", every=4, **IDEAL)
-    out, force = result.outputs(), result.input
+    out, force = result.outputs, result.input
     claims = Table(
         ("", "the paper", "this run"),
         [
@@ -80,7 +80,7 @@ def slalom() -> Content:
 
 def draw_slalom(result: Run) -> Figure:
     figure, axes = sheet(3, 1, height=3.5, sharex=True)
-    state, out = result.state, result.outputs()
+    state, out = result.state, result.outputs
     curves = (
         (state["y0"], "place across the slope y₀ [m]"),
         (out["psi1"], "elevation of the body ψ₁ [rad]; dotted: upright, π/2"),
@@ -142,7 +142,7 @@ def pose() -> Content:
     options: dict[str, Any] = {"controller__settings__delta": 0.0, "plant__settings__input_set": "relative"}
     upright = exact("snowboarder_slalom", **options)
     carve = exact("snowboarder_carve", **options)
-    out, carved = upright.outputs(), carve.outputs()
+    out, carved = upright.outputs, carve.outputs
 
     caption = "The joint's moment and the centre of pressure, upright and leaning; dotted: the edges of the board"
     return Content(

@@ -50,12 +50,12 @@ collision and the target are those of the trailer's paper.
 
 def tilt(result: Run) -> Array:
     """Tilt of the pendulum [degrees]."""
-    return np.asarray(np.degrees(result.outputs()["theta"]))
+    return np.asarray(np.degrees(result.outputs["theta"]))
 
 
 def distance(result: Run) -> Array:
     """Distance from the shell's centre to the target [m]."""
-    target, state = result.targets(), result.state
+    target, state = result.targets, result.state
     return np.asarray(np.hypot(target["x"] - state["X"], target["y"] - state["Y"]))
 
 
@@ -116,7 +116,7 @@ def pursuit() -> Content:
 
 def draw_pursuit(result: Run, other: Run) -> Figure:
     figure, axes = mosaic(("pl", "pd", "pt"), height=3.6, width_ratios=(1.25, 1.0))
-    axis, state, target = axes["p"], result.state, result.targets()
+    axis, state, target = axes["p"], result.state, result.targets
     axis.plot(target["x"], target["y"], "--", color=RED, linewidth=1.0, label="target")
     axis.plot(state["X"], state["Y"], color=BLUE, label="shell's centre")
     axis.quiver(
@@ -180,7 +180,7 @@ def bilimovich() -> Content:
 
 def along(result: Run) -> Array:
     """The momentum that a constant Bilimovich constraint leaves alone [kg m/s]."""
-    p, state, out = result.closed_loop.machine.parameters, result.state, result.outputs()
+    p, state, out = result.closed_loop.machine.parameters, result.state, result.outputs
     mu, ml = p["M"] + p["m"] + p["I"] / p["R"] ** 2, p["m"] * p["l"]
     rate_x = state["Omega_1"] * state["n_2"] - state["Omega_2"] * state["n_1"]
     rate_y = state["Omega_2"] * state["n_0"] - state["Omega_0"] * state["n_2"]
@@ -189,7 +189,7 @@ def along(result: Run) -> Array:
 
 def draw_bilimovich(result: Run) -> Figure:
     figure, axes = mosaic(("pp", "sh"), height=2.7, height_ratios=(0.62, 1.0))
-    state, out = result.state, result.outputs()
+    state, out = result.state, result.outputs
     axes["p"].plot(state["X"], state["Y"], color=BLUE)
     plane(axes["p"], "path of the shell's centre")
     axes["p"].locator_params(axis="y", nbins=3)

@@ -55,7 +55,7 @@ VARIANTS = ("literal", "plain", "differential", "finite")
 
 def rates(result: Run) -> tuple[Array, Array]:
     """The wheel rates [rad/s], left and right."""
-    outputs = result.outputs()
+    outputs = result.outputs
     return outputs["theta1_dot"], outputs["theta2_dot"]
 
 
@@ -65,7 +65,7 @@ def rates(result: Run) -> tuple[Array, Array]:
 def pursuit() -> Content:
     """The pursuit of a target on a five-cusped curve."""
     result = exact("trailer_pursuit")
-    state, target = result.state, result.targets()
+    state, target = result.state, result.targets
     distance = np.hypot(target["x"] - state["X"], target["y"] - state["Y"])
     claims = Table(
         ("", "the paper", "this run"),
@@ -108,7 +108,7 @@ def repeats(result: Run) -> float:
 
 def draw_pursuit(result: Run) -> Figure:
     figure, axes = mosaic(("pv", "pw", "ph", "pd"), height=3.6, width_ratios=(1.25, 1.0))
-    state, outputs, target = result.state, result.outputs(), result.targets()
+    state, outputs, target = result.state, result.outputs, result.targets
     axis = axes["p"]
     axis.plot(target["x"], target["y"], "--", color=RED, linewidth=1.0, label="target")
     axis.plot(state["X"], state["Y"], color=BLUE, label="robot's axle")
@@ -156,7 +156,7 @@ def held(variant: str, period: float) -> Run:
 
 def heading_error(result: Run) -> Array:
     """Heading less bearing of the target [rad]."""
-    state, target = result.state, result.targets()
+    state, target = result.state, result.targets
     error = state["psi"] - np.arctan2(target["y"] - state["Y"], target["x"] - state["X"])
     return np.asarray((error + np.pi) % (2 * np.pi) - np.pi)
 
@@ -295,7 +295,7 @@ def swing() -> Content:
 
 def draw_hitch(result: Run) -> Figure:
     """Path, wheel rates and speed; the path stands beside the curves, above them where it is wide."""
-    state, outputs = result.state, result.outputs()
+    state, outputs = result.state, result.outputs
     if np.ptp(state["X"]) > 2 * np.ptp(state["Y"]):
         figure, axes = mosaic(("pp", "wv"), height=4.3, height_ratios=(1.75, 1.0))
     else:

@@ -45,7 +45,7 @@ class Compared:
         units = {by_index(column): unit for column, unit in run.units.items()}
         units |= {each.name: each.unit for each in description.outputs}
         columns = {by_index(column): values for column, values in run.columns.items() if column not in TIMES}
-        return cls(name, run.t, {**columns, **run.outputs()}, units, run, run.targets(), faults_known)
+        return cls(name, run.t, {**columns, **run.outputs}, units, run, run.targets, faults_known)
 
     @classmethod
     def of_table(cls, name: str, table: Mapping[str, Array]) -> Self:

@@ -136,6 +136,7 @@ class Run(Tabular):
         """The inputs as one array (n_tau, rows)."""
         return np.array(list(self.input.values())).reshape(len(self.input), len(self.t))
 
+    @cached_property
     def outputs(self) -> dict[str, Array]:
         """Contact forces, other monitored values and the paths of a tree, of every row, by name."""
         names = [each.name for each in self.closed_loop.machine.description.outputs]
@@ -211,6 +212,7 @@ class Run(Tabular):
         states = np.column_stack(list(self.state.values()))
         return zip(self.goal_t.tolist(), states, control.goals(self.goal_t, own), strict=True)
 
+    @cached_property
     def targets(self) -> dict[str, Array]:
         """Position of each target at every row, by name; not a number where it came from outside."""
         signals = self.closed_loop.targets

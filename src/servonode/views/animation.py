@@ -332,6 +332,6 @@ class Animation:
 
 def columns_of(run: Run) -> dict[str, Array]:
     """The columns of a run as `Animation.show` takes them, of every row."""
-    targets = {f"target_{name}": values for name, values in run.targets().items()}
+    targets = {f"target_{name}": values for name, values in run.targets.items()}
     residuals = {f"residual_{name}": values for name, values in run.residual.items()}
-    return {**run.state, **run.outputs(), **run.input, **targets, **residuals, **tracked_columns(run)}
+    return {**run.state, **run.outputs, **run.input, **targets, **residuals, **tracked_columns(run)}

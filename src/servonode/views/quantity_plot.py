@@ -63,8 +63,8 @@ class _Quantities:
     @classmethod
     def of(cls, run: Run) -> Self:
         description, control = run.closed_loop.machine.description, run.closed_loop.control
-        columns = {**run.columns, **run.state, **run.outputs()}
-        columns |= {f"target_{name}": values for name, values in run.targets().items()} | tracked_columns(run)
+        columns = {**run.columns, **run.state, **run.outputs}
+        columns |= {f"target_{name}": values for name, values in run.targets.items()} | tracked_columns(run)
         tracked = run.closed_loop.tracked
         columns |= {
             each.residual: columns[f"output_{each.residual}"] for each in tracked if each.residual not in columns

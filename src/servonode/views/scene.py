@@ -37,8 +37,8 @@ class Scene:
     def of(cls, run: Run) -> Self:
         """The scene of a run; its instants are spread evenly over time, both ends included, and a fault is one too."""
         fault = {int(np.argmin(np.abs(run.t - run.fault["t"])))} if run.fault else set()
-        known = {**run.state, **run.outputs(), **run.input}
-        scene = cls(run, known, run.targets(), [], fault, first_beyond(run))
+        known = {**run.state, **run.outputs, **run.input}
+        scene = cls(run, known, run.targets, [], fault, first_beyond(run))
         instants = {int(i) for i in np.linspace(0, scene.last, SNAPSHOTS)}
         return replace(scene, instants=sorted(instants | fault))
 

@@ -39,9 +39,9 @@ def html_report(run: Run, name: str) -> str:
 
 def columns_of(run: Run) -> dict[str, Array]:
     """Everything that a run knows at every row, by name; targets as `target_NAME`, without the time."""
-    known = {**run.state, **run.outputs(), **run.input} if len(run.t) else {}
+    known = {**run.state, **run.outputs, **run.input} if len(run.t) else {}
     more = {name: values for name, values in run.columns.items() if name != "t" and "[" not in name}
-    goals = {f"target_{name}": values for name, values in run.targets().items()} if len(run.t) else {}
+    goals = {f"target_{name}": values for name, values in run.targets.items()} if len(run.t) else {}
     watched = run.watched if len(run.t) else {}
     return {**known, **watched, **more, **estimate_columns(run), **goals, **tracked_columns(run)}
 
@@ -75,7 +75,7 @@ def _panels(run: Run, columns: dict[str, Array]) -> dict[str, Any]:
     """The panels of the report picture, what they leave out, and a title for every column, which a reader may add."""
     if not len(run.t):
         return {"panels": [], "titles": {}}
-    panels = panels_of(run, {**run.state, **run.outputs(), **run.input})
+    panels = panels_of(run, {**run.state, **run.outputs, **run.input})
     kept, left = shown_panels(panels, len(Scene.of(run).views()))
     notes = [zero_note(panels, maths=False), room_note(left, maths=False)]
     return {
