@@ -288,8 +288,9 @@ def written(module: Module) -> dict[str, frozenset[str]]:
         names: set[str] = set()
         for each in walk(function.body):
             names |= set(_stored(each))
-        names |= {each.element.array.name for each in nodes(function.body) if isinstance(each, Shared)}
-        for call in (each for each in nodes(function.body) if isinstance(each, Called)):
+        within = [each for each in nodes(function.body) if isinstance(each, Shared | Called)]
+        names |= {each.element.array.name for each in within if isinstance(each, Shared)}
+        for call in (each for each in within if isinstance(each, Called)):
             into = found[call.function.symbol]
             pairs = zip(call.function.arguments, call.arguments, strict=True)
             names |= {_array_of(given) for argument, given in pairs if argument.name in into}
@@ -384,8 +385,10 @@ def evaluated(statement: Statement) -> tuple[Expr, ...]:
 
 def nodes(node: object) -> Iterator[object]:
     """A node and all nodes within it, expressions and statements."""
-    if isinstance(node, tuple):
-        if hasattr(node, "_fields"):
-            yield node
-        for each in node:
-            yield from nodes(each)
+    waiting = [node]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, tuple):
+            if hasattr(each, "_fields"):
+                yield each
+            waiting += reversed(each)

@@ -7,6 +7,7 @@ products (`trig_reduce.is_large`), entries and minors have names.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import sympy
@@ -17,7 +18,7 @@ from servonode.errors import ModelError
 from servonode.mechanics.description import Requirement
 from servonode.mechanics.differentiate import gradient
 from servonode.mechanics.generic_points import are_zero
-from servonode.mechanics.straight_line import auxiliaries_of, in_parts, named, ordered
+from servonode.mechanics.straight_line import auxiliaries_of, in_parts, named, ordered, symbols_of
 from servonode.mechanics.symbols import Assembly, Condition, Constraint, Coordinate, Parameter, Velocity
 from servonode.mechanics.trig_reduce import is_large, trig_reduce
 
@@ -36,8 +37,9 @@ class Solved:
     dead_points: tuple[Condition, ...]
 
 
-def solved(what: str, coordinates: Sequence[Coordinate], independent: Mapping[Velocity, Expr],
-           constraints: Sequence[Constraint], place: Place) -> Solved:  # fmt: skip
+@lru_cache(maxsize=1)  # a machine is copied while it is derived, its constraints as they were
+def solved(what: str, coordinates: tuple[Coordinate, ...], independent: tuple[tuple[Velocity, Expr], ...],
+           constraints: tuple[Constraint, ...], place: Place) -> Solved:  # fmt: skip
     """The dependent coordinates' rates, in velocities.
 
     independent: each velocity with what it is in rates: the rate of a coordinate, or a linear expression of several.
@@ -47,7 +49,7 @@ def solved(what: str, coordinates: Sequence[Coordinate], independent: Mapping[Ve
             too many hang together.
     """
     where = place.argument("independent")
-    own = {v.of: v for v in independent if v.of is not None}
+    own = {v.of: v for v, _ in independent if v.of is not None}
     strange = next((q for q in own if q not in coordinates), None)
     if strange is not None:
         raise ModelError(f"{what}: {strange} in independent= is not in coordinates=; list it there", where)
@@ -58,7 +60,7 @@ def solved(what: str, coordinates: Sequence[Coordinate], independent: Mapping[Ve
             f"{what}: {len(coordinates)} coordinates and {len(constraints)} constraints leave {wanted} independent, but"
         )
         raise ModelError(f"{text} independent= has {len(independent)}; state {wanted}", where)
-    stated = [(v.name, sympy.sympify(rate) - v) for v, rate in independent.items() if v.of is None]
+    stated = [(v.name, sympy.sympify(rate) - v) for v, rate in independent if v.of is None]
     found: dict[Expr, Expr] = {q.rate: v for q, v in own.items()}
     conditions = list[Condition]()
     for rows, unknown in groups(what, stated + rows_of(constraints), dependent, where):
@@ -79,7 +81,7 @@ def solved(what: str, coordinates: Sequence[Coordinate], independent: Mapping[Ve
             values = values.applyfunc(_reduced)
         found |= {q.rate: value for q, value in zip(unknown, values, strict=True)}
         if determinant.free_symbols & set(coordinates):
-            conditions += _regular(determinant, unknown, list(independent), where)
+            conditions += _regular(determinant, unknown, [v for v, _ in independent], where)
     return Solved({q: found[q.rate] for q in dependent}, tuple(conditions))
 
 
@@ -172,7 +174,7 @@ def groups(
     left, unknown = list(stated), list(dependent)
     while left:
         rows = min((_closed(row, left, unknown) for row in left), key=len)
-        own = [q for q in unknown if any(q.rate in row.free_symbols for _, row in rows)]
+        own = [q for q in unknown if any(q.rate in symbols_of(row) for _, row in rows)]
         if len(own) != len(rows):
             names = ", ".join(name for name, _ in rows)
             text = (
@@ -189,7 +191,7 @@ def _closed(first: Row, left: Sequence[Row], unknown: Sequence[Coordinate]) -> l
     rows = [first]
 
     def unknowns(more: Sequence[Row]) -> int:
-        return sum(any(q.rate in row.free_symbols for _, row in more) for q in unknown)
+        return sum(any(q.rate in symbols_of(row) for _, row in more) for q in unknown)
 
     while unknowns(rows) > len(rows) and len(rows) < len(left):
         rows.append(min((row for row in left if row not in rows), key=lambda row: unknowns([*rows, row])))

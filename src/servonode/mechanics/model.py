@@ -275,7 +275,7 @@ class Model(Tabular):
         if not all(isinstance(v, FirstOrder) for v in others) or (self.kinematics and not self.velocities):
             text = f"{what}: independent= finds the kinematics; leave out velocities= and kinematics=, or independent="
             raise ModelError(text, place)
-        found = solved(what, coordinates, stated, self.constraints, self.place)
+        found = solved(what, tuple(coordinates), tuple(stated.items()), self.constraints, self.place)
         faults = tuple(each for each in self.faults if each.requirement.name != "dead_point")
         object.__setattr__(self, "kinematics", found.rates)
         object.__setattr__(self, "velocities", (*stated, *others))

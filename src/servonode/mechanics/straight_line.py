@@ -155,6 +155,7 @@ def written_out(expression: Expr, definitions: Iterable[tuple[Expr, Expr]], most
     return expression.xreplace(written)
 
 
+@lru_cache(maxsize=REMEMBERED)
 def named(expression: Expr) -> Expr:
     """The expression, which is a name from two factors or terms on; its inner sums have names too."""
     expression = in_parts(expression)
@@ -177,6 +178,7 @@ def _is_plain(argument: Expr) -> bool:
     return all(term.as_coeff_Mul()[1].is_Symbol for term in sympy.Add.make_args(argument))
 
 
+@lru_cache(maxsize=REMEMBERED)
 def in_parts(expression: Expr) -> Expr:
     """The expression with a name for each sum inside it, but for the angles of functions; its numbers are exact."""
     expression = sympy.sympify(expression)

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -45,7 +46,7 @@ class MachineSource:
         """Whether it is a machine of servonode itself."""
         return self.definition.reference in PLANTS
 
-    @property
+    @cached_property  # a Model at hand is written out for it, which takes seconds of a large one
     def key(self) -> str:
         """The cache key: the machine's own sources, the derivation's, its options and changes."""
         derivation = cache.code_digest(
