@@ -100,7 +100,7 @@ MADE = {  # the files that a page's commands leave, beside those that it shows
     "how_to/watch": ("sphero.png",),
     "tutorials/first_run": ("trailer_pursuit.png", "turn.png", "turn.csv", "compare.png", "short.html"),
     "tutorials/own_machine": ("car.png", "tutorial_car.png", "compare.png", "car.tex", "car.c"),
-    "tutorials/robot_arm": ("hold.png", "eight.png", "my_arm.py"),
+    "tutorials/robot_arm": ("hold.png", "eight.png", "mujoco.png", "my_arm.py"),
 }  # fmt: skip
 BEGINS = {
     ".png": b"\x89PNG", ".pdf": b"%PDF", ".gif": b"GIF8", ".mcap": b"\x89MCAP", ".npz": b"PK",
