@@ -177,3 +177,14 @@ def test_a_planar_base_drives_without_motors_of_its_own(launch: Path) -> None:
     loop = servonode.load(launch, plant__robot__base="planar")
     assert loop.machine.description.state_names[:3] == ("x", "y", "psi")
     assert loop.machine.description.input_names == ("pan_torque", "left_lift_torque")
+
+
+def test_a_joint_that_is_left_out_follows_no_other(tmp_path: Path) -> None:
+    """So that an arm is without the fingers of its hand."""
+    fingers = [joint(name, "b", name[0], more='<mimic joint="j"/>') for name in ("c_grip", "d_grip")]
+    (tmp_path / "hand.urdf").write_text(
+        urdf(link("a"), link("b"), joint("j", "a", "b"), link("c"), link("d"), *fingers)
+    )
+    found = read(tmp_path / "hand.urdf", casters=["c_grip", "d_grip"])
+    assert [each.name for each in found.joints] == ["j"]
+    assert found.loops == ()

@@ -132,6 +132,8 @@ def _fix_casters(spec: Any, casters: Collection[str], name: str) -> list[str]:
         if each not in joints:
             text = f"casters: {each!r} is no joint of the file; choose from {', '.join(joints)}"
             raise RobotError(f"{name}: [plant.robot] {text}")
+        for follows in [loop for loop in spec.equalities if loop.name1 == each]:  # by <mimic>, or a gear
+            spec.delete(follows)
         spec.delete(joints[each])
     return [f'joint "{each}": a caster does not move, its mass stays' for each in casters]
 
