@@ -264,11 +264,12 @@ def _mismatches(closed_loop: ClosedLoop) -> tuple[list[str], list[str]]:
 
     source, control = closed_loop.source, closed_loop.control
     free_text = any(isinstance(each.default, str) and not each.choices for each in source.definition.options.values())
-    wrong, unknown = machine_mismatches(source.build(), rows=not free_text)  # its numbers have units that nobody states
+    model = source.build()
+    wrong, unknown = machine_mismatches(model, rows=not free_text)  # its numbers have units that nobody states
     if control is not None and not control.law.description.own:
         from servonode.controllers.engine.dimensions import program_mismatches
 
-        believed = control.believed.build()
+        believed = model if control.believed.key == source.key else control.believed.build()
         more, odd = program_mismatches(believed, control.source.build(believed, control.options))
         wrong, unknown = [*wrong, *more], [*unknown, *odd]
     return wrong, unknown

@@ -384,7 +384,7 @@ def evaluated(statement: Statement) -> tuple[Expr, ...]:
 
 
 def nodes(node: object) -> Iterator[object]:
-    """A node and all nodes within it, expressions and statements."""
+    """A node and all nodes within it, expressions and statements, each before its own."""
     waiting = [node]
     while waiting:
         each = waiting.pop()

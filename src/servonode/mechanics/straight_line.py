@@ -220,7 +220,7 @@ def arguments_first(expression: Expr) -> Iterator[Expr]:
 
 def _relevant(rule: Iterable[tuple[Expr, Expr]], symbols: frozenset[Expr]) -> Rule:
     """The part of a rule that changes what has these symbols."""
-    return frozenset((old, new) for old, new in rule if old != new and not symbols.isdisjoint(symbols_of(old)))
+    return frozenset((old, new) for old, new in rule if not symbols.isdisjoint(symbols_of(old)) and old != new)
 
 
 def _replace_along(auxiliary: Auxiliary, rule: Rule) -> None:
