@@ -1,18 +1,24 @@
 """Machines that are trees are drawn by themselves: in a plane or in space, with inertias and paths of their ends."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import servonode
+from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.closed_loop.wanted_places import each_place_once
 from servonode.errors import ModelError
 from servonode.plants.skeleton import places
 from servonode.views.report import report_figure
 from servonode.views.scene import Scene
 from servonode.views.view_checks import check_view
+from servonode.views.wanted import wanted_in_space, wanted_paths
+from servonode.web.frames import layout_of
 from servonode.web.html_report import html_report
 from servonode.web.view_data import view_layout
+from servonode.web.wanted_lines import lines_around
 
 ARM = """
 import numpy as np
@@ -120,3 +126,67 @@ def test_views_in_space_that_cannot_be_drawn_are_refused(tmp_path: Path, stated:
     with pytest.raises(ModelError) as refused:
         check_view(servonode.load(tmp_path / "arm.toml").closed_loop)
     assert text in str(refused.value)
+
+
+GOAL = """[controller]
+period = 0.01
+[controller.goal.tool]
+POSITION
+"""
+TARGETS = '[target]\na = "0.6 + 0.1*sin(t)"\nb = 0.0\nc = 0.4\n'
+
+
+def loop(folder: Path, position: str, more: str = "", **settings: Any) -> ClosedLoop:
+    """An arm with three motors whose tool has a goal."""
+    text = ARM.replace("AXES", SPACE).replace("import Model", "import Model, input_")
+    motors = "inputs={input_(f'u{i}', 'torque', 'N m'): q[i].rate for i in range(3)}, parameters=(m,)"
+    (folder / "arm.py").write_text(text.replace("parameters=(m,)", motors))
+    (folder / "arm.toml").write_text(LAUNCH + GOAL.replace("POSITION", position) + more)
+    return servonode.load(folder / "arm.toml", **settings).closed_loop
+
+
+def test_the_wanted_path_of_a_tool_is_drawn_in_space_and_on_the_page(tmp_path: Path) -> None:
+    made = loop(tmp_path, 'position = ["0.6 + 0.1*sin(t)", "0.2*t", 0.4]', run__duration=1.0)
+    (view,) = made.views
+    found = wanted_in_space(made, view, np.zeros(2), np.ones(2))
+    t = np.arange(0, 1, 0.01)
+    wanted = np.column_stack([0.6 + 0.1 * np.sin(t), 0.2 * t, np.full(100, 0.4)])
+    assert list(found) == ["tool wanted"]
+    gaps = np.abs(found["tool wanted"][:, None] - wanted[None]).max(axis=2).min(axis=1)
+    assert gaps.max() < 1e-12
+    assert len(gaps) > 60
+    (flat,) = wanted_paths(made, view, np.zeros(2), np.ones(2)).values()
+    assert flat.shape == (len(gaps), 2)
+    (line,) = lines_around(made, view, flat.min(axis=0), flat.max(axis=0))
+    assert (line["name"], len(line["points"][0])) == ("tool wanted", 3)
+    check_view(made)
+
+
+def test_only_what_a_view_shows_of_a_goal_has_a_wanted_path(tmp_path: Path) -> None:
+    made = loop(tmp_path, 'x = "0.6 + 0.1*sin(t)"\ny = 0.1', "[controller.posture]\n")
+    assert made.views[0].title == "in space"
+    assert wanted_paths(made, made.views[0], np.zeros(2), np.ones(2)) == {}
+    place = loop(tmp_path, "position = [0.6, 0.1, 0.4]")
+    assert [line.shape for line in wanted_paths(place, place.views[0], np.zeros(2), np.ones(2)).values()] == [(1, 2)]
+
+
+def test_targets_that_are_the_wanted_place_are_drawn_as_the_target(tmp_path: Path) -> None:
+    made = loop(tmp_path, 'position = ["a", "b", "c"]', TARGETS)
+    assert made.views[0].goal == ("a", "b", "c")
+    assert wanted_paths(made, made.views[0], np.zeros(2), np.ones(2)) == {}
+    layout = layout_of(made, "arm")["views"][0]
+    assert (layout["goal"], layout["click"]) == (["target_a", "target_b", "target_c"], [])
+
+
+def test_a_path_that_is_passed_again_is_drawn_once() -> None:
+    t = np.arange(0, 50, 0.01)
+    circle = np.column_stack([np.cos(3 * t), np.sin(3 * t), 0 * t])
+    once = each_place_once(circle)
+    drawn = once[np.isfinite(once).all(axis=1)]
+    assert len(drawn) < 400
+    np.testing.assert_allclose(np.hypot(*drawn[:, :2].T), 1.0)
+    around = np.sort(np.arctan2(drawn[:, 1], drawn[:, 0]))
+    assert np.diff(around).max() < 0.07
+    assert each_place_once(np.ones((20, 3))).shape == (1, 3)
+    straight = np.column_stack([t, 0 * t, 0 * t])
+    assert np.isfinite(each_place_once(straight)).all()

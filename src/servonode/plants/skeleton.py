@@ -1,7 +1,8 @@
 """The views of a machine that is a tree of links: its skeleton, its inertias, the paths of its frames."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -27,10 +28,16 @@ FLAT = {  # the axis along which nothing moves -> across, up
 }
 
 
-def skeleton_views(machine: Machine, traced: Sequence[str]) -> tuple[View, ...]:
+Wanted = Callable[[], Mapping[str, Array]]
+
+
+def skeleton_views(
+    machine: Machine, traced: Sequence[str], goal: tuple[str, ...] | None = None, wanted: Wanted = dict
+) -> tuple[View, ...]:
     """How a machine with a tree is drawn: in the plane in which it moves, else in space, and from above if it travels.
 
-    traced: frames and links whose paths are drawn.
+    traced: frames and links whose paths are drawn. goal: the targets that are the wanted place of one of them. wanted:
+    gives by legend name other paths (n, 3) [m] that are wanted; a view that shows what is not a number does without.
     """
     skeleton = machine.description.skeleton
     if skeleton is None:
@@ -38,7 +45,7 @@ def skeleton_views(machine: Machine, traced: Sequence[str]) -> tuple[View, ...]:
     origins = _origins(machine)
     spread, size = np.ptp(origins, axis=0), float(np.ptp(origins, axis=1).max()) or 1.0
     still = [axis for axis in FLAT if (spread[:, axis] < STILL * size).all()]
-    drawing = partial(_view, machine, traced, size, bool((spread[0] < STILL * size).all()))
+    drawing = partial(_view, machine, traced, size, bool((spread[0] < STILL * size).all()), goal, wanted)
     if still:
         across, up, title = FLAT[still[0]]
         return (drawing(np.array([across, up], float), title, (_label(across), _label(up))),)
@@ -104,8 +111,8 @@ def _label(axis: tuple[int, ...]) -> str:
 
 
 def _view(
-    machine: Machine, traced: Sequence[str], size: float, stands: bool, projection: Points, title: str,
-    axes: tuple[str, str],
+    machine: Machine, traced: Sequence[str], size: float, stands: bool, goal: tuple[str, ...] | None, wanted: Wanted,
+    projection: Points, title: str, axes: tuple[str, str],
 ) -> View:  # fmt: skip
     skeleton = machine.description.skeleton
     assert skeleton is not None
@@ -118,6 +125,11 @@ def _view(
     def guides(_values: Values, _parameters: Values) -> list[Points]:
         return [GROUND * size * line for line in GROUND_LINES]
 
+    def paths(_wanted: Any) -> dict[str, Points]:
+        seen = projection.any(axis=0)
+        shown = {name: np.where(seen, path, 0.0) for name, path in wanted().items()}
+        return {name: path for name, path in shown.items() if np.isfinite(path).all(axis=1).any()}
+
     def inertias(values: Values, _parameters: Values) -> list[Points]:
         return _inertias(poses(machine, values))
 
@@ -129,6 +141,8 @@ def _view(
         guides=guides,
         projection=projection,
         inertias=inertias,
+        goal=goal,
+        paths=paths,
     )
 
 

@@ -173,6 +173,7 @@ class ViewPart(Part):
                 look: Any = {"color": GOAL, "linewidth": 2.4, "linestyle": (0, (4, 2)), "alpha": 0.55, "label": name}
                 self._wanted[name] = self.axis.add_line(Line2D([], [], **look))
             self._wanted[name].set_data(*path.T)
+            self._wanted[name].set_marker("x" if len(path) == 1 else "None")
         if list(self._wanted) != before:
             self._entitle()
 

@@ -14,7 +14,7 @@ from servonode.views.palette import GOAL, INK, PALETTE
 from servonode.views.scene import Scene
 from servonode.views.shapes import box_of
 from servonode.views.sheet import label_axes
-from servonode.views.snapshots import apart, digits_of, time_text, well_spread
+from servonode.views.snapshots import FEWEST, apart, digits_of, spread, time_text, well_spread
 from servonode.views.titles import KEY, SIZE, Head, text_width
 from servonode.views.wanted import wanted_paths
 
@@ -52,7 +52,7 @@ class Map:
             numbers = {i: str(n + 1) for n, i in enumerate(scene.instants)}
             scene = replace(scene, instants=apart(scene, view))
         else:
-            scene = well_spread(scene, view)
+            scene = spread(scene, FEWEST) if view.projection is not None else well_spread(scene, view)
             numbers = {i: time_text(float(scene.run.t[i]), digits_of(scene)) for i in scene.instants}
         shown = [scene.shapes(i, view) for i in scene.instants]
         lines = [line for each in shown for line in (*each.lines, *(each.guides if view.projection is None else ()))]
@@ -105,7 +105,8 @@ class Map:
             axis.plot(*self.scene.path(self.view, pair), color=color, linewidth=1.2, label=label, zorder=2)[0]
             for color, (label, pair) in zip(cycle(PALETTE), self.view.trails.items(), strict=False)
         ]
-        drawn += [axis.plot(*line.T, label=name, **DASHED)[0] for name, line in self.wanted.items()]
+        for name, line in self.wanted.items():
+            drawn.append(axis.plot(*line.T, label=name, marker="x" if len(line) == 1 else None, **DASHED)[0])
         for goal in _goal(self.scene, self.view):
             drawn.append(axis.plot(*goal.T, label="target", **DASHED)[0])
             axis.plot(*goal[self.scene.instants].T, "o", color=GOAL, markersize=3, zorder=4)
@@ -126,9 +127,10 @@ class Map:
 
         points, taken = per_m * 72, list[Any]()  # pt in a metre; boxes of numbers
         page = Bbox(np.sort(np.array([axis.get_xlim(), axis.get_ylim()])).T * points)
+        limbs = self._limbs(points)
         for path in self._marked():
             for i, number in self._named(path).items():
-                found = self._place(path, i, number, points, page, taken)
+                found = self._place(path, i, number, points, page, taken, limbs)
                 if found is None:
                     continue
                 if i not in self.scene.instants:
@@ -150,11 +152,12 @@ class Map:
         return [places]
 
     def _place(
-        self, path: Array, i: int, number: str, points: float, page: Any, taken: Sequence[Any]
+        self, path: Array, i: int, number: str, points: float, page: Any, taken: Sequence[Any], limbs: Sequence[Any]
     ) -> tuple[Array, Any] | None:  # fmt: skip
         """Where a number stands from the path [pt], with its box; None where there is no room.
 
-        Clear of the outline and of other numbers, if possible of other bodies too, and nearer to its own place.
+        Clear of the outline and of other numbers, if possible of other bodies and limbs too, and nearer to its own
+        place.
         """
         from matplotlib.transforms import Bbox
 
@@ -170,6 +173,7 @@ class Map:
         bodies = [Bbox(points * np.array([line.min(axis=0), line.max(axis=0)])) for line in outlines]
         clear = [each for each in free if not _covers(each[1], bodies)]
         clear = [each for each in clear if _is_nearest(at, at + each[0], path[others] * points)]
+        clear = [each for each in clear if not any(limb.intersects_bbox(each[1], False) for limb in limbs)] or clear
         return next(iter(clear or free), None)
 
     def _named(self, path: Array) -> dict[int, str]:
@@ -205,6 +209,15 @@ class Map:
             return []
         lines = self.scene.shapes(i, self.view).lines
         return [line for line in lines if len(line) != 2 and np.isfinite(line).all() and _is_at(line, at)]
+
+    def _limbs(self, points: float) -> list[Any]:
+        """The lines of all instants [pt] of a view in space, whose machine is a skeleton of lines."""
+        from matplotlib.path import Path
+
+        if self.view.projection is None:
+            return []
+        lines = [line for i in self.scene.instants for line in self.scene.shapes(i, self.view).lines]
+        return [Path(points * line) for line in lines if len(line) > 1 and np.isfinite(line).all()]
 
     def _reach(self, i: int, at: Array, away: Array) -> float:
         """How far the outline reaches from the path that way [m]."""

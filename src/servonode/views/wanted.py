@@ -13,10 +13,18 @@ from servonode.plants.view import View, Wanted
 def wanted_paths(closed_loop: ClosedLoop, view: View, low: Array, high: Array) -> dict[str, Array]:
     """Legend name -> polyline (n, 2) [m] of each path that is wanted, in the region between two corners (2,) [m].
 
+    Raises as `wanted_in_space`.
+    """
+    return {name: view.flat(line) for name, line in wanted_in_space(closed_loop, view, low, high).items()}
+
+
+def wanted_in_space(closed_loop: ClosedLoop, view: View, low: Array, high: Array) -> dict[str, Array]:
+    """The same as polylines (n, size), before they are projected.
+
     {} where there is no controller or the view knows no path of its program.
 
     Raises:
-        ModelError: what the view's source raises, with its line; a path is not made of points (n, 2).
+        ModelError: what the view's source raises, with its line; a path is not made of points (n, size).
     """
     control, paths = closed_loop.control, view.paths
     if control is None or paths is None:
@@ -27,7 +35,7 @@ def wanted_paths(closed_loop: ClosedLoop, view: View, low: Array, high: Array) -
     found = closed_loop.source.definition.run(lambda: dict(paths(wanted)))
     file = closed_loop.source.definition.file.name
     words = {name: f"{file}: a view's path {name!r}" for name in found}
-    return {name: view.flat(points_of(line, words[name], view.size)) for name, line in found.items()}
+    return {name: points_of(line, words[name], view.size) for name, line in found.items()}
 
 
 def points_of(line: Any, word: str, size: int = 2) -> Array:

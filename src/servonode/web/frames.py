@@ -143,9 +143,9 @@ def layout_of(closed_loop: ClosedLoop, name: str) -> dict[str, Any]:
 
 
 def _clicked(view: View, closed_loop: ClosedLoop) -> list[str]:
-    """The targets to which a click on a view gives its place; empty: requests do not bring them."""
+    """The targets to which a click on a view gives its place; empty: it is in space, or requests do not bring them."""
     asked = {each.name for each in closed_loop.live if not each.source}
-    return list(view.goal) if view.goal and set(view.goal) <= asked else []
+    return list(view.goal) if view.goal and view.projection is None and set(view.goal) <= asked else []
 
 
 class _LiveView:

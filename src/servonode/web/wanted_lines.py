@@ -9,24 +9,24 @@ from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.plants.view import View
 from servonode.views.shapes import Shapes, corners
-from servonode.views.wanted import wanted_paths
+from servonode.views.wanted import wanted_in_space
 from servonode.web.view_data import decimals, path_columns, view_layout
 
 NEEDED, ASKED = 1.0, 2.0  # of the extent, beyond what is drawn on each side: at least, and when it is asked for
 SPARE = 4.0  # times what is asked for, above which it is asked for anew: a line has few points in a large region
 
-Line = dict[str, Any]  # {"name": legend name, "points": [[x, y], ...]}
+Line = dict[str, Any]  # {"name": legend name, "points": [[x, y], ...], or [[x, y, z], ...] in space}
 
 
 def lines_around(closed_loop: ClosedLoop, view: View, low: Array, high: Array) -> list[Line]:
     """The wanted paths of a view, with room around the corners (2,) [m] of what is drawn; none that is not seen."""
     extent = _extent(low, high)
-    paths = wanted_paths(closed_loop, view, low - ASKED * extent, high + ASKED * extent)
+    paths = wanted_in_space(closed_loop, view, low - ASKED * extent, high + ASKED * extent)
     near = (low - NEEDED * extent, high + NEEDED * extent)
     return [
         {"name": name, "points": np.round(line, decimals(extent)).tolist()}
         for name, line in paths.items()
-        if _meets(line, *near)
+        if _meets(view.flat(line), *near)
     ]
 
 

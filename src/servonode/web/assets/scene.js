@@ -22,7 +22,7 @@ class MachineView {
     this.bodies = null; // of a robot, instead of the lines behind them
     this.names = []; // of the arrows, in the order in which they were first seen
     this.title = ""; // that of the layout, unless what is drawn has one of its own
-    this.wanted = []; // {name, points} of each path that is asked for
+    this.wanted = []; // {name, points} of each path that is asked for, the points as the layout has them
     this.figure = parent.appendChild(document.createElement("figure"));
     this.figure.className = "machine";
     this.head = this.figure.appendChild(document.createElement("figcaption"));
@@ -339,7 +339,7 @@ class MachineView {
   paintWanted() {
     this.pen.globalAlpha = 0.55;
     this.pen.setLineDash([8, 4]);
-    for (const { points } of this.wanted) this.stroke(points, theme.goal, 2.4);
+    for (const { points } of this.wanted) this.stroke(points.map((point) => this.flat(point)), theme.goal, 2.4);
     this.pen.setLineDash([]);
     this.pen.globalAlpha = 1;
   }
