@@ -42,10 +42,11 @@ class Run(RecordedRun):
 
         Args:
             quantities: names of states, inputs, outputs, residuals (`residual_NAME`), targets (`target_NAME`), watches
-                or `energy`; several with commas between share an axis, as in `run.plot("phi", "U1,U2")`. Above each
-                axis stands what it shows, in words with symbol and unit.
+                or `energy`; what has a goal is drawn with it, dashed, and the NAME of a residual draws both. Several
+                with commas between share an axis, as in `run.plot("phi", "U1,U2")`. Above each axis stands what it
+                shows, in words with symbol and unit.
                 None: the report's picture, with the machine's views.
-            against: the quantity on the horizontal axis; by default the time t [s].
+            against: the quantity on the horizontal axis; by default the time t [s]. Equal units have equal scales.
 
         The figure does not belong to pyplot: no window is opened, a notebook shows it once, and `figure.savefig(file)`
         writes it.

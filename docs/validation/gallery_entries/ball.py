@@ -32,6 +32,7 @@ from gallery_entries.frame import (
     sheet,
 )
 from servonode.record.run import Run
+from servonode.views.titles import SIZE
 
 SOURCE = Source(
     "ball",
@@ -233,8 +234,9 @@ def draw_errors(runs: dict[str, Run]) -> Figure:
         left.plot(t, above(off, 1e-7), color=colour)
         values = {**result.state, **result.outputs}
         right.plot(t, above(slip(result, values)[::10], 1e-7), color=colour, label=name)
-    decades(left, "distance from the exact path [m]", -7, 1, TIME, every=2)
-    decades(right, "slip [m/s]", -7, 1, TIME, every=2)
+    decades(left, "distance from the exact path [m]", -7, 1, TIME, every=2, inside="none")
+    decades(right, "slip [m/s]", -7, 1, TIME, every=2, inside="none")
+    figure.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=SIZE, frameon=False)
     return figure
 
 

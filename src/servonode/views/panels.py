@@ -115,9 +115,10 @@ def _panel(spec: PanelSpec, columns: Mapping[str, Array], scales: Mapping[str, f
 
 
 def tracked_columns(run: Run) -> dict[str, Array]:
-    """Of each residual that is an output less its goal, both: `output_NAME`, `goal_NAME`."""
-    words = ("output", "goal")
-    return {f"{word}_{name}": both[i] for name, both in run.tracked.items() for i, word in enumerate(words)}
+    """Of each residual that is an output less its goal, both: `output_NAME`, `goal_NAME`; no goal after a fault."""
+    followed = run.t <= (run.fault["t"] if run.fault else np.inf)
+    outputs = {f"output_{name}": output for name, (output, _) in run.tracked.items()}
+    return outputs | {f"goal_{name}": np.where(followed, goal, np.nan) for name, (_, goal) in run.tracked.items()}
 
 
 def shown_panels(panels: Sequence[Panel], views: int) -> tuple[list[Panel], list[Panel]]:

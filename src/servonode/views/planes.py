@@ -20,7 +20,7 @@ from servonode.views.wanted import wanted_paths
 
 LONGEST = 0.12  # of the longest arrow to the extent of what it is drawn on
 WIDER = 1.25  # of a plane with its arrows to the same without them, at most
-GROWN = 2.0  # of a plane that reaches to a wanted path to the same without it, at most
+GROWN = 1.5  # of a plane that reaches to a wanted path to the same without it, at most
 EDGE = 0.02  # of the room beyond the nearest point of such a path to the larger side
 APART = 0.035  # of two numbers to the extent of what they are drawn on
 AROUND, AROUND_TIMES = 0.05, 0.065  # of the room around what is drawn to its larger side, for numbers and for times

@@ -97,7 +97,7 @@ class Panel {
         y: { distr: this.spec.logarithmic ? 3 : 1, range: () => this.limits || (this.spec.logarithmic ? [1e-3, 1] : [-1, 1]) },
       },
       axes: [
-        { ...line, size: () => (this.timed() ? 20 : 3), gap: 3, space: 70, values: (_, splits) => splits.map((t) => (this.timed() ? plain(t) : "")) },
+        { ...line, size: () => (this.timed() ? 20 : 3), gap: 3, space: 70, values: (_, splits) => this.times(splits) },
         { ...line, size: 52, gap: 6, space: 16, ...this.heights() },
       ],
       series: [
@@ -114,6 +114,12 @@ class Panel {
     const banded = this.spec.curves.filter(({ band }) => band);
     const first = this.spec.curves.length + 1;
     return banded.map(({ color }, i) => ({ series: [first + 2 * i + 1, first + 2 * i], fill: `${theme.curve(color)}${PLOT.veil}` }));
+  }
+
+  // The times below it, the last one with its unit.
+  times(splits) {
+    const last = splits.length - 1;
+    return splits.map((t, i) => (this.timed() ? `${plain(t)}${i === last ? " s" : ""}` : ""));
   }
 
   // Whether the times stand below it.
