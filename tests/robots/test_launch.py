@@ -139,6 +139,26 @@ def test_limits_of_the_file_act_unless_the_launch_file_gives_others(launch: Path
     assert "limits: of arm.urdf act: pan_torque 5, left_lift_torque 5, pan_lower -1, pan_upper 2" in text
 
 
+def test_the_nearer_of_a_state_limit_and_the_range_of_a_joint_acts(launch: Path) -> None:
+    """A state_limit tightens a range; one that is wider is named, for the range's end is a parameter."""
+    away = {"controller__residuals__pan": "pan - 3", "controller__gains__lambda": 2.0}
+    near = servonode.simulate(launch, **away, plant__safety__state_limit={"pan": 0.5})
+    assert near.fault is not None
+    assert (near.fault["name"], near.state["pan"][-1] < 0.6) == ("implausible_state", True)
+    far = servonode.simulate(launch, **away, plant__safety__state_limit={"pan": 2.5})
+    assert far.fault is not None
+    assert (far.fault["name"], 2.0 <= far.state["pan"][-1] < 2.1) == ("joint_limit", True)
+    moved = {"plant__safety__state_limit": {"pan": 2.5}, "plant__parameters__pan__upper": 9.0}
+    wide = servonode.simulate(launch, **away, **moved)
+    assert wide.fault is not None
+    assert (wide.fault["name"], wide.state["pan"][-1] > 2.4) == ("implausible_state", True)
+    text = command("check", str(launch), "--set", "plant.safety.state_limit={pan = 2.5, left_lift = 1.5}").output
+    assert "left_lift_lower -1\n" in text  # its upper end, at 2, is never reached
+    assert (
+        "state_limit of pan, 2.5, is beyond its range, which acts first; plant.parameters.pan_upper moves its" in text
+    )
+
+
 @pytest.mark.parametrize(("lower", "start"), [("-1", 0.0), ("1", 1.5), ("0", 1.0)])
 def test_a_joint_begins_in_the_middle_of_a_range_without_zero_inside(lower: str, start: float, tmp_path: Path) -> None:
     """At an end it would leave the range by rounding alone."""

@@ -1,7 +1,6 @@
 """`servonode check`: the report on a closed loop before power-on."""
 
 import json
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -9,12 +8,12 @@ import numpy as np
 
 from servonode.analysis.aftermath import actions
 from servonode.analysis.dry_run import dry_run
+from servonode.analysis.own_limits import finite, idle_sizes, own_limits
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.hosts import network_remark
 from servonode.closed_loop.static_checks import WATCHED, Examination, Finding
 from servonode.controllers import ServoLaw
 from servonode.definitions import cache
-from servonode.mechanics.description import JOINT_LIMIT
 from servonode.tables import Row, Tabular, several
 
 MAX_SHOWN = 4  # findings of one kind, and residuals, in a report's short table
@@ -111,8 +110,10 @@ def report(closed_loop: ClosedLoop) -> Report:
         found.add("good", "kinematics", f"{text}60 digits, not by a proof")
     for text in description.notes:
         found.add("warn", "machine", text)
-    if text := _own_limits(closed_loop):
+    if text := own_limits(closed_loop):
         found.add("good", "limits", text)
+    for text in idle_sizes(closed_loop):
+        found.add("warn", "limits", text)
     for text in closed_loop.machine.warnings(0.0, closed_loop.start, u):
         found.add("warn", "start", text)
     for text in closed_loop.connection.remarks(closed_loop.machine, closed_loop.start):
@@ -187,36 +188,19 @@ def _safety(closed_loop: ClosedLoop) -> dict[str, Any]:
     launch, limits, names = closed_loop.launch, closed_loop.safety.limits, closed_loop.machine.description.input_names
     return {
         "driver": launch.plant.driver,
-        "limit": _finite(limits.value, names),
-        "rate_limit": _finite(limits.rate, names),
+        "limit": finite(limits.value, names),
+        "rate_limit": finite(limits.rate, names),
         "power_limit": limits.power if np.isfinite(limits.power) else None,
         "safe_action": "the machine's own" if closed_loop.machine.description.has_safe_action else "zero input",
         "safe_time": closed_loop.safety.safe_steps * launch.step_ns / 1e9,
         "on_fault": closed_loop.safety.on_fault,
         "ramp": launch.plant.safety.ramp,
-        "arming_limit": _finite(closed_loop.safety.soft_start.limits.value, names)
+        "arming_limit": finite(closed_loop.safety.soft_start.limits.value, names)
         if closed_loop.safety.soft_start.periods
         else {},
         "arming_time": launch.plant.safety.arming_time,
         "unsafe": list(closed_loop.safety.unsafe),
     }
-
-
-def _own_limits(closed_loop: ClosedLoop) -> str:
-    """The limits that act because the machine states them: of inputs, and of the ranges of joints."""
-    machine, stated = closed_loop.machine, closed_loop.launch.plant.safety.limit
-    own = {each.name: each.limit for each in machine.description.inputs if each.limit is not None}
-    if stated is not None:
-        own = {name: most for name, most in own.items() if isinstance(stated, Mapping) and name not in stated}
-    faults = machine.description.faults if closed_loop.launch.plant.safety.faults else ()
-    own |= {name: machine.parameters[name] for each in faults if each.name == JOINT_LIMIT for name in each.names}
-    listed = ", ".join(f"{name} {value:.4g}" for name, value in own.items())
-    return f"of {closed_loop.source.definition.file.name} act: {listed}" if own else ""
-
-
-def _finite(limits: Sequence[float], names: Sequence[str]) -> dict[str, float]:
-    """The limits that there are, by input."""
-    return {name: most for name, most in zip(names, limits, strict=True) if np.isfinite(most)}
 
 
 def _residuals(closed_loop: ClosedLoop) -> dict[str, dict[str, Any]]:
