@@ -249,7 +249,7 @@ def test_chosen_quantities_are_drawn_each_in_an_axis(run: servonode.Run) -> None
     assert np.array_equal(values, run.input["U2"], equal_nan=True)
     assert titled(figure) == [
         r"hitch angle $\varphi$ [rad]",
-        "torque of the left,\u00a0right wheel [N\u202fm]",
+        "torque of the left and\u00a0right wheel [N\u202fm]",
         "residual speed [m/s]",
         "target x",
         r"sideways force on the driven axle $\Lambda_{1}$ [N]",

@@ -8,7 +8,7 @@ import pytest
 
 import servonode
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.closed_loop.wanted_places import each_place_once
+from servonode.closed_loop.wanted_positions import each_place_once
 from servonode.errors import ModelError
 from servonode.plants.skeleton import places
 from servonode.views.report import report_figure
@@ -170,7 +170,7 @@ def test_only_what_a_view_shows_of_a_goal_has_a_wanted_path(tmp_path: Path) -> N
     assert [line.shape for line in wanted_paths(place, place.views[0], np.zeros(2), np.ones(2)).values()] == [(1, 2)]
 
 
-def test_targets_that_are_the_wanted_place_are_drawn_as_the_target(tmp_path: Path) -> None:
+def test_targets_that_are_the_wanted_position_are_drawn_as_the_target(tmp_path: Path) -> None:
     made = loop(tmp_path, 'position = ["a", "b", "c"]', TARGETS)
     assert made.views[0].goal == ("a", "b", "c")
     assert wanted_paths(made, made.views[0], np.zeros(2), np.ones(2)) == {}

@@ -54,7 +54,7 @@ from servonode.closed_loop.speeds import check_speeds, drives_of, examine_speeds
 from servonode.closed_loop.stages import Stage, computed
 from servonode.closed_loop.start_on_program import wants_program_start
 from servonode.closed_loop.static_checks import Examination, examine, singular_at_rest
-from servonode.closed_loop.wanted_places import wanted_places, wanted_targets
+from servonode.closed_loop.wanted_positions import wanted_positions, wanted_targets
 from servonode.closed_loop.watches import check_watches
 from servonode.controllers import PROGRAMS
 from servonode.controllers.engine.layout import Answer
@@ -166,11 +166,11 @@ class ClosedLoop(Tabular):
 
     @cached_property
     def _skeleton(self) -> tuple[View, ...]:
-        return skeleton_views(self.machine, self.traced, wanted_targets(self), lambda: self._wanted_places)
+        return skeleton_views(self.machine, self.traced, wanted_targets(self), lambda: self._wanted_positions)
 
     @cached_property
-    def _wanted_places(self) -> dict[str, Array]:
-        return wanted_places(self)
+    def _wanted_positions(self) -> dict[str, Array]:
+        return wanted_positions(self)
 
     @cached_property
     def traced(self) -> tuple[str, ...]:

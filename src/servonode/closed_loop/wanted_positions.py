@@ -26,8 +26,8 @@ def wanted_targets(closed_loop: "ClosedLoop") -> tuple[str, ...] | None:
     return None
 
 
-def wanted_places(closed_loop: "ClosedLoop") -> dict[str, Array]:
-    """Legend name -> path (n, 3) [m] of the wanted places of each frame that has a goal in the ground's axes.
+def wanted_positions(closed_loop: "ClosedLoop") -> dict[str, Array]:
+    """Legend name -> path (n, 3) [m] of the wanted positions of each frame that has a goal in the ground's axes.
 
     What is free or known already is not a number. None where goals come from outside, and none of targets alone.
     """
