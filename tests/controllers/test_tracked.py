@@ -18,7 +18,7 @@ def crane() -> Model:
     return Model(
         name="crane", description="a crane", coordinates=(x, theta), parameters=(rod,), inputs={F: x.rate},
         kinetic=x.rate**2 + (theta.rate * rod) ** 2, potential=-cos(theta),
-        outputs=(output("load", "place of the load", x + rod * sin(theta), "m"),),
+        outputs=(output("load", "position of the load", x + rod * sin(theta), "m"),),
     )  # fmt: skip
 
 

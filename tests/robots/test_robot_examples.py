@@ -1,6 +1,5 @@
 """The examples with robots from files: the goal is reached as their first lines and pages say."""
 
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +9,6 @@ from scipy.spatial.transform import Rotation
 
 import servonode
 from servonode.arrays import Array
-from servonode.robots.joint_states import _rates_of_angles, _spin_of_angles
 from tests.helpers.extras import needs_mujoco
 
 needs_mujoco()
@@ -111,11 +109,3 @@ def test_the_same_law_holds_the_quadruped_on_the_contacts_of_mujoco() -> None:
     assert max(abs(run.residual[q]).max() for q in ("yaw", "pitch", "roll")) < 5e-3  # rad
     _, feet, _ = seen_by_mujoco(run)
     assert abs(feet - feet[0]).max() < 6e-3  # they roll, and the contacts give way
-
-
-def test_rates_of_yaw_pitch_and_roll_are_those_of_the_spin() -> None:
-    for angles, rates in pairwise(np.random.default_rng(0).uniform(-1, 1, (10, 3))):
-        turn, later = (Rotation.from_euler("ZYX", angles + dt * rates) for dt in (0.0, 1e-7))
-        spin = _spin_of_angles(angles, rates)
-        np.testing.assert_allclose(spin, (turn.inv() * later).as_rotvec() / 1e-7, atol=1e-5)
-        np.testing.assert_allclose(_rates_of_angles(angles, spin), rates, atol=1e-12)

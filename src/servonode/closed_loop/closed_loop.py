@@ -166,11 +166,16 @@ class ClosedLoop(Tabular):
 
     @cached_property
     def _skeleton(self) -> tuple[View, ...]:
-        return skeleton_views(self.machine, self.traced, wanted_targets(self), lambda: self._wanted_positions)
+        return skeleton_views(
+            self.machine,
+            self.traced,
+            wanted_targets(self.launch.controller, self.targets.names),
+            lambda: self._wanted_positions,
+        )
 
     @cached_property
     def _wanted_positions(self) -> dict[str, Array]:
-        return wanted_positions(self)
+        return wanted_positions(self.launch, self.control, self.machine, self.start)
 
     @cached_property
     def traced(self) -> tuple[str, ...]:

@@ -1,60 +1,55 @@
 """Where the goals of a launch file want frames to be: their paths over the run, for views."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection
 
 import numpy as np
 
 from servonode.arrays import Array
-from servonode.closed_loop.launch_keys import FrameGoal
+from servonode.closed_loop.controller_section import Control
+from servonode.closed_loop.launch_keys import Controller, FrameGoal, LaunchFile
+from servonode.mechanics.machine import Machine
 from servonode.plants.skeleton import places
-
-if TYPE_CHECKING:
-    from servonode.closed_loop.closed_loop import ClosedLoop
-    from servonode.closed_loop.controller_section import Control
 
 STEP, POINTS = 0.01, 10_000  # s, and at most so many; the path of a longer run is that of its beginning
 FINE, STEPS = 1 / 250, 1.5  # of the extent of a path, of the way from one point to the next: what counts as one place
 NEAR = 4.0  # places, over which a path is drawn on
 
 
-def wanted_targets(closed_loop: "ClosedLoop") -> tuple[str, ...] | None:
+def wanted_targets(controller: Controller | None, targets: Collection[str]) -> tuple[str, ...] | None:
     """The three targets that are the wanted position of a frame, such as those from outside; None without them."""
-    controller = closed_loop.launch.controller
-    for goal in controller.goal.values() if controller else ():
-        if names := _targets(closed_loop, goal):
-            return names
-    return None
+    found = (_targets(goal, targets) for goal in (controller.goal.values() if controller else ()))
+    return next(filter(None, found), None)
 
 
-def wanted_positions(closed_loop: "ClosedLoop") -> dict[str, Array]:
+def wanted_positions(launch: LaunchFile, control: Control | None, machine: Machine, start: Array) -> dict[str, Array]:
     """Legend name -> path (n, 3) [m] of the wanted positions of each frame that has a goal in the ground's axes.
 
-    What is free or known already is not a number. None where goals come from outside, and none of targets alone.
+    A free coordinate is not a number. {} if goals come from outside; targets alone are drawn as such. start: the state.
     """
-    control, controller = closed_loop.control, closed_loop.launch.controller
-    goals = controller.goal if control and not control.live and controller else {}
-    if control is None or not goals:
+    goals = launch.controller.goal if launch.controller else {}
+    if control is None or control.live or not goals:
         return {}
-    t = np.arange(0.0, closed_loop.launch.run.duration, STEP)[:POINTS]
-    residuals = _residuals(control, closed_loop.start, t)
+    t = np.arange(0.0, launch.run.duration, STEP)[:POINTS]
+    residuals = _residuals(control, start, t)
     found = {}
     for frame, goal in goals.items():
         rows = [residuals.get(f"{frame}_{axis}") for axis in "xyz"]
-        if goal.relative_to is None and any(row is not None for row in rows) and not _targets(closed_loop, goal):
-            (here,) = places(closed_loop.machine, [frame], 0.0, closed_loop.start)
+        stated = goal.relative_to is None and any(row is not None for row in rows)
+        if stated and not _targets(goal, control.targets.names):
+            (here,) = places(machine, [frame], 0.0, start)
             free = np.full(len(t), np.nan)
             path = [free if row is None else at - row for at, row in zip(here, rows, strict=True)]
             found[f"{frame} wanted"] = each_place_once(np.column_stack(path))
     return found
 
 
-def _targets(closed_loop: "ClosedLoop", goal: FrameGoal) -> tuple[str, ...]:
+def _targets(goal: FrameGoal, targets: Collection[str]) -> tuple[str, ...]:
     """The targets that are a goal's position by themselves; empty without them."""
     names = tuple(map(str, goal.position or ()))
-    return names if goal.relative_to is None and set(names) <= set(closed_loop.targets.names) else ()
+    return names if goal.relative_to is None and set(names) <= set(targets) else ()
 
 
-def _residuals(control: "Control", x: Array, t: Array) -> dict[str, Array]:
+def _residuals(control: Control, x: Array, t: Array) -> dict[str, Array]:
     """The residuals by name at these times, of a machine that rests where it starts."""
     names = [each.name for each in control.law.description.residuals]
     values = np.array([control.law.terms(at, x, control.goal(at))["f"].copy() for at in t.tolist()])

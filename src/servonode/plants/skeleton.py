@@ -36,8 +36,8 @@ def skeleton_views(
 ) -> tuple[View, ...]:
     """How a machine with a tree is drawn: in the plane in which it moves, else in space, and from above if it travels.
 
-    traced: frames and links whose paths are drawn. goal: the targets that are the wanted position of one of them. wanted:
-    gives by legend name other paths (n, 3) [m] that are wanted; a view that shows what is not a number does without.
+    traced: frames and links whose paths are drawn. goal: the targets that are the wanted position of one of them.
+    wanted: gives by legend name other paths (n, 3) [m]; a view that would show what is not a number does without.
     """
     skeleton = machine.description.skeleton
     if skeleton is None:
