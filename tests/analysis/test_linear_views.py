@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.linalg import expm
+from scipy.optimize import minimize_scalar
 from sympy import cos
 
 import servonode
 from servonode.analysis.linear_system import LinearSystem, checked_slope
+from servonode.analysis.margins import largest_mu
 from servonode.errors import StatementError
 from servonode.mechanics import Model, coordinate, discrete, input_, parameter
 from tests.helpers import verdict_machines
@@ -200,6 +202,17 @@ def test_at_the_ends_of_its_gain_margin_an_eigenvalue_is_on_the_circle(cut: Any)
             if 0 < end < np.inf:
                 inner = single.A + end * single.B @ np.linalg.solve(np.eye(1) - end * single.D, single.C)
                 assert np.abs(np.linalg.eigvals(inner)).max() == pytest.approx(1.0, abs=1e-7)
+
+
+@pytest.mark.parametrize("size", 10.0 ** np.arange(-4, 5))
+def test_the_disk_of_two_signals_is_that_of_the_best_scaling(rng: np.random.Generator, size: float) -> None:
+    M = (rng.normal(size=(2, 2)) + 1j * rng.normal(size=(2, 2))) * [[1, size], [1, 1]]
+
+    def norm(log: float) -> float:
+        return float(np.linalg.norm(M * [[1, np.exp(-log)], [np.exp(log), 1]], 2))
+
+    least = minimize_scalar(norm, bounds=(-12, 12), method="bounded", options={"xatol": 1e-10}).fun
+    assert largest_mu(M) == pytest.approx(least, rel=1e-8)
 
 
 @pytest.mark.slow

@@ -274,11 +274,15 @@ def largest_mu(M: Complex) -> float:
     n = len(M)
     if n == 1:
         return float(abs(M[0, 0]))
+    if n == 2:  # D leaves the product of both singular values; the least sum of their squares has a closed form
+        squares = abs(M[0, 0]) ** 2 + abs(M[1, 1]) ** 2 + 2 * abs(M[0, 1] * M[1, 0])
+        product = abs(M[0, 0] * M[1, 1] - M[0, 1] * M[1, 0])
+        return float(np.sqrt((squares + np.sqrt(max(squares**2 - 4 * product**2, 0.0))) / 2))
     from scipy.optimize import minimize
 
     def norm(logs: Array) -> float:
         d = np.exp(np.append(0.0, logs))
-        return float(np.linalg.norm(M * d[:, None] / d, 2))
+        return float(np.linalg.svd(M * d[:, None] / d, compute_uv=False)[0])
 
     start = _balanced(M)
     found = minimize(norm, start, method="Nelder-Mead", options={"xatol": 1e-4, "fatol": 1e-7, "maxfev": 200 * n})
