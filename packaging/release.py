@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 CLONE = "git clone https://github.com/servonode/servonode && cd servonode\n"
 INDEX = "pip install servonode\n"
 NOT_YET = "The package is not on the package index yet: it is installed from a clone.\n\n"
-PAGES = ("README.md", "docs/index.md", "docs/install.md")
+PAGES = ("README.md", "docs/index.md", "docs/install.md", "docs/tutorials/first_run.md")
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
