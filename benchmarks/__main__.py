@@ -21,6 +21,7 @@ BENCHMARKS = (
     "startup",
     "chain",
     "derivation",
+    "robots",
     "gallery",
     "window",
     "page",

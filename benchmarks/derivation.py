@@ -1,13 +1,15 @@
-"""How derivation grows: makers' robots by recursion, a car with 1 to 6 trailers and a chain of 12 links by hand.
+"""How derivation grows: makers' robots by recursion; by hand a car with 1 to 6 trailers, a chain of 12 links, a robot
+with two trailers and the Whipple bicycle in natural coordinates.
 
     python benchmarks/derivation.py            the tables
     python benchmarks/derivation.py --json     the same numbers for machines
 
 Each case runs in a process of its own and ends after LIMIT seconds. The accelerations are compared before with Kane's
-equations of the car, or the mass matrix of the chain, which are written down in numpy; those of robots, their mass
-matrices and biases, with Pinocchio and MuJoCo at 1 000 random states. Robots need the dependency group `robots`. Their
-derivation and compilation is processor time, without imports; their right-hand side is timed in RK4 steps, in turn with
-Pinocchio's articulated bodies (`abaInParallel` with one thread), on one core.
+equations of the car, or the mass matrix of the chain, which are written down in numpy; `tests/mechanics` compares those
+of the machines in natural coordinates. The accelerations of robots, their mass matrices and biases, are compared with
+Pinocchio and MuJoCo at 1 000 random states. Robots need the dependency group `robots`. Derivation and compilation are
+processor time, without imports; the right-hand side of robots is timed in RK4 steps, in turn with Pinocchio's
+articulated bodies (`abaInParallel` with one thread), on one core.
 """
 
 import json
@@ -31,11 +33,14 @@ sys.path.append(str(Path(__file__).parents[1]))  # for car and robots, which the
 from tests.helpers import makers_robots as makers
 
 Array = npt.NDArray[np.float64]
-CASES = (*(f"car {n}" for n in range(1, 7)), "chain 12")
+Expected = Callable[[Array, Array, Array], Array] | None
+NATURAL = ("trailers 2", "bicycle")  # in absolute angles, with positions in the fixed frame
+CASES = (*(f"car {n}" for n in range(1, 7)), "chain 12", *NATURAL)
 LIMIT = 300.0  # s
 TOLERANCE = 1e-10  # relative, of accelerations
 STEPS, STEP = 2_000, 1e-4  # and s of each
 STATES, BATCH, ROUNDS = 1_000, 250, 15
+COLUMNS = "robot | motions | derive | compile | right-hand side | ABA | ratio | Pinocchio: M, h, accelerations | MuJoCo"
 MISSING = "robots: pin or example-robot-data is not installed (uv sync --group robots), so none is compared"
 
 
@@ -124,15 +129,15 @@ def case(name: str) -> Row:
     from servonode.mechanics.machine_source import machine_source
 
     model, expected = stated(name)
-    times = [perf_counter()]
+    times = [process_time()]
     equations = derive(model)
-    times.append(perf_counter())
+    times.append(process_time())
     source = machine_source(equations)
-    times.append(perf_counter())
+    times.append(process_time())
     built(source, lambda _: "")
-    times.append(perf_counter())
+    times.append(process_time())
     shown = show_text(equations, None, None)
-    times.append(perf_counter())
+    times.append(process_time())
     derived, sourced, compiled, showing = np.diff(times)
     return Row(
         machine=name,
@@ -147,10 +152,13 @@ def case(name: str) -> Row:
     )
 
 
-def stated(name: str) -> tuple[Any, Callable[[Array, Array, Array], Array]]:
-    """The Model of a case, and its accelerations for coordinates, velocities and inputs."""
+def stated(name: str) -> tuple[Any, Expected]:
+    """The Model of a case, and its accelerations for coordinates, velocities and inputs; None of NATURAL ones."""
     from tests.helpers.car_with_trailers import car_with_trailers, kane
+    from tests.helpers.natural_coordinates import bicycle, trailers
 
+    if name in NATURAL:
+        return bicycle() if name == "bicycle" else trailers(2), None
     kind, _, number = name.partition(" ")
     n = int(number)
     if kind == "car":
@@ -164,9 +172,11 @@ def stated(name: str) -> tuple[Any, Callable[[Array, Array, Array], Array]]:
     )
 
 
-def compared(name: str, equations: Any, source: str, expected: Callable[[Array, Array, Array], Array]) -> Any:
+def compared(name: str, equations: Any, source: str, expected: Expected) -> Any:
     """The compiled machine, whose accelerations are those expected."""
     machine = _machine(name, equations, source)
+    if expected is None:
+        return machine
     rng, n_q, n_v = np.random.default_rng(0), len(equations.model.coordinates), len(equations.model.velocities)
     for _ in range(5):
         q, v, u = rng.uniform(-0.6, 0.6, n_q), rng.normal(size=n_v), rng.normal(size=len(equations.model.inputs))
@@ -240,22 +250,20 @@ def robot_table() -> str:
     """Markdown table of robots; a line that says so where they cannot be compared."""
     if not makers.available():
         return MISSING
-    columns = (
-        "robot | motions | derive | compile | right-hand side | ABA | ratio | Pinocchio: M, h, accelerations | MuJoCo"
-    )
-    lines = [f"| {columns} |", "|---|---|---|---|---|---|---|---|---|"]
+    lines = [f"| {COLUMNS} |", "|---" * 9 + "|"]
     for name in makers.ROBOTS:
         found = measured(name)
-        if found is None:
-            lines.append(f"| {name} | | more than {LIMIT:.0f} s in all | | | | | | |")
-            continue
-        row = RobotRow(**found)
-        errors = (", ".join(f"{each:.0e}" for each in each_of) for each_of in (row.pinocchio, row.mujoco))
-        lines.append(
-            f"| {name} | {row.motions} | {row.derive_s:.2f} s | {row.compile_s:.2f} s | {row.rhs_us:.2f} µs | "
-            f"{row.aba_us:.2f} µs | {row.ratio:.2f} | {' | '.join(errors)} |"
-        )
+        lines.append(f"| {' | '.join(cells(name, found and RobotRow(**found)))} |")
     return "\n".join(lines)
+
+
+def cells(name: str, row: RobotRow | None) -> list[str]:
+    """What stands in the COLUMNS of a robot; None: it has reached the limit of time."""
+    if row is None:
+        return [name, "", f"more than {LIMIT:.0f} s in all", *[""] * 6]
+    errors = (", ".join(f"{each:.0e}" for each in each_of) for each_of in (row.pinocchio, row.mujoco))
+    times = [f"{row.derive_s:.2f} s", f"{row.compile_s:.2f} s", f"{row.rhs_us:.2f} µs", f"{row.aba_us:.2f} µs"]
+    return [name, str(row.motions), *times, f"{row.ratio:.2f}", *errors]
 
 
 def main() -> None:

@@ -20,12 +20,25 @@ from servonode.mechanics.emit import HEADER, Block
 from servonode.mechanics.equations import Equations
 from servonode.mechanics.model import Model
 
+PANDA, FINGERS = "panda_description/urdf/panda.urdf", ("panda_finger_joint1", "panda_finger_joint2")
+
+
+class Source(NamedTuple):
+    """Where a robot's file stands among the package's, how its base moves, and joints that are kept at zero."""
+
+    file: str
+    base: str = "fixed"
+    kept: tuple[str, ...] = ()
+
+
 ROBOTS = {
-    "ur5": ("ur_description/urdf/ur5_robot.urdf", "fixed"),
-    "panda": ("panda_description/urdf/panda.urdf", "fixed"),
-    "solo12": ("solo_description/robots/solo12.urdf", "free"),
-    "talos": ("talos_data/robots/talos_reduced.urdf", "free"),
-    "g1": ("g1_description/urdf/g1_29dof_rev_1_0.urdf", "free"),
+    "ur5": Source("ur_description/urdf/ur5_robot.urdf"),
+    "panda_arm": Source(PANDA, kept=FINGERS),
+    "panda": Source(PANDA),
+    "tiago": Source("tiago_description/robots/tiago_no_hand.urdf"),
+    "solo12": Source("solo_description/robots/solo12.urdf", "free"),
+    "talos": Source("talos_data/robots/talos_reduced.urdf", "free"),
+    "g1": Source("g1_description/urdf/g1_29dof_rev_1_0.urdf", "free"),
 }
 
 
@@ -58,7 +71,7 @@ def available() -> bool:
 def file_of(robot: str) -> Path:
     """The file of a robot."""
     folder = metadata.distribution("example-robot-data").locate_file("cmeel.prefix/share/example-robot-data/robots")
-    return Path(str(folder)) / ROBOTS[robot][0]
+    return Path(str(folder)) / ROBOTS[robot].file
 
 
 def model_of(robot: str) -> Model:
@@ -66,7 +79,7 @@ def model_of(robot: str) -> Model:
     from servonode.robots.model import model
     from servonode.robots.read import read
 
-    found = read(file_of(robot), base=ROBOTS[robot][1])
+    found = read(file_of(robot), base=ROBOTS[robot].base, casters=ROBOTS[robot].kept)
     bodies = [
         replace(body, joints=tuple(replace(each, damping=0.0, friction=0.0) for each in body.joints))
         for body in found.bodies
@@ -121,8 +134,10 @@ class Pinocchio:
     def __init__(self, robot: str, names: Sequence[str]) -> None:
         import pinocchio as pin
 
-        root = [pin.JointModelFreeFlyer()] if ROBOTS[robot][1] == "free" else []
-        self.pin, self.model = pin, pin.buildModelFromUrdf(str(file_of(robot)), *root)
+        root = [pin.JointModelFreeFlyer()] if ROBOTS[robot].base == "free" else []
+        model = pin.buildModelFromUrdf(str(file_of(robot)), *root)
+        kept = [model.getJointId(each) for each in ROBOTS[robot].kept]
+        self.pin, self.model = pin, pin.buildReducedModel(model, kept, pin.neutral(model)) if kept else model
         self.data = self.model.createData()
         ids = {_identifier(name): i for i, name in enumerate(self.model.names)}
         joints = [self.model.joints[ids[name]] for name in names]
@@ -166,18 +181,11 @@ class Mujoco:
     def __init__(self, robot: str, names: Sequence[str]) -> None:
         import mujoco
 
-        from servonode.robots.unsupported import remove_shapes
-
-        spec = mujoco.MjSpec.from_file(str(file_of(robot)))
-        remove_shapes(spec)
-        spec.compiler.fusestatic = False
-        if ROBOTS[robot][1] == "free":
-            spec.worldbody.bodies[0].add_freejoint()
-        self.mujoco, self.model = mujoco, spec.compile()
+        self.mujoco, self.model = mujoco, compiled(robot)
         self.data = mujoco.MjData(self.model)
         ids = {_identifier(self.model.joint(i).name): i for i in range(self.model.njnt)}
         joints = [ids[name] for name in names]
-        free = ROBOTS[robot][1] == "free"
+        free = ROBOTS[robot].base == "free"
         self._at_q = [*range(7 * free), *self.model.jnt_qposadr[joints]]
         self._order = [*range(6 * free), *self.model.jnt_dofadr[joints]]
 
@@ -189,6 +197,28 @@ class Mujoco:
         self.mujoco.mj_fullM(self.model, data, M)
         M, h = M[np.ix_(order, order)], data.qfrc_bias[order].copy()
         return Terms(M, h, np.linalg.solve(M, state.forces - h))
+
+
+def compiled(robot: str) -> Any:
+    """MuJoCo's model of a robot's file, without shapes, all of its links as bodies."""
+    import mujoco
+
+    from servonode.robots.unsupported import remove_shapes
+
+    spec, source = mujoco.MjSpec.from_file(str(file_of(robot))), ROBOTS[robot]
+    kept = set(source.kept)
+    remove_shapes(spec)
+    spec.compiler.fusestatic = False
+    if source.base == "free":
+        spec.worldbody.bodies[0].add_freejoint()
+    for each in [each for each in (*spec.equalities, *spec.joints) if {each.name, getattr(each, "name1", "")} & kept]:
+        spec.delete(each)
+    still = {"world"}
+    for body in spec.bodies[1:]:  # what stands needs no inertia, and Tiago's antennas have one that MuJoCo refuses
+        if body.parent.name in still and not body.joints:
+            still.add(body.name)
+            body.mass, body.inertia, body.fullinertia = 1.0, np.ones(3), [np.nan, 0, 0, 0, 0, 0]
+    return spec.compile()
 
 
 def errors(found: Terms, expected: Terms) -> Array:
