@@ -156,6 +156,18 @@ def test_a_straight_arm_is_singular_and_damping_gives_finite_torques(more: Any) 
     assert law.law(0.0, BENT) == pytest.approx(exact.law(0.0, BENT), rel=1e-9)
 
 
+def test_near_a_stretched_arm_damping_bounds_the_torques_without_a_jump() -> None:
+    """The exact ones grow as one over the elbow's angle; away from it both are the same."""
+    goal = {"goal": {"tool": {"x": 0.6, "z": 0.4}}}
+    exact, damped = (servonode.load(launch(two, START, goal | more)) for more in ({}, {"damping": 0.01}))
+    angles = np.geomspace(1e-6, 0.5, 200)
+    torques = np.array([damped.law(0.0, {"q1": 0.3, "q2": q2})["U1"] for q2 in angles])
+    assert abs(exact.law(0.0, {"q1": 0.3, "q2": 1e-3})["U1"]) > 1e6
+    assert np.abs(torques).max() < 1e5
+    assert np.abs(np.diff(torques)).max() < 0.1 * np.abs(torques).max()
+    assert damped.law(0.0, START) == exact.law(0.0, START)
+
+
 def test_a_posture_too_fast_for_the_period_is_refused() -> None:
     text = refused({"goal": CIRCLE, "posture": {"rate": 600.0}}, three, BENT)
     assert "posture: lambda T = 1.2 at a period of 0.002 s" in text

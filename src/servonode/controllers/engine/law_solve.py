@@ -33,8 +33,9 @@ def solved_inputs(block: Block, servo: Servo, texts: Texts, z: list[str], dampin
     exact = solve_texts(block, W, z, _single_condition(block, texts))
     if not damping:
         return exact
-    y = _damped(block, [[dot(block, row, other) for other in W] for row in W], z, damping)
-    return exact._replace(x=_where_regular(block, exact.x, _weighted(W, y), exact.condition))
+    gram = [[dot(block, row, other) for other in W] for row in W]
+    y = _damped(block, gram, z, damping, f"{exact.condition}*{exact.condition}")
+    return exact._replace(x=_where_regular(block, exact.x, _weighted(W, y), exact.condition, 1.0 / damping))
 
 
 def _along_gradients(block: Block, texts: Texts, z: list[str], damping: float) -> Solved:
@@ -62,22 +63,29 @@ def _along_gradients(block: Block, texts: Texts, z: list[str], damping: float) -
 def _solved_gram(
     block: Block, gram: list[list[str]], z: list[str], damping: float, single: str
 ) -> tuple[list[str], str]:
-    """y of gram y = z, damped where gram is singular, if there is damping; the condition, `single` of one row."""
+    """y of gram y = z, damped near where gram is singular, if there is damping; the condition, `single` of one row."""
     y, condition, _ = solve_texts(block, gram, z, single)
-    return _where_regular(block, y, _damped(block, gram, z, damping), condition) if damping else y, condition
+    if not damping:
+        return y, condition
+    return _where_regular(block, y, _damped(block, gram, z, damping, condition), condition, damping**-2), condition
 
 
-def _damped(block: Block, gram: list[list[str]], z: list[str], damping: float) -> list[str]:
-    """The solution of a positive semidefinite system with a share of its trace on the diagonal."""
+def _damped(block: Block, gram: list[list[str]], z: list[str], damping: float, condition: str) -> list[str]:
+    """The solution of a positive semidefinite system with a share of its trace on the diagonal.
+
+    The share grows from 0, where the system's condition is 1/damping^2, to damping^2, where it is singular: so that the
+    inputs do not jump.
+    """
     trace = " + ".join(row[i] for i, row in enumerate(gram))
-    shift = block.let(f"{damping**2!r}*({trace}) + 1e-300")
+    share = f"max(0.0, {damping**2!r} - 1.0/fabs({condition}))"
+    shift = block.let(f"{share}*({trace}) + 1e-300")
     return solve_texts(block, [[block.let(f"{each} + {shift}") if i == k else each for k, each in enumerate(row)]
                                for i, row in enumerate(gram)], z, "1.0").x  # fmt: skip
 
 
-def _where_regular(block: Block, exact: list[str], damped: list[str], condition: str) -> list[str]:
-    """The exact texts where the condition is good, else the damped ones."""
-    regular = f"fabs({condition}) < {CONDITION_LIMIT!r}"
+def _where_regular(block: Block, exact: list[str], damped: list[str], condition: str, limit: float) -> list[str]:
+    """The exact texts where the condition is below its limit, else the damped ones."""
+    regular = f"fabs({condition}) < {min(limit, CONDITION_LIMIT)!r}"
     return [block.let(f"{one} if {regular} else {other}") for one, other in zip(exact, damped, strict=True)]
 
 

@@ -92,8 +92,9 @@ def _completion(program: Program) -> Completion:
 def law_source(servo: Servo, damping: float = 0.0, integral: bool = False, weighted: bool = False) -> str:
     """The text of the generated module of a program.
 
-    With `damping` > 0 a singular W is answered by damped least squares, tau = W^T (W W^T + eps^2 1)^-1 z with eps
-    that share of the norm of W, instead of the status that stops the law. With `integral` the array y ends with the
+    With `damping` > 0 a W whose condition is above 1/damping is answered by damped least squares,
+    tau = W^T (W W^T + eps^2 1)^-1 z with eps at most that share of the norm of W, instead of the
+    status that stops the law. With `integral` the array y ends with the
     integrals s of the residuals, and K[2] s is fed back as well. `weighted`: a least norm has a weight for each input,
     the last of the parameters.
 
