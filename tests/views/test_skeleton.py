@@ -10,7 +10,9 @@ import servonode
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.wanted_positions import each_place_once
 from servonode.errors import ModelError
+from servonode.mechanics.description import Quantity
 from servonode.plants.skeleton import places
+from servonode.views.panel_specs import by_unit
 from servonode.views.report import report_figure
 from servonode.views.scene import Scene
 from servonode.views.view_checks import check_view
@@ -190,3 +192,9 @@ def test_a_path_that_is_passed_again_is_drawn_once() -> None:
     assert each_place_once(np.ones((20, 3))).shape == (1, 3)
     straight = np.column_stack([t, 0 * t, 0 * t])
     assert np.isfinite(each_place_once(straight)).all()
+
+
+def test_a_vector_has_a_panel_of_its_own() -> None:
+    spin = [Quantity(name=f"omega_{i}", description=f"spin, entry {i}", unit="rad/s") for i in range(3)]
+    rates = [Quantity(name=name, description="rate", unit="rad/s") for name in ("a_dot", "b_dot")]
+    assert by_unit([*spin, *rates]) == [("omega_0", "omega_1", "omega_2"), ("a_dot", "b_dot")]

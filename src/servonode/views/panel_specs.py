@@ -129,9 +129,10 @@ def _errors(names: Sequence[str], units: Mapping[str, str]) -> PanelSpec:
 
 def by_unit(quantities: Sequence[Quantity]) -> list[tuple[str, ...]]:
     """Names that may share an axis: of the same unit, as many as there are colours."""
-    by_unit: dict[str, list[str]] = {}
+    by_unit: dict[tuple[str, str], list[str]] = {}
     for quantity in quantities:
-        by_unit.setdefault(quantity.unit, []).append(quantity.name)
+        what, entry, _ = quantity.description.partition(", entry ")  # a vector, as a spin, stands alone
+        by_unit.setdefault((quantity.unit, what if entry else ""), []).append(quantity.name)
     return [
         tuple(names[i : i + len(PALETTE)]) for names in by_unit.values() for i in range(0, len(names), len(PALETTE))
     ]
