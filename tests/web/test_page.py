@@ -84,7 +84,7 @@ def test_browser_shows_the_trailer_and_stops_it(runs: Runs, chromium: Any, tmp_p
         ActionChains(chromium).move_to_element(over).click_and_hold().move_by_offset(60, 0).release().perform()
         low, high = chromium.execute_script("return page.range")
         assert 0.5 < high - low < 10
-        assert chromium.execute_script("return page.panels.map((each) => each.range)") == [[low, high]] * 7
+        assert chromium.execute_script("return page.panels.map((each) => each.range)") == [[low, high]] * 8
         ActionChains(chromium).double_click(over).perform()
         assert chromium.execute_script("return page.range") is None
         stops_by_click(chromium, run)
