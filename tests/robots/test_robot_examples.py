@@ -83,7 +83,7 @@ def test_the_trunk_of_the_quadruped_sways_on_feet_that_stay() -> None:
     assert min(np.ptp(run.state[q]) for q in ("y", "yaw", "pitch")) > 0.05  # it sways
     _, feet, _ = seen_by_mujoco(run)
     assert abs(feet - feet[0]).max() < 1e-9
-    outputs = run.outputs()
+    outputs = run.outputs
     for foot in FEET:  # the ground only pushes, and no foot slips
         x, y, z = (outputs[f"{foot}_force_{axis}"] for axis in "xyz")
         assert (np.hypot(x, y) < 0.5 * z).all()
@@ -93,7 +93,7 @@ def test_the_trunk_of_the_quadruped_sways_on_feet_that_stay() -> None:
 def test_forces_at_the_feet_and_weight_are_what_moves_the_centre_of_mass() -> None:
     run = servonode.simulate(QUADRUPED / "sway.toml", control="continuous", run__duration=4.0)
     mass, _, centre = seen_by_mujoco(run)
-    outputs, velocity = run.outputs(), np.gradient(centre, run.t, axis=0, edge_order=2)
+    outputs, velocity = run.outputs, np.gradient(centre, run.t, axis=0, edge_order=2)
     forces = np.array([sum(outputs[f"{foot}_force_{axis}"] for foot in FEET) for axis in "xyz"]).T
     impulse = cumulative_trapezoid(forces - [0, 0, mass * 9.81], run.t, axis=0, initial=0)
     change = mass * (velocity - velocity[0])
