@@ -84,7 +84,7 @@ class _Quantities:
         plane = against in self.goals and self._is_plane(names, against)
         lines = []
         for name in names:
-            look = GOAL_LOOK if _split(name)[0] in ("target", "goal") else {"color": next(colours)}
+            look: Any = GOAL_LOOK if _split(name)[0] in ("target", "goal") else {"color": next(colours)}
             lines += axis.plot(across, self.values(name), label=self.symbol(name), **look)
         goals = [self.goals[name] for name in names if name in self.goals and self.goals[name] not in names]
         wanted = self.values(self.goals[against]) if plane else across
