@@ -1,6 +1,5 @@
 """The examples whose inputs do not reach the goal at once: each passes its check, is kept, and has the pages' text."""
 
-import re
 from functools import cache
 
 import numpy as np
@@ -60,15 +59,6 @@ def test_each_example_of_goals_from_outside_passes_its_check() -> None:
         report = servonode.check(file)
         assert [str(each) for each in report.findings if each.level != "good"] == []
         assert file.read_text("utf-8").startswith("# Watch for: ")
-
-
-def test_the_readme_shows_the_arm_without_its_view() -> None:
-    readme, machine = ((DOCS.parent / each).read_text("utf-8") for each in ("README.md", "examples/elastic_arm/arm.py"))
-    shown = {kind: re.findall(rf"^```{kind}\n(.*?)^```$", readme, re.M | re.S) for kind in ("python", "toml")}
-    imports, _, model = shown["python"][0].partition("\n\n\n")
-    assert set(filter(None, imports.splitlines())) <= set(machine.splitlines())
-    assert f"\n\n\n{model}" in machine
-    assert shown["toml"] == [(EXAMPLES / "elastic_arm" / "arm.toml").read_text("utf-8")]
 
 
 def test_the_page_names_every_example_and_shows_its_picture() -> None:

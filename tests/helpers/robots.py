@@ -93,3 +93,28 @@ def accelerations(model: Any, data: Any, q: Array, v: Array, u: Array) -> Array:
     mujoco.mj_forward(model, data)
     found: Array = data.qacc.copy()
     return found
+
+
+# a robot whose bodies have shapes: a mesh, one that is absent, and others
+SHAPES = """<mujoco><compiler angle="degree"/>
+  <asset><mesh name="wedge" vertex="0 0 0 1 0 0 0 1 0 0 0 0.5" scale="0.1 0.2 0.3"/>
+    <mesh name="absent" file="absent.stl"/> <material name="red" rgba="1 0 0 1"/></asset>
+  <worldbody>
+    <geom type="plane" size="1 1 1"/>
+    <geom type="box" size="0.1 0.2 0.3" pos="2 0 0"/>
+    <body name="upper" pos="0 0 1">
+      <joint name="a" axis="0 1 0"/>
+      <inertial mass="1" pos="0 0 0" diaginertia="1 1 1"/>
+      <frame pos="0.1 0 0" euler="0 90 0"><geom type="mesh" mesh="wedge" euler="0 0 30" material="red"/></frame>
+      <geom type="capsule" size="0.05" fromto="0 0 0 0.3 0.3 0.2"/>
+      <body name="fore" pos="0.3 0 0">
+        <joint name="b" axis="0 1 0" pos="0.1 0 0"/>
+        <inertial mass="1" pos="0 0 0" diaginertia="1 1 1"/>
+        <geom type="cylinder" size="0.05 0.1" euler="10 20 30" contype="0" conaffinity="0"/>
+        <geom type="sphere" size="0.5"/>
+        <geom type="mesh" mesh="absent"/>
+      </body>
+    </body>
+  </worldbody>
+  <sensor><jointpos joint="a"/></sensor>
+</mujoco>"""

@@ -10,31 +10,9 @@ from servonode.arrays import Array
 from servonode.robots import solids as module
 from servonode.robots.solids import fewer, solids
 from tests.helpers.extras import needs_mujoco
+from tests.helpers.robots import SHAPES
 
 needs_mujoco()
-
-FILE = """<mujoco><compiler angle="degree"/>
-  <asset><mesh name="wedge" vertex="0 0 0 1 0 0 0 1 0 0 0 0.5" scale="0.1 0.2 0.3"/>
-    <mesh name="absent" file="absent.stl"/> <material name="red" rgba="1 0 0 1"/></asset>
-  <worldbody>
-    <geom type="plane" size="1 1 1"/>
-    <geom type="box" size="0.1 0.2 0.3" pos="2 0 0"/>
-    <body name="upper" pos="0 0 1">
-      <joint name="a" axis="0 1 0"/>
-      <inertial mass="1" pos="0 0 0" diaginertia="1 1 1"/>
-      <frame pos="0.1 0 0" euler="0 90 0"><geom type="mesh" mesh="wedge" euler="0 0 30" material="red"/></frame>
-      <geom type="capsule" size="0.05" fromto="0 0 0 0.3 0.3 0.2"/>
-      <body name="fore" pos="0.3 0 0">
-        <joint name="b" axis="0 1 0" pos="0.1 0 0"/>
-        <inertial mass="1" pos="0 0 0" diaginertia="1 1 1"/>
-        <geom type="cylinder" size="0.05 0.1" euler="10 20 30" contype="0" conaffinity="0"/>
-        <geom type="sphere" size="0.5"/>
-        <geom type="mesh" mesh="absent"/>
-      </body>
-    </body>
-  </worldbody>
-  <sensor><jointpos joint="a"/></sensor>
-</mujoco>"""
 
 
 def stl(file: Path, triangles: Array) -> str:
@@ -62,12 +40,12 @@ def meshed(folder: Path, mesh: str) -> Path:
 def test_shapes_stand_where_mujoco_has_them_and_what_is_only_seen_comes_first(tmp_path: Path) -> None:
     import mujoco
 
-    (tmp_path / "robot.xml").write_text(FILE)
+    (tmp_path / "robot.xml").write_text(SHAPES)
     found, lines = solids(tmp_path / "robot.xml")
     assert lines == ['mesh "absent" of 1 shapes: left out, for absent.stl is not there']
     assert [each.body for each in found] == ["world", "upper", "fore"]
     model = mujoco.MjModel.from_xml_string(
-        FILE.replace('<mesh name="absent" file="absent.stl"/>', "").replace('<geom type="mesh" mesh="absent"/>', "")
+        SHAPES.replace('<mesh name="absent" file="absent.stl"/>', "").replace('<geom type="mesh" mesh="absent"/>', "")
     )
     data = mujoco.MjData(model)
     mujoco.mj_kinematics(model, data)

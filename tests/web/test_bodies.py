@@ -12,9 +12,9 @@ from servonode.web.bodies import Bodies
 from servonode.web.frames import Frames
 from tests.helpers.extras import needs_mujoco
 from tests.helpers.pages import PageProcess, begun, browser, needs_browser
+from tests.helpers.robots import SHAPES
 from tests.helpers.runs import START_S, Runs, eventually
 from tests.helpers.talk import Talk
-from tests.robots.test_solids import FILE
 from tests.web.test_frames import said
 
 needs_mujoco()
@@ -26,7 +26,7 @@ machine = "robot.xml"
 """
 
 
-def loop(folder: Path, text: str = FILE) -> ClosedLoop:
+def loop(folder: Path, text: str = SHAPES) -> ClosedLoop:
     (folder / "robot.xml").write_text(text)
     (folder / "robot.toml").write_text(LAUNCH)
     return servonode.load(folder / "robot.toml").closed_loop
@@ -38,7 +38,7 @@ def test_bodies_move_as_mujoco_moves_them_and_are_told_once(tmp_path: Path) -> N
     made = loop(tmp_path)
     bodies = Bodies(made)
     model = mujoco.MjModel.from_xml_string(
-        FILE.replace('<mesh name="absent" file="absent.stl"/>', "").replace('<geom type="mesh" mesh="absent"/>', "")
+        SHAPES.replace('<mesh name="absent" file="absent.stl"/>', "").replace('<geom type="mesh" mesh="absent"/>', "")
     )
     data = mujoco.MjData(model)
     data.qpos[:] = 0.3, -0.8
