@@ -289,7 +289,7 @@ def rounded_ticks(axis: Any, width: float, height: float) -> None:
 
     axis.xaxis.set_major_locator(MaxNLocator(max(int(width / 0.5), 3), steps=[1, 2, 5, 10]))
     axis.yaxis.set_major_locator(MaxNLocator(max(int(height / 0.3), 3), steps=[1, 2, 5, 10]))
-    axis.ticklabel_format(useMathText=True)
+    axis.ticklabel_format(style="sci", scilimits=(-3, 5), useMathText=True)  # else long numbers push the labels off
     axis.yaxis.get_offset_text().set(ha="right", fontsize=SIZE)  # beside the legend
     axis.xaxis.get_offset_text().set_fontsize(SIZE)
 
