@@ -214,14 +214,14 @@ def _step_time(machine: Any) -> float:
     return 1e6 * best / STEPS
 
 
-def measured(name: str) -> dict[str, Any] | None:
-    """One case in a fresh process with an empty cache; None at the limit."""
+def measured(name: str, program: str = __file__, limit: float = LIMIT) -> dict[str, Any] | None:
+    """One case of a program, this one by default, in a fresh process with an empty cache; None at the limit [s]."""
     with tempfile.TemporaryDirectory() as folder:
         environment = os.environ | {"XDG_CACHE_HOME": folder}
-        command = [sys.executable, __file__, "--case", name]
+        command = [sys.executable, program, "--case", name]
         try:
             done = subprocess.run(
-                command, stdout=subprocess.PIPE, text=True, timeout=LIMIT, check=False, env=environment
+                command, stdout=subprocess.PIPE, text=True, timeout=limit, check=False, env=environment
             )
         except subprocess.TimeoutExpired:
             return None

@@ -13,10 +13,7 @@ last joint has 4e-6 kg m^2 and a friction of 1 N m, which no law at 500 Hz can c
 """
 
 import json
-import os
-import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -159,16 +156,8 @@ def largest(name: str, run: Any) -> tuple[float, float]:
 
 def measured(name: str) -> Followed | None:
     """The goal of one robot in a fresh process with an empty cache; None at the limit."""
-    with tempfile.TemporaryDirectory() as folder:
-        environment = os.environ | {"XDG_CACHE_HOME": folder}
-        command = [sys.executable, __file__, "--case", name]
-        try:
-            done = subprocess.run(
-                command, stdout=subprocess.PIPE, text=True, timeout=LIMIT, check=True, env=environment
-            )
-        except subprocess.TimeoutExpired:
-            return None
-    return Followed(**json.loads(done.stdout))
+    found = derivation.measured(name, __file__, LIMIT)
+    return found and Followed(**found)
 
 
 def rows() -> dict[str, tuple[derivation.RobotRow | None, Followed | None]]:
