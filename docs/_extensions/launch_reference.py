@@ -83,14 +83,14 @@ contain `abs`, `min` and `max`. The energy check includes their work.
 This key defines a goal without a Python file: `residuals = { speed = "V - v", phi = "phi - 0.1*t" }`. The law brings
 each expression to zero; it may contain t, states, rates (`X_dot`), parameters of the machine, names in `[target]` and
 names in `[controller.settings]`. Numbers in the settings are constants, texts are functions of time. Of a machine with
-frames it may contain their places, as `tool.x`, see [goals of a tool](../how_to/tool_goals.md). Give as many residuals
+frames it may contain their places, as `tool.x`, see [goals of a tool](../how_to/robots.md#goals-of-a-tool). Give as many residuals
 as inputs, or fewer and a posture or weights; a program file can do more (relations between inputs, guards).
 
 ## [controller.goal.NAME], [controller.posture], in words
 
 A goal of a frame is one residual for each coordinate: `position` gives `NAME_x`, `NAME_y`, `NAME_z`, `orientation`
 gives `NAME_rx`, `NAME_ry`, `NAME_rz`. The posture says what joints do as far as the residuals leave them free. See
-[goals of a tool](../how_to/tool_goals.md).
+[goals of a tool](../how_to/robots.md#goals-of-a-tool).
 
 ## [controller.gains]
 

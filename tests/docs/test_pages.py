@@ -68,10 +68,7 @@ NEEDS = {  # what a page's commands need beside servonode
     "how_to/pictures": ffmpeg,
     "how_to/linear_views": lambda: find_spec("control"),
     "how_to/mujoco": lambda: find_spec("mujoco"),
-    **dict.fromkeys(
-        ("how_to/robots", "how_to/tool_goals", "how_to/wheels_and_loops", "tutorials/robot_arm"),
-        lambda: find_spec("mujoco"),
-    ),
+    **dict.fromkeys(("how_to/robots", "tutorials/robot_arm"), lambda: find_spec("mujoco")),
     "how_to/teaching": lambda: shutil.which("pdflatex"),
     "how_to/watch": lambda: (
         all(map(shutil.which, ("chromedriver", "openssl", "Xvfb"))) and find_spec("uvicorn") and ffmpeg()
