@@ -41,7 +41,7 @@ TAIL = """
 Several robots in one launch. `include` names the launch file of the robot, one that comes with servonode or a path from
 this file; all other keys are what differs from it, as `plant.initial.X = -2.0`. Beside these tables only `[run]` may
 stand, which is that of all robots. A goal may be a state of another robot, `target.x = "leader.X"`. See
-[several robots](../how_to/several_robots.md).
+[several robots](../how_to/several_computers.md#several-robots-in-one-launch).
 
 ## plant.machine, controller.program
 
