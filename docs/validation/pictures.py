@@ -43,10 +43,6 @@ COMMANDS = {
     "snakeboard.png": "simulate examples/snakeboard/snakeboard.toml --report {}",
     "region_look_ahead.png": "region trailer_look_ahead --over plant.initial.phi=-3:3 --over plant.initial.psi=-3:3"
     " --require 'the trailer folds: max(abs(phi)) < 1.5' --set run.duration=20 --points 33 --out {}",
-    "region_sphero.png": "region sphero_pursuit --over plant.initial.X=-30:34 --over controller.settings.alpha=0.1:2"
-    " --set controller.settings.rho0=2 --set run.duration=40 --points 17 --out {}",
-    "region_snowboarder.png": "region snowboarder_straight --over plant.initial.sigma=-1.2:1.2"
-    " --over plant.initial.sigma_dot=-4:4 --set plant.actuator.limit.M_sigma=300 --points 33 --out {}",
     "robustness.png": "robustness trailer_pursuit --set run.duration=10 --out {}",
     "tune.png": "tune trailer_look_ahead --set run.duration=20 --set plant.initial.Y=0.3"
     " --set plant.sensor.noise=0.002 --set plant.actuator.delay=0.03"

@@ -54,8 +54,6 @@ REPLACED |= {
     "run trailer_reverse --no-report\n": "run trailer_reverse --set run.speed=8 --no-report\n",
     "run trailer_reverse_mujoco": "run trailer_reverse_mujoco --set run.speed=8",
     "--set run.duration=30": "--set run.duration=5",
-    "alpha=0.1:2 --points 17": "alpha=0.1:2 --points 5",
-    "sigma_dot=-4:4 --points 33": "sigma_dot=-4:4 --points 5",
     "run trailer_pursuit_lockstep\n": "run trailer_pursuit_lockstep --set run.duration=10\n",
 }
 NOT_RUN = {
@@ -64,7 +62,7 @@ NOT_RUN = {
 }
 NEEDS = {  # what a page's commands need beside servonode
     "how_to/export_to_c": lambda: shutil.which("cc"),
-    "how_to/own_controllers": lambda: find_spec("gymnasium") and find_spec("onnxruntime"),
+    "how_to/own_laws": lambda: find_spec("gymnasium") and find_spec("onnxruntime"),
     "how_to/pictures": ffmpeg,
     "how_to/linear_views": lambda: find_spec("control"),
     "how_to/mujoco": lambda: find_spec("mujoco"),
@@ -85,8 +83,7 @@ MADE = {  # the files that a page's commands leave, beside those that it shows
     "how_to/identification": ("straight.mcap", "next.mcap", "fit.png", "next.toml", "robot.toml"),
     "how_to/many_runs": ("region.png", "robustness.png", "tune.png", "fastest.png", "strip.pdf"),
     "how_to/mujoco": ("compare.png",),
-    "how_to/own_controllers": ("speed.mcap", "lqr.py", "lqr.toml", "cart.png"),
-    "how_to/own_laws": ("compare.png",),
+    "how_to/own_laws": ("compare.png", "speed.mcap", "lqr.py", "lqr.toml", "cart.png"),
     "how_to/python": ("reverse.html", "whole.png", "chosen.pdf", "path.png", "reverse.gif"),
     "how_to/recordings": (
         "pursuit.mcap", "trailer_reverse.mcap", "pursuit.html", "pursuit.npz", "states.csv", "compare.png", "hitch.png",
@@ -285,8 +282,7 @@ COUNTS = {  # the steps and files of pages
     "tutorials/faults": (21, 1),
     "tutorials/own_machine": (13, 1),
     "systems/extended": (8, 0),
-    "how_to/own_controllers": (7, 2),
-    "how_to/own_laws": (5, 0),
+    "how_to/own_laws": (8, 2),
 }
 
 
@@ -336,7 +332,7 @@ def test_every_row_that_a_run_prints_is_explained() -> None:
 
 
 def test_the_limits_that_tuning_prints_are_those_of_the_sampled_law() -> None:
-    rows = re.findall(r"^\| ([\d.]+) \| (.*) \|$", (HOW_TO / "tuning.md").read_text("utf-8"), re.MULTILINE)
+    rows = re.findall(r"^\| ([\d.]+) \| (.*) \|$", (HOW_TO / "many_runs.md").read_text("utf-8"), re.MULTILINE)
     assert len(rows) == 4
     for delay, numbers in rows:
         found = []
