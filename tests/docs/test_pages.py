@@ -50,14 +50,12 @@ REPLACED |= {
     "--set run.duration=15 --movie": "--set run.duration=3 --movie",
     "simulate trailer_reverse --movie": "simulate trailer_reverse --set run.duration=6 --movie",
     "run trailer_reverse --no-report --record": "run trailer_reverse --set run.duration=6 --no-report --record",
-    'simulate("trailer_reverse")\nprint(run.movie(': 'simulate("trailer_reverse", run__duration=6.0)\nprint(run.movie(',
     "run trailer_reverse --no-report\n": "run trailer_reverse --set run.speed=8 --no-report\n",
     "run trailer_reverse_mujoco": "run trailer_reverse_mujoco --set run.speed=8",
     "--set run.duration=30": "--set run.duration=5",
     "run trailer_pursuit_lockstep\n": "run trailer_pursuit_lockstep --set run.duration=10\n",
 }
 NOT_RUN = {
-    "to_rerun.py": "rerun is no dependency of servonode or of its tests",
     "on_slurm.py": "needs a cluster with SLURM",
 }
 NEEDS = {  # what a page's commands need beside servonode
@@ -74,9 +72,8 @@ NEEDS = {  # what a page's commands need beside servonode
 }
 MADE = {  # the files that a page's commands leave, beside those that it shows
     "how_to/pictures": (
-        "pursuit.png", "pursuit.pdf", "pursuit.svg", "pursuit.html", "first40.pdf", "distance.pdf", "measured.csv",
-        "compare.png", "slide.png", "machine.pdf", "machine.png", "pursuit.csv", "pursuit.mp4", "reverse.gif",
-        "over.mp4", "recorded.mp4", "from_python.mp4", "trailer_pursuit_lockstep.png",
+        "pursuit.png", "pursuit.pdf", "pursuit.svg", "pursuit.html", "distance.pdf", "measured.csv", "compare.png",
+        "slide.png", "machine.png", "pursuit.mp4", "reverse.gif", "recorded.mp4", "trailer_pursuit_lockstep.png",
     ),
     "how_to/linear_views": ("poles.png", "response.png", "orbit.png"),
     "how_to/export_to_c": ("pursuit.c", "loop", "by_c.txt"),
