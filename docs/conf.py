@@ -43,7 +43,7 @@ pygments_dark_style = "monokai"
 copybutton_exclude = ".linenos, .gp, .go"
 linkcheck_anchors = False  # those of this site are checked by the build
 
-myst_enable_extensions = ["dollarmath", "attrs_inline"]
+myst_enable_extensions = ["dollarmath", "attrs_inline", "colon_fence"]
 myst_heading_anchors = 4
 
 nb_execution_mode = "force"  # a cache would not see that servonode has changed

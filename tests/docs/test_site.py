@@ -50,12 +50,12 @@ def test_every_link_within_the_site_leads_to_a_page_and_an_anchor(site: Site) ->
 def test_a_broken_link_would_be_found(site: Site) -> None:
     tampered = Site(site.folder)
     links = (
-        '<a href="no.html"></a><a href="glossary.html#no"></a><img src="_images/no.png"><a href="glossary.html"></a>'
+        '<a href="no.html"></a><a href="concepts.html#no"></a><img src="_images/no.png"><a href="concepts.html"></a>'
     )
     tampered.pages["index.html"] = Page(links)
     assert list(tampered.broken()) == [
         "index.html: no.html",
-        "index.html: glossary.html#no",
+        "index.html: concepts.html#no",
         "index.html: _images/no.png",
     ]
 
@@ -186,8 +186,8 @@ def test_formulas_are_typeset_from_the_site_itself(site: Site, chromium: Any, ad
 
 @needs_browser
 @pytest.mark.parametrize(("term", "page"), [
-    ("relative degree", "glossary.html"), ("feedback linearization", "glossary.html"), ("URDF", "robots.html"),
-    ("step response", "glossary.html"),
+    ("relative degree", "concepts.html"), ("feedback linearization", "concepts.html"), ("URDF", "robots.html"),
+    ("step response", "concepts.html"),
 ])  # fmt: skip
 def test_the_search_finds_a_page_by_a_term(chromium: Any, address: str, term: str, page: str) -> None:
     resized(chromium, WIDE)
