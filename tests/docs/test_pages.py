@@ -88,7 +88,7 @@ MADE = {  # the files that a page's commands leave, beside those that it shows
     "how_to/several_computers": ("robot.mcap", "desk.mcap", "pursuit.mcap"),
     "how_to/teaching": ("coast.png", "equations.pdf", "reverse.html", "crane.png", "result.json"),
     "how_to/watch": ("trailer_pursuit.mcap", "circle.mcap", "tuned.toml"),
-    "tutorials/first_run": ("trailer_pursuit.png", "turn.png", "turn.csv", "compare.png", "short.html"),
+    "tutorials/first_run": ("trailer_pursuit.png", "turn.png", "turn.csv", "compare.png"),
     "tutorials/own_machine": ("car.png", "tutorial_car.png", "compare.png", "car.tex", "car.c"),
     "tutorials/robot_arm": ("hold.png", "eight.png", "mujoco.png", "my_arm.py"),
 }  # fmt: skip
@@ -114,7 +114,6 @@ def how_tos() -> list[str]:
 
 OTHERS = {  # pages that are no how-tos, and how many of their sections install something
     "tutorials/first_run": 1,
-    "tutorials/faults": 0,
     "tutorials/own_machine": 0,
     "tutorials/robot_arm": 1,
     "systems/extended": 0,
@@ -274,9 +273,8 @@ def test_what_is_not_typed_stands_on_a_page() -> None:
 
 
 COUNTS = {  # the steps and files of pages
-    "tutorials/first_run": (7, 0),
-    "tutorials/first_robot": (30, 0),
-    "tutorials/faults": (21, 1),
+    "tutorials/first_run": (6, 0),
+    "tutorials/first_robot": (36, 0),
     "tutorials/own_machine": (13, 1),
     "systems/extended": (8, 0),
     "how_to/own_laws": (8, 2),
