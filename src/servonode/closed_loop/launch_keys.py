@@ -57,23 +57,18 @@ class Run(Section, frozen=True):
     seed: Annotated[Whole, key("the seed of all random effects")] = 1
     lockstep_timeout: Annotated[
         Seconds,
-        key("the longest wait for an answer in lockstep, and for the first answer in real time", "s (wall clock)"),
+        key("the longest wait for an answer in lockstep, and for the first in real time", "s (wall clock)"),
     ] = 5.0
     lock_memory: Annotated[
-        bool, key("whether the memory of the nodes is locked against swapping, if the system permits it")
+        bool, key("whether the nodes' memory is locked against swapping, if the system permits it")
     ] = True
     priority: Annotated[
         Annotated[int, Meta(ge=0, le=98)], key("the SCHED_FIFO priority of plant and controller; 0: normal scheduling")
     ] = 0
-    pin: Annotated[bool, key("whether plant and controller each get a processor core of their own in real time")] = (
-        False
-    )
+    pin: Annotated[bool, key("whether plant and controller each get a core of their own in real time")] = False
     telemetry: Annotated[
         Text | None,
-        key(
-            "the address on this computer at which all topics are published for viewers, such as "
-            "tcp://127.0.0.1:9872 (absent: none)"
-        ),
+        key("the address at which all topics are published for viewers, such as tcp://127.0.0.1:9872"),
     ] = None
 
 
@@ -87,7 +82,7 @@ class Actuator(Section, frozen=True):
     quantum: Annotated[Sizes, key("the step to which an input is rounded", "its unit")] = None
     dead_zone: Annotated[Sizes, key("the magnitude up to which an input has no effect", "its unit")] = None
     bandwidth: Annotated[
-        Positives, key("the bandwidth of velocity loops of drives that take speeds (absent: ideal ones)", "rad/s")
+        Positives, key("the bandwidth of velocity loops of drives that take speeds (absent: ideal)", "rad/s")
     ] = None
 
 
@@ -108,67 +103,61 @@ class SensorErrors(Section, frozen=True):
     quantum: Annotated[Size | None, key("the step to which a reading is rounded", "its unit")] = None
     rate: Annotated[
         Annotated[float, Meta(gt=0, le=1e9)] | None,
-        key("the readings per second (absent: one at each control instant)", "Hz"),
+        key("the readings per second (absent: one each control instant)", "Hz"),
     ] = None
-    delay: Annotated[
-        Wait | None, key("the time from the measurement to the state message that carries the reading", "s")
-    ] = None
+    delay: Annotated[Wait | None, key("the time from measurement to the message that carries the reading", "s")] = None
     drop: Annotated[Chance | None, key("the probability that a reading is lost")] = None
-    lost_from: Annotated[Wait | None, key("the plant time at which the sensor fails (absent: never)", "s")] = None
+    lost_from: Annotated[Wait | None, key("the plant time at which the sensor fails", "s")] = None
     lost_for: Annotated[Wait, key("the duration of that failure", "s")] = 1.0
 
 
 class Safety(Section, frozen=True):
     """[plant.safety]: what the plant node enforces on commands and readings; absent limits are the actuator's."""
 
-    limit: Annotated[Sizes, key("the largest magnitude of an input that may reach the machine", "its unit")] = None
-    rate_limit: Annotated[Sizes, key("the fastest change of an input that may reach the machine", "its unit per s")] = (
-        None
-    )
+    limit: Annotated[Sizes, key("the largest magnitude of an input", "its unit")] = None
+    rate_limit: Annotated[Sizes, key("the fastest change of an input", "its unit per s")] = None
     power_limit: Annotated[
         Size | None,
-        key("the largest total power of the inputs at the moment a command begins to act", "W"),
+        key("the largest total power of the inputs when a command begins to act", "W"),
     ] = None
     speed_limit: Annotated[
         Sizes,
         key(
-            "the largest speed that is sent to a drive that takes speeds; beyond it all speeds shrink alike",
+            "the largest speed sent to a drive that takes speeds; beyond it all shrink alike",
             "unit of what the input moves, per s",
         ),
     ] = None
     command_timeout: Annotated[
         Annotated[float, Meta(ge=0, le=MAX_SECONDS)] | None,
         key(
-            "the longest wait for a command (absent: 3 periods, but at least command_timeout_floor; 0: no watchdog, "
+            "the longest wait for a command (absent: 3 periods, at least command_timeout_floor; 0: no watchdog, "
             "which needs unsafe)",
             "s",
         ),
     ] = None
     unsafe: Annotated[
         bool,
-        key(
-            "whether timeouts may be off or over 10 s (wall clock), and an external plant may have inputs without limit"
-        ),
+        key("whether timeouts may be off or over 10 s (wall clock), and an external plant's inputs unlimited"),
     ] = False
     ramp: Annotated[
         Annotated[float, Meta(ge=0, le=600)],
-        key("the time after arming over which the inputs grow to the commanded values, as the square of time", "s"),
+        key("the time after arming over which inputs grow to the commanded values, as its square", "s"),
     ] = 0.5
     arming_limit: Annotated[
-        Sizes, key("the largest magnitude of an input during arming_time after arming (absent: limit)", "its unit")
+        Sizes, key("the largest magnitude of an input during arming_time (absent: limit)", "its unit")
     ] = None
     arming_time: Annotated[Seconds, key("the time after arming during which arming_limit holds", "s")] = 10.0
     state_limit: Annotated[
         Sizes,
-        key("the largest plausible magnitude of a state; beyond it is a fault (absent: the machine's)", "its unit"),
+        key("the largest plausible magnitude of a state; more is a fault (absent: the machine's)", "its unit"),
     ] = None
     state_rate_limit: Annotated[
         Sizes,
-        key("the fastest plausible change of a state; beyond it is a fault (absent: the machine's)", "its unit per s"),
+        key("the fastest plausible change of a state; more is a fault (absent: the machine's)", "its unit per s"),
     ] = None
     frozen_time: Annotated[
         Seconds,
-        key("the longest time for which readings may stay identical although the inputs should move the machine", "s"),
+        key("the longest time of identical readings although inputs should move the machine", "s"),
     ] = 0.5
     repeats: Annotated[
         Whole | None,
@@ -184,21 +173,19 @@ class Safety(Section, frozen=True):
             "s (wall clock)",
         ),
     ] = None
-    command_timeout_floor: Annotated[
-        Seconds, key("the lower bound of command_timeout if that is absent", "s (wall clock)")
-    ] = 0.02
-    faults: Annotated[
-        bool, key("whether the machine's own faults, such as tilt, a fall or a lost contact, end the run")
-    ] = True
+    command_timeout_floor: Annotated[Seconds, key("the least command_timeout if that is absent", "s (wall clock)")] = (
+        0.02
+    )
+    faults: Annotated[bool, key("whether the machine's own faults, such as tilt or a fall, end the run")] = True
     safe_time: Annotated[
         Annotated[float, Meta(ge=0, le=MAX_SECONDS)] | None,
-        key("the duration of the safe action after a fault (absent: 5 if the machine has a safe action)", "s"),
+        key("the duration of the safe action after a fault (absent: 5 if the machine has one)", "s"),
     ] = None
     on_fault: Annotated[
         Literal["auto", "stop", "wait", "resume"],
         key(
-            "the reaction to a fault: stop ends the run, wait waits for a reset, resume continues when commands come "
-            "again; auto waits if nodes are restarted, else stops"
+            "the reaction to a fault: stop ends the run, wait waits for a reset, resume continues with the next "
+            "commands; auto waits if nodes are restarted, else stops"
         ),
     ] = "auto"
 
@@ -211,15 +198,13 @@ class Device(Section, frozen=True):
 
     state: Annotated[
         Text | None,
-        key("the address at which the machine publishes its states (absent: the private socket MACHINE.state)"),
+        key("the address at which the machine publishes states (absent: the private socket MACHINE.state)"),
     ] = None
     applied: Annotated[
         Text | None,
-        key("the address at which servonode publishes the applied inputs (absent: the private socket MACHINE.applied)"),
+        key("the address at which servonode publishes applied inputs (absent: the private socket MACHINE.applied)"),
     ] = None
-    port: Annotated[
-        Text | None, key("the serial port of a microcontroller, such as /dev/serial/by-id/NAME or /dev/ttyACM0")
-    ] = None
+    port: Annotated[Text | None, key("the serial port of a microcontroller, such as /dev/serial/by-id/NAME")] = None
     baud: Annotated[
         Annotated[int, Meta(ge=300, le=12_000_000)], key("the speed of the serial line; native USB ignores it", "bit/s")
     ] = 115200
@@ -227,41 +212,36 @@ class Device(Section, frozen=True):
         Text | None, key("the numeric address and UDP port of a microcontroller, such as 127.0.0.1:9875")
     ] = None
     open_network: Annotated[
-        bool, key("whether the address may be one that other computers can reach; the packets are not authenticated")
+        bool, key("whether other computers may reach the address; packets are not authenticated")
     ] = False
     sends: Annotated[
         Literal["state", "readings"],
-        key(
-            "what the machine sends: its state, or only sensor readings, from which the plant node estimates the state"
-        ),
+        key("what the machine sends: its state, or readings, from which the plant node estimates the state"),
     ] = "state"
     state_rate: Annotated[
         Annotated[float, Meta(gt=0, le=1e6)] | None,
         key(
-            "how often a microcontroller sends its state or readings (absent: 1000, or what a serial line can carry, "
-            "at least once a control period)",
+            "how often a microcontroller sends (absent: 1000, or what a serial line can carry, at least once a period)",
             "1/s",
         ),
     ] = None
     law: Annotated[
         bool,
-        key("whether the control law in the microcontroller's firmware acts; the controller keeps running as a check"),
+        key("whether the law in the firmware acts; the controller keeps running as a check"),
     ] = False
     law_tolerance: Annotated[
-        Share, key("the largest deviation of that law from the controller, as a fraction of each input's limit")
+        Share, key("the largest deviation of that law from the controller, as a fraction of each limit")
     ] = 0.1
-    wait: Annotated[Seconds, key("the longest wait for the machine when the run starts", "s (wall clock)")] = 30.0
+    wait: Annotated[Seconds, key("the longest wait for the machine at the start", "s (wall clock)")] = 30.0
     timeout: Annotated[
         OptionalSeconds,
-        key("the longest wait for a state of the machine (absent: command_timeout)", "s (wall clock)"),
+        key("the longest wait for a state (absent: command_timeout)", "s (wall clock)"),
     ] = None
     settings: Annotated[dict[str, Setting], key("the settings of a driver from an installed package")] = {}
-    any_speed: Annotated[
-        bool, key("whether run.speed may differ from 1, because the external machine is a simulator and not hardware")
-    ] = False
+    any_speed: Annotated[bool, key("whether run.speed may differ from 1, because the machine is a simulator")] = False
     key: Annotated[
         Text | None,
-        _key("the name of the machine's trusted key, with the role plant (servonode keys); tcp addresses need one"),
+        _key("the name of the machine's trusted key, with the role plant (servonode keys); tcp needs one"),
     ] = None
 
 
@@ -273,22 +253,20 @@ class Plant(Section, frozen=True):
     ]
     driver: Annotated[
         DriverName,
-        key(f"the connection between plant node and machine: {', '.join(each.summary for each in DRIVERS.values())}"),
+        key("the connection between plant node and machine"),
     ] = "simulated"
     command: Annotated[
         Literal["effort", "velocity"],
-        key("what the drives take: forces and torques, or the speeds that these bring about in a control period"),
+        key("what the drives take: forces and torques, or the speeds that these bring about in a period"),
     ] = "effort"
     step: Annotated[
         Seconds | Literal["auto"], key('the integrator step; "auto": the machine chooses it, if it can', "s")
     ] = 0.001
     integrator: Annotated[
         Integrator,
-        key("the integration method; rk2 is the midpoint rule, radau is implicit (Radau IIA), for stiff machines"),
+        key("the integration method; rk2 is the midpoint rule, radau the implicit Radau IIA, for stiff machines"),
     ] = "rk4"
-    publish_every: Annotated[
-        Count, key("the steps per state message; every control instant has one in any case", "steps")
-    ] = 1
+    publish_every: Annotated[Count, key("the steps per state message; every control instant has one", "steps")] = 1
     parameters: Annotated[
         dict[str, float | str],
         key("the values that differ from the machine's defaults: numbers, functions of t, or auto", "SI"),
@@ -319,15 +297,15 @@ class Supervision(Section, frozen=True):
 
     plant: Annotated[
         Literal["never", "on-failure"],
-        key("when the plant node is restarted; after a fault that ends the run it never is"),
+        key("when the plant node is restarted; after a fault that ends the run never"),
     ] = "never"
     controller: Annotated[Restart, key("when the controller node is restarted")] = "never"
     target: Annotated[Restart, key("when the target node is restarted")] = "never"
-    attempts: Annotated[Count, key("the largest number of restarts of a node within window")] = 5
-    window: Annotated[Seconds, key("the time over which the restarts are counted", "s (wall clock)")] = 60.0
+    attempts: Annotated[Count, key("the most restarts of a node within window")] = 5
+    window: Annotated[Seconds, key("the time over which restarts are counted", "s (wall clock)")] = 60.0
     backoff: Annotated[
         Wait,
-        key("the wait before the second restart within window; each further wait is twice as long", "s (wall clock)"),
+        key("the wait before the second restart within window; each later one doubles", "s (wall clock)"),
     ] = 0.1
 
 
@@ -336,23 +314,23 @@ class Hosts(Section, frozen=True):
 
     plant: Annotated[
         Text | None,
-        key("the tcp address of the computer on which the plant node runs, such as tcp://robot.local:7400"),
+        key("the tcp address of the plant node's computer, such as tcp://robot.local:7400"),
     ] = None
-    controller: Annotated[Text | None, key("the tcp address of the computer on which the controller node runs")] = None
-    target: Annotated[Text | None, key("the tcp address of the computer on which the target node runs")] = None
+    controller: Annotated[Text | None, key("the tcp address of the controller node's computer")] = None
+    target: Annotated[Text | None, key("the tcp address of the target node's computer")] = None
     delay: Annotated[
         OptionalSeconds,
         key(
-            "the longest time expected from a state until its command arrives, with plant and controller on two "
-            "computers: check counts it, and a run that needs more warns (absent: not counted)",
+            "the longest time expected from a state until its command arrives from the other computer: check counts "
+            "it, and a run that needs more warns",
             "s (wall clock)",
         ),
     ] = None
     key: Annotated[
         Text | None,
         _key(
-            "the name under which the other computer trusts the key of that computer (servonode keys; absent: the "
-            "first label of its name)"
+            "the name under which the other computer trusts that computer's key (servonode keys; absent: the first "
+            "label of its name)"
         ),
     ] = None
 
@@ -362,7 +340,7 @@ class Inversion(Section, frozen=True):
 
     tail: Annotated[
         OptionalSeconds,
-        key("the time by which the solution extends beyond the run on both sides (absent: as long as needed)", "s"),
+        key("the time by which the solution extends beyond both ends of the run (absent: as needed)", "s"),
     ] = None
     tolerance: Annotated[
         Tolerance, key("the largest error in an interval of the solution, relative to 1 plus the size of the states")
@@ -370,7 +348,7 @@ class Inversion(Section, frozen=True):
     weights: Annotated[
         dict[str, float],
         key(
-            "the weights of states and inputs in the cost function of the feedback (absent: from the range of each)",
+            "the weights of states and inputs in the cost of the feedback (absent: by their ranges)",
             "1 per unit squared",
         ),
     ] = {}
@@ -383,18 +361,18 @@ class FrameGoal(Section, frozen=True):
         list[float | str] | None,
         key("the wanted position (x, y, z): numbers, or expressions of t, targets and settings", "m"),
     ] = None
-    x: Annotated[float | str | None, key("the wanted x alone, instead of position", "m")] = None
-    y: Annotated[float | str | None, key("the wanted y alone, instead of position", "m")] = None
-    z: Annotated[float | str | None, key("the wanted z alone, instead of position", "m")] = None
+    x: Annotated[float | str | None, key("the wanted x alone", "m")] = None
+    y: Annotated[float | str | None, key("the wanted y alone", "m")] = None
+    z: Annotated[float | str | None, key("the wanted z alone", "m")] = None
     orientation: Annotated[
         list[float | str] | None,
         key(
-            "the wanted orientation, as numbers or expressions: roll, pitch and yaw about fixed x, y and z in this "
-            "order (rad), or a quaternion (w, x, y, z)"
+            "the wanted orientation: roll, pitch, yaw about fixed x, y, z in this order (rad), or a quaternion (w, "
+            "x, y, z)"
         ),
     ] = None
     axis_z: Annotated[
-        list[float] | None, key("the direction in which its z axis is to point, [0, 0, 1] for level, instead")
+        list[float] | None, key("the direction in which its z axis points, instead of an orientation; [0, 0, 1]: level")
     ] = None
     relative_to: Annotated[Text | None, key("the frame in whose axes all this is (absent: the ground's)")] = None
 
@@ -414,7 +392,7 @@ class Controller(Section, frozen=True):
 
     program: Annotated[
         Text | None,
-        key("the program: one that `servonode list programs` lists, or a program or controller in a file of yours"),
+        key("the program, of `servonode list programs`, or a program or controller in a file of yours"),
     ] = None
     residuals: Annotated[
         dict[str, str | float],
@@ -430,7 +408,10 @@ class Controller(Section, frozen=True):
     predictor: Annotated[bool, key("whether the law uses the state predicted over the delay")] = False
     damping: Annotated[
         Share,
-        key("the damping of the least squares as a fraction of W (0: none, the law stops where the goal is singular)"),
+        key(
+            "the damping of the least squares, as a fraction of W, near singular goals: it begins where the "
+            "condition of W is 1/damping, with a posture 1/damping^2 (0: none, the law stops where it is singular)"
+        ),
     ] = 0.0
     parameters: Annotated[
         dict[str, float], key("the values that differ between the controller's model and the plant", "SI")
@@ -441,7 +422,7 @@ class Controller(Section, frozen=True):
     settings: Annotated[dict[str, Setting], key("the options of the program")] = {}
     weights: Annotated[
         dict[str, float],
-        key("the weights of the inputs' squares in a least norm, by input (absent: 1); residuals get one by them"),
+        key("the weights of the inputs' squares in a least norm, by input (absent: 1)"),
     ] = {}
     inversion: Inversion | None = None
 
@@ -449,42 +430,42 @@ class Controller(Section, frozen=True):
 class Estimator(Section, frozen=True):
     """[estimator]: the law uses a state estimated from sensor readings; without this section, the plant's state."""
 
-    sensors: Annotated[list[str] | None, key("the sensors of the machine that the filter uses (absent: all)")] = None
+    sensors: Annotated[list[str] | None, key("the sensors that the filter uses (absent: all)")] = None
     process_noise: Annotated[
         Size | dict[str, Size],
         key(
-            "the root spectral density of white noise on the derivatives of states and on inputs, by name; one number: "
-            "on the derivatives of all velocities",
+            "the root spectral density of white noise, by state (on its derivative) or input; one number: on all "
+            "velocities' derivatives",
             "unit of the rate, or input, per root Hz",
         ),
     ] = 0.05
     initial: Annotated[
-        dict[str, float | list[float]], key("the estimated state at t = 0 (absent: the plant's initial state)", "SI")
+        dict[str, float | list[float]], key("the estimated state at t = 0 (absent: the plant's)", "SI")
     ] = {}
     initial_std: Annotated[
         Size | dict[str, Size],
-        key("the standard deviation of the initial estimate; in a table, absent states are known exactly", "its unit"),
+        key("the standard deviation of the initial estimate; states absent from a table are known exactly", "its unit"),
     ] = 0.1
     gate: Annotated[
         Size | dict[str, Size] | None,
         key(
             "the innovation gate: the Mahalanobis distance beyond which a reading is rejected, for all sensors or by "
-            "sensor (absent: none is)",
+            "sensor",
             "standard deviations of the innovation",
         ),
     ] = None
     std_limit: Annotated[
         dict[str, Size],
         key(
-            "the standard deviation by state above which a plant that estimates its state refuses to arm, or ends",
+            "the standard deviation, by state, above which a plant that estimates refuses to arm, or ends",
             "its unit",
         ),
     ] = {}
     sensor_timeout: Annotated[
         dict[str, Seconds],
         key(
-            "the longest time without a reading, by sensor, in such a plant, and with `gate` anywhere the longest "
-            "without one that is used (absent: the period and delay of the sensor plus the wait for a state)",
+            "the longest time, by sensor, without a reading in such a plant, and with `gate` without one that is "
+            "used (absent: the sensor's period and delay plus the wait for a state)",
             "s",
         ),
     ] = {}
@@ -502,62 +483,60 @@ class Goal(Section, frozen=True):
     ] = None
     samples: Annotated[
         Text | None,
-        key("the CSV file with the points, relative to the launch file; it has a column `t` and one of the target"),
+        key("the CSV file with the points, relative to the launch file, with a column `t`"),
     ] = None
-    column: Annotated[Text | None, key("the column of the target in that file (absent: the name of the target)")] = None
+    column: Annotated[Text | None, key("the column of that file (absent: the target's name)")] = None
     degree: Annotated[
         Annotated[int, Meta(ge=LEAST_DEGREE, le=MOST_DEGREE)] | None,
-        key("the degree of the polynomials between points, an odd number (absent: as high as the law needs)"),
+        key("the degree of the polynomials between points, odd (absent: as high as the law needs)"),
     ] = None
     ends: Annotated[
         Literal["rest", "free"] | None,
         key(
-            "the ends of the goal: rest makes (degree - 1)/2 derivatives zero there, free does not (absent: rest for "
-            "points, free for samples)"
+            "the ends: rest makes (degree - 1)/2 derivatives zero there, free does not (absent: rest for points, "
+            "free for samples)"
         ),
     ] = None
-    stops: Annotated[bool, key("whether the goal comes to rest at each point")] = False
-    state: Annotated[
-        Text | None, key("the state of another robot of the launch, such as `leader.X`, which is the goal")
-    ] = None
+    stops: Annotated[bool, key("whether the goal rests at each point")] = False
+    state: Annotated[Text | None, key("the state of another robot of the launch, such as `leader.X`, as goal")] = None
     topic: Annotated[
-        Text | None, key("the topic that delivers the value during the run (absent: `servonode goal` delivers it)")
+        Text | None, key("the topic that delivers the value during the run (absent: `servonode goal` does)")
     ] = None
     address: Annotated[Text | None, key("the address of that topic: ipc:///PATH")] = None
     field: Annotated[
         Text | None,
-        key("the field of these messages that holds the value, such as `pose.x` (absent: the name of the target)"),
+        key("the field of its messages with the value, such as `pose.x` (absent: the target's name)"),
     ] = None
     bandwidth: Annotated[
         Annotated[float, Meta(gt=0, le=1e6)] | None,
         key(
-            "the bandwidth of the filter that computes the derivatives; a goal from outside needs it (absent, with "
+            "the bandwidth of the filter that makes the derivatives; a goal from outside needs it (absent, with "
             "`state`: 0.2/period)",
             "rad/s",
         ),
     ] = None
     range: Annotated[
         Annotated[list[float], Meta(min_length=2, max_length=2)] | None,
-        key("the lowest and the highest value; one beyond is refused (absent: none is)", "unit of the target"),
+        key("the lowest and the highest value; one beyond is refused", "unit of the target"),
     ] = None
     rate: Annotated[
         Annotated[float, Meta(gt=0)] | None,
         key("the rate at which the goal moves to another value (absent: as fast as the filter)", "unit per s"),
     ] = None
-    start: Annotated[float, key("the value until the first message comes", "unit of the target")] = 0.0
+    start: Annotated[float, key("the value until the first message", "unit of the target")] = 0.0
     timeout: Annotated[
-        Seconds, key("the longest wait for the next message; after it the goal is lost", "s (wall clock)")
+        Seconds, key("the longest wait for the next message; then the goal is lost", "s (wall clock)")
     ] = 1.0
     on_loss: Annotated[
         OnLoss,
         key(
-            "what a lost goal does: rest comes to rest, a place (m, rad) at its last value and a speed (m/s, rad/s) at "
-            "0; hold keeps the last value, start goes back to `start`, fault ends its commands at once"
+            "what a lost goal does: rest brings it to rest, a place (m, rad) at its last value, a speed (m/s, rad/s) "
+            "at 0; hold keeps the last value, start goes back to `start`, fault ends its commands"
         ),
     ] = "rest"
     fault_after: Annotated[
         Seconds | None,
-        key("the time for which a lost goal is held, before its commands end (absent: no limit)", "s (wall clock)"),
+        key("the time for which a lost goal is held, before its commands end", "s (wall clock)"),
     ] = None
 
     @property
@@ -569,17 +548,17 @@ class Goal(Section, frozen=True):
 class Vary(Section, frozen=True):
     """[sweep.vary.KEY]: the range of a key that a sweep varies, or its values one by one."""
 
-    low: Annotated[float | None, key("the lower end of the range", "unit of the key")] = None
-    high: Annotated[float | None, key("the upper end of the range", "unit of the key")] = None
+    low: Annotated[float | None, key("the lower end", "unit of the key")] = None
+    high: Annotated[float | None, key("the upper end", "unit of the key")] = None
     points: Annotated[
-        Count | None, key("the number of values of a grid, both ends included (absent, of a whole number: each)")
+        Count | None, key("the number of values of a grid, with both ends (absent, of a whole number: each)")
     ] = None
     scale: Annotated[
         Literal["linear", "log"], key("whether the values, or their logarithms, are evenly spaced or distributed")
     ] = "linear"
     values: Annotated[
         Annotated[list[float], Meta(min_length=1)] | None,
-        key("the values one by one, instead of a range; a random method takes each as often", "unit of the key"),
+        key("the values one by one; a random method takes each as often", "unit of the key"),
     ] = None
 
 
@@ -588,24 +567,21 @@ class Sweep(Section, frozen=True):
 
     vary: Annotated[
         dict[str, list[float] | Vary],
-        key("the keys that vary, each with `[low, high]`, or a table: `{low, high, points}` or `{values}`"),
+        key("the keys that vary, each with `[low, high]`, `{low, high, points}` or `{values}`"),
     ] = {}
     method: Annotated[
         Literal["grid", "random", "latin_hypercube", "sobol"],
-        key("how the values are chosen: all combinations, or points of the space between the ends"),
+        key("how values are chosen: all combinations, or points of the space between the ends"),
     ] = "grid"
-    runs: Annotated[Count | None, key("the number of runs (absent: a grid, which has its own number)")] = None
-    seed: Annotated[Whole, key("the seed of the values of a random method")] = 0
+    runs: Annotated[Count | None, key("the number of runs (a grid has its own)")] = None
+    seed: Annotated[Whole, key("the seed of a random method")] = 0
     chunk: Annotated[
         Count | None,
-        key("the runs that are computed, and kept, at once (absent: as many as have about 10 million plant steps)"),
+        key("the runs that are computed, and kept, at once (absent: as many as have some 10 million plant steps)"),
     ] = None
     measures: Annotated[
         dict[str, Text],
-        key(
-            "what is kept of each run, beside what always is: expressions of columns with max, min, final, mean, "
-            "integral"
-        ),
+        key("what is kept of each run beside the usual: expressions of columns with max, min, final, mean, integral"),
     ] = {}
 
 
@@ -617,7 +593,7 @@ class InjectedFault(Section, frozen=True):
         Literal[
             "off", "stuck", "wrong_sign", "intermittent", "garbage", "noise", "slow", "delayed", "drop", "stall", "kill"
         ],
-        key("how it fails; not everything fails in each way"),
+        key("how it fails"),
     ]  # fmt: skip
     at: Annotated[Wait, key("the plant time at which it begins", "s")]
     name: Annotated[
@@ -625,7 +601,7 @@ class InjectedFault(Section, frozen=True):
         key("the input, state, sensor, direction of the link (state or applied) or node that fails (absent: each)"),
     ] = None
     duration: Annotated[OptionalSeconds, key("how long it lasts (absent: to the end of the run)", "s")] = None
-    size: Annotated[Size | None, key("how large it is, where its kind has a size", "by its kind")] = None
+    size: Annotated[Size | None, key("how large it is, if its kind has a size", "by its kind")] = None
     hardware: Annotated[bool, key("whether it may be injected into a machine that is no simulation")] = False
 
 

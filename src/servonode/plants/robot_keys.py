@@ -31,21 +31,24 @@ class RobotKeys(Struct, frozen=True, forbid_unknown_fields=True):
     ignore: Annotated[list[Ignored], key("the kinds of elements to leave out although they change the motion")] = []
     wheels: Annotated[
         dict[str, str],
-        key("names of wheels that roll without slipping, each with its joint; the base moves in the plane"),
+        key("the wheels that roll without slipping, each name with its joint; the base moves in the plane"),
     ] = {}
     radius: Annotated[
         float | dict[str, float] | None,
-        key("radius of the wheels, or of each by its name; else that of its shape", "m"),
+        key("the radius of the wheels, or of each by name (absent: that of its shape)", "m"),
     ] = None
-    casters: Annotated[list[str], key("joints that are left out, so that their links are fixed")] = []
-    feet: Annotated[list[str], key("links or frames that stay where a run starts them")] = []
+    casters: Annotated[list[str], key("the joints that are left out, so that their links are fixed")] = []
+    feet: Annotated[list[str], key("the links or frames that stay where a run starts them")] = []
     friction: Annotated[
-        float | None, key("coefficient of friction under the feet, beyond which a warning is given")
+        float | None, key("the coefficient of friction under the feet; beyond it a warning is given")
     ] = None
     motors: Annotated[
         list[str],
-        key("joints whose motors are inputs; else all of the file; of a URDF all but those of the base and of <mimic>"),
+        key(
+            "the joints whose motors are inputs (absent: all of an MJCF file; of a URDF all but those of the base "
+            "and of `<mimic>`)"
+        ),
     ] = []
     independent: Annotated[
-        list[str], key("joints whose rates are the velocities, where loops, wheels or feet hold others")
+        list[str], key("the joints whose rates are the velocities, if loops, wheels or feet hold others")
     ] = []

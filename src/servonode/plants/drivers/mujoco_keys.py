@@ -19,15 +19,13 @@ class Contact(Struct, frozen=True, forbid_unknown_fields=True):
         bool | None,
         key("whether a robot's file gets a floor at height 0 (absent: if it has none, and its base moves)"),
     ] = None
-    gravity: Annotated[
-        Gravity, key("gravity, if neither the machine has a parameter g nor a robot's file says it", "m/s^2")
-    ] = 9.81
-    substeps: Annotated[Substeps, key("the steps of the physics engine per plant step")] = 2
+    gravity: Annotated[Gravity, key("gravity, if neither a parameter g nor a robot's file says it", "m/s^2")] = 9.81
+    substeps: Annotated[Substeps, key("the physics steps per plant step")] = 2
     contact_time: Annotated[
         Seconds | None,
         key(
-            "the time constant of a contact; a shorter one is stiffer (absent: two physics steps, the least; "
-            "of a robot's file: its own)",
+            "the time constant of a contact; a shorter one is stiffer (absent: two physics steps, the least, or that "
+            "of a robot's file)",
             "s",
         ),
     ] = None
