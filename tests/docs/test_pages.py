@@ -118,7 +118,7 @@ OTHERS = {  # pages that are no how-tos, and how many of their sections install 
     "tutorials/robot_arm": 1,
     "systems/extended": 0,
 }
-LIVE = ("how_to/watch", "how_to/drivers", "how_to/several_computers")  # tests of their own below
+LIVE = ("how_to/watch", "how_to/hardware", "how_to/keys")  # tests of their own below
 
 
 def page_of(name: str) -> Page:
@@ -201,14 +201,14 @@ def test_the_page_on_watching_shows_the_machine_and_its_button_stops_the_run(dis
 
 
 @pytest.mark.slow
-def test_the_example_of_the_page_on_drivers_is_observed_and_then_driven(
+def test_the_page_on_hardware_finds_faults_and_its_driver_is_observed_and_then_drives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "site").mkdir()
     install_wheels(tmp_path / "site")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"))
     (tmp_path / "examples").symlink_to(ROOT / "examples")
-    page_of("how_to/drivers").follow(tmp_path)
+    page_of("how_to/hardware").follow(tmp_path)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The promises with the driver of examples/driver, which docs/how_to/drivers.md explains, as an installed package."""
+"""The promises with the driver of examples/driver, which docs/how_to/hardware.md explains, as an installed package."""
 
 import subprocess
 import sys
