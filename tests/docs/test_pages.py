@@ -62,7 +62,6 @@ NEEDS = {  # what a page's commands need beside servonode
     "how_to/export_to_c": lambda: shutil.which("cc"),
     "how_to/own_laws": lambda: find_spec("gymnasium") and find_spec("onnxruntime"),
     "how_to/pictures": ffmpeg,
-    "how_to/linear_views": lambda: find_spec("control"),
     "how_to/mujoco": lambda: find_spec("mujoco"),
     **dict.fromkeys(("how_to/robots", "tutorials/robot_arm"), lambda: find_spec("mujoco")),
     "how_to/teaching": lambda: shutil.which("pdflatex"),
@@ -71,13 +70,14 @@ NEEDS = {  # what a page's commands need beside servonode
     ),
 }
 MADE = {  # the files that a page's commands leave, beside those that it shows
+    "how_to/analysis": (
+        "straight.mcap", "next.mcap", "fit.png", "next.toml", "robot.toml", "poles.png", "response.png", "orbit.png",
+    ),
     "how_to/pictures": (
         "pursuit.png", "pursuit.pdf", "pursuit.svg", "pursuit.html", "distance.pdf", "measured.csv", "compare.png",
         "slide.png", "machine.png", "pursuit.mp4", "reverse.gif", "recorded.mp4", "trailer_pursuit_lockstep.png",
     ),
-    "how_to/linear_views": ("poles.png", "response.png", "orbit.png"),
     "how_to/export_to_c": ("pursuit.c", "loop", "by_c.txt"),
-    "how_to/identification": ("straight.mcap", "next.mcap", "fit.png", "next.toml", "robot.toml"),
     "how_to/many_runs": ("region.png", "robustness.png", "tune.png", "fastest.png", "strip.pdf"),
     "how_to/mujoco": ("compare.png",),
     "how_to/own_laws": ("compare.png", "speed.mcap", "lqr.py", "lqr.toml", "cart.png"),
