@@ -71,23 +71,13 @@ vanish.
 Forces that the law does not know: `x = "0.5*sin(2*t)"` acts on the coordinate x, `U1 = "-0.02"` adds to the input U1.
 They are expressions of t, states and parameters, with `abs`, `min` and `max` too. The energy check includes their work.
 """
-FAULTS = """
-## [[fault]], in words
-
-Each such section injects a fault into the run, and the record tells it with the fault that was found after it:
-[rehearse your safety case](../how_to/hardware.md#faults-on-demand). These kinds there are, with their sizes:
-
-| kind | drive | sensor | link | node | `size` |
-|---|---|---|---|---|---|
-"""
-COLUMNS = "| key | default | unit | what it is |\n|---|---|---|---|\n"
 DRIVER_HEAD = f"""
 ### plant.driver
 
 Keys that only other drivers read are errors, except in `[plant.{PASSED_OVER}]`, where `run` and `check` only report
-that they are ignored: the launch file of a real machine can be tried with a simulation. Installed packages add drivers,
-with their own keys in `[plant.{PASSED_OVER}.settings]`: `servonode list drivers` lists them, and
-[own drivers](../how_to/hardware.md#write-a-driver) explains how to write one.
+that they are ignored: the launch file of a real machine can be tried with a simulation. Packages add
+[drivers](../how_to/drivers.md), with their keys in `[plant.{PASSED_OVER}.settings]`; `servonode list drivers` lists
+them.
 
 | driver | connection between plant node and machine | keys of `[plant]` that it reads |
 |---|---|---|
@@ -128,8 +118,8 @@ For a goal that is known in advance and has unstable zero dynamics; the section 
 ([stable inversion](../how_to/hard_goals.md#stable-inversion)).
 """,
     "target.NAME": """
-Each [goal](goals.md) that the program needs is an expression of t, `x = "6*sin(0.05*t)"`, or such a table in
-`[target]`.
+Each [goal](goals.md) that the program needs is an expression of t, `x = "6*sin(0.05*t)"`, or such
+a table in `[target]`.
 """,
 }
 TAIL = """
