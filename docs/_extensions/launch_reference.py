@@ -74,8 +74,8 @@ They are expressions of t, states and parameters, with `abs`, `min` and `max` to
 DRIVER_HEAD = f"""
 ### plant.driver
 
-Keys that only other drivers read are errors, except in `[plant.{PASSED_OVER}]`, where `run` and `check` only report
-that they are ignored: the launch file of a real machine can be tried with a simulation. Packages add
+Keys that only other drivers read are errors, except in `[plant.{PASSED_OVER}]`. There `run` and `check` report that
+they are ignored, so that the launch file of a real machine can be tried with a simulation. Packages add
 [drivers](../how_to/drivers.md), with their keys in `[plant.{PASSED_OVER}.settings]`; `servonode list drivers` lists
 them.
 
@@ -118,8 +118,8 @@ For a goal that is known in advance and has unstable zero dynamics; the section 
 ([stable inversion](../how_to/hard_goals.md#stable-inversion)).
 """,
     "target.NAME": """
-Each [goal](goals.md) that the program needs is an expression of t, `x = "6*sin(0.05*t)"`, or such
-a table in `[target]`.
+Each [goal](goals.md) that the program needs is an expression of t, `x = "6*sin(0.05*t)"`, or such a table in
+`[target]`.
 """,
 }
 TAIL = """
