@@ -118,7 +118,7 @@ For a goal that is known in advance and has unstable zero dynamics; the section 
 ([stable inversion](../how_to/hard_goals.md#stable-inversion)).
 """,
     "target.NAME": """
-Each [goal](goals.md) that the program needs is an expression of t, `x = "6*sin(0.05*t)"`, or such a table in
+Each [goal](machines_and_programs.md#goals) that the program needs is an expression of t, `x = "6*sin(0.05*t)"`, or such a table in
 `[target]`.
 """,
 }
