@@ -80,8 +80,8 @@ MADE = {  # the files that a page's commands leave, beside those that it shows
     "how_to/export_to_c": ("pursuit.c", "loop", "by_c.txt"),
     "how_to/many_runs": ("region.png", "robustness.png", "tune.png", "fastest.png", "strip.pdf"),
     "how_to/mujoco": ("compare.png",),
-    "how_to/own_laws": ("compare.png", "speed.mcap", "lqr.py", "lqr.toml", "cart.png"),
-    "how_to/python": ("reverse.html", "whole.png", "chosen.pdf", "path.png", "reverse.gif"),
+    "how_to/own_controllers": ("speed.mcap", "lqr.py", "lqr.toml", "cart.png"),
+    "how_to/own_laws": ("compare.png",),
     "how_to/recordings": (
         "pursuit.mcap", "trailer_reverse.mcap", "pursuit.html", "pursuit.npz", "states.csv", "compare.png", "hitch.png",
     ),
@@ -89,8 +89,9 @@ MADE = {  # the files that a page's commands leave, beside those that it shows
     "how_to/steer": ("circle.mcap", "tuned.toml", "trailer_pursuit.mcap"),
     "how_to/teaching": ("coast.png", "equations.tex", "equations.pdf", "reverse.html", "crane.png", "result.json"),
     "how_to/watch": ("sphero.png",),
-    "tutorials/first_run": ("trailer_pursuit.png", "turn.png", "turn.csv", "compare.png"),
-    "tutorials/own_machine": ("car.png", "tutorial_car.png", "compare.png"),
+    "reference/python": ("reverse.html", "whole.png", "chosen.pdf", "path.png", "reverse.gif"),
+    "tutorials/first_run": ("trailer_pursuit.png", "turn.png", "turn.csv", "compare.png", "short.html"),
+    "tutorials/own_machine": ("car.png", "tutorial_car.png", "compare.png", "car.tex", "car.c"),
     "tutorials/robot_arm": ("hold.png", "eight.png", "mujoco.png", "my_arm.py"),
 }  # fmt: skip
 BEGINS = {
@@ -118,6 +119,7 @@ OTHERS = {  # pages that are no how-tos, and how many of their sections install 
     "tutorials/own_machine": 0,
     "tutorials/robot_arm": 1,
     "systems/extended": 0,
+    "reference/python": 0,
 }
 LIVE = ("how_to/watch", "how_to/hardware", "how_to/keys")  # tests of their own below
 
@@ -278,7 +280,9 @@ COUNTS = {  # the steps and files of pages
     "tutorials/first_robot": (36, 0),
     "tutorials/own_machine": (11, 1),
     "systems/extended": (8, 0),
-    "how_to/own_laws": (8, 2),
+    "reference/python": (5, 5),
+    "how_to/own_controllers": (7, 2),
+    "how_to/own_laws": (5, 0),
 }
 
 
