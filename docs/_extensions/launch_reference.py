@@ -31,10 +31,10 @@ machine = "./cart.py:model"
 residuals = { place = "x - sin(t)" }
 ```
 
-Unknown keys, wrong types and impossible values are errors: one line names the file, the section and the key. A key with
-an empty default is absent unless stated. On the command line, `--set section.key=value` overrides any key. Editors
-complete and check launch files with the JSON Schema [launch_file.schema.json](launch_file.schema.json):
-`servonode new schema launch` writes it, and the comment `#:schema ./launch.json` in the launch file refers to it.
+Unknown keys, wrong types and impossible values are errors: one line names the file, the section and the key. A key
+without = is absent unless stated. `--set section.key=value` overrides any key on the command line. Editors complete and
+check launch files with [launch_file.schema.json](launch_file.schema.json): `servonode new schema launch` writes it, and
+the comment `#:schema ./launch.json` refers to it.
 
 Times are rounded to nanoseconds; `step` must divide `period` and `duration` exactly.
 
@@ -51,8 +51,7 @@ options: `[plant.settings]` sets them. A machine may also be a [robot's file](..
 `machine = "panda.urdf"`.
 
 **Trust a launch file only as far as you would trust code.** It may name Python code, which runs with your rights, in
-`simulate`, `check` and `show` too. `--no-code` (`code=False` in Python) refuses such a file before any of it runs;
-machines and programs of servonode and of installed packages are allowed. Expressions are never executed as code. No
+`simulate`, `check` and `show` too. `--no-code` (`code=False` in Python) refuses such a file before any of it runs. No
 code is read from a folder in which every user of the computer can write.
 
 ### [plant.parameters], [plant.initial], [controller.parameters]
@@ -86,10 +85,9 @@ CONTROLLER = """
 ### controller.residuals
 
 A goal without a Python file: `residuals = { speed = "V - v", phi = "phi - 0.1*t" }`. The law brings each expression to
-zero. It may contain t, states, rates (`X_dot`), parameters of the machine, names in `[target]` and in
-`[controller.settings]`; numbers there are constants, texts functions of time. [Frames](../how_to/tool_goals.md) have
-positions, as `tool.x`. Give as many residuals as inputs, or fewer and a posture or weights. A program file can do more
-(relations between inputs, guards).
+zero. It may contain t, states, rates (`X_dot`), parameters of the machine, [frames](../how_to/tool_goals.md), names in
+`[target]` and in `[controller.settings]`; numbers there are constants, texts functions of time. Give as many residuals
+as inputs, or fewer and a posture or weights. A program file can do more (relations between inputs, guards).
 
 ### [controller.settings]
 
@@ -104,9 +102,8 @@ such as `rho0` of `pursuit`, is computed from the initial state.
 
 ### [controller.weights]
 
-A law with fewer residuals than inputs may be completed by the least norm (`least_norm=True` of its program, or
-residuals of a launch file with weights). `weights = { U1 = 2.0 }` weighs the square of `U1` twice; other inputs then
-take more of the work. Inputs of different units need weights to be compared.
+The least norm completes a law with fewer residuals than inputs (`least_norm=True` of its program, or weights here).
+`weights = { U1 = 2.0 }` weighs the square of `U1` twice. Inputs of different units need weights to be compared.
 """
 PROSE = {  # what stands below the keys of a section
     "controller.goal.NAME": """
@@ -118,17 +115,16 @@ For a goal that is known in advance and has unstable zero dynamics; the section 
 ([stable inversion](../how_to/hard_goals.md#stable-inversion)).
 """,
     "target.NAME": """
-Each [goal](machines_and_programs.md#goals) that the program needs is an expression of t, `x = "6*sin(0.05*t)"`, or such a table in
-`[target]`.
+Each [goal](machines_and_programs.md#goals) that the program needs is an expression of t, `x = "6*sin(0.05*t)"`, or such
+a table in `[target]`.
 """,
 }
 TAIL = """
 ## [robots.NAME]
 
-Several robots in one launch ([how to](../how_to/several_robots.md)). `include` names a robot's launch file, one that
-comes with servonode or a path from this file; all other keys are what differs from it, as `plant.initial.X = -2.0`.
-Beside these tables only `[run]` may stand, for all robots. A goal may be a state of another robot,
-`target.x = "leader.X"`.
+Several robots in one launch ([how to](../how_to/several_robots.md)). `include` names a robot's launch file; all other
+keys are what differs from it, as `plant.initial.X = -2.0`. Beside these tables only `[run]` may stand, for all robots.
+A goal may be a state of another robot, `target.x = "leader.X"`.
 """
 KINDS_HEAD = """
 [Rehearsal](../how_to/rehearsal.md) shows how a record tells it. The kinds:
@@ -136,7 +132,7 @@ KINDS_HEAD = """
 | kind | of | `size` |
 |---|---|---|
 """
-COLUMNS = "| key | default | what it is |\n|---|---|---|\n"
+COLUMNS = "| key and default | what it is |\n|---|---|\n"
 
 
 def launch_reference() -> str:
@@ -169,18 +165,18 @@ def _row(field: Any) -> str:
     kind = inspect.type_info(field.type)
     unit = (getattr(kind, "extra", None) or {}).get("unit")
     schema = getattr(kind, "extra_json_schema", None) or {}
-    default = "required" if field.default is NODEFAULT and field.default_factory is NODEFAULT else _default(field)
+    required = "; required" if field.default is NODEFAULT and field.default_factory is NODEFAULT else ""
     what = f"{schema.get('description', '').removeprefix('the ')}{_choices(kind, schema)}{unit and f' [{unit}]'}"
-    return f"| `{field.name}` | {default} | {what} |\n"
+    return f"| `{field.name}{_default(field)}` | {what}{required} |\n"
 
 
 def _default(field: Any) -> str:
+    """As it would be written behind the key; empty for keys that are absent, or empty tables, without it."""
     value = field.default
-    if value is None or value is NODEFAULT:  # a table that is empty without its key
+    if value is None or value is NODEFAULT:
         return ""
-    if isinstance(value, bool):
-        return f"`{str(value).lower()}`"
-    return f'`"{value}"`' if isinstance(value, str) else f"`{value}`"
+    text = str(value).lower() if isinstance(value, bool) else f'"{value}"' if isinstance(value, str) else str(value)
+    return f" = {text}"
 
 
 def _choices(kind: Any, schema: Mapping[str, Any]) -> str:
