@@ -1,6 +1,6 @@
 """The views of a machine: the values of its paths, and its outline at an instant. No plotting library is used here."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ Points = npt.NDArray[np.float64]
 Outline = Callable[[Values, Values], list[Points]]
 Arrows = Callable[[Values, Values], Mapping[str, tuple[Points, Points]]]
 Caption = Callable[[Values, Values], str]
+Frames = Callable[[Values, Values], Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,9 @@ class View:
     inertias: polylines as the guides, which belong to the machine: they are in the picture as a whole, and bodies with
     their own shapes are drawn instead of them.
 
+    frames: of the bodies, name -> (x, y, angle) in the view's plane, or the matrix (3, 4) of rotation and place
+    in the ground's axes. Pictures do not show them, other tools do; the first is the one that travels.
+
     lean: the angle [rad] that a strip shows. magnified: of a factor -> the same view with its lean that many times as
     large, its title says so; a picture asks for it where the lean is too small to be seen.
     """
@@ -79,6 +83,7 @@ class View:
     magnified: Callable[[float], "View"] | None = None
     projection: Points | None = None
     inertias: Outline | None = None
+    frames: Frames | None = None
 
     @property
     def size(self) -> int:
@@ -93,12 +98,45 @@ class View:
         """The path (n, 2) of the values of a trail or goal."""
         return self.flat(np.column_stack([columns[name] for name in names]))
 
+    @property
+    def plane(self) -> Points:
+        """The view's directions (3, 3) across, up and to the eye in the ground's axes; upright if the second is z."""
+        upright = self.axes[1].startswith("z")
+        return np.array([[1, 0, 0], [0, 0, 1], [0, -1, 0]] if upright else np.eye(3), float)
+
+    def in_space(self, points: Points) -> Points:
+        """Points (n, 3) in the ground's axes from those that the view gives, (n, size)."""
+        return points if self.projection is not None else points @ self.plane[:2]
+
+    def poses(self, values: Values, parameters: Values) -> dict[str, Points]:
+        """Rotation and place (3, 4) of each of its frames in the ground's axes."""
+        given = self.frames(values, parameters) if self.frames else {}
+        return {name: self._pose(np.asarray(stated, float)) for name, stated in given.items()}
+
+    def _pose(self, stated: Points) -> Points:
+        if stated.shape == (3, 4):
+            return stated
+        x, y, angle = stated
+        c, s = np.cos(angle), np.sin(angle)
+        turned = self.plane.T @ np.array([[c, -s, 0], [s, c, 0], [0, 0, 1]]) @ self.plane
+        return np.column_stack([turned, np.array([x, y]) @ self.plane[:2]])
+
 
 def circle(centre: Points, radius: float, n: int = 49) -> Points:
     """A closed polyline (n, 2) around a centre (2,)."""
     angle = np.linspace(0.0, 2 * np.pi, n)
     points: Points = centre + radius * np.column_stack([np.cos(angle), np.sin(angle)])
     return points
+
+
+def turned_by(quaternion: Sequence[float]) -> Points:
+    """The axes (3, 3), as columns, that a quaternion (w, x, y, z) turns the ground's axes into."""
+    w, x, y, z = quaternion
+    return np.array([
+        [w * w + x * x - y * y - z * z, 2 * (x * y - w * z), 2 * (x * z + w * y)],
+        [2 * (x * y + w * z), w * w - x * x + y * y - z * z, 2 * (y * z - w * x)],
+        [2 * (x * z - w * y), 2 * (y * z + w * x), w * w - x * x - y * y + z * z],
+    ])  # fmt: skip
 
 
 def signed(value: float, digits: int) -> str:

@@ -12,23 +12,36 @@ _WATCHED = ("lifecycle", "fault", "safe_state")
 
 def with_events(messages: Iterator[Recorded]) -> Iterator[Recorded]:
     """The messages in their order, each event behind the message that shows it."""
-    stood: dict[str, dict[str, Any]] = {}  # by node: its status before
-    starts: dict[str, int] = {}  # by node: the id of its present start
+    events = Events()
     for mono, topic, message in messages:
         yield mono, topic, message
+        for event in events.shown_by(topic, message):
+            yield mono, EVENTS, event
+
+
+class Events:
+    """Finds the events of a run that its messages, one after the other, show."""
+
+    def __init__(self) -> None:
+        self._stood: dict[str, dict[str, Any]] = {}  # by node: its status before
+        self._starts: dict[str, int] = {}  # by node: the id of its present start
+
+    def shown_by(self, topic: str, message: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """The events that the next message shows."""
         node, _, word = topic.partition("/")
-        if starts.setdefault(node, message["src"]) != message["src"]:
-            starts[node] = message["src"]
-            yield mono, EVENTS, _event(message, "restart", f"the {node} was restarted")
-        if word == "status":
-            before, stood[node] = stood.get(node, {}), message
-            known = before.get("counts", {})
-            for name, count in message["counts"].items():
-                if name.startswith(INJECTED) and count > known.get(name, 0):
-                    yield mono, EVENTS, _event(message, "injected", name.removeprefix(INJECTED).replace("_", " ", 1))
-            for name in _WATCHED:
-                if message[name] != before.get(name, ""):
-                    yield mono, EVENTS, _event(message, name, message[name] or "none")
+        if self._starts.setdefault(node, message["src"]) != message["src"]:
+            self._starts[node] = message["src"]
+            yield _event(message, "restart", f"the {node} was restarted")
+        if word != "status":
+            return
+        before, self._stood[node] = self._stood.get(node, {}), message
+        known = before.get("counts", {})
+        for name, count in message["counts"].items():
+            if name.startswith(INJECTED) and count > known.get(name, 0):
+                yield _event(message, "injected", name.removeprefix(INJECTED).replace("_", " ", 1))
+        for name in _WATCHED:
+            if message[name] != before.get(name, ""):
+                yield _event(message, name, message[name] or "none")
 
 
 def _event(message: dict[str, Any], event: str, text: str) -> dict[str, Any]:

@@ -49,6 +49,10 @@ def _check_view(closed_loop: ClosedLoop, view: View, word: str) -> None:
     if not isinstance(caption, str):
         raise ModelError(f"{word}'s caption gave {caption!r}; give a text")
     run(lambda: view.lean(values, machine.parameters) if view.lean else 0.0)
+    for name, frame in run(lambda: dict(view.frames(values, machine.parameters)) if view.frames else {}).items():
+        if np.shape(frame) not in ((3,), (3, 4)):
+            text = f"is of shape {np.shape(frame)}; give (x, y, angle), or rotation and place as (3, 4)"
+            raise ModelError(f"{word}'s frame {name!r} {text}")
     wanted_paths(closed_loop, view, np.full(2, -1.0), np.full(2, 1.0))
     if view.goal is not None and not _is_pair(view.goal, view.size):
         raise ModelError(f"{word} has the goal {view.goal!r}; name {COUNTS[view.size]} targets, or leave it out")

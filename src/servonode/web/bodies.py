@@ -3,19 +3,17 @@
 What is not drawn is told in a few words, since the file may come from anywhere.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.plants.skeleton import poses
-from servonode.robots.robot import identifier
+from servonode.views.frames import Frames, placed_solids
 from servonode.web.view_data import decimals
 
 DIGITS = 6  # decimal places of a pose
 LETTERS = 200  # of the note at most
-GROUND = "world"  # MuJoCo's name
 
 
 class Bodies:
@@ -26,15 +24,13 @@ class Bodies:
     """
 
     def __init__(self, closed_loop: ClosedLoop) -> None:
-        self._machine, skeleton = closed_loop.machine, closed_loop.machine.description.skeleton
-        names = skeleton.names if skeleton else ()
-        found, lines = closed_loop.source.solids()
-        drawn = [(each, _pose_of(each.body, names)) for each in found]
-        drawn = [(each, name) for each, name in drawn if name in names or name == GROUND]
-        self._rows = [names.index(name) if name in names else -1 for _, name in drawn]
+        self._frames = Frames(closed_loop)
+        drawn, lines = placed_solids(closed_loop, self._frames)
+        names = self._frames.names
+        self._rows = [names.index(frame) if frame in names else -1 for frame, _ in drawn]
         self.layout = {
             "bodies": [
-                {"points": _rounded(each.points), "triangles": each.triangles.ravel().tolist()} for each, _ in drawn
+                {"points": _rounded(each.points), "triangles": each.triangles.ravel().tolist()} for _, each in drawn
             ],
             "unseen": _in_short(lines),
         }
@@ -43,16 +39,9 @@ class Bodies:
         """Of each body the place (x, y, z) and the rotation, row by row, by the values of the states."""
         if not self._rows:
             return []
-        ground = np.array([[0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1.0]])
-        at = np.concatenate([poses(self._machine, values)[:, :12], ground])
-        found: list[list[float]] = np.round(at[self._rows], DIGITS).tolist()
+        at = np.concatenate([self._frames.poses(0.0, values), np.eye(3, 4)[None]])[self._rows]
+        found: list[list[float]] = np.round(np.hstack([at[:, :, 3], at[:, :, :3].reshape(-1, 9)]), DIGITS).tolist()
         return found
-
-
-def _pose_of(body: str, names: Collection[str]) -> str:
-    """The link or frame that has the axes of a file's body: a link has its origin where its joint acts."""
-    name = identifier(body)
-    return f"{name}_origin" if f"{name}_origin" in names else name
 
 
 def _rounded(points: Any) -> list[float]:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from servonode.plants.view import Points, Values, View, circle
+from servonode.plants.view import Points, Values, View, circle, turned_by
 
 PLATE = 4.0  # radius of the drawn plate in ball radii
 FORCE = "friction of the plate"
@@ -10,12 +10,7 @@ FORCE = "friction of the plate"
 
 def _turned(values: Values) -> Points:
     """The ball's axes (3, 3) as columns."""
-    w, x, y, z = (values[f"q_{i}"] for i in range(4))
-    return np.array([
-        [w * w + x * x - y * y - z * z, 2 * (x * y - w * z), 2 * (x * z + w * y)],
-        [2 * (x * y + w * z), w * w - x * x + y * y - z * z, 2 * (y * z - w * x)],
-        [2 * (x * z - w * y), 2 * (y * z + w * x), w * w - x * x - y * y + z * z],
-    ])  # fmt: skip
+    return turned_by([values[f"q_{i}"] for i in range(4)])
 
 
 def _marks(values: Values) -> list[Points]:
@@ -37,6 +32,14 @@ def outline(values: Values, parameters: Values) -> list[Points]:
     """Polylines (n, 2) [m] of the ball from above and of what is painted on its upper half."""
     centre, a = np.array([values["x"], values["y"]]), parameters["a"]
     return [circle(centre, a), *(centre + a * each for each in _marks(values))]
+
+
+def _frames(values: Values, parameters: Values) -> dict[str, Points]:
+    """The ball at its centre, and the plate, which turns."""
+    centre = np.array([values["x"], values["y"], parameters["a"]])
+    c, s = np.cos(values["turn"]), np.sin(values["turn"])
+    plate = np.array([[c, -s, 0, 0], [s, c, 0, 0], [0, 0, 1, 0]])
+    return {"ball": np.column_stack([_turned(values), centre]), "plate": plate}
 
 
 def _plate_guides(values: Values, parameters: Values) -> list[Points]:
@@ -62,6 +65,6 @@ def _place(values: Values, _parameters: Values) -> str:
 
 VIEW = (
     View(title="from above", trails={"centre of the ball": ("x", "y")}, outline=outline, guides=_plate_guides,
-         arrows=_friction),
+         arrows=_friction, frames=_frames),
     View(title="the ball from above", outline=_close, strip=True, caption=_place),
 )  # fmt: skip

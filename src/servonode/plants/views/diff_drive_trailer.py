@@ -20,6 +20,13 @@ def outline(state: Values, parameters: Values) -> list[Points]:
     return robot + [_turned(line, heading) + origin for line in (bed, drawbar, *trailer_wheels)]
 
 
+def frames(values: Values, parameters: Values) -> dict[str, tuple[float, float, float]]:
+    """The robot at the middle of its axle, and the trailer at that of its own."""
+    heading, b = values["psi"] + values["phi"], parameters["b"]
+    trailer = (values["X"] - b * np.cos(heading), values["Y"] - b * np.sin(heading), heading)
+    return {"robot": (values["X"], values["Y"], values["psi"]), "trailer": trailer}
+
+
 def wanted(asked: Wanted) -> dict[str, Points]:
     """The line or circle on which the program `trailer_path` keeps the trailer's axle."""
     if asked.program != "trailer_path":
@@ -38,6 +45,7 @@ VIEW = View(
     axes=("x [m]", "y [m]"),
     outline=outline,
     paths=wanted,
+    frames=frames,
 )
 
 

@@ -50,6 +50,9 @@ def VIEW(settings: Mapping[str, Any]) -> tuple[View, ...]:
     def force(values: Values, parameters: Values) -> dict[str, tuple[Points, Points]]:
         return {REACTION: (_centre(values) + _foot(values, parameters), np.array([values["R_x"], values["R_z"]]))}
 
+    def frames(values: Values, _parameters: Values) -> dict[str, tuple[float, float, float]]:
+        return {"hoop": (values["x"], values["z"], values["theta"])}
+
     def near_guides(values: Values, parameters: Values) -> list[Points]:
         line = _curve(profile, values, CLOSE * parameters["r"]) - _centre(values)
         near = line[np.hypot(*line.T) < 2 * CLOSE * parameters["r"]]  # none of it where the hoop has left it
@@ -70,6 +73,7 @@ def VIEW(settings: Mapping[str, Any]) -> tuple[View, ...]:
             axes=("x [m]", "z [m]"),
             guides=guides,
             arrows=force,
+            frames=frames,
         ),
         View(
             _hoop,

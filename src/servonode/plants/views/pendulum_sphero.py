@@ -5,7 +5,17 @@ from functools import partial
 
 import numpy as np
 
-from servonode.plants.view import Points, Values, View, Wanted, circle, leaning_by, line_through, shown_larger
+from servonode.plants.view import (
+    Points,
+    Values,
+    View,
+    Wanted,
+    circle,
+    leaning_by,
+    line_through,
+    shown_larger,
+    turned_by,
+)
 
 
 def outline(values: Values, parameters: Values) -> list[Points]:
@@ -21,6 +31,19 @@ def _lean(values: Values) -> Points:
 
 def _friction(values: Values, _parameters: Values) -> dict[str, tuple[Points, Points]]:
     return {FRICTION: (np.array([values["X"], values["Y"]]), np.array([values["N_x"], values["N_y"]]))}
+
+
+def _frames(values: Values, parameters: Values) -> dict[str, Points]:
+    """The shell, and the pendulum: its z axis against n, which hangs down at rest, its x axis nearest to x."""
+    centre = np.array([values["X"], values["Y"], parameters["R"]])
+    up = -np.array([values["n_0"], values["n_1"], values["n_2"]])
+    ahead = np.cross([0.0, 1.0, 0.0], up)
+    ahead = ahead / np.hypot(np.hypot(*ahead[:2]), ahead[2])
+    turned = turned_by([values[f"q_{i}"] for i in range(4)])
+    return {
+        "shell": np.column_stack([turned, centre]),
+        "pendulum": np.column_stack([ahead, np.cross(up, ahead), up, centre]),
+    }
 
 
 def _direction(values: Values, _parameters: Values) -> list[Points]:
@@ -118,6 +141,7 @@ VIEW = (
         outline=outline,
         arrows=_friction,
         paths=wanted,
+        frames=_frames,
     ),
     View(
         title="direction n from above",

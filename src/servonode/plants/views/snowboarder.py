@@ -30,6 +30,16 @@ def _direction(values: Values) -> Points:
     return np.array([np.cos(sigma) * np.sin(theta), np.sin(sigma), np.cos(sigma) * np.cos(theta)])
 
 
+def _frames(values: Values, _parameters: Values) -> dict[str, Points]:
+    """The board, and the body, whose z axis is along its direction; their axes are those of the blade when upright."""
+    (t, b), e = _axes(values["phi0"]), _direction(values)
+    board = np.array([[*t, 0.0], [*b, 0.0], [0.0, 0.0, 1.0]]).T
+    c, s = np.cos(values["theta"]), np.sin(values["theta"])
+    body = np.column_stack([[c, 0.0, -s], np.cross(e, [c, 0.0, -s]), e])
+    place = np.array([values["x0"], values["y0"], 0.0])
+    return {"board": np.column_stack([board, place]), "body": np.column_stack([board @ body, place])}
+
+
 def _along(values: Values, parameters: Values) -> float:
     """The force along the blade [N], thrust less drag."""
     v = values["v"]
@@ -124,6 +134,7 @@ VIEW = (
         outline=outline,
         arrows=_forces,
         paths=wanted,
+        frames=_frames,
     ),
     _upright("from behind, the slope level", (0.0, -1.0), "half_width", ("lean", "sigma")),
     _upright("from its right, the slope level", (1.0, 0.0), "l0", ("pitch", "theta")),

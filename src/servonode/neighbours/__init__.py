@@ -1,0 +1,1 @@
+"""Runs as other tools read them: ROS 2, Foxglove, rerun."""
