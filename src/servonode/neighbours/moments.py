@@ -11,10 +11,12 @@ import numpy as np
 
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.errors import ServonodeError
 from servonode.mechanics.machine import Machine
 from servonode.robots.joint_states import named
+from servonode.robots.robot import Robot, identifier
 from servonode.robots.solids import Triangles
-from servonode.views.frames import Frames, placed_solids, robot_of
+from servonode.views.frames import GROUND, Frames, placed_solids
 from servonode.views.shapes import Instant, Shapes
 
 STATES, SEED, EXACT = 6, 1, 1e-9  # random states by which it is found on which joint an input acts; relative
@@ -56,7 +58,8 @@ class Layout:
     @classmethod
     def of(cls, closed_loop: ClosedLoop) -> Self:
         """The layout of what a launch file describes."""
-        frames = Frames(closed_loop)
+        frames, robot = Frames(closed_loop), _robot(closed_loop)
+        called = {name: _file_names(robot).get(name, name) for name in (*frames.names, GROUND)}
         described, goals = closed_loop.machine.description, closed_loop.targets.names
         law = closed_loop.control.law.description if closed_loop.control else None
         units = law.target_units if law and law.target_units else [""] * len(goals)
@@ -64,17 +67,17 @@ class Layout:
         return cls(
             run=closed_loop.launch.name,
             machine=described.name,
-            joints=tuple(joints_of(closed_loop)),
-            frames=frames.names,
+            joints=tuple(_joints(closed_loop, robot)),
+            frames=tuple(called[name] for name in frames.names),
             solids=tuple(
-                Solid(frame, each.points, each.triangles) for frame, each in placed_solids(closed_loop, frames)[0]
+                Solid(called[name], each.points, each.triangles) for name, each in placed_solids(closed_loop, frames)[0]
             ),
             inputs={each.name: each.unit for each in described.inputs},
             residuals={each.name: each.unit for each in closed_loop.residuals},
             outputs={each.name: each.unit for each in described.outputs},
             goals=dict(zip(goals, units, strict=True)),
             pointed={"_".join(names): tuple(names) for names in sorted(pointed)},
-            base=frames.names[0] if frames.travels else None,
+            base=called[frames.names[0]] if frames.travels else None,
         )
 
 
@@ -141,7 +144,7 @@ class Moments:
         self._closed_loop, self._machine = closed_loop, closed_loop.machine
         self._frames = Frames(closed_loop)
         described = self._machine.description
-        coordinates = joints_of(closed_loop).values()
+        coordinates = _joints(closed_loop, _robot(closed_loop)).values()
         self._joints = [described.state_names.index(name) for name in coordinates]
         self._gears = gears(self._machine, self._joints)
         views = closed_loop.views
@@ -223,10 +226,33 @@ class Moments:
         return lines, {name: Arrow(foot, vector, view.arrow_unit) for name, (foot, vector) in ends.items()}
 
 
-def joints_of(closed_loop: ClosedLoop) -> dict[str, str]:
+def quaternions(poses: Array) -> Array:
+    """The rotations of poses (n, 3, 4) as quaternions (x, y, z, w), (n, 4)."""
+    from scipy.spatial.transform import Rotation
+
+    if not len(poses):
+        return np.zeros((0, 4))
+    found: Array = Rotation.from_matrix(poses[:, :, :3]).as_quat()
+    return found
+
+
+def _robot(closed_loop: ClosedLoop) -> Robot | None:
+    """The robot of a machine that a file describes; None of others, and if the file has gone since."""
+    try:
+        return closed_loop.source.robot()
+    except (OSError, ServonodeError, ValueError):
+        return None
+
+
+def _file_names(robot: Robot | None) -> dict[str, str]:
+    """The names that a robot's file has for bodies and frames, by those of its machine."""
+    names = [each.name for each in robot.bodies] + [each.name for each in robot.frames] if robot else []
+    return {identifier(name): name for name in names}
+
+
+def _joints(closed_loop: ClosedLoop, robot: Robot | None) -> dict[str, str]:
     """The coordinate of each joint, by its name; of a robot's file those of its hinges and slides."""
     described = closed_loop.machine.description
-    robot = robot_of(closed_loop)
     if robot:
         found = {each.joint: each.coordinates for each in named(robot, described.coordinates)}
         alone = {joint: names[0] for joint, names in found.items() if len(names) == 1}

@@ -6,9 +6,8 @@ import numpy as np
 
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.errors import ServonodeError
 from servonode.plants.skeleton import poses
-from servonode.robots.robot import Robot, identifier
+from servonode.robots.robot import identifier
 from servonode.robots.solids import Solid
 from servonode.views.shapes import Instant
 
@@ -18,7 +17,7 @@ STATES, SEED, STILL = 8, 1, 1e-9  # random states by which it is found what trav
 
 
 class Frames:
-    """The frames of a machine below the ground's. names: those of the robot's file, or of the tree, or of the view.
+    """The frames of a machine below the ground's. names: those of the tree, or of the view.
 
     A body of a robot's file has the axes of the file: a link has its origin where its joint acts.
     """
@@ -32,10 +31,8 @@ class Frames:
         else:
             stated = skeleton.names if skeleton else ()
             self._rows = [i for i, name in enumerate(stated) if f"{name}{ORIGIN}" not in stated]
-            known = _file_names(robot_of(closed_loop))
-            plain = [stated[i].removesuffix(ORIGIN) if stated[i].removesuffix(ORIGIN) in stated else stated[i]
-                     for i in self._rows]  # fmt: skip
-            self.names = tuple(known.get(each, each) for each in plain)
+            plain = [stated[i].removesuffix(ORIGIN) for i in self._rows]
+            self.names = tuple(name if name in stated else stated[i] for i, name in zip(self._rows, plain, strict=True))
 
     @property
     def _start(self) -> dict[str, float]:
@@ -72,20 +69,4 @@ class Frames:
 def placed_solids(closed_loop: ClosedLoop, frames: Frames) -> tuple[list[tuple[str, Solid]], list[str]]:
     """What is seen of the bodies of a robot's file, each with its frame or the ground's; a line for what is not."""
     found, lines = closed_loop.source.solids()
-    known = {identifier(name): name for name in frames.names} | {GROUND: GROUND}
-    placed = [(known[name], each) for each in found if (name := identifier(each.body)) in known]
-    return placed, lines
-
-
-def robot_of(closed_loop: ClosedLoop) -> Robot | None:
-    """The robot of a machine that a file describes; None of others, and if the file has gone since."""
-    try:
-        return closed_loop.source.robot()
-    except (OSError, ServonodeError, ValueError):
-        return None
-
-
-def _file_names(robot: Robot | None) -> dict[str, str]:
-    """The names that a robot's file has for bodies and frames, by those of its machine."""
-    names = [each.name for each in robot.bodies] + [each.name for each in robot.frames] if robot else []
-    return {identifier(name): name for name in names}
+    return [(name, each) for each in found if (name := identifier(each.body)) in (*frames.names, GROUND)], lines
