@@ -23,3 +23,9 @@ def needs_mujoco() -> None:
     """Skip the module that calls it where MuJoCo is not installed."""
     if not MUJOCO:
         pytest.skip(NO_MUJOCO, allow_module_level=True)
+
+
+def neighbour(name: str) -> Any:
+    """A module of the library of another tool; the test that calls it is skipped where it is not installed."""
+    extra = "rerun" if name.startswith("rerun") else "neighbours"
+    return pytest.importorskip(name, reason=f'needs {name}: pip install "servonode[{extra}]"')

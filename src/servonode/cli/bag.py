@@ -95,35 +95,59 @@ def merge(file: Path, other: Path, out: Path | None, as_json: bool) -> None:
         "servonode bag export trailer_pursuit.mcap rows.csv",
         "servonode bag export trailer_pursuit.mcap rows.parquet",
         "servonode bag export trailer_pursuit.mcap commands.npz --topic controller/command",
+        "servonode bag export trailer_pursuit.mcap ros2.mcap --ros2",
     ),
     exits={0: "written", **verb.BAD_USAGE, **verb.INTERRUPTED},
 )
 @_bag
 @click.argument("out", type=verb.FILE, metavar="FILE")
 @click.option("--topic", metavar="NODE/TOPIC", help="Export the messages of this topic instead of the run's rows.")
+@click.option("--ros2", is_flag=True, help="Write FILE.mcap with the messages of ROS 2: joint states, tf, odometry.")
+@click.option("--foxglove", is_flag=True, help="Write FILE.mcap with Foxglove's types: frames, scene, log, values.")
+@click.option("--rerun", is_flag=True, help="Write FILE.rrd for rerun, with the machine in space.")
 @verb.no_code
 @verb.as_json
-def export(file: Path, out: Path, topic: str | None, no_code: bool, as_json: bool) -> None:
-    """Write the data of BAG as FILE.csv, FILE.parquet or FILE.npz.
+def export(
+    file: Path, out: Path, topic: str | None, ros2: bool, foxglove: bool, rerun: bool, no_code: bool, as_json: bool
+) -> None:
+    """Write the data of BAG as FILE.csv, FILE.parquet or FILE.npz, or for another tool.
 
     Without --topic, FILE gets the rows of the run, as servonode run --out writes them. With --topic, it gets a column
-    for each number in the messages of that topic.
+    for each number in the messages of that topic. An export for another tool has at most 100 rows a second.
     """
     from servonode.cli.start_checks import check_writable
     from servonode.record.bag import read_bag
     from servonode.record.export import check_format, export_run, export_topic
     from servonode.simulation.rows_of_messages import runs_in
 
-    check_format(out)
+    tool = _tool_of(topic, ros2=ros2, foxglove=foxglove, rerun=rerun)
+    if tool:
+        from servonode.neighbours.export import check_ending
+
+        check_ending(tool, out)
+    else:
+        check_format(out)
     check_writable(out)
     if out.exists():
         raise click.UsageError(f"{out} exists already; name another file, or remove it")
     read = read_bag(file)
-    if topic:
+    if tool:
+        from servonode.neighbours.export import export as exported
+
+        count, word = exported(read, read.closed_loop(code=not no_code), tool, out)
+    elif topic:
         word, count = "messages", export_topic(read, topic, out)
     else:
         word, count = "rows", export_run(runs_in(read, read.closed_loop(code=not no_code))[-1], out)
     verb.show({"file": str(out), word: count}, as_json, f"{out} ({count} {word})")
+
+
+def _tool_of(topic: str | None, **tools: bool) -> str:
+    """The tool for which an export is asked for, empty: none; UsageError where it is not clear which."""
+    asked = [f"--{name}" for name, given in tools.items() if given] + (["--topic"] if topic else [])
+    if len(asked) > 1:
+        raise click.UsageError(f"{' and '.join(asked)} exclude each other; give one of them.")
+    return asked[0].removeprefix("--") if asked and not topic else ""
 
 
 @bag.command(

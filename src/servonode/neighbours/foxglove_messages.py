@@ -21,7 +21,8 @@ from servonode.neighbours.scene import Scene
 from servonode.views.frames import GROUND
 
 NS = 1_000_000_000
-INK, GOAL, ARROW, BODY = (0.1, 0.1, 0.15, 1.0), (0.85, 0.3, 0.1, 1.0), (0.1, 0.45, 0.8, 1.0), (0.6, 0.63, 0.68, 1.0)
+# to be seen on a dark and on a light ground
+INK, GOAL, ARROW, BODY = (0.35, 0.5, 0.75, 1.0), (0.85, 0.3, 0.1, 1.0), (0.1, 0.65, 0.5, 1.0), (0.6, 0.63, 0.68, 1.0)
 THICK = 2.0  # pixels
 SLENDER = 0.05  # of an arrow's shaft to its length
 LEVELS = {"info": "Info", "warning": "Warning", "error": "Error"}
