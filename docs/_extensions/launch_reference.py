@@ -85,7 +85,7 @@ CONTROLLER = """
 ### controller.residuals
 
 A goal without a Python file: `residuals = { speed = "V - v", phi = "phi - 0.1*t" }`. The law brings each expression to
-zero. It may contain t, states, rates (`X_dot`), parameters of the machine, [frames](../how_to/tool_goals.md), names in
+zero. It may contain t, states, rates (`X_dot`), parameters of the machine, [frames](../how_to/robots.md#goals-of-a-tool), names in
 `[target]` and in `[controller.settings]`; numbers there are constants, texts functions of time. Give as many residuals
 as inputs, or fewer and a posture or weights. A program file can do more (relations between inputs, guards).
 
@@ -108,7 +108,7 @@ The least norm completes a law with fewer residuals than inputs (`least_norm=Tru
 PROSE = {  # what stands below the keys of a section
     "controller.goal.NAME": """
 Each coordinate is one residual: `position` gives `NAME_x`, `NAME_y`, `NAME_z`, `orientation` gives `NAME_rx`,
-`NAME_ry`, `NAME_rz` ([goals of a tool](../how_to/tool_goals.md)).
+`NAME_ry`, `NAME_rz` ([goals of a tool](../how_to/robots.md#goals-of-a-tool)).
 """,
     "controller.inversion": """
 For a goal that is known in advance and has unstable zero dynamics; the section may be empty
@@ -122,7 +122,7 @@ a table in `[target]`.
 TAIL = """
 ## [robots.NAME]
 
-Several robots in one launch ([how to](../how_to/several_robots.md)). `include` names a robot's launch file; all other
+Several robots in one launch ([how to](../how_to/several_computers.md#several-robots-in-one-launch)). `include` names a robot's launch file; all other
 keys are what differs from it, as `plant.initial.X = -2.0`. Beside these tables only `[run]` may stand, for all robots.
 A goal may be a state of another robot, `target.x = "leader.X"`.
 """
