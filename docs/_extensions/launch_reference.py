@@ -75,8 +75,8 @@ DRIVER_HEAD = f"""
 
 Keys that only other drivers read are errors, except in `[plant.{PASSED_OVER}]`. There `run` and `check` report that
 they are ignored, so that the launch file of a real machine can be tried with a simulation. Packages add
-[drivers](../how_to/drivers.md), with their keys in `[plant.{PASSED_OVER}.settings]`; `servonode list drivers` lists
-them.
+[drivers](../how_to/hardware.md#write-a-driver), with their keys in `[plant.{PASSED_OVER}.settings]`; `servonode
+list drivers` lists them.
 
 | driver | connection between plant node and machine | keys of `[plant]` that it reads |
 |---|---|---|
@@ -127,7 +127,7 @@ keys are what differs from it, as `plant.initial.X = -2.0`. Beside these tables 
 A goal may be a state of another robot, `target.x = "leader.X"`.
 """
 KINDS_HEAD = """
-[Rehearsal](../how_to/rehearsal.md) shows how a record tells it. The kinds:
+[Rehearsal](../how_to/hardware.md#faults-on-demand) shows how a record tells it. The kinds:
 
 | kind | of | `size` |
 |---|---|---|
