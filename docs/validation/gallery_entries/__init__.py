@@ -1,8 +1,9 @@
-"""The entries of the gallery, by source. A new one: a function that makes a Content, and an Entry of it."""
+"""What docs/systems shows computed: a function for each entry, by name, that makes its pictures and tables."""
+
+from collections.abc import Callable
 
 from gallery_entries import ball, hoop, robots, snowboarder, sphero, theory, trailer
-from gallery_entries.frame import Entry, Source
+from gallery_entries.frame import Content
 
 _PARTS = (trailer, sphero, snowboarder, hoop, ball, theory, robots)
-SOURCES: tuple[Source, ...] = tuple(part.SOURCE for part in _PARTS)
-ENTRIES: tuple[Entry, ...] = tuple(entry for part in _PARTS for entry in part.ENTRIES)
+ENTRIES: dict[str, Callable[[], Content]] = {name: make for part in _PARTS for name, make in part.ENTRIES.items()}

@@ -1,7 +1,7 @@
-"""What an entry of the gallery is made of, and the small tools its functions share."""
+"""What an entry gives, and the small tools that entries share."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,17 +21,8 @@ BLUE, ORANGE, PURPLE, SKY = PALETTE
 GREEN, RED, GREY = ARROWS[0], GOAL, GUIDE
 __all__ = ["BLUE", "GREEN", "GREY", "INK", "ORANGE", "PURPLE", "RED", "SKY", "WIDTH"]
 TIME = "time t [s]"
+HEADS = ("", "the paper", "computed")
 _runs: dict[str, Run] = {}
-
-
-@dataclass(frozen=True)
-class Source:
-    """A published work. citation: as it is quoted; about: what it shows, which of its figures are here, in Markdown."""
-
-    key: str
-    heading: str
-    citation: str
-    about: str
 
 
 @dataclass(frozen=True)
@@ -43,38 +34,11 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Picture:
-    """A picture of an entry; `draw` is called only where pictures are wanted."""
-
-    stem: str
-    caption: str
-    draw: Callable[[], Figure]
-
-
-@dataclass(frozen=True)
 class Content:
-    """What the runs of an entry gave."""
+    """What an entry gives: functions that draw docs/images/gallery/STEM.png, by STEM, and tables of numbers."""
 
-    pictures: Sequence[Picture]
+    pictures: Mapping[str, Callable[[], Figure]]
     tables: Sequence[Table]
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One thing that the gallery shows.
-
-    launches: packaged launch files that it uses, the first one's comment stands as what to watch for. commands: what a
-    reader types. text: what it is. make: its runs and what came out. missing: what cannot be had and why.
-    """
-
-    name: str
-    source: str
-    title: str
-    launches: tuple[str, ...]
-    commands: tuple[str, ...]
-    text: str
-    make: Callable[[], Content]
-    missing: str = field(default="")
 
 
 def run(name: str, **options: Any) -> Run:

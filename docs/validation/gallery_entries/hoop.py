@@ -9,6 +9,7 @@ from scipy.integrate import solve_ivp
 
 from gallery_entries.frame import (
     BLUE,
+    HEADS,
     INK,
     ORANGE,
     PURPLE,
@@ -16,9 +17,6 @@ from gallery_entries.frame import (
     TIME,
     Array,
     Content,
-    Entry,
-    Picture,
-    Source,
     Table,
     above,
     below,
@@ -35,17 +33,6 @@ from gallery_entries.frame import (
 from servonode.record.run import Run
 from servonode.views.symbols import unit_text
 
-SOURCE = Source(
-    "hoop",
-    "Hoop on a profile",
-    "I. V. Matrosov, Yu. V. Morozov, A. V. Pesterev, *Numerical integration of rolling equations using approaches of "
-    "control theory* (in Russian), Izvestiya RAN, Teoriya i sistemy upravleniya, 2021, no. 2, pp. 3-13.",
-    """
-Figures 2 to 4 and the claims about residuals are here; we had the text and not the curves. The paper gives neither
-gravity, start, the kind of its two-stage method nor initial residuals. We take 9.81 m/s², with which the residuals
-have the paper's size, a start at rest at x = 1, and the midpoint method. [Errata](errata.md#hoop-on-a-profile).
-""",
-)
 NAMES = ("contact", "energy", "slip", "tangency")
 COLOUR = dict(zip(NAMES, (BLUE, ORANGE, PURPLE, SKY), strict=True))
 
@@ -75,28 +62,16 @@ def sizes() -> Content:
     rates = [10.0**i for i in range(6)]
     by_rate = {rate: rolls(rate, 1e-5, 10.0, 20) for rate in rates}
     found = [largest(result) for result in by_rate.values()]
-    methods = {name: largest(rolls(1e3, 1e-5, 10.0, 20, name)) for name in ("rk2", "ralston", "heun")}
+    midpoint = largest(rolls(1e3, 1e-5, 10.0, 20))
     fine = largest(rolls(1e3, 1e-6, 5.0, 100))
     rows = [
-        (
-            "largest residual, λ from 1 to 10⁵, step 10⁻⁵ s",
-            "below 10⁻⁷",
-            f"{number(min(found), 2)} to {number(max(found), 2)}",
-        ),
-        (
-            "at λ = 10³, midpoint",
-            "a minimum below 7·10⁻⁹",
-            number(methods["rk2"], 3),
-        ),
-        ("the same, Ralston", "", number(methods["ralston"], 2)),
-        ("the same, Heun", "", number(methods["heun"], 3)),
-        ("step 10⁻⁶ s", "below 5·10⁻¹²", number(fine, 2)),
-        ("which is how many times less", "1000", fixed(methods["rk2"] / fine, 0)),
-        ("the largest residual is that of", "slip, f3", biggest(by_rate[1e3])),
+        ("λ from 1 to 10⁵ 1/s", "below 10⁻⁷", f"{number(min(found), 2)} to {number(max(found), 2)}"),
+        ("λ = 10³ 1/s", "a minimum below 7·10⁻⁹", number(midpoint, 3)),
+        ("step 10⁻⁶ s", "below 5·10⁻¹²", f"{number(fine, 2)}, {fixed(midpoint / fine, 0)} times less"),
+        ("the largest is that of", "slip, f3", biggest(by_rate[1e3])),
     ]
-    caption = "The largest of each residual in 10 s, midpoint method, step 10⁻⁵ s, over the rate λ"
-    table = Table(("", "the paper", "this run"), rows)
-    return Content([Picture("hoop_claims", caption, partial(draw_sizes, by_rate))], [table])
+    table = Table(("largest residual in 10 s, step 10⁻⁵ s", "the paper", "computed"), rows)
+    return Content({"hoop_claims": partial(draw_sizes, by_rate)}, [table])
 
 
 def sized(words: str, result: Run, names: tuple[str, ...] = NAMES) -> str:
@@ -132,12 +107,8 @@ def decay() -> Content:
     for rate, result in runs.items():
         measured = {name: slope(result, name, 0.2 / rate, 6.0 / rate) for name in NAMES[1:]}
         text = ", ".join(fixed(each, 2) for each in measured.values())
-        rows.append((f"λ = {rate:g}: rates of f2, f3, f4 [1/s]", "exponential", text))
-    caption = "Figure 2: residuals of a wrong start for λ = 10 and 100 1/s; dotted: exp(−λ t)"
-    return Content(
-        [Picture("hoop_figure_2", caption, partial(draw_decay, runs))],
-        [Table(("", "the paper", "this run"), rows)],
-    )
+        rows.append((f"λ = {rate:g} 1/s: decay of f2, f3, f4 [1/s]", "exponential", text))
+    return Content({"hoop_figure_2": partial(draw_decay, runs)}, [Table(HEADS, rows)])
 
 
 def slope(result: Run, name: str, begin: float, end: float) -> float:
@@ -166,11 +137,8 @@ def late() -> Content:
         (f"f{i + 1}, {name}", "below 7·10⁻⁹", number(float(np.abs(result.residual[name][shown]).max()), 2))
         for i, name in enumerate(NAMES)
     ]
-    caption = "Figure 3: residuals from 86 s to 101 s, λ = 10³ 1/s, step 10⁻⁵ s; spikes once per valley"
-    return Content(
-        [Picture("hoop_figure_3", caption, partial(draw_late, result, shown))],
-        [Table(("largest from 86 s to 101 s", "the paper", "this run"), rows)],
-    )
+    table = Table(("largest from 86 s to 101 s", "the paper", "computed"), rows)
+    return Content({"hoop_figure_3": partial(draw_late, result, shown)}, [table])
 
 
 def draw_late(result: Run, shown: Any) -> Figure:
@@ -196,23 +164,12 @@ def unstabilised() -> Content:
         return float(np.abs(result.residual["contact"]).max())
 
     rows = [
-        (
-            "λ = 0, h changes by 0.15 m/s at the start: largest f1 in two round trips",
-            "the hoop leaves the profile in two round trips",
-            number(off(pushed), 2),
-        ),
-        ("λ = 0, by 10⁻⁶ m/s", "the same", number(off(still), 1)),
-        (
-            "λ = 10, by 0.15 m/s: f1 at the end",
-            "",
-            below(abs(float(held.residual["contact"][-1]))),
-        ),
+        ("λ = 0, a push of 0.15 m/s", "leaves the profile", number(off(pushed), 2)),
+        ("λ = 0, of 10⁻⁶ m/s", "leaves the profile", number(off(still), 1)),
+        ("λ = 10 1/s, of 0.15 m/s, at the end", "", below(abs(float(held.residual["contact"][-1])))),
     ]
-    caption = "Figure 4: path of the centre in two round trips, without stabilisation and with it"
-    return Content(
-        [Picture("hoop_figure_4", caption, partial(draw_unstabilised, pushed, held))],
-        [Table(("", "the paper", "this run"), rows)],
-    )
+    table = Table(("largest f1 in two round trips [m]", "the paper", "computed"), rows)
+    return Content({"hoop_figure_4": partial(draw_unstabilised, pushed, held)}, [table])
 
 
 def draw_unstabilised(pushed: Run, held: Run) -> Figure:
@@ -261,20 +218,16 @@ def trajectory() -> Content:
     """Positions against the second set of equations, at the paper's turning points and without."""
     standard = rolls(10.0, 1e-4, 10.0, 10, "rk4")
     cases = [
-        ("RK4, λ = 10, step 10⁻³ s", "rk4", 10.0, 1e-3),
-        ("RK4, λ = 10, step 10⁻⁴ s", "rk4", 10.0, 1e-4),
-        ("midpoint, λ = 10³, step 10⁻⁵ s", "rk2", 1e3, 1e-5),
+        ("RK4, λ = 10 1/s, step 10⁻³ s", "rk4", 10.0, 1e-3),
+        ("RK4, λ = 10 1/s, step 10⁻⁴ s", "rk4", 10.0, 1e-4),
+        ("midpoint, λ = 10³ 1/s, step 10⁻⁵ s", "rk2", 1e3, 1e-5),
     ]
     rows = []
     for text, method, rate, step in cases:
         found = [distance(rolls(rate, step, 101.0, round(0.1 / step), method, **how)) for how in ({}, ENERGY_ROW)]
         rows.append((text, rough(found[0]), rough(found[1], rounding=True)))
-    heads = ("x off by, after 101 s [m]", "`blended`", "the paper's row, its power of ten")
-    caption = "The standard run: forces of the profile, the friction that rolling needs, and the speed"
-    return Content(
-        [Picture("hoop_motion", caption, partial(draw_trajectory, standard))],
-        [Table(heads, rows)],
-    )
+    heads = ("x off after 101 s [m]", "`blended`", "`energy`")
+    return Content({"hoop_motion": partial(draw_trajectory, standard)}, [Table(heads, rows)])
 
 
 ENERGY_ROW: dict[str, Any] = {"plant__settings__turning": "energy"}
@@ -302,70 +255,10 @@ def draw_trajectory(result: Run) -> Figure:
 
 
 COMMAND = "servonode simulate hoop_rolls --set plant.integrator=rk2 --set plant.step=1e-5"
-ENTRIES = (
-    Entry(
-        "hoop_claims",
-        "hoop",
-        "How large the residuals are",
-        ("hoop_rolls",),
-        (f"{COMMAND} --set plant.parameters.lambda=1000 --every 20 --json",),
-        "The largest residual of a run of 10 s, over the rate λ and the step, which the paper varies.",
-        sizes,
-        """
-"Below 5·10⁻¹²", and a minimum at λ = 10³: a method of second order makes its error a hundred times smaller with a
-tenth of the step, and its residual does not depend on λ. The slip has not the largest residual at any gravity.
-""",
-    ),
-    Entry(
-        "hoop_figure_2",
-        "hoop",
-        "Figure 2: residuals of the initial state decay",
-        ("hoop_decay",),
-        (
-            "servonode simulate hoop_decay --report decay.png",
-            "servonode simulate hoop_decay --set plant.parameters.lambda=100 --json",
-        ),
-        """
-A start off the profile, with slip and a wrong energy: f2, f3, f4 fall as exp(−λ t). Midpoint method, step 10⁻⁵ s.
-""",
-        decay,
-        "The curves' heights: the paper does not give its initial residuals. Slopes compare.",
-    ),
-    Entry(
-        "hoop_figure_3",
-        "hoop",
-        "Figure 3: residuals after thirty round trips",
-        ("hoop_source",),
-        ("servonode simulate hoop_source --every 100 --report late.png",),
-        "The residuals do not grow: 10.1 million steps of the midpoint method.",
-        late,
-    ),
-    Entry(
-        "hoop_figure_4",
-        "hoop",
-        "Figure 4: without stabilisation",
-        ("hoop_drift",),
-        ("servonode simulate hoop_drift --report drift.png",),
-        "With λ = 0 a residual of the start stays, and one in the contact's rate grows in proportion to time.",
-        unstabilised,
-        """
-A hoop that leaves the profile from a start that is nearly right: it takes a velocity away from the profile.
-""",
-    ),
-    Entry(
-        "hoop_motion",
-        "hoop",
-        "The motion itself, and the turning points",
-        ("hoop_rolls", "hoop_energy_row"),
-        ("servonode run hoop_rolls", "servonode simulate hoop_energy_row --json"),
-        """
-Small residuals do not prove a right trajectory. Where the hoop turns, the paper's energy row divides by its rate of
-turning, and residuals become forces. `turning = "blended"`, the default, states there that the force acts at the
-contact point.
-""",
-        trajectory,
-        """
-A trajectory of the paper: it gives none. Rounding decides the errors of its row beyond their power of ten.
-""",
-    ),
-)
+ENTRIES = {
+    "hoop_claims": sizes,
+    "hoop_figure_2": decay,
+    "hoop_figure_3": late,
+    "hoop_figure_4": unstabilised,
+    "hoop_motion": trajectory,
+}

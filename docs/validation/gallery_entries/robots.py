@@ -1,4 +1,4 @@
-"""Several robots in one launch: no paper's figures, but what the launch files show."""
+"""Several robots in one launch: the paths of two, and the distance between them."""
 
 from collections.abc import Mapping
 
@@ -10,9 +10,6 @@ from gallery_entries.frame import (
     ORANGE,
     TIME,
     Content,
-    Entry,
-    Picture,
-    Source,
     panel,
     plane,
     sheet,
@@ -20,13 +17,6 @@ from gallery_entries.frame import (
 from servonode.closed_loop.fleet import read_fleet, resolve_fleet
 from servonode.record.run import Run
 from servonode.simulation.simulate_fleet import simulate_fleet
-
-SOURCE = Source(
-    "robots",
-    "Several robots in one launch",
-    "No publication.",
-    "Two launch files whose second robot has the state of the first as its goal.",
-)
 
 
 def draw(runs: Mapping[str, Run]) -> Figure:
@@ -53,9 +43,7 @@ def followed(name: str) -> Content:
     assert fleet is not None
     loops = resolve_fleet(fleet)
     runs = simulate_fleet(loops, dict.fromkeys(loops, 100))
-    names = " and ".join(runs)
-    picture = Picture(name, f"Paths of {names}, and the distance between them.", lambda: draw(runs))
-    return Content((picture,), ())
+    return Content({name: lambda: draw(runs)}, ())
 
 
 def convoy() -> Content:
@@ -68,23 +56,4 @@ def chase() -> Content:
     return followed("sphero_chase")
 
 
-ENTRIES = (
-    Entry(
-        "trailer_convoy",
-        "robots",
-        "A convoy of two robots with trailers",
-        ("trailer_convoy",),
-        ("servonode run trailer_convoy", "servonode simulate trailer_convoy"),
-        "The leader pursues the five-cusped target, and the follower pursues the leader, 2 m behind it at rest.",
-        convoy,
-    ),
-    Entry(
-        "sphero_chase",
-        "robots",
-        "A sphero that chases the robot with trailer",
-        ("sphero_chase",),
-        ("servonode run sphero_chase", "servonode simulate sphero_chase"),
-        "Two different machines: the ball rolls after the robot's axle.",
-        chase,
-    ),
-)
+ENTRIES = {"trailer_convoy": convoy, "sphero_chase": chase}

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 import servonode
 from gallery_entries.frame import (
     BLUE,
-    GREY,
+    HEADS,
     INK,
     ORANGE,
     PURPLE,
@@ -17,11 +17,7 @@ from gallery_entries.frame import (
     TIME,
     Array,
     Content,
-    Entry,
-    Picture,
-    Source,
     Table,
-    below,
     curve,
     exact,
     fixed,
@@ -33,16 +29,6 @@ from gallery_entries.frame import (
 )
 from servonode.record.run import Run
 
-SOURCE = Source(
-    "snowboarder",
-    "Snowboarder",
-    "I. E. Kaspirovich, R. G. Mukharlyamov, *Stabilization and control of the simplest model of a snowboarder* (in "
-    "Russian), Peoples' Friendship University of Russia.",
-    """
-Figures 2 to 4 are here in shape only: the paper gives no masses, lengths, slope, path, gains, start, time span or
-method, so no number can be compared. [Errata](errata.md#snowboarder).
-""",
-)
 IDEAL: dict[str, Any] = {
     "plant__settings__input_set": "relative",
     "controller__settings__actuation": "ideal",
@@ -59,23 +45,15 @@ def slalom() -> Content:
     """Figures 2 to 4."""
     result = exact("snowboarder_slalom", every=4, **IDEAL)
     out, force = result.outputs, result.input
-    claims = Table(
-        ("", "the paper", "this run"),
-        [
-            (
-                "the body rocks in step with the path",
-                "stated",
-                f"largest elevation where `y0` is {fixed(wave(result)[np.argmax(out['psi1'])], 2)} m: "
-                "in phase with the heading, a quarter wave ahead of the path",
-            ),
-            ("the force along x0 is a muscle's", "stated", f"{span(force['F_t'], 2)} N from outside; a rider has none"),
-        ],
-    )
-    caption = (
-        "Figures 2 to 4, in shape: path, elevation and azimuth over time; the waves get shorter as the speed grows"
-    )
-    picture = Picture("snowboarder_slalom", caption, partial(draw_slalom, result))
-    return Content([picture], [claims])
+    rows = [
+        (
+            "largest elevation of the body",
+            "in step with the path",
+            f"at `y0` = {fixed(wave(result)[np.argmax(out['psi1'])], 2)} m",
+        ),
+        ("force along $x_0$", "a muscle's", f"{span(force['F_t'], 2)} N from outside"),
+    ]
+    return Content({"snowboarder_slalom": partial(draw_slalom, result)}, [Table(HEADS, rows)])
 
 
 def draw_slalom(result: Run) -> Figure:
@@ -101,24 +79,15 @@ def weight() -> Content:
     full = servonode.load("snowboarder_falls")
     upright = {"v": 0.0, "sigma": 0.0, "theta": 0.0}
     rates = [loop.derivatives(0.0, upright) for loop in (paper, full)]
-    needed = needed_moment(paper, upright)
     falls = run("snowboarder_falls")
     rows = [
-        (
-            "released upright, acceleration of the board [m/s²]",
-            fixed(rates[0]["v"], 3),
-            fixed(rates[1]["v"], 3),
-        ),
-        ("the same, of the pitch [rad/s²]", fixed(rates[0]["theta_dot"], 3), fixed(rates[1]["theta_dot"], 3)),
-        ("moment that a straight run needs [N m]", fixed(needed, 2), fixed(needed_moment(full, upright), 2)),
+        ("released upright: $v'$ [m/s²]", *(fixed(each["v"], 3) for each in rates)),
+        ("$\\theta''$ [rad/s²]", *(fixed(each["theta_dot"], 3) for each in rates)),
+        ("straight run: $M_\\theta$ [N m]", *(fixed(needed_moment(each, upright), 2) for each in (paper, full))),
     ]
-    caption = "Nobody balances: pitch and lean of a body that falls, with the full weight, and with the paper's"
     other = run("snowboarder_falls", plant__settings__gravity="paper")
-    heads = ("", "the paper's potential", "full weight")
-    return Content(
-        [Picture("snowboarder_weight", caption, partial(draw_weight, falls, other))],
-        [Table(heads, rows)],
-    )
+    heads = ("", '`"paper"`', '`"full"`')
+    return Content({"snowboarder_weight": partial(draw_weight, falls, other)}, [Table(heads, rows)])
 
 
 def needed_moment(loop: Any, state: dict[str, float]) -> float:
@@ -144,11 +113,7 @@ def pose() -> Content:
     carve = exact("snowboarder_carve", **options)
     out, carved = upright.outputs, carve.outputs
 
-    caption = "The joint's moment and the centre of pressure, upright and leaning; dotted: the edges of the board"
-    return Content(
-        [Picture("snowboarder_carve", caption, partial(draw_pose, upright, out, carve, carved))],
-        [],
-    )
+    return Content({"snowboarder_carve": partial(draw_pose, upright, out, carve, carved)}, [])
 
 
 def draw_pose(upright: Run, out: dict[str, Array], carve: Run, carved: dict[str, Array]) -> Figure:
@@ -167,8 +132,8 @@ def offsets() -> Content:
     """The direction of the path is held, not the path."""
     rows, shown = [], {}
     cases = (
-        (0.02, 0.0, "relative"), (0.01, 0.0, "relative"), (0.005, 0.0, "relative"), (0.01, 0.5, "relative"),
-        (0.01, 0.0, "total"), (0.01, 0.5, "total"),
+        (0.02, 0.0, "relative"), (0.01, 0.0, "relative"), (0.01, 0.5, "relative"), (0.01, 0.0, "total"),
+        (0.01, 0.5, "total"),
     )  # fmt: skip
     for period, c_y, inputs in cases:
         result = run(
@@ -181,20 +146,9 @@ def offsets() -> Content:
         shown[f"{period * 1e3:g} ms, c_y = {c_y:g}, {inputs}"] = result
         off = number(np.abs(result.state["y0"] - wave(result)).max(), 3)
         rows.append((f"{period:g}", f"{c_y:g}", f"`{inputs}`", number(result.residual_max["heading"], 3), off))
-    heads = ("period [s]", "`c_y` [1/m]", "inputs", "largest f1", "largest offset [m]")
+    heads = ("period [s]", "`c_y` [1/m]", "inputs", "largest `heading`", "largest offset [m]")
     wrong = {c_y: wrong_start(c_y) for c_y in (0.0, 0.5)}
-    left = {c_y: float((each.state["y0"] - wave(each))[-1]) for c_y, each in wrong.items()}
-    starts = Table(
-        ("a wrong start, continuous: offset after 6 s", "this run"),
-        [
-            ("`c_y` = 0, the paper's", f"{fixed(left[0.0], 12)} m"),
-            ("`c_y` = 0.5 1/m", f"{below(left[0.5])} m"),
-        ],
-    )
-    caption = "Offset from the path: held torques without and with `c_y` (left), after a wrong start (right)"
-    return Content(
-        [Picture("snowboarder_offset", caption, partial(draw_offsets, shown, wrong))], [Table(heads, rows), starts]
-    )
+    return Content({"snowboarder_offset": partial(draw_offsets, shown, wrong)}, [Table(heads, rows)])
 
 
 def wrong_start(c_y: float) -> Run:
@@ -218,13 +172,13 @@ def on_program() -> dict[str, float]:
 
 def draw_offsets(shown: dict[str, Run], wrong: dict[float, Run]) -> Figure:
     figure, ((left, right),) = sheet(1, 2, height=2.5)
-    colours = dict(zip(shown, (GREY, ORANGE, GREY, PURPLE, SKY, BLUE), strict=True))
-    for name, result in list(shown.items())[1:2] + list(shown.items())[3:]:
+    at_10_ms = list(shown.items())[1:]
+    for (name, result), colour in zip(at_10_ms, (ORANGE, PURPLE, SKY, BLUE), strict=True):
         off = result.state["y0"] - wave(result)
         left.plot(
             result.t,
             off,
-            color=colours[name],
+            color=colour,
             label=name.removeprefix("10 ms, ").replace("c_y", "$c_y$").replace(", ", "/m, "),
         )
     panel(left, "torques held for 10 ms", TIME, inside="upper left")
@@ -236,65 +190,9 @@ def draw_offsets(shown: dict[str, Run], wrong: dict[float, Run]) -> Figure:
     return figure
 
 
-ENTRIES = (
-    Entry(
-        "snowboarder_slalom",
-        "snowboarder",
-        "Figures 2 to 4: the slalom",
-        ("snowboarder_slalom", "snowboarder_slalom_lockstep", "snowboarder_literal"),
-        (
-            "servonode simulate snowboarder_slalom --control continuous --set plant.settings.input_set=relative "
-            "--set controller.settings.actuation=ideal --set controller.settings.c_y=0 --report slalom.png",
-        ),
-        """
-The board follows a sine down the slope; the body rocks fore and aft in the board's plane. Ideal servo-constraints, 8 s.
-""",
-        slalom,
-        """
-The paper's curves in size. Its angles mean nothing with the body upright, five times in this run; here they are
-outputs. `snowboarder_literal` has its constraints word for word.
-""",
-    ),
-    Entry(
-        "snowboarder_weight",
-        "snowboarder",
-        "The body's weight, which the paper leaves out",
-        ("snowboarder_falls",),
-        (
-            "servonode simulate snowboarder_falls --report falls.png",
-            "servonode simulate snowboarder_falls --set plant.settings.gravity=paper --report paper.png",
-        ),
-        """
-The paper's potential energy has no weight at the body, so nothing topples it, and the weight pulls at the joint
-instead. Both are there: `gravity = "full"` and `"paper"`.
-""",
-        weight,
-        """
-A run with the kinetic energy as printed: beyond the upright the body has a negative inertia.
-""",
-    ),
-    Entry(
-        "snowboarder_carve",
-        "snowboarder",
-        "Upright in the turns, and leaning into them",
-        ("snowboarder_carve", "snowboarder_slalom", "snowboarder_too_weak"),
-        ("servonode run snowboarder_carve",),
-        """
-The paper's body never leans into a turn. The load of joint and board without a lean, and with one that balances the
-turn:
-""",
-        pose,
-    ),
-    Entry(
-        "snowboarder_offset",
-        "snowboarder",
-        "The direction of the path is held, and not the path",
-        ("snowboarder_slalom",),
-        ("servonode simulate snowboarder_slalom --set controller.settings.c_y=0 --set controller.period=0.02 --json",),
-        """
-tan phi0 = f'(x0) compares directions: an offset stays. Feedback of it (`c_y`) and `input_set = "total"` help.
-""",
-        offsets,
-        "A figure of the paper: it shows no wrong start and no held torques.",
-    ),
-)
+ENTRIES = {
+    "snowboarder_slalom": slalom,
+    "snowboarder_weight": weight,
+    "snowboarder_carve": pose,
+    "snowboarder_offset": offsets,
+}

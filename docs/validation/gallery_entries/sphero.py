@@ -14,9 +14,6 @@ from gallery_entries.frame import (
     TIME,
     Array,
     Content,
-    Entry,
-    Picture,
-    Source,
     Table,
     below,
     curve,
@@ -32,20 +29,6 @@ from gallery_entries.frame import (
     span,
 )
 from servonode.record.run import Run
-
-SOURCE = Source(
-    "sphero",
-    "Pendulum sphero",
-    "E. A. Mikishanina, *Motion control of a spherical robot with a pendulum actuator for pursuing a target*, Rus. J. "
-    "Nonlin. Dyn. 18(5), 2022, pp. 899-913, doi 10.20537/nd221223; *Rolling motion dynamics of a spherical robot with "
-    "a pendulum actuator controlled by the Bilimovich servo-constraint*, Theor. Math. Phys. 211(2), 2022, pp. 679-691, "
-    "doi 10.1134/S0040577922050087.",
-    """
-Figures of these papers are not here: we had abstracts and opening pages, without formulas and parameters. The
-[machine](../systems/pendulum_sphero.md) is derived from first principles. The speed law, the condition against
-collision and the target are those of the trailer's paper.
-""",
-)
 
 
 def tilt(result: Run) -> Array:
@@ -65,53 +48,17 @@ def pursuit() -> Content:
     sampled, other = run("sphero_pursuit"), run("sphero_cascade")
     heavy = exact("sphero_pursuit", controller__settings__kappa=0.0, plant__parameters={"M": 2.0, "m": 1.5})
     apart = np.hypot(heavy.state["X"] - ideal.state["X"], heavy.state["Y"] - ideal.state["Y"]).max()
-    v_max, rho0, R = 0.6, 2.0, ideal.closed_loop.machine.parameters["R"]
-    claims = Table(
-        ("", "the paper", "this run"),
-        [
-            (
-                "distance, for a target slower than v_max = 0.6 m/s, gain 1/s",
-                "1.4 m to 2.6 m",
-                f"{span(distance(ideal))} m",
-            ),
-            (
-                "no collision for gains above",
-                "v_max / (rho0 − h)",
-                f"{fixed(v_max / (rho0 - R), 4)} 1/s; the run has 1",
-            ),
-            (
-                "two torques follow from the two constraints, the third from the least square of the torque",
-                "stated",
-                f"residuals {below(max(np.abs(each).max() for each in ideal.residual.values()))} m/s",
-            ),
-            ("the path does not depend on the masses", "", f"other masses: {below(apart)} m apart"),
-        ],
-    )
-    torque, late = np.linalg.norm(ideal.inputs, axis=0), ideal.t >= 60.0
-    ranges = Table(
-        ("", "continuous, `kappa = 0`", "held for 10 ms"),
-        [
-            ("distance [m]", span(distance(ideal)), span(distance(sampled))),
-            (
-                "after 60 s [m]",
-                span(distance(ideal)[late]),
-                span(distance(sampled)[sampled.t >= 60.0]),
-            ),
-            ("largest tilt [°]", fixed(tilt(ideal).max(), 3), fixed(tilt(sampled).max(), 3)),
-            (
-                "largest torque [N m]",
-                fixed(torque.max(), 4),
-                fixed(np.linalg.norm(sampled.inputs, axis=0).max(), 4),
-            ),
-            (
-                "spin of the shell [rad/s]",
-                number(np.abs(ideal.state["omega_2"]).max(), 2),
-                number(np.abs(sampled.state["omega_2"]).max(), 2),
-            ),
-        ],
-    )
-    caption = "The pursuit: path of the shell with the lean of its pendulum; tilt, distance to the target and torque"
-    return Content([Picture("sphero_pursuit", caption, partial(draw_pursuit, sampled, other))], [claims, ranges])
+    torques = [np.linalg.norm(each.inputs, axis=0).max() for each in (ideal, sampled)]
+    kept = max(np.abs(each).max() for each in ideal.residual.values())
+    rows = [
+        ("distance, target slower than 0.6 m/s [m]", "1.4 to 2.6", span(distance(ideal)), span(distance(sampled))),
+        ("largest residual [m/s]", "0", below(kept), number(max(sampled.residual_max.values()), 2)),
+        ("largest tilt [°]", "", fixed(tilt(ideal).max(), 3), fixed(tilt(sampled).max(), 3)),
+        ("largest torque [N m]", "", *(fixed(each, 4) for each in torques)),
+        ("path with other masses, apart [m]", "", below(apart), ""),
+    ]
+    heads = ("", "the paper", "continuous, `kappa = 0`", "held for 10 ms")
+    return Content({"sphero_pursuit": partial(draw_pursuit, sampled, other)}, [Table(heads, rows)])
 
 
 def draw_pursuit(result: Run, other: Run) -> Figure:
@@ -138,8 +85,7 @@ def undamped() -> Content:
     """The exact law with a torque that is held: the pendulum is swung up."""
     bad = run("sphero_pursuit", controller__settings__kappa=0.0)
     good = run("sphero_pursuit")
-    caption = "Tilt of the pendulum without and with internal damping, torques held for 10 ms"
-    return Content([Picture("sphero_undamped", caption, partial(draw_undamped, bad, good))], [])
+    return Content({"sphero_undamped": partial(draw_undamped, bad, good)}, [])
 
 
 def draw_undamped(bad: Run, good: Run) -> Figure:
@@ -162,20 +108,13 @@ def bilimovich() -> Content:
     shell = sum(result.input[f"Q_{name}"] * state[f"omega_{i}"] for i, name in enumerate("xyz"))
     momentum = along(constant)
     rows = [
-        ("omega_x − g_B omega_y", "0", f"{below(np.abs(residual).max())} rad/s"),
+        ("$\\omega_x - g_B\\omega_y$", "0", f"{below(np.abs(residual).max())} rad/s"),
         ("power of the torque on the shell", "0", f"{below(np.abs(shell).max())} W"),
-        (
-            "constant g_B: momentum p_x − g_B p_y, relative change",
-            "conserved",
-            below(np.ptp(momentum) / np.abs(momentum).max()),
-        ),
-        ("constant g_B: spin of the shell omega_z", "conserved", f"{below(np.ptp(constant.state['omega_2']))} rad/s"),
+        ("constant $g_B$: $p_x - g_Bp_y$", "conserved", f"to {below(np.ptp(momentum) / np.abs(momentum).max())} of it"),
+        ("constant $g_B$: $\\omega_z$", "conserved", f"to {below(np.ptp(constant.state['omega_2']))} rad/s"),
     ]
-    caption = "The heading swings to and fro as prescribed; along it the robot coasts"
-    return Content(
-        [Picture("sphero_bilimovich", caption, partial(draw_bilimovich, result))],
-        [Table(("", "theory", "this run, continuous"), rows)],
-    )
+    heads = ("", "theory", "computed")
+    return Content({"sphero_bilimovich": partial(draw_bilimovich, result)}, [Table(heads, rows)])
 
 
 def along(result: Run) -> Array:
@@ -198,46 +137,4 @@ def draw_bilimovich(result: Run) -> Figure:
     return figure
 
 
-ENTRIES = (
-    Entry(
-        "sphero_pursuit",
-        "sphero",
-        "The standard pursuit with a pendulum sphero",
-        ("sphero_pursuit", "sphero_pursuit_lockstep", "sphero_cascade"),
-        (
-            "servonode run sphero_pursuit",
-            "servonode simulate sphero_pursuit --control continuous --set controller.settings.kappa=0",
-        ),
-        """
-A ball rolls after the trailer's target, from rest. `sphero_cascade` has a pendulum that the exact law cannot hold.
-""",
-        pursuit,
-        "The paper's curves: we had neither parameters nor formulas.",
-    ),
-    Entry(
-        "sphero_undamped",
-        "sphero",
-        "The exact law, held for 10 ms: the path is right and the pendulum runs over",
-        ("sphero_pursuit",),
-        ("servonode simulate sphero_pursuit --set controller.settings.kappa=0 --report undamped.png",),
-        """
-The constraints leave the pendulum free. A torque that is held for a period excites its swing, which does not show in
-the path. An internal damping `kappa` removes it.
-""",
-        undamped,
-    ),
-    Entry(
-        "sphero_bilimovich",
-        "sphero",
-        "The Bilimovich servo-constraint",
-        ("sphero_bilimovich",),
-        ("servonode run sphero_bilimovich",),
-        """
-omega_x = g_B(t) omega_y prescribes the heading alone; a push at the start drives the robot.
-""",
-        bilimovich,
-        """
-The paper's figures. Fixed axes, and a torque along the constraint's covector, are our reading of the abstract.
-""",
-    ),
-)
+ENTRIES = {"sphero_pursuit": pursuit, "sphero_undamped": undamped, "sphero_bilimovich": bilimovich}

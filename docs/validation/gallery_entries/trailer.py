@@ -9,6 +9,7 @@ from scipy.interpolate import CubicSpline
 
 from gallery_entries.frame import (
     BLUE,
+    HEADS,
     INK,
     ORANGE,
     PURPLE,
@@ -17,9 +18,6 @@ from gallery_entries.frame import (
     TIME,
     Array,
     Content,
-    Entry,
-    Picture,
-    Source,
     Table,
     above,
     below,
@@ -36,17 +34,6 @@ from gallery_entries.frame import (
 )
 from servonode.record.run import Run
 
-SOURCE = Source(
-    "trailer",
-    "Robot with trailer",
-    "E. A. Mikishanina, *Principles for implementing servo-constraints in nonholonomic mechanical systems* (in "
-    "Russian), Tomsk State University Journal of Mathematics and Mechanics, 2024, no. 89, pp. 103-118, "
-    "doi 10.17223/19988621/89/8.",
-    """
-Figures 2 to 5 show motions; all are here. The defaults of `diff_drive_trailer` are the paper's parameters. We read
-its text alone, so its curves could not be measured. [Errata](errata.md#robot-with-trailer).
-""",
-)
 PERIOD = 40 * np.pi  # s of the pursuit's target
 CUSP = 8 * np.pi
 TURN = 20 * np.pi  # s of the hitch programs
@@ -67,36 +54,21 @@ def pursuit() -> Content:
     result = exact("trailer_pursuit")
     state, target = result.state, result.targets
     distance = np.hypot(target["x"] - state["X"], target["y"] - state["Y"])
-    claims = Table(
-        ("", "the paper", "this run"),
-        [
-            (
-                "a target slower than v stays within v / a of the distance to keep; here v = 0.6, a = 1",
-                "at most 0.6 m",
-                f"{fixed(np.abs(distance - 2.0).max(), 4)} m",
-            ),
-            (
-                "the robot may start from rest whatever the target",
-                "stated; right only where the target does not move sideways at first, as here at its cusp",
-                f"target's speed at the start {below(target_speed(result))} m/s",
-            ),
-            ("largest residual, speed", "zero", f"{below(largest(result, 'speed'))} m/s"),
-            ("largest residual, heading", "zero", f"{below(largest(result, 'heading'))} rad"),
-            ("from 16π s on the motion repeats every 8π s", "drawn", f"to {below(repeats(result))} m/s in `V`"),
-        ],
-    )
-    caption = "Figures 2 and 3: the paths of target, robot and trailer over one period, and what the robot did"
-    return Content([Picture("trailer_pursuit", caption, partial(draw_pursuit, result))], [claims])
+    kept = max(largest(result, name) for name in ("speed", "heading"))
+    rows = [
+        (
+            "distance less $\\rho_0$, for a target slower than 0.6 m/s",
+            "at most 0.6 m",
+            f"{fixed(np.abs(distance - 2.0).max(), 4)} m",
+        ),
+        ("largest residual", "zero", f"{below(kept)} m/s, rad"),
+        ("repeats every 8π s from 16π s on", "drawn", f"`V` to {below(repeats(result))} m/s"),
+    ]
+    return Content({"trailer_pursuit": partial(draw_pursuit, result)}, [Table(HEADS, rows)])
 
 
 def largest(result: Run, name: str) -> float:
     return float(np.abs(result.residual[name]).max())
-
-
-def target_speed(result: Run) -> float:
-    """Speed of the target at the start [m/s], from the launch file's expressions."""
-    goal, order = result.closed_loop.goal(0.0), result.closed_loop.targets.order
-    return float(np.hypot(goal[1], goal[order + 2]))
 
 
 def repeats(result: Run) -> float:
@@ -149,9 +121,9 @@ def wrong_start(variant: str) -> Run:
     )
 
 
-def held(variant: str, period: float) -> Run:
-    """The pursuit from its exact start, with torques held over a period."""
-    return run("trailer_pursuit", controller__period=period, controller__settings__variant=variant)
+def held(variant: str) -> Run:
+    """The pursuit from its exact start, with torques held for 20 ms."""
+    return run("trailer_pursuit", controller__period=0.02, controller__settings__variant=variant)
 
 
 def heading_error(result: Run) -> Array:
@@ -168,25 +140,15 @@ def late_error(result: Run) -> float:
 def plain_laws() -> Content:
     """Four variants of the pursuit: what a law does that keeps its errors."""
     starts = {name: wrong_start(name) for name in VARIANTS}
-    sampled = {(name, period): held(name, period) for period in (0.02, 0.005) for name in VARIANTS}
-
-    def at(seconds: float) -> list[str]:
-        values = {name: float(np.interp(seconds, r.t, heading_error(r))) for name, r in starts.items()}
-        return [fixed(value, 3) if abs(value) > 1e-3 else below(value) for value in values.values()]
-
-    def late(period: float) -> list[str]:
-        return [number(late_error(sampled[name, period]), 2) for name in VARIANTS]
-
+    sampled = {name: held(name) for name in VARIANTS}
+    at_20_s = [float(np.interp(20.0, each.t, heading_error(each))) for each in starts.values()]
     rows = [
-        ("wrong start, continuous, after 20 s", *at(20.0)),
-        ("after 60 s", *at(60.0)),
-        ("exact start, held 20 ms, largest in 100 s to 125 s", *late(0.02)),
-        ("held 5 ms", *late(0.005)),
+        ("wrong start, after 20 s", *(fixed(each, 3) if abs(each) > 1e-3 else below(each) for each in at_20_s)),
+        ("held 20 ms, largest from 100 s on", *(number(late_error(each), 2) for each in sampled.values())),
     ]
     heads = ("heading error [rad]", *(f"`{name}`" for name in VARIANTS))
-    caption = "Heading error after a wrong start (left), and with torques held for 20 ms from an exact start (right)"
-    draw = partial(draw_plain, starts, {name: sampled[name, 0.02] for name in VARIANTS})
-    return Content([Picture("trailer_plain_laws", caption, draw)], [Table(heads, rows)])
+    draw = partial(draw_plain, starts, sampled)
+    return Content({"trailer_plain_laws": draw}, [Table(heads, rows)])
 
 
 def draw_plain(starts: dict[str, Run], sampled: dict[str, Run]) -> Figure:
@@ -230,38 +192,26 @@ def advance(result: Run) -> tuple[float, float, float]:
     return tuple(float(np.diff(np.interp([TURN, 2 * TURN], result.t, result.state[n]))[0]) for n in names)  # type: ignore[return-value]
 
 
-def escape_time(g: str, launch: str, stop: float) -> str:
-    """When the speed of the default machine, d1 = 0.3, escapes [s]: V is 1 / (t - t_e) times a constant just before."""
+def escape(g: str, launch: str, stop: float) -> tuple[str, str, str]:
+    """A row on when the speed of the default machine escapes: V is 1 / (t - t_e) times a constant just before."""
     options: dict[str, Any] = {"plant__parameters__d1": 0.3, "controller__settings__V_max": 1e9}
     result = exact(launch, run__duration=stop, plant__step=1e-5, every=1000, **options, controller__settings__g=g)
     V, t = result.state["V"], result.t
     (i,) = np.flatnonzero(V[-1] / 2 > V)[-1:]
     zero = t[-1] - (t[-1] - t[i]) / (1 / V[-1] - 1 / V[i]) / V[-1]
-    return fixed(float(zero), 2)
+    return "speed, `d1 = 0.3`", "grows without bound", f"infinite at {fixed(float(zero), 2)} s"
 
 
 def turning() -> Content:
     """Figure 4: the hitch turns steadily."""
     result = hitch(launch="trailer_hitch_turning")
-    theta1, theta2 = rates(result)
-    X, Y, psi = advance(result)
-    left_faster = float((theta1 > theta2)[result.t < TURN].mean())
-    claims = Table(
-        ("", "the paper", "this run"),
-        [
-            ("V √Δ, for d1 = 0", "constant", f"constant to {below(speed_check(result))}"),
-            (
-                "for d1 > 0",
-                "the speed grows without bound; it does not say that this takes a finite time",
-                f"d1 = 0.3: infinite at {escape_time('0.1*t', 'trailer_hitch_turning', 17.5)} s",
-            ),
-            ("path", "a chain of loops", f"each period advances ({fixed(X, 4)}, {fixed(Y, 4)}) m"),
-            ("heading per period 20π s", "", f"{fixed(psi / np.pi, 4)} π"),
-            ("share of a period with the left wheel faster", "", f"{100 * left_faster:.0f} %"),
-        ],
-    )
-    caption = "Figure 4: the path for g = 0.1 t, the wheel rates and the speed"
-    return Content([Picture("trailer_hitch_turning", caption, partial(draw_hitch, result))], [claims])
+    X, Y, _ = advance(result)
+    rows = [
+        ("$V\\sqrt\\Delta$, `d1 = 0`", "constant", f"to {below(speed_check(result))}"),
+        ("path", "a chain of loops", f"({fixed(X, 4)}, {fixed(Y, 4)}) m further each period"),
+        escape("0.1*t", "trailer_hitch_turning", 17.5),
+    ]
+    return Content({"trailer_hitch_turning": partial(draw_hitch, result)}, [Table(HEADS, rows)])
 
 
 AMPLITUDES = {"π/2": "pi/2", "π/3": "pi/3", "π/4": "pi/4", "π/6": "pi/6"}
@@ -270,27 +220,16 @@ AMPLITUDES = {"π/2": "pi/2", "π/3": "pi/3", "π/4": "pi/4", "π/6": "pi/6"}
 def swing() -> Content:
     """Figure 5: the hitch swings; the amplitude is lost in the paper."""
     runs = {name: hitch(f"{text}*sin(0.1*t)") for name, text in AMPLITUDES.items()}
-    X, Y, psi = advance(runs["π/4"])
-    claims = Table(
-        ("", "the paper", "this run"),
-        [
-            ("V √Δ, for d1 = 0", "constant", f"constant to {below(max(map(speed_check, runs.values())))}"),
-            ("net turn per period", "none", f"{below(psi)} rad for π/4"),
-            ("advance per period", "", f"({fixed(X, 4)}, {fixed(Y, 4)}) m for π/4"),
-            (
-                "for d1 > 0",
-                "the speed grows without bound",
-                f"d1 = 0.3: infinite at {escape_time('pi/4*sin(0.1*t)', 'trailer_hitch_swing', 49.27)} s",
-            ),
-        ],
-    )
-    caption = "Figure 5 for g = π/4 sin 0.1 t: path, wheel rates, speed"
-    family = "The path for four amplitudes of the swing"
-    pictures = [
-        Picture("trailer_hitch_swing", caption, partial(draw_hitch, runs["π/4"])),
-        Picture("trailer_hitch_amplitudes", family, partial(draw_family, runs)),
+    rows = [
+        ("$V\\sqrt\\Delta$, `d1 = 0`", "constant", f"to {below(max(map(speed_check, runs.values())))}"),
+        ("net turn per period", "none", f"{below(advance(runs['π/4'])[2])} rad"),
+        escape("pi/4*sin(0.1*t)", "trailer_hitch_swing", 49.27),
     ]
-    return Content(pictures, [claims])
+    pictures = {
+        "trailer_hitch_swing": partial(draw_hitch, runs["π/4"]),
+        "trailer_hitch_amplitudes": partial(draw_family, runs),
+    }
+    return Content(pictures, [Table(HEADS, rows)])
 
 
 def draw_hitch(result: Run) -> Figure:
@@ -321,75 +260,9 @@ def draw_family(runs: dict[str, Run]) -> Figure:
     return figure
 
 
-ENTRIES = (
-    Entry(
-        "trailer_pursuit",
-        "trailer",
-        "Figures 2 and 3: pursuit of a target",
-        (
-            "trailer_pursuit",
-            "trailer_pursuit_lockstep",
-            "trailer_pursuit_external",
-            "trailer_pursuit_loopback",
-            "trailer_pursuit_serial",
-            "trailer_pursuit_udp",
-            "trailer_sweep",
-        ),
-        ("servonode run trailer_pursuit", "servonode simulate trailer_pursuit --control continuous --json"),
-        """
-A target runs along a closed epicycloid with five cusps. The robot starts at rest 2 m away, points at it and drives at
-the excess distance per second. One period of the target, 40π s, continuous.
-""",
-        pursuit,
-        """
-The paper prints the target with 0.31 for 0.3 t, and no initial position of the robot; only 0.3 t closes the curve.
-""",
-    ),
-    Entry(
-        "trailer_plain_laws",
-        "trailer",
-        "Why the printed laws are not used as they are",
-        ("trailer_pursuit",),
-        ("servonode simulate trailer_pursuit --set controller.settings.variant=plain --set controller.period=0.02",),
-        """
-The paper replaces a finite constraint by its derivatives: right on exact data only. `literal` is the torque as
-printed, `plain` asks for a second derivative of zero, `differential` for a first of zero, `finite` is servonode's.
-The wrong start is 0.1 rad and 0.02 rad/s off, towards a target that runs straight away at 0.3 m/s.
-""",
-        plain_laws,
-        """
-The paper shows no such run. These refute its remark that a finite program may always be replaced by its derivative.
-""",
-    ),
-    Entry(
-        "trailer_hitch_turning",
-        "trailer",
-        "Figure 4: the hitch turns steadily",
-        ("trailer_hitch_turning",),
-        ("servonode run trailer_hitch_turning",),
-        """
-Opposed torques keep the hitch angle at g = 0.1 t; the speed follows from V √Δ = const for d1 = 0. 200 s, continuous.
-""",
-        turning,
-        """
-With the paper's d1 = 0.3 m the speed becomes infinite within one turn of the hitch, so d1 = 0 here.
-""",
-    ),
-    Entry(
-        "trailer_hitch_swing",
-        "trailer",
-        "Figure 5: the hitch swings",
-        ("trailer_hitch_swing",),
-        (
-            "servonode run trailer_hitch_swing",
-            'servonode simulate trailer_hitch_swing --set controller.settings.g="pi/6*sin(0.1*t)" --report swing.png',
-        ),
-        """
-The same with g = g0 sin 0.1 t. 200 s, continuous.
-""",
-        swing,
-        """
-The amplitude g0 is unreadable, "π" over a lost number. We take π/4; with π/2 a real trailer touches the robot.
-""",
-    ),
-)
+ENTRIES = {
+    "trailer_pursuit": pursuit,
+    "trailer_plain_laws": plain_laws,
+    "trailer_hitch_turning": turning,
+    "trailer_hitch_swing": swing,
+}

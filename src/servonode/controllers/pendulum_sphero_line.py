@@ -1,4 +1,4 @@
-"""The pendulum sphero rolls along a line (docs/systems/pendulum_sphero.md, section line)."""
+"""The pendulum sphero rolls along a line (docs/systems/pendulum_sphero.md, Programs)."""
 
 from typing import Literal
 

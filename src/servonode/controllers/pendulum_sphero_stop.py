@@ -1,4 +1,4 @@
-"""The pendulum sphero comes to a stop (docs/systems/pendulum_sphero.md, section stop)."""
+"""The pendulum sphero comes to a stop (docs/systems/pendulum_sphero.md, Programs)."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""The pendulum's tilt follows functions of time (docs/systems/pendulum_sphero.md, section tilt).
+"""The pendulum's tilt follows functions of time (docs/systems/pendulum_sphero.md, Programs).
 
 Finite constraints on the pendulum in place of the centre. They can be held with any pendulum, also with those that run
 away while the centre is held to a program; here the centre moves as the tilt accelerates it.

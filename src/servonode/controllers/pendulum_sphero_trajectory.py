@@ -1,4 +1,4 @@
-"""The pendulum sphero follows a target's trajectory exactly (docs/systems/pendulum_sphero.md, section trajectory)."""
+"""The pendulum sphero follows a target's trajectory exactly (docs/systems/pendulum_sphero.md, Programs)."""
 
 from typing import Literal
 

@@ -9,7 +9,7 @@ The friction force F of the plate is determined by f' = K f for the slip f, so t
 The ball is assumed to hold on whatever force that takes: watch `friction`.
 
 Paper: I. E. Kaspirovich, R. G. Mukharlyamov, Numerical solution of a dynamics problem with bypassing of singularities,
-with the corrections listed in docs/validation/errata.md. Its model in three angles, with both of its ways to
+with the corrections listed in docs/systems/ball_on_turntable.md. Its model in three angles, with both of its ways to
 step over their singularity, is the scheme "angles".
 """
 

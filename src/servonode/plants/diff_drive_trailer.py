@@ -7,7 +7,7 @@ the hinge. phi is the trailer's direction relative to the robot's (counterclockw
 the trailer's heading is psi + phi. The castor is ignored; the wheels never slip: watch the contact forces.
 
 Paper: E. A. Mikishanina, Principles for implementing servo-constraints in nonholonomic mechanical systems, 2024,
-with the corrections listed in docs/validation/errata.md.
+with the corrections listed in docs/systems/diff_drive_trailer.md.
 """
 
 from typing import Any

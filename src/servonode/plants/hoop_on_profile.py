@@ -8,7 +8,7 @@ Nothing acts but gravity. The reaction R, its torque Q about the centre and the 
 energy, rolling and tangency determine them, each brought back at the rate lambda where the numbers have left it. The
 fault: the profile would have to pull.
 
-Paper: I. V. Matrosov, Yu. V. Morozov, A. V. Pesterev, with the corrections listed in docs/validation/errata.md.
+Paper: I. V. Matrosov, Yu. V. Morozov, A. V. Pesterev, with the corrections listed in docs/systems/hoop_on_profile.md.
 """
 
 from collections.abc import Mapping

@@ -8,7 +8,7 @@ points along e = (E_t, E_b, E_n) = (cos sigma sin theta, sin sigma, cos sigma co
 own axis and does not spin about it. The blade stays on the plane whatever the normal force: watch N, c_t, c_b and E_n.
 
 Paper: I. E. Kaspirovich, R. G. Mukharlyamov, Stabilization and control of the simplest model of a snowboarder,
-with the corrections listed in docs/validation/errata.md.
+with the corrections listed in docs/systems/snowboarder.md.
 """
 
 from typing import Literal
