@@ -75,8 +75,8 @@ DRIVER_HEAD = f"""
 
 Keys that only other drivers read are errors, except in `[plant.{PASSED_OVER}]`. There `run` and `check` report that
 they are ignored, so that the launch file of a real machine can be tried with a simulation. Packages add
-[drivers](../how_to/hardware.md#write-a-driver), with their keys in `[plant.{PASSED_OVER}.settings]`; `servonode
-list drivers` lists them.
+[drivers](../how_to/hardware.md#write-a-driver), with their keys in `[plant.{PASSED_OVER}.settings]`;
+`servonode list drivers` lists them.
 
 | driver | connection between plant node and machine | keys of `[plant]` that it reads |
 |---|---|---|
@@ -84,10 +84,11 @@ list drivers` lists them.
 CONTROLLER = """
 ### controller.residuals
 
-A goal without a Python file: `residuals = { speed = "V - v", phi = "phi - 0.1*t" }`. The law brings each expression to
-zero. It may contain t, states, rates (`X_dot`), parameters of the machine, [frames](../how_to/robots.md#goals-of-a-tool), names in
-`[target]` and in `[controller.settings]`; numbers there are constants, texts functions of time. Give as many residuals
-as inputs, or fewer and a posture or weights. A program file can do more (relations between inputs, guards).
+A goal without a Python file: `residuals = { speed = "V - v", phi = "phi - 0.1*t" }`. The law brings each expression
+to zero. It may contain t, states, rates (`X_dot`), parameters of the machine,
+[frames](../how_to/robots.md#goals-of-a-tool), names in `[target]` and in `[controller.settings]`; numbers there are
+constants, texts functions of time. Give as many residuals as inputs, or fewer and a posture or weights. A program
+file can do more (relations between inputs, guards).
 
 ### [controller.settings]
 
@@ -122,12 +123,12 @@ a table in `[target]`.
 TAIL = """
 ## [robots.NAME]
 
-Several robots in one launch ([how to](../how_to/several_computers.md#several-robots-in-one-launch)). `include` names a robot's launch file; all other
-keys are what differs from it, as `plant.initial.X = -2.0`. Beside these tables only `[run]` may stand, for all robots.
-A goal may be a state of another robot, `target.x = "leader.X"`.
+Several robots in one launch ([how to](../how_to/several_computers.md)). `include` names a robot's launch file; all
+other keys are what differs from it, as `plant.initial.X = -2.0`. Beside these tables only `[run]` may stand, for all
+robots. A goal may be a state of another robot, `target.x = "leader.X"`.
 """
 KINDS_HEAD = """
-[Rehearsal](../how_to/hardware.md#faults-on-demand) shows how a record tells it. The kinds:
+[Faults on demand](../how_to/hardware.md#faults-on-demand) shows how a record tells it. The kinds:
 
 | kind | of | `size` |
 |---|---|---|

@@ -85,8 +85,8 @@ MADE = {  # the files that a page's commands leave, beside those that it shows
     "how_to/teaching": ("coast.png", "equations.tex", "equations.pdf", "reverse.html", "crane.png", "result.json"),
     "how_to/watch": ("trailer_pursuit.mcap", "circle.mcap", "tuned.toml"),
     "reference/python": ("reverse.html", "whole.png", "chosen.pdf", "path.png", "reverse.gif"),
-    "tutorials/first_run": ("trailer_pursuit.png", "turn.png", "turn.csv", "compare.png", "short.html"),
-    "tutorials/own_machine": ("car.png", "tutorial_car.png", "compare.png", "car.tex", "car.c"),
+    "tutorials/first_run": ("trailer_pursuit.png", "turn.png", "turn.csv", "compare.png"),
+    "tutorials/own_machine": ("car.png", "tutorial_car.png", "compare.png"),
     "tutorials/robot_arm": ("hold.png", "eight.png", "mujoco.png", "my_arm.py"),
 }  # fmt: skip
 BEGINS = {
