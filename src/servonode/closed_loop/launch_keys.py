@@ -57,15 +57,13 @@ class Run(Section, frozen=True):
     seed: Annotated[Whole, key("the seed of all random effects")] = 1
     lockstep_timeout: Annotated[
         Seconds,
-        key("the longest wait for an answer in lockstep, and for the first in real time", "s (wall clock)"),
+        key("the longest wait for an answer in lockstep, in real time for the first", "s (wall clock)"),
     ] = 5.0
-    lock_memory: Annotated[
-        bool, key("whether the nodes' memory is locked against swapping, if the system permits it")
-    ] = True
+    lock_memory: Annotated[bool, key("whether the nodes' memory is locked against swapping, if permitted")] = True
     priority: Annotated[
         Annotated[int, Meta(ge=0, le=98)], key("the SCHED_FIFO priority of plant and controller; 0: normal scheduling")
     ] = 0
-    pin: Annotated[bool, key("whether plant and controller each get a core of their own in real time")] = False
+    pin: Annotated[bool, key("whether plant and controller get a core each in real time")] = False
     telemetry: Annotated[
         Text | None,
         key("the address at which all topics are published for viewers, such as tcp://127.0.0.1:9872"),
@@ -123,7 +121,7 @@ class Safety(Section, frozen=True):
     speed_limit: Annotated[
         Sizes,
         key(
-            "the largest speed sent to a drive that takes speeds; beyond it all shrink alike",
+            "the largest speed for a drive that takes speeds; beyond it all shrink alike",
             "unit of what the input moves, per s",
         ),
     ] = None
@@ -141,7 +139,7 @@ class Safety(Section, frozen=True):
     ] = False
     ramp: Annotated[
         Annotated[float, Meta(ge=0, le=600)],
-        key("the time after arming over which inputs grow to the commanded values, as its square", "s"),
+        key("the time after arming over which inputs grow to their values, as its square", "s"),
     ] = 0.5
     arming_limit: Annotated[
         Sizes, key("the largest magnitude of an input during arming_time (absent: limit)", "its unit")
@@ -149,11 +147,11 @@ class Safety(Section, frozen=True):
     arming_time: Annotated[Seconds, key("the time after arming during which arming_limit holds", "s")] = 10.0
     state_limit: Annotated[
         Sizes,
-        key("the largest plausible magnitude of a state; more is a fault (absent: the machine's)", "its unit"),
+        key("the largest plausible magnitude of a state (absent: the machine's)", "its unit"),
     ] = None
     state_rate_limit: Annotated[
         Sizes,
-        key("the fastest plausible change of a state; more is a fault (absent: the machine's)", "its unit per s"),
+        key("the fastest plausible change of a state (absent: the machine's)", "its unit per s"),
     ] = None
     frozen_time: Annotated[
         Seconds,
@@ -162,7 +160,7 @@ class Safety(Section, frozen=True):
     repeats: Annotated[
         Whole | None,
         key(
-            "the periods for which the last command is held if no new one comes (absent: up to command_timeout)",
+            "the periods for which the last command may be held (absent: up to command_timeout)",
             "periods",
         ),
     ] = None
@@ -185,7 +183,7 @@ class Safety(Section, frozen=True):
         Literal["auto", "stop", "wait", "resume"],
         key(
             "the reaction to a fault: stop ends the run, wait waits for a reset, resume continues with the next "
-            "commands; auto waits if nodes are restarted, else stops"
+            "command; auto waits if nodes are restarted, else stops"
         ),
     ] = "auto"
 
@@ -216,21 +214,21 @@ class Device(Section, frozen=True):
     ] = False
     sends: Annotated[
         Literal["state", "readings"],
-        key("what the machine sends: its state, or readings, from which the plant node estimates the state"),
+        key("what the machine sends: its state, or readings, of which the plant node estimates it"),
     ] = "state"
     state_rate: Annotated[
         Annotated[float, Meta(gt=0, le=1e6)] | None,
         key(
-            "how often a microcontroller sends (absent: 1000, or what a serial line can carry, at least once a period)",
+            "how often a microcontroller sends (absent: 1000, or what a serial line can carry)",
             "1/s",
         ),
     ] = None
     law: Annotated[
         bool,
-        key("whether the law in the firmware acts; the controller keeps running as a check"),
+        key("whether the law in the firmware acts; the controller goes on as a check"),
     ] = False
     law_tolerance: Annotated[
-        Share, key("the largest deviation of that law from the controller, as a fraction of each limit")
+        Share, key("the largest deviation of that law from the controller, as a share of each limit")
     ] = 0.1
     wait: Annotated[Seconds, key("the longest wait for the machine at the start", "s (wall clock)")] = 30.0
     timeout: Annotated[
@@ -241,7 +239,7 @@ class Device(Section, frozen=True):
     any_speed: Annotated[bool, key("whether run.speed may differ from 1, because the machine is a simulator")] = False
     key: Annotated[
         Text | None,
-        _key("the name of the machine's trusted key, with the role plant (servonode keys); tcp needs one"),
+        _key("the name of the machine's trusted key, with the role plant; tcp needs one"),
     ] = None
 
 
@@ -257,14 +255,14 @@ class Plant(Section, frozen=True):
     ] = "simulated"
     command: Annotated[
         Literal["effort", "velocity"],
-        key("what the drives take: forces and torques, or the speeds that these bring about in a period"),
+        key("what the drives take: forces and torques, or the speeds that these bring about"),
     ] = "effort"
     step: Annotated[
         Seconds | Literal["auto"], key('the integrator step; "auto": the machine chooses it, if it can', "s")
     ] = 0.001
     integrator: Annotated[
         Integrator,
-        key("the integration method; rk2 is the midpoint rule, radau the implicit Radau IIA, for stiff machines"),
+        key("the integration method; rk2 is the midpoint rule, radau (Radau IIA) is for stiff machines"),
     ] = "rk4"
     publish_every: Annotated[Count, key("the steps per state message; every control instant has one", "steps")] = 1
     parameters: Annotated[
@@ -297,7 +295,7 @@ class Supervision(Section, frozen=True):
 
     plant: Annotated[
         Literal["never", "on-failure"],
-        key("when the plant node is restarted; after a fault that ends the run never"),
+        key("when the plant node is restarted; never after a fault that ends the run"),
     ] = "never"
     controller: Annotated[Restart, key("when the controller node is restarted")] = "never"
     target: Annotated[Restart, key("when the target node is restarted")] = "never"
@@ -305,7 +303,7 @@ class Supervision(Section, frozen=True):
     window: Annotated[Seconds, key("the time over which restarts are counted", "s (wall clock)")] = 60.0
     backoff: Annotated[
         Wait,
-        key("the wait before the second restart within window; each later one doubles", "s (wall clock)"),
+        key("the wait before the second restart within window; it doubles each time", "s (wall clock)"),
     ] = 0.1
 
 
@@ -321,16 +319,14 @@ class Hosts(Section, frozen=True):
     delay: Annotated[
         OptionalSeconds,
         key(
-            "the longest time expected from a state until its command arrives from the other computer: check counts "
-            "it, and a run that needs more warns",
+            "the longest time expected from a state until its command comes from the other computer; check counts it",
             "s (wall clock)",
         ),
     ] = None
     key: Annotated[
         Text | None,
         _key(
-            "the name under which the other computer trusts that computer's key (servonode keys; absent: the first "
-            "label of its name)"
+            "the name under which the other computer trusts that computer's key (absent: the first label of its name)"
         ),
     ] = None
 
@@ -340,15 +336,15 @@ class Inversion(Section, frozen=True):
 
     tail: Annotated[
         OptionalSeconds,
-        key("the time by which the solution extends beyond both ends of the run (absent: as needed)", "s"),
+        key("the time by which the solution extends beyond the run (absent: as needed)", "s"),
     ] = None
     tolerance: Annotated[
-        Tolerance, key("the largest error in an interval of the solution, relative to 1 plus the size of the states")
+        Tolerance, key("the largest error in an interval, relative to 1 plus the size of the states")
     ] = 1e-10
     weights: Annotated[
         dict[str, float],
         key(
-            "the weights of states and inputs in the cost of the feedback (absent: by their ranges)",
+            "the weights of states and inputs in the feedback's cost (absent: by their ranges)",
             "1 per unit squared",
         ),
     ] = {}
@@ -372,7 +368,7 @@ class FrameGoal(Section, frozen=True):
         ),
     ] = None
     axis_z: Annotated[
-        list[float] | None, key("the direction in which its z axis points, instead of an orientation; [0, 0, 1]: level")
+        list[float] | None, key("the direction of its z axis, instead of an orientation; [0, 0, 1]: level")
     ] = None
     relative_to: Annotated[Text | None, key("the frame in whose axes all this is (absent: the ground's)")] = None
 
@@ -434,8 +430,8 @@ class Estimator(Section, frozen=True):
     process_noise: Annotated[
         Size | dict[str, Size],
         key(
-            "the root spectral density of white noise, by state (on its derivative) or input; one number: on all "
-            "velocities' derivatives",
+            "the root spectral density of white noise, by state (on its derivative) or input; one number: for all "
+            "velocities",
             "unit of the rate, or input, per root Hz",
         ),
     ] = 0.05
@@ -444,20 +440,19 @@ class Estimator(Section, frozen=True):
     ] = {}
     initial_std: Annotated[
         Size | dict[str, Size],
-        key("the standard deviation of the initial estimate; states absent from a table are known exactly", "its unit"),
+        key("the standard deviation of the initial estimate; states absent from a table are known", "its unit"),
     ] = 0.1
     gate: Annotated[
         Size | dict[str, Size] | None,
         key(
-            "the innovation gate: the Mahalanobis distance beyond which a reading is rejected, for all sensors or by "
-            "sensor",
+            "the innovation gate: the Mahalanobis distance beyond which a reading is rejected, for all or by sensor",
             "standard deviations of the innovation",
         ),
     ] = None
     std_limit: Annotated[
         dict[str, Size],
         key(
-            "the standard deviation, by state, above which a plant that estimates refuses to arm, or ends",
+            "the standard deviation, by state, above which a plant that estimates does not arm, or ends",
             "its unit",
         ),
     ] = {}
@@ -465,7 +460,7 @@ class Estimator(Section, frozen=True):
         dict[str, Seconds],
         key(
             "the longest time, by sensor, without a reading in such a plant, and with `gate` without one that is "
-            "used (absent: the sensor's period and delay plus the wait for a state)",
+            "used (absent: its period and delay plus the wait for a state)",
             "s",
         ),
     ] = {}
@@ -493,8 +488,8 @@ class Goal(Section, frozen=True):
     ends: Annotated[
         Literal["rest", "free"] | None,
         key(
-            "the ends: rest makes (degree - 1)/2 derivatives zero there, free does not (absent: rest for points, "
-            "free for samples)"
+            "the ends: rest makes (degree - 1)/2 derivatives zero, free does not (absent: rest for points, free for "
+            "samples)"
         ),
     ] = None
     stops: Annotated[bool, key("whether the goal rests at each point")] = False
@@ -510,8 +505,8 @@ class Goal(Section, frozen=True):
     bandwidth: Annotated[
         Annotated[float, Meta(gt=0, le=1e6)] | None,
         key(
-            "the bandwidth of the filter that makes the derivatives; a goal from outside needs it (absent, with "
-            "`state`: 0.2/period)",
+            "the bandwidth of the filter that makes the derivatives, of any goal from outside (absent, with `state`: "
+            "0.2/period)",
             "rad/s",
         ),
     ] = None
@@ -530,8 +525,8 @@ class Goal(Section, frozen=True):
     on_loss: Annotated[
         OnLoss,
         key(
-            "what a lost goal does: rest brings it to rest, a place (m, rad) at its last value, a speed (m/s, rad/s) "
-            "at 0; hold keeps the last value, start goes back to `start`, fault ends its commands"
+            "what a lost goal does: rest brings it to rest, a place (m, rad) at its last value, a speed at 0; hold "
+            "keeps the last value, start goes back to `start`, fault ends its commands"
         ),
     ] = "rest"
     fault_after: Annotated[
@@ -551,11 +546,11 @@ class Vary(Section, frozen=True):
     low: Annotated[float | None, key("the lower end", "unit of the key")] = None
     high: Annotated[float | None, key("the upper end", "unit of the key")] = None
     points: Annotated[
-        Count | None, key("the number of values of a grid, with both ends (absent, of a whole number: each)")
+        Count | None, key("the number of values of a grid, with both ends (absent, of whole numbers: each)")
     ] = None
-    scale: Annotated[
-        Literal["linear", "log"], key("whether the values, or their logarithms, are evenly spaced or distributed")
-    ] = "linear"
+    scale: Annotated[Literal["linear", "log"], key("whether the values, or their logarithms, are evenly spaced")] = (
+        "linear"
+    )
     values: Annotated[
         Annotated[list[float], Meta(min_length=1)] | None,
         key("the values one by one; a random method takes each as often", "unit of the key"),
@@ -577,7 +572,7 @@ class Sweep(Section, frozen=True):
     seed: Annotated[Whole, key("the seed of a random method")] = 0
     chunk: Annotated[
         Count | None,
-        key("the runs that are computed, and kept, at once (absent: as many as have some 10 million plant steps)"),
+        key("the runs computed, and kept, at once (absent: some 10 million plant steps)"),
     ] = None
     measures: Annotated[
         dict[str, Text],

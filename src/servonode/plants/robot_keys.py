@@ -26,12 +26,12 @@ class RobotKeys(Struct, frozen=True, forbid_unknown_fields=True):
 
     base: Annotated[
         Literal["fixed", "free", "planar"],
-        key("how the root link of a URDF moves: not at all, freely, or in the plane; an MJCF file says so itself"),
+        key("how the root link of a URDF moves: not, freely, or in the plane; an MJCF file says so itself"),
     ] = "fixed"
     ignore: Annotated[list[Ignored], key("the kinds of elements to leave out although they change the motion")] = []
     wheels: Annotated[
         dict[str, str],
-        key("the wheels that roll without slipping, each name with its joint; the base moves in the plane"),
+        key("the wheels that roll without slipping, each name with its joint"),
     ] = {}
     radius: Annotated[
         float | dict[str, float] | None,
@@ -45,8 +45,8 @@ class RobotKeys(Struct, frozen=True, forbid_unknown_fields=True):
     motors: Annotated[
         list[str],
         key(
-            "the joints whose motors are inputs (absent: all of an MJCF file; of a URDF all but those of the base "
-            "and of `<mimic>`)"
+            "the joints whose motors are inputs (absent: all that an MJCF file has; of a URDF all but its base's and "
+            "`<mimic>`)"
         ),
     ] = []
     independent: Annotated[
