@@ -110,10 +110,10 @@ def merge(file: Path, other: Path, out: Path | None, as_json: bool) -> None:
 def export(
     file: Path, out: Path, topic: str | None, ros2: bool, foxglove: bool, rerun: bool, no_code: bool, as_json: bool
 ) -> None:
-    """Write the data of BAG as FILE.csv, FILE.parquet or FILE.npz, or for another tool.
+    """Write the data of BAG as a table, or for another tool.
 
-    Without --topic, FILE gets the rows of the run, as servonode run --out writes them. With --topic, it gets a column
-    for each number in the messages of that topic. An export for another tool has at most 100 rows a second.
+    FILE.csv, FILE.parquet or FILE.npz gets the rows of the run, as servonode run --out writes them; with --topic a
+    column for each number in the messages of that topic. An export for another tool has at most 100 rows a second.
     """
     from servonode.cli.start_checks import check_writable
     from servonode.record.bag import read_bag

@@ -41,7 +41,7 @@ class LiveMoments:
                 self._happened.take(event)
 
     def newest(self) -> Moment | None:
-        """The moment of the newest state; None if it was given before, or there is none."""
+        """The moment of the newest state; None if nothing has come since the last call."""
         count, columns = self._feed.ring.count, self._feed.ring.columns
         if count == self._count or not len(self._feed.ring):
             return None
