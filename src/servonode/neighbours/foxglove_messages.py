@@ -1,10 +1,9 @@
 """A run in Foxglove's own types, logged on channels of its SDK, whose sinks are files and servers.
 
+Beside the topics of `foxglove_scene`:
+
 | topic | type |
 |---|---|
-| /tf | foxglove.FrameTransforms |
-| /scene | foxglove.SceneUpdate: outline, arrows and pointed goals |
-| /solids | foxglove.SceneUpdate: the shapes of a robot's file, each in its frame; once |
 | /log | foxglove.Log, of each event |
 | /values | JSON: plant time, lifecycle, fault, joints, inputs, residuals, outputs and goals by name |
 """
@@ -14,17 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from servonode.arrays import Array
+from servonode.neighbours import foxglove_scene
+from servonode.neighbours.foxglove_scene import SCENE, SOLIDS, TF, TYPES
 from servonode.neighbours.libraries import library
-from servonode.neighbours.moments import Layout, Moment, Solid, quaternions
-from servonode.neighbours.scene import Scene
-from servonode.views.frames import GROUND
+from servonode.neighbours.moments import Event, Layout, Moment
 
-NS = 1_000_000_000
-# to be seen on a dark and on a light ground
-INK, GOAL, ARROW, BODY = (0.35, 0.5, 0.75, 1.0), (0.85, 0.3, 0.1, 1.0), (0.1, 0.65, 0.5, 1.0), (0.6, 0.63, 0.68, 1.0)
-THICK = 2.0  # pixels
-SLENDER = 0.05  # of an arrow's shaft to its length
+FIELDS = {  # the type of each field that is no number or text
+    "transforms": "FrameTransform", "translation": "Vector3", "rotation": "Quaternion", "timestamp": "Timestamp",
+    "entities": "SceneEntity", "lines": "LinePrimitive", "spheres": "SpherePrimitive", "arrows": "ArrowPrimitive",
+    "triangles": "TriangleListPrimitive", "points": "Point3", "pose": "Pose", "position": "Vector3",
+    "orientation": "Quaternion", "size": "Vector3", "color": "Color",
+}  # fmt: skip
 LEVELS = {"info": "Info", "warning": "Warning", "error": "Error"}
 
 
@@ -38,131 +37,48 @@ class Channels:
     def __init__(self, layout: Layout, context: Any) -> None:
         self._layout, self._largest = layout, dict[str, float]()
         self._messages, channels = library("foxglove.messages"), library("foxglove.channels")
-        self._tf = channels.FrameTransformsChannel("/tf", context=context)
-        self._scene = channels.SceneUpdateChannel("/scene", context=context)
-        self._solids = channels.SceneUpdateChannel("/solids", context=context) if layout.solids else None
+        topics = [SCENE] + [TF] * bool(layout.frames) + [SOLIDS] * bool(layout.solids)
+        self._drawn = {each: getattr(channels, f"{TYPES[each]}Channel")(each, context=context) for each in topics}
         self._log = channels.LogChannel("/log", context=context)
         self._values = library("foxglove").Channel("/values", schema=values_schema(layout), context=context)
 
     def log(self, moment: Moment) -> None:
         """Log all of a moment that changes."""
         at = moment.stamp_ns
-        if self._layout.frames:
-            self._tf.log(self._transforms(moment), log_time=at)
-        self._scene.log(self._drawn(moment), log_time=at)
+        if TF in self._drawn:
+            self._log_drawn(TF, foxglove_scene.transforms(self._layout, moment), at)
+        self._log_drawn(SCENE, foxglove_scene.drawn(moment, self._largest), at)
         for event in moment.events:
-            self._log.log(self._line(moment, event.level, event.text), log_time=at)
+            self._log.log(self._line(moment, event), log_time=at)
         self._values.log(values(self._layout, moment), log_time=at)
 
     def log_solids(self, moment: Moment, sink_id: int | None = None) -> None:
         """Log the shapes of a robot's file, which stay where their frames are; sink_id: to this sink alone."""
-        if self._solids is None:
-            return
-        made, stamp = self._messages, self._stamp(moment)
-        entities = [
-            made.SceneEntity(
-                timestamp=stamp,
-                frame_id=each.frame,
-                id=f"solid {i}",
-                frame_locked=True,
-                triangles=[self._surface(each)],
-            )
-            for i, each in enumerate(self._layout.solids)
-        ]
-        self._solids.log(made.SceneUpdate(entities=entities), log_time=moment.stamp_ns, sink_id=sink_id)
+        if SOLIDS in self._drawn:
+            self._log_drawn(SOLIDS, foxglove_scene.solids(self._layout, moment), moment.stamp_ns, sink_id)
 
-    def _stamp(self, moment: Moment) -> Any:
-        return self._messages.Timestamp(*divmod(moment.stamp_ns, NS))
+    def _log_drawn(self, topic: str, content: Mapping[str, Any], at: int, sink_id: int | None = None) -> None:
+        self._drawn[topic].log(self._typed(TYPES[topic], content), log_time=at, sink_id=sink_id)
 
-    def _point(self, kind: str, point: Array) -> Any:
-        x, y, z = map(float, point)
-        return getattr(self._messages, kind)(x=x, y=y, z=z)
+    def _typed(self, name: str, content: Mapping[str, Any]) -> Any:
+        """The SDK's message of nested values."""
+        if name == "Timestamp":
+            return self._messages.Timestamp(content["sec"], content["nsec"])
+        fields = {field: self._field(field, value) for field, value in content.items()}
+        return getattr(self._messages, name)(**fields)
 
-    def _turn(self, turn: Array) -> Any:
-        x, y, z, w = map(float, turn)
-        return self._messages.Quaternion(x=x, y=y, z=z, w=w)
+    def _field(self, name: str, value: Any) -> Any:
+        if name not in FIELDS:
+            return value
+        if isinstance(value, list):
+            return [self._typed(FIELDS[name], each) for each in value]
+        return self._typed(FIELDS[name], value)
 
-    def _color(self, color: tuple[float, float, float, float]) -> Any:
-        r, g, b, a = color
-        return self._messages.Color(r=r, g=g, b=b, a=a)
-
-    def _transforms(self, moment: Moment) -> Any:
-        made, stamp = self._messages, self._stamp(moment)
-        turns = quaternions(moment.poses)
-        transforms = [
-            made.FrameTransform(
-                timestamp=stamp,
-                parent_frame_id=GROUND,
-                child_frame_id=frame,
-                translation=self._point("Vector3", pose[:, 3]),
-                rotation=self._turn(turn),
-            )
-            for frame, pose, turn in zip(self._layout.frames, moment.poses, turns, strict=True)
-        ]
-        return made.FrameTransforms(transforms=transforms)
-
-    def _drawn(self, moment: Moment) -> Any:
-        """The outline, arrows and goals as one entity each, which replace those before."""
-        made, scene = self._messages, Scene.of(moment, self._largest)
-        lines = [
-            made.LinePrimitive(
-                points=[self._point("Point3", each) for each in line],
-                thickness=THICK,
-                scale_invariant=True,
-                color=self._color(INK),
-            )
-            for line in scene.lines
-        ]
-        goals = [each for each in moment.points.values() if np.isfinite(each).all()]
-        arrows = [self._arrow(foot, vector) for foot, vector in scene.arrows.values()]
-        parts: dict[str, dict[str, Any]] = {
-            "machine": {"lines": lines, "spheres": [self._ball(each, scene.radius, INK) for each in scene.dots]},
-            "arrows": {"arrows": arrows},
-            "goals": {"spheres": [self._ball(each, 2 * scene.radius, GOAL) for each in goals]},
-        }
-        stamp = self._stamp(moment)
-        entities = [made.SceneEntity(timestamp=stamp, frame_id=GROUND, id=id, **part) for id, part in parts.items()]
-        return made.SceneUpdate(entities=entities)
-
-    def _ball(self, centre: Array, radius: float, color: tuple[float, float, float, float]) -> Any:
+    def _line(self, moment: Moment, event: Event) -> Any:
         made = self._messages
-        size = self._point("Vector3", np.full(3, 2 * radius))
-        return made.SpherePrimitive(
-            pose=made.Pose(position=self._point("Vector3", centre), orientation=made.Quaternion(w=1.0)),
-            size=size,
-            color=self._color(color),
-        )
-
-    def _arrow(self, foot: Array, vector: Array) -> Any:
-        made, length = self._messages, float(np.linalg.norm(vector))
-        return made.ArrowPrimitive(
-            pose=made.Pose(position=self._point("Vector3", foot), orientation=self._turn(_along(vector / length))),
-            shaft_length=0.8 * length,
-            shaft_diameter=SLENDER * length,
-            head_length=0.2 * length,
-            head_diameter=2 * SLENDER * length,
-            color=self._color(ARROW),
-        )
-
-    def _surface(self, solid: Solid) -> Any:
-        return self._messages.TriangleListPrimitive(
-            points=[self._point("Point3", each) for each in solid.points],
-            indices=solid.triangles.ravel().tolist(),
-            color=self._color(BODY),
-        )
-
-    def _line(self, moment: Moment, level: str, text: str) -> Any:
-        made = self._messages
-        severity = getattr(made.LogLevel, LEVELS[level])
-        return made.Log(timestamp=self._stamp(moment), level=severity, message=text, name=self._layout.run)
-
-
-def _along(direction: Array) -> Array:
-    """The quaternion (x, y, z, w) that turns the x axis into a direction of length 1."""
-    x, y, z = direction
-    turn = np.array([0.0, -z, y, 1 + x]) if x > -1 + 1e-9 else np.array([0.0, 0.0, 1.0, 0.0])
-    found: Array = turn / np.linalg.norm(turn)
-    return found
+        stamp = self._typed("Timestamp", foxglove_scene.stamp(moment))
+        severity = getattr(made.LogLevel, LEVELS[event.level])
+        return made.Log(timestamp=stamp, level=severity, message=event.text, name=self._layout.run)
 
 
 def values(layout: Layout, moment: Moment) -> dict[str, Any]:
