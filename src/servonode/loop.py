@@ -443,14 +443,20 @@ class Loop(Tabular):
         return fastest(self.closed_loop)
 
     @plain
-    def show(self, form: Literal["text", "latex", "c"] = "text") -> str:
+    def show(self, form: Literal["text", "latex", "c", "urdf"] = "text") -> str:
         """The derived equations: as text, as a LaTeX document, or as C99 functions of plant, limits and controller.
 
+        "urdf": instead the machine's links and joints as a robot's file.
+
         Raises:
-            StatementError: `form` is not one of the choices.
+            StatementError: `form` is not one of the choices, or the machine cannot be said in URDF.
         """
-        check_choice("form", form, ("text", "latex", "c"))
+        check_choice("form", form, ("text", "latex", "c", "urdf"))
         closed_loop, control = self.closed_loop, self.closed_loop.control
+        if form == "urdf":
+            from servonode.export.urdf import urdf_text
+
+            return urdf_text(closed_loop.source.build(), closed_loop.machine.parameters)
         if form == "c":
             from servonode.export.c import c_file
             from servonode.export.c_export import Exported

@@ -55,19 +55,13 @@ REPLACED |= {
     "--set run.duration=30": "--set run.duration=5",
     "run trailer_pursuit_lockstep\n": "run trailer_pursuit_lockstep --set run.duration=10\n",
 }
-NOT_RUN = {
-    "on_slurm.py": "needs a cluster with SLURM",
-}
 NEEDS = {  # what a page's commands need beside servonode
     "how_to/export_to_c": lambda: shutil.which("cc"),
     "how_to/own_laws": lambda: find_spec("gymnasium") and find_spec("onnxruntime"),
     "how_to/pictures": ffmpeg,
     "how_to/mujoco": lambda: find_spec("mujoco"),
     "how_to/other_tools": lambda: find_spec("rosbags") and find_spec("foxglove") and find_spec("rerun"),
-    **dict.fromkeys(
-        ("how_to/robots", "how_to/tool_goals", "how_to/wheels_and_loops", "tutorials/robot_arm"),
-        lambda: find_spec("mujoco"),
-    ),
+    **dict.fromkeys(("how_to/robots", "tutorials/robot_arm"), lambda: find_spec("mujoco")),
     "how_to/teaching": lambda: shutil.which("pdflatex"),
     "how_to/watch": lambda: (
         all(map(shutil.which, ("chromedriver", "openssl", "Xvfb"))) and find_spec("uvicorn") and ffmpeg()
@@ -89,12 +83,13 @@ MADE = {  # the files that a page's commands leave, beside those that it shows
         "pursuit.mcap", "trailer_reverse.mcap", "pursuit.html", "pursuit.npz", "states.csv", "compare.png", "hitch.png",
     ),
     "how_to/other_tools": ("pursuit_ros2.mcap", "pursuit_foxglove.mcap", "pursuit.rrd"),
-    "how_to/several_computers": ("robot.mcap", "desk.mcap", "pursuit.mcap", "commands.csv"),
-    "how_to/steer": ("circle.mcap", "tuned.toml", "trailer_pursuit.mcap"),
-    "how_to/teaching": ("coast.png", "equations.pdf", "reverse.html", "crane.png", "result.json"),
-    "how_to/watch": ("sphero.png",),
-    "tutorials/first_run": ("trailer_pursuit.png", "turn.png", "turn.csv", "compare.png", "short.html"),
-    "tutorials/own_machine": ("car.png", "tutorial_car.png", "compare.png", "car.tex", "car.c"),
+    "how_to/robots": ("arm_written.urdf",),
+    "how_to/several_computers": ("robot.mcap", "desk.mcap", "pursuit.mcap"),
+    "how_to/teaching": ("coast.png", "equations.tex", "equations.pdf", "reverse.html", "crane.png", "result.json"),
+    "how_to/watch": ("trailer_pursuit.mcap", "circle.mcap", "tuned.toml"),
+    "reference/python": ("reverse.html", "whole.png", "chosen.pdf", "path.png", "reverse.gif"),
+    "tutorials/first_run": ("trailer_pursuit.png", "turn.png", "turn.csv", "compare.png"),
+    "tutorials/own_machine": ("car.png", "tutorial_car.png", "compare.png"),
     "tutorials/robot_arm": ("hold.png", "eight.png", "mujoco.png", "my_arm.py"),
 }  # fmt: skip
 BEGINS = {

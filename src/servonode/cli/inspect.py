@@ -92,6 +92,7 @@ def _installed(group: str) -> dict[str, str]:
         "servonode show trailer_pursuit",
         "servonode show my_robot.toml --latex > my_robot.tex",
         "servonode show my_robot.toml --c > my_robot.c",
+        "servonode show my_arm.toml --urdf > my_arm.urdf",
     ),
     exits={0: "done", **verb.BAD_USAGE, **verb.INTERRUPTED},
 )
@@ -100,7 +101,8 @@ def _installed(group: str) -> dict[str, str]:
 @click.option(
     "--c", "form", flag_value="c", help="Print plant step, limits and controller as C99 that allocates no memory."
 )
-def show(file: str, overrides: tuple[str, ...], no_code: bool, form: Literal["latex", "c"] | None) -> None:
+@click.option("--urdf", "form", flag_value="urdf", help="Print the links and joints of the machine as URDF.")
+def show(file: str, overrides: tuple[str, ...], no_code: bool, form: Literal["latex", "c", "urdf"] | None) -> None:
     """Print the equations of FILE: mass matrix, bias, constraints, law."""
     from servonode.loop import Loop
 
