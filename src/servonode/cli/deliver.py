@@ -8,13 +8,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from servonode.cli.console import table
 from servonode.cli.start_checks import PAGES
+from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.errors import ServonodeError
 from servonode.nodes.collect import Outcome
 from servonode.nodes.recording import Recording
 from servonode.record.run import Run
+
+if TYPE_CHECKING:
+    from servonode.record.write import Drawn
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -136,12 +141,24 @@ def bag_output(outcome: Outcome, recording: Recording, file: Path) -> Output:
         ending: dict[str, Any] = {"faults": outcome.faults, "ended": outcome.ending, "exit": outcome.exit_code}
         if run := outcome.run:
             ending |= {"stats": run.stats, "wall_s": run.wall_s}
-        messages = recording.write_bag(ending)
+        drawn, without = _drawings(recording.closed_loop, file) if outcome.run else ([], "")
+        messages = recording.write_bag(ending, drawn)
         if recording.ended_early():
             raise OSError(errno.ENOSPC, f"the disk was full; {file} ends there")
-        return f"{file} ({messages} messages)"
+        return f"{file} ({messages} messages{without})"
 
     return Output("recording", file, make)
+
+
+def _drawings(closed_loop: ClosedLoop, file: Path) -> "tuple[list[Drawn], str]":
+    """What viewers draw of a run, whose spool is there; a few words if it cannot be made: it is no part of the data."""
+    from servonode.neighbours.drawings import drawings
+    from servonode.record.bag import read_bag
+
+    try:
+        return list(drawings(read_bag(file), closed_loop)), ""
+    except ServonodeError as error:
+        return [], f"; without drawings: {error}"
 
 
 def report_output(run: Run, name: str, file: Path) -> Output:

@@ -1,7 +1,8 @@
 """The moments of a recording, stamped with the wall clock."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -20,18 +21,18 @@ from servonode.simulation.rows_of_messages import runs_in
 RATE = 100.0  # Hz of plant time, at most
 
 
-def moments_of_bag(bag: Bag, closed_loop: ClosedLoop, rate: float = RATE) -> Iterator[Moment]:
+def moments_of_bag(bag: Bag, closed_loop: ClosedLoop, rate: float = RATE, paced: bool = True) -> Iterator[Moment]:
     """The moments of a recording's last run, at most `rate` [Hz] of its rows, and the last one.
 
-    In lockstep, which has no clock, one second of plant time is one of the wall clock.
+    paced: whether in lockstep, which has no clock, one second of plant time is one of the wall clock; else stamps are
+    those of the states there too.
 
     Raises BagError where it holds no rows and no states.
     """
-    run = runs_in(bag, closed_loop)[-1]
-    states, since = _states(bag)
-    stamps = _stamps(bag, closed_loop, run, states)
-    columns = _columns(bag, closed_loop, run)
-    events, happened, moments = _events(bag, since), Happened(), Moments(closed_loop)
+    run, told = runs_in(bag, closed_loop)[-1], _Told.of(bag, closed_loop)
+    stamps = _stamps(bag, run, told.states, paced and closed_loop.launch.run.mode == "lockstep")
+    columns = _columns(closed_loop, run, told)
+    events, happened, moments = told.events, Happened(), Moments(closed_loop)
     for i in _chosen(run.t, rate):
         while events and events[0]["t"] <= run.t[i]:
             happened.take(events.pop(0))
@@ -45,48 +46,66 @@ def _chosen(t: Array, rate: float) -> npt.NDArray[np.intp]:
     return np.unique(np.append(np.flatnonzero(np.diff(periods, prepend=-1.0)), len(t) - 1))
 
 
-def _states(bag: Bag) -> tuple[Array, float]:
-    """Plant time [s] and sender's clock [ns] of the states of the last run, (2, n); when a run before it ended [ns]."""
-    found = [(message["run"], message["t"], mono) for mono, _, message in bag.messages((STATES,))]
-    if not found:
-        raise BagError(f"{bag.file}: holds no {STATES}, which tell when its rows were; record a run with its plant")
-    newest = np.array([(t, mono) for run, t, mono in found if run == found[-1][0]], float)
-    before = max((mono for run, _, mono in found if run != found[-1][0]), default=-np.inf)
-    return newest[np.argsort(newest[:, 0], kind="stable")].T, before
+@dataclass
+class _Told:
+    """What the messages of a recording's last run say that its rows do not.
+
+    states: plant time [s] and sender's clock [ns] of each, (2, n), in the order of time. targets: step and values of
+    the goals from outside, as they were published. events: in their order.
+    """
+
+    states: Array
+    targets: list[tuple[int, list[float]]]
+    events: list[Mapping[str, Any]]
+
+    @classmethod
+    def of(cls, bag: Bag, closed_loop: ClosedLoop) -> Self:
+        """All that is told; BagError if there are no states."""
+        names = [each.name for each in closed_loop.live]
+        states: list[tuple[int, float, int]] = []
+        targets: list[tuple[int, int, list[float]]] = []
+        events: list[tuple[int, Mapping[str, Any]]] = []
+        for mono, topic, message in bag.messages((STATES, EVENTS, *([GOALS_SENT] if names else []))):
+            if topic == STATES:
+                states.append((message["run"], message["t"], mono))
+            elif topic == EVENTS:
+                events.append((mono, message))
+            else:
+                values = [message["target"].get(name, np.nan) for name in names]
+                targets.append((message["run"], message["k"], values))
+        if not states:
+            raise BagError(f"{bag.file}: holds no {STATES}, which tell when its rows were; record a run with its plant")
+        last = states[-1][0]
+        newest = np.array([(t, mono) for run, t, mono in states if run == last], float)
+        before = max((mono for run, _, mono in states if run != last), default=-np.inf)
+        return cls(
+            newest[np.argsort(newest[:, 0], kind="stable")].T,
+            [(k, values) for run, k, values in targets if run == last],
+            [event for mono, event in events if mono > before],
+        )
 
 
-def _stamps(bag: Bag, closed_loop: ClosedLoop, run: Run, states: Array) -> npt.NDArray[np.int64]:
-    """The wall clock [ns] at each row, never decreasing."""
+def _stamps(bag: Bag, run: Run, states: Array, by_plant_time: bool) -> npt.NDArray[np.int64]:
+    """The wall clock [ns] at each row, never decreasing; or the first state's plus plant time."""
     t, mono = states
     first = int(mono[0]) + bag.wall_less_mono
-    if closed_loop.launch.run.mode == "lockstep":
-        since = (run.t - t[0]) * 1e9
-    else:
-        since = np.interp(run.t, t, mono - mono[0])
+    since = (run.t - t[0]) * 1e9 if by_plant_time else np.interp(run.t, t, mono - mono[0])
     stamps: npt.NDArray[np.int64] = np.maximum.accumulate(first + np.rint(since).astype(np.int64))
     return stamps
 
 
-def _columns(bag: Bag, closed_loop: ClosedLoop, run: Run) -> dict[str, Array]:
+def _columns(closed_loop: ClosedLoop, run: Run, told: _Told) -> dict[str, Array]:
     """The columns that a moment is made of."""
     residuals = {f"residual_{name}": column for name, column in run.residual.items()}
     targets = {
-        f"target_{name}": column for name, column in (run.targets | _live_targets(bag, closed_loop, run)).items()
+        f"target_{name}": column for name, column in (run.targets | _live_targets(closed_loop, run, told)).items()
     }
     return {"t": run.t, **run.state, **run.input, **residuals, **targets}
 
 
-def _live_targets(bag: Bag, closed_loop: ClosedLoop, run: Run) -> dict[str, Array]:
+def _live_targets(closed_loop: ClosedLoop, run: Run, told: _Told) -> dict[str, Array]:
     """The targets from outside at each row, as they were published; NaN before the first."""
-    names = [each.name for each in closed_loop.live]
-    published = [message for _, _, message in bag.messages((GOALS_SENT,))] if names else []
-    published = [each for each in published if each["run"] == published[-1]["run"]]
-    steps = np.array([each["k"] for each in published], int)
-    rows = np.searchsorted(steps, np.rint(run.goal_t * 1e9 / closed_loop.launch.step_ns), side="right") - 1
-    table = {name: np.array([np.nan, *(each["target"].get(name, np.nan) for each in published)]) for name in names}
-    return {name: column[rows + 1] for name, column in table.items()}
-
-
-def _events(bag: Bag, since: float) -> list[Mapping[str, Any]]:
-    """The events after a time [ns] of their senders' clock, in their order."""
-    return [message for mono, _, message in bag.messages((EVENTS,)) if mono > since]
+    steps = np.array([k for k, _ in told.targets], int)
+    rows = np.searchsorted(steps, np.rint(run.goal_t * 1e9 / closed_loop.launch.step_ns), side="right")
+    table = np.array([[np.nan] * len(closed_loop.live), *(values for _, values in told.targets)])
+    return {each.name: table[rows, j] for j, each in enumerate(closed_loop.live)}

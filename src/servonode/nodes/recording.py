@@ -6,9 +6,10 @@ import shutil
 import signal
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from servonode.bus.topology import CONTROLLER, PLANT, RELAY, nodes_of
 from servonode.closed_loop.closed_loop import ClosedLoop
@@ -20,6 +21,9 @@ from servonode.record.run_rows import RunRows, columns_of, write_runs
 from servonode.record.shared_memory import MESSAGES_ROOM, NodeMemory, Ring
 from servonode.record.spool import MESSAGES, ROWS, SpooledRun, read_spool
 from servonode.record.writer import Spooler, write
+
+if TYPE_CHECKING:
+    from servonode.record.write import Drawn
 
 DRAIN_S = 5.0  # timeout of the writer for the last rows, and then for its exit
 SPARE_ROWS = 1000  # of a record: rows come again where a machine does not reach its step
@@ -101,8 +105,10 @@ class Recording:
             self.write_bag({"ended": "the launcher died"})
             self._remove()
 
-    def write_bag(self, ending: dict[str, Any]) -> int:
-        """Make the bag from the spool, if one is wanted; returns how many messages it has. ending: how the run ended.
+    def write_bag(self, ending: dict[str, Any], drawn: Sequence["Drawn"] = ()) -> int:
+        """Make the bag from the spool, if one is wanted; returns how many messages it has.
+
+        ending: how the run ended. drawn: what viewers draw.
 
         Raises OSError where it cannot be written.
         """
@@ -111,7 +117,7 @@ class Recording:
         from servonode.record.write import write_bag
 
         lost = {node: ring.lost for node, ring in self._messages().items() if ring.lost}
-        return write_bag(self._spooler.descriptor, self.bag, ending | {"lost_messages": lost})
+        return write_bag(self._spooler.descriptor, self.bag, ending | {"lost_messages": lost}, drawn)
 
     def ended_early(self) -> bool:
         """Whether the recording of messages ended before the run, because it could not be written."""

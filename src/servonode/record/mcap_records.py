@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from mcap.writer import Writer
 
 T = TypeVar("T")
+DRAWN = "/"  # begins the topics of what viewers draw; those of nodes are NODE/WORD
 LARGEST = 1 << 30  # bytes of a record that is accepted
 _ATTACHMENT_BYTES = 8 + 8 + 4 + 4 + 8 + 4  # of its record beside texts and data: times, sizes, checksum
 
@@ -55,7 +56,7 @@ class Records:
         return {name.removeprefix(prefix): each for name, each in found.items() if name.startswith(prefix)}
 
     def messages(self) -> Iterator[tuple[str, int, bytes]]:
-        """Topic, time [ns since 1970] and content of each message, those of damaged chunks left out."""
+        """Topic, time [ns since 1970] and content of each message of a node, those of damaged chunks left out."""
         from mcap.records import Channel, Chunk, Message
 
         topics = {each.id: each.topic for each in self._repeated() if isinstance(each, Channel)}
@@ -64,7 +65,9 @@ class Records:
                 if isinstance(each, Channel):
                     topics[each.id] = each.topic
                 elif isinstance(each, Message) and (topic := topics.get(each.channel_id, "")).startswith(self._prefix):
-                    yield topic.removeprefix(self._prefix), each.log_time, each.data
+                    name = topic.removeprefix(self._prefix)
+                    if not name.startswith(DRAWN):
+                        yield name, each.log_time, each.data
 
     def _repeated(self) -> "list[McapRecord]":
         """Schemas and channels that stand at the end of a whole file too: they may be in a damaged chunk."""
@@ -73,12 +76,13 @@ class Records:
         return [each for each in self._records(emit_chunks=True) if isinstance(each, Channel | Schema)]
 
     def schemas(self) -> dict[str, Any]:
-        """The JSON Schema of each topic of a whole file."""
+        """The JSON Schema of each topic of a node of a whole file."""
         from mcap.records import Channel, Schema
 
         repeated = self._repeated()
         known = {each.id: json.loads(each.data) for each in repeated if isinstance(each, Schema)}
-        return self._own({each.topic: known[each.schema_id] for each in repeated if isinstance(each, Channel)})
+        own = self._own({each.topic: known[each.schema_id] for each in repeated if isinstance(each, Channel)})
+        return {topic: schema for topic, schema in own.items() if not topic.startswith(DRAWN)}
 
     def _inner(self, chunk: "Chunk") -> "Sequence[McapRecord]":
         """The records of a chunk; none of one that is damaged."""

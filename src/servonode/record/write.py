@@ -2,7 +2,7 @@
 
 Messages are JSON with JSON Schemas, which PlotJuggler, Foxglove and every MCAP library read. In front of them stand
 what the run was (metadata `servonode`), its launch file as resolved and its rows, as attachments: a file that was cut
-off keeps them.
+off keeps them. Behind them stands what viewers draw.
 """
 
 import hashlib
@@ -12,11 +12,11 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -44,6 +44,15 @@ LAUNCH, ROWS = "launch.json", "rows.npz"  # names of attachments
 MOST_BYTES = 100_000_000  # of a file of the user, whose digest is stored
 LIBRARIES = ("numpy", "llvmlite", "pyzmq", "msgspec")
 _to_json = msgspec.json.Encoder().encode
+
+
+class Drawn(NamedTuple):
+    """A message for viewers: its topic, which begins with DRAWN, its type, its time [ns since 1970]."""
+
+    topic: str
+    kind: str
+    at: int
+    content: dict[str, Any]
 
 
 class BagError(ServonodeError, ValueError):
@@ -106,10 +115,10 @@ def check_library() -> None:
         raise BagError(f'recordings need the library mcap ({error}); pip install "mcap>=1.2"') from error
 
 
-def write_bag(spool: Path | int, file: Path, ending: dict[str, Any]) -> int:
-    """Make a bag of a spool, whole or not at all; how many messages it has.
+def write_bag(spool: Path | int, file: Path, ending: dict[str, Any], drawn: Iterable[Drawn] = ()) -> int:
+    """Make a bag of a spool, whole or not at all; how many messages of nodes it has.
 
-    ending: how the run ended.
+    ending: how the run ended. drawn: what viewers draw, which no reader of bags reads.
 
     Raises:
         SpoolError: it is no spool, or of another version; BagError: it holds no messages; OSError: the bag cannot be
@@ -121,10 +130,10 @@ def write_bag(spool: Path | int, file: Path, ending: dict[str, Any]) -> int:
         raise BagError(f"{spool}: holds rows alone, no messages; give the spool of a run with --record")
     missing = {"missing_bytes": dict(+run.missing_bytes), "damaged_bytes": run.damaged}
     ending |= {name: value for name, value in missing.items() if value}
-    messages = with_events(run.messages())
-    return write_contents(
-        Contents(described(about), about["launch"], run.rows, about["schemas"], messages, ending), file
+    contents = Contents(
+        described(about), about["launch"], run.rows, about["schemas"], with_events(run.messages()), ending, drawn=drawn
     )
+    return write_contents(contents, file)
 
 
 @dataclass(frozen=True)
@@ -141,6 +150,7 @@ class Contents:
     messages: Iterator[Recorded]
     ending: dict[str, Any]
     merged: dict[str, str] = field(default_factory=dict)
+    drawn: Iterable[Drawn] = ()
 
 
 def write_contents(contents: Contents, file: Path) -> int:
@@ -167,9 +177,21 @@ def _write(contents: Contents, stream: io.BufferedWriter) -> int:
         at = wall_less_mono + mono
         counts[topic] += 1
         writer.add_message(channels[topic], at, _to_json(message), at, message.get("seq", counts[topic] - 1) % 2**32)
+    _write_drawn(writer, contents.drawn)
     writer.add_metadata(ENDING, {name: json.dumps(value) for name, value in contents.ending.items()})
     writer.finish()
     return sum(counts.values())
+
+
+def _write_drawn(writer: "Writer", drawn: Iterable[Drawn]) -> None:
+    """Write what viewers draw; they know its types, which are lists of objects, by their names."""
+    channels: dict[str, int] = {}
+    for topic, kind, at, content in drawn:
+        if topic not in channels:
+            lists = {name: {"type": "array", "items": {"type": "object"}} for name in content}
+            schema = json.dumps({"title": kind, "type": "object", "properties": lists}).encode()
+            channels[topic] = writer.register_channel(topic, "json", writer.register_schema(kind, "jsonschema", schema))
+        writer.add_message(channels[topic], at, _to_json(content), at)
 
 
 def described(about: dict[str, Any]) -> dict[str, str]:
