@@ -1,12 +1,19 @@
 """A participant in a graph of ROS 2, by Cyclone DDS and without ROS: publishers, subscriptions, services.
 
-Everything that is sent is reliable, volatile, keep last 1: a reliable writer meets readers of both kinds, so that tf2
-and RViz find it with their usual settings, and no reader can make it wait. What is received is best effort, keep last
-1: it meets writers of both kinds, and the newest wins.
+Topics are reliable, volatile, keep last 1, as those of ROS 2 are unless somebody states otherwise. A reliable writer
+meets readers of both kinds, so that tf2 and RViz find it; none can make it wait. Of what is received the newest wins.
 """
 
+import ctypes
+import os
+import socket
+import stat
+import struct
+import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from cyclonedds.core import DDSException, Policy, Qos, ReadCondition, SampleState, ViewState, WaitSet
@@ -21,16 +28,17 @@ from rosbags.typesys import Stores, get_typestore
 from servonode.errors import ServonodeError
 from servonode.neighbours.ros2_types import Ros2Types, service_names, service_types, topic_name
 
-# what ROS 2 makes of ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST, and no other interface than the loopback
-LOOPBACK = (
-    '<CycloneDDS><Domain><General><Interfaces><NetworkInterface address="127.0.0.1"/></Interfaces></General>'
-    "<Discovery><ParticipantIndex>auto</ParticipantIndex><MaxAutoParticipantIndex>32</MaxAutoParticipantIndex>"
+# what ROS 2 makes of ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST; its sockets would take what comes from elsewhere
+LOCALHOST = (
+    "<CycloneDDS><Domain><General><AllowMulticast>false</AllowMulticast></General><Discovery>"
+    "<ParticipantIndex>auto</ParticipantIndex><MaxAutoParticipantIndex>32</MaxAutoParticipantIndex>"
     '<Peers><Peer address="localhost"/></Peers></Discovery></Domain></CycloneDDS>'
 )
 XCDR1 = Policy.DataRepresentation(use_cdrv0_representation=True)
-SENT = Qos(Policy.Reliability.Reliable(0), Policy.Durability.Volatile, Policy.History.KeepLast(1), XCDR1)
-TAKEN = Qos(Policy.Reliability.BestEffort, Policy.Durability.Volatile, Policy.History.KeepLast(1), XCDR1)
+TOPIC = Qos(Policy.Reliability.Reliable(0), Policy.Durability.Volatile, Policy.History.KeepLast(1), XCDR1)
 SERVED = Qos(Policy.Reliability.Reliable(0), Policy.Durability.Volatile, Policy.History.KeepLast(10), XCDR1)
+# of Linux: the option that has a socket filter what it receives; load, compare, return; the number of the device
+ATTACH_FILTER, LOAD, EQUAL, RETURN, DEVICE = 26, 0x20, 0x15, 0x06, 0xFFFFF008
 REPLY_S, LOOK_S = 0.1, 0.005  # s for which a reply waits until its reader is known, and between two looks
 
 
@@ -48,24 +56,27 @@ class Ros2Node:
     def __init__(self, domain: int, network: bool = False) -> None:
         self.types = Ros2Types(get_typestore(Stores.ROS2_HUMBLE))
         self._writers: dict[str, DataWriter[IdlStruct]] = {}
+        before = set(sockets())
         try:
-            self._domain = None if network else Domain(domain, LOOPBACK)
+            self._domain = None if network else Domain(domain, LOCALHOST)
             self.participant = DomainParticipant(domain)
         except DDSException as error:
             remedy = "check CYCLONEDDS_URI and the network" if network else "at most 33 may use it on one computer"
             raise NoGraph(f"ROS 2 domain {domain} cannot be joined: {error.msg or error}; {remedy}") from None
+        if not network:
+            keep_to_loopback(before)
 
     def publish(self, topic: str, name: str, values: Mapping[str, Any]) -> None:
         """Publish a message of this type, as std_msgs/msg/Float64; it is dropped where it cannot be sent at once."""
         if topic not in self._writers:
             described = Topic(self.participant, topic_name(topic), self.types.of(name))
-            self._writers[topic] = DataWriter(self.participant, described, SENT)
+            self._writers[topic] = DataWriter(self.participant, described, TOPIC)
         self._write(self._writers[topic], self.types.sample(name, values))
 
     def subscription(self, topic: str, name: str) -> "Subscription":
         """The newest messages of this type on a topic."""
         described = Topic(self.participant, topic_name(topic), self.types.of(name))
-        return Subscription(DataReader(self.participant, described, TAKEN))
+        return Subscription(DataReader(self.participant, described, TOPIC))
 
     def service(
         self, name: str, kind: str, reply: Mapping[str, Any], answer: Callable[[], tuple[Any, ...]]
@@ -86,7 +97,7 @@ class Ros2Node:
 
 
 class Subscription:
-    """What has come on a topic. unreadable: whether the last one was no text, which only a foreign sender writes."""
+    """What has come on a topic."""
 
     def __init__(self, reader: DataReader[IdlStruct]) -> None:
         self._reader = reader
@@ -133,3 +144,33 @@ class Service:
             if any(each is not None and each.participant_key == asking.participant_key for each in matched):
                 return
             time.sleep(LOOK_S)
+
+
+def sockets() -> dict[str, int]:
+    """The descriptors of this process's sockets, by what tells one socket from all others."""
+    found = {}
+    for each in Path("/dev/fd").iterdir():
+        with suppress(OSError):  # the descriptor by which the list was read
+            if stat.S_ISSOCK((status := os.fstat(int(each.name))).st_mode):
+                found[f"{status.st_dev}:{status.st_ino}"] = int(each.name)
+    return found
+
+
+def keep_to_loopback(before: Collection[str]) -> None:
+    """Have the sockets that are new drop what has not come by the loopback: those of Cyclone DDS take anything.
+
+    Raises:
+        NoGraph: the system does not do that.
+    """
+    loopback = socket.if_nametoindex("lo") if sys.platform == "linux" else 0
+    steps = ((LOAD, 0, 0, DEVICE), (EQUAL, 0, 1, loopback), (RETURN, 0, 0, 0xFFFFFFFF), (RETURN, 0, 0, 0))
+    code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *step) for step in steps))
+    program = struct.pack("HP", len(steps), ctypes.addressof(code))
+    for number in [number for name, number in sockets().items() if name not in before]:
+        with socket.socket(fileno=os.dup(number)) as each:
+            if each.family in (socket.AF_INET, socket.AF_INET6):
+                try:
+                    each.setsockopt(socket.SOL_SOCKET, ATTACH_FILTER, program)
+                except OSError as error:
+                    text = f"this system does not keep ROS 2 on this computer ({error}); use Linux, or --network"
+                    raise NoGraph(text) from None
