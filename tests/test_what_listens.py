@@ -23,6 +23,7 @@ from servonode.bus.listening_sockets import beyond_this_computer, connections_to
 from servonode.bus.run_folder import run_path
 from servonode.bus.topology import CONTROLLER, PLANT, RELAY, TARGET, nodes_of
 from tests.helpers.commands import verbs
+from tests.helpers.extras import neighbour
 from tests.helpers.pages import OPENSSL, made_certificate, needs_openssl
 from tests.helpers.ports import free_port
 from tests.helpers.runs import END_S, START_S, Runs, eventually, private_runs
@@ -92,6 +93,11 @@ FOLLOW = {  # commands that connect to a run and stay
     "topic hz": "{run} state",
     "topic bw": "{run} state",
     "topic delay": "{run} state",
+}
+
+
+FILTERED = {  # commands whose sockets drop what comes from other computers: tests/neighbours/test_ros2_network.py
+    "bridge ros2": "bridge ros2 {run} --domain 100",
 }
 
 
@@ -270,7 +276,7 @@ def display() -> Iterator[str]:
 
 
 def test_every_command_is_entered_here() -> None:
-    entered = {*NOWHERE, *PRIVATE, *FOLLOW, *(name.partition(",")[0] for name in REACHED)}
+    entered = {*NOWHERE, *PRIVATE, *FOLLOW, *FILTERED, *(name.partition(",")[0] for name in REACHED)}
     assert entered == set(verbs())
 
 
@@ -328,6 +334,14 @@ def test_a_command_is_reached_where_it_says_and_from_other_computers_only_with_k
             assert run_path(case.run).stat().st_mode & 0o077 == 0
     assert watched.seen == expected
     assert set(filter(beyond_this_computer, watched.seen)) == (places if name in FROM_AFAR else set())
+
+
+@pytest.mark.parametrize("name", FILTERED)
+def test_a_command_whose_sockets_are_filtered_has_sockets_of_udp_alone(place: Place, name: str) -> None:
+    neighbour("cyclonedds")
+    with place.started(FILTERED[name]) as watched:
+        watched.watch_until(lambda: "udp 0.0.0.0:*" in watched.seen)
+    assert {each.partition(" ")[0] for each in watched.seen} == {"udp"}
 
 
 @pytest.mark.parametrize("name", FOLLOW)

@@ -44,6 +44,7 @@ VERBS = {  # the sections of the help in their order; for each command, the file
         "plot": "plot",
         "param": "param",
         "page": "page",
+        "bridge": "bridge",
         "topic": "topic",
         "node": "node",
         "recover": "recover",

@@ -1,0 +1,128 @@
+"""A bridge from one run to a graph of ROS 2: publishes what the run does, takes goals and the emergency stop.
+
+It is a process of its own beside the run: the run's nodes do not know it, and what it does not read in time is dropped
+by their sockets. A goal goes to the target node as one of `servonode goal` does, of each topic at most GOALS a second,
+the newest; the stop does what `servonode estop RUN` does.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from servonode.bus import BusError
+from servonode.errors import ServonodeError
+from servonode.neighbours.live import live_moments
+from servonode.neighbours.moments import Layout, Moment
+from servonode.neighbours.ros2_goals import TOPICS, GoalRule
+from servonode.neighbours.ros2_graph import Ros2Node
+from servonode.neighbours.ros2_messages import messages
+from servonode.operator.find_runs import find_run
+from servonode.operator.listener import step_back
+from servonode.operator.operator_requests import set_goal, stop_all
+from servonode.views.shown_run import ShownRun
+
+RATE, GOALS = 50.0, 20.0  # Hz
+SAID_S = 1.0  # s between two lines on refused goals of a topic
+LOOK_S = 0.2  # s between two looks of the threads whether the bridge ends
+STOP, KIND = "/servonode/stop", "std_srvs/srv/Trigger"
+REPLY = {"success": bool, "message": str}
+
+log = logging.getLogger(__name__)
+
+
+def serve(run: str, domain: int, network: bool) -> None:
+    """Bridge the run of this name, or in this folder, until it has ended.
+
+    domain: as ROS_DOMAIN_ID. network: whether other computers may take part, and so move the machine.
+
+    Raises:
+        BusError: there is no such run; NoGraph: the domain cannot be joined.
+    """
+    step_back()
+    with ShownRun(run, who="ros2") as source:
+        source.wait_open()
+        Ros2Bridge(source, Ros2Node(domain, network)).run()
+
+
+class Ros2Bridge:
+    """The run that `source` is connected to, and a participant of the graph."""
+
+    def __init__(self, source: ShownRun, node: Ros2Node) -> None:
+        assert source.closed_loop is not None
+        self._source, self._node = source, node
+        self._folder = str(find_run(source.run).path)
+        self._layout, self._rule = Layout.of(source.closed_loop), GoalRule.of(source.closed_loop)
+        self._now: dict[str, float] = {}  # the last value of every target
+        self._taken = {topic: node.subscription(topic, name) for topic, (name, _) in TOPICS.items()}
+        self._said = dict.fromkeys(TOPICS, 0.0)
+        self._stop = node.service(STOP, KIND, REPLY, self._stopped)
+
+    def run(self) -> None:
+        """Publish, take goals and answer requests until the run has ended."""
+        given = "; ".join(f"{topic} gives {names}" for topic, names in self._rule.words().items())
+        log.info("%s is on ROS 2; goals: %s; emergency stop: %s", self._source.name, given or "none", STOP)
+        with beside(lambda: self._stop.serve(LOOK_S), self._take_goals) as check:
+            before: Moment | None = None
+            for moment in live_moments(self._source, RATE, self._layout):
+                check()
+                if moment is not None:
+                    self._now = moment.goals
+                    for topic, name, values in messages(self._layout, moment, before):
+                        self._node.publish(topic, name, values)
+                    before = moment
+
+    def _take_goals(self) -> None:
+        for topic, (_, rule) in TOPICS.items():
+            try:
+                message = self._taken[topic].newest()
+                if message is not None:
+                    set_goal(self._folder, rule(self._rule, message, self._now))
+            except (ServonodeError, OSError, UnicodeError) as error:
+                self._refuse(topic, error)
+        time.sleep(1 / GOALS)
+
+    def _refuse(self, topic: str, error: Exception) -> None:
+        """Say why, but not at the rate at which goals come."""
+        if (now := time.monotonic()) >= self._said[topic]:
+            self._said[topic] = now + SAID_S
+            log.warning("no goal from %s: %s", topic, error)
+
+    def _stopped(self) -> tuple[bool, str]:
+        """Stop the run: whether its plant has confirmed that, and what to show."""
+        try:
+            stops, unknown = stop_all([self._folder])
+        except (BusError, OSError) as error:
+            return False, str(error)
+        texts = [f"{each.run}: {each.lifecycle if each.confirmed else each.text}" for each in stops]
+        text = "; ".join([*texts, *map(str, unknown)])
+        log.warning("emergency stop from %s: %s", STOP, text)
+        return bool(stops) and not unknown and all(each.confirmed for each in stops), text
+
+
+@contextmanager
+def beside(*works: Callable[[], None]) -> Iterator[Callable[[], None]]:
+    """Do each of these again and again in a thread of its own; what is given raises the error that one ended with."""
+    ended, errors = threading.Event(), list[Exception]()
+
+    def repeat(work: Callable[[], None]) -> None:
+        try:
+            while not ended.is_set():
+                work()
+        except Exception as error:  # noqa: BLE001  (of a thread: it is raised where it is seen)
+            errors.append(error)
+
+    def check() -> None:
+        if errors:
+            raise errors[0]
+
+    threads = [threading.Thread(target=repeat, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    try:
+        yield check
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join()
