@@ -9,6 +9,7 @@
  */
 #define _GNU_SOURCE /* ppoll */
 
+#include <inttypes.h>
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
@@ -31,6 +32,20 @@ struct firmware {
 };
 
 static volatile sig_atomic_t ends;
+static FILE *truth; /* where it writes its true states, if anywhere */
+static unsigned n_states;
+
+static void observe(uint64_t k, const double *x, const double *u)
+{
+    sensors_read(x, u, k == 0);
+    if (!truth || k % 10)
+        return;
+    fprintf(truth, "%" PRIu64, k);
+    for (unsigned i = 0; i < n_states; i++)
+        fprintf(truth, ",%.17g", x[i]);
+    fputc('\n', truth);
+    fflush(truth);
+}
 
 static void on_signal(int number)
 {
@@ -129,7 +144,7 @@ static int open_udp(struct wire *wire, char *udp, char *place)
 int main(int count, char **words)
 {
     static struct firmware firmware;
-    const char *path = NULL, *truth = NULL;
+    const char *path = NULL, *truth_path = NULL;
     char *udp = NULL, place[PLACE] = {0};
     int any_speed = 0, own_law = 1, readings = 0;
     double delay_s = 0.0;
@@ -147,7 +162,7 @@ int main(int count, char **words)
         else if (!strcmp(words[i], "--readings"))
             readings = 1;
         else if (!strcmp(words[i], "--truth") && i + 1 < count)
-            truth = words[++i];
+            truth_path = words[++i];
         else if (!strcmp(words[i], "--any-speed"))
             any_speed = 1;
         else
@@ -163,10 +178,12 @@ int main(int count, char **words)
         fprintf(stderr, "this machine has no sensors; leave --readings out\n");
         return 2;
     }
-    if (truth && simulated_truth(truth)) {
-        perror(truth);
+    if (truth_path && !(truth = fopen(truth_path, "w"))) {
+        perror(truth_path);
         return 2;
     }
+    n_states = machine.n_states;
+    simulated_observer = observe;
     firmware.wire.now = now_ns;
     firmware.wire.random = (uint64_t)now_ns() | 1;
     if (path ? wire_open_terminal(&firmware.wire, path) : open_udp(&firmware.wire, udp, place))

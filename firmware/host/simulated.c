@@ -1,8 +1,6 @@
 #include "simulated.h"
 
-#include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 
 #include MACHINE_HEADER /* of `servonode hil header FILE` */
 
@@ -17,23 +15,12 @@ static double state[HIL_N_STATES + 1]; /* the last is the work, which nobody rea
 static double inputs[HIL_N_INPUTS];
 static float limits[HIL_N_INPUTS];
 
-static FILE *truth;
+void (*simulated_observer)(uint64_t k, const double *x, const double *u);
 
-static void write_truth(int64_t k)
+static void show(uint64_t k)
 {
-    if (!truth || k % 10)
-        return;
-    fprintf(truth, "%" PRId64, k);
-    for (unsigned i = 0; i < HIL_N_STATES; i++)
-        fprintf(truth, ",%.17g", state[i]);
-    fputc('\n', truth);
-    fflush(truth);
-}
-
-int simulated_truth(const char *path)
-{
-    truth = fopen(path, "w");
-    return truth ? 0 : -1;
+    if (simulated_observer)
+        simulated_observer(k, state, inputs);
 }
 
 static uint32_t read_state(void *self, float *x)
@@ -55,8 +42,7 @@ static void advance(void *self, double t)
 {
     (void)self;
     HIL_PLANT_STEP(t, state, inputs);
-    write_truth(llround(t * 1e9 / (double)HIL_STEP_NS) + 1);
-    sensors_read(state, inputs, 0);
+    show((uint64_t)llround(t * 1e9 / (double)HIL_STEP_NS) + 1);
 }
 
 static void start(void *self, const float *x)
@@ -65,8 +51,7 @@ static void start(void *self, const float *x)
     for (unsigned i = 0; i < HIL_N_STATES; i++)
         state[i] = (double)x[i];
     state[HIL_N_STATES] = 0.0;
-    write_truth(0);
-    sensors_read(state, inputs, 1);
+    show(0);
 }
 
 #ifdef HIL_LAW

@@ -7,8 +7,8 @@
 /* The machine; any_speed: also at speeds other than 1; own_law: with the law of the launch file, where it has one. */
 struct machine simulated_machine(int any_speed, int own_law);
 
-/* Write the true states into a file from now on, a row each 10 steps with the step first. 0, or -1 where it cannot be. */
-int simulated_truth(const char *path);
+/* Where not null: called with the true state and the inputs that act, after step k, and with k = 0 at the start. */
+extern void (*simulated_observer)(uint64_t k, const double *x, const double *u);
 
 /* Have it know no state, but what its sensors read with the errors of the launch file; 0 where it has none. */
 int simulated_sensors(struct machine *machine);
