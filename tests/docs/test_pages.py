@@ -21,7 +21,8 @@ from servonode.mechanics import discrete
 from servonode.plants.drivers.serial_transport import ports
 from servonode.views.movie import ffmpeg
 from servonode.web.listening import tls_of
-from tests.helpers.firmware import needs_compiler
+from tests.helpers.boards import emulator_first, program
+from tests.helpers.firmware import needs_commands, needs_compiler
 from tests.helpers.followed import DOCS, Page
 from tests.helpers.packages import install_wheels
 from tests.helpers.pages import Link, browser, needs_browser
@@ -119,7 +120,7 @@ OTHERS = {  # pages that are no how-tos, and how many of their sections install 
     "systems/extended": 0,
     "reference/python": 0,
 }
-LIVE = ("how_to/watch", "how_to/hardware", "how_to/several_computers")  # tests of their own below
+LIVE = ("how_to/boards", "how_to/watch", "how_to/hardware", "how_to/several_computers")  # tests of their own below
 
 
 def page_of(name: str) -> Page:
@@ -218,6 +219,23 @@ def test_the_page_on_computers_is_followed_on_one_and_its_key_is_revoked(tmp_pat
     page_of(name).follow(tmp_path)
     assert [each for each in MADE[name] if not is_made(tmp_path / each)] == []
     assert list((tmp_path / "desk" / "trusted").iterdir()) == []
+
+
+@pytest.mark.slow
+def test_the_page_on_boards_is_followed_with_the_emulator(tmp_path: Path) -> None:
+    program("qemu")  # or it is skipped
+    needs_commands("qemu-system-arm")
+    shutil.copytree(ROOT / "firmware", tmp_path / "firmware", ignore=shutil.ignore_patterns("build"))
+    port, baud = f"{tmp_path}/robot", "--set plant.device.baud=115200"
+    given = f"{baud} --set plant.device.port={port} --set plant.safety.command_timeout_floor=0.5"
+    page = Page("how_to/boards.md", replaced={"/tmp/robot": port, baud: given})
+
+    def look(screen: Path) -> None:
+        assert eventually(lambda: emulator_first(tmp_path / "firmware"), START_S), screen.read_text()
+
+    page.follow(tmp_path, {"make -s -C firmware emulate": look})
+    made = tmp_path / "firmware/build"
+    assert [each for each in ("stm32f446.elf", "rp2040.elf") if not (made / each).is_file()] == []
 
 
 LAUNCH, PORT = "launch/trailer_pursuit_serial.toml", "/tmp/robot"

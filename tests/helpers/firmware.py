@@ -26,18 +26,23 @@ SOURCES = Path(__file__).parents[2] / "firmware"
 BUILD_S = 120.0
 
 
-def needs_compiler() -> None:
-    """Skip the test where firmware cannot be built."""
-    for name in ("cc", "make"):
+def needs_commands(*names: str) -> None:
+    """Skip the test where a command is missing."""
+    for name in names:
         if shutil.which(name) is None:
             pytest.skip(f"the command {name} is not found")
 
 
+def needs_compiler() -> None:
+    """Skip the test where firmware cannot be built."""
+    needs_commands("cc", "make")
+
+
 @cache
-def built(target: str) -> Path:
+def built(target: str, *words: str) -> Path:
     """The program of this target of firmware/Makefile; a folder of the present sources is shared by all processes.
 
-    The test is skipped where it cannot be built.
+    words: further ones of make. The test is skipped where it cannot be built.
     """
     needs_compiler()
     files = sorted(each for each in SOURCES.rglob("*") if each.is_file() and "build" not in each.parts)
@@ -47,7 +52,7 @@ def built(target: str) -> Path:
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         own = f"SERVONODE={sys.executable} -m servonode.cli.main"
-        command = ["make", "-C", str(SOURCES), f"BUILD={folder}", own, str(folder / target)]
+        command = ["make", "-C", str(SOURCES), f"BUILD={folder}", own, *words, str(folder / target)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=BUILD_S, check=False)
     assert done.returncode == 0, done.stderr
     return folder / target
