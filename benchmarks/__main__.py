@@ -27,6 +27,7 @@ BENCHMARKS = (
     "page",
     "paced",
     "listeners",
+    "bridges",
     "hostile",
     "soak",
     "physics",

@@ -161,3 +161,18 @@ def test_a_bridge_to_nothing_is_one_line(runs: Runs, words: Any, said: str) -> N
     done = operator("bridge", "ros2", *words)
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
     assert said in done.stderr
+
+
+@pytest.mark.slow
+def test_a_client_that_never_reads_holds_up_neither_bridge_nor_run(driven: Process, tmp_path: Path) -> None:
+    with bridged(tmp_path, driven) as (bridge, peer):
+        for each in ("/tf", "/joint_states"):
+            peer.ask("take", each, {"/tf": "tf2_msgs/msg/TFMessage"}.get(each, "sensor_msgs/msg/JointState"))
+            peer.next(each)
+        peer.popen.send_signal(signal.SIGSTOP)
+        with Peer(free_domain()) as other:
+            other.ask("take", "/joint_states", "sensor_msgs/msg/JointState")
+            stamps = [other.next("/joint_states")["header"]["stamp"] for _ in range(200)]
+        assert stamps == sorted(stamps, key=lambda stamp: (stamp["sec"], stamp["nanosec"]))
+        assert bridge.popen.poll() is None
+        assert driven.ask("status")["lifecycle"] == "active"

@@ -106,7 +106,7 @@ class Subscription:
         """The newest message that was not given before, None without one.
 
         Raises:
-            UnicodeDecodeError: a text in it is none.
+            UnicodeDecodeError: a text in it is not UTF-8.
         """
         taken = [each for each in self._reader.take(1) if each.sample_info.valid_data]
         return taken[-1] if taken else None
