@@ -33,6 +33,11 @@ ROOT = DOCS.parent
 OUTSIDE = {  # what cannot be typed here, and why
     'pip install "servonode[web]"': "the environment of the tests is not changed",
     'pip install "servonode[mujoco]"': "the environment of the tests is not changed",
+    'pip install "servonode[neighbours]"': "the environment of the tests is not changed",
+    "export RMW_IMPLEMENTATION=rmw_cyclonedds_cpp ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST": "needs ROS 2",
+    "ros2 topic echo /joint_states": "needs ROS 2",
+    "ros2 run teleop_twist_keyboard teleop_twist_keyboard": "needs ROS 2",
+    "ros2 service call /servonode/stop std_srvs/srv/Trigger": "needs ROS 2",
     "pip install examples/driver": "the environment of the tests is not changed; the test installs it into a folder",
     "ssh -L 8642:localhost:8642 robot servonode page": "needs a second computer",
     "servonode page --host 0.0.0.0 --certfile robot.pem --keyfile robot.key": "needs a second computer",
@@ -120,7 +125,9 @@ OTHERS = {  # pages that are no how-tos, and how many of their sections install 
     "systems/extended": 0,
     "reference/python": 0,
 }
-LIVE = ("how_to/boards", "how_to/watch", "how_to/hardware", "how_to/several_computers")  # tests of their own below
+LIVE = (  # tests of their own below
+    "how_to/boards", "how_to/watch", "how_to/hardware", "how_to/several_computers", "how_to/ros2",
+)  # fmt: skip
 
 
 def page_of(name: str) -> Page:

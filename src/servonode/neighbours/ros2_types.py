@@ -64,12 +64,14 @@ class Ros2Types:
 def struct(name: str, fields: Mapping[str, Any]) -> type[IdlStruct]:
     """A type of these fields under the name that ROS 2 gives it on DDS."""
     package, kind, plain = name.split("/")
-    return make_idl_struct(plain, f"{package}::{kind}::dds_::{plain}_", dict(fields or EMPTY))
+    made: type[IdlStruct] = make_idl_struct(plain, f"{package}::{kind}::dds_::{plain}_", dict(fields or EMPTY))
+    return made
 
 
 def service_types(name: str, request: Mapping[str, Any], reply: Mapping[str, Any]) -> tuple[type[IdlStruct], ...]:
     """The types of a service's two topics, request and reply; name: as std_srvs/srv/Trigger."""
-    return struct(f"{name}_Request", HEADER | (request or EMPTY)), struct(f"{name}_Response", HEADER | (reply or EMPTY))
+    parts = {"Request": request, "Response": reply}
+    return tuple(struct(f"{name}_{part}", {**HEADER, **(fields or EMPTY)}) for part, fields in parts.items())
 
 
 def topic_name(name: str) -> str:
