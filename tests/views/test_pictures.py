@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
@@ -19,7 +20,7 @@ from servonode.mechanics import coordinate
 from servonode.mechanics.description import Quantity
 from servonode.views import limits
 from servonode.views.curves import BRIEF, Curve, Curves, peaks_of, turns
-from servonode.views.palette import ARROWS, GOAL, INK, PALETTE
+from servonode.views.palette import ARROWS, BODY, GOAL, INK, PALETTE
 from servonode.views.panel_specs import PanelSpec
 from servonode.views.panels import Panel, zero_note
 from servonode.views.planes import WIDER, Map, listed
@@ -77,6 +78,18 @@ def test_log_limits_show_every_curve_above_rounding() -> None:
     assert found.low < 1e-8
 
 
+def test_log_limits_end_six_decades_below_what_is_largest() -> None:
+    found = limits.log_limits([np.logspace(0, -11, 100)], 1e-12)
+    assert (found.low, found.high) == pytest.approx((1e-6, 10.0))
+
+
+def test_axis_of_constants_has_zero_and_that_of_others_does_not() -> None:
+    constant, moving = np.array([-0.4, -0.401, -0.4]), np.array([-0.4, -0.43, -0.4])
+    assert limits.round_limits([constant]).high > 0
+    assert limits.round_limits([constant, constant + 1.0]).low < -0.4
+    assert limits.round_limits([constant, moving]).high < -0.38
+
+
 @given(st.floats(1e-2, 1e5))
 def test_the_axis_of_time_ends_at_the_end_or_just_after_it(end: float) -> None:
     start, last = limits.time_limits(np.array([0.0, end]))
@@ -96,7 +109,7 @@ def test_zero_panel_is_not_drawn_and_a_note_says_so() -> None:
     nothing, noise, seen = panel({"F": [0.0, 0.0]}), panel({"F": [1e-15, -1e-16]}), panel({"F": [0.0, 1e-3]})
     assert [bool(each.seen) for each in (nothing, noise, seen)] == [False, False, True]
     assert zero_note([nothing]) == "Zero throughout: force."
-    assert zero_note([noise]) == "Zero to rounding (below $10^{-12}$ of the largest of its unit): force."
+    assert zero_note([noise]) == "Nearly zero (below $10^{-9}$ of the largest of its unit): force."
     assert zero_note([seen]) == ""
 
 
@@ -108,15 +121,25 @@ def test_zero_residual_is_named_and_the_others_keep_their_colours() -> None:
 
 
 def test_the_floor_follows_the_scale_of_the_unit() -> None:
-    assert limits.floor_of("N", 1e6) == pytest.approx(1e-6)
-    assert limits.floor_of("N", 0.0) == pytest.approx(1e-15)
-    assert limits.floor_of("rad", 1e-9) == pytest.approx(1e-12)
+    assert limits.floor_of("N", 1e6) == pytest.approx(1e-3)
+    assert limits.floor_of("N", 0.0) == pytest.approx(1e-12)
+    assert limits.floor_of("rad", 1e-9) == pytest.approx(1e-9)
+
+
+def test_bodies_are_filled_paler_the_earlier_they_are() -> None:
+    (plane,) = (axis for axis in picture("trailer_reverse").axes if axis.get_aspect() == 1.0)
+    bodies = [each for each in plane.patches if each.get_facecolor()[:3] == to_rgb(BODY)]
+    shades = [each.get_alpha() for each in bodies]
+    assert len(shades) > 4
+    assert shades == sorted(shades)
+    assert shades[0] < 0.5 < shades[-1] == 1.0
+    assert max(each.zorder for each in bodies) < min(line.zorder for line in plane.lines if len(line.get_xdata()) > 100)
 
 
 def test_rolling_ball_has_no_panel_of_slip() -> None:
     figure = picture("ball_tilted")
     assert not any("residual" in axis.get_title(loc="left") for axis in figure.axes)
-    assert "Zero to rounding" in figure.texts[-1].get_text()
+    assert "Nearly zero" in figure.texts[-1].get_text()
 
 
 # words

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.patches import Rectangle
 
 import servonode
 from servonode.views.panels import panels_of, shown_panels
@@ -70,7 +71,7 @@ def test_fallen_snowboarder_is_not_drawn_below_the_snow() -> None:
             assert min(line[:, 1].min() for i in scene.instants for line in scene.shapes(i, view).lines) >= 0
     said = [text.get_text() for text in figure.texts]
     assert f"Fault at 1.03 s: law (dotted line), fallen from {run.t[scene.beyond]:.2f} s on (shaded)" in said
-    shades = [each.get_x() for axis in figure.axes for each in axis.patches]
+    shades = [each.get_x() for axis in figure.axes for each in axis.patches if isinstance(each, Rectangle)]
     assert len(shades) == len(shown_panels(panels_of(run, scene.known), len(scene.views()))[0])
     np.testing.assert_allclose(shades, run.t[scene.beyond])
 

@@ -13,7 +13,7 @@ from servonode.plants.view import View
 from servonode.views.animated_axes import FIXED_ROOM, Box, Columns, Part, TextPart, bounds
 from servonode.views.decimation import Decimation
 from servonode.views.palette import ARROWS, BODY, GOAL, GUIDE, INK, PALETTE
-from servonode.views.shapes import LONGEST, LONGEST_IN_STRIP, USED, ArrowScale, Instant, Shapes, round_size
+from servonode.views.shapes import LONGEST, LONGEST_IN_STRIP, USED, ArrowScale, Instant, Shapes, is_closed, round_size
 from servonode.views.titles import readable
 
 PathsIn = Callable[[Array, Array], Mapping[str, Array]]  # of the corners of a region -> legend name -> path (n, 2)
@@ -113,7 +113,7 @@ class ViewPart(Part):
         self._guides.set_segments([line for line in shapes.thin if len(line) > 1])
         lines = [line for line in shapes.lines if len(line) > 1]
         self._outline.set_segments(lines)
-        self._outline.set_facecolor([BODY if np.array_equal(line[0], line[-1]) else "none" for line in lines])
+        self._outline.set_facecolor([BODY if is_closed(line) else "none" for line in lines])
         dots = [line[0] for line in shapes.lines if len(line) == 1]
         self._dots.set_data(*(np.array(dots).T if dots else ([], [])))
         for line, path in zip(self._trails, trails, strict=True):

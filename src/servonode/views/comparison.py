@@ -37,7 +37,7 @@ MOST = 4  # quantities shown of those that differ
 class ComparedPanel:
     """One axis: its title, the names that it shows and their curves; in logarithmic ones only sizes.
 
-    floor: the size below which all of it is zero to rounding.
+    floor: the size below which all of it is nearly zero.
     """
 
     title: str
@@ -127,7 +127,7 @@ def _panel_title(sources: Sequence[Compared], names: Sequence[str], units: str) 
 
 
 def _floor(sources: Sequence[Compared], unit: str) -> float:
-    """The size below which a quantity of this unit is zero to rounding, beside all that the sources have of it."""
+    """The size below which a quantity of this unit is nearly zero, beside all that the sources have of it."""
     columns = [
         values
         for source in sources
@@ -157,7 +157,7 @@ def comparison_figure(sources: Sequence[Compared], panels: Sequence[ComparedPane
         planes = [ComparedPlane.of(sources, view)] if view else []
         rows = placed_rows(planes, [_placed(sources, each) for each in panels if each.seen])
         zero = ", ".join(each.title for each in panels if not each.seen)
-        return figure_of([_names_row(sources), *rows], "Comparison", f"Zero to rounding: {zero}." if zero else "")
+        return figure_of([_names_row(sources), *rows], "Comparison", f"Nearly zero: {zero}." if zero else "")
 
 
 def _names_row(sources: Sequence[Compared]) -> Row:

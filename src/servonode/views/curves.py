@@ -67,7 +67,7 @@ class Curves:
     ) -> Self:  # fmt: skip
         """Curves between round limits; sizes on a logarithmic axis where that is wanted and says something.
 
-        floor: the size below which they are zero to rounding. whole: the axis has all of the time. fault: the time at
+        floor: the size below which they are nearly zero. whole: the axis has all of the time. fault: the time at
         which one was met [s].
         """
         columns = [part for each in curves for part in (each.values, each.expected) if part is not None]

@@ -9,14 +9,15 @@ import numpy as np
 
 from servonode.arrays import Array
 
-ROUNDING = 1e-12  # of a quantity to the largest of its unit, below which it is rounding errors
+NEARLY_ZERO = 1e-9  # of a quantity to the largest of its unit, below which it is errors of rounding and integration
 NATURAL = {"1": 1.0, "rad": 1.0}  # the least that this largest one counts for
 SMALLEST = 1e-3  # the same in any other unit
 FLAT = 5e-3  # of a curve to its size: what varies less is drawn as a constant while a run goes on
+CONSTANT = 0.02  # of each curve of an axis to its size: where all vary less, the axis has zero, so that this is seen
 STEADY = 0.05  # of the extent of an axis to the largest value on it, at least
 PADDING = 0.04  # of the extent, left free at least on each side
 GREATEST = 1e307  # a value of this size is not shown: the extent of an axis is a finite number
-DECADES = 9  # of a logarithmic axis at most
+DECADES = 6  # of a logarithmic axis at most
 NOTCH = 0.02  # of the points of a logarithmic axis that may lie below it, where sizes pass through zero
 STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 
@@ -39,8 +40,8 @@ class Limits:
 
 
 def floor_of(unit: str, scale: float) -> float:
-    """The size below which a quantity is zero to rounding, beside others of its unit up to `scale`."""
-    return ROUNDING * max(NATURAL.get(unit, SMALLEST), scale)
+    """The size below which a quantity is nearly zero, beside others of its unit up to `scale`."""
+    return NEARLY_ZERO * max(NATURAL.get(unit, SMALLEST), scale)
 
 
 def largest(columns: Sequence[Array]) -> float:
@@ -49,9 +50,15 @@ def largest(columns: Sequence[Array]) -> float:
 
 
 def round_limits(columns: Sequence[Array], ticks: int = 4) -> Limits:
-    """Limits that are round and contain all finite values with room on both sides, with about so many ticks."""
-    values = np.concatenate([each[np.abs(each) < GREATEST] for each in columns]) if columns else np.zeros(0)
+    """Limits that are round and contain all finite values with room on both sides, with about so many ticks.
+
+    Those of constants contain zero.
+    """
+    shown = [each[np.abs(each) < GREATEST] for each in columns]
+    values = np.concatenate(shown) if columns else np.zeros(0)
     low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
+    if all(np.ptp(each) <= CONSTANT * np.abs(each).max() for each in shown if len(each)):
+        low, high = min(low, 0.0), max(high, 0.0)
     least = max(STEADY * max(abs(low), abs(high)), 1e-300)
     if high - low < least:
         middle = (low + high) / 2
@@ -65,7 +72,7 @@ def round_limits(columns: Sequence[Array], ticks: int = 4) -> Limits:
 
 
 def log_limits(columns: Sequence[Array], floor: float) -> Limits:
-    """Whole decades around sizes above zero, at most 9 and none below the floor, unless a curve were not seen then.
+    """Whole decades around sizes above zero, at most 6 and none below the floor, unless a curve were not seen then.
 
     They do not reach down for the sake of a few notches where a size passes through zero.
     """

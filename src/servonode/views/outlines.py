@@ -9,9 +9,9 @@ import numpy as np
 
 from servonode.arrays import Array
 from servonode.plants.view import View
-from servonode.views.palette import ARROWS, GUIDE, INK
+from servonode.views.palette import ARROWS, BODY, GUIDE, INK
 from servonode.views.scene import Scene
-from servonode.views.shapes import UNSEEN, Shapes, round_size
+from servonode.views.shapes import UNSEEN, Shapes, is_closed, round_size
 from servonode.views.titles import SIZE, text_width
 
 KEY_GAP = 0.06  # in; between the arrow that states the scale and its words
@@ -72,9 +72,11 @@ class Arrows:
 
 
 def draw_shapes(axis: Any, shapes: Shapes, at: Array | float = 0.0, **look: Any) -> None:
-    """Guides, inertias and lines, shifted by this; look: of the lines of the machine."""
+    """Guides, inertias, bodies and lines, shifted by this; look: of the lines of the machine."""
+    for line in filter(is_closed, shapes.lines):
+        axis.fill(*(line + at).T, color=BODY, linewidth=0, zorder=1.6, alpha=look.get("alpha"))  # hides no path
     for line in shapes.thin:
-        draw_line(axis, line + at, color=GUIDE, linewidth=0.6, zorder=1)
+        draw_line(axis, line + at, color=GUIDE, linewidth=0.6, zorder=1.7)
     for line in shapes.lines:
         draw_line(axis, line + at, color=INK, zorder=3, **look)
 

@@ -35,7 +35,7 @@ DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", *((0, (n, 1, 1, 1)) for n in ra
 
 @dataclass(frozen=True)
 class Panel:
-    """The values of a panel, by legend name, and the size below which each is zero to rounding."""
+    """The values of a panel, by legend name, and the size below which each is nearly zero."""
 
     spec: PanelSpec
     columns: dict[str, Array]
@@ -45,7 +45,7 @@ class Panel:
 
     @property
     def seen(self) -> dict[str, Array]:
-        """What is drawn: on a logarithmic axis what is not zero to rounding; else all, or nothing where all are."""
+        """What is drawn: on a logarithmic axis what is not nearly zero; else all, or nothing where all are."""
         above = {name: values for name, values in self.columns.items() if not self.zero(name)}
         return above if self.spec.logarithmic or not above else self.columns
 
@@ -66,7 +66,7 @@ class Panel:
         return title.partition(" [")[0] + unit_text(", ".join(each for each in units if each not in ("", "1")))
 
     def zero(self, name: str) -> bool:
-        """Whether a curve is zero to rounding throughout, and its goal where it has one."""
+        """Whether a curve is nearly zero throughout, and its goal where it has one."""
         columns = [self.columns[name], *(self.goals[each] for each in self.goals if each == name)]
         return limits.largest(columns) <= self.floors[name]
 
@@ -108,7 +108,8 @@ def panels_of(run: Run, known: Mapping[str, Array]) -> list[Panel]:
 
 def _panel(spec: PanelSpec, columns: Mapping[str, Array], scales: Mapping[str, float]) -> Panel:
     units = {name: spec.units.get(name, "1") for name in spec.curves}
-    floors = {name: limits.floor_of(unit, scales.get(unit, 0.0)) for name, unit in units.items()}
+    unknown = 1.0 if spec.logarithmic else 0.0  # of a residual in a unit that no quantity of the machine has
+    floors = {name: limits.floor_of(unit, scales.get(unit, unknown)) for name, unit in units.items()}
     stated = (spec.curves, spec.expected, spec.goals)
     shown, expected, goals = ({name: columns[each[name]] for name in each} for each in stated)
     return Panel(spec, shown, floors, expected, goals)
@@ -145,7 +146,7 @@ def _scales(quantities: Iterable[Quantity], known: Mapping[str, Array]) -> dict[
 def zero_note(panels: Sequence[Panel], maths: bool = True) -> str:
     """A line on what is not drawn because it is zero; empty where everything is. maths: for matplotlib."""
     symbol = mathtext if maths else plain
-    power = "$10^{-12}$" if maths else "10⁻¹²"
+    power = "$10^{-9}$" if maths else "10⁻⁹"
     exact: list[str] = []
     rounding: list[str] = []
     for panel in panels:
@@ -158,7 +159,7 @@ def zero_note(panels: Sequence[Panel], maths: bool = True) -> str:
                 exactly = not panel.columns[name].any()
                 (exact if exactly else rounding).append(f"{panel.spec.label.strip('|')} {symbol(name)}")
     notes = [f"zero throughout: {', '.join(exact)}"] if exact else []
-    notes += [f"zero to rounding (below {power} of the largest of its unit): {', '.join(rounding)}"] * bool(rounding)
+    notes += [f"nearly zero (below {power} of the largest of its unit): {', '.join(rounding)}"] * bool(rounding)
     text = "; ".join(notes)
     return text[:1].upper() + text[1:] + "." if text else ""
 

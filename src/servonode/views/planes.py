@@ -22,12 +22,13 @@ LONGEST = 0.12  # of the longest arrow to the extent of what it is drawn on
 WIDER = 1.25  # of a plane with its arrows to the same without them, at most
 GROWN = 1.5  # of a plane that reaches to a wanted path to the same without it, at most
 EDGE = 0.02  # of the room beyond the nearest point of such a path to the larger side
-APART = 0.035  # of two numbers to the extent of what they are drawn on
+APART = 0.06  # of two numbers to the extent of what they are drawn on
 AROUND, AROUND_TIMES = 0.05, 0.065  # of the room around what is drawn to its larger side, for numbers and for times
 MANY = 3  # numbers that follow each other and are written with their first and last alone
 FLATTEST, TALLEST = 8.0, 0.45  # width over height of a plane at most and at least
 NUMBER: Any = {"fontsize": SIZE, "color": INK, "ha": "center", "va": "center", "zorder": 6}
 FARTHER = (0.0, 8.0, 16.0, 28.0)  # pt; from where it stands usually, where there is no room
+ALOOF = 2.0  # pt; of a number from others
 ASIDE = (np.array([1.0, 0.0]), np.array([-1.0, 0.0]), np.array([0.0, 1.0]), np.array([0.0, -1.0]))
 DASHED: Any = {"color": GOAL, "linewidth": 1.0, "linestyle": (0, (4, 2.5)), "zorder": 2.5}
 
@@ -137,7 +138,7 @@ class Map:
                     axis.plot(*path[i], "o", color=INK, markersize=2, zorder=4)
                 text = axis.annotate(number, path[i], found[0], textcoords="offset points", **NUMBER)
                 text.set_path_effects([withStroke(linewidth=2.0, foreground="w")])
-                taken.append(found[1])
+                taken.append(found[1].padded(ALOOF))
 
     def _marked(self) -> list[Array]:
         """The path (rows, 2) beside which instants are numbered: the first trail, or the places of the outline."""
@@ -211,12 +212,12 @@ class Map:
         return [line for line in lines if len(line) != 2 and np.isfinite(line).all() and _is_at(line, at)]
 
     def _limbs(self, points: float) -> list[Any]:
-        """The lines of all instants [pt] of a view in space, whose machine is a skeleton of lines."""
+        """The machine's paths [pt] and, of a view in space, whose machine is a skeleton, the lines of all instants."""
         from matplotlib.path import Path
 
-        if self.view.projection is None:
-            return []
-        lines = [line for i in self.scene.instants for line in self.scene.shapes(i, self.view).lines]
+        lines = [self.scene.path(self.view, pair).T for pair in self.view.trails.values()]
+        if self.view.projection is not None:
+            lines += [line for i in self.scene.instants for line in self.scene.shapes(i, self.view).lines]
         return [Path(points * line) for line in lines if len(line) > 1 and np.isfinite(line).all()]
 
     def _reach(self, i: int, at: Array, away: Array) -> float:

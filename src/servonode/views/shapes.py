@@ -15,7 +15,7 @@ from servonode.views.limits import GREATEST
 from servonode.views.wanted import points_of
 
 T = TypeVar("T")
-ROUNDING = 1e-9  # of an arrow to the largest quantity of its unit, at which it shows only rounding errors
+ROUNDING = 1e-9  # of an arrow to the largest quantity of its unit, and of a gap to its line: only rounding errors
 UNSEEN = 1e-3  # of an arrow to the largest one, below which it is not drawn
 GROWTH = 1.5  # of the size that an arrow of full length stands for to the largest one so far
 LONGEST, LONGEST_IN_STRIP = 0.22, 0.45  # of an arrow of full length to the lesser side of an axis that moves
@@ -92,6 +92,11 @@ class Shapes:
     def thin(self) -> list[Array]:
         """Guides and inertias."""
         return [*self.guides, *self.inertias]
+
+
+def is_closed(line: Array) -> bool:
+    """Whether a polyline (n, 2) ends where it begins: the edge of a body."""
+    return len(line) > 3 and bool(np.allclose(line[0], line[-1], rtol=0.0, atol=ROUNDING * np.ptp(line)))
 
 
 class ArrowScale:
