@@ -1,6 +1,7 @@
 """Goals beside outputs: dashed in every kind of picture, the most important panels, equal scales in a plane."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,9 @@ from servonode.views.animation import Animation, columns_of
 from servonode.views.palette import GOAL
 from servonode.views.panel_specs import FEWEST, MOST, PanelSpec, most_important
 from servonode.views.panels import Panel, panels_of, room_note, shown_panels
+from servonode.views.planes import goal_path
 from servonode.views.report import report_figure
+from servonode.views.scene import Scene
 from servonode.views.window_feed import Feed
 from servonode.web.html_report import html_report
 from servonode.web.panel_layouts import live_panel, run_panel
@@ -36,6 +39,17 @@ def test_the_first_panel_of_a_report_has_the_goal_dashed_beside_the_output(cart:
     (goal,) = dashed(axis)
     np.testing.assert_allclose(goal.get_ydata(), np.sin(cart.t), atol=1e-12)
     assert [text.get_text() for text in axis.get_legend().get_texts()] == ["$x$", "goal"]
+
+
+def test_a_view_without_goal_has_the_path_of_the_goals_of_its_trail() -> None:
+    scene = Scene.of(servonode.simulate("examples/quadrotor/quadrotor.toml", run__duration=1.0))
+    (view,) = scene.views()
+    (stated,) = goal_path(scene, view)
+    (found,) = goal_path(scene, replace(view, goal=None))
+    np.testing.assert_allclose(found, stated, atol=1e-12)
+    assert np.ptp(stated, axis=0).max() > 0.1
+    other = replace(view, goal=None, trails={"tilt": ("x", "theta")})
+    assert goal_path(scene, other) == []
 
 
 def test_run_plot_draws_the_goal_of_a_state_and_of_a_residual(cart: Run) -> None:

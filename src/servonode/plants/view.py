@@ -44,10 +44,11 @@ class View:
     one instant.
 
     outline: polylines (n, 2) [m]; a polyline of one point is a dot. trails: legend name -> names of the two values that
-    make a path [m]. goal: the targets' names that make the goal's path, if there is one. axes: labels. title: what it
-    shows, and whence. guides: polylines (n, 2) [m] that are drawn thin, such as a floor. arrows: legend name -> foot
-    (2,) [m] and vector (2,) [arrow_unit]. All arrows of a view have one scale, which the picture states; strips with
-    the same unit share what is longest.
+    make a path [m]. goal: the targets' names that make the goal's path; without it and `paths` a report draws that of
+    the residuals' goals, if their outputs are the two values of a trail. axes: labels. title: what it shows, and
+    whence. guides: polylines (n, 2) [m] that are drawn thin, such as a floor. arrows: legend name -> foot (2,) [m] and
+    vector (2,) [arrow_unit]. All arrows of a view have one scale, which the picture states; strips with the same unit
+    share what is longest.
 
     strip: instead of one plane, the instants stand side by side, each with its time; the outline is then relative to
     the machine. caption: a few words below each of them.

@@ -11,6 +11,7 @@ from servonode.arrays import Array
 from servonode.plants.view import View
 from servonode.views.outlines import Arrows, draw_shapes
 from servonode.views.palette import GOAL, INK, PALETTE
+from servonode.views.panels import tracked_columns
 from servonode.views.scene import Scene
 from servonode.views.shapes import box_of
 from servonode.views.sheet import label_axes
@@ -58,7 +59,7 @@ class Map:
         shown = [scene.shapes(i, view) for i in scene.instants]
         lines = [line for each in shown for line in (*each.lines, *(each.guides if view.projection is None else ()))]
         lines += shown[-1].inertias if shown else []
-        lines += [*(scene.path(view, pair).T for pair in view.trails.values()), *_goal(scene, view)]
+        lines += [*(scene.path(view, pair).T for pair in view.trails.values()), *goal_path(scene, view)]
         arrows, low, high = _with_arrows(scene, view, box_of(lines), AROUND if numbered else AROUND_TIMES)
         low, high, paths = _with_paths(scene, view, low, high)
         seen = _seen(paths, low, high)
@@ -72,7 +73,7 @@ class Map:
 
     def head(self, width: float) -> Head:
         """What stands above an axis of this width [in]."""
-        names = [*self.view.trails, *self.wanted, *(["target"] if len(_goal(self.scene, self.view)) else [])]
+        names = [*self.view.trails, *self.wanted, *(["target"] if len(goal_path(self.scene, self.view)) else [])]
         right = self.arrows.key_width(width / float(self.high[0] - self.low[0]))
         far = [f"{name} beyond the picture" for name in self.far]
         title = ", ".join([*([self.view.title] if self.view.title else []), *far]) or (" " if right else "")
@@ -108,7 +109,7 @@ class Map:
         ]
         for name, line in self.wanted.items():
             drawn.append(axis.plot(*line.T, label=name, marker="x" if len(line) == 1 else None, **DASHED)[0])
-        for goal in _goal(self.scene, self.view):
+        for goal in goal_path(self.scene, self.view):
             drawn.append(axis.plot(*goal.T, label="target", **DASHED)[0])
             axis.plot(*goal[self.scene.instants].T, "o", color=GOAL, markersize=3, zorder=4)
             for pair in list(self.view.trails.values())[:1]:
@@ -303,9 +304,15 @@ def framed(low: Array, high: Array, room: float) -> tuple[Array, Array]:
     return low - more - grow, high + more + grow
 
 
-def _goal(scene: Scene, view: View) -> list[Array]:
-    """The target's path (rows, 2), if there is one."""
-    if not view.goal or not set(view.goal) <= scene.goals.keys():
+def goal_path(scene: Scene, view: View) -> list[Array]:
+    """The target's path (rows, 2), if there is one; else that of the goals whose outputs are a trail's values."""
+    known: Mapping[str, Array] = scene.goals
+    goal = view.goal if view.goal and set(view.goal) <= known.keys() else None
+    if goal is None and view.paths is None:
+        known = tracked_columns(scene.run)
+        names = {each.column: f"goal_{each.residual}" for each in scene.run.closed_loop.tracked if each.column}
+        goal = next((tuple(names[each] for each in pair) for pair in view.trails.values() if {*pair} <= {*names}), None)
+    if goal is None:
         return []
-    path = view.path(scene.goals, view.goal)
+    path = view.path(known, goal)
     return [path] if np.isfinite(path).any() else []
