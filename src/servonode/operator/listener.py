@@ -19,7 +19,7 @@ T = TypeVar("T")
 LOOK_S = 0.2  # how often the registry is read
 START_S = 0.05  # the same before the nodes have been started
 POLLS = 30  # a second: at 2000 messages a second a quarter of the system's buffer fills between two polls
-NICE = 19
+NICE, BACK = 19, 5  # steps by which processes go second that may, and must not, starve
 
 
 class NoSuchTopic(BusError):
@@ -202,3 +202,15 @@ def give_way() -> None:
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
         else:
             os.nice(NICE)
+
+
+def step_back() -> None:
+    """Never take a processor from the loop at once, and little of it when it is scarce.
+
+    But get some: a process of the lowest class waits seconds on a computer that is busy, and an emergency stop that
+    comes through it would wait with it.
+    """
+    with contextlib.suppress(OSError):
+        if hasattr(os, "SCHED_BATCH"):
+            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+        os.nice(BACK)

@@ -16,6 +16,7 @@ from servonode.errors import ServonodeError
 from servonode.nodes.helper_process import ProcessBeside
 from servonode.nodes.node_process import call_process
 from servonode.operator.find_runs import find_runs
+from servonode.operator.listener import step_back
 from servonode.views.interpreter import fresh
 from servonode.web.listening import Listener, NoPage, Place
 
@@ -64,7 +65,7 @@ def serve(name: str, where: str, place: Place, launcher: int = 0) -> None:
 async def _serve(name: str, where: str, place: Place, listener: Listener, token: str, launcher: int) -> None:
     from servonode.web.numbers import NumbersProcess
     from servonode.web.relay import Relay
-    from servonode.web.server import Page, server_of, step_back
+    from servonode.web.server import Page, server_of
     from servonode.web.stop import StopButton
 
     relay, button, numbers = Relay(), StopButton(name, where), NumbersProcess(name, where)

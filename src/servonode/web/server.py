@@ -30,7 +30,6 @@ CLIENTS = 32  # browsers at the same time
 LARGEST = 1024  # bytes that a browser may send at once
 TOO_LARGE = PlainTextResponse(f"A request has at most {LARGEST} bytes.\n", 413)
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
-NICE = 5
 MOST = 256  # connections at once that are no websocket, where the limit of open files allows so many
 AT_ONCE = 64  # accepted between two looks at what was sent on those before: fewer than there is room for
 
@@ -183,15 +182,3 @@ def _descriptors(server: uvicorn.Server) -> set[int]:
 def _is_own(record: logging.LogRecord) -> bool:
     """Whether a message of the server is about an error of its own: what strangers send could fill a terminal."""
     return record.exc_info is not None
-
-
-def step_back() -> None:
-    """Never take a processor from the loop at once, and little of it when it is scarce.
-
-    But get some: a process of the lowest class waits seconds on a computer that is busy, and the emergency stop would
-    wait with it.
-    """
-    with contextlib.suppress(OSError):
-        if hasattr(os, "SCHED_BATCH"):
-            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
-        os.nice(NICE)
