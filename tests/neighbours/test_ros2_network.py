@@ -35,13 +35,13 @@ print(json.dumps(found is not None))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("where", "seconds", "heard"), [("network", 60.0, True), ("here", 20.0, False)])
+@pytest.mark.parametrize(("where", "seconds", "expected"), [("network", 60.0, True), ("here", 20.0, False)])
 def test_another_computer_gives_goals_only_where_the_network_is_asked_for(
-    tmp_path: Path, where: str, seconds: float, heard: bool
+    tmp_path: Path, where: str, seconds: float, expected: bool
 ) -> None:
     neighbour("cyclonedds")
     neighbour("rosbags")
     with two_computers(tmp_path, 0, HOUR_S) as pair:
         peers = [PEER.format(each.address) for each in (pair.robot, pair.desk)]
         with pair.desk.started("python", "-c", TALK, peers[0]):
-            assert pair.robot.python(LISTEN, peers[1], where, str(seconds)) is heard
+            assert pair.robot.python(LISTEN, peers[1], where, str(seconds)) is expected

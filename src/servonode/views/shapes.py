@@ -96,7 +96,7 @@ class Shapes:
 
 def is_closed(line: Array) -> bool:
     """Whether a polyline (n, 2) ends where it begins: the edge of a body."""
-    return len(line) > 3 and bool(np.allclose(line[0], line[-1], rtol=0.0, atol=ROUNDING * np.ptp(line)))
+    return len(line) > 3 and bool((np.abs(line[0] - line[-1]) <= ROUNDING * np.ptp(line)).all())
 
 
 class ArrowScale:
