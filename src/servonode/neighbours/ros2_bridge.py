@@ -6,13 +6,10 @@ the newest; the stop does what `servonode estop RUN` does.
 """
 
 import logging
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
-from servonode.bus import BusError
 from servonode.errors import ServonodeError
+from servonode.neighbours.bridged import beside, stop_run
 from servonode.neighbours.live import live_moments
 from servonode.neighbours.moments import Layout, Moment
 from servonode.neighbours.ros2_goals import TOPICS, GoalRule
@@ -20,7 +17,7 @@ from servonode.neighbours.ros2_graph import Ros2Node
 from servonode.neighbours.ros2_messages import messages
 from servonode.operator.find_runs import find_run
 from servonode.operator.listener import step_back
-from servonode.operator.operator_requests import set_goal, stop_all
+from servonode.operator.operator_requests import set_goal
 from servonode.views.shown_run import ShownRun
 
 RATE, GOALS = 50.0, 20.0  # Hz
@@ -91,38 +88,4 @@ class Ros2Bridge:
 
     def _stopped(self) -> tuple[bool, str]:
         """Stop the run: whether its plant has confirmed that, and what to show."""
-        try:
-            stops, unknown = stop_all([self._folder])
-        except (BusError, OSError) as error:
-            return False, str(error)
-        texts = [f"{each.run}: {each.lifecycle if each.confirmed else each.text}" for each in stops]
-        text = "; ".join([*texts, *map(str, unknown)])
-        log.warning("emergency stop from %s: %s", STOP, text)
-        return bool(stops) and not unknown and all(each.confirmed for each in stops), text
-
-
-@contextmanager
-def beside(*works: Callable[[], None]) -> Iterator[Callable[[], None]]:
-    """Do each of these again and again in a thread of its own; what is given raises the error that one ended with."""
-    ended, errors = threading.Event(), list[Exception]()
-
-    def repeat(work: Callable[[], None]) -> None:
-        try:
-            while not ended.is_set():
-                work()
-        except Exception as error:  # noqa: BLE001  (of a thread: it is raised where it is seen)
-            errors.append(error)
-
-    def check() -> None:
-        if errors:
-            raise errors[0]
-
-    threads = [threading.Thread(target=repeat, args=(work,)) for work in works]
-    for thread in threads:
-        thread.start()
-    try:
-        yield check
-    finally:
-        ended.set()
-        for thread in threads:
-            thread.join()
+        return stop_run(self._folder, STOP)
