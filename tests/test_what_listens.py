@@ -111,7 +111,7 @@ class Reached:
     nodes: tuple[str, ...] = nodes_of(controlled=True)
 
 
-AT = {name: free_port() for name in ("page", "telemetry", "state", "applied")}
+AT = {name: free_port() for name in ("page", "telemetry", "state", "applied", "foxglove")}
 FAR = "--set plant.device.state=tcp://127.0.0.1:{state} --set plant.device.applied=tcp://0.0.0.0:{applied}"
 NEAR = FAR.replace("0.0.0.0", "127.0.0.1")
 SECURE = f"{FAR} --set plant.device.key=robot --key desk"
@@ -142,6 +142,7 @@ REACHED = {
         f"run {RUN} {HERE}", ("tcp 127.0.0.1:{applied}",), "alone", (CONTROLLER, TARGET, RELAY)
     ),
     "page": Reached("page {run} --port {page}", ("tcp 127.0.0.1:{page}",)),
+    "bridge foxglove": Reached("bridge foxglove {run} --port {foxglove}", ("tcp 127.0.0.1:{foxglove}",)),
     "page, with a certificate": Reached(
         "page {run} --port {page} --host 0.0.0.0 --certfile {certificate} --keyfile {certificate_key}",
         ("tcp 0.0.0.0:{page}",),

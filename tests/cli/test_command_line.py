@@ -509,7 +509,7 @@ NO_JSON = {  # commands without --json, and why
     "hil sensors": "prints functions in C",
     "plot": "opens a window",
     "page": "serves a page; its link goes to standard error",
-    "bridge ros2": "serves other tools; what it says goes to standard error",
+    **dict.fromkeys(("bridge foxglove", "bridge ros2"), "serves other tools; what it says goes to standard error"),
 }
 
 
@@ -534,7 +534,7 @@ EXITS = {  # of verbs, with a comma between them: every exit code that they can 
     "bag info, bag recover, bag merge, bag export": {0, 2, 130},
     "bag report, bench": {0, 1, 2, 129, 130, 143},
     "page": {2, 130, 143},
-    "bridge ros2": {0, 2, 130, 143},
+    "bridge foxglove, bridge ros2": {0, 2, 130, 143},
     "record": {0, 1, 2, 143},
     "completion, new, list": {0, 2},
     "keys new, keys list, keys show, keys trust, keys revoke": {0, 2, 130},

@@ -20,6 +20,40 @@ def bridge() -> None:
 
 @bridge.command(
     cls=verb.Verb,
+    examples=("servonode bridge foxglove", "servonode bridge foxglove trailer_pursuit --port 8766"),
+    exits=_EXITS,
+)
+@_run
+@click.option(
+    "--port",
+    type=click.IntRange(1, 65535),
+    metavar="PORT",
+    default=8765,
+    show_default=True,
+    help="Port of the server, at 127.0.0.1.",
+)
+def foxglove(run_or_file: str | None, port: int) -> None:
+    """Show a run in Foxglove, change its numbers, and stop it.
+
+    The bridge prints the address for Foxglove's "Open connection", and a link that opens it. It shows frames, the
+    machine in space, events and all values by name. RUN is the name of a run in progress; FILE is the launch file of
+    such a run. Without either, it takes your only run. The bridge ends with the run.
+
+    Only this computer is served. Every program of it can read; to change a number, or to call the service /stop, a
+    client gives the token that the bridge prints.
+    """
+    from servonode.neighbours.libraries import library
+    from servonode.views.shown_run import run_shown
+
+    library("foxglove.websocket")
+    run = run_shown(run_or_file)
+    from servonode.neighbours.foxglove_bridge import serve
+
+    serve(run, port)
+
+
+@bridge.command(
+    cls=verb.Verb,
     examples=("servonode bridge ros2", "servonode bridge ros2 trailer_pursuit --domain 7"),
     exits=_EXITS,
 )
