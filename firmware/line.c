@@ -19,16 +19,21 @@ void line_put(void *to, const uint8_t *bytes, size_t size)
     line->n_newest = size;
 }
 
-size_t line_next(struct line *line, uint8_t frame[PACKET_FRAME])
+size_t line_take(struct line *line, uint8_t packet[PACKET_SIZE])
 {
-    size_t size = 0;
-    if (line->n_fault)
-        size = cobs_encode(line->fault, line->n_fault, frame);
-    else if (line->n_newest)
-        size = cobs_encode(line->newest, line->n_newest, frame);
-    if (line->n_fault)
+    const int fault = line->n_fault > 0;
+    const size_t size = fault ? line->n_fault : line->n_newest;
+    memcpy(packet, fault ? line->fault : line->newest, size);
+    if (fault)
         line->n_fault = 0;
     else
         line->n_newest = 0;
     return size;
+}
+
+size_t line_next(struct line *line, uint8_t frame[PACKET_FRAME])
+{
+    uint8_t packet[PACKET_SIZE];
+    const size_t size = line_take(line, packet);
+    return size ? cobs_encode(packet, size, frame) : 0;
 }

@@ -19,7 +19,10 @@ struct line {
 /* Let a packet wait until the line is free. */
 void line_put(void *line, const uint8_t *bytes, size_t size);
 
-/* The next packet for the line as a frame: its size, 0 where none waits. */
+/* The next packet for the line: its size, 0 where none waits. */
+size_t line_take(struct line *line, uint8_t packet[PACKET_SIZE]);
+
+/* The next packet for a serial line as a frame: its size, 0 where none waits. */
 size_t line_next(struct line *line, uint8_t frame[PACKET_FRAME]);
 
 #endif

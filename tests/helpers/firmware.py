@@ -17,6 +17,7 @@ from typing import Self
 import pytest
 
 from servonode.bus.topology import CONTROLLER, TARGET
+from tests.helpers.can_bus import INTERFACE, CanBoard, free_channel
 from tests.helpers.host import as_hardware
 from tests.helpers.line import Line
 from tests.helpers.ports import free_port
@@ -130,6 +131,26 @@ class Serial(Udp):
             port = Path(folder, "port")
             with Firmware("robot", "--pty", str(port), *self.words) as self.firmware:
                 yield Beside((f'plant.device.port="{port}"',), pid=self.firmware.pid)
+
+
+class Can(Serial):
+    """The same on a CAN bus that python-can carries between processes."""
+
+    name = "can"
+    settings = (
+        'plant.driver="can"', "run.speed=1", "plant.safety.limit=1.0", f'plant.device.interface="{INTERFACE}"',
+        "plant.device.bitrate=1_000_000",
+    )  # fmt: skip
+
+    @contextmanager
+    def machine(self) -> Iterator[Beside]:
+        with tempfile.TemporaryDirectory() as folder:
+            board, channel = Path(folder, "board"), free_channel()
+            with (
+                Firmware("robot", "--pty", str(board), *self.words) as self.firmware,
+                CanBoard(built("libcan.so"), board, channel),
+            ):
+                yield Beside((f'plant.device.channel="{channel}"',), pid=self.firmware.pid)
 
 
 SENSORS = '["encoder_left", "encoder_right", "gyroscope"]'

@@ -276,11 +276,11 @@ class ClosedLoop(Tabular):
         """Plant steps between two states of the machine, 0 where it chooses.
 
         Raises:
-            LaunchError: its line is too slow.
+            LaunchError: its line or bus is too slow.
         """
         found = self.traffic
-        if found is not None and (problem := found.problem()):
-            raise LaunchError(self.launch.file, "plant.device", "baud", problem)
+        if found is not None and found.line is not None and (problem := found.problem()):
+            raise LaunchError(self.launch.file, "plant.device", found.line.key, problem)
         return found.state_every if found else 0
 
     @property

@@ -212,6 +212,13 @@ class Device(Section, frozen=True):
     open_network: Annotated[
         bool, key("whether other computers may reach the address; packets are not authenticated")
     ] = False
+    interface: Annotated[Text, key("the interface of python-can to a CAN bus")] = "socketcan"
+    channel: Annotated[Text | None, key("the CAN bus of a microcontroller, such as can0")] = None
+    bitrate: Annotated[Annotated[int, Meta(ge=10_000, le=1_000_000)], key("the rate of the CAN bus", "bit/s")] = 500_000
+    id_to: Annotated[Annotated[int, Meta(ge=0, le=0x7FF)], key("the identifier of CAN frames to the machine")] = 0x101
+    id_from: Annotated[
+        Annotated[int, Meta(ge=0, le=0x7FF)], key("the identifier of CAN frames from the machine")
+    ] = 0x102
     sends: Annotated[
         Literal["state", "readings"],
         key("what the machine sends: its state, or readings, of which the plant node estimates it"),
@@ -219,7 +226,7 @@ class Device(Section, frozen=True):
     state_rate: Annotated[
         Annotated[float, Meta(gt=0, le=1e6)] | None,
         key(
-            "how often a microcontroller sends (absent: 1000, or what a serial line can carry)",
+            "how often a microcontroller sends (absent: 1000, or what a serial line or CAN bus can carry)",
             "1/s",
         ),
     ] = None

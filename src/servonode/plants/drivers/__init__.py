@@ -1,6 +1,6 @@
 """Drivers: the ways in which the plant node reaches a machine, one file each and its name in the table."""
 
-from servonode.plants.drivers import external, loopback, mujoco, serial, udp
+from servonode.plants.drivers import can, external, loopback, mujoco, serial, udp
 from servonode.plants.drivers.driver import Driver
 
 SIMULATED = Driver(
@@ -12,5 +12,5 @@ SIMULATED = Driver(
     readonly=True,
     speeds=True,
 )
-_MODULES = (loopback, mujoco, external, serial, udp)
+_MODULES = (loopback, mujoco, external, serial, udp, can)
 DRIVERS: dict[str, Driver] = {each.name: each for each in (SIMULATED, *(module.DRIVER for module in _MODULES))}

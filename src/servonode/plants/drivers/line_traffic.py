@@ -1,16 +1,50 @@
-"""The traffic on a serial line: what a run sends each way, and the rate of states that the line can carry."""
+"""The traffic on a line: what a run sends each way, and the rate of states that a serial line or a CAN bus carries."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Any, Protocol
 
 from servonode.mechanics.machine import Machine
+from servonode.plants.drivers.can_frames import DATA
+from servonode.plants.drivers.can_transport import BITS as BITS_OF_FRAME
 from servonode.plants.drivers.packets import HEADER, TRAILER
 
 SHARE = 0.95  # of a line, which may be in use
 BITS = 10  # of a byte on the line, with its start and stop bit
 FASTEST_S = 1e-3  # between two states, wall clock, unless another rate is asked for
 BAUDS = (9600, 19200, 38400, 57600, 115200, 230400, 460800, 921600, 1_500_000, 2_000_000, 3_000_000, 6_000_000)
+BITRATES = (125_000, 250_000, 500_000, 1_000_000)
+
+
+@dataclass(frozen=True)
+class Line:
+    """What packets go over.
+
+    rate [bit/s], its key and those that there are; size: bytes that a packet of so many takes, each of so many `bits`;
+    shared: whether both directions have it together.
+    """
+
+    rate: int
+    key: str
+    rates: tuple[int, ...]
+    size: Callable[[int], int]
+    bits: float
+    shared: bool = False
+
+    def share(self, states: float, inputs: float) -> float:
+        """The share of it that so many bytes per second from and to the machine take."""
+        return (states + inputs if self.shared else max(states, inputs)) * self.bits / self.rate
+
+
+def serial_line(baud: int) -> Line:
+    """A serial line, on which packets are COBS-encoded and ended by a zero byte."""
+    return Line(baud, "baud", BAUDS, lambda size: size + size // 254 + 2, BITS)
+
+
+def can_bus(bitrate: int) -> Line:
+    """A CAN bus, on which a packet is a number of frames, each counted as one of 8 bytes."""
+    return Line(bitrate, "bitrate", BITRATES, lambda size: 8 * -(-size // DATA), BITS_OF_FRAME / 8, shared=True)
 
 
 class Pace(Protocol):
@@ -31,35 +65,36 @@ class Traffic:
     """The traffic of a run over packets.
 
     state_every: plant steps between two states; 0: the machine chooses. states, inputs: bytes per second of wall-clock
-    time, from and to the machine. baud: of the line; None: it has none.
+    time on the line, from and to the machine. line: None: a network, which has none.
     """
 
     state_every: int
     states: float
     inputs: float
-    baud: int | None
+    line: Line | None
 
     @property
     def share(self) -> float:
-        """The share of the line that the busier direction takes; 0 without a line."""
-        return max(self.states, self.inputs) * BITS / self.baud if self.baud else 0.0
+        """The share of the line that is taken, of one with two directions by the busier one; 0 without a line."""
+        return self.line.share(self.states, self.inputs) if self.line else 0.0
 
     def problem(self) -> str:
         """Why the line cannot carry this, with the rate that could; empty: it can."""
-        if self.baud is None or self.share <= SHARE:
+        line = self.line
+        if line is None or self.share <= SHARE:
             return ""
-        least = max(self.states, self.inputs) * BITS / SHARE
-        enough = next((each for each in BAUDS if each >= least), None)
+        enough = next((each for each in line.rates if each >= line.rate * self.share / SHARE * (1 - 1e-9)), None)
+        what = f"a bus of {line.rate} bit/s carries" if line.shared else f"a line of {line.rate} baud carries"
         text = (
-            f"a line of {self.baud} baud carries {self.baud * SHARE / BITS:.0f} bytes/s with room to spare; this run "
+            f"{what} {line.rate * SHARE / line.bits:.0f} bytes/s with room to spare; this run "
             f"sends {self.states:.0f} bytes/s from the machine and {self.inputs:.0f} to it"
         )
-        faster = f"set plant.device.baud = {enough} here and in the firmware, or " if enough else ""
+        faster = f"set plant.device.{line.key} = {enough} here and in the firmware, or " if enough else ""
         return f"{text}; {faster}lower plant.device.state_rate, or raise the control period"
 
 
-def traffic_of(stated: Pace, machine: Machine, baud: int | None, n_goal: int, n_sensors: int) -> Traffic:
-    """The traffic of a run with this machine over a line of this baud rate; None: it has none.
+def traffic_of(stated: Pace, machine: Machine, line: Line | None, n_goal: int, n_sensors: int) -> Traffic:
+    """The traffic of a run with this machine over a line; None: it has none.
 
     Without `state_rate` states come a thousand times a second, or as often as the line can carry them, at equal
     distances within a control period and at least once in each. n_goal: entries of the goal that goes with inputs;
@@ -68,24 +103,20 @@ def traffic_of(stated: Pace, machine: Machine, baud: int | None, n_goal: int, n_
     description, sends = machine.description, stated.device["sends"]
     n_u = len(description.input_names)
     measured = 8 * n_sensors if sends == "readings" else 4 * machine.n_state
-    state = _frame(4 + 4 * n_u + measured)
+    size = line.size if line else (lambda n: n)
+    state = size(HEADER + 4 + 4 * n_u + measured + TRAILER)
+    applied = size(HEADER + 8 + 4 * n_u + (16 + 4 * n_goal if n_goal else 0) + TRAILER)
     step_s = stated.step_s / stated.speed  # wall clock
     periods = max(round(stated.period_s / stated.step_s), 1) if stated.period_s else 0
+    inputs = applied / (periods * step_s if periods else FASTEST_S)
     rate = stated.device["state_rate"]
     if rate is not None:
         every = max(round(1 / (rate * step_s)), 1)
-    elif baud is None:
+    elif line is None:
         every = 0
     else:
-        least = max(FASTEST_S, state * BITS / (SHARE * baud))
+        free = SHARE * line.rate / line.bits - (inputs if line.shared else 0.0)  # bytes per second
+        least = max(FASTEST_S, state / free if free > 0 else inf)
         choices = [n for n in range(1, periods + 1) if periods % n == 0] or range(1, round(1 / step_s) + 1)
         every = next((n for n in choices if n * step_s > least * (1 - 1e-9)), choices[-1])
-    applied = _frame(8 + 4 * n_u + (16 + 4 * n_goal if n_goal else 0))
-    interval_s = periods * step_s if periods else FASTEST_S
-    return Traffic(every, state / (every * step_s or FASTEST_S), applied / interval_s, baud)
-
-
-def _frame(payload: int) -> int:
-    """The bytes of a packet on a serial line."""
-    size = HEADER + payload + TRAILER
-    return size + size // 254 + 2
+    return Traffic(every, state / (every * step_s or FASTEST_S), inputs, line)

@@ -10,7 +10,7 @@ from servonode.plants.drivers.driver import Driver, DriverContext, Stated
 from servonode.plants.plant import Plant
 
 if TYPE_CHECKING:  # what opens or judges a link is imported where that is done: not every run needs packets
-    from servonode.plants.drivers.line_traffic import Traffic
+    from servonode.plants.drivers.line_traffic import Line, Traffic
     from servonode.plants.drivers.transport import Transport
 
 KEYS = tuple(f"device.{key}" for key in ("wait", "timeout", "any_speed", "sends", "state_rate", "law", "law_tolerance"))
@@ -22,9 +22,13 @@ def packet_driver(
     reads: tuple[str, ...],
     transport: "Callable[[Stated], Transport]",
     said: Callable[[Stated], list[str]] = lambda _: [],
+    line: "Callable[[Stated], Line | None]" = lambda _: None,
     **more: Any,
 ) -> Driver:
-    """A driver over this transport. reads: its own keys; said: its own remarks; more: further fields of `Driver`."""
+    """A driver over this transport.
+
+    reads: its own keys; said: its own remarks; line: over which packets go; more: further fields of `Driver`.
+    """
 
     def open_plant(context: DriverContext) -> Plant:
         from servonode.plants.drivers.device import DevicePlant
@@ -45,8 +49,7 @@ def packet_driver(
     def traffic(stated: Stated, machine: Machine, n_goal: int, n_sensors: int) -> "Traffic":
         from servonode.plants.drivers.line_traffic import traffic_of
 
-        baud = stated.device["baud"] if "device.baud" in reads else None
-        return traffic_of(stated, machine, baud, n_goal, n_sensors)
+        return traffic_of(stated, machine, line(stated), n_goal, n_sensors)
 
     return Driver(
         name, summary, ("actuator.limit", *reads, *KEYS), open_plant, readonly=True, outside=True, remarks=remarks,

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from servonode.plants.drivers.driver import DriverError, Stated, check_pace
+from servonode.plants.drivers.line_traffic import Line, serial_line
 from servonode.plants.drivers.packet_driver import packet_driver
 
 if TYPE_CHECKING:  # imported when a port is opened
@@ -33,11 +34,16 @@ def _transport(stated: Stated) -> "Transport":
     return SerialTransport(device["port"], device["baud"])
 
 
+def _line(stated: Stated) -> Line:
+    return serial_line(stated.device["baud"])
+
+
 DRIVER = packet_driver(
     "serial",
     "a microcontroller on a serial port",
     ("device.port", "device.baud"),
     _transport,
+    line=_line,
     check=_check,
     ready=_ready,
 )

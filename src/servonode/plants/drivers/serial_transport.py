@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from servonode.bus import BusError
 from servonode.plants.drivers.cobs import stuffed, unstuffed
-from servonode.plants.drivers.packets import SIZE, is_replaced
+from servonode.plants.drivers.outgoing import Outgoing
+from servonode.plants.drivers.packets import SIZE
 
 if TYPE_CHECKING:
     import serial
@@ -89,8 +90,7 @@ class SerialTransport:
         self._serial: serial.Serial | None = None
         self._into = bytearray()
         self._unsent = b""  # of the frame that is being written
-        self._first: list[bytes] = []  # frames that no other replaces: setups, the end of a run
-        self._newest = b""  # the frame that waits for a free line, the newest of its kind
+        self._waiting = Outgoing()
         self._free_ns = 0  # when the line will have sent what was written
         self._retry_ns = 0
 
@@ -116,7 +116,8 @@ class SerialTransport:
         self._poll.register(self._serial.fileno(), select.POLLIN)
         self._into.clear()
         self._unsent = b"\0"  # ends what the machine may have received so far
-        self._first, self._newest, self._free_ns = [], b"", 0
+        self._waiting.clear()
+        self._free_ns = 0
 
     @property
     def fds(self) -> tuple[int, ...]:
@@ -137,35 +138,26 @@ class SerialTransport:
     def send(self, packet: bytes) -> None:
         """Write a packet as soon as the line has sent those before; it replaces an older one that waits.
 
-        A setup and the end of a run are replaced by nothing but another one, and go first. So nothing old reaches the
-        machine, whatever the baud rate, and neither this process nor the system keeps a queue.
+        Nothing old reaches the machine, whatever the baud rate, and neither this process nor the system keeps a queue.
         """
         if self._serial is None:
             self.reopen()
             return
-        if is_replaced(packet):
-            self.counts["unsent"] += bool(self._newest)
-            self._newest = stuffed(packet)
-        else:
-            self._newest = b""
-            self._first = [*self._first[-1:], stuffed(packet)]
+        self.counts["unsent"] += self._waiting.put(packet)
         self._flush()
 
     def due(self) -> int | None:
         """When the line is free for what waits [monotonic ns]; None: nothing waits."""
-        return self._free_ns if self._serial is not None and (self._first or self._newest) else None
+        return self._free_ns if self._serial is not None and self._waiting else None
 
     def _flush(self) -> None:
         """Write what waits, as far as the line is free for it."""
         while self._serial is not None:
             now = time.monotonic_ns()
             if not self._unsent:
-                if now < self._free_ns or not (self._first or self._newest) or self._is_busy():
+                if now < self._free_ns or not self._waiting or self._is_busy():
                     return
-                if self._first:
-                    self._unsent = self._first.pop(0)
-                else:
-                    self._unsent, self._newest = self._newest, b""
+                self._unsent = stuffed(self._waiting.take())
                 self._free_ns = now + len(self._unsent) * BITS * 1_000_000_000 // self._baud
             try:
                 self._unsent = self._unsent[os.write(self._serial.fileno(), self._unsent) :]
@@ -241,7 +233,7 @@ class SerialTransport:
     def close(self) -> None:
         """Close the port, once what ends a run has been written; a second call does nothing."""
         end = time.monotonic() + CLOSE_S
-        while self._first and not self.lost and time.monotonic() < end:
+        while self._waiting.first and not self.lost and time.monotonic() < end:
             time.sleep(0.001)
             self._flush()
         opened, self._serial = self._serial, None
