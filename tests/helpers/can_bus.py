@@ -13,6 +13,9 @@ import tty
 from pathlib import Path
 from typing import Any, Self
 
+if __name__ != "__main__":
+    from tests.helpers.host import as_hardware
+
 INTERFACE = "udp_multicast"
 PACKET_SIZE = 1322  # of packet.h with its usual sizes; the structs below are those of line.h and can.h
 TO, BY = 0x101, 0x102
@@ -80,6 +83,7 @@ class CanBoard:
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": ""})
         assert self._process.stdout is not None
         assert self._process.stdout.readline() == b"on the bus\n"
+        as_hardware(self._process.pid)
 
     def __enter__(self) -> Self:
         return self
@@ -102,7 +106,7 @@ def serve(library: str, terminal: str, channel: str) -> None:
     fd = os.open(terminal, os.O_RDWR | os.O_NOCTTY)
     tty.setraw(fd)
     os.write(fd, b"\0")
-    print("on the bus", flush=True)  # noqa: T201
+    print("on the bus", flush=True)
     while True:
         ready, _, _ = select.select([fd, bus.fileno()], [], [])
         if fd in ready:

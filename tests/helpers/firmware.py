@@ -147,7 +147,7 @@ class Can(Serial):
         with tempfile.TemporaryDirectory() as folder:
             board, channel = Path(folder, "board"), free_channel()
             with (
-                Firmware("robot", "--pty", str(board), *self.words) as self.firmware,
+                Firmware("robot", "--pty", str(board), *self.words, first=True) as self.firmware,
                 CanBoard(built("libcan.so"), board, channel),
             ):
                 yield Beside((f'plant.device.channel="{channel}"',), pid=self.firmware.pid)

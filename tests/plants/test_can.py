@@ -200,4 +200,6 @@ def test_wrong_settings_are_refused(more: dict[str, Any], said: str) -> None:
 
 def test_a_missing_channel_is_named() -> None:
     said = refused_command("check", "trailer_pursuit", "--set", "plant.driver=can", "--set", "run.speed=1")
-    assert said.endswith("[plant.device] channel: missing; name the CAN bus, such as can0 (ip -brief link show type can)")
+    assert said.endswith(
+        "[plant.device] channel: missing; name the CAN bus, such as can0 (ip -brief link show type can)"
+    )

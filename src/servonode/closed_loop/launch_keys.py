@@ -216,9 +216,9 @@ class Device(Section, frozen=True):
     channel: Annotated[Text | None, key("the CAN bus of a microcontroller, such as can0")] = None
     bitrate: Annotated[Annotated[int, Meta(ge=10_000, le=1_000_000)], key("the rate of the CAN bus", "bit/s")] = 500_000
     id_to: Annotated[Annotated[int, Meta(ge=0, le=0x7FF)], key("the identifier of CAN frames to the machine")] = 0x101
-    id_from: Annotated[
-        Annotated[int, Meta(ge=0, le=0x7FF)], key("the identifier of CAN frames from the machine")
-    ] = 0x102
+    id_from: Annotated[Annotated[int, Meta(ge=0, le=0x7FF)], key("the identifier of CAN frames from the machine")] = (
+        0x102
+    )
     sends: Annotated[
         Literal["state", "readings"],
         key("what the machine sends: its state, or readings, of which the plant node estimates it"),

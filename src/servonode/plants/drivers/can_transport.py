@@ -165,7 +165,9 @@ class CanTransport:
             return None
 
     def _lose(self, error: Exception) -> None:
-        self.lost = f"the CAN bus {self.place} is gone ({' '.join(str(error).split())}); is it down? Bring it up again, "
+        self.lost = (
+            f"the CAN bus {self.place} is gone ({' '.join(str(error).split())}); is it down? Bring it up again, "
+        )
         self.lost += "then reset and arm"
         self.close()
 
