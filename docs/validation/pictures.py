@@ -3,7 +3,7 @@
     python docs/validation/pictures.py              all of them, a few minutes
     python docs/validation/pictures.py NAME ...     only these
 
-Not made here: window.png and the three of pages in a browser, which are screenshots; the gallery's have
+Not made here: the window and pages in a browser, which have screenshots.py, but for rerun.png; the gallery's have
 gallery.py, the README's animation has mosaic.py.
 """
 
