@@ -1,4 +1,4 @@
-"""A board on a CAN bus that python-can carries between processes: firmware behind a pseudo-terminal, and firmware/can.c.
+"""A board on a CAN bus that python-can carries between processes: firmware behind a terminal, and firmware/can.c.
 
 What the firmware sends leaves as frames that `can_next` makes; frames for it are put together by `can_take`.
 """

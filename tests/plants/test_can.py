@@ -1,4 +1,4 @@
-"""Packets over a CAN bus: frames by Python and by C are the same, the newest inputs leave, nothing harmful is believed."""
+"""Packets over a CAN bus: frames by Python and C are the same, the newest inputs leave, nothing harmful is believed."""
 
 import random
 import time
