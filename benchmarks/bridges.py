@@ -8,7 +8,7 @@ A run of the robot with trailer at speed 1, a state and a command each milliseco
 these cases. Runs are interleaved; figures are medians over the pairs, the ratio's range behind it.
 
 still      a client receives everything, but never reads: its process is held still
-flooded    a client sends goals as fast as it can
+flooded    a client sends goals, or asks for numbers and changes, as fast as it can
 killed     the bridge is killed and started again, every two seconds
 """
 
@@ -35,7 +35,7 @@ NAME = f"bridges_{os.getpid()}"
 QUANTILES = ("p50", "p99")
 DOMAIN = 1 + os.getpid() % 99
 AGAIN_S = 2.0  # between a bridge's start and its end, where it is killed
-CLIENT = """
+ROS2_CLIENT = """
 import sys
 import time
 from servonode.neighbours.ros2_graph import Ros2Node
@@ -47,6 +47,34 @@ print("ready", flush=True)
 while sys.argv[2] == "flooded":
     node.publish("/cmd_vel", "geometry_msgs/msg/Twist", {"linear": still, "angular": still})
 time.sleep(3600)
+"""
+PORT = 20000 + os.getpid() % 10000
+FOXGLOVE_CLIENT = """
+import contextlib
+import json
+import sys
+import time
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
+
+asked = {"op": "getParameters", "parameterNames": []}
+change = {"op": "setParameters", "parameters": [{"name": "controller.gains.lambda", "value": 1}]}
+while True:  # the server ends a connection that floods it
+    with (
+        contextlib.suppress(OSError, ConnectionClosed),
+        connect(f"ws://127.0.0.1:{sys.argv[1]}", subprotocols=["foxglove.sdk.v1"], max_size=None) as server,
+    ):
+        channels = []
+        while len(channels) < 4:
+            channels += json.loads(server.recv()).get("channels", [])
+        ids = [{"id": each["id"], "channelId": each["id"]} for each in channels]
+        server.send(json.dumps({"op": "subscribe", "subscriptions": ids}))
+        print("ready", flush=True)
+        while sys.argv[2] == "flooded":
+            server.send(json.dumps(asked))
+            server.send(json.dumps(change))
+        time.sleep(3600)
+    time.sleep(0.01)
 """
 
 
@@ -73,7 +101,10 @@ class Row:
 
 
 BRIDGES = {
-    "ros2": Bridge(("bridge", "ros2", NAME, "--domain", str(DOMAIN)), (sys.executable, "-c", CLIENT, str(DOMAIN))),
+    "ros2": Bridge(("bridge", "ros2", NAME, "--domain", str(DOMAIN)), (sys.executable, "-c", ROS2_CLIENT, str(DOMAIN))),
+    "foxglove": Bridge(
+        ("bridge", "foxglove", NAME, "--port", str(PORT)), (sys.executable, "-c", FOXGLOVE_CLIENT, str(PORT))
+    ),
 }
 
 
