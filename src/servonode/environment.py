@@ -15,7 +15,7 @@ from servonode.environments.batch import Batch
 from servonode.environments.episodes import Episodes
 from servonode.environments.kernel import DURATION, END, FAULT, GOES_ON, IMPLAUSIBLE, NO_REWARD, NOT_FINITE
 from servonode.environments.stated import Stated
-from servonode.errors import NotInstalled, StatementError, did_you_mean, plain_class
+from servonode.errors import NotInstalled, StatementError, did_you_mean, installing, plain_class
 
 try:
     import gymnasium
@@ -26,7 +26,7 @@ try:
     from gymnasium.vector import VectorEnv as GymnasiumVectorEnv
     from gymnasium.vector.utils import batch_space
 except ImportError as error:
-    text = f'an environment needs {error.name}; install it with pip install "servonode[gym]"'
+    text = f"an environment needs {error.name}; install it with {installing('gym')}"
     raise NotInstalled(text, name=error.name) from error
 
 Array = np.ndarray[Any, Any]

@@ -49,6 +49,11 @@ class CallError(ServonodeError, TypeError):
     """A function of servonode was called with arguments that it does not have, or without those that it needs."""
 
 
+def installing(extra: str) -> str:
+    """How an extra of servonode is installed: by pip, and by uv in a clone."""
+    return f'pip install "servonode[{extra}]" (in a clone: uv sync --extra {extra})'
+
+
 class NotInstalled(ServonodeError, ImportError):
     """A library that is needed for what was asked is not installed; the text says how to install it."""
 

@@ -100,7 +100,10 @@ def test_extras_that_are_missing_have_their_command(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(doctor, "requires", lambda _: stated)
     assert doctor._packages_by_extra() == {"mujoco": ["mujoco"], "web": ["nowhere_at_all"]}
     assert found("extras")[1] == Finding(
-        "extras", "good", "web: nowhere_at_all not installed", 'pip install "servonode[web]"'
+        "extras",
+        "good",
+        "web: nowhere_at_all not installed",
+        'pip install "servonode[web]" (in a clone: uv sync --extra web)',
     )
 
 

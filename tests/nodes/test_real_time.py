@@ -285,7 +285,8 @@ def test_a_silent_controller_is_noticed_to_the_moment(timeout_ms: float, every: 
     (ms, k) = noticed[0]
     assert ms == pytest.approx(owed + timeout_ms, abs=1e-4)
     assert (k, len(noticed)) == (int(210 + timeout_ms), 1)
-    text = f"no fresh command for {timeout_ms:.0f} ms: the machine's safe action; check that the controller is running"
+    text = f"no fresh command for {timeout_ms:.0f} ms: the machine's safe action; check that the controller is running "
+    text += "and the computer is not busy (servonode doctor)"
     assert paced.node.faults[0].text == text
     steps = {values for k, values in paced.inputs().items() if 201 <= k < int(210 + timeout_ms)}
     assert steps == {(0.01, 0.02)}  # the last command acted until then

@@ -115,10 +115,13 @@ def test_a_bad_sweep_is_refused_in_one_line(words: tuple[str, ...]) -> None:
 
 def test_without_its_libraries_a_sweep_says_how_to_install_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "zarr", None)
-    assert refused_command("sweep", *SHORT) == 'a sweep needs zarr; install it with pip install "servonode[sweep]"'
+    assert refused_command("sweep", *SHORT) == (
+        'a sweep needs zarr; install it with pip install "servonode[sweep]" (in a clone: uv sync --extra sweep)'
+    )
     monkeypatch.setitem(sys.modules, "distributed", None)
     monkeypatch.delitem(sys.modules, "zarr")
     text = 'a cluster needs distributed; install it with pip install "servonode[cluster]"'
+    text += " (in a clone: uv sync --extra cluster)"
     assert refused_command("sweep", "trailer_sweep", "--workers", "1") == text
 
 

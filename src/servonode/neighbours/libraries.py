@@ -3,7 +3,7 @@
 from importlib import import_module
 from types import ModuleType
 
-from servonode.errors import NotInstalled
+from servonode.errors import NotInstalled, installing
 
 EXTRAS = {"rerun": "rerun"}  # what is not in the extra `neighbours`
 
@@ -18,5 +18,5 @@ def library(name: str) -> ModuleType:
         return import_module(name)
     except ImportError as error:
         top = name.partition(".")[0]
-        text = f'{top} is not installed ({error}); pip install "servonode[{EXTRAS.get(top, "neighbours")}]"'
+        text = f"{top} is not installed ({error}); {installing(EXTRAS.get(top, 'neighbours'))}"
         raise NotInstalled(text, name=error.name) from error

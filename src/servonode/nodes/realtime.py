@@ -268,5 +268,6 @@ class RealTime(Pace):
             self.guard.safe("stale_command")
         else:
             action = "the machine's safe action" if self.guard.output.safe_action.stated else "zero input"
-            text = f"no fresh command for {limit / 1e6:.0f} ms: {action}; check that the controller is running"
+            text = f"no fresh command for {limit / 1e6:.0f} ms: {action}; check that the controller is running "
+            text += "and the computer is not busy (servonode doctor)"
             self.node.fault("stale_command", text)

@@ -15,7 +15,7 @@ from typing import Literal
 from servonode.bus.listening_sockets import beyond_this_computer, listening_sockets
 from servonode.bus.run_folder import BusError, base_folder, distrust
 from servonode.definitions.store import cache_root, untrusted_reason
-from servonode.errors import ServonodeError
+from servonode.errors import ServonodeError, installing
 from servonode.nodes.realtime_grants import CAP_IPC_LOCK, CAP_SYS_NICE, LIMITS, SLACK_NS, has_capability, slack
 from servonode.operator.find_runs import TITLE, distrusted, find_runs, folders_of_runs, owners
 
@@ -159,7 +159,7 @@ def _extras() -> Iterator[Finding]:
     for extra, packages in _packages_by_extra().items():
         missing = [name for name in packages if not _installed(name)]
         text = f"{extra}: " + (f"{', '.join(missing)} not installed" if missing else "installed")
-        yield Finding("extras", "good", text, f'pip install "servonode[{extra}]"' if missing else "")
+        yield Finding("extras", "good", text, installing(extra) if missing else "")
 
 
 def _packages_by_extra() -> dict[str, list[str]]:

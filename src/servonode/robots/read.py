@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from servonode.errors import NotInstalled
+from servonode.errors import NotInstalled, installing
 from servonode.robots.file_text import FileText, RobotError, scan
 from servonode.robots.mass_matrix import check_mass_matrix
 from servonode.robots.numbers import described
@@ -67,8 +67,8 @@ def import_mujoco() -> ModuleType:
     try:
         return import_module("mujoco")
     except ImportError:
-        text = "a robot's file is read by the package mujoco, which is not installed: pip install"
-        raise NotInstalled(f'{text} "servonode[mujoco]"') from None
+        text = "a robot's file is read by the package mujoco, which is not installed"
+        raise NotInstalled(f"{text}: {installing('mujoco')}") from None
 
 
 def _in_one_line(text: str) -> str:

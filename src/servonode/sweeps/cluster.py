@@ -12,7 +12,7 @@ from servonode.closed_loop.launch_error import LaunchError
 from servonode.closed_loop.launch_file import table_of
 from servonode.closed_loop.launch_text import table_text
 from servonode.definitions.references import FunctionDefinition, names_code
-from servonode.errors import NotInstalled, ServonodeError
+from servonode.errors import NotInstalled, ServonodeError, installing
 from servonode.sweeps import local_worker
 from servonode.sweeps.plan import Chunks, Plan, swept
 from servonode.sweeps.worker import ClusterError, Texts, compute
@@ -71,7 +71,7 @@ def _check_library() -> None:
         import cryptography  # noqa: F401  (for the TLS of workers on this computer)
         import distributed  # noqa: F401
     except ImportError as error:
-        text = f'a cluster needs {error.name}; install it with pip install "servonode[cluster]"'
+        text = f"a cluster needs {error.name}; install it with {installing('cluster')}"
         raise NotInstalled(text, name=error.name) from error
 
 

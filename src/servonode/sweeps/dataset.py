@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from servonode.closed_loop.launch_text import launch_text
-from servonode.errors import NotInstalled
+from servonode.errors import NotInstalled, installing
 from servonode.sweeps.chunk import Chunk
 from servonode.sweeps.measures import TEXTS
 from servonode.sweeps.plan import Plan, swept
@@ -27,7 +27,7 @@ def check_libraries() -> None:
         import xarray  # noqa: F401
         import zarr  # noqa: F401
     except ImportError as error:
-        text = f'a sweep needs {error.name}; install it with pip install "servonode[sweep]"'
+        text = f"a sweep needs {error.name}; install it with {installing('sweep')}"
         raise NotInstalled(text, name=error.name) from error
 
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.errors import ServonodeError
+from servonode.errors import ServonodeError, installing
 from servonode.record.files import replaced_file
 from servonode.record.run import Run
 
@@ -30,7 +30,7 @@ HELD = 2.0  # s for which the last picture of a run with a fault stands
 DPI = 100  # pixels per in
 SIZE = {".mp4": (12.8, 7.68), ".gif": (8.0, 4.8)}  # in; a gif stands in a page, where its words must be readable
 TICK = 0.01  # s; the unit of time of a gif
-INSTALL = 'pip install "servonode[movie]", which brings it'
+INSTALL = f"{installing('movie')}, which brings it"
 
 
 class NoMovie(ServonodeError):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from servonode.bus import run_path
 from servonode.bus.processes import Named
-from servonode.errors import ServonodeError
+from servonode.errors import ServonodeError, installing
 from servonode.nodes.helper_process import ProcessBeside
 from servonode.nodes.node_process import call_process
 from servonode.operator.find_runs import find_runs
@@ -36,7 +36,7 @@ def check_libraries() -> None:
     """Raise NoPage where the libraries of the page are not installed."""
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
-        raise NoPage(f'the page needs {", ".join(missing)}, not installed here: pip install "servonode[web]"')
+        raise NoPage(f"the page needs {', '.join(missing)}, not installed here: {installing('web')}")
 
 
 def page_process(name: str, port: int) -> ProcessBeside:

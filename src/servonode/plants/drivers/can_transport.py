@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from servonode.bus import BusError
+from servonode.errors import installing
 from servonode.plants.drivers.can_frames import Joiner, frames_of
 from servonode.plants.drivers.outgoing import Outgoing
 
@@ -24,7 +25,7 @@ def extra_problem() -> str:
     try:
         import can  # noqa: F401
     except ImportError:
-        return 'the can driver needs python-can; install it: pip install "servonode[can]"'
+        return f"the can driver needs python-can; install it: {installing('can')}"
     return ""
 
 

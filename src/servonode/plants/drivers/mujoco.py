@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from servonode.arrays import Array
+from servonode.errors import installing
 from servonode.plants import PLANTS, packaged_machine
 from servonode.plants.drivers.driver import Driver, DriverContext, DriverError, Stated
 from servonode.plants.physical_model import Floor, PhysicalModel
@@ -28,7 +29,7 @@ MJCF = """<mujoco>
 
 def _check(stated: Stated) -> None:  # noqa: ARG001
     if find_spec("mujoco") is None:
-        text = 'needs the package mujoco: pip install "servonode[mujoco]"'
+        text = f"needs the package mujoco: {installing('mujoco')}"
         raise DriverError("plant", "driver", f'"mujoco" {text}')
 
 

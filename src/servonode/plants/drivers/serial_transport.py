@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from servonode.bus import BusError
+from servonode.errors import installing
 from servonode.plants.drivers.cobs import stuffed, unstuffed
 from servonode.plants.drivers.outgoing import Outgoing
 from servonode.plants.drivers.packets import SIZE
@@ -57,7 +58,7 @@ def extra_problem() -> str:
     try:
         import serial  # noqa: F401
     except ImportError:
-        return 'the serial driver needs pyserial; install it: pip install "servonode[hil]"'
+        return f"the serial driver needs pyserial; install it: {installing('hil')}"
     return ""
 
 
