@@ -48,11 +48,11 @@ COMMANDS = {
     " --set plant.sensor.noise=0.002 --set plant.actuator.delay=0.03"
     " --over controller.gains.lambda=0.2:20 --over controller.period=0.005:0.1 --out {}",
     "fastest.png": "fastest trailer_pursuit --set plant.actuator.limit=0.4 --out {}",
-    "tutorial_car.png": "simulate {files}/eight.toml --report {}",
+    "tutorial_car.png": "simulate examples/car/eight.toml --report {}",
+    "tutorial_robot_arm.png": "simulate examples/arm/figure_of_eight.toml --report {}",
 }
 README, SHARP = "readme.png", "import matplotlib\nmatplotlib.rcParams['savefig.dpi'] = 200\n"
 WIDTH = 1350  # pixels: one and a half times what a page shows
-FILES = re.compile(r"^\*\*(\S+\.(?:py|toml))\*\*\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)  # of a tutorial
 
 
 def main() -> None:
@@ -64,15 +64,8 @@ def main() -> None:
     if unknown:
         parser.error(f"{unknown[0]!r} is not one of these pictures; choose {', '.join(known)}")
     with tempfile.TemporaryDirectory() as folder:
-        write_files(ROOT / "docs" / "tutorials" / "own_machine.md", Path(folder))
         for name in names:
             make(name, Path(folder))
-
-
-def write_files(page: Path, folder: Path) -> None:
-    """Write the files that a tutorial shows into a folder."""
-    for name, text in FILES.findall(page.read_text("utf-8")):
-        (folder / name).write_text(text, "utf-8")
 
 
 def make(name: str, folder: Path) -> None:
@@ -83,7 +76,7 @@ def make(name: str, folder: Path) -> None:
         subprocess.run([sys.executable, "-c", SHARP + lines], cwd=folder, check=True, stdout=subprocess.DEVNULL)
         shutil.move(folder / "arm.png", file)
     else:
-        command = ["servonode", *shlex.split(COMMANDS[name].format(file, files=folder))]
+        command = ["servonode", *shlex.split(COMMANDS[name].format(file))]
         sys.stderr.write(f"{shlex.join(command)}\n")
         subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     if file.suffix == ".png":

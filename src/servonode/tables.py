@@ -67,7 +67,7 @@ def _shortened(title: str, rows: Sequence[Row]) -> tuple[str, list[Row]]:
 
 def _cut(text: str) -> str:
     line = text.replace("\n", " ")
-    return line if len(line) <= LONGEST else f"{line[: LONGEST - 3]}..."
+    return line if len(line) <= LONGEST else f"{line[: LONGEST - 3].rpartition(' ')[0] or line[: LONGEST - 3]}..."
 
 
 def _escaped(text: str) -> str:

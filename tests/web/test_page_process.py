@@ -131,10 +131,8 @@ def test_without_its_libraries_one_line_says_what_to_install(
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     done = CliRunner().invoke(main, words)
     assert done.exit_code == 2
-    assert (
-        done.stderr
-        == 'servonode: the page needs uvicorn, not installed here: pip install "servonode[web]" (in a clone: uv sync --extra web)\n'
-    )
+    said = 'servonode: the page needs uvicorn, not installed here: pip install "servonode[web]"'
+    assert done.stderr == f"{said} (in a clone: uv sync --extra web)\n"
 
 
 def test_without_a_run_the_page_says_so_in_one_line(runs: Runs) -> None:
