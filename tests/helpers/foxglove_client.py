@@ -123,5 +123,5 @@ def _read(received: bytes) -> tuple[str, Any]:
 def foxglove_client(port: int) -> Iterator[FoxgloveClient]:
     """A client of the server at this port."""
     protocol = Subprotocol("foxglove.sdk.v1")
-    with connect(f"ws://127.0.0.1:{port}", subprotocols=[protocol], max_size=None) as socket:
+    with connect(f"ws://127.0.0.1:{port}", subprotocols=[protocol], max_size=None, ping_interval=None) as socket:
         yield FoxgloveClient(socket)

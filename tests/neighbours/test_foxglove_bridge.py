@@ -15,6 +15,7 @@ from typing import Any, Self
 
 import pytest
 
+from servonode.neighbours.foxglove_numbers import SAID_S
 from tests.helpers.extras import MUJOCO, NO_MUJOCO, neighbour
 from tests.helpers.foxglove_client import FoxgloveClient, foxglove_client
 from tests.helpers.ports import free_port
@@ -105,6 +106,7 @@ def test_a_run_is_seen_changed_and_stopped_from_foxglove(driven: Process, tmp_pa
         bridge.ends_with(130)
         assert driven.popen.poll() is None
         assert "Traceback" not in bridge.said
+        assert "Callback failed" not in bridge.said
 
 
 def _is_seen(client: FoxgloveClient) -> None:
@@ -131,7 +133,7 @@ def _is_changed(bridge: Bridge, client: FoxgloveClient) -> None:
     values = {GAIN.replace(".", "__"): 3.0}
     assert client.set(**values) == {GAIN: 4.0}
     client.until_told("nothing was changed: first set the parameter token to what the bridge has printed")
-    time.sleep(1.0)  # it says so once a second
+    time.sleep(SAID_S)  # it says so no sooner again
     client.set(token="guessed")
     client.until_told("the token is not the one that the bridge has printed")
     assert client.set(token=bridge.token) == {"token": ""}
@@ -149,6 +151,7 @@ def _is_changed(bridge: Bridge, client: FoxgloveClient) -> None:
         assert client.until("parameterValues")["parameters"][0]["value"] == 3.0
     client.set(controller__period=1.0)
     assert "[controller] period: stays as it is" in client.until_told("refused: ")
+    time.sleep(SAID_S)
     with foxglove_client(bridge.port) as stranger:
         stranger.set(**values)
         stranger.until_told("nothing was changed")

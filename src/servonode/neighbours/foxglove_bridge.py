@@ -143,7 +143,7 @@ def _token_of(payload: bytes) -> bytes:
 
 
 class _Listener:
-    """What the server's threads call for its clients; the SDK does without the other calls."""
+    """What the server's threads call for its clients; calls that are not stated here do nothing."""
 
     def __init__(self, numbers: Numbers) -> None:
         self._numbers, self.wants_solids = numbers, False
@@ -156,3 +156,8 @@ class _Listener:
 
     def on_set_parameters(self, client: Any, parameters: list[Any], *_: Any) -> list[Any]:
         return self._numbers.take(client.id, {each.name: each.get_value() for each in parameters})
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("on_"):
+            raise AttributeError(name)
+        return lambda *_: None
