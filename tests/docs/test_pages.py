@@ -66,6 +66,7 @@ NEEDS = {  # what a page's commands need beside servonode
     "how_to/own_laws": lambda: find_spec("gymnasium") and find_spec("onnxruntime"),
     "how_to/pictures": ffmpeg,
     "how_to/mujoco": lambda: find_spec("mujoco"),
+    "how_to/ros2": lambda: find_spec("cyclonedds") and find_spec("rosbags"),
     "how_to/foxglove": lambda: find_spec("foxglove"),
     "how_to/other_tools": lambda: find_spec("rosbags") and find_spec("foxglove") and find_spec("rerun"),
     **dict.fromkeys(("how_to/robots", "tutorials/robot_arm"), lambda: find_spec("mujoco")),
@@ -127,7 +128,7 @@ OTHERS = {  # pages that are no how-tos, and how many of their sections install 
     "reference/python": 0,
 }
 LIVE = (  # tests of their own below
-    "how_to/boards", "how_to/watch", "how_to/hardware", "how_to/several_computers", "how_to/ros2",
+    "how_to/boards", "how_to/watch", "how_to/hardware", "how_to/several_computers",
 )  # fmt: skip
 
 
