@@ -52,7 +52,7 @@ COMMANDS = {
     "tutorial_robot_arm.png": "simulate examples/arm/figure_of_eight.toml --report {}",
 }
 README, SHARP = "readme.png", "import matplotlib\nmatplotlib.rcParams['savefig.dpi'] = 200\n"
-WIDTH = 1350  # pixels: one and a half times what a page shows
+WIDTH = 1320  # pixels: one and a half times what a page shows
 
 
 def main() -> None:
