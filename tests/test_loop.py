@@ -116,7 +116,7 @@ MISTAKES = [
     (lambda loop: loop.simulate(control="continuous", rtol=-1), "rtol=-1 is not a tolerance; give a number from 1e-14"),
     (lambda loop: loop.simulate(control="continuous", atol="a"), "atol = 'a' is not a number"),
     (lambda loop: loop.simulate(initial=3), "initial=3 is not a mapping"),
-    (lambda loop: loop.show("pdf"), "form='pdf' is unknown; choose text, latex or c"),
+    (lambda loop: loop.show("pdf"), "form='pdf' is unknown; choose text, latex, c or urdf"),
 ]
 
 

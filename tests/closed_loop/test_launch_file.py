@@ -194,7 +194,7 @@ MISTAKES = {  # a file: the place of the mistake, and behind it what is said, wi
     "run.seed = 99999999999999999999": "[run] seed:  ... above 2**53; give a smaller number",
     'run.mode = "realtme"': '[run] mode: "realtme" is unknown; did you mean realtime? Choose lockstep or realt',
     "run.mode = 3": "[run] mode: 3 is unknown; choose lockstep or realtime",
-    'plant.driver = "parallel"': "[plant] driver:  ... choose external, loopback, mujoco, serial, simulated or udp",
+    'plant.driver = "parallel"': "[plant] driver:  ... choose can, external, loopback, mujoco, serial, simulated or",
     'plant.integrator = "rk5"': "[plant] integrator:  ... Choose euler, heun, radau, ralston, rk2 or rk4",
     "plant.step = -0.001": "[plant] step: -0.001 is not a number > 0",
     "plant.publish_every = 0": "[plant] publish_every: 0 is not a whole number >= 1",

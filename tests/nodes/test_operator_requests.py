@@ -135,9 +135,10 @@ OPERATE = {  # every command that asks or watches one run; RUN stands where its 
 }
 OF_ANY = {"topic list": "RUN", "topic info": "RUN state", "node list": "RUN", "estop": "RUN"}  # without a name too
 OF_ANY["fault"] = "RUN drive off"  # never without a name
-OTHERS = {  # of "Operate", which need no run in progress
+OTHERS = {  # of "Operate", which need no run in progress, or have tests of their own for that
     "plot", "page", "param load", "recover", "replay", "bag info", "bag report", "bag export", "bag merge",
     "bag recover", "keys new", "keys list", "keys show", "keys trust", "keys revoke",
+    "bridge foxglove", "bridge ros2",
 }  # fmt: skip
 
 

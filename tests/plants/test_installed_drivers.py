@@ -121,7 +121,7 @@ def test_the_reference_page_knows_a_driver_of_the_table() -> None:
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120, check=True
     )
     assert "| `null` | a plant that stands still |" in done.stdout
-    names = "`external`, `loopback`, `mujoco`, `null`, `serial`, `simulated`, `udp`"
+    names = "`can`, `external`, `loopback`, `mujoco`, `null`, `serial`, `simulated`, `udp`"
     assert f"| connection between plant node and machine ({names}) |" in done.stdout
 
 
