@@ -6,9 +6,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from servonode.bus import BusError
+from servonode.errors import ServonodeError
 from servonode.operator.operator_requests import stop_all
 
 log = logging.getLogger(__name__)
+
+
+class NoGraph(ServonodeError):
+    """Cyclone DDS cannot take part in the domain of ROS 2; the text says what it needs."""
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from cyclonedds.topic import Topic
 from cyclonedds.util import duration
 from rosbags.typesys import Stores, get_typestore
 
-from servonode.errors import ServonodeError
+from servonode.neighbours.bridged import NoGraph
 from servonode.neighbours.ros2_types import Ros2Types, service_names, service_types, topic_name
 
 # what ROS 2 makes of ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST; its sockets would take what comes from elsewhere
@@ -40,10 +40,6 @@ SERVED = Qos(Policy.Reliability.Reliable(0), Policy.Durability.Volatile, Policy.
 # of Linux: the option that has a socket filter what it receives; load, compare, return; the number of the device
 ATTACH_FILTER, LOAD, EQUAL, RETURN, DEVICE = 26, 0x20, 0x15, 0x06, 0xFFFFF008
 REPLY_S, LOOK_S = 0.1, 0.005  # s for which a reply waits until its reader is known, and between two looks
-
-
-class NoGraph(ServonodeError):
-    """Cyclone DDS cannot take part in the domain; the text says what it needs."""
 
 
 class Ros2Node:
