@@ -109,8 +109,7 @@ class _Found:
             text = f"{self._said(unstable)}{self._kind()}; {self._too_slow(unstable, grown)}"
             return self._result("bounded", text, unstable.grows, rate=unstable.rate, growth=grown, diverges=True)
         grown, drifts = largest_rise(motion), self._drifting(motion)
-        other = "else " if drifts else ""
-        text = f"over {self.length:g} s nothing {other}runs away, and perturbations grow at most {grown:.2g}-fold"
+        text = f"over {self.length:g} s nothing runs away, and perturbations grow at most {grown:.2g}-fold"
         return self._result("bounded", f"{self._settling()}{drifts}{text}", growth=grown, drifts=bool(drifts))
 
     def _result(self, judgement: Judgement, text: str, state: str | None = None, **numbers: Any) -> ZeroDynamics:
