@@ -12,8 +12,8 @@ import servonode
 from servonode.bus import BusError
 from servonode.closed_loop.launch_file import LaunchError
 from servonode.plants.drivers import packets
-from servonode.plants.drivers.can_frames import Joiner, frames_of
-from servonode.plants.drivers.can_transport import BITS, CanTransport
+from servonode.plants.drivers.can_frames import BITS, Joiner, frames_of
+from servonode.plants.drivers.can_transport import CanTransport
 from servonode.plants.drivers.packets import SIZE
 from tests.helpers.can_bus import BY, INTERFACE, TO, CanFrames, free_channel
 from tests.helpers.firmware import built

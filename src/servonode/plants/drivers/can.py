@@ -3,10 +3,10 @@
 from typing import TYPE_CHECKING
 
 from servonode.plants.drivers.driver import DriverError, Stated, check_pace
-from servonode.plants.drivers.line_traffic import Line, can_bus
 from servonode.plants.drivers.packet_driver import packet_driver
 
-if TYPE_CHECKING:  # imported when a bus is opened
+if TYPE_CHECKING:  # imported when a bus is opened or judged
+    from servonode.plants.drivers.line_traffic import Line
     from servonode.plants.drivers.transport import Transport
 
 SECTION = "plant.device"
@@ -43,7 +43,9 @@ def _transport(stated: Stated) -> "Transport":
     return CanTransport(device["interface"], device["channel"], device["bitrate"], device["id_to"], device["id_from"])
 
 
-def _line(stated: Stated) -> Line:
+def _line(stated: Stated) -> "Line":
+    from servonode.plants.drivers.line_traffic import can_bus
+
     return can_bus(stated.device["bitrate"])
 
 

@@ -9,6 +9,7 @@ from collections import Counter
 from servonode.plants.drivers.packets import SIZE
 
 DATA = 7  # bytes of a packet in a frame
+BITS = 135  # of a frame of 8 bytes on the bus at most, with the bits that are stuffed in
 FIRST, LAST, NUMBER = 0x80, 0x40, 0x3F
 
 

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from servonode.bus import BusError
 from servonode.errors import installing
-from servonode.plants.drivers.can_frames import Joiner, frames_of
+from servonode.plants.drivers.can_frames import BITS, Joiner, frames_of
 from servonode.plants.drivers.outgoing import Outgoing
 
 if TYPE_CHECKING:
     import can
 
-BITS = 135  # of a frame of 8 bytes on the bus at most, with the bits that are stuffed in
 MOST = 4096  # frames of one call of `receive`
 REOPEN_NS = 200_000_000  # between two attempts to open a lost bus
 CLOSE_S = 0.2  # longest time that closing may take

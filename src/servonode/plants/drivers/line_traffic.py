@@ -6,8 +6,7 @@ from math import inf
 from typing import Any, Protocol
 
 from servonode.mechanics.machine import Machine
-from servonode.plants.drivers.can_frames import DATA
-from servonode.plants.drivers.can_transport import BITS as BITS_OF_FRAME
+from servonode.plants.drivers import can_frames
 from servonode.plants.drivers.packets import HEADER, TRAILER
 
 SHARE = 0.95  # of a line, which may be in use
@@ -44,7 +43,9 @@ def serial_line(baud: int) -> Line:
 
 def can_bus(bitrate: int) -> Line:
     """A CAN bus, on which a packet is a number of frames, each counted as one of 8 bytes."""
-    return Line(bitrate, "bitrate", BITRATES, lambda size: 8 * -(-size // DATA), BITS_OF_FRAME / 8, shared=True)
+    return Line(
+        bitrate, "bitrate", BITRATES, lambda size: 8 * -(-size // can_frames.DATA), can_frames.BITS / 8, shared=True
+    )
 
 
 class Pace(Protocol):

@@ -3,10 +3,10 @@
 from typing import TYPE_CHECKING
 
 from servonode.plants.drivers.driver import DriverError, Stated, check_pace
-from servonode.plants.drivers.line_traffic import Line, serial_line
 from servonode.plants.drivers.packet_driver import packet_driver
 
-if TYPE_CHECKING:  # imported when a port is opened
+if TYPE_CHECKING:  # imported when a port is opened or judged
+    from servonode.plants.drivers.line_traffic import Line
     from servonode.plants.drivers.transport import Transport
 
 SECTION = "plant.device"
@@ -34,7 +34,9 @@ def _transport(stated: Stated) -> "Transport":
     return SerialTransport(device["port"], device["baud"])
 
 
-def _line(stated: Stated) -> Line:
+def _line(stated: Stated) -> "Line":
+    from servonode.plants.drivers.line_traffic import serial_line
+
     return serial_line(stated.device["baud"])
 
 
