@@ -154,3 +154,30 @@ def test_a_refusal_has_the_values_of_both_sides(relation: Any, greater: float, l
 def test_an_unknown_symbol_of_a_machine_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ModelError, match="machine particle has no symbol 'V'; it has F, m, v, w, x, y"):
         particle()["V"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"potential": x**2 + x * y.rate**3}, "the term x*y_dot**3 of the potential is not linear or quadratic in the"),
+        ({"potential": sympy.Max(0, x.rate) ** 2}, "of the potential is not linear or quadratic in the rates"),
+        ({"inputs": {F: x.rate**2}}, "input F does work on x_dot**2, which is not linear in rates; give a rate such"),
+        ({"inputs": {F: x.rate - time}}, "input F does work on x_dot - t, of which -t contains no rate and has no"),
+        ({"dissipation": m * (x**2 + x.rate**2)}, "the term x**2*m of the dissipation contains no rate, so it has no"),
+        ({"dissipation": x**2 * (x.rate**2 + m) ** 0.5 - 2 * x**2}, "the term -2*x**2 of the dissipation contains no"),
+        ({"inputs": {F: F * x.rate}}, "the rate of input F contains F, which is not known there"),
+        ({"forces": ((-F * x, x.rate),)}, "the force on x_dot contains F, which is not known there"),
+        ({"kinematics": {x: v * F, y: w}}, "the rate of x contains F, which is not known there"),
+        ({"constraints": (constraint("N", "", x.rate - F * y.rate),)}, "the constraint N contains F, which is not"),
+        ({"kinematics": {}, "velocities": ()}, "nothing moves; give it at least one coordinate in coordinates="),
+    ],
+)
+def test_what_no_equation_of_motion_would_hold_is_refused_by_its_term(changes: dict[str, Any], text: str) -> None:
+    assert text in refusal(**changes)
+
+
+def test_losses_that_give_energy_are_taken_with_a_note() -> None:
+    (note,) = derive(particle(dissipation=-m * x.rate**2 * (1 - x**2))).model.notes
+    assert "the dissipation gives energy at some states (" in note
+    zero_at_rest = sympy.expand((1 + x**2) * (sympy.sqrt(x.rate**2 + m**2) - m))
+    assert derive(particle(dissipation=zero_at_rest)).model.notes == ()

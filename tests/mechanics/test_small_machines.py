@@ -1,16 +1,20 @@
 """Textbook machines: a bead on a hoop that is forced to turn (time in its constraint), a cart with a pole."""
 
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
+import sympy
 from numpy.testing import assert_allclose
 
+from servonode.mechanics import Model, coordinate, parameter, velocity
 from servonode.mechanics.integrate import INTEGRATORS
 from servonode.mechanics.machine import Machine
 
+HERE = Path(__file__)
 Flow = Callable[..., Any]
 BEAD = {"m": 0.3, "R": 0.8, "I": 0.05, "g": 9.81, "k": 0.02, "w0": 3.0, "w1": 0.7}
 
@@ -86,3 +90,29 @@ def test_the_cart_with_pole_obeys_its_textbook_equations(cart_pole: Machine, rng
         expected = np.linalg.solve(matrix, [F + m * L * w**2 * np.sin(theta), -g * np.sin(theta)])
         rates = cart_pole.derivatives(0.0, np.array([place, theta, v, w, 0.0]), np.array([F]))
         assert_allclose(rates, [v, w, *expected, F * v], rtol=0, atol=1e-12)  # condition about 10
+
+
+def test_a_potential_with_rates_is_that_of_a_charge_and_of_Weber(small: ModuleType, flow: Flow) -> None:
+    """U = -B (x y' - y x')/2 + k (1 + r'^2/4)/r in quasi-velocities along and across r, against its equations there."""
+    x, y = coordinate("x", "place", "m", start=1.0), coordinate("y", "place", "m")
+    m, B, k = (parameter(name, name, default=value) for name, value in (("m", 2.0), ("B", 3.0), ("k", 0.7)))
+    r = sympy.sqrt(x**2 + y**2)
+    along, area = (x * x.rate + y * y.rate) / r, x * y.rate - y * x.rate
+    model = Model(
+        "charge",
+        "a charge in a field",
+        m * (x.rate**2 + y.rate**2) / 2,
+        coordinates=(x, y),
+        parameters=(m, B, k),
+        potential=-B * area / 2 + k * (1 + along**2 / 4) / r,
+        independent={velocity("radial", "along r"): along, velocity("turning", "across r"): area / r},
+    )
+    machine = small.machine(lambda: model, {}, HERE)
+    start = np.array([0.6, 0.8, 0.5, -1.2, 0.0])
+    radial, turning = start[2:4]  # r = 1
+    outward = (3.0 * turning + 0.7 + 2.0 * turning**2 - 0.7 * radial**2 / 4) / (2.0 - 0.7 / 2)
+    expected = [outward, -radial * turning - 3.0 * radial / 2.0]
+    assert_allclose(machine.derivatives(0.0, start, np.zeros(0))[2:4], expected, rtol=1e-13)
+    end = flow(machine, start, 2.0, np.zeros(0))[:, -1]
+    kept = 2.0 * (0.5**2 + 1.2**2) / 2 - 0.7 * 0.5**2 / 4 + 0.7
+    assert_allclose([machine.energy(0.0, start), machine.energy(2.0, end)], kept, rtol=1e-11)

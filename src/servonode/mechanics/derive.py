@@ -18,7 +18,7 @@ from servonode.mechanics.body_terms import Momenta, by_motions, momenta, motions
 from servonode.mechanics.differentiate import along, diff, gradient
 from servonode.mechanics.equations import Equations, column, drift_of_kinematics
 from servonode.mechanics.first_order_states import check_first_order, drifts
-from servonode.mechanics.force_terms import check_forces, generalized
+from servonode.mechanics.force_terms import check_forces, check_losses, generalized, gives_energy
 from servonode.mechanics.model import Model
 from servonode.mechanics.model_checks import (
     check_constraints_hold,
@@ -30,7 +30,8 @@ from servonode.mechanics.model_checks import (
     place_of,
 )
 from servonode.mechanics.reactions import check_reactions, check_rows
-from servonode.mechanics.straight_line import auxiliaries_of, exact, in_parts, named, ordered
+from servonode.mechanics.straight_line import auxiliaries_of, exact, in_parts, named, ordered, symbols_of
+from servonode.mechanics.switches import switches
 from servonode.mechanics.symbols import Input, Rate, time
 from servonode.mechanics.tree_terms import TreeTerms, in_rates, projected, tree_terms
 from servonode.mechanics.trig_reduce import is_large, trig_reduce
@@ -67,10 +68,12 @@ def _operations(equations: Equations) -> int:
     return int(sum(map(sympy.count_ops, [*entries, *(each.definition for each in ordered(entries))])))
 
 
-def _derived(model: Model, large: bool) -> Equations:
+def _derived(stated: Model, large: bool) -> Equations:
     """The equations, multiplied out and reduced, or as straight-line programs."""
-    model = _in_rates(model, large)
+    model = _in_rates(stated, large)
     _check_stated(model)
+    check_losses(stated)
+    model = replace(_with_moving_potential(model), notes=(*stated.notes, *gives_energy(stated)))
     tidy: Tidy = named if large else partial(trig_reduce, constants=set(model.parameters))
     tree = tree_terms(model)
     full = _full_form(model, tree, tidy)
@@ -149,6 +152,18 @@ def _check_stated(model: Model) -> None:
     check_first_order(model)
     check_speaks_in_rates(model)
     check_forces(model)
+
+
+def _with_moving_potential(model: Model) -> Model:
+    """L = T - U with that part of U in T that contains rates: a generalized potential, as of a magnetic field."""
+    U, rates = model.potential, [q.rate for q in model.coordinates]
+    for term in sympy.Add.make_args(U) if U.free_symbols & set(rates) else ():
+        second = [entry for slope in gradient(term, rates) for entry in gradient(slope, rates)]
+        if (switches(term) and term.free_symbols & set(rates)) or set().union(*map(symbols_of, second)) & set(rates):
+            text = f"machine {model.name}: the term {term} of the potential is not linear or quadratic in the rates"
+            raise ModelError(f"{text}; state what it does by forces=", place_of(model, "potential"))
+    at_rest = U.xreplace(dict.fromkeys(rates, sympy.Integer(0)))
+    return model if at_rest == U else replace(model, kinetic=model.kinetic + at_rest - U, potential=at_rest)
 
 
 def _full_form(model: Model, tree: TreeTerms, tidy: Tidy) -> _Full:

@@ -57,7 +57,7 @@ _MAPPINGS = {
 @plain_class
 @dataclass(frozen=True, repr=False)
 class Model(Tabular):
-    """A machine: kinetic energy T(q, q', t), potential U(q, t), losses, constraints A q' = b, inputs, outputs.
+    """A machine: kinetic energy T(q, q', t), potential U(q, q', t), losses, constraints A q' = b, inputs, outputs.
 
     `coordinates` may be left out if `kinematics` lists them all. `kinematics` maps each coordinate to its rate, a
     linear expression of the velocities, q' = G v + g0, so that the constraints hold identically (the minimal form); a
@@ -235,6 +235,9 @@ class Model(Tabular):
     def _complete_kinematics(self) -> None:
         """Give each coordinate its rate: the stated one, or a velocity of its own."""
         coordinates = tuple(self.coordinates) or tuple(self.kinematics)
+        if not coordinates:
+            text = f"machine {self.name}: nothing moves; give it at least one coordinate in coordinates="
+            raise ModelError(text, self.place.argument("coordinates"))
         unlisted = [q.name for q in self.kinematics if q not in coordinates]
         if unlisted:
             text = f"machine {self.name}: kinematics of {unlisted[0]!r}, which coordinates= does not list; add it there"

@@ -31,14 +31,14 @@ def check_symbols(model: Model) -> None:
     later = known | {v.rate for v in model.velocities} | {q.acceleration for q in model.coordinates}
     later |= {each.multiplier for each in model.constraints}
     later -= {q.acceleration for q in model.moved_by_reactions}  # the rate of a reaction is not known
-    known -= {*model.reactions, *(q.rate for q in model.moved_by_reactions)}
+    known -= {*model.inputs, *model.reactions, *(q.rate for q in model.moved_by_reactions)}
     forces = [(f"the force on {on}", e, place_of(model, "forces", i)) for i, (e, on) in enumerate(model.forces)]
     rates = [(f"the rate of {q.name}", e, model.place_of_kinematics(q)) for q, e in model.kinematics.items()]
     held = [(f"the constraint {each.quantity.name}", each) for each in model.stabilised]
     groups: list[tuple[list[Stated], set[Any]]] = [
         ([(f"the constraint {each.quantity.name}", each.row, each.place) for each in model.constraints], known),
         (_energies(model), energies),
-        (_entries(model, "inputs", "the rate of input {}"), motion | set(model.symbols)),
+        (_entries(model, "inputs", "the rate of input {}"), motion | set(model.reactions)),
         ([*_bodies(model), *_links(model)], energies),
         (_force_rates(model), motion),
         (forces, known),
