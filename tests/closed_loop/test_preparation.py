@@ -146,6 +146,15 @@ def test_a_preparation_is_found_however_it_is_stated(folder: Path, stated: str) 
     assert servonode.simulate(launch(folder, "stated", initial={"angle": 0.5})).state["x"][0] == math.cos(0.5)
 
 
+def test_a_preparation_is_found_through_a_star_import_and_not_missed_where_there_is_none(folder: Path) -> None:
+    (folder / "shared.py").write_text(MACHINE)
+    stars = "from math import *\nfrom shared import *\nfrom sympy import *\n"
+    (folder / "through.py").write_text(f"{stars}def model{MACHINE.partition('def model')[2]}")
+    assert servonode.simulate(launch(folder, "through", initial={"angle": 0.5})).state["x"][0] == math.cos(0.5)
+    (folder / "starred.py").write_text("from sympy import *\n" + MACHINE.replace("PREPARE =", "UNUSED ="))
+    assert servonode.simulate(launch(folder, "starred")).state["x"][0] == 0.0
+
+
 FALL = math.sqrt(2 * 2 / 10)
 
 

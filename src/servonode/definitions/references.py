@@ -140,14 +140,16 @@ class Definition:
         with _beside(self):
             return _run(self, lambda: getattr(self._load(), self.function)(*arguments, **options))
 
-    def states(self, name: str) -> bool:
-        """Whether the source contains this name, so that the module may have it; it is not run."""
-        source = self.file.read_bytes()
+    def states(self, name: str, *seen: Path) -> bool:
+        """Whether the source, or a user's own from which it imports all, contains this name; none is run."""
+        source, file = self.file.read_bytes(), self.file.resolve()
         if name.encode() not in source and b"import *" not in source:
             return False
         nodes = ast.walk(self._syntax())
-        stated = (getattr(each, word, None) for each in nodes for word in ("id", "name", "asname"))
-        return any(each in (name, "*") for each in stated)
+        if any(name in (getattr(each, word, None) for word in ("id", "name", "asname")) for each in nodes):
+            return True
+        stars = {each for star in _imports(source) if star.endswith("*") for each in _sources(star, file)}
+        return any(Definition("", each, "").states(name, file, *seen) for each in stars.difference((file, *seen)))
 
     def attribute(self, name: str) -> Any:
         """A name of the module beside the function, None where it has none; raises as `call`.

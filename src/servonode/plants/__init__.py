@@ -113,10 +113,8 @@ class MachineSource:
 
     def _beside(self, name: str, kind: type[Stated], arguments: str) -> Stated | None:
         """What is given under this name beside its function, if anything; ModelError where it is not of this kind."""
-        if not self.definition.states(name):  # then sympy need not be imported
-            return None
-        stated = self.definition.attribute(name)
-        if not isinstance(stated, kind):
+        stated = self.definition.attribute(name) if self.definition.states(name) else None  # without it no sympy
+        if stated is not None and not isinstance(stated, kind):
             text = f"{self.definition.file.name}: {name} is no {kind.__name__}"
             raise ModelError(f"{text}; write it as {name} = {kind.__name__}({arguments})")
         return stated
