@@ -147,13 +147,20 @@ def misfit(
         return f"{called}(): {error}; it takes {choices}{by_name}"
     for name, value in given.items():
         parameter = signature.parameters[name]
+        if not every and isinstance(value, str) and (complaint := unshown(value)):
+            return f"{called}(): {name}={complaint}"
         if parameter.kind is not parameter.VAR_KEYWORD and name != "self":
             values = value if parameter.kind is parameter.VAR_POSITIONAL else (value,)
             words = kind_words(parameter.annotation, every)
             wrong = [each for each in values if words and not any(fits(each) for fits in words.values())]
             if wrong:
-                return f"{called}(): {name}={_short(wrong[0])} is not {' or '.join(words)}; give one"
+                return f"{called}(): {name}={short(wrong[0])} is not {' or '.join(words)}; give one"
     return ""
+
+
+def unshown(text: str) -> str:
+    """What is wrong with a text that is not one line of characters that every terminal shows; empty of others."""
+    return "" if text.isprintable() else f"{short(text)} has characters that are not printed; write one plain line"
 
 
 def kind_words(annotation: Any, every: bool) -> dict[str, Callable[[Any], bool]]:
@@ -193,6 +200,7 @@ _KINDS: dict[Any, tuple[str, Callable[[Any], bool]]] = {
 }
 
 
-def _short(value: Any) -> str:
+def short(value: Any) -> str:
+    """A value as an error shows it, cut."""
     text = repr(value)
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."

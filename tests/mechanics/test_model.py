@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import sympy
 
+from servonode.errors import ServonodeError
 from servonode.mechanics import (
     Model,
     ModelError,
@@ -103,11 +104,22 @@ def test_a_constraint_or_output_needs_a_plain_name_too(make: Any) -> None:
         make("side force")
 
 
-@pytest.mark.parametrize("name", ["", "2x", "m 1", "m-1", "φ", "t", "x_dot", "x_ddot"])
+@pytest.mark.parametrize("name", ["", "2x", "m 1", "m-1", "φ", "j" * 101, "t", "x_dot", "x_ddot"])
 def test_a_name_that_is_no_plain_identifier_is_refused(name: str) -> None:
-    with pytest.raises(ModelError, match="names are ASCII identifiers") as caught:
+    with pytest.raises(ModelError, match=r"names are ASCII identifiers|'t' is the time|_dot and _ddot mark") as caught:
         coordinate(name, "something")
-    assert repr(name) in str(caught.value)
+    assert repr(name)[:80] in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["\x1b[2Jred", "a\r\nverdict yes", "\u202egnp.exe", "a\0b", "\ud800"])
+def test_a_text_that_a_terminal_would_not_show_as_it_stands_is_refused(text: str) -> None:
+    made = [lambda: coordinate("q", "", text), lambda: parameter("p", text), lambda: output("o", text, x)]
+    made += [partial(particle, **{word: text}) for word in ("name", "description")]
+    made += [partial(particle, identities={text: x - y}), partial(particle, notes=[text])]
+    for each in (*made, lambda: condition(x > 0, text)):
+        with pytest.raises(ServonodeError, match="has characters that are not printed; write one plain line") as caught:
+            each()
+        assert str(caught.value).isprintable()
 
 
 @pytest.mark.parametrize("name", ["lambda", "c", "u", "w1", "k0", "sin", "x_", "_p"])

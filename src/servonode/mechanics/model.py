@@ -11,7 +11,7 @@ from typing import Any
 import sympy
 
 from servonode.definitions.source_location import Place, here
-from servonode.errors import ModelError, plain, plain_class
+from servonode.errors import ModelError, plain, plain_class, unshown
 from servonode.mechanics.forces import stated_forces
 from servonode.mechanics.independent import solved
 from servonode.mechanics.sensors import Sensor
@@ -310,6 +310,8 @@ class Model(Tabular):
         if unknown is not None:
             text = f"{what}: safe= states {unknown}, which is not an input of inputs=; state those alone"
             raise ModelError(text, self.place.argument("safe"))
+        if complaint := next(filter(None, map(unshown, map(str, (*self.identities, *self.notes)))), ""):
+            raise ModelError(f"{what}: {complaint}", self.place)
         for keyword, kind in kinds.items():
             if keyword not in _MAPPINGS and not (keyword == "independent" and kind is Velocity):
                 object.__setattr__(self, keyword, listed(what, keyword, getattr(self, keyword), self.place))

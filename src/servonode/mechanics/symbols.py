@@ -14,13 +14,14 @@ from sympy.functions.elementary.piecewise import ExprCondPair
 from sympy.printing.str import StrPrinter
 
 from servonode.definitions.source_location import Place, here
-from servonode.errors import ModelError, checked
+from servonode.errors import ModelError, checked, short
 from servonode.mechanics.description import Quantity, Requirement, derivative_name
 from servonode.mechanics.differentiate import diff
 from servonode.mechanics.functions import COMPILED, TO_STATE, choose
 from servonode.mechanics.stated import Stated
 
 ARTICLE = re.compile(r"(the|a|an|its)\b")  # with which a description may begin
+LONGEST_NAME = 100  # characters
 LONGEST_SIDE = 120  # characters of an expression that an error shows
 time = sympy.Symbol("t", real=True)
 _WITHOUT_VALUE = {sympy.I, sympy.nan, sympy.zoo, sympy.oo, -sympy.oo}
@@ -29,8 +30,9 @@ Expr = Any  # sympy ships no types; every expression is a sympy.Expr
 
 
 def check_name(kind: str, name: str) -> None:
-    if not (name.isascii() and name.isidentifier()):
-        raise ModelError(f"{kind} name {name!r}: names are ASCII identifiers (phi, m1, c_w)", here())
+    if not (name.isascii() and name.isidentifier() and len(name) <= LONGEST_NAME):
+        text = f"names are ASCII identifiers (phi, m1, c_w) of at most {LONGEST_NAME} characters"
+        raise ModelError(f"{kind} name {short(name)}: {text}", here())
 
 
 def listed(what: str, keyword: str, given: Any, place: Place) -> tuple[Any, ...]:
@@ -113,12 +115,11 @@ class Named(sympy.Symbol):  # type: ignore[misc]
 
     def __new__(cls, quantity: Quantity) -> "Named":
         name = quantity.name
-        if not (name.isascii() and name.isidentifier()) or name.endswith(("_dot", "_ddot")) or name == "t":
-            raise ModelError(
-                f"{cls.__name__.lower()} name {name!r}: names are ASCII identifiers (phi, m1, c_w), "
-                "not 't' and without the endings _dot and _ddot, which mark rates",
-                here(),
-            )
+        kind = cls.__name__.lower()
+        check_name(kind, name)
+        if name.endswith(("_dot", "_ddot")) or name == "t":
+            taken = "'t' is the time" if name == "t" else "the endings _dot and _ddot mark rates"
+            raise ModelError(f"{kind} name {name!r}: {taken}; choose another name", here())
         return cls._made(quantity)
 
     @classmethod
