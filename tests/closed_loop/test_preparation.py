@@ -146,7 +146,7 @@ def test_a_preparation_is_found_however_it_is_stated(folder: Path, stated: str) 
     assert servonode.simulate(launch(folder, "stated", initial={"angle": 0.5})).state["x"][0] == math.cos(0.5)
 
 
-def test_a_preparation_is_found_through_a_star_import_and_not_missed_where_there_is_none(folder: Path) -> None:
+def test_a_preparation_is_found_through_a_star_import_and_is_not_asked_of_one_without(folder: Path) -> None:
     (folder / "shared.py").write_text(MACHINE)
     stars = "from math import *\nfrom shared import *\nfrom sympy import *\n"
     (folder / "through.py").write_text(f"{stars}def model{MACHINE.partition('def model')[2]}")

@@ -11,7 +11,7 @@ import sympy
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from servonode.mechanics.expression import FUNCTIONS, Expression, ExpressionError, parse
+from servonode.mechanics.expression import FUNCTIONS, Expression, ExpressionError, parse, text_of
 
 
 def refusal(text: object, *names: str) -> ExpressionError:
@@ -106,6 +106,8 @@ def test_a_kink_is_refused_only_when_a_derivative_is_needed() -> None:
         ("6*sinn(t)", r"unknown name 'sinn' at position 2 .*did you mean 'sin'\? an expression may use t, pi, num"),
         ("6*speed", r"unknown name 'speed'.* an expression may use .*functions abs, atan2, cos"),
         ("t^2", r"position 1 of 't\^2'; write \*\* for a power"),
+        ("t = 2", r"unexpected character '=' at position 2 of 't = 2'; write a - b for a = b"),
+        ("t' - 2", r"write x_dot for the rate x'"),
         ("2t", r"write \* between a number and a name"),
         ("1e5t", r"follows the number 1e5 at position 3"),
         ("0x10", r"follows the number 0"),
@@ -153,6 +155,26 @@ def test_a_kink_is_refused_only_when_a_derivative_is_needed() -> None:
 def test_expression_refusal_has_a_remedy(text: object, remedy: str) -> None:
     with pytest.raises(ExpressionError, match=remedy):
         parse(text)  # type: ignore[arg-type]
+
+
+def test_words_of_python_are_names_where_they_are_stated() -> None:
+    words = ("lambda", "from", "in", "if", "None", "True")
+    found = parse("2*lambda - from + t*in/None**2 + sin(if)*True", (*words, "t"))
+    values = dict(zip((*words, "t"), (2.0, 3.0, 5.0, 0.7, 4.0, 1.5, 6.0), strict=True))
+    assert found.names == values.keys()
+    symbols = {name: sympy.Symbol(name, real=True) for name in values}
+    value = found.sympy(symbols).xreplace({symbols[name]: sympy.Float(number) for name, number in values.items()})
+    assert float(value) == pytest.approx(4.0 - 3.0 + 6.0 * 5.0 / 16.0 + math.sin(0.7) * 1.5, rel=1e-15)
+    assert refusal("  lambda*from + speed", *words).position == 16
+    assert "bad syntax" in str(refusal("lambda*t"))
+
+
+def test_an_expression_of_sympy_keeps_every_digit_as_a_text() -> None:
+    q, rate = sympy.symbols("q q_dot", real=True)
+    stated = rate - q / 3.0 + sympy.sin(q) ** -0.1 + sympy.sqrt(q) * sympy.Max(q, -1e-30) - abs(q)
+    found = parse(text_of(stated), ("q", "q_dot")).sympy({"q": q, "q_dot": rate})
+    assert {float(each) for each in found.atoms(sympy.Float)} == {float(each) for each in stated.atoms(sympy.Float)}
+    assert (found - stated).evalf(subs={q: 0.3, rate: 2.0}) == 0
 
 
 def test_an_error_carries_its_text_and_position_and_survives_pickling() -> None:

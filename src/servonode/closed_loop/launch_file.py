@@ -26,6 +26,7 @@ from servonode.closed_loop.launch_keys import LARGEST, Goal, LaunchFile, Section
 from servonode.closed_loop.samples import read_samples
 from servonode.definitions.references import ROBOTS
 from servonode.errors import did_you_mean
+from servonode.mechanics.expression import text_of
 from servonode.plants.drivers import DRIVERS
 from servonode.plants.drivers.installed import driver_names
 
@@ -242,9 +243,11 @@ def _copied(table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Numbers and lists of Python, from those of numpy."""
+    """Numbers, texts and lists of Python, from those of numpy and sympy."""
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
+    if hasattr(value, "xreplace") and not isinstance(value, type):
+        return text_of(value)
     convert = getattr(value, "tolist", None)
     return convert() if callable(convert) else value
 

@@ -12,6 +12,7 @@ import importlib
 import importlib.util
 import inspect
 import os
+import re
 import sys
 import sysconfig
 import threading
@@ -47,6 +48,13 @@ def _renew() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew)
+
+
+_REMEDIES = {  # of what users' sources raise
+    "^ModuleNotFoundError": "install it here, or correct this line",
+    "Cannot convert expression to float|loop of ufunc": "take cos and the like from sympy, not from math or numpy",
+    "'(Coordinate|Velocity|FirstOrder)' object has no attribute": "a rate is written .rate, as x.rate",
+}
 
 
 class NotFound(StatementError):
@@ -590,8 +598,9 @@ def _explained(definition: Definition, error: BaseException) -> ModelError:
         place = Place(error.filename, error.lineno or 1)
     if isinstance(error, ServonodeError):  # which says how to correct it
         return ModelError(str(error), place)
-    remedy = "install it here, or correct this line" if isinstance(error, ModuleNotFoundError) else "correct this line"
-    return ModelError(f"{type(error).__name__}: {error}; {remedy}", place)
+    text = f"{type(error).__name__}: {error}"
+    remedy = next((remedy for found, remedy in _REMEDIES.items() if re.search(found, text)), "correct this line")
+    return ModelError(f"{text}; {remedy}", place)
 
 
 def _last_place(error: BaseException, files: Collection[Path]) -> Place | None:

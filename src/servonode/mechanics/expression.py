@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import filterfalse
+from keyword import iskeyword
 from typing import Any
 
 from servonode.errors import StatementError, did_you_mean
@@ -55,6 +56,8 @@ SMOOTH_INSTEAD = {
     "min": "(a + b - sqrt((a - b)**2 + 0.01**2))/2 for min(a, b)",
     "sqrt": "sqrt(u**2 + 0.01**2) for sqrt(u**2)",
 }
+INSTEAD = {"^": "write ** for a power", "'": "write x_dot for the rate x'", "=": "write a - b for a = b"}
+WORD = re.compile(r"(?<![\w.])[A-Za-z]\w*", re.ASCII)
 STRANGE_CHARACTER = re.compile(r"[^A-Za-z0-9_+\-*/(),. ]")
 NUMBER = r"(?>(?>\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?+)"  # atomic: 1e5 is never read as 1 before e5
 NUMBER_THEN_LETTER = re.compile(rf"(?<![\w.]){NUMBER}(?=[A-Za-z_])", re.ASCII)
@@ -181,6 +184,14 @@ def parse(
     return Expression(text, tree, frozenset(node.name for node in _walk(tree) if isinstance(node, Symbol)))
 
 
+def text_of(stated: Any) -> str:
+    """A sympy expression as a text, its numbers with all their digits."""
+    import sympy
+
+    numbers = {each: sympy.Symbol(f"({float(each)!r})") for each in stated.atoms(sympy.Float)}
+    return re.sub(r"\b(Abs|Max|Min)\(", lambda found: found[0].lower(), str(stated.xreplace(numbers)))
+
+
 def _as_text(text: object) -> str:
     if isinstance(text, str):
         return text
@@ -203,18 +214,26 @@ class _Builder:
         self.unknown = unknown
         self.flat = "".join(" " if c.isspace() else c for c in text[: MAX_LENGTH + 1])
         self.indent = len(self.flat) - len(self.flat.lstrip())
+        self.source = WORD.sub(self._no_keyword, self.flat.strip())
         self.count = 0
 
     def syntax(self) -> ast.expr:
         """The syntax tree of the text after a check of its characters."""
         self._check_characters()
         try:
-            return ast.parse(self.flat.strip(), mode="eval").body
+            return ast.parse(self.source, mode="eval").body
         except SyntaxError as error:
             position = self.indent + max((error.offset or 1) - 1, 0)
             raise self._error(f"bad syntax ({error.msg})", position, self._grammar()) from None
         except (RecursionError, MemoryError, ValueError):
             raise self._error("too deeply nested", 0, "write it with fewer parentheses") from None
+
+    def _no_keyword(self, found: re.Match[str]) -> str:
+        """A name that is a word of Python's grammar, such as lambda, with a bold letter: the same name, but no word."""
+        word = found[0]
+        if not iskeyword(word) or (word not in self.names and word not in self.frames):
+            return word
+        return chr(ord(word[0]) + (0x1D41A - ord("a") if word.islower() else 0x1D400 - ord("A"))) + word[1:]
 
     def _check_characters(self) -> None:
         if len(self.text) > MAX_LENGTH:
@@ -222,7 +241,7 @@ class _Builder:
         if not self.flat.strip():
             raise self._error("empty expression", 0, "write a number or an expression such as 2*sin(t)")
         if strange := STRANGE_CHARACTER.search(self.flat):
-            remedy = "write ** for a power" if strange[0] == "^" else self._grammar()
+            remedy = INSTEAD.get(strange[0]) or self._grammar()
             raise self._error(f"unexpected character {_shown(strange[0])}", strange.start(), remedy)
         if glued := NUMBER_THEN_LETTER.search(self.flat):
             remedy = f"write * between a number and a name, and numbers like {glued[0]} or 1.5e-3"
@@ -370,10 +389,9 @@ class _Builder:
         return order.isdigit() and base in self.names
 
     def _error(self, problem: str, where: ast.expr | int, remedy: str) -> ExpressionError:
-        position = where if isinstance(where, int) else self.indent + where.col_offset
-        return ExpressionError(
-            f"{problem} at position {position} of {_shown(self.text)}; {remedy}", self.text, position
-        )
+        if not isinstance(where, int):  # in bytes of the source
+            where = self.indent + len(self.source.encode()[: where.col_offset].decode())
+        return ExpressionError(f"{problem} at position {where} of {_shown(self.text)}; {remedy}", self.text, where)
 
 
 def _shown(text: str) -> str:
