@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from sympy import Matrix, cos, eye, sin
+from sympy import Matrix, cos, diag, eye, sin
 
 from servonode.mechanics import (
     Model,
@@ -189,3 +190,36 @@ def test_entries_of_a_vector_must_follow_each_other() -> None:
     (first, *n), w = top_with_vectors().coordinates, top_with_vectors().velocities
     with pytest.raises(ModelError, match="the entries of the vector n must follow each other in the state"):
         top_with_vectors(order=(first, *w, *n))
+
+
+@pytest.mark.parametrize("diagonal", [(1, 0), (0, 1)], ids=["differences of squares", "one less squares"])
+def test_the_textbook_rotation_matrices_of_a_unit_quaternion_turn_a_body(
+    small: ModuleType, diagonal: tuple[int, int]
+) -> None:
+    """Both usual forms, equal where the stated identity holds; Euler's equations are the reference."""
+    q, w = vector(coordinate, "q", "attitude", start=(1, 0, 0, 0)), vector(velocity, "w", "rate", "rad/s")
+    A, B, C = (parameter(name, name, "kg m^2", default=value) for name, value in (("A", 1.0), ("B", 2.0), ("C", 3.0)))
+    (a, b, c, d), (squares, ones) = q, diagonal
+    n = squares * q.dot(q) + ones  # 1 where the identity holds
+    R = Matrix(
+        [
+            [n - 2 * (c * c + d * d), 2 * (b * c - a * d), 2 * (b * d + a * c)],
+            [2 * (b * c + a * d), n - 2 * (b * b + d * d), 2 * (c * d - a * b)],
+            [2 * (b * d - a * c), 2 * (c * d + a * b), n - 2 * (b * b + c * c)],
+        ]
+    )
+    rates = Matrix([[-b, -c, -d], [a, -d, c], [d, a, -b], [-c, b, a]]) * w / 2
+    solid = body("solid", inertia=R * diag(A, B, C) * R.T, angular_velocity=list(R * w))
+    model = Model(
+        "free",
+        "a free body",
+        bodies=(solid,),
+        kinematics=dict(zip(q, rates, strict=True)),
+        velocities=tuple(w),
+        parameters=(A, B, C),
+        identities={"norm of q": q.dot(q) - 1},
+    )
+    machine = small.machine(lambda: model, {}, Path(__file__))
+    x = np.array([0.5, -0.1, 0.7, 0.5, 0.3, -1.1, 2.0, 0.0])
+    expected = [-1.0 * -1.1 * 2.0 / 1.0, 2.0 * 2.0 * 0.3 / 2.0, -1.0 * 0.3 * -1.1 / 3.0]
+    assert_allclose(machine.derivatives(0.0, x, np.zeros(0))[4:7], expected, rtol=1e-12)

@@ -198,6 +198,33 @@ def test_a_force_with_a_kink_is_taken(kind: str) -> None:
     assert derive(block(forces=SMOOTH[kind])).h_r[0] != 0
 
 
+SLACK: dict[str, Callable[..., Any]] = {
+    "backlash": lambda x, p: -100 * Piecewise((x - p, x > p), (x + p, x < -p), (0, True)),
+    "saturation": lambda x, p: -2 * Max(-1, sympy.Min(1, x.rate / p)),
+    "clutch": lambda x, p: -2 * Piecewise((1, x.rate > p), (-1, x.rate < -p), (x.rate / p, True)),
+    "variant": lambda x, p: x * Piecewise((1, p > 3), (2, True)),
+}
+
+
+@pytest.mark.parametrize("kind", SLACK)
+@pytest.mark.parametrize("bounds", [{"above": 0}, {}], ids=["positive", "of any sign"])
+def test_a_force_that_switches_where_a_parameter_says_is_taken_for_its_signs(kind: str, bounds: Any) -> None:
+    x, p = coordinate("x", "place", "m"), parameter(f"{kind}_{len(bounds)}", "width", default=0.1, **bounds)
+    model = derive(
+        Model("m", "m", x.rate**2, coordinates=(x,), parameters=(p,), forces={SLACK[kind](x, p): x.rate})
+    ).model
+    signs = [(each.margin, each.requirement.text) for each in model.requirements]
+    jumps = not bounds and kind in ("backlash", "clutch")
+    assert signs == ([(p, "else machine m: the force on x_dot jumps")] if jumps else [])
+
+
+def test_a_force_that_jumps_where_a_parameter_says_is_refused_whatever_its_bounds() -> None:
+    x, p = coordinate("x", "place", "m"), parameter("edge", "place of a step", default=0.1, above=0)
+    for force in (Heaviside(x - p), Piecewise((x / p, x > p), (0, True)), Piecewise((x, x > p), (0.1, True))):
+        with pytest.raises(ModelError, match="the force on x_dot jumps where"):
+            derive(Model("m", "m", x.rate**2, coordinates=(x,), parameters=(p,), forces={force: x.rate}))
+
+
 def test_a_motion_under_forces_with_kinks_is_linearised() -> None:
     """The slope of -k max(0, x) - sign(v) v^2 by x and v, as an observer takes it."""
     model = walls()

@@ -18,7 +18,7 @@ from servonode.mechanics.body_terms import Momenta, by_motions, momenta, motions
 from servonode.mechanics.differentiate import along, diff, gradient
 from servonode.mechanics.equations import Equations, column, drift_of_kinematics
 from servonode.mechanics.first_order_states import check_first_order, drifts
-from servonode.mechanics.force_terms import check_forces, check_losses, generalized, gives_energy
+from servonode.mechanics.force_terms import check_forces, check_losses, generalized
 from servonode.mechanics.model import Model
 from servonode.mechanics.model_checks import (
     check_constraints_hold,
@@ -32,7 +32,7 @@ from servonode.mechanics.model_checks import (
 from servonode.mechanics.reactions import check_reactions, check_rows
 from servonode.mechanics.straight_line import auxiliaries_of, exact, in_parts, named, ordered, symbols_of
 from servonode.mechanics.switches import switches
-from servonode.mechanics.symbols import Input, Rate, time
+from servonode.mechanics.symbols import Condition, Input, Rate, time
 from servonode.mechanics.tree_terms import TreeTerms, in_rates, projected, tree_terms
 from servonode.mechanics.trig_reduce import is_large, trig_reduce
 
@@ -71,9 +71,9 @@ def _operations(equations: Equations) -> int:
 def _derived(stated: Model, large: bool) -> Equations:
     """The equations, multiplied out and reduced, or as straight-line programs."""
     model = _in_rates(stated, large)
-    _check_stated(model)
-    check_losses(stated)
-    model = replace(_with_moving_potential(model), notes=(*stated.notes, *gives_energy(stated)))
+    required = _check_stated(model)
+    notes = (*stated.notes, *check_losses(stated))
+    model = replace(_with_moving_potential(model), notes=notes, requirements=required)
     tidy: Tidy = named if large else partial(trig_reduce, constants=set(model.parameters))
     tree = tree_terms(model)
     full = _full_form(model, tree, tidy)
@@ -145,13 +145,13 @@ def _in_rates(model: Model, large: bool) -> Model:
     return replace(model, kinetic=in_parts(model.kinetic)) if large else model
 
 
-def _check_stated(model: Model) -> None:
-    """What is checked before anything is derived."""
+def _check_stated(model: Model) -> tuple[Condition, ...]:
+    """What is checked before anything is derived; the requirements on parameters, see `check_forces`."""
     check_symbols(model)
     check_reactions(model)
     check_first_order(model)
     check_speaks_in_rates(model)
-    check_forces(model)
+    return check_forces(model)
 
 
 def _with_moving_potential(model: Model) -> Model:

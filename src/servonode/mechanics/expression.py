@@ -57,7 +57,6 @@ SMOOTH_INSTEAD = {
     "sqrt": "sqrt(u**2 + 0.01**2) for sqrt(u**2)",
 }
 INSTEAD = {"^": "write ** for a power", "'": "write x_dot for the rate x'", "=": "write a - b for a = b"}
-WORD = re.compile(r"(?<![\w.])[A-Za-z]\w*", re.ASCII)
 STRANGE_CHARACTER = re.compile(r"[^A-Za-z0-9_+\-*/(),. ]")
 NUMBER = r"(?>(?>\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?+)"  # atomic: 1e5 is never read as 1 before e5
 NUMBER_THEN_LETTER = re.compile(rf"(?<![\w.]){NUMBER}(?=[A-Za-z_])", re.ASCII)
@@ -214,7 +213,11 @@ class _Builder:
         self.unknown = unknown
         self.flat = "".join(" " if c.isspace() else c for c in text[: MAX_LENGTH + 1])
         self.indent = len(self.flat) - len(self.flat.lstrip())
-        self.source = WORD.sub(self._no_keyword, self.flat.strip())
+        self.source = self.flat.strip()
+        for word in filter(
+            iskeyword, (*names, *frames)
+        ):  # with a wide letter Python reads the same name, and no keyword
+            self.source = re.sub(rf"\b{word}\b", chr(ord(word[0]) + 0xFEE0) + word[1:], self.source)
         self.count = 0
 
     def syntax(self) -> ast.expr:
@@ -227,13 +230,6 @@ class _Builder:
             raise self._error(f"bad syntax ({error.msg})", position, self._grammar()) from None
         except (RecursionError, MemoryError, ValueError):
             raise self._error("too deeply nested", 0, "write it with fewer parentheses") from None
-
-    def _no_keyword(self, found: re.Match[str]) -> str:
-        """A name that is a word of Python's grammar, such as lambda, with a bold letter: the same name, but no word."""
-        word = found[0]
-        if not iskeyword(word) or (word not in self.names and word not in self.frames):
-            return word
-        return chr(ord(word[0]) + (0x1D41A - ord("a") if word.islower() else 0x1D400 - ord("A"))) + word[1:]
 
     def _check_characters(self) -> None:
         if len(self.text) > MAX_LENGTH:

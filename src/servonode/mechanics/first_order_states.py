@@ -9,7 +9,6 @@ from servonode.definitions.source_location import Place
 from servonode.errors import ModelError
 from servonode.mechanics.differentiate import gradient
 from servonode.mechanics.model import Model
-from servonode.mechanics.switches import SMOOTH, refuse_jumps
 from servonode.mechanics.symbols import FirstOrder
 
 Expr = Any
@@ -18,7 +17,7 @@ _ENERGIES = ("kinetic", "potential")
 
 
 def check_first_order(model: Model) -> None:
-    """Rates must be linear in the inputs and must not jump; energies, kinematics and losses know these states not.
+    """Rates must be linear in the inputs; energies, kinematics and losses know these states not.
 
     Raises:
         ModelError: they do not obey.
@@ -33,7 +32,6 @@ def check_first_order(model: Model) -> None:
         if any(each.free_symbols & set(model.inputs) for each in gradient(rate, list(model.inputs))):
             text = f"{what}: the rate of {state.name} is not linear in the inputs; write it as a + b*u, and let the"
             raise ModelError(f"{text} function of the command be the input", place)
-        refuse_jumps(f"{what}: the rate of {state.name}", rate, place, SMOOTH)
     for where, expression, place in _of_motion(model):
         if strange := own & expression.free_symbols:
             text = f"{what}: {where} contains the first-order state {min(strange, key=str)}, which is no motion"

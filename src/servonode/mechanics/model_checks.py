@@ -181,7 +181,7 @@ def check_identities_hold(model: Model, rates: dict[Expr, Expr]) -> tuple[str, .
     by_numbers = []
     for i, (name, expression) in enumerate(model.identities.items()):
         left = left_over(along(expression, rates), model)
-        if left != 0 and not are_zero([left]):
+        if left != 0 and not vanishes(left, model):
             text = f"machine {model.name}: the kinematics do not keep the identity {name} (its rate is {_said(left)})"
             raise ModelError(f"{text}; correct one of them", place_of(model, "identities", i))
         if left != 0:
@@ -196,9 +196,17 @@ def left_over(expression: Expr, model: Model) -> Expr:
 
 
 def reduced(expression: Expr, model: Model) -> Expr:
-    """`left_over`, and 0 also where only numbers say that nothing is (see `are_zero`)."""
-    left = left_over(expression, model)
-    return sympy.Integer(0) if are_zero([left]) else left
+    """`left_over`, and 0 also where only numbers say that nothing is (see `vanishes`)."""
+    return sympy.Integer(0) if vanishes(expression, model) else left_over(expression, model)
+
+
+def vanishes(expression: Expr, model: Model) -> bool:
+    """Whether numbers say that it vanishes where the identities hold, as that of a quaternion's norm (`are_zero`)."""
+    for each in map(sympy.expand, model.identities.values()):
+        squares = {q: sympy.expand(q**2 - each / (each.coeff(q, 2) or 1)) for q in model.coordinates}
+        roots = [(q, sympy.sqrt(r)) for q, r in squares.items() if q in each.free_symbols - r.free_symbols]
+        expression = sympy.sympify(expression).xreplace(dict(roots[:1]))
+    return are_zero([expression])
 
 
 def _said(left: Expr) -> str:
@@ -268,7 +276,7 @@ def check_constraints_hold(model: Model, A: Matrix, b: Matrix, G: Matrix, g0: Ma
     for i in range(0 if model.independent else len(model.constraints)):  # kinematics that were solved for satisfy them
         for entry in (*(A[i, :] * G), *(A[i, :] * g0 - b[i, :])):
             left = left_over(entry, model)
-            if left != 0 and not are_zero([left]):
+            if left != 0 and not vanishes(left, model):
                 raise _broken(model, i, A, left)
             if left != 0:
                 by_numbers[model.constraints[i].quantity.name] = None

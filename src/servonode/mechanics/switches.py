@@ -1,6 +1,7 @@
 """Expressions that switch, as the force of a spring that only pushes: in one form, and whether their value jumps."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from servonode.errors import ModelError
 from servonode.mechanics.evaluate import at_states
 from servonode.mechanics.functions import choose
 from servonode.mechanics.straight_line import definitions_of, ordered, written_out
-from servonode.mechanics.symbols import Parameter
+from servonode.mechanics.symbols import Condition, Parameter, condition
 
 Expr = Any
 SMOOTH = "let both sides agree there, or take a smooth form such as tanh(v/v_s) for sign(v)"
@@ -107,17 +108,36 @@ def _wholes(expression: Expr) -> list[Expr]:
     return [*(each.definition for each in ordered([stated])), stated]
 
 
-def refuse_jumps(what: str, expression: Expr, place: Place | None, remedy: str) -> None:
-    """The value of an expression must not jump where it switches, whatever its constants.
+def refuse_jumps(what: str, expression: Expr, place: Place, remedy: str) -> list[Condition]:
+    """The value of an expression must not jump where it switches, whatever its constants near their defaults.
+
+    The signs of parameters which no bound states and without which it would jump, as requirements.
 
     Raises:
         ModelError: it does, with the place and the values on both sides.
     """
+    if jump := _jump(expression):
+        margin, lower, upper = jump
+        text = f"{what} jumps where {_shown(margin)} = 0 (there from {lower:.4g} to {upper:.4g})"
+        raise ModelError(f"{text}; {remedy}", place)
+    constants = {p for each in _margins(expression) for p in each.free_symbols if isinstance(p, Parameter)}
+    found: list[Condition] = []
+    for p in sorted(constants, key=str):
+        default = p.quantity.default or 0.0
+        if not p.quantity.complaint(-(default or 1.0)) and _jump(expression, p):
+            relation = p > 0 if default > 0 else p < 0 if default < 0 else p >= 0
+            found.append(replace(condition(relation, f"else {what} jumps"), place=place))
+    return found
+
+
+def _jump(expression: Expr, *flipped: Parameter) -> tuple[Expr, float, float] | None:
+    """The margin where an expression jumps in a run, from where to where; with parameters of the other sign."""
     for margin in _margins(expression):
         for symbol in sorted(margin.free_symbols, key=str):
-            for lower, upper in _values_at_switch(expression, margin, symbol):
-                text = f"{what} jumps where {_shown(margin)} = 0 (there from {lower:.4g} to {upper:.4g})"
-                raise ModelError(f"{text}; {remedy}", place)
+            if not isinstance(symbol, Parameter):
+                for lower, upper in _values_at_switch(expression, margin, symbol, flipped):
+                    return margin, lower, upper
+    return None
 
 
 def _margins(expression: Expr) -> list[Expr]:
@@ -132,12 +152,13 @@ def _shown(margin: Expr) -> str:
     return "a margin of many terms" if written is None else str(written)
 
 
-def _values_at_switch(expression: Expr, margin: Expr, symbol: Expr) -> Iterator[tuple[float, float]]:
+def _values_at_switch(expression: Expr, margin: Expr, symbol: Expr, flipped: Any) -> Iterator[tuple[float, float]]:
     """The values on both sides of each zero of the margin along a symbol, as far as they differ."""
     ways = np.geomspace(1e-6, 1e6, 400)
     along = np.concatenate([-ways[::-1], ways])
     for seed in range(_TRIED):
         others = _somewhere(expression, seed)
+        others |= {each: -others[each] for each in flipped}
         lower, upper = _crossings(margin, symbol, along, others)
         if not len(lower):
             continue
@@ -168,12 +189,12 @@ def _values(expression: Expr, symbol: Expr, places: Array, others: dict[Expr, fl
 
 
 def _somewhere(expression: Expr, seed: int) -> dict[Expr, float]:
-    """Random values of all symbols; of parameters near their defaults, within their bounds."""
+    """Random values of all symbols; of parameters near their defaults, so that these keep their order."""
     rng = np.random.default_rng(seed)
     values = {}
     for symbol in sorted(expression.free_symbols, key=str):
         if isinstance(symbol, Parameter):
-            values[symbol] = (symbol.quantity.default or 1.0) * rng.uniform(0.7, 1.3)
+            values[symbol] = (symbol.quantity.default or 1.0) * rng.uniform(0.95, 1.05)
         else:
             values[symbol] = float(rng.normal())
     return values
