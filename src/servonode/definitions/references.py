@@ -234,7 +234,7 @@ class FunctionDefinition(Definition):
     def call(self, *arguments: Any, **options: Any) -> Any:
         return _run(self, lambda: self.stated(*arguments, **options))
 
-    def states(self, name: str) -> bool:
+    def states(self, name: str, *seen: Path) -> bool:  # noqa: ARG002
         return name in getattr(self.stated, "__globals__", {})
 
     def attribute(self, name: str) -> Any:

@@ -63,7 +63,7 @@ class RobotDefinition(Definition):
             options = {"base": "planar"} | options
         return read(self.file, **options, held=bool(contacts.wheels or contacts.feet)), contacts
 
-    def states(self, name: str) -> bool:  # noqa: ARG002
+    def states(self, name: str, *seen: Path) -> bool:  # noqa: ARG002
         return False
 
     def attribute(self, name: str) -> Any:  # noqa: ARG002
