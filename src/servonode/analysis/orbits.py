@@ -96,18 +96,6 @@ class PeriodicOrbit(Tabular):
         return "Periodic motion", rows
 
 
-class _Jumps(MachineJumps):
-    """The jumps of a machine, with their times."""
-
-    def __init__(self, closed_loop: ClosedLoop) -> None:
-        super().__init__(closed_loop.machine, closed_loop.launch.step_ns / 1e9)
-        self.times: list[float] = []
-
-    def applied(self, t: float, y: Array, rates: Array) -> Array:
-        self.times.append(t)
-        return super().applied(t, y, rates)
-
-
 @dataclass
 class Flow:
     """The flow of the continuous loop, through the machine's jumps. `lively`: entries that are not passive."""
@@ -146,11 +134,12 @@ class Flow:
         Raises:
             SimulationError: the integration cannot continue.
         """
-        jumps = _Jumps(self.closed_loop) if self.closed_loop.machine.description.jumps else None
-        found = integrated(self.loop.equations, times, x, jumps, RTOL, ATOL).y
+        closed_loop, equations = self.closed_loop, self.loop.equations
+        jumps = MachineJumps(closed_loop.machine, closed_loop.launch.step_ns / 1e9, equations)
+        found = integrated(equations, times, x, jumps, RTOL, ATOL).y
         if not np.isfinite(found).all():
             raise SimulationError("the motion has no finite state any more")
-        return found, tuple(jumps.times) if jumps else ()
+        return found, tuple(jumps.times)
 
     def over(self, x: Array, duration: float) -> Array:
         """The lively entries of the state that x comes to, from t = 0 on."""

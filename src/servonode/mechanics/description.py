@@ -132,8 +132,8 @@ class MachineDescription(msgspec.Struct, frozen=True):
     vectors: dict[str, tuple[str, ...]] = {}  # states that go as one list outside: n -> n_0, n_1, n_2
     reactions: tuple[str, ...] = ()  # unknowns that the machine itself determines; outputs too
     stabilised: tuple[Quantity, ...] = ()  # constraints that reactions hold, by their residuals
-    jumps: bool = False  # whether states are set at the end of a step
-    jumps_compare: bool = False  # whether that depends on the states at the step's beginning
+    jumps: tuple[tuple[str, str], ...] = ()  # what sets states at once: what it is, and where it begins to act
+    jumps_compare: bool = False  # whether what they set depends on the states at the step's beginning
     independent: tuple[str, ...] = ()  # coordinates that a start keeps, where it closes loops
     first_order: tuple[str, ...] = ()  # of the velocities: those that are no motion
     held: tuple[str, ...] = ()  # holonomic constraints and identities, restored by every step
@@ -180,7 +180,7 @@ class MachineDescription(msgspec.Struct, frozen=True):
             "n_q": n_q, "n_v": len(self.velocities), "n_c": n_c, "n_full": n_q + n_c,
             "n_requirements": len(self.requirements), "n_residuals": n_c + len(self.stabilised),
             "n_held": len(self.held), "n_monitored": len(self.outputs) + len(self.warnings),
-            "n_poses": len(self.skeleton.names) if self.skeleton else 0,
+            "n_poses": len(self.skeleton.names) if self.skeleton else 0, "n_jumps": len(self.jumps),
         }  # fmt: skip
 
 

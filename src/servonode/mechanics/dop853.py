@@ -205,10 +205,11 @@ def interpolate(t: f64, solver: f64[4], m: i64, y_old: f64[:], F: f64[:], out: f
 """
 _ROOT = """\
 def root(
-    which: i64, before: f64, after: f64, solver: f64[4], m: i64, y_old: f64[:], F: f64[:], beside: f64[:]{context}
+    which: i64, since: f64, until: f64, before: f64, after: f64,
+    solver: f64[4], m: i64, y_old: f64[:], F: f64[:], beside: f64[:]{context}
 ) -> f64:
-    \"\"\"Where an event happens within the last step, by Brent's method from its values at both ends; or nan.\"\"\"
-    previous, current, opposite = solver[2], solver[0], 0.0
+    \"\"\"Where an event happens between times of the last step, by Brent's method from its values there; or nan.\"\"\"
+    previous, current, opposite = since, until, 0.0
     f_previous, f_current, f_opposite = before, after, 0.0
     s_previous, s_current = 0.0, 0.0
     if f_previous == 0.0:

@@ -2,7 +2,7 @@
 
 Sizes: n_x states and, last, the work; n_tau inputs; n_p parameters; n_constants; n_q coordinates, n_v velocities, n_c
 passive constraints, n_full = n_q + n_c; n_requirements, n_residuals of constraints, n_held at zero, n_monitored outputs
-and warnings.
+and warnings; n_jumps.
 """
 
 from typing import Annotated, Protocol
@@ -13,6 +13,7 @@ State = Annotated[Array, "n_x"]
 Inputs = Annotated[Array, "n_tau"]
 Constants = Annotated[Array, "n_constants"]
 Parameters = Annotated[Array, "n_p"]
+Jumps = Annotated[Array, "n_jumps"]
 Times = Annotated[Array, ANY]
 States = Annotated[Array, ANY, "n_x"]
 
@@ -58,6 +59,15 @@ class MachineKernel(Protocol):
         out: Annotated[Array, ANY, "n_monitored"],
     ) -> None: ...  # fmt: skip
     def faults(self, t: float, x: State, c: Constants) -> int: ...
+    def margins(self, t: float, x: State, c: Constants, out: Jumps) -> None: ...
+    def margin_rates(self, t: float, x: State, dx: State, c: Constants, out: Jumps) -> None: ...
+    def act(self, i: int, t: float, b: State, x: State, c: Constants) -> None: ...
+    def holds(self, i: int, margin: float) -> bool: ...
+    def turns_back(self, i: int, t: float, b: State, x: State, u: Inputs, c: Constants) -> bool: ...
+    def settle(
+        self, t: float, b: State, x: State, u: Inputs, c: Constants, slack: float, located: int, free: Jumps,
+        acted: Jumps,
+    ) -> bool: ...  # fmt: skip
     def assembly(self, t: float, x: State, c: Constants) -> None: ...
     def input_rates(self, t: float, x: State, c: Constants, out: Inputs) -> None: ...
     def safe_input(self, t: float, x: State, c: Constants, out: Inputs) -> None: ...

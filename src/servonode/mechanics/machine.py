@@ -119,6 +119,13 @@ class Machine(Tabular):
         found: int = self.kernel.faults(t, x, self.c)
         return self.description.faults[found - 1] if found else None
 
+    def margins(self, t: float, x: Array) -> Array:
+        """The margins of its jumps at a state (n_jumps,), which act where these become positive."""
+        out = np.zeros(len(self.description.jumps))
+        if len(out):
+            self.kernel.margins(t, x, self.c, out)
+        return out
+
     def safe_input(self, t: float, x: Array) -> Array:
         """The inputs of the safe action at this state (n_tau,): the machine's own, else zero."""
         u = np.zeros(self.n_inputs)
@@ -168,7 +175,7 @@ class Machine(Tabular):
             CacheError: the kernel cache cannot be read or written.
         """
         d = self.description
-        return steps_of(self.kernel.__name__, len(d.state), len(d.inputs), bool(d.held), d.jumps, integrator)
+        return steps_of(self.kernel.__name__, len(d.state), len(d.inputs), bool(d.held), bool(d.jumps), integrator)
 
     def stepper(self, integrator: str) -> Step:
         """The compiled step of an integrator."""
@@ -293,6 +300,16 @@ def fault_time(
         found = fault(middle)
         low, high, violated = (low, middle, found) if found else (middle, high, violated)
     return t + high, violated
+
+
+def endless(machine: Machine, t: float, x: Array) -> str:
+    """What is said of jumps that follow each other without end at a state, where one of them is at its beginning."""
+    margins = machine.margins(t, x)
+    i = int(np.argmin(np.abs(margins)))
+    jump, where = machine.description.jumps[i]
+    text = f"jumps follow each other without end: {jump!r} ({where}, it is {margins[i]:.3g}) acts again and again, or "
+    text += "cannot act again before this has ceased, as with a ball that comes to rest; end the run before, shorten "
+    return text + "plant.step, or state the contact as a force"
 
 
 def load_machine(

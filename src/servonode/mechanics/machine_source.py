@@ -18,17 +18,17 @@ from servonode.mechanics.description import MachineDescription, Quantity, Skelet
 from servonode.mechanics.differentiate import gradient
 from servonode.mechanics.emit import Block, Constants, local
 from servonode.mechanics.equations import Equations
+from servonode.mechanics.jump_source import jump_source
 from servonode.mechanics.kernels import MachineKernel
 from servonode.mechanics.linear_solve import solves
 from servonode.mechanics.links import Frame, Link
 from servonode.mechanics.model import Model
 from servonode.mechanics.signatures import Argument, Signature, sizes_text
-from servonode.mechanics.symbols import before, margins_and_sides
+from servonode.mechanics.symbols import margins_and_sides
 from servonode.mechanics.trees import Tree
 
 Expr = Any
 POSE = 22  # numbers of a link in `poses`
-PROJECTIONS = 20  # Gauss-Newton steps back onto what is held, from as far as a start or a jump may leave it
 
 
 def source_and_description(derivation: Derivation) -> tuple[str, bytes]:
@@ -61,7 +61,7 @@ def describe(model: Model, by_numbers: tuple[str, ...] = ()) -> MachineDescripti
         first_order=tuple(each.name for each in model.first_order),
         reactions=tuple(each.name for each in model.reactions),
         stabilised=tuple(each.quantity for each in model.stabilised),
-        jumps=bool(model.jumps),
+        jumps=tuple((each.description, f"{each.margin} {'>' if each.strict else '>='} 0") for each in model.jumps),
         jumps_compare=any(each.compares for each in model.jumps),
         sensors=tuple(each.description for each in model.sensors),
         places=_places(model),
@@ -112,7 +112,7 @@ def machine_source(equations: Equations) -> str:
         *([_assembly(model, at_state())] if model.assemblies else []),
         *([_values("input_rates", with_rates(), model.inputs.values())] if model.inputs else []),
         *([_values("safe_input", with_rates(), [model.safe.get(u, 0) for u in model.inputs])] if model.safe else []),
-        *([_jump(model, constants)] if model.jumps else []),
+        *(jump_source(model, constants) if model.jumps else []),
         _requirements(model),
     ]
     sizes = sizes_text(describe(model).sizes)
@@ -342,31 +342,6 @@ def _assembly(model: Model, block: Block) -> str:
     texts = block.evaluate(list(model.assemblies.values()))
     block.lines += [f"    c[len(c) - {i}] = sign({text})" for i, text in enumerate(texts, 1)]
     return _function("assembly", block)
-
-
-def _jump(model: Model, constants: Constants) -> str:
-    """Generated `jump(t, b, ..., x, c)`: what the first jump that holds sets at the end of a step from states b.
-
-    The result is brought onto what is held; the change of energy counts as work.
-    """
-    block = _at_state(model, constants)
-    margins = block.evaluate([each.margin for each in model.jumps])
-    held = [f"        for _ in range({PROJECTIONS}):", "            project(t_, x, c)"] if model.held else []
-    lines = ["    old = empty(2)", "    new = empty(2)"]
-    for each, margin in zip(model.jumps, margins, strict=True):
-        inner = Block(constants)
-        texts = inner.evaluate(list(each.changes.values()))
-        lines.append(f"    if {margin} {'>' if each.strict else '>='} 0.0:")
-        lines.append("        energy(t_, x, c, old)")
-        lines += [f"    {line}" for line in inner.lines]
-        lines += [f"        x[{model.state.index(q)}] = {text}" for q, text in zip(each.changes, texts, strict=True)]
-        lines += [*held, "        energy(t_, x, c, new)"]
-        lines.append(f"        x[{len(model.state)}] += new[0] + new[1] - old[0] - old[1]")
-        lines.append("        return")
-    block.lines += lines
-    arguments = [Argument.of(name, float) for name in ("t_", *(local(before(symbol)) for symbol in model.state))]
-    arguments += [Argument.of("x", kernels.State), Argument.of("c", kernels.Constants)]
-    return block.function(Signature("jump", tuple(arguments)))
 
 
 def _requirements(model: Model) -> str:

@@ -66,7 +66,7 @@ _STEP = """\
     evaluate_beside(t + {c0!r} * h, x, z, 0, u, c, first)
     evaluate_beside(t + h, x, z, {n}, u, c, second)
     x[{n}] += h * ({a10!r} * first[{n}] + {a11!r} * second[{n}])
-{before}    for i in range({n}):
+    for i in range({n}):
         x[i] += z[{n} + i]
         if left == 1:
             x[i] = sqrt(-1.0)
@@ -76,11 +76,9 @@ _STEP = """\
 def source(definition: str, a: Sequence[Sequence[float]], n: int, inputs: Sequence[str], ends: Sequence[str]) -> str:
     """The text of the functions of a step with its first line; n states, and what the step ends with."""
     (a00, a01), (a10, a11) = a
-    needs_before = any("x0" in line for line in ends)
-    before = "".join(f"    x{i} = x[{i}]\n" for i in range(n)) if needs_before else ""
     step = definition + _STEP.format(
         n=n, n1=n + 1, n2=2 * n, c0=a00 + a01, a00=a00, a01=a01, a10=a10, a11=a11, most=MOST, converged=CONVERGED,
-        difference=DIFFERENCE, before=before, ends="".join(f"{line}\n" for line in ends),
+        difference=DIFFERENCE, ends="".join(f"{line}\n" for line in ends),
     )  # fmt: skip
     return "\n\n".join([_evaluate(n, inputs), *solves(step), step])
 

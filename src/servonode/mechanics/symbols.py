@@ -667,7 +667,7 @@ def _rate_of(symbol: Expr) -> Expr:
 
 @dataclass(frozen=True)
 class Jump:
-    """Where `margin` is positive (not negative, unless strict) at the end of a step, states are set at once."""
+    """Where `margin` becomes positive (not negative, unless strict), states are set at once."""
 
     margin: Expr
     strict: bool
@@ -678,35 +678,52 @@ class Jump:
     @property
     def compares(self) -> bool:
         """Whether it depends on the states at the beginning of the step."""
-        return any(each.has(Before) for each in (self.margin, *self.changes.values()))
+        return any(each.has(Before) for each in self.changes.values())
 
 
 @checked
 def jump(relation: Expr, changes: Mapping[Any, Expr], description: str) -> Jump:
-    """New values of states when `relation` holds, for example at an impact: at the end of a plant step.
+    """New values of states where `relation` begins to hold, for example at an impact; the same in all modes.
 
-    States are coordinates and velocities, also as rates of coordinates, `z.rate`. The expressions contain those at the
-    end of the step, and as `before(symbol)` those at its beginning. What holonomic constraints and identities then
-    forbid is corrected: the nearest coordinates that they allow. In the continuous mode the step ends where the
-    relation begins to hold; there is no `before` in it.
+    States are coordinates and velocities, also as rates of coordinates, `z.rate`. The relation may not hold at the
+    start. With `--control continuous` its beginning is located to the integrator's tolerance, else the jump acts at
+    the end of the plant step within which it begins. Then all jumps are looked at again at the same instant, in the
+    order of `jumps=`, until none acts. One that has acted acts again once its relation has ceased to hold, or at once
+    where another one turns the motion back towards it. A ball that comes to rest, whose impacts have no end, or which
+    stays below the floor, ends the run with a line; so does a jump that acts again within six plant steps.
+
+    The expressions contain the states at that instant, and as `before(symbol)` those at the beginning of the plant
+    step, which `--control continuous` has not. What holonomic constraints and identities then forbid is corrected:
+    the nearest coordinates that they allow. `And` and `Or` of relations are Min and Max of their margins.
 
     Raises:
-        ModelError: `relation` is not an inequality, or no state is set.
+        ModelError: `relation` is not made of inequalities, its margin jumps, or no state is set.
 
     >>> from servonode.mechanics import coordinate, jump
-    >>> z = coordinate("z", "height", "m")
-    >>> jump(z <= 0, {z.rate: -0.8 * z.rate}, "the ball bounces").margin
+    >>> z = coordinate("z", "height", "m", start=1.0)
+    >>> jump(z < 0, {z: -z, z.rate: -0.8 * z.rate}, "the ball bounces").margin
     -z
     """
-    if not isinstance(relation, (sympy.Ge, sympy.Gt, sympy.Le, sympy.Lt)):
-        raise ModelError(f"jump {relation!r}: state when it happens as a relation, for example z <= 0", here())
-    strict = isinstance(relation, (sympy.Gt, sympy.Lt))
+    margin, strict = _margin(relation)
     if not changes:
         raise ModelError(f"jump {description!r}: it sets no state; give some, such as {{v: -e*v}}", here())
-    for symbol, value in changes.items():
-        refuse_uncompilable(f"jump {description!r}: the value of {symbol}", value, here())
-    set_to = {symbol: sympy.sympify(value) for symbol, value in changes.items()}
-    return Jump(relation.gts - relation.lts, strict, set_to, description)
+    for word, value in {"its relation": margin, **{f"the value of {x}": to for x, to in changes.items()}}.items():
+        refuse_uncompilable(f"jump {description!r}: {word}", value, here())
+    if margin.has(Before, sympy.sign):
+        text = f"jump {description!r}: {relation} contains before() or sign(), so nothing begins at an instant"
+        raise ModelError(f"{text}; give a margin without them, such as Min(-z, -z.rate) > 0", here())
+    return Jump(margin, strict, {symbol: sympy.sympify(value) for symbol, value in changes.items()}, description)
+
+
+def _margin(relation: Expr) -> tuple[Expr, bool]:
+    """What is positive, or not negative, where a relation holds; whether it must be positive."""
+    if isinstance(relation, (sympy.And, sympy.Or)):
+        margins, strict = zip(*(_margin(each) for each in relation.args), strict=True)
+        return (sympy.Min if isinstance(relation, sympy.And) else sympy.Max)(*margins), any(strict)
+    if not isinstance(relation, (sympy.Ge, sympy.Gt, sympy.Le, sympy.Lt)):
+        text = "state when it happens as a relation, for example z < 0, or Min(-z, -z.rate) > 0 for both"
+        raise ModelError(f"jump {relation!r}: {text}", here())
+    return relation.gts - relation.lts, isinstance(relation, (sympy.Gt, sympy.Lt))
 
 
 class Before(sympy.Symbol):  # type: ignore[misc]
@@ -719,7 +736,7 @@ class Before(sympy.Symbol):  # type: ignore[misc]
 
 @checked
 def before(state: Expr) -> Expr:
-    """The value that a state had at the beginning of the step, for the expressions of a `jump`."""
+    """The value that a state had at the beginning of the plant step, for what a `jump` sets."""
     if not isinstance(state, Coordinate | Velocity | Rate):
         text = f"before({state}): it takes a coordinate, a rate or a velocity; combine the results"
         raise ModelError(text, here())

@@ -37,6 +37,7 @@ SAFE_STATES = {
     "device_law": SafeState.ZERO,
     "device": SafeState.STOP,
     "diverged": SafeState.STOP,
+    "jumps": SafeState.STOP,
 }
 MACHINE = SafeState.DAMP  # safe state of the machine's own fault conditions, such as fallen or tilt
 ESTOP = "estop"  # has a latch of its own, which only reset --estop clears

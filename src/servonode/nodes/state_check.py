@@ -4,7 +4,7 @@ import numpy as np
 
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.mechanics.machine import Machine, fault_time
+from servonode.mechanics.machine import Machine, endless, fault_time
 from servonode.mechanics.stiffness import stiffness
 from servonode.plants.plant import Plant
 
@@ -35,7 +35,9 @@ class StateCheck:
         found: list[tuple[str, str, float]] = []
         if plant.distrust is not None:
             found.append((*plant.distrust, plant.t))
-        if not plant.finite:
+        if not plant.finite and machine.description.jumps and np.isfinite(plant.x[:-1]).all():
+            found.append(("jumps", endless(machine, plant.t, plant.x), plant.t))
+        elif not plant.finite:
             found.append(("diverged", f"the state is no longer finite: {self._why()}", plant.t))
         if found or in_fault or not self._has_conditions:
             return found

@@ -56,7 +56,7 @@ class ContinuousLoop:
         self.entries = np.delete(np.arange(len(self.start)), self.n_x - 1)
         self.velocities = [self.names.index(name) for name in d.velocities]
         self.angles = np.array([self.units[i] == "rad" and i not in self.velocities for i in range(len(self.names))])
-        events = ("jump",) if closed_loop.machine.description.jumps else ()
+        events = ["jump" for _ in closed_loop.machine.description.jumps]
         self.equations = LoopEquations(closed_loop, strict=False, integrals=False, events=events)
 
     def units_of(self, names: Sequence[str]) -> list[str]:

@@ -13,7 +13,15 @@ from servonode.mechanics import dop853
 from servonode.mechanics.machine import Machine
 from servonode.mechanics.signatures import sizes_text
 from servonode.plants.record_layout import PlantRecordLayout
-from servonode.simulation.integration_texts import EVENT_TEXT, EVENT_TEXTS, SOLVE_TEXT, STEPS_TEXT, TOLD_TEXT
+from servonode.simulation.integration_texts import (
+    EVENT_TEXT,
+    EVENT_TEXTS,
+    SLOPE_TEXT,
+    SOLVE_TEXT,
+    STEPS_TEXT,
+    TOLD_TEXT,
+    WAIT_TEXT,
+)
 
 GOOD, TOO_SMALL, REFUSED = dop853.GOOD, dop853.TOO_SMALL, dop853.REFUSED
 AGAIN, STOPPED, HUGE, APART, EVENT = 3, 4, 5, 6, 10  # how steps end beside dop853's; EVENT + i: event i happened
@@ -146,7 +154,10 @@ def slopes(t: f64, y: f64[:]{declared}, beside: f64[:], moved: f64[:], near: f64
 
 
 def equations_source(closed_loop: ClosedLoop, events: Sequence[str], integrals: bool) -> str:
-    """The text of the module; `integrals`: whether those of the residuals belong to the state."""
+    """The text of the module; `integrals`: whether those of the residuals belong to the state.
+
+    events: `jump` last, once for each jump.
+    """
     machine, control = closed_loop.machine, closed_loop.control
     n_kept = 0
     if control is not None:
@@ -161,14 +172,17 @@ def equations_source(closed_loop: ClosedLoop, events: Sequence[str], integrals: 
     names |= {"good": GOOD, "refused": REFUSED, "pause": PAUSE, "goal_not_finite": GOAL_NOT_FINITE}
     names |= {"again": AGAIN, "stopped": STOPPED, "huge": HUGE, "apart": APART, "event": EVENT}
     names |= {"row_step": row.step.start, "row_x": row.x.start, "row_inputs": row.inputs.start}
-    names |= {"jump": events.index("jump") if "jump" in events else -1, "dead": _dead(closed_loop)}
-    sizes = {"n": n, "n_entries": n - 1, "n_kept": n_kept, "n_held": n_held, "n_events": len(events)}
+    jumps = events.count("jump")
+    names |= {"jump": len(events) - jumps, "dead": _dead(closed_loop)}
+    sizes = {"n": n, "n_jumps": jumps, "n_entries": n - 1, "n_kept": n_kept, "n_held": n_held, "n_events": len(events)}
     sizes["n_row"] = row.computed.stop
     names |= _law_texts(control, n_kept, sizes)
-    names["events"] = "".join(_event_text(closed_loop, each, i) for i, each in enumerate(events))
+    names["events"] = "".join(_event_text(closed_loop, each, events.index(each)) for each in dict.fromkeys(events))
+    names["wait"] = WAIT_TEXT.format(**names) if jumps else ""
     names |= {"machine": machine.kernel.__name__, "sizes": sizes_text(sizes)}
     names["machine_names"] = ", ".join(_machine_names(closed_loop, events))
-    before, after = "".join([_HEADER, _RATES, EVENT_TEXT]), "".join([STEPS_TEXT, SOLVE_TEXT, TOLD_TEXT])
+    before = "".join([_HEADER, _RATES, EVENT_TEXT])
+    after = "".join([STEPS_TEXT, SLOPE_TEXT if jumps else "", SOLVE_TEXT, TOLD_TEXT])
     return before.format(**names) + dop853.source(CONTEXT, events=True) + after.format(**names)
 
 
@@ -177,7 +191,7 @@ def _machine_names(closed_loop: ClosedLoop, events: Sequence[str]) -> list[str]:
     description = closed_loop.machine.description
     names = ["n_x", "n_tau", "n_constants", "derivatives"]
     names += ["faults"] if "fault" in events or _dead(closed_loop) else []
-    names += ["jump"] if "jump" in events else []
+    names += ["margins", "margin_rates"] if "jump" in events else []
     return names + (["position_residual"] if description.held else [])
 
 

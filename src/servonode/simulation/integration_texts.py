@@ -77,16 +77,48 @@ EVENT_TEXTS = {
         return out[{determinant}] if rates(t, n, y{given}, moved) == 0 else sqrt(-1.0)
 """,
     "jump": """\
-    if which == {i}:
+    if which >= {i}:
+        m = empty(n_jumps)
         for i in range(n_x):
             x[i] = y[i]
-        jump(t, {states}, x, c)
-        for i in range(n_x):
-            if x[i] != y[i]:
-                return 1.0
-        return -1.0
+        margins(t, x, c, m)
+        return m[which - {i}]
 """,
 }
+SLOPE_TEXT = """
+
+def slope(j: i64, t: f64, y: f64[:], dy: f64[:]{declared}) -> f64:
+    \"\"\"The rate of the margin of a jump.\"\"\"
+    m = empty(n_jumps)
+    for i in range(n_x):
+        x[i] = y[i]
+        dx[i] = dy[i]
+    margin_rates(t, x, dx, c, m)
+    return m[j]
+
+
+"""
+WAIT_TEXT = """\
+            if i >= {jump}:
+                waits = waiting[i - {jump}]
+                up = up and waits == 0.0
+                low, high = slope(i - {jump}, since, y_old, K{given}), slope(i - {jump}, until, y, f{given})
+                dips = low < 0.0 and after >= 0.0 and (waits == 1.0 or value >= 0.0)
+                if low*high < 0.0 and (dips or low > 0.0 and value < 0.0 and after < 0.0):
+                    if not known and dense(solver, n, y, y_old, f, K, F, beside, dy{given}) != {good}:
+                        return {refused}
+                    known = True
+                    turn = since + (until - since)*low/(low - high)
+                    interpolate(turn, solver, n, y_old, F, beside)
+                    turned = event(i, turn, beside{given})
+                    if dips and turned < 0.0:
+                        since, value, up = turn, turned, True
+                    elif not dips and turned >= 0.0:
+                        until, upper, up = turn, turned, True
+                if after < 0.0:
+                    waiting[i - {jump}] = 0.0
+                stays = waits == 1.0 and not up and after > atol
+"""
 SOLVE_TEXT = """
 
 def refused(solver: f64[4], y: f64[:], beside: f64[:]) -> i64:
@@ -98,8 +130,8 @@ def refused(solver: f64[4], y: f64[:], beside: f64[:]) -> i64:
 
 def solve(
     longest: f64, rtol: f64, atol: f64, solver: f64[4],
-    y: f64[:], y_old: f64[:], f: f64[:], K: f64[:], F: f64[:], beside: f64[:], dy: f64[:], before: f64[n_events]
-    {declared}, count: i64, times: f64[:], done: i64[1], found: f64[:]
+    y: f64[:], y_old: f64[:], f: f64[:], K: f64[:], F: f64[:], beside: f64[:], dy: f64[:], before: f64[n_events],
+    waiting: f64[n_jumps]{declared}, count: i64, times: f64[:], done: i64[1], found: f64[:]
 ) -> i64:
     \"\"\"The states at all times from the one that is `done` on, up to the first event.\"\"\"
     end = times[count - 1]
@@ -126,12 +158,15 @@ def solve(
             after = event(i, solver[0], y{given})
             if not isfinite(after):
                 return refused(solver, y, beside)
-            up = before[i] <= 0.0 and after >= 0.0
-            if up or (i != {jump} and before[i] >= 0.0 and after <= 0.0):
+            since, until, value, upper, stays = solver[2], solver[0], before[i], after, False
+            up = value <= 0.0 and after >= 0.0
+{wait}            if stays or up or (i < {jump} and value >= 0.0 and after <= 0.0):
                 if not known and dense(solver, n, y, y_old, f, K, F, beside, dy{given}) != {good}:
                     return {refused}
                 known = True
-                where = root(i, before[i], after, solver, n, y_old, F, beside{given})
+                where = until
+                if not stays:
+                    where = root(i, since, until, value, upper, solver, n, y_old, F, beside{given})
                 if not isfinite(where):
                     return {refused}
                 if happened < 0 or where < at:

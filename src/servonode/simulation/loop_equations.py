@@ -54,7 +54,7 @@ class LoopEquations:
     """F of a closed loop, limited as the plant's filter would.
 
     strict: whether an evaluation at which the law stops ends an integration; else its inputs there are taken.
-    events: any of `fault`, `determinant` and `jump`, which end `solve`.
+    events: any of `fault` and `determinant`, then `jump` for each jump, which end `solve`.
     """
 
     def __init__(self, closed_loop: ClosedLoop, strict: bool, integrals: bool, events: Sequence[str] = ()) -> None:
@@ -63,6 +63,7 @@ class LoopEquations:
         self._kernel = cast(Any, cache.load(cache.key_of("equations", source), lambda: (source, b"{}"))[0])
         self.n, self.n_held, self.n_x = self._kernel.n, self._kernel.n_held, machine.n_state + 1
         self.events = tuple(events)
+        self.waiting = np.zeros(self.events.count("jump"))
         arrays = {"c": machine.c, "limit": np.array(closed_loop.safety.limits.value)}
         self._law, self.goal = control.law if control else None, np.zeros(0)
         if self._law is not None and control is not None:
@@ -148,7 +149,8 @@ class LoopEquations:
         code, before = AGAIN, np.zeros(len(self.events))
         while code == AGAIN:
             code = self._kernel.solve(
-                longest, max(rtol, LEAST_RTOL), atol, run.solver, *run.arrays.values(), before, *self._context(),
+                longest, max(rtol, LEAST_RTOL), atol, run.solver, *run.arrays.values(), before, self.waiting,
+                *self._context(),
                 len(times), times, count, found.reshape(-1),
             )  # fmt: skip
         if code == REFUSED:

@@ -47,7 +47,7 @@ def simulate_continuous(closed_loop: ClosedLoop, every: int, rtol: float, atol: 
     steps = np.unique(np.append(np.arange(0, launch.steps, every), launch.steps))
     times = steps * launch.step_ns / 1e9
     motion = _Motion(closed_loop)
-    jumps = MachineJumps(machine, launch.step_ns / 1e9) if machine.description.jumps else None
+    jumps = MachineJumps(machine, launch.step_ns / 1e9, motion.equations)
     solution = integrated(motion.equations, times, motion.start, jumps, rtol, atol)
     if solution.event is not None:
         raise SimulationError(motion.explained(*solution.event))
@@ -89,9 +89,8 @@ class _Motion:
         ends = {
             "fault": closed_loop.launch.plant.safety.faults and described.faults,
             "determinant": law and law.description.tells_crossings,
-            "jump": described.jumps,
         }
-        events = [name for name, there in ends.items() if there]
+        events = [name for name, there in ends.items() if there] + ["jump" for _ in described.jumps]
         self.equations = LoopEquations(closed_loop, strict=True, integrals=True, events=events)
         own = closed_loop.goal(0.0)[law.goal_layout.kept] if law else np.zeros(0)
         self.start = np.append(closed_loop.start, own)
