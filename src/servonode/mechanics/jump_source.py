@@ -75,7 +75,8 @@ def _act(model: Model, constants: Constants) -> str:
 
 
 _TURNS_BACK = f"""\
-    \"\"\"Whether the margin of jump i grows here, and would no longer do so after the jump: as of an impact on a wall.\"\"\"
+    \"\"\"Whether the margin of jump i grows here, and would not after the jump, or its relation would cease: a wall.\"\"\"
+    m = empty(n_jumps)
     y = empty(n_x)
     dx = empty(n_x)
     first = empty(n_jumps)
@@ -87,7 +88,8 @@ _TURNS_BACK = f"""\
     act(i, t, b, y, c)
     derivatives(t, y, u, c, dx)
     margin_rates(t, y, dx, c, then)
-    return first[i] > 0.0 and then[i] <= {_TURNED!r} * first[i]
+    margins(t, y, c, m)
+    return first[i] > 0.0 and (then[i] <= {_TURNED!r} * first[i] or not holds(i, m[i]))
 """
 _SETTLE = f"""\
     \"\"\"Let the jumps act at one instant, the first that is free and holds again and again; whether that ends.

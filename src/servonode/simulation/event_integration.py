@@ -67,7 +67,7 @@ class MachineJumps:
             self.times.append(t)
             ends = kernel.settle(t, b, x, u, c, SLACK * (1 + abs(t)), i, free, acted)
             ends &= len(self.times) <= MOST or t - self.times[-1 - MOST] >= MOST * self._close_s
-            self._waiting[acted > 0] = WAITS
+            self._waiting[acted > 0] = np.where(free > 0, 0.0, WAITS)[acted > 0]
         if not ends:
             raise SimulationError(f"at t = {t:g} s {endless(machine, t, x)}")
         return after

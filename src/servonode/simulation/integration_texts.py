@@ -101,8 +101,8 @@ def slope(j: i64, t: f64, y: f64[:], dy: f64[:]{declared}) -> f64:
 WAIT_TEXT = """\
             if i >= {jump}:
                 waits = waiting[i - {jump}]
-                up = up and waits == 0.0
                 low, high = slope(i - {jump}, since, y_old, K{given}), slope(i - {jump}, until, y, f{given})
+                up = up and waits == 0.0 and (value < 0.0 or low >= 0.0)
                 dips = low < 0.0 and after >= 0.0 and (waits == 1.0 or value >= 0.0)
                 if low*high < 0.0 and (dips or low > 0.0 and value < 0.0 and after < 0.0):
                     if not known and dense(solver, n, y, y_old, f, K, F, beside, dy{given}) != {good}:
@@ -115,9 +115,11 @@ WAIT_TEXT = """\
                         since, value, up = turn, turned, True
                     elif not dips and turned >= 0.0:
                         until, upper, up = turn, turned, True
-                if after < 0.0:
+                if after < 0.0 or dips and up:
                     waiting[i - {jump}] = 0.0
-                stays = waits == 1.0 and not up and after > atol
+                stays = not up and after > atol and (waits == 1.0 or dips)
+                if stays:
+                    waiting[i - {jump}] = 1.0
 """
 SOLVE_TEXT = """
 
