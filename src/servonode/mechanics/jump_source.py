@@ -94,7 +94,7 @@ _TURNS_BACK = f"""\
 _SETTLE = f"""\
     \"\"\"Let the jumps act at one instant, the first that is free and holds again and again; whether that ends.
 
-    b: the state at the step's beginning. slack [s]: a relation that will hold so soon holds. located: the jump that
+    b: the state at the step's beginning. slack [s]: what will hold so soon holds. located: the jump that
     acts where none holds, its beginning being known by rounding only; -1: none. acted counts for each.
     \"\"\"
     m = empty(n_jumps)
@@ -110,7 +110,7 @@ _SETTLE = f"""\
         chosen = located if k == 0 else -1
         for j in range(n_jumps):
             i = n_jumps - 1 - j
-            if free[i] > 0.0 and holds(i, m[i] + slack * max(rates[i], 0.0)):
+            if free[i] > 0.0 and holds(i, m[i] + slack * rates[i]):
                 chosen = i
         if chosen < 0:
             return True
@@ -121,7 +121,7 @@ _SETTLE = f"""\
         derivatives(t, x, u, c, dx)
         margin_rates(t, x, dx, c, turned)
         for i in range(n_jumps):
-            if not holds(i, m[i] + slack * max(turned[i], 0.0)):
+            if not holds(i, m[i] + slack * turned[i]):
                 free[i] = 1.0
             elif i != chosen and rates[i] <= 0.0 and turns_back(i, t, b, x, u, c):
                 free[i] = 1.0

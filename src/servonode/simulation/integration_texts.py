@@ -117,7 +117,7 @@ WAIT_TEXT = """\
                         until, upper, up = turn, turned, True
                 if after < 0.0 or dips and up:
                     waiting[i - {jump}] = 0.0
-                stays = not up and after > atol and (waits == 1.0 or dips)
+                stays = not up and after > atol and (waits == 1.0 or dips and value <= atol)
                 if stays:
                     waiting[i - {jump}] = 1.0
 """
