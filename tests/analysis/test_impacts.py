@@ -14,6 +14,7 @@ from servonode.arrays import Array
 from servonode.mechanics import Model, coordinate, input_, jump, parameter, time
 
 G, PERIOD, APART = 9.81, 0.01, 0.03  # m/s^2; s; s between impacts of one kind, five steps of the longest step at least
+NEARBY = 5e-3  # a start so far beside has the same impacts: what the sampled motion is compared with is no knife's edge
 STEPS = (2.5e-3, 1.25e-3, 6.25e-4)
 Impact = tuple[Callable[..., float], Callable[..., float], Callable[..., Any]]  # margin, its rate, what is set
 
@@ -120,7 +121,12 @@ def drawn(kind: int, rng: np.random.Generator) -> tuple[dict[str, float], list[f
     """Parameters and a start (places, rates)."""
     u = rng.uniform
     if kind == 0:
-        return {"m": u(0.3, 3), "e": u(0.5, 1), "k": u(0, 1), "c": u(0, 0.3)}, [u(0.3, 1), u(1.2, 2), u(-2, 2), u(-2, 2)]
+        return {"m": u(0.3, 3), "e": u(0.5, 1), "k": u(0, 1), "c": u(0, 0.3)}, [
+            u(0.3, 1),
+            u(1.2, 2),
+            u(-2, 2),
+            u(-2, 2),
+        ]
     if kind == 1:
         e = {f"e{i}": float(rng.choice([0.0, 1.0, u(), u()])) for i in range(4)}
         start = [u(0.2, 0.8), u(0.2, 0.8), u(-2, 2), u(-2, 2)]
@@ -128,7 +134,10 @@ def drawn(kind: int, rng: np.random.Generator) -> tuple[dict[str, float], list[f
             start[1], start[3] = start[0], start[2]
         return e | {"c": u(0, 0.5)}, start
     if kind == 2:
-        return {"half": u(0.2, 0.5), "slope": u(0, 0.2), "length": u(0.5, 2)}, [u(0.0, 0.1), u(0.5, 3) * rng.choice([-1, 1])]
+        return {"half": u(0.2, 0.5), "slope": u(0, 0.2), "length": u(0.5, 2)}, [
+            u(0.0, 0.1),
+            u(0.5, 3) * rng.choice([-1, 1]),
+        ]
     p = {"k": u(1, 9), "c": u(0, 0.3), "F0": u(1, 4), "w": u(1, 5), "e": u(0.2, 1), "wall": u(0.05, 0.3)}
     return p, [u(0, 0.5), u(-1, 1)]
 
@@ -155,7 +164,7 @@ def located(by_hand: tuple[Any, list[Impact]], start: list[float], end: float) -
         pieces.append((t, piece.sol))
         t, y = float(piece.t[-1]), piece.y[:, -1].copy()
         while piece.status == 1 and (now := [i for i, (m, r, _) in enumerate(impacts) if m(y) > -1e-11 and r(y) > 0]):
-            if t - lasts[now[0]] < APART:
+            if t - lasts[now[0]] < APART or (len(start) == 4 and times and t - APART < times[-1] < t):
                 raise ValueError
             impacts[now[0]][2](y)
             lasts[now[0]] = t
@@ -170,16 +179,19 @@ def case(i: int) -> tuple[Any, dict[str, float], list[float], float, int, Array]
     while True:
         p, start = drawn(kind, rng)
         try:
-            times, state = located(KINDS[kind][1](**p), start, 2.5)
+            motions = [located(KINDS[kind][1](**p), [each + d for each in start], 2.5) for d in (0.0, NEARBY, -NEARBY)]
         except ValueError:
             continue
-        ends = [t for t in np.arange(0.5, 2.5, PERIOD) if np.abs(np.array(times) - t).min(initial=1.0) > APART]
-        if ends and 2 <= sum(t < ends[-1] for t in times) <= 12:
-            end = round(float(ends[-1]), 2)
-            return KINDS[kind][0], p, start, end, sum(t < end for t in times), state(end)
+        all_times = np.concatenate([times for times, _ in motions])
+        ends = [t for t in np.arange(0.5, 2.5, PERIOD) if np.abs(all_times - t).min(initial=1.0) > APART][-1:]
+        for end in ends:
+            counts = [sum(t < end for t in times) for times, _ in motions]
+            states = np.array([state(end) for _, state in motions])
+            if 2 <= counts[0] == counts[1] == counts[2] and np.ptp(states, axis=0).max() < 0.2:
+                return KINDS[kind][0], p, start, round(float(end), 2), counts[0], states[0]
 
 
-def ended(i: int, step: float = PERIOD / 4, **how: Any) -> tuple[int, Array]:
+def ended(i: int, step: float = STEPS[-1], **how: Any) -> tuple[int, Array]:
     """How many impacts the machine had, and its state at the end."""
     build, p, start, end, *_ = case(i)
     names = ["a", "b", "a_dot", "b_dot"] if len(start) == 4 else ["a", "a_dot"]
@@ -190,7 +202,7 @@ def ended(i: int, step: float = PERIOD / 4, **how: Any) -> tuple[int, Array]:
     return round(run.state["n"][-1]), np.array([run.state[name][-1] for name in names])
 
 
-ALL = [pytest.param(i, marks=() if i < len(KINDS) else pytest.mark.slow) for i in range(50)]
+ALL = [pytest.param(i, marks=() if i < 2 else pytest.mark.slow) for i in range(50)]
 
 
 @pytest.mark.parametrize("i", ALL)
@@ -205,7 +217,9 @@ def test_a_random_machine_has_the_impacts_and_the_state_that_scipy_finds(i: int)
     assert (by_nodes[0], by_nodes[1].tolist()) == (count, state.tolist())
 
 
-@pytest.mark.parametrize("cases", [range(4), pytest.param(range(50), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("cases", [range(2), pytest.param(range(50), marks=pytest.mark.slow)])
 def test_sampled_impacts_come_nearer_to_the_located_ones_in_proportion_to_the_step(cases: range) -> None:
     errors = np.array([[np.abs(ended(i, step)[1] - case(i)[-1]).max() for step in STEPS] for i in cases])
-    print(errors, errors.sum(axis=0), errors.mean(axis=0) / np.array(STEPS))
+    assert (errors < 600 * np.array(STEPS)).all()
+    coarse, _, fine = errors.sum(axis=0)
+    assert coarse / fine == pytest.approx(STEPS[0] / STEPS[-1], rel=0.35)

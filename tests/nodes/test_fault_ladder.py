@@ -56,7 +56,7 @@ def test_each_fault_has_its_safe_state_and_they_stand_in_this_order() -> None:
             "sensor_misfit",
             "stale_state",
         ],
-        "STOP": ["device", "diverged"],
+        "STOP": ["device", "diverged", "jumps"],
     }
 
 

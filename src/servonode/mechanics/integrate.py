@@ -48,7 +48,9 @@ RADAU = Tableau(
     "radau", "Radau IIA", 3, ((5 / 12, -1 / 12), (3 / 4, 1 / 4)), (3 / 4, 1 / 4), (1 / 3, 1.0)
 )  # implicit, L-stable: for stiff machines (Hairer and Wanner, Solving ODEs II, IV.5)
 METHODS = INTEGRATORS | {RADAU.name: RADAU}  # all that a launch file may name
-SERIES = 6  # steps: a jump that acts again so soon cannot be told from a series without end, such as that of a ball at rest
+SERIES = (
+    6  # steps: a jump that acts again so soon cannot be told from a series without end, such as that of a ball at rest
+)
 
 
 @functools.cache

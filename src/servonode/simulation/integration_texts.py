@@ -102,7 +102,7 @@ WAIT_TEXT = """\
             if i >= {jump}:
                 waits = waiting[i - {jump}]
                 low, high = slope(i - {jump}, since, y_old, K{given}), slope(i - {jump}, until, y, f{given})
-                up = up and waits == 0.0 and (value < 0.0 or low >= 0.0)
+                up = up and waits == 0.0 and (value < 0.0 or low >= 0.0 and after > 0.0)
                 dips = low < 0.0 and after >= 0.0 and (waits == 1.0 or value >= 0.0)
                 if low*high < 0.0 and (dips or low > 0.0 and value < 0.0 and after < 0.0):
                     if not known and dense(solver, n, y, y_old, f, K, F, beside, dy{given}) != {good}:
