@@ -50,7 +50,7 @@ def balls_by_hand(m: float, e: float, k: float, c: float) -> tuple[Any, list[Imp
     def floor(y: Array) -> None:
         y[2] *= -e
 
-    return lambda t, y: [y[2], y[3], -G - c * y[2], -G - c * y[3] / m], [
+    return lambda _, y: [y[2], y[3], -G - c * y[2], -G - c * y[3] / m], [
         (lambda y: -y[0], lambda y: -y[2], floor), (lambda y: y[0] - y[1], lambda y: y[2] - y[3], collide)]  # fmt: skip
 
 
@@ -72,7 +72,7 @@ def box_by_hand(c: float, **e: float) -> tuple[Any, list[Impact]]:
         return lambda y: sign * y[i] - max(sign, 0), lambda y: sign * y[2 + i], bounce
 
     walls = [wall(i // 2, 2.0 * (i % 2) - 1, e[f"e{i}"]) for i in range(4)]
-    return lambda t, y: [y[2], y[3], -c * y[2], -c * y[3]], walls
+    return lambda _, y: [y[2], y[3], -c * y[2], -c * y[3]], walls
 
 
 def wheel() -> Model:
@@ -92,7 +92,7 @@ def wheel_by_hand(half: float, slope: float, length: float) -> tuple[Any, list[I
 
         return lambda y: way * (y[0] - slope) - half, lambda y: way * y[1], taken
 
-    return lambda t, y: [y[1], G / length * np.sin(y[0])], [step(1.0), step(-1.0)]
+    return lambda _, y: [y[1], G / length * np.sin(y[0])], [step(1.0), step(-1.0)]
 
 
 def oscillator() -> Model:
@@ -143,13 +143,13 @@ def drawn(kind: int, rng: np.random.Generator) -> tuple[dict[str, float], list[f
 
 
 def located(by_hand: tuple[Any, list[Impact]], start: list[float], end: float) -> tuple[list[float], Any]:
-    """The times of the impacts, by scipy's events, and the state at a time; ValueError where some follow too closely."""
+    """The times of the impacts, by scipy's events, and the state at a time; ValueError: too close."""
     rates, impacts = by_hand
     times, pieces, t, y = list[float](), list[Any](), 0.0, np.array(start)
     lasts = dict.fromkeys(range(len(impacts)), -1.0)
 
     def event(margin: Any, rate: Any) -> Any:
-        def value(t: float, y: Array) -> float:  # noqa: ARG001
+        def value(t: float, y: Array) -> float:
             found: float = margin(y) if rate(y) > 0 else min(margin(y), -1e-9)
             return found
 

@@ -169,10 +169,9 @@ def possible_start(machine: Machine, start: Array, faults: bool) -> tuple[Machin
     if fault:
         text = f"the initial state violates a fault condition: {fault.text}; choose another one, or set "
         raise KeyRefused("plant.initial", None, f"{text}plant.safety.faults = false")
-    for i, ((jump, where), margin) in enumerate(
-        zip(machine.description.jumps, machine.margins(0.0, start).tolist(), strict=True)
-    ):
+    for i, margin in enumerate(machine.margins(0.0, start).tolist()):
         if machine.kernel.holds(i, margin):
+            jump, where = machine.description.jumps[i]
             text = f"the initial state is beyond the jump {jump!r}, which acts where {where} begins: it is {margin:g} "
             raise KeyRefused("plant.initial", None, f"{text}there; begin on the other side")
     rates = machine.derivatives(0.0, start, np.zeros(machine.n_inputs))

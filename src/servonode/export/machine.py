@@ -136,7 +136,7 @@ def _jumps(model: Model, short: Abbreviations) -> list[Block]:
         definitions, (margin, *values) = short.applied([each.margin, *each.changes.values()])
         blocks += [
             *abbreviations(definitions),
-            Words(f"Where this is {sign} 0 at the end of a step, states are set (before_x is x at its beginning):"),
+            Words(f"Where this begins to be {sign} 0, states are set (before_x is x at the step's beginning):"),
             Lines((Line(each.description, margin, ":"),)),
             *equations(zip(each.changes, values, strict=True)),
         ]

@@ -1,4 +1,4 @@
-"""The part of a machine's module that sets states at once: margins of the jumps, what one sets, and which act.
+"""The part of a machine's module that sets states at once: what each jump sets, and which act.
 
 A jump acts where its relation begins to hold. Then all are looked at again at the same instant, in their order, until
 none acts. One that has acted acts again once its relation has ceased to hold, or at once where another one has turned
@@ -30,18 +30,10 @@ def jump_source(model: Model, constants: Constants) -> list[str]:
     holds = f"    if {strict}:\n        return margin > 0.0\n" if strict else ""
     texts = {"holds": f"{holds}    return margin >= 0.0\n", "turns_back": _TURNS_BACK, "settle": _SETTLE}
     return [
-        _margins(model, constants),
         _margin_rates(model, constants),
         _act(model, constants),
         *(Signature.of(MachineKernel, name).definition() + text for name, text in texts.items()),
     ]
-
-
-def _margins(model: Model, constants: Constants) -> str:
-    block = Block(constants)
-    block.load("x", model.state)
-    block.store("out", block.evaluate([each.margin for each in model.jumps]))
-    return block.function(Signature.of(MachineKernel, "margins"), "t")
 
 
 def _margin_rates(model: Model, constants: Constants) -> str:
@@ -75,7 +67,7 @@ def _act(model: Model, constants: Constants) -> str:
 
 
 _TURNS_BACK = f"""\
-    \"\"\"Whether the margin of jump i grows here, and would not after the jump, or its relation would cease: a wall.\"\"\"
+    \"\"\"Whether jump i is a wall here: its margin grows, and after it would not, or its relation would cease.\"\"\"
     m = empty(n_jumps)
     y = empty(n_x)
     dx = empty(n_x)

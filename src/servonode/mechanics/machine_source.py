@@ -112,6 +112,7 @@ def machine_source(equations: Equations) -> str:
         *([_assembly(model, at_state())] if model.assemblies else []),
         *([_values("input_rates", with_rates(), model.inputs.values())] if model.inputs else []),
         *([_values("safe_input", with_rates(), [model.safe.get(u, 0) for u in model.inputs])] if model.safe else []),
+        *([_values("margins", at_state(), [each.margin for each in model.jumps])] if model.jumps else []),
         *(jump_source(model, constants) if model.jumps else []),
         _requirements(model),
     ]

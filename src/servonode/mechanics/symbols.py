@@ -687,30 +687,29 @@ def jump(relation: Expr, changes: Mapping[Any, Expr], description: str) -> Jump:
 
     States are coordinates and velocities, also as rates of coordinates, `z.rate`. The relation may not hold at the
     start. With `--control continuous` its beginning is located to the integrator's tolerance, else the jump acts at
-    the end of the plant step within which it begins. Then all jumps are looked at again at the same instant, in the
-    order of `jumps=`, until none acts. One that has acted acts again once its relation has ceased to hold, or at once
-    where another one turns the motion back towards it. A ball that comes to rest, whose impacts have no end, or which
-    stays below the floor, ends the run with a line; so does a jump that acts again within six plant steps.
+    the end of the plant step in which it begins. All are then looked at again at that instant, in the order of
+    `jumps=`, until none acts. One acts again once its relation has ceased, or at once where another jump has turned
+    the motion back to it. Impacts without end, as of a ball that comes to rest, end the run.
 
-    The expressions contain the states at that instant, and as `before(symbol)` those at the beginning of the plant
-    step, which `--control continuous` has not. What holonomic constraints and identities then forbid is corrected:
-    the nearest coordinates that they allow. `And` and `Or` of relations are Min and Max of their margins.
+    The values are those at that instant, and as `before(symbol)` those at the beginning of the plant step, which
+    `--control continuous` has not. The result goes to the nearest coordinates that holonomic constraints and
+    identities allow. `And` and `Or` of relations are Min and Max of their margins.
 
     Raises:
-        ModelError: `relation` is not made of inequalities, its margin jumps, or no state is set.
+        ModelError: `relation` is not made of inequalities, or switches, or no state is set.
 
     >>> from servonode.mechanics import coordinate, jump
     >>> z = coordinate("z", "height", "m", start=1.0)
-    >>> jump(z < 0, {z: -z, z.rate: -0.8 * z.rate}, "the ball bounces").margin
+    >>> jump(z <= 0, {z.rate: -0.8 * z.rate}, "the ball bounces").margin
     -z
     """
     margin, strict = _margin(relation)
     if not changes:
         raise ModelError(f"jump {description!r}: it sets no state; give some, such as {{v: -e*v}}", here())
-    for word, value in {"its relation": margin, **{f"the value of {x}": to for x, to in changes.items()}}.items():
-        refuse_uncompilable(f"jump {description!r}: {word}", value, here())
-    if margin.has(Before, sympy.sign):
-        text = f"jump {description!r}: {relation} contains before() or sign(), so nothing begins at an instant"
+    for symbol, value in changes.items():
+        refuse_uncompilable(f"jump {description!r}: the value of {symbol}", value, here())
+    if margin.has(Before, sympy.sign, sympy.Heaviside, sympy.Piecewise):
+        text = f"jump {description!r}: {relation} contains before() or a function that switches"
         raise ModelError(f"{text}; give a margin without them, such as Min(-z, -z.rate) > 0", here())
     return Jump(margin, strict, {symbol: sympy.sympify(value) for symbol, value in changes.items()}, description)
 

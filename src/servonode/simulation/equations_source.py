@@ -13,15 +13,7 @@ from servonode.mechanics import dop853
 from servonode.mechanics.machine import Machine
 from servonode.mechanics.signatures import sizes_text
 from servonode.plants.record_layout import PlantRecordLayout
-from servonode.simulation.integration_texts import (
-    EVENT_TEXT,
-    EVENT_TEXTS,
-    SLOPE_TEXT,
-    SOLVE_TEXT,
-    STEPS_TEXT,
-    TOLD_TEXT,
-    WAIT_TEXT,
-)
+from servonode.simulation import integration_texts as texts
 
 GOOD, TOO_SMALL, REFUSED = dop853.GOOD, dop853.TOO_SMALL, dop853.REFUSED
 AGAIN, STOPPED, HUGE, APART, EVENT = 3, 4, 5, 6, 10  # how steps end beside dop853's; EVENT + i: event i happened
@@ -178,11 +170,11 @@ def equations_source(closed_loop: ClosedLoop, events: Sequence[str], integrals: 
     sizes["n_row"] = row.computed.stop
     names |= _law_texts(control, n_kept, sizes)
     names["events"] = "".join(_event_text(closed_loop, each, events.index(each)) for each in dict.fromkeys(events))
-    names["wait"] = WAIT_TEXT.format(**names) if jumps else ""
+    names["wait"] = texts.WAIT_TEXT.format(**names) if jumps else ""
     names |= {"machine": machine.kernel.__name__, "sizes": sizes_text(sizes)}
     names["machine_names"] = ", ".join(_machine_names(closed_loop, events))
-    before = "".join([_HEADER, _RATES, EVENT_TEXT])
-    after = "".join([STEPS_TEXT, SLOPE_TEXT if jumps else "", SOLVE_TEXT, TOLD_TEXT])
+    before = "".join([_HEADER, _RATES, texts.EVENT_TEXT])
+    after = "".join([texts.STEPS_TEXT, texts.SLOPE_TEXT if jumps else "", texts.SOLVE_TEXT, texts.TOLD_TEXT])
     return before.format(**names) + dop853.source(CONTEXT, events=True) + after.format(**names)
 
 
@@ -306,4 +298,4 @@ def _event_text(closed_loop: ClosedLoop, kind: str, i: int) -> str:
     law = closed_loop.control.law if closed_loop.control else None
     states = ", ".join(f"y[{j}]" for j in range(closed_loop.machine.n_state))
     determinant = law.answer_layout.determinant.start if law else 0
-    return EVENT_TEXTS[kind].format(i=i, given=_GIVEN, states=states, determinant=determinant)
+    return texts.EVENT_TEXTS[kind].format(i=i, given=_GIVEN, states=states, determinant=determinant)
