@@ -177,7 +177,7 @@ class _Found:
                 continue
             self.equilibria.append(there)
             guess = rest
-            counts = follows or t == end or self.loop.serves(t, rest)
+            counts = follows or ((t == end or self.loop.serves(t, rest)) and self.free.belongs(x, there))
             if counts and self.free.distance(x, rest, there) < NEAR:
                 self.near.append(there)
         lasting = not follows or 2 * sum(each.unstable for each in self.equilibria) > len(self.equilibria)

@@ -18,10 +18,11 @@ DEPENDS = 1e-7  # a derivative above this is no rounding, relative to the rate w
 SEED, STATES, BESIDE = 1, 3, 0.05  # random states at which dependence is looked for (m, rad, m/s, rad/s)
 
 
-def zero_near(values: Values, x: Array, entries: Entries, longest: float = np.inf) -> Array | None:
+def zero_near(values: Values, x: Array, entries: Entries, longest: float = np.inf, stuck: float = STUCK) -> Array | None:
     """The x at which values vanish, different from that given in these entries; None: no such is found.
 
     Newton's method with steps of least size, none of them beyond `longest`; where `values` gives None it ends.
+    A direction whose singular value is below this share, `stuck`, of the largest one is left alone.
     """
     x, sizes = x.copy(), list[float]()
     for _ in range(ITERATIONS):
@@ -36,7 +37,7 @@ def zero_near(values: Values, x: Array, entries: Entries, longest: float = np.in
         slope = found[1]()
         if not np.isfinite(slope).all():
             return None
-        step = np.linalg.lstsq(slope, -found[0], rcond=STUCK)[0]
+        step = np.linalg.lstsq(slope, -found[0], rcond=stuck)[0]
         x[entries] += step * min(1.0, longest / max(float(np.abs(step).max(initial=0.0)), STUCK))
     return x if sizes[-1] < SOLVED else None
 
