@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.integrate import quad, solve_ivp
-from sympy import cos, sin
+from sympy import Min, cos, sin
 
 import servonode
 from servonode.analysis.orbits import Flow, NoOrbit
@@ -180,6 +180,53 @@ def test_a_forcing_that_vanishes_at_the_start_or_fits_a_share_of_the_run_is_one(
     assert Flow(servonode.load({"run": {"duration": duration}, "plant": plant}).closed_loop).forced
     plant["initial"] = {"x": 0.5}
     assert Flow(servonode.load({"run": {"duration": duration}, "plant": plant}).closed_loop).forced
+
+
+@pytest.mark.parametrize("w", [2.0, 2.4])
+def test_a_machine_at_rest_that_is_driven_in_time_has_the_multipliers_of_hills_equation(w: float) -> None:
+    plant = {"machine": mathieu, "parameters": {"w": w, "d": 0.02}}
+    loop = servonode.load({"run": {"duration": 20.0}, "plant": plant})
+    orbit = loop.orbit({"x": 0.0})
+
+    def rates(t: float, y: Any) -> Any:
+        return [y[1], -(1.5 + 0.2 * np.cos(w * t)) * y[0] - 0.02 * y[1]]
+
+    columns = [solve_ivp(rates, (0, 2 * np.pi / w), each, rtol=1e-11, atol=1e-12).y[:, -1] for each in np.eye(2)]
+    assert_allclose(orbit.matrix, np.transpose(columns), atol=1e-7)
+    assert (orbit.forced, orbit.stable) == (True, w == 2.0)
+    assert orbit.period == pytest.approx(2 * np.pi / w, rel=1e-7)
+    about = loop.linearize(0.0, {"x": 0.0})
+    assert (about.about, about.stable) == ("motion", None)  # its poles are those of an instant
+
+
+def shaken_table() -> Model:
+    """A ball on a table that moves by A sin(w t): the time stands in the jump alone."""
+    z, A, w = coordinate("z", "height", "m"), parameter("A", "", "m", default=0.0072), 40.0
+    s, v, e = A * sin(w * time), A * w * cos(w * time), parameter("e", "restitution", default=0.5)
+    hit = jump(Min(s - z, v - z.rate) > 0, {z.rate: (1 + e) * v - e * z.rate}, "the table hits the ball")
+    return Model("table", "ball on a table", z.rate**2 / 2, coordinates=(z,), parameters=(A, e), potential=9.81 * z,
+                 jumps=(hit,))  # fmt: skip
+
+
+@pytest.mark.parametrize("side", [1, -1])
+def test_time_that_stands_only_in_a_jump_forces_a_motion_whose_multipliers_are_those_of_the_bouncing_map(
+    side: int,
+) -> None:
+    A, w, e, g = 0.0072, 40.0, 0.5, 9.81
+    period = 2 * np.pi / w
+    table = g * period / 2 * (1 - e) / (1 + e)  # its speed at an impact, from -g T/2 to g T/2
+    phase = side * np.arccos(table / (A * w)) % (2 * np.pi)
+    since = period - phase / w  # the last impact, at t = 0
+    at = {
+        "z": A * np.sin(phase) + g * period / 2 * since - g * since**2 / 2,
+        "z_dot": g * period / 2 - g * since,
+    }
+    launch = {"run": {"duration": 1.0}, "plant": {"machine": shaken_table, "step": 0.0005, "initial": at}}
+    for orbit in (servonode.load(launch).orbit(period=period), servonode.load(launch).orbit()):
+        trace = 1 + e**2 - (1 + e) ** 2 * A * w**2 * np.sin(phase) / g  # of its map of time and speed; e^2 is its det
+        assert orbit.period == pytest.approx(period, rel=1e-7)
+        assert_allclose(np.sort_complex(orbit.multipliers), np.sort_complex(np.roots([1, -trace, e**2])), rtol=1e-4)
+        assert (orbit.forced, orbit.stable, len(orbit.jumps)) == (True, side == 1, 1)
 
 
 def test_what_has_no_orbit_says_why() -> None:

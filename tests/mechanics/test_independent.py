@@ -251,6 +251,10 @@ def test_independent_coordinates_that_cannot_be_are_refused_with_the_remedy() ->
     v = velocity("v", "")
     assert "leave out velocities= and kinematics=" in refusal(velocities=(v,))
     assert "leave out velocities= and kinematics=" in refusal(kinematics={phi: theta})
+    twice = (*slider_crank().constraints, constraint("again", "", slider_crank().constraints[0].finite))
+    for independent in ((), (theta,), (theta, x)):
+        said = refusal(independent=independent, constraints=twice)
+        assert "the constraints Fy, Fx, again are redundant; leave out what others imply (again)" in said
     rows = (constraint("F", "", theta - 1), constraint("N", "", phi - x))
     assert "the constraints F contain 0 of the dependent coordinates and must determine 1" in refusal(constraints=rows)
 

@@ -74,7 +74,8 @@ def test_constraints_that_leave_a_dependent_rate_open_are_refused(monkeypatch: p
     a, b, c = (coordinate(name, "angle", "rad") for name in "abc")
     monkeypatch.setattr(independent, "WRITTEN_OUT", 0)
     rows = ((b + c - a) * sympy.cos(a), 2 * (sympy.sin(b + c) * sympy.cos(a) - sympy.sin(a) * sympy.cos(b + c)))
-    held = tuple(constraint(f"F{i}", "force", sum(row.diff(q) * q.rate for q in (b, c))) for i, row in enumerate(rows))
+    first, second = (sum(row.diff(q) * q.rate for q in (b, c)) for row in rows)
+    held = constraint("F0", "force", first - a.rate), constraint("F1", "force", second)
     with pytest.raises(ModelError, match=r"F0, F1 do not determine the rates of b, c.*other independent="):
         Model("open", "", a.rate**2, coordinates=(a, b, c), independent=(a,), constraints=held)
 

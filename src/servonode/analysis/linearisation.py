@@ -12,6 +12,7 @@ from servonode.analysis.sampled_step import SampledStep, kept, lively
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.errors import StatementError
+from servonode.mechanics.equilibrium import states_beside
 from servonode.simulation.continuous_loop import ContinuousLoop, passive_coordinates
 from servonode.tables import Row, Tabular, several, valued
 
@@ -127,10 +128,15 @@ def linearise(closed_loop: ClosedLoop, t: float, x: Array, own: Array, at_rest: 
 
 
 def _about(loop: ContinuousLoop, t: float, x: Array, passive: tuple[str, ...]) -> About:
-    """Whether all but the passive states rest at x, and stay there as the goal goes on."""
-    lively, goal = loop.entries[[name not in passive for name in loop.names]], loop.closed_loop.goal
+    """Whether all but the passive states rest at x, and the loop stays the same there and beside it as time goes on."""
+    lively = loop.entries[[name not in passive for name in loop.names]]
     rates = np.array([loop.rates(each, x)[lively] for each in (t, *(t + LATER))])
-    still = all(np.allclose(goal(each), goal(t), rtol=RESTS, atol=RESTS) for each in t + LATER)
+    beside = (x, *states_beside(x))
+    still = all(
+        np.allclose(loop.forcing(each, at), loop.forcing(t, at), rtol=RESTS, atol=RESTS)
+        for each in t + LATER
+        for at in beside
+    )
     return "equilibrium" if still and np.abs(rates).max(initial=0.0) < RESTS else "motion"
 
 

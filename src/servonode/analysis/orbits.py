@@ -154,11 +154,11 @@ class Flow:
 
 
 def _stands(loop: ContinuousLoop) -> bool:
-    """Whether neither the goal nor the rates depend on time."""
-    end, goal = loop.closed_loop.launch.duration_ns / 1e9, loop.closed_loop.goal
+    """Whether neither the goal, nor the rates, nor the jumps depend on time."""
+    end = loop.closed_loop.launch.duration_ns / 1e9
     times = np.sqrt([2e-4, 0.083, 0.33, 0.97]) * end  # no ratio is rational, so no forcing has a period in common
     states = loop.start, *states_beside(loop.start)  # at the first a term may vanish that changes
-    found = [np.append(goal(t) - goal(0.0), loop.rates(t, x) - loop.rates(0.0, x)) for t in times for x in states]
+    found = [loop.forcing(t, x) - loop.forcing(0.0, x) for t in times for x in states]
     return bool(np.abs(found).max(initial=0.0) < STANDS)
 
 
@@ -256,9 +256,11 @@ def _missed(flow: Flow, x: Array, last: Array) -> Array:
 
 
 def _amplitudes(flow: Flow, x: Array, period: float) -> Array:
-    """How far each lively entry goes in a period; of one that hardly moves a share of the largest."""
+    """How far each lively entry goes in a period; of one that hardly moves a share of the largest; at rest 1."""
     size = np.ptp(flow.along(x, np.linspace(0.0, period, 200))[0][:, flow.lively], axis=0)
     if size.max(initial=0.0) < STANDS:
+        if flow.forced:
+            return np.ones(len(size))
         raise NoOrbit("the motion rests here; linearize() looks at an equilibrium")
     least: Array = np.maximum(size, SHARE * size.max())
     return least

@@ -79,20 +79,15 @@ def fundamental(
 def period_of(loop: ContinuousLoop, motion: Motion) -> float | None:
     """The period [s] of F(t, x) at a given x, within the time of the motion; None: it has none, or is constant."""
     end, x = motion.times[-1], states_beside(loop.start)[0]  # at the initial one a term may vanish that changes
-
-    def forcing(t: float) -> Array:
-        rates = loop.rates(t, x)
-        return np.append(loop.equations.goal, rates)
-
     times = np.linspace(0.0, end, int(np.clip(SAMPLES * len(motion.times), FEWEST, LARGEST)))
-    values = np.array([forcing(t) for t in times])
+    values = np.array([loop.forcing(t, x) for t in times])
     amplitude = np.ptp(values, axis=0)
     moves = amplitude > STILL * (1 + np.abs(values).max(axis=0))
     if not np.isfinite(values).all() or not moves.any():
         return None
 
     def apart(t: float, since: float = 0.0) -> float:
-        return float((np.abs(forcing(since + t) - forcing(since))[moves] / amplitude[moves]).max())
+        return float((np.abs(loop.forcing(since + t, x) - loop.forcing(since, x))[moves] / amplitude[moves]).max())
 
     missed = (np.abs(values - values[0])[:, moves] / amplitude[moves]).max(axis=1)
     for i in np.flatnonzero((missed[1:-1] < missed[:-2]) & (missed[1:-1] <= missed[2:])) + 1:

@@ -153,8 +153,9 @@ class _Found:
     def _too_slow(self, at: Linearised, grown: float) -> str:
         """What becomes of an instability in a longer run."""
         longest = self.run + float(np.log(LOST / grown)) / at.rate
+        fate = "refused" if self.loop.aims else "warned of"
         text = f"perturbations grow {grown:.2g}-fold in this run of {self.run:g} s, e-fold in {1 / at.rate:.3g} s: "
-        return f"{text}a run of more than {longest:.3g} s is refused"
+        return f"{text}a run of more than {longest:.3g} s is {fate}"
 
     def _linearise(self, motion: Motion) -> Linearised | None:
         """Fill `equilibria`, `near` and `along`; the equilibrium that decides that the motion is unstable, if one does.

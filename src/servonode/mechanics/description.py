@@ -134,6 +134,7 @@ class MachineDescription(msgspec.Struct, frozen=True):
     stabilised: tuple[Quantity, ...] = ()  # constraints that reactions hold, by their residuals
     jumps: tuple[tuple[str, str], ...] = ()  # what sets states at once: what it is, and where it begins to act
     jumps_compare: bool = False  # whether what they set depends on the states at the step's beginning
+    jump_terms: int = 0  # margins of jumps and values that they set, as functions of the state and of time
     independent: tuple[str, ...] = ()  # coordinates that a start keeps, where it closes loops
     first_order: tuple[str, ...] = ()  # of the velocities: those that are no motion
     held: tuple[str, ...] = ()  # holonomic constraints and identities, restored by every step
@@ -181,6 +182,7 @@ class MachineDescription(msgspec.Struct, frozen=True):
             "n_requirements": len(self.requirements), "n_residuals": n_c + len(self.stabilised),
             "n_held": len(self.held), "n_monitored": len(self.outputs) + len(self.warnings),
             "n_poses": len(self.skeleton.names) if self.skeleton else 0, "n_jumps": len(self.jumps),
+            "n_jump_terms": self.jump_terms,
         }  # fmt: skip
 
 

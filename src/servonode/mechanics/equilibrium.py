@@ -18,7 +18,9 @@ DEPENDS = 1e-7  # a derivative above this is no rounding, relative to the rate w
 SEED, STATES, BESIDE = 1, 3, 0.05  # random states at which dependence is looked for (m, rad, m/s, rad/s)
 
 
-def zero_near(values: Values, x: Array, entries: Entries, longest: float = np.inf, stuck: float = STUCK) -> Array | None:
+def zero_near(
+    values: Values, x: Array, entries: Entries, longest: float = np.inf, stuck: float = STUCK
+) -> Array | None:
     """The x at which values vanish, different from that given in these entries; None: no such is found.
 
     Newton's method with steps of least size, none of them beyond `longest`; where `values` gives None it ends.

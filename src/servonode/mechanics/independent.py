@@ -17,7 +17,7 @@ from servonode.definitions.source_location import Place
 from servonode.errors import ModelError
 from servonode.mechanics.description import Requirement
 from servonode.mechanics.differentiate import gradient
-from servonode.mechanics.generic_points import are_zero
+from servonode.mechanics.generic_points import GenericPoints, are_zero, rank
 from servonode.mechanics.straight_line import auxiliaries_of, in_parts, named, ordered, symbols_of
 from servonode.mechanics.symbols import Assembly, Condition, Constraint, Coordinate, Parameter, Velocity
 from servonode.mechanics.trig_reduce import is_large, trig_reduce
@@ -46,8 +46,25 @@ def solved(what: str, coordinates: tuple[Coordinate, ...], independent: tuple[tu
 
     Raises:
         ModelError: there are not as many constraints as dependent coordinates, or they do not determine them, or
-            too many hang together.
+            too many hang together, or a constraint follows from others.
     """
+    try:
+        return _solved(what, coordinates, independent, constraints, place)
+    except ModelError:
+        entries = [entry for each in constraints for entry in gradient(each.row, [q.rate for q in coordinates])]
+        for values in GenericPoints(real=False).values(entries, most=1):
+            rows = [values[i : i + len(coordinates)] for i in range(0, len(values), len(coordinates))]
+            implied = next((each for i, each in enumerate(constraints) if rank(rows[: i + 1]) <= i), None)
+            if implied is not None:
+                names = ", ".join(each.quantity.name for each in constraints)
+                text = f"{what}: the constraints {names} are redundant; leave out what others imply"
+                raise ModelError(f"{text} ({implied.quantity.name})", implied.place) from None
+        raise
+
+
+def _solved(what: str, coordinates: tuple[Coordinate, ...], independent: tuple[tuple[Velocity, Expr], ...],
+            constraints: tuple[Constraint, ...], place: Place) -> Solved:  # fmt: skip
+    """As `solved`, which says of what it refuses whether a constraint is redundant."""
     where = place.argument("independent")
     own = {v.of: v for v, _ in independent if v.of is not None}
     strange = next((q for q in own if q not in coordinates), None)
@@ -72,8 +89,8 @@ def solved(what: str, coordinates: tuple[Coordinate, ...], independent: tuple[tu
         determinant, adjugate = _determinant_and_adjugate(A)
         if are_zero([determinant]):
             names, given = ", ".join(q.name for q in unknown), ", ".join(name for name, _ in rows)
-            text = f"{what}: the constraints {given} do not determine the rates of {names}, as one follows from others"
-            raise ModelError(f"{text}; leave it out, or choose other independent= coordinates", where)
+            text = f"{what}: the constraints {given} do not determine the rates of {names}"
+            raise ModelError(f"{text}; choose other independent= coordinates", where)
         values = -(adjugate * rest.xreplace(found)) / determinant
         if auxiliaries_of(determinant):
             values = values.applyfunc(named)

@@ -144,6 +144,13 @@ class Machine(Tabular):
         """The same kernels with other parameters, those not named keep their present value."""
         return Machine(self.description, self.kernel, {**self.parameters, **parameters})
 
+    def jump_terms(self, t: float, x: Array) -> Array:
+        """The margins of its jumps, each with the values that it sets, where none depends on a state before the step."""
+        out = np.zeros(self.description.jump_terms)
+        if len(out):
+            self.kernel.jump_terms(t, x, self.c, out)
+        return out
+
     def _checked(self, given: Mapping[str, float]) -> dict[str, float]:
         """All parameters by name, bounds and requirements checked.
 

@@ -63,6 +63,7 @@ def describe(model: Model, by_numbers: tuple[str, ...] = ()) -> MachineDescripti
         stabilised=tuple(each.quantity for each in model.stabilised),
         jumps=tuple((each.description, f"{each.margin} {'>' if each.strict else '>='} 0") for each in model.jumps),
         jumps_compare=any(each.compares for each in model.jumps),
+        jump_terms=len(_jump_terms(model)),
         sensors=tuple(each.description for each in model.sensors),
         places=_places(model),
         notes=tuple(model.notes),
@@ -114,6 +115,7 @@ def machine_source(equations: Equations) -> str:
         *([_values("safe_input", with_rates(), [model.safe.get(u, 0) for u in model.inputs])] if model.safe else []),
         *([_values("margins", at_state(), [each.margin for each in model.jumps])] if model.jumps else []),
         *(jump_source(model, constants) if model.jumps else []),
+        *([_values("jump_terms", at_state(), _jump_terms(model))] if _jump_terms(model) else []),
         _requirements(model),
     ]
     sizes = sizes_text(describe(model).sizes)
@@ -343,6 +345,13 @@ def _assembly(model: Model, block: Block) -> str:
     texts = block.evaluate(list(model.assemblies.values()))
     block.lines += [f"    c[len(c) - {i}] = sign({text})" for i, text in enumerate(texts, 1)]
     return _function("assembly", block)
+
+
+def _jump_terms(model: Model) -> list[Expr]:
+    """The margins of jumps and what these set, where they depend on no state before the step."""
+    if any(each.compares for each in model.jumps):
+        return []
+    return [each for jump in model.jumps for each in (jump.margin, *jump.changes.values())]
 
 
 def _requirements(model: Model) -> str:

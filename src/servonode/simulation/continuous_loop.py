@@ -45,13 +45,14 @@ class ContinuousLoop:
         d = self.machine.description
         self.names, self.start, self.units = d.state_names, closed_loop.start, [each.unit for each in d.state]
         self.n_x, self.follows_residuals, self.high_degrees = len(self.start), False, False
-        self.feeds_back = False
+        self.feeds_back = self.aims = False
         if self.control:
             law = self.control.law
             self.start = np.append(self.start, law.initial_states)
             self.names += tuple(each.name for each in law.description.states)
             self.units += [each.unit for each in law.description.states]
             self.follows_residuals, self.feeds_back = not law.description.explicit, law.description.feeds_back
+            self.aims = self.feeds_back or bool(law.description.residuals)  # else there is no goal to miss
             self.high_degrees = law.description.extension is not None  # errors of them grow before they decay
         self.entries = np.delete(np.arange(len(self.start)), self.n_x - 1)
         self.velocities = [self.names.index(name) for name in d.velocities]
@@ -70,6 +71,11 @@ class ContinuousLoop:
     def rates(self, t: float, stacked: Array) -> Array:
         """x' of stacked states (n_copies * n,); guards are ignored, the law gives its inputs beyond them too."""
         return self.equations.rates(t, stacked)
+
+    def forcing(self, t: float, x: Array) -> Array:
+        """What time may change of the loop at a state: the goal, x', and what the machine's jumps look at and set."""
+        rates = self.rates(t, x)
+        return np.concatenate([self.equations.goal, rates, self.machine.jump_terms(t, x[: self.n_x])])
 
     def inputs(self, t: float, x: Array) -> Array:
         """What the law gives at a state, within its limits."""
