@@ -177,6 +177,28 @@ def test_a_machine_that_runs_away_after_a_fault_is_warned_of() -> None:
     assert found["kinetic_run"] < 0.1 < found["kinetic_max"]
 
 
+def pendulum_by_its_height() -> Any:
+    """A pendulum whose angle follows from how deep it hangs: where that is deepest it follows no longer."""
+    from sympy import cos
+
+    from servonode.mechanics import Model, constraint, coordinate, input_
+
+    x, a, F = coordinate("x", "depth", "1", start=0.5), coordinate("a", "angle", "rad", start=1.0), input_("F", "", "N")
+    return Model("depth", "pendulum", a.rate**2 / 2, coordinates=(x, a), independent=(x,), potential=-9.81 * x,
+                 constraints=(constraint("rod", "", x - cos(a)),), inputs={F: x.rate})  # fmt: skip
+
+
+def test_a_loop_that_comes_to_a_dead_point_after_a_fault_is_told_so_and_no_energy_beyond_it() -> None:
+    controller = {"residuals": {"hold": "x - 0.5"}, "gains": {"lambda": 5.0}}
+    launch = {"run": {"duration": 1.0}, "plant": {"machine": pendulum_by_its_height}, "controller": controller}
+    report = servonode.check(launch)
+    ((level, text),) = [(each.level, each.text) for each in report.findings if each.subject == "safe action"]
+    assert level == "warn"
+    assert text.startswith("after a fault at t = 0 s the machine comes within 1 s to a dead point: a no longer follow")
+    found = report.numbers["after_fault"]
+    assert (found["dead_point"], found["kinetic_max"]) == (0.0, 0.0)
+
+
 def test_a_machine_that_brakes_after_a_fault_says_how_one_without_inputs_nothing() -> None:
     report = servonode.check("trailer_pursuit", run__duration=5.0)
     assert report.after_fault == {"U1": "brakes with -c_b*theta1_dot", "U2": "brakes with -c_b*theta2_dot"}

@@ -199,13 +199,16 @@ class InternalMotion:
 
         Velocities count by how far they carry within the time of the fastest mode.
         """
+        return float((np.abs(x - other)[self.loop.entries] * self.weights(at)).max(initial=0.0))
+
+    def weights(self, at: Linearised) -> Array:
+        """By what each of `loop.entries` counts in a distance; 0 where it is not left free, or passive."""
         fastest = max(1.0, float(np.abs(at.eigenvalues).max(initial=0.0)))
-        apart = [0.0]
+        found = np.zeros(len(self.loop.names))
         for name, value, unit in zip(at.names, at.values, self.loop.units_of(at.names), strict=True):
             i = self.loop.names.index(name)
-            moves = fastest if i in self.loop.velocities else 1.0 if unit == "rad" else max(1.0, abs(value))
-            apart.append(float(abs(x[self.loop.entries[i]] - other[self.loop.entries[i]])) / moves)
-        return max(apart)
+            found[i] = 1 / (fastest if i in self.loop.velocities else 1.0 if unit == "rad" else max(1.0, abs(value)))
+        return found
 
 
 def tangents(C: Array, free: npt.NDArray[np.int64]) -> Array:

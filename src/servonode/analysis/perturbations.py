@@ -11,6 +11,7 @@ from servonode.simulation.equations_source import AGAIN, APART, HUGE, STOPPED
 
 SMALL = 1e-7  # size of the perturbations, relative to the states (to 1 for states below 1)
 COPIES, SEED = 4, 1
+BESIDE = 0.01  # m, rad, or relative to what is above 1: a perturbation that is none of calculus
 FACTOR = 100.0  # least growth of a perturbation that is called growing
 STEADY = 0.35  # least share of that growth (in logarithm) in the second half of its time: 1/2 is a steady rate
 POINTS, FEW = 401, 10  # times at which growth is looked at; so few of them cannot tell a steady one from a transient
@@ -89,8 +90,8 @@ def _aftermath(loop: ContinuousLoop, t: float, x: Array, end: float) -> tuple[fl
     return loop.escape(t, x)
 
 
-def growth(motion: Motion, lasting: bool = False) -> tuple[float | None, Array]:
-    """The rate [1/s] at which copies leave the motion, and the direction at the end; None where they do not.
+def growth(motion: Motion, lasting: bool = False) -> tuple[float | None, Array, float]:
+    """The rate [1/s] at which copies leave the motion, None where they do not; the direction at the end, the begin [s].
 
     Powers of time grow too: of the growth of t^n over a factor 100 in time only a seventh falls into the second half.
     With `lasting` only growth that continues to the end counts.
@@ -108,8 +109,30 @@ def growth(motion: Motion, lasting: bool = False) -> tuple[float | None, Array]:
         rise = g[last] - g[first]
         if rise > np.log(FACTOR) and g[last] - g[middle] > STEADY * rise:
             rate = float(np.polyfit(grid[middle : last + 1], g[middle : last + 1], 1)[0])
-            return rate, motion.directions[min(int(np.searchsorted(times, grid[last])), len(times) - 1)][i]
-    return None, np.zeros(0)
+            end = motion.directions[min(int(np.searchsorted(times, grid[last])), len(times) - 1)][i]
+            return rate, end, float(grid[first])
+    return None, np.zeros(0), 0.0
+
+
+def spread(loop: ContinuousLoop, motion: Motion, since: float, weights: Array) -> float:
+    """By what factor copies that start BESIDE a motion, at a time [s], leave it until its end; inf where that stops.
+
+    Distances are the largest entry, as these weights count them.
+    """
+    i = int(np.argmin(np.abs(np.array(motion.times) - since)))
+    t, x, entries = motion.times[i], motion.states[i], loop.entries
+    apart = motion.directions[i] * np.maximum(1.0, np.abs(x[entries]))
+    apart *= BESIDE / np.maximum(np.abs(apart * weights).max(axis=1, keepdims=True), SMALL)
+    both = np.tile(x, (2 * COPIES + 1, 1))
+    both[1:, entries] += np.concatenate([apart, -apart])
+    largest = BESIDE
+    for part in loop.steps(t, both.ravel(), motion.times[-1], **loop.too_fast):
+        states = part.states.reshape(len(part.times), *both.shape)[:, :, entries]
+        largest = max(largest, float(np.abs((states[:, 1:] - states[:, :1]) * weights).max(initial=0.0)))
+        if not len(part.times) or not np.isfinite(states).all():
+            return np.inf
+        t = float(part.times[-1])
+    return largest / BESIDE if t >= motion.times[-1] else np.inf
 
 
 def _rise(g: Array) -> tuple[int, int, Array]:

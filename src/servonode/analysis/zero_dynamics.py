@@ -16,7 +16,7 @@ import numpy as np
 
 from servonode.analysis.internal_motion import NEUTRAL, InternalMotion, Linearised, growth_along
 from servonode.analysis.periodic_motion import Orbit, orbit_near, period_of
-from servonode.analysis.perturbations import Motion, follow, growth, largest_rise
+from servonode.analysis.perturbations import BESIDE, Motion, follow, growth, largest_rise, spread
 from servonode.analysis.remedies import remedies
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
@@ -100,16 +100,18 @@ class _Found:
         if unstable is not None and grown > LOST:
             text = f"{self._said(unstable)}{self._kind()}; {self._remedies(unstable)}"
             return self._result("growing", text, unstable.grows, rate=unstable.rate)
-        rate, direction = growth(motion, lasting=not self.loop.follows_residuals or self.loop.high_degrees)
-        if rate is not None:
+        rate, direction, since = growth(motion, lasting=not self.loop.follows_residuals or self.loop.high_degrees)
+        bound = self._bound(motion, since) if rate is not None else 0.0
+        if rate is not None and bound > LOST:
             state = self.loop.names[int(np.argmax(np.abs(direction)))]
             text = f"{self._unstable()}perturbations grow as exp({rate:.3g} t), most in {state}; {self._remedy(state)}"
             return self._result("growing", text, state, rate=rate)
         if unstable is not None:
             text = f"{self._said(unstable)}{self._kind()}; {self._too_slow(unstable, grown)}"
             return self._result("bounded", text, unstable.grows, rate=unstable.rate, growth=grown, diverges=True)
-        grown, drifts = largest_rise(motion), self._drifting(motion)
-        text = f"over {self.length:g} s nothing runs away, and perturbations grow at most {grown:.2g}-fold"
+        grown, drifts = bound or largest_rise(motion), self._drifting(motion)
+        which = f"perturbations of {BESIDE:g}" if bound else "perturbations"
+        text = f"over {self.length:g} s nothing runs away, and {which} grow at most {grown:.2g}-fold"
         return self._result("bounded", f"{self._settling()}{drifts}{text}", growth=grown, drifts=bool(drifts))
 
     def _result(self, judgement: Judgement, text: str, state: str | None = None, **numbers: Any) -> ZeroDynamics:
@@ -141,6 +143,19 @@ class _Found:
         ends = ends[-1:] if not self.loop.follows_residuals else ends[:1] if begins else ends
         states = np.array([motion.over(ends, i) for i in range(len(orbit.state))]).T
         return any(self.free.distance(x, orbit.state, orbit) < NEAR for x in states)
+
+    def _bound(self, motion: Motion, since: float) -> float:
+        """How far motions go that start a little beside it, from when perturbations of calculus begin to grow."""
+        fastest = max(self.along, key=lambda each: np.abs(each.eigenvalues).max(initial=0.0), default=None)
+        if fastest is None:
+            return np.inf
+        weights, names = self.free.weights(fastest), self.loop.names
+        carried = [
+            names[i] not in fastest.names or names[i].removesuffix("_dot") in fastest.names
+            for i in self.loop.velocities
+        ]  # the others move no place that counts, however fast the modes are
+        weights[self.loop.velocities] = np.where(carried, weights[self.loop.velocities], 1.0)
+        return spread(self.loop, motion, since, weights)
 
     def _growth(self, at: Linearised) -> float:
         """The growth of a perturbation within the run, if the machine were kept where it is unstable."""

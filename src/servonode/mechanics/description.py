@@ -150,6 +150,11 @@ class MachineDescription(msgspec.Struct, frozen=True):
         return tuple(quantity.name for quantity in self.state)
 
     @property
+    def dead_points(self) -> str:
+        """The condition in a kernel that the number of a fault, `fault`, is that of a dead point; empty without any."""
+        return " or ".join(f"fault == {i}" for i, each in enumerate(self.faults, 1) if each.name == "dead_point")
+
+    @property
     def layout(self) -> Layout:
         """The state's names outside with their sizes, 0 for a number, in the order of the array."""
         of = {entry: name for name, entries in self.vectors.items() for entry in entries}

@@ -145,7 +145,7 @@ class Machine(Tabular):
         return Machine(self.description, self.kernel, {**self.parameters, **parameters})
 
     def jump_terms(self, t: float, x: Array) -> Array:
-        """The margins of its jumps, each with the values that it sets, where none depends on a state before the step."""
+        """The margins of its jumps, each with the values that it sets; none where these compare states."""
         out = np.zeros(self.description.jump_terms)
         if len(out):
             self.kernel.jump_terms(t, x, self.c, out)

@@ -288,10 +288,8 @@ def _dead(closed_loop: ClosedLoop) -> str:
     """The lines that find the machine's dead points, where its faults are looked for."""
     if not closed_loop.launch.plant.safety.faults:
         return ""
-    faults = closed_loop.machine.description.faults
-    dead = [f"fault == {i}" for i, each in enumerate(faults, 1) if each.name == "dead_point"]
-    test = " or ".join(dead)
-    return f"    fault = faults(t, x, c)\n    if {test}:\n        return True\n" if dead else ""
+    dead = closed_loop.machine.description.dead_points
+    return f"    fault = faults(t, x, c)\n    if {dead}:\n        return True\n" if dead else ""
 
 
 def _event_text(closed_loop: ClosedLoop, kind: str, i: int) -> str:
