@@ -199,6 +199,42 @@ def test_a_loop_that_comes_to_a_dead_point_after_a_fault_is_told_so_and_no_energ
     assert (found["dead_point"], found["kinetic_max"]) == (0.0, 0.0)
 
 
+@pytest.mark.parametrize(("power", "said"), [(0, "the statement of the machine is not consistent"), (4, "shorten it")])
+def test_an_energy_error_that_stays_with_half_the_step_is_not_explained_by_the_step(
+    monkeypatch: pytest.MonkeyPatch, power: int, said: str
+) -> None:
+    error = property(lambda run: (run.closed_loop.launch.step_ns / 1e6) ** power)
+    monkeypatch.setattr("servonode.record.run.Run.energy_error", error)
+    assert said in texts(servonode.check(SLEDGE), "warn")
+
+
+@pytest.mark.parametrize(("damper", "verdict"), [(0.25, "no"), (1.0, "yes")])
+def test_where_inputs_are_held_for_too_long_for_what_the_goal_leaves_free_the_check_says_so(
+    damper: float, verdict: str
+) -> None:
+    """Two masses, spring 50 N/m and damper: the place of the second one has a zero at -spring/damper."""
+    controller = {"residuals": {"last": "b - 0.1*sin(2*t)"}, "gains": {"lambda": 5.0}}
+    plant = {"machine": two_masses, "parameters": {"d": damper}}
+    report = servonode.check({"run": {"duration": 4.0}, "plant": plant, "controller": controller})
+    assert report.verdict == verdict
+    found = "decays as exp(-200 t), too fast for inputs that are held for 0.01 s (a zero of the sampled loop); give a "
+    assert (f"sampling: what the goal leaves free {found}controller.period of at most 0.0025 s" in texts(
+        report, "warn")) == (verdict == "no")  # fmt: skip
+
+
+def two_masses() -> Any:
+    from servonode.mechanics import Model, coordinate, input_, parameter
+
+    a, b, F, d = (
+        coordinate("a", "", "m"),
+        coordinate("b", "", "m"),
+        input_("F", "", "N"),
+        parameter("d", "", "N s/m", default=1.0),
+    )
+    return Model("masses", "in a row", (a.rate**2 + b.rate**2) / 2, coordinates=(a, b), potential=25 * (a - b) ** 2,
+                 dissipation=d * (a.rate - b.rate) ** 2 / 2, inputs={F: a.rate}, parameters=(d,))  # fmt: skip
+
+
 def test_a_machine_that_brakes_after_a_fault_says_how_one_without_inputs_nothing() -> None:
     report = servonode.check("trailer_pursuit", run__duration=5.0)
     assert report.after_fault == {"U1": "brakes with -c_b*theta1_dot", "U2": "brakes with -c_b*theta2_dot"}

@@ -4,10 +4,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sympy import Piecewise, cos, sin
 
 from servonode.analysis import perturbations
 from servonode.analysis.zero_dynamics import ZeroDynamics, judge
 from servonode.api import load, simulate
+from servonode.mechanics import Model, coordinate, input_
 from servonode.simulation import continuous_loop
 from servonode.simulation.event_integration import SimulationError
 
@@ -155,3 +157,47 @@ def test_the_transient_of_a_fast_law_is_no_growth() -> None:
     assert perturbations.growth(seen(transient))[0] is None
     assert perturbations.growth(seen(np.minimum(200 * times, 10.0)))[0] == pytest.approx(200.0, rel=0.05)
     assert perturbations.growth(seen(2 * times))[0] == pytest.approx(2.0, rel=1e-6)
+
+
+def hoop() -> Model:
+    """A damped bead on a hoop that turns freely: below it rests at each speed, up to sqrt(g) stably."""
+    p, a, F = coordinate("p", "hoop", "rad"), coordinate("a", "bead", "rad"), input_("F", "", "N m")
+    kinetic = ((10 + sin(a) ** 2) * p.rate**2 + a.rate**2) / 2
+    return Model("hoop", "bead on a hoop", kinetic, coordinates=(p, a), potential=-9.81 * cos(a),
+                 dissipation=50 * a.rate**2, inputs={F: p.rate})  # fmt: skip
+
+
+@pytest.mark.parametrize(("speed", "bead"), [(3.6, 1e-4), (3.6, 1e-2), (2.7, 1e-2)])
+def test_an_open_loop_is_judged_at_the_equilibrium_of_the_speed_that_its_run_conserves(
+    speed: float, bead: float
+) -> None:
+    controller = {"program": "open_loop", "period": 0.01, "settings": {"F": 0.0}}
+    plant = {"machine": hoop, "initial": {"p_dot": speed, "a": bead}}
+    found = judge(load({"run": {"duration": 20.0}, "plant": plant, "controller": controller}).closed_loop)
+    slow = np.roots([1, 100, 9.81 - speed**2]).max()
+    (at,) = found.near
+    assert at.values[at.names.index("p_dot")] == pytest.approx(speed, rel=1e-3)
+    assert np.abs(at.eigenvalues - slow).min() < 5e-3 * abs(slow)
+    assert found.diverges == (slow > 0)
+    assert "is refused" not in found.text  # for there is no goal
+
+
+def backlash() -> Model:
+    """A motor and a load behind 0.02 rad of play."""
+    a, b, u = coordinate("a", "motor", "rad"), coordinate("b", "load", "rad"), input_("u", "torque", "N m")
+    d, g = a - b, 0.02
+    T = 200 * Piecewise((d - g, d > g), (d + g, d < -g), (0, True))
+    return Model("back", "backlash", (0.02 * a.rate**2 + 0.1 * b.rate**2) / 2, coordinates=(a, b), inputs={u: a.rate},
+                 dissipation=0.05 * (a.rate**2 + b.rate**2), forces=((-T, a.rate), (T, b.rate)))  # fmt: skip
+
+
+@pytest.mark.parametrize("duration", [4.0, 12.0])
+def test_a_motion_that_stays_within_its_play_is_judged_by_its_bound_not_by_a_rate(duration: float) -> None:
+    controller = {"residuals": {"motor": "a - sin(t)"}, "gains": {"lambda": 5.0}}
+    plant = {"machine": backlash}
+    loop = load({"run": {"duration": duration}, "plant": plant, "controller": controller}).closed_loop
+    motion = perturbations.follow(continuous_loop.ContinuousLoop(loop), duration, np.ones(4, dtype=bool))
+    assert perturbations.growth(motion)[0] is not None
+    found = judge(loop)
+    assert found.judgement == "bounded"
+    assert 1 < found.growth < 20

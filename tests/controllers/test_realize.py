@@ -21,7 +21,7 @@ from servonode.controllers.engine.realize import (
     survey,
     unsurveyed,
 )
-from servonode.mechanics import Model
+from servonode.mechanics import Model, coordinate, input_
 from servonode.mechanics.machine import Machine
 from servonode.plants import model_factory
 
@@ -300,3 +300,15 @@ def test_a_survey_beyond_the_guards_or_without_the_relations_is_refused(laws: An
     law = laws("hitch_angle opposed")
     with pytest.raises(ValueError, match="the survey is not of a program with 2 relations"):
         realisability(surveyed(law), 1, 3, 2)
+
+
+def test_where_the_inputs_do_no_work_no_residual_is_reached_and_nothing_is_divided_by_zero(small: ModuleType) -> None:
+    def model() -> Model:
+        x, F = coordinate("x", "", "m"), input_("F", "", "N")
+        return Model("lever", "", x.rate**2 / 2, coordinates=(x,), inputs={F: x * x.rate})
+
+    def place(machine: Model) -> Program:
+        return Program("place", "", (residual("place", machine["x"], "", "m"),))
+
+    law = small.law("place", model, place, small.machine(model), HERE)
+    assert surveyed(law, 0.0).reach == [0.0]

@@ -18,8 +18,9 @@ from servonode.analysis.orbit_verdict import judge_orbit
 from servonode.analysis.periodic_motion import Orbit
 from servonode.analysis.remedies import working_rate
 from servonode.analysis.sampled_loop import judge_sampling
-from servonode.analysis.zero_dynamics import judge
-from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.analysis.zero_dynamics import ZeroDynamics, judge
+from servonode.closed_loop.closed_loop import ClosedLoop, resolve
+from servonode.closed_loop.launch_file import with_step
 from servonode.closed_loop.static_checks import Examination, Level
 from servonode.mechanics.stiffness import stiffness
 from servonode.record.run import Run, default_every
@@ -29,6 +30,8 @@ from servonode.simulation.simulate import can_fuse, simulate_fused
 GROWTH = 3.0  # perturbations that grow more than this are warned of
 FEW_ROWS = 10  # of a run whose eigenvalues are looked at
 NO_ENERGY = 1e-12  # J, below which the balance is rounding
+WITHIN = 0.5  # of a time constant: a longer period does not follow what decays with it
+STAYS = 0.9  # share of an energy error that is still there with half the step: no step explains it
 STEP_ERROR = 1e-3  # share of the energy turned over that the integrator may lose before it is warned of
 MOST_STEPS = 2_000_000  # of a run that are simulated here, a second or two
 MOST_SINGLE_STEPS = 200_000  # the same where an engine or an estimator keeps the loop from being compiled as a whole
@@ -138,10 +141,20 @@ def _judge_energy(run: Run, found: Examination, times: Sequence[int]) -> None:
             text += "an engine's contacts take it where they slip: give more friction, or a gentler goal; where the "
             found.add("warn", "contact", f"{text}machine has no contacts, shorten the step")
             return
+        if not stiff and _energy_error_of_half_a_step(run) > STAYS * run.energy_error:
+            text = f"{text.removesuffix(': ')}, with half the step too: the statement of the machine is not consistent"
+            found.add("warn", "energy", f"{text}; look at rates in its potential, at losses and inputs without rates")
+            return
         text += f"the step of {run.closed_loop.launch.step_ns / 1e9:g} s is too long for this motion; "
         found.add("warn", "step", text + (stiff or "shorten it"))
     elif stiff:
         found.add("warn", "step", f"a motion of this machine decays faster than the steps follow: {stiff}")
+
+
+def _energy_error_of_half_a_step(run: Run) -> float:
+    launch = run.closed_loop.launch
+    half = resolve(with_step(launch, launch.step_ns // 2 / 1e9 or launch.step_ns / 1e9), strict=False)
+    return simulate_fused(half, default_every(half)).energy_error
 
 
 def _stiff(run: Run, times: Sequence[int]) -> str:
@@ -183,6 +196,7 @@ def _judge_zero_dynamics(closed_loop: ClosedLoop, run: Run, whole: float, found:
         departs = judgement.growth > GROWTH and not judgement.settled
         level = "warn" if departs or judgement.drifts or judgement.diverges else "good"
     assert closed_loop.control is not None
+    _judge_fast_zeros(judgement, closed_loop.control.times.period, found)
     description = closed_loop.control.law.description
     if not description.feeds_back and not description.residuals:  # there is no goal that could be missed
         level = "warn" if level == "refuse" else "good"
@@ -192,6 +206,18 @@ def _judge_zero_dynamics(closed_loop: ClosedLoop, run: Run, whole: float, found:
         judge_orbit(closed_loop, run, whole, found)
     if explicit and fed and judgement.near:
         judge_sampling(closed_loop, judgement.near[-1], judgement.passive, found)
+
+
+def _judge_fast_zeros(judgement: ZeroDynamics, period: float, found: Examination) -> None:
+    """Whether inputs that are held for a period may be why a goal is missed: an unstable zero of the sampled loop."""
+    rates = [-mu.real for at in (*judgement.equilibria, *judgement.along) for mu in at.eigenvalues]
+    fastest = float(max(rates, default=0.0))
+    if found.refusals and fastest * period > WITHIN:
+        text = f"what the goal leaves free decays as exp(-{fastest:.3g} t), too fast for inputs that are held for "
+        text += (
+            f"{period:g} s (a zero of the sampled loop); give a controller.period of at most {WITHIN / fastest:.2g} s"
+        )
+        found.add("warn", "sampling", text)
 
 
 def _orbit_numbers(orbit: Orbit | None) -> dict[str, Any] | None:

@@ -59,7 +59,8 @@ def judge_along(closed_loop: ClosedLoop, control: Control, run: Run, found: Exam
         advance(int(run.k[i]), launch.steps_per_period, launch.step_ns, x, u, machine.c)
         if run.t[i] > run.t[-1] / 2 and (np.abs(u) < limits).all():  # what starts off the program is over by then
             y = closed_loop.goal(t + period, own)
-            law.compute(t + period, x, y, answer)
+            if law.compute(t + period, x, y, answer):
+                continue
             after = _Held(t + period, x, u, y, answer.inputs)
             largest = np.maximum(largest, _hold_effect(closed_loop, control, before, after))
     _judge_crossing(law, signs, found)

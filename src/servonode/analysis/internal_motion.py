@@ -21,7 +21,6 @@ SMALLEST_PIVOT = 1e-6
 LONGEST_STEP = 0.5  # m, rad, m/s, rad/s: of Newton's method, so that it finds what is near
 MOST = 1e6  # growth beyond which nobody asks for more
 PIECES = 4  # of the time of one equilibrium, between whose ends growth is looked at
-FAMILY, SAME = 5, 1e-6  # steps along a family of equilibria; one that is none
 CONSERVED, NEARLY = 1e-7, 1e-4  # shares of the largest singular value: of what is conserved; of what nearly is
 ALIKE = 0.03  # by how much what is conserved may differ, relative to values above 1
 NEUTRAL = 1e-3  # 1/s; a real part below this is neither growth nor decay
@@ -51,13 +50,6 @@ class Linearised:
     @property
     def unstable(self) -> bool:
         return self.rate > NEUTRAL
-
-    @property
-    def family(self) -> tuple[Array, Array]:
-        """Of an equilibrium what its perturbations conserve, and where others rest beside it: columns (n, k) each."""
-        left, sizes, right = np.linalg.svd(self.matrix)
-        none = sizes <= CONSERVED * sizes.max(initial=0.0)
-        return left[:, none], right[none].T
 
     @property
     def grows(self) -> str:
@@ -146,37 +138,8 @@ class InternalMotion:
     def equilibrium(self, t: float, x: Array) -> Array | None:
         """A state near x, with the goal as at time t, on the manifold, where what is left free rests; None: no such.
 
-        Passive coordinates may move on. Of a family of equilibria, as the speeds of a bicycle, it is the one in which
-        what perturbations conserve has its value at x.
-        """
-        rest = self._rest(t, x)
-        for _ in range(FAMILY):
-            at = None if rest is None else self.linearised(t, rest)
-            if rest is None or at is None:
-                break
-            conserved, along = at.family
-            step = np.linalg.lstsq(conserved.T @ along, conserved.T @ self._apart(x, at), rcond=None)[0]
-            if not SAME < np.abs(step).max(initial=0.0) < LONGEST_STEP / SMALLEST_PIVOT:
-                break
-            moved = rest.copy()
-            moved[self.loop.entries] += self.perturbations(t, rest)[1] @ along @ step
-            rest = self._rest(t, moved)
-        return rest
-
-    def belongs(self, x: Array, at: Linearised) -> bool:
-        """Whether what perturbations of an equilibrium conserve has nearly its value at a state x."""
-        differs = np.abs(at.family[0].T @ self._apart(x, at)).max(initial=0.0)
-        return bool(differs < ALIKE * max(1.0, float(np.abs(at.values).max(initial=0.0))))
-
-    def _apart(self, x: Array, at: Linearised) -> Array:
-        """How far a state is from another in what is left free."""
-        result: Array = x[self.loop.entries[[self.loop.names.index(name) for name in at.names]]] - np.array(at.values)
-        return result
-
-    def _rest(self, t: float, x: Array) -> Array | None:
-        """An equilibrium near x, of whatever family: damped Newton steps of least size.
-
-        At first they leave the directions alone in which x nearly rests all along.
+        Passive coordinates may move on. Damped Newton steps of least size, which at first leave the directions alone in
+        which x nearly rests: along these a family of equilibria goes on, as the speeds of a bicycle.
         """
         entries = self.loop.entries
 
@@ -193,6 +156,13 @@ class InternalMotion:
 
         found = (zero_near(values, x, entries, LONGEST_STEP, stuck) for stuck in (NEARLY, STUCK))
         return next((each for each in found if each is not None), None)
+
+    def belongs(self, x: Array, at: Linearised) -> bool:
+        """Whether what perturbations of an equilibrium conserve has nearly its value at a state x."""
+        left, sizes, _ = np.linalg.svd(at.matrix)
+        conserved = left[:, sizes <= CONSERVED * sizes.max(initial=0.0)]
+        differs = conserved.T @ (x - at.state)[self.loop.entries[[self.loop.names.index(name) for name in at.names]]]
+        return bool(np.abs(differs).max(initial=0.0) < ALIKE * max(1.0, float(np.abs(at.values).max(initial=0.0))))
 
     def distance(self, x: Array, other: Array, at: Linearised) -> float:
         """The largest difference of two states in what is left free: angles as they are, others relative above 1.

@@ -131,12 +131,8 @@ def _about(loop: ContinuousLoop, t: float, x: Array, passive: tuple[str, ...]) -
     """Whether all but the passive states rest at x, and the loop stays the same there and beside it as time goes on."""
     lively = loop.entries[[name not in passive for name in loop.names]]
     rates = np.array([loop.rates(each, x)[lively] for each in (t, *(t + LATER))])
-    beside = (x, *states_beside(x))
-    still = all(
-        np.allclose(loop.forcing(each, at), loop.forcing(t, at), rtol=RESTS, atol=RESTS)
-        for each in t + LATER
-        for at in beside
-    )
+    changes = [loop.forcing(each, at) - loop.forcing(t, at) for each in t + LATER for at in (x, *states_beside(x))]
+    still = np.nanmax(np.abs(changes), initial=0.0) < RESTS
     return "equilibrium" if still and np.abs(rates).max(initial=0.0) < RESTS else "motion"
 
 

@@ -149,12 +149,10 @@ class _Found:
         fastest = max(self.along, key=lambda each: np.abs(each.eigenvalues).max(initial=0.0), default=None)
         if fastest is None:
             return np.inf
-        weights, names = self.free.weights(fastest), self.loop.names
-        carried = [
-            names[i] not in fastest.names or names[i].removesuffix("_dot") in fastest.names
-            for i in self.loop.velocities
-        ]  # the others move no place that counts, however fast the modes are
-        weights[self.loop.velocities] = np.where(carried, weights[self.loop.velocities], 1.0)
+        weights, moving = self.free.weights(fastest), {f"{name}_dot" for name in fastest.names}
+        for i in self.loop.velocities:
+            if self.loop.names[i] not in moving:  # it moves no place that counts, however fast the modes are
+                weights[i] = float(self.loop.names[i] in fastest.names)
         return spread(self.loop, motion, since, weights)
 
     def _growth(self, at: Linearised) -> float:

@@ -349,9 +349,8 @@ def _assembly(model: Model, block: Block) -> str:
 
 def _jump_terms(model: Model) -> list[Expr]:
     """The margins of jumps and what these set, where they depend on no state before the step."""
-    if any(each.compares for each in model.jumps):
-        return []
-    return [each for jump in model.jumps for each in (jump.margin, *jump.changes.values())]
+    compare = any(each.compares for each in model.jumps)
+    return [] if compare else [each for jump in model.jumps for each in (jump.margin, *jump.changes.values())]
 
 
 def _requirements(model: Model) -> str:

@@ -151,7 +151,7 @@ class _Structure:
             chain.derivatives.append(chain.drift)
             if len(chain.derivatives) > self.n_states + len(self.it.integrators):
                 i = self.it.chains.index(chain)
-                raise Unreachable(f"no derivative of {self.residuals[i].name} contains an input", i)
+                raise Unreachable(f"at the states tried no derivative of {self.residuals[i].name} contains an input", i)
             self._rate(chain)
 
     def _rate(self, chain: Chain) -> None:

@@ -148,7 +148,7 @@ def survey(law: ServoLaw, states: Array, times: Array, goals: Array, search: boo
         x, decisive = _search(conditions, x, states.min(axis=0), states.max(axis=0))
     worst = _sample(law, t, x, y, size, decisive)
     regular = search and worst.condition < SINGULAR
-    reached = _norms(terms.W) / strengths[:, None]
+    reached = _norms(terms.W) / np.where(strengths > 0, strengths, np.inf)[:, None]
     n_rows, highest = samples.direction.shape[1], int(samples.rank.max())
     return replace(
         unsurveyed(law),
