@@ -5,6 +5,7 @@ import runpy
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from math import comb
 from pathlib import Path
 from typing import Any
@@ -649,3 +650,15 @@ def spacecraft() -> tuple[Model, Any]:
         first_order={torque: 20 * (each - torque) for torque, each in zip(torques, u, strict=True)},
     )  # fmt: skip
     return model, q
+
+
+def test_a_start_on_a_program_of_degree_ten_is_found_though_its_high_derivatives_are_large() -> None:
+    x = [coordinate(f"x{i}", "", "m") for i in range(1, 6)]
+    F, springs = input_("F", "", "N"), sum(25 * (b - a) ** 2 for a, b in pairwise(x))
+    row = Model("row", "masses in a row", sum(a.rate**2 for a in x) / 2, coordinates=tuple(x), potential=springs,
+                inputs={F: x[0].rate})  # fmt: skip
+    controller = {"residuals": {"last": "x5 - 0.1*sin(2*t)"}, "gains": {"lambda": 5.0}}
+    plant = {"machine": lambda: row, "initial": {"on_program": True}}
+    start = servonode.load({"run": {"duration": 1.0}, "plant": plant, "controller": controller}).closed_loop.start
+    assert (start[4], start[9]) == pytest.approx((0.0, 0.2), abs=1e-9)
+    assert start[8] == pytest.approx(0.2 * (1 - 4 / 50), abs=1e-9)  # x4 = x5 + x5''/50
