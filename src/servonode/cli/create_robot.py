@@ -6,13 +6,13 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from servonode.definitions.references import ROBOTS
 from servonode.errors import ServonodeError
 
 if TYPE_CHECKING:
     from servonode.mechanics.model import Model
 
 SECTION = "plant.robot."
-ENDINGS = (".urdf", ".xml", ".mjcf")
 
 
 class NotFrom(ServonodeError, ValueError):
@@ -29,8 +29,8 @@ def robot_model(robot: Path, overrides: Sequence[str]) -> "Model":
     from servonode.closed_loop.launch_file import launch_of_table
     from servonode.closed_loop.machine_section import plant_source
 
-    if robot.suffix.lower() not in ENDINGS:
-        raise NotFrom(f"--from {robot}: give a URDF or MJCF file, whose name ends in {', '.join(ENDINGS)}")
+    if robot.suffix.lower() not in ROBOTS:
+        raise NotFrom(f"--from {robot}: give a URDF or MJCF file, whose name ends in {', '.join(ROBOTS[:-1])}")
     strange = next((each for each in overrides if not each.startswith(SECTION)), None)
     if strange is not None:
         raise NotFrom(f"--set {strange}: --from has the keys of [plant.robot] alone; change others in the launch file")

@@ -33,7 +33,7 @@ _INSTALLED = {"site-packages", "dist-packages"}  # the same, of another environm
 _OURS = "servonode"
 PLANT = "plant"  # the first argument of a function that makes a controller
 NO_DATA = (".py", ".toml", ".mcap", ".new")  # endings of sources, of what servonode reads or writes, and of drafts
-ROBOTS = (".urdf", ".xml", ".mjcf")  # endings of robots' files
+ROBOTS = (".urdf", ".xml", ".mjcf", ".xacro")  # endings of robots' files; xacro is refused with its remedy
 _DEFINED_IN = ("controllers", "plants")  # the rooms with machines and programs
 
 

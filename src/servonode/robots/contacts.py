@@ -91,7 +91,7 @@ def _hinged(body: Body, several: bool) -> tuple[Joint, ...]:
         kinds += [("hinge", name, start) for name, start in zip(("yaw", "pitch", "roll"), angles, strict=True)]
         axes = {"x": 0, "y": 1, "z": 2, "yaw": 2, "pitch": 1, "roll": 0}
         found += [
-            Joint(prefix + name, kind, np.eye(3)[axes[name]], (float(start),), joint.armature, joint.damping)
+            Joint(prefix + name, kind, np.eye(3)[axes[name]], (float(start),), whole=joint if name == "roll" else None)
             for kind, name, start in kinds
         ]
     return tuple(found)

@@ -122,6 +122,10 @@ class _Reader:
             return 1  # MuJoCo says what is wrong with it
 
     def _urdf(self, tag: str, name: str, attributes: dict[str, str]) -> None:
+        if tag.startswith("xacro:"):
+            ready = self.file.name.removesuffix(".xacro").removesuffix(".urdf")
+            text = f"<{tag}> is of xacro, which is not read; give what `xacro {self.file.name} > {ready}_read.urdf` writes"
+            self._refuse(text)
         if tag in ("link", "joint") and len(self.stack) == 1:
             self.found.names[tag, name] += 1
             if self.found.names[tag, name] > 1:

@@ -3,9 +3,10 @@
 What is exactly zero in the file stays a number: the programs are shorter, and there is nothing to identify.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import sympy
 
 from servonode.definitions.source_location import Place
@@ -27,7 +28,7 @@ from servonode.mechanics.symbols import (
 )
 from servonode.robots.contacts import Contacts, held, prepared
 from servonode.robots.file_text import RobotError
-from servonode.robots.robot import Body, Joint, Robot, identifier
+from servonode.robots.robot import Actuator, Body, Joint, Robot, identifier
 
 Expr = Any
 UNITS = {"hinge": ("rad", "N m"), "slide": ("m", "N"), "ball": ("rad", "N m"), "free": ("rad", "N m")}
@@ -60,6 +61,7 @@ class _Machine:
         self.potential: Expr = 0
         self.forces: list[tuple[Expr, Expr]] = []
         self.faults: list[Condition] = []
+        self.notes: list[str] = []
         self._taken: dict[str, str] = {}
         self._several = sum(each.kind == "free" for each in robot.joints) > 1
 
@@ -83,7 +85,7 @@ class _Machine:
             forces=tuple(self.forces),
             faults=tuple(self.faults),
             warnings=added.warnings,
-            notes=(*robot.dropped, *added.notes),
+            notes=(*robot.dropped, *self.notes, *added.notes),
             place=Place(str(robot.file), 1),
         )
 
@@ -107,7 +109,7 @@ class _Machine:
     def _gravity(self) -> list[Expr]:
         """Gravity in the ground's axes, its magnitude a parameter."""
         size = float(sum(self.robot.gravity**2) ** 0.5)
-        g = self._parameter("g", "gravity", "m/s^2", size, at_least=0)
+        g = self._parameter("gravity" if "g" in self._taken else "g", "gravity", "m/s^2", size, at_least=0)
         return [g * sympy.nsimplify(each / size, rational=True) if size else 0 for each in self.robot.gravity]
 
     def _link(self, body: Body) -> links.Link:
@@ -160,7 +162,10 @@ class _Machine:
         if joint.kind in ("hinge", "slide"):
             q = self._coordinate(joint)
             self.coordinates[joint.name], self.rates[joint.name] = q, (q.rate, joint)
-            armature = self._at_joint(joint, q, q.rate)
+            armature = self._losses(identifier(joint.name), joint.kind, joint, [q.rate])
+            self._add_spring(joint, q)
+            if joint.whole:
+                self._add_whole(joint.whole)
             if joint.name in self.contacts.wheels.values():  # its body does not turn in the tree
                 self.kinetic += armature * q.rate**2 / 2
                 return []
@@ -171,16 +176,41 @@ class _Machine:
         names = {word: self._name(f"{prefix}{word}", own) for word in ("x", "y", "z", "q", "omega")}
         quaternion = vector(coordinate, names["q"], f"orientation of {body.name}, quaternion", start=joint.start[-4:])
         spin = vector(velocity, names["omega"], f"angular velocity of {body.name} in its axes", "rad/s")
-        armature = self._parameter(f"{joint.name}_armature", f"armature of {joint.name}", "kg m^2", joint.armature)
-        damping = self._parameter(f"{joint.name}_damping", f"damping of {joint.name}", "N m s", joint.damping)
-        slides = []
-        if joint.kind == "free":
-            for i, axis in enumerate(AXES):
-                q = coordinate(names[axis], f"place of {body.name} along {axis}", "m", start=joint.start[i])
-                slides.append(links.slide(q, [int(i == k) for k in range(3)], armature))
-        motions = (*(each.motions[0] for each in slides), *spin)
-        self.dissipation += sympy.Add(*(damping * each**2 for each in motions)) / 2
-        return [*slides, links.ball(quaternion, spin, armature)]
+        places = [
+            coordinate(names[axis], f"place of {body.name} along {axis}", "m", start=start)
+            for axis, start in zip(AXES, joint.start[:-4], strict=bool(joint.start[:-4]))
+        ]
+        self._limit_turn(joint, quaternion[0])
+        armatures = self._losses_of_whole(joint, [q.rate for q in places], spin)
+        slides = [links.slide(q, np.eye(3, dtype=int)[i].tolist(), armatures[0]) for i, q in enumerate(places)]
+        return [*slides, links.ball(quaternion, spin, armatures[1])]
+
+    def _add_whole(self, joint: Joint) -> None:
+        """Add what acts at a ball or free joint that its last three, or six, coordinates state by angles."""
+        *places, yaw, pitch, roll = list(self.coordinates.values())[-6 if joint.kind == "free" else -3 :]
+        c, s = sympy.cos(roll), sympy.sin(roll)
+        turn = sympy.cos(pitch) * yaw.rate
+        spin = [roll.rate - sympy.sin(pitch) * yaw.rate, c * pitch.rate + s * turn, c * turn - s * pitch.rate]
+        halves = [(sympy.cos(q / 2), sympy.sin(q / 2)) for q in (yaw, pitch, roll)]
+        self._limit_turn(joint, sum(sympy.prod(each) for each in zip(*halves, strict=True)))
+        rates = [q.rate for q in places]
+        armatures = self._losses_of_whole(joint, rates, spin)
+        for armature, motions in zip(armatures, (rates, spin), strict=True):
+            self.kinetic += armature * sympy.Add(*(each**2 for each in motions)) / 2
+
+    def _losses_of_whole(self, joint: Joint, rates: Sequence[Expr], spin: Sequence[Expr]) -> tuple[Expr, Expr]:
+        """Add damping and friction of a ball or free joint; its armatures, of its slides and of its turn."""
+        name = identifier(joint.name)
+        slides = self._losses(f"{name}_slide", "slide", joint, rates) if rates else sympy.Integer(0)
+        return slides, self._losses(name, "hinge", joint, spin)
+
+    def _limit_turn(self, joint: Joint, w: Expr) -> None:
+        """Add the fault of a ball that leaves its range; w: of its quaternion, the cosine of half its turn."""
+        if joint.range:
+            name = identifier(joint.name)
+            end = self._parameter(f"{name}_upper", f"upper limit of {name}", "rad", joint.range[1], above=0)
+            text = f"{name} is turned by more than {end}, its limit in {self.robot.file.name}"
+            self.faults.append(condition(w**2 >= sympy.cos(end / 2) ** 2, text, JOINT_LIMIT))
 
     def _coordinate(self, joint: Joint) -> Coordinate:
         unit = UNITS[joint.kind][0]
@@ -196,31 +226,58 @@ class _Machine:
                 self.faults.append(condition(q >= end if side == "lower" else q <= end, text, JOINT_LIMIT))
         return q
 
-    def _at_joint(self, joint: Joint, q: Expr, rate: Expr) -> Expr:
-        """Add damping, friction and spring of a hinge or slide; its armature."""
-        name, (unit, force) = identifier(joint.name), UNITS[joint.kind]
+    def _losses(self, name: str, kind: str, joint: Joint, rates: Sequence[Expr]) -> Expr:
+        """Add damping and friction of a joint in motions of one kind; its armature in these."""
+        unit, force = UNITS[kind]
         damping = self._parameter(f"{name}_damping", f"damping of {name}", f"{force} s/{unit}", joint.damping)
-        self.dissipation += damping * rate**2 / 2
+        self.dissipation += sympy.Add(*(damping * rate**2 / 2 for rate in rates))
         friction = self._parameter(f"{name}_friction", f"dry friction of {name}", force, joint.friction, at_least=0)
         if joint.friction:
-            self.forces.append((-friction * sympy.tanh(rate / SMOOTH[joint.kind]), rate))
+            self.forces += [(-friction * sympy.tanh(rate / SMOOTH[kind]), rate) for rate in rates]
+        inertia = "kg m^2" if kind == "hinge" else "kg"
+        return self._parameter(f"{name}_armature", f"armature of {name}", inertia, joint.armature, at_least=0)
+
+    def _add_spring(self, joint: Joint, q: Expr) -> None:
+        """Add the spring of a hinge or slide."""
+        name, (unit, force) = identifier(joint.name), UNITS[joint.kind]
         stiffness = self._parameter(f"{name}_stiffness", f"stiffness of {name}", f"{force}/{unit}", joint.stiffness)
         if joint.stiffness:
             rest = self._parameter(f"{name}_rest", f"{name} where its spring is relaxed", unit, joint.rest)
             self.potential += stiffness * (q - rest) ** 2 / 2
-        inertia = "kg m^2" if joint.kind == "hinge" else "kg"
-        return self._parameter(f"{name}_armature", f"armature of {name}", inertia, joint.armature, at_least=0)
 
     def _inputs(self) -> Mapping[Input, Expr]:
         inputs: dict[Input, Expr] = {}
         for motor in self.robot.actuators:
             rate, joint = self.rates[motor.joint]
             word = "torque" if joint.kind == "hinge" else "force"
-            stated, most = motor.name, max(map(abs, motor.range or (0.0,)))
-            if self._taken.get(identifier(stated), "").startswith("joint "):  # as many files call both the same
+            stated = motor.name
+            if self._taken.get(identifier(stated), "").startswith(("joint ", "parameter ")):  # as many files call both
                 stated += f"_{word}"
             name = self._name(stated, f'actuator "{motor.name}"')
             gear = self._parameter(f"{name}_gear", f"gear of {name}", "1", motor.gear) if motor.gear != 1 else 1
-            made = input_(name, f"{word} at {joint.name}", UNITS[joint.kind][1], limit=most or None)
+            made = input_(name, f"{word} at {joint.name}", UNITS[joint.kind][1], limit=self._limit(motor, joint))
             inputs[made] = gear * rate
         return inputs
+
+    def _limit(self, motor: Actuator, joint: Joint) -> float | None:
+        """The largest magnitude of a motor's input within its range; None without any.
+
+        Raises:
+            RobotError: the range lets no input act in one direction, or bounds several motors together.
+        """
+        if motor.range is None:
+            return None
+        where = f'{self.robot.file.name}: actuator "{motor.name}"'
+        others = [each.name for each in self.robot.actuators if each.joint == motor.joint and each != motor]
+        if joint.effort and others:
+            text = f"acts on {joint.name} together with {', '.join(others)}, and the joint limits their sum"
+            raise RobotError(f"{where} {text}; give each motor a forcerange of its own, and the joint no actuatorfrcrange")
+        low, high = motor.range
+        shown = f"its input has the range {low:g} to {high:g}"
+        if not low < 0 < high:
+            text = "an input acts in both directions, and a stop is zero"
+            raise RobotError(f"{where}: {shown}; {text}: give a range on both sides of zero, or leave the motor out")
+        if -low != high:
+            self.notes.append(f'actuator "{motor.name}": {shown}, of which {min(-low, high):g} acts in both directions')
+        return min(-low, high)
+

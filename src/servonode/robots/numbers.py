@@ -16,7 +16,18 @@ from servonode.robots.robot import Actuator, Body, Frame, Joint, Loop, Range, Ro
 FREE, BALL, SLIDE, HINGE = range(4)  # MuJoCo's numbers
 KINDS = ("free", "ball", "slide", "hinge")
 LOOPS = ("connect", "weld", "joint")
+SITE = 6  # MuJoCo's mjOBJ_SITE
 NO_GRAVITY = 1 << 7  # MuJoCo's mjDSBL_GRAVITY
+SWITCHED_OFF = {  # flags of <option>, with MuJoCo's bits, and what of a compiled model they make zero
+    "constraint": (1 << 0, ("eq_active0", "dof_frictionloss", "jnt_limited")),
+    "equality": (1 << 1, ("eq_active0",)),
+    "frictionloss": (1 << 2, ("dof_frictionloss",)),
+    "limit": (1 << 3, ("jnt_limited",)),
+    "spring": (1 << 5, ("jnt_stiffness",)),
+    "damper": (1 << 6, ("dof_damping", "actuator_damping")),
+    "clampctrl": (1 << 8, ("actuator_ctrllimited",)),
+}
+NO_ACTUATION = 1 << 11
 GROUND = ""
 Place = tuple[str, Array, Array]  # a body, and where other axes stand in its own
 
@@ -35,6 +46,7 @@ def described(
     Raises:
         RobotError: an inertia that no body has, a singular mass matrix.
     """
+    lines += tuple(_switched_off(model))
     reading = _Reading(model, text, inertias)
     for each in reading.bodies:
         check(Inertia(each.mass, each.centre, each.inertia), f'{file.name}: body "{each.name}"')
@@ -47,7 +59,7 @@ def described(
         bodies=tuple(reading.bodies),
         actuators=tuple(_of_each_joint(reading.bodies) if text.format == "urdf" else _actuators(model)),
         motorless=text.format == "urdf",
-        loops=tuple(_loops(model, reading.places)),
+        loops=tuple(_loops(model, reading)),
         frames=tuple(reading.frames),
         meshes=meshes,
         radii=radii,
@@ -130,10 +142,10 @@ class _Reading:
     def _joint(self, number: int) -> Joint:
         model, stated = self.model, self.model.joint(number)
         kind, dof, at = model.jnt_type[number], model.jnt_dofadr[number], model.jnt_qposadr[number]
-        limits = _range(model.jnt_range[number]) if model.jnt_limited[number] and kind in (SLIDE, HINGE) else None
+        limits = _range(model.jnt_range[number]) if model.jnt_limited[number] else None
         size = (7, 4, 1, 1)[kind]
         start = tuple(model.qpos0[at : at + size].tolist())
-        if limits and not limits[0] < start[0] < limits[1]:  # where a run could not stay
+        if limits and size == 1 and not limits[0] < start[0] < limits[1]:  # where a run could not stay
             start = (sum(limits) / 2,)
         geared = [(model.actuator_gear[i, 0] ** 2, i) for i in range(model.nu) if model.actuator_trnid[i, 0] == number]
         effort = float(max(abs(model.jnt_actfrcrange[number]))) if model.jnt_actfrclimited[number] else 0.0
@@ -171,9 +183,29 @@ def _of_motor(model: Any, word: str, number: int) -> float:
     return 0.0 if values is None else float(values[number])
 
 
+def _switched_off(model: Any) -> Iterator[str]:
+    """Make zero what flags of <option> switch off; a line for each, and for each actuator that does not act."""
+    for flag, (bit, words) in SWITCHED_OFF.items():
+        if model.opt.disableflags & bit:
+            found = [getattr(model, word) for word in words]
+            if any(each.any() for each in found):
+                yield f'what <flag {flag}="disable"/> switches off: left out'
+            for each in found:
+                each[:] = 0
+    for number in range(model.nu):
+        if not _acts(model, number):
+            yield f'actuator "{model.actuator(number).name}", which <option> switches off: left out'
+
+
+def _acts(model: Any, number: int) -> bool:
+    """Whether an actuator acts: neither a flag of <option> nor its group switches it off."""
+    group = max(int(model.actuator_group[number]), 0)
+    return not (model.opt.disableflags & NO_ACTUATION or model.opt.disableactuator >> group & 1)
+
+
 def _actuators(model: Any) -> Iterator[Actuator]:
     """The motors, their input the command of the file; its range is that of command, force and joint together."""
-    for number in range(model.nu):
+    for number in (each for each in range(model.nu) if _acts(model, each)):
         joint = model.actuator_trnid[number, 0]
         gain = float(model.actuator_gainprm[number, 0])
         gear = float(model.actuator_gear[number, 0]) * gain
@@ -195,24 +227,30 @@ def _of_each_joint(bodies: Sequence[Body]) -> Iterator[Actuator]:
             yield Actuator(f"{joint.name}_{word}", joint.name, 1.0, limits)
 
 
-def _loops(model: Any, places: list[Place]) -> Iterator[Loop]:
+def _loops(model: Any, reading: _Reading) -> Iterator[Loop]:
+    sites = [(each.body, each.position, each.rotation) for each in reading.frames[len(reading.frames) - model.nsite :]]
     for number in range(model.neq):
         if not model.eq_active0[number]:
             continue
-        kind, data = LOOPS[model.eq_type[number]], model.eq_data[number]
+        kind, data = LOOPS[model.eq_type[number]], model.eq_data[number].copy()
         name, first, second = model.equality(number).name, model.eq_obj1id[number], model.eq_obj2id[number]
         if kind == "joint":
             other = model.joint(second).name if second >= 0 else ""
             zeros = tuple(float(model.qpos0[model.jnt_qposadr[each]]) for each in (first, max(second, 0)))
             yield Loop(name, kind, model.joint(first).name, other, (tuple(data[:5].tolist()), zeros))
             continue
-        ends = [places[each] for each in (first, second)]
-        if kind == "connect":
-            found = [position + rotation @ data[3 * i : 3 * i + 3] for i, (_, position, rotation) in enumerate(ends)]
+        by_sites = model.eq_objtype[number] == SITE
+        if by_sites:  # whose origins, of welds also axes, are one
+            data[:10] = 0, 0, 0, 0, 0, 0, 1, 0, 0, 0
+        ends = [(sites if by_sites else reading.places)[each] for each in (first, second)]
+        if kind == "connect" or not data[10]:  # a weld without torques
+            points = (data[:3], data[3:6]) if kind == "connect" else (data[3:6], data[:3])
+            found = [position + rotation @ point for point, (_, position, rotation) in zip(points, ends, strict=True)]
+            kind = "connect"
             yield Loop(name, kind, ends[0][0], ends[1][0], tuple(tuple(each.tolist()) for each in found))
             continue
         (one, p, R), (two, r, S) = ends
         turned = R @ rotation_of(data[6:10]) @ S.T  # of the second's link in the first's
         quaternion = Rotation.from_matrix(turned).as_quat(scalar_first=True)
-        position = p + R @ data[3:6] - turned @ r
+        position = p + R @ data[3:6] - turned @ (r + S @ data[:3])
         yield Loop(name, kind, one, two, (tuple(position.tolist()), tuple(quaternion.tolist())))

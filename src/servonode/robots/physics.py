@@ -56,8 +56,8 @@ def simulated(mujoco: ModuleType, robot: Robot, values: Values, settings: Settin
     _, spec = opened(mujoco, robot.file, settings.base)
     lines = find_meshes(spec, robot.file)
     _set_options(mujoco, spec, settings.step)
-    if "g" in values:
-        spec.option.gravity = values["g"] * robot.gravity / np.linalg.norm(robot.gravity)
+    if (g := values.get("g", values.get("gravity"))) is not None:
+        spec.option.gravity = g * robot.gravity / np.linalg.norm(robot.gravity)
     if settings.base == "planar":
         for name, kind, axis in TILT:
             joint = getattr(mujoco.mjtJoint, f"mjJNT_{kind.upper()}")
@@ -82,8 +82,9 @@ def _set_options(mujoco: ModuleType, spec: Any, step: float) -> None:
     spec.option.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET
     compiler = spec.compiler
     compiler.fusestatic, compiler.alignfree, compiler.settotalmass = False, False, -1
-    compiler.balanceinertia, compiler.boundmass, compiler.boundinertia = False, 0.0, 0.0
-    compiler.inertiafromgeom = mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_AUTO
+    for each in (body.compiler for body in spec.bodies):  # of files that are attached, too
+        each.balanceinertia, each.boundmass, each.boundinertia = False, 0.0, 0.0
+        each.inertiafromgeom = mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_AUTO
 
 
 def _set_bodies(spec: Any, robot: Robot, values: Values, loose: Mapping[str, Loose]) -> None:
@@ -161,13 +162,14 @@ def _set_joints(spec: Any, robot: Robot, values: Values) -> None:
         if each.name not in joints:
             continue
         stated, name = joints[each.name], identifier(each.name)
+        each.springdamper = [0, 0]  # whose numbers are those of `robot`
         each.armature = values.get(f"{name}_armature", stated.armature)
         each.frictionloss = values.get(f"{name}_friction", stated.friction)
         each.damping = [values.get(f"{name}_damping", stated.damping), *each.damping[1:]]
         each.stiffness = [values.get(f"{name}_stiffness", stated.stiffness), *each.stiffness[1:]]
         if stated.kind in ("hinge", "slide"):
             rest = values.get(f"{name}_rest", stated.rest)
-            each.springref = np.degrees(rest) if stated.kind == "hinge" and spec.compiler.degree else rest
+            each.springref = np.degrees(rest) if stated.kind == "hinge" and each.compiler.degree else rest
 
 
 def _set_motors(mujoco: ModuleType, spec: Any, robot: Robot, values: Values) -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from servonode.errors import NotInstalled, installing
 from servonode.robots.file_text import FileText, RobotError, scan
 from servonode.robots.mass_matrix import check_mass_matrix
@@ -58,6 +60,8 @@ def opened(mujoco: ModuleType, file: Path, base: str) -> tuple[FileText, Any]:
     """The spec of a robot's file, all of it with names, on its base; raises RobotError, ValueError."""
     text, spec = scan(file), mujoco.MjSpec.from_file(str(file))
     _name_all(spec)
+    if text.format == "urdf":
+        _free_links(mujoco, spec)
     _set_base(spec, text, base, file)
     return text, spec
 
@@ -92,6 +96,18 @@ def _name_all(spec: Any) -> None:
                 taken.add(each.name)
 
 
+def _free_links(mujoco: ModuleType, spec: Any) -> None:
+    """Give the links of a URDF that float on others three slides and a ball: MuJoCo has free joints on the ground."""
+    kinds = mujoco.mjtJoint
+    for joint in [each for each in spec.joints if each.type == kinds.mjJNT_FREE]:
+        body, name = joint.parent, joint.name
+        if body.parent.name != "world":
+            spec.delete(joint)
+            for i, axis in enumerate("xyz"):
+                body.add_joint(name=f"{name}_{axis}", type=kinds.mjJNT_SLIDE, axis=np.eye(3)[i])
+            body.add_joint(name=name, type=kinds.mjJNT_BALL)
+
+
 def _set_base(spec: Any, text: FileText, base: str, file: Path) -> None:
     """Give the root link of a URDF its joints.
 
@@ -122,7 +138,7 @@ def _set_base(spec: Any, text: FileText, base: str, file: Path) -> None:
 
 
 def _fix_casters(spec: Any, casters: Collection[str], name: str) -> list[str]:
-    """Remove the joints of casters; a line for each.
+    """Remove the joints of casters with what drives them; a line for each.
 
     Raises:
         RobotError: one is no joint.
@@ -132,8 +148,9 @@ def _fix_casters(spec: Any, casters: Collection[str], name: str) -> list[str]:
         if each not in joints:
             text = f"casters: {each!r} is no joint of the file; choose from {', '.join(joints)}"
             raise RobotError(f"{name}: [plant.robot] {text}")
-        for follows in [loop for loop in spec.equalities if loop.name1 == each]:  # by <mimic>, or a gear
-            spec.delete(follows)
+        follows = [loop for loop in spec.equalities if loop.name1 == each]  # by <mimic>, or a gear
+        for also in [*follows, *(motor for motor in spec.actuators if motor.target == each)]:
+            spec.delete(also)
         spec.delete(joints[each])
     return [f'joint "{each}": a caster does not move, its mass stays' for each in casters]
 

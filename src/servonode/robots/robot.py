@@ -19,6 +19,8 @@ class Joint:
 
     kind: "hinge", "slide", "ball" or "free". axis (3,): in the body's axes. start: of the coordinate; of a free joint
     the position (x, y, z) and the quaternion (w, x, y, z), of a ball the quaternion. rest: where the spring is relaxed.
+    range: of a ball that of its turn from the file's pose. whole: of the last of three angles, the ball or free joint
+    that they are, to which losses belong.
     """
 
     name: str
@@ -32,6 +34,7 @@ class Joint:
     rest: float = 0.0
     range: Range | None = None
     effort: float | None = None  # largest magnitude
+    whole: "Joint | None" = None
     speed: float | None = None  # largest magnitude
 
 

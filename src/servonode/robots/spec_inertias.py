@@ -31,25 +31,46 @@ def take_inertias(mujoco: ModuleType, spec: Any, name: str, by_shapes: bool) -> 
     scale = wanted / mass if wanted > 0 and mass > 0 else 1.0
     remove_shapes(spec)
     make_units(mujoco, spec, spec.bodies[1:])
-    return {key: Inertia(scale * each.mass, each.centre, scale * each.inertia) for key, each in found.items()}
+    found = {key: Inertia(scale * each.mass, each.centre, scale * each.inertia) for key, each in found.items()}
+    _set_springs(spec, found)
+    return found
 
 
 def make_units(mujoco: ModuleType, spec: Any, bodies: Iterable[Any]) -> None:
-    """Give bodies an inertia that MuJoCo compiles, and take from its compiler what changes frames and inertias."""
+    """Give bodies an inertia that MuJoCo compiles, and take from compilers what changes frames and inertias."""
     compiler = spec.compiler
-    compiler.inertiafromgeom = mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_AUTO
     compiler.fusestatic, compiler.discardvisual, compiler.alignfree, compiler.settotalmass = False, False, False, -1
+    for each in spec.bodies:
+        each.compiler.inertiafromgeom = mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_AUTO
     for each in bodies:
         each.explicitinertial, each.mass, each.ipos, each.iquat = True, 1.0, np.zeros(3), [1, 0, 0, 0]
         each.inertia, each.fullinertia = np.ones(3), [np.nan, 0, 0, 0, 0, 0]
         each.ialt.type = mujoco.mjtOrientation.mjORIENTATION_QUAT
 
 
+def _set_springs(spec: Any, inertias: dict[str, Inertia]) -> None:
+    """Springs and dampers that are stated by a time constant and a damping ratio, as MuJoCo finds them by inertias."""
+    timed = [each for each in spec.joints if each.springdamper.any()]
+    if not timed:
+        return
+    heavy = spec.copy()
+    for each in heavy.bodies[1:]:
+        own = inertias[each.name]
+        (xx, xy, xz), (_, yy, yz), (_, _, zz) = own.inertia
+        each.mass, each.ipos, each.inertia = own.mass, own.centre, np.zeros(3)
+        each.fullinertia = [xx, yy, zz, xy, xz, yz]
+    found = heavy.compile()
+    for each in timed:
+        joint = found.joint(each.name)
+        each.stiffness[0], each.damping[0] = joint.stiffness[0], joint.damping[0]
+        each.springdamper = [0, 0]
+
+
 def _stated(spec: Any, body: Any) -> Inertia:
-    """What <inertial> states, within the bounds of the file's compiler."""
+    """What <inertial> states, within the bounds of the compiler of the file that the body comes from."""
     if not body.explicitinertial:
         return Inertia(0.0, np.zeros(3), np.zeros((3, 3)))
-    compiler = spec.compiler
+    compiler = body.compiler
     quaternion = spec.resolve_orientation(compiler.degree, compiler.eulerseq, body.ialt)
     is_quaternion = body.ialt.type.value == 0
     rotation = rotation_of(body.iquat if is_quaternion else quaternion)
@@ -71,7 +92,7 @@ def _stated(spec: Any, body: Any) -> Inertia:
 
 def _of_shapes(mujoco: ModuleType, spec: Any, name: str) -> dict[str, Inertia]:
     """The inertias of those bodies that have them from their shapes, as MuJoCo finds them."""
-    names = [body.name for body in spec.bodies[1:] if _by_shapes(mujoco, spec, body, name)]
+    names = [body.name for body in spec.bodies[1:] if _by_shapes(mujoco, body, name)]
     if not names:
         return {}
     shaped = spec.copy()
@@ -83,19 +104,20 @@ def _of_shapes(mujoco: ModuleType, spec: Any, name: str) -> dict[str, Inertia]:
     make_units(mujoco, shaped, [each for each in shaped.bodies[1:] if each.name not in names])
     for each in shaped.bodies[1:]:
         if each.name in names:
-            each.explicitinertial = False
+            each.explicitinertial, each.mass, each.ipos = False, 0.0, [np.nan, 0, 0]
+            each.inertia, each.fullinertia = np.zeros(3), [np.nan, 0, 0, 0, 0, 0]
     found = shaped.compile()
     return {each: _compiled(found.body(each)) for each in names}
 
 
-def _by_shapes(mujoco: ModuleType, spec: Any, body: Any, name: str) -> bool:
+def _by_shapes(mujoco: ModuleType, body: Any, name: str) -> bool:
     """Whether a body that moves has its inertia from its shapes.
 
     Raises:
         RobotError: one of these is a mesh.
     """
-    rule, rules = spec.compiler.inertiafromgeom, mujoco.mjtInertiaFromGeom
-    least, most = spec.compiler.inertiagrouprange
+    rule, rules = body.compiler.inertiafromgeom, mujoco.mjtInertiaFromGeom
+    least, most = body.compiler.inertiagrouprange
     heavy = [each for each in body.geoms if each.mass != 0 and least <= each.group <= most]
     wanted = rule == rules.mjINERTIAFROMGEOM_TRUE or not body.explicitinertial
     if rule == rules.mjINERTIAFROMGEOM_FALSE or not (heavy and wanted and _moves(body)):

@@ -37,13 +37,15 @@ def leave_out(mujoco: ModuleType, spec: Any, name: str, ignore: Collection[str])
 
 def remove_shapes(spec: Any, words: Sequence[str] = _SHAPES) -> None:
     """Remove all that is seen or touched, and what belongs to it."""
+    for each in spec.sites:
+        each.material = ""
     for word in words:
         _delete(spec, getattr(spec, word))
 
 
 def keep_shapes(spec: Any, names: Collection[str]) -> None:
     """Remove all but the bodies and the geoms of these names, which lose their materials."""
-    for each in spec.geoms:
+    for each in (*spec.geoms, *spec.sites):
         each.material = ""
     for word in (*_SEEN, *_ACTING, *_SHAPES[1:]):
         _delete(spec, getattr(spec, word))
@@ -90,18 +92,24 @@ def _of_surroundings(spec: Any) -> Iterator[Finding]:
 def _of_joint(mujoco: ModuleType, joint: Any) -> Iterator[Finding]:
     plain = joint.type in (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
     stiffness, damping = np.atleast_1d(joint.stiffness), np.atleast_1d(joint.damping)
-    if stiffness[1:].any() or damping[1:].any() or joint.springyield or (stiffness.any() and not plain):
+    sprung = stiffness.any() or joint.springdamper.any()
+    if stiffness[1:].any() or damping[1:].any() or joint.springyield or (sprung and not plain):
         yield "spring", f'spring or damper of joint "{joint.name}" that is not linear in one coordinate'
-        joint.stiffness, joint.damping = 0 * joint.stiffness, 0 * joint.damping
+        joint.stiffness, joint.damping, joint.springdamper = 0 * joint.stiffness, 0 * joint.damping, [0, 0]
 
 
 def _of_actuator(mujoco: ModuleType, spec: Any, actuator: Any) -> Iterator[Finding]:
     """What an actuator has beyond a force on one joint. A servo becomes a motor, others are removed."""
     what = f'actuator "{actuator.name}"'
-    if mujoco.mjtGain.mjGAIN_MUSCLE == actuator.gaintype or mujoco.mjtDyn.mjDYN_MUSCLE == actuator.dyntype:
+    joint = spec.joint(actuator.target)
+    if actuator.plugin.active:
+        yield "plugin", f"plugin of {what}"
+    elif mujoco.mjtGain.mjGAIN_MUSCLE == actuator.gaintype or mujoco.mjtDyn.mjDYN_MUSCLE == actuator.dyntype:
         yield "muscle", f"{what} is a muscle"
     elif actuator.trntype not in (mujoco.mjtTrn.mjTRN_JOINT, mujoco.mjtTrn.mjTRN_JOINTINPARENT):
         yield "transmission", f"{what} acts on no joint"
+    elif joint is not None and joint.type in (mujoco.mjtJoint.mjJNT_BALL, mujoco.mjtJoint.mjJNT_FREE):
+        yield "transmission", f'{what} acts on the ball or free joint "{joint.name}"'
     elif actuator.dyntype != mujoco.mjtDyn.mjDYN_NONE or actuator.delay:
         yield "activation", f"{what} has states of its own"
     else:
@@ -109,6 +117,9 @@ def _of_actuator(mujoco: ModuleType, spec: Any, actuator: Any) -> Iterator[Findi
             yield "servo", f"{what} is a servo with feedback of its own (ignored, it is a motor without it)"
             actuator.set_to_motor()
             actuator.ctrllimited, actuator.ctrlrange, actuator.inheritrange = 0, [0, 0], 0  # positions or speeds
+        if np.atleast_1d(actuator.damping)[1:].any():
+            yield "spring", f"damping of {what} that is not linear"
+            actuator.damping = 0 * actuator.damping
         return
     spec.delete(actuator)
 
