@@ -112,7 +112,7 @@ def test_lines_are_short_and_names_are_those_of_the_file(tmp_path: Path, monkeyp
     text = (tmp_path / "made.py").read_text("utf-8")
     assert max(map(len, text.splitlines())) <= 120
     assert 'links_ = coordinate("links", "travel of links", "m", start=0.2)' in text
-    assert 'swivel_damping = parameter("swivel_damping", "damping of swivel", "N m s", default=0.05)' in text
+    assert 'swivel_damping = parameter("swivel_damping", "damping of swivel", "N m s/rad", default=0.05)' in text
     assert "ball(bob_q, bob_omega, armature=swivel_armature)" in text
 
 

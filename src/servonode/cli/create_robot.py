@@ -55,6 +55,9 @@ def contents(model: "Model", name: str, robot: Path) -> Iterator[tuple[str, str]
         "NAME": [name],
     }
     text = (files("servonode.cli.templates") / "robot.toml").read_text("utf-8")
+    if not goals:
+        watched, law = "the joints of NAME stay where they start, against gravity", text.index("\n[controller]")
+        text = text[:law].replace(watched, "NAME moves without a law, for no input moves a joint")
     yield ".toml", re.sub(r"NAME\b|# [A-Z]{7,}\b", lambda found: "\n".join(parts[found[0]]), text)
 
 

@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
+from typing import NoReturn
 from xml.parsers import expat
 
 from servonode.errors import StatementError
@@ -24,11 +25,15 @@ class RobotError(StatementError):
 
 @dataclass
 class FileText:
-    """A robot's file: its format, it and all files that it includes, the largest speeds of a URDF's joints."""
+    """A robot's file: its format, it and all files that it includes, the largest speeds of a URDF's joints.
+
+    unlimited: joints of a URDF whose effort or velocity is stated as zero, with that word.
+    """
 
     format: str = ""  # "urdf" or "mjcf"
     files: list[Path] = field(default_factory=list)
     speeds: dict[str, float] = field(default_factory=dict)
+    unlimited: list[tuple[str, str]] = field(default_factory=list)
     names: Counter[tuple[str, str]] = field(default_factory=Counter)
     n_bytes: int = 0
     n_bodies: int = 0
@@ -90,7 +95,7 @@ class _Reader:
         self.parser.StartElementHandler = self._start
         self.parser.EndElementHandler = lambda _: self.stack.pop()
 
-    def _refuse(self, text: str) -> None:
+    def _refuse(self, text: str) -> NoReturn:
         raise RobotError(f"{self.file.name} line {self.parser.CurrentLineNumber}: {text}")
 
     def _doctype(self, *_: object) -> None:
@@ -124,14 +129,26 @@ class _Reader:
     def _urdf(self, tag: str, name: str, attributes: dict[str, str]) -> None:
         if tag.startswith("xacro:"):
             ready = self.file.name.removesuffix(".xacro").removesuffix(".urdf")
-            text = f"<{tag}> is of xacro, which is not read; give what `xacro {self.file.name} > {ready}_read.urdf` writes"
+            text = (
+                f"<{tag}> is of xacro, which is not read; give what `xacro {self.file.name} > {ready}_read.urdf` writes"
+            )
             self._refuse(text)
         if tag in ("link", "joint") and len(self.stack) == 1:
             self.found.names[tag, name] += 1
             if self.found.names[tag, name] > 1:
                 self._refuse(f"<{tag} name={name!r}>: the name is used twice; give each {tag} its own")
-        if tag == "limit" and self.stack[-1][0] == "joint" and "velocity" in attributes:
-            try:
-                self.found.speeds[self.stack[-1][1]] = float(attributes["velocity"])
-            except ValueError:
-                self._refuse(f"velocity={attributes['velocity']!r} is not a number; correct it")
+        if tag == "limit" and self.stack[-1][0] == "joint":
+            joint = self.stack[-1][1]
+            for word in [each for each in ("effort", "velocity") if each in attributes]:
+                most = self._size(word, attributes[word])
+                self.found.speeds |= {joint: most} if word == "velocity" else {}
+                self.found.unlimited += [(joint, word)] if most == 0 else []
+
+    def _size(self, word: str, text: str) -> float:
+        try:
+            size = float(text)
+        except ValueError:
+            self._refuse(f"{word}={text!r} is not a number; correct it")
+        if not size >= 0:
+            self._refuse(f"{word}={text!r} is negative, or no number; give its largest magnitude")
+        return size

@@ -271,13 +271,15 @@ class _Machine:
         others = [each.name for each in self.robot.actuators if each.joint == motor.joint and each != motor]
         if joint.effort and others:
             text = f"acts on {joint.name} together with {', '.join(others)}, and the joint limits their sum"
-            raise RobotError(f"{where} {text}; give each motor a forcerange of its own, and the joint no actuatorfrcrange")
+            raise RobotError(
+                f"{where} {text}; give each motor a forcerange of its own, and the joint no actuatorfrcrange"
+            )
         low, high = motor.range
         shown = f"its input has the range {low:g} to {high:g}"
         if not low < 0 < high:
             text = "an input acts in both directions, and a stop is zero"
-            raise RobotError(f"{where}: {shown}; {text}: give a range on both sides of zero, or leave the motor out")
+            remedy = "give a range on both sides of zero, or name the joints of other motors in [plant.robot] motors"
+            raise RobotError(f"{where}: {shown}; {text}: {remedy}")
         if -low != high:
             self.notes.append(f'actuator "{motor.name}": {shown}, of which {min(-low, high):g} acts in both directions')
         return min(-low, high)
-

@@ -162,6 +162,12 @@ def _set_joints(spec: Any, robot: Robot, values: Values) -> None:
         if each.name not in joints:
             continue
         stated, name = joints[each.name], identifier(each.name)
+        for word in ("armature", "damping", "friction"):
+            turn, slide = (values.get(f"{name}_{kind}{word}") for kind in ("", "slide_"))
+            if slide is not None and slide != turn:
+                raise ValueError(
+                    f"{name}_slide_{word} and {name}_{word} differ, and have one number; give both the same"
+                )
         each.springdamper = [0, 0]  # whose numbers are those of `robot`
         each.armature = values.get(f"{name}_armature", stated.armature)
         each.frictionloss = values.get(f"{name}_friction", stated.friction)

@@ -40,7 +40,8 @@ def read(
     try:
         text, spec = opened(mujoco, file, base)
         meshes, radii = tuple(_meshes(spec)), tuple(_radii(mujoco, spec))
-        lines = leave_out(mujoco, spec, file.name, ignore) + _fix_casters(spec, casters, file.name)
+        lines = _unlimited(spec, text) + leave_out(mujoco, spec, file.name, ignore)
+        lines += _fix_casters(spec, casters, file.name)
         inertias = take_inertias(mujoco, spec, file.name, text.format == "mjcf")
         compiled = spec.compile()
     except ValueError as error:
@@ -62,6 +63,7 @@ def opened(mujoco: ModuleType, file: Path, base: str) -> tuple[FileText, Any]:
     _name_all(spec)
     if text.format == "urdf":
         _free_links(mujoco, spec)
+        _set_ranges(mujoco, spec, file.name)
     _set_base(spec, text, base, file)
     return text, spec
 
@@ -108,6 +110,26 @@ def _free_links(mujoco: ModuleType, spec: Any) -> None:
             body.add_joint(name=name, type=kinds.mjJNT_BALL)
 
 
+def _set_ranges(mujoco: ModuleType, spec: Any, name: str) -> None:
+    """Let the ranges of a URDF act of which one end is absent, and so zero.
+
+    Raises:
+        RobotError: a lower end is above the upper one.
+    """
+    for each in [joint for joint in spec.joints if joint.range[0] != joint.range[1]]:
+        low, high = each.range
+        if low > high:
+            text = f"its range begins at {low:g} and ends at {high:g} (absent: 0); swap lower and upper in its <limit>"
+            raise RobotError(f'{name}: joint "{each.name}": {text}')
+        each.limited = mujoco.mjtLimited.mjLIMITED_TRUE
+
+
+def _unlimited(spec: Any, text: FileText) -> list[str]:
+    """A line for each limit of a URDF that is stated as zero."""
+    joints = {each.name for each in spec.joints}
+    return [f'joint "{name}": {word}="0" is taken for no limit' for name, word in text.unlimited if name in joints]
+
+
 def _set_base(spec: Any, text: FileText, base: str, file: Path) -> None:
     """Give the root link of a URDF its joints.
 
@@ -151,6 +173,8 @@ def _fix_casters(spec: Any, casters: Collection[str], name: str) -> list[str]:
         follows = [loop for loop in spec.equalities if loop.name1 == each]  # by <mimic>, or a gear
         for also in [*follows, *(motor for motor in spec.actuators if motor.target == each)]:
             spec.delete(also)
+        for leads in [loop for loop in spec.equalities if loop.name2 == each]:
+            leads.name2 = ""  # it stays where it is
         spec.delete(joints[each])
     return [f'joint "{each}": a caster does not move, its mass stays' for each in casters]
 
