@@ -126,6 +126,15 @@ def test_the_digest_of_a_machine_is_that_of_all_its_files(tmp_path: Path) -> Non
     assert MachineSource(definition, {"ignore": ["fluid"]}).key != MachineSource(definition).key
 
 
+def test_what_one_version_of_mujoco_read_is_not_another_ones_machine(
+    launch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    definition = find_machine("arm.urdf", launch.parent)
+    before = MachineSource(definition).key
+    monkeypatch.setattr("servonode.definitions.references.version_of", lambda name: f"99.0 of {name}")
+    assert MachineSource(definition).key != before
+
+
 def test_limits_of_the_file_act_unless_the_launch_file_gives_others(launch: Path) -> None:
     limits = servonode.load(launch).closed_loop.safety.limits
     assert limits.value == (5.0, 5.0)

@@ -53,7 +53,8 @@ SITES = body("a", hinge("a"), '<site name="s" pos="0.2 0 0"/>' + body(
 OPEN = '<joint name="{0}x" type="slide" axis="1 0 0"/><joint name="{0}z" type="slide" axis="0 0 1"/>' + hinge("{0}y")
 LOOSE = body("a", hinge("a", 'damping="0.1"')) + body("f", OPEN.format("f"), at="0.5 0 1")
 ROD = body("rod", '<joint name="hip" type="ball" damping="0.3" armature="0.05" range="0 100"/>') + body(
-    "s", OPEN.format("s").replace(hinge("sy"), '<joint name="sy" type="slide" axis="0 1 0"/>'), at="0 0 0.6")  # fmt: skip
+    "s", OPEN.format("s").replace(hinge("sy"), '<joint name="sy" type="slide" axis="0 1 0"/>'), at="0 0 0.6",
+)  # fmt: skip
 RIGHT = {
     "attached files with compilers of their own": mjcf(
         body("a", hinge("a", axis="0 0 1"), '<frame pos="0 0.1 0" euler="0 30 0"><attach model="c" body="link" '
@@ -206,7 +207,7 @@ ONE = body("a", hinge("j"))
 REFUSED = {
     "a motor that only pushes": (
         mjcf(ONE, motors('name="m" joint="j" gear="2" ctrlrange="0 3"')),
-        'actuator "m": its input has the range 0 to 3; an input acts in both directions, and a stop is zero: give a range',
+        'actuator "m": its input has the range 0 to 3; an input acts in both directions, and a stop is zero: give',
     ),
     "a brake": (mjcf(ONE, motors('name="m" joint="j" forcerange="-3 -1"')), "its input has the range -3 to -1"),
     "a joint that limits the sum of two motors": (

@@ -107,6 +107,16 @@ def test_the_launch_file_holds_the_joints(tmp_path: Path, monkeypatch: pytest.Mo
     assert max(abs(each).max() for each in run.residual.values()) < 1e-12
 
 
+def test_a_machine_without_inputs_has_a_launch_file_without_a_law(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bob = '<body name="bob"><joint type="ball" range="0 20"/><geom size=".1" pos="0 0 -.3"/></body>'
+    monkeypatch.setitem(ROBOTS, "bob.xml", f"<mujoco><worldbody>{bob}</worldbody></mujoco>")
+    written(tmp_path, "bob.xml", monkeypatch)
+    assert "# Watch for: made moves without a law" in (tmp_path / "made.toml").read_text("utf-8")
+    assert command("check", "made.toml").exit_code == 0
+
+
 def test_lines_are_short_and_names_are_those_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written(tmp_path, "springs.xml", monkeypatch)
     text = (tmp_path / "made.py").read_text("utf-8")

@@ -27,6 +27,7 @@ from typing import Any, ClassVar, get_args
 from servonode.definitions.ownership import open_to_all
 from servonode.definitions.source_location import Place
 from servonode.errors import ModelError, ServonodeError, StatementError, did_you_mean
+from servonode.kernels.host import version_of
 
 _SITE = tuple(Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib"))
 _INSTALLED = {"site-packages", "dist-packages"}  # the same, of another environment on PYTHONPATH
@@ -94,6 +95,7 @@ class Definition:
     function: str
     module: str | None = None
     modules: ClassVar[tuple[str, ...]] = ()  # of servonode, that make a machine of the file, for keys of the cache
+    libraries: ClassVar[tuple[str, ...]] = ()  # that read the file, for keys of the cache as well
 
     @functools.cached_property
     def options(self) -> dict[str, Option]:
@@ -114,6 +116,10 @@ class Definition:
         for name, source in sorted((file.name, file.read_bytes()) for file in files):
             digest.update(name.encode() + b"\0" + source + b"\0")
         return digest.hexdigest()
+
+    def readers(self) -> list[str]:
+        """The libraries that read the file, with their versions."""
+        return [f"{each} {version_of(each)}" for each in self.libraries if importlib.util.find_spec(each)]
 
     def sources(self) -> set[Path]:
         """The user's files: its source, all that it imports, and the data of these; nothing installed."""

@@ -54,7 +54,8 @@ class MachineSource:
         )
         stated = (dict(self.settings), dict(self.changes.varying), dict(self.changes.disturbance))
         definition = self.definition.digest(**self.settings)
-        return cache.key_of("machine", definition, derivation, json.dumps(stated, sort_keys=True))
+        readers = self.definition.readers()
+        return cache.key_of("machine", definition, derivation, json.dumps(stated, sort_keys=True), *readers)
 
     def build(self) -> Any:
         """The Model (this imports sympy).

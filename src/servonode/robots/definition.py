@@ -2,13 +2,11 @@
 
 import hashlib
 from dataclasses import dataclass, fields
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from servonode.definitions.references import Definition, NotFound, Option
 from servonode.definitions.source_location import Place
-from servonode.kernels.host import version_of
 from servonode.robots.file_text import scan
 
 if TYPE_CHECKING:
@@ -22,14 +20,15 @@ class RobotDefinition(Definition):
 
     function: str = "robot"
     modules: ClassVar[tuple[str, ...]] = ("robots.read", "robots.model")
+    libraries: ClassVar[tuple[str, ...]] = ("mujoco",)
 
     @property
     def options(self) -> dict[str, Option]:
         return {}
 
     def digest(self, *arguments: Any, **options: Any) -> str:  # noqa: ARG002
-        """A digest of the file and of all files that it includes, and of what reads them; raises as `scan`."""
-        digest = hashlib.sha256(version_of("mujoco").encode() if find_spec("mujoco") else b"")
+        """A digest of the file and of all files that it includes; raises as `scan`."""
+        digest = hashlib.sha256()
         for name, content in sorted((file.name, file.read_bytes()) for file in self.sources()):
             digest.update(name.encode() + b"\0" + content + b"\0")
         return digest.hexdigest()

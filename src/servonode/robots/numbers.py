@@ -154,8 +154,8 @@ class _Reading:
             kind=KINDS[kind],
             axis=np.array(model.jnt_axis[number]),
             start=start,
-            armature=float(model.dof_armature[dof] + sum(r * _of_motor(model, "armature", i) for r, i in geared)),
-            damping=float(model.dof_damping[dof] + sum(r * _of_motor(model, "damping", i) for r, i in geared)),
+            armature=float(model.dof_armature[dof] + sum(r * model.actuator_armature[i] for r, i in geared)),
+            damping=float(model.dof_damping[dof] + sum(r * model.actuator_damping[i] for r, i in geared)),
             friction=float(model.dof_frictionloss[dof]),
             stiffness=float(model.jnt_stiffness[number]),
             rest=float(model.qpos_spring[at]),
@@ -175,12 +175,6 @@ class _Reading:
 
 def _range(values: Any) -> Range:
     return float(values[0]), float(values[1])
-
-
-def _of_motor(model: Any, word: str, number: int) -> float:
-    """The armature or damping of a motor, before its gear; 0 where MuJoCo is too old to know them."""
-    values = getattr(model, f"actuator_{word}", None)
-    return 0.0 if values is None else float(values[number])
 
 
 def _switched_off(model: Any) -> Iterator[str]:
