@@ -90,7 +90,8 @@ def changed(whole: Path, file: Path, change: Change) -> Path:
                 writer.add_attachment(0, 0, record.name, record.media_type, data)
             elif isinstance(record, Metadata):
                 text = change(record.name, json.dumps(record.metadata).encode())
-                writer.add_metadata(record.name, json.loads(text or b"{}"))
+                metadata = json.loads(text or b"{}")
+                writer.add_metadata(record.name, {key: metadata[key] for key in metadata if key != "checksum"})
         writer.finish()
     return file
 

@@ -1,5 +1,6 @@
 """The memory that the nodes' rows and messages go through, and the spool into which the writer puts them."""
 
+import errno
 import os
 import signal
 import sys
@@ -12,7 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from servonode.bus import TOPICS
+from servonode.bus import TOPICS, State
+from servonode.bus.codec import encode_frames
 from servonode.bus.topology import CONTROLLER, PLANT
 from servonode.record.recorder import Recorder
 from servonode.record.shared_memory import MAX_FAULTS, NodeMemory, Ring
@@ -29,7 +31,9 @@ from servonode.record.spool import (
 from servonode.record.writer import Spooler
 
 COLUMNS = ["k", "a", "b"]
-ABOUT = {"columns": {PLANT: COLUMNS, CONTROLLER: COLUMNS}, "topics": list(TOPICS)}
+TABLE = {"plant": {"machine": "m"}, "run": {"mode": "lockstep", "seed": 1}}
+RUN = {"run": "r", "every": 1, "launch": {"table": TABLE, "path": "r.toml", "file": None}}
+ABOUT = RUN | {"columns": {PLANT: COLUMNS, CONTROLLER: COLUMNS}, "topics": list(TOPICS)}
 HEAD = about_block(ABOUT)
 
 
@@ -261,7 +265,13 @@ def test_full_disk_ends_the_recording_of_messages_with_one_line(tmp_path: Path) 
     for _ in range(2):
         ring.add(b"x")
         spooler.spool(said.append)
-    assert (ring.ended, spooler.failed, ring.count, spooler.all_written()) == (True, False, 1, True)
+    assert (ring.ended, ring.lost, spooler.failed, ring.count, spooler.all_written()) == (
+        errno.EBADF,
+        1,
+        False,
+        1,
+        True,
+    )
     assert said == [
         f"{read_only}: cannot be written (Bad file descriptor); the recording ends here; the run continues, and rows "
         "stay in memory until they can be written"
@@ -272,8 +282,10 @@ def test_full_disk_ends_the_recording_of_messages_with_one_line(tmp_path: Path) 
 
 
 def message(mono: int) -> bytes:
-    """A state with nothing in it but its clock."""
-    return message_entry("state", b"\x81\xa4mono\xcd" + mono.to_bytes(2))
+    """A state with little in it but its clock."""
+    of_a_start = dict.fromkeys(("run", "src"), 1) | dict.fromkeys(("k", "seq"), 0)
+    state = State(t=0.0, mono=mono, node="", state={}, input={}, control=True, **of_a_start)
+    return message_entry("state", encode_frames("state", state)[1])
 
 
 def test_messages_are_read_in_the_order_of_their_clocks(tmp_path: Path) -> None:

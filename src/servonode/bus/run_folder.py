@@ -94,6 +94,11 @@ def folder_name(name: str) -> str:
     return hashlib.sha256(name.encode()).hexdigest()[:8]
 
 
+def is_run_name(name: str) -> bool:
+    """Whether a run may have this name, which files get too."""
+    return name.isprintable() and 0 < len(name) <= 100 and "/" not in name
+
+
 def run_path(name: str) -> Path:
     """Where a new run of this name has its folder, whether it exists or not."""
     return base_folder() / folder_name(name)
@@ -104,7 +109,7 @@ def run_folder(name: str) -> "RunFolder":
 
     Raises RunNameTaken if a run of this name lives, BusError if the folder is not private to this user.
     """
-    if not name.isprintable() or not 0 < len(name) <= 100 or "/" in name:
+    if not is_run_name(name):
         raise BusError(f"run name {name[:40]!r} is not usable; take 1 to 100 printable characters without /")
     path = run_path(name)
     for _ in range(100):  # a run that ends meanwhile removes the file that was just opened

@@ -54,9 +54,11 @@ def recover(file: Path, out: Path | None, as_json: bool) -> None:
 
     BAG is the .spool file of a run that was killed, or a truncated or damaged MCAP file. It is not changed.
     """
+    from servonode.cli.start_checks import check_ending
     from servonode.record.bag import read_bag
     from servonode.record.recover import recover_bag
 
+    check_ending(out, ".mcap")
     verb.show_lines(recover_bag(read_bag(file), out), as_json)
 
 
@@ -83,9 +85,11 @@ def merge(file: Path, other: Path, out: Path | None, as_json: bool) -> None:
     All times of the result are those of the plant's computer. What stands between the two clocks is known from the
     statuses of the relays. Both files stay as they are, and may be .spool files that a killed run left.
     """
+    from servonode.cli.start_checks import check_ending
     from servonode.record.bag import read_bag
     from servonode.record.merge import merge as merged
 
+    check_ending(out, ".mcap")
     verb.show_lines(merged(read_bag(file), read_bag(other), out), as_json)
 
 

@@ -1,18 +1,16 @@
 """Output of a finished run: its files, one by one, then the JSON object and the table."""
 
-import errno
 import json
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 from servonode.cli.console import table
 from servonode.cli.start_checks import PAGES
-from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.errors import ServonodeError
 from servonode.nodes.collect import Outcome
 from servonode.nodes.recording import Recording
@@ -28,13 +26,14 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 class Output:
     """A file to be written: its label in the table, its path, and the function that writes it and returns its line.
 
-    whole: it is not interrupted, for its data would be lost.
+    whole: it is not interrupted, for its data would be lost. lacking: what of the run is not in it, in words.
     """
 
     word: str
     file: Path
     make: Callable[[], str]
     whole: bool = False
+    lacking: Sequence[str] = ()
 
 
 class BrokenOff(KeyboardInterrupt):
@@ -77,11 +76,15 @@ class Signals:
 
 @dataclass
 class Delivered:
-    """The result of the outputs: lines of the table, one for each failure, and the signal that interrupted them."""
+    """The result of the outputs: lines of the table, one for each failure, and the signal that interrupted them.
+
+    unmade: the words of those of which nothing was made.
+    """
 
     rows: list[str]
     failures: dict[str, str]
     signal: int | None = None
+    unmade: list[str] = field(default_factory=list)
 
     def fail(self, output: Output, text: str) -> None:
         """Note why an output failed; a second one of its kind under a word of its own."""
@@ -101,7 +104,7 @@ def make(outputs: Sequence[Output], signals: Signals) -> Delivered:
     A signal that asks to end interrupts the output that is being written unless it is to be whole, and skips the later
     ones.
     """
-    done = Delivered([], {})
+    done = Delivered([], {}, unmade=[output.word for output in outputs])
     signals.forget()
     for output in outputs:
         if signals.number is not None:
@@ -110,6 +113,9 @@ def make(outputs: Sequence[Output], signals: Signals) -> Delivered:
         try:
             signals.raises = not output.whole
             done.rows.append(f"  {output.word:<17} {output.make()}")
+            done.unmade.remove(output.word)
+            if output.lacking:
+                done.fail(output, "; ".join(output.lacking))
         except KeyboardInterrupt:
             done.fail(output, "broken off")
         except OSError as error:
@@ -123,7 +129,9 @@ def make(outputs: Sequence[Output], signals: Signals) -> Delivered:
     return done
 
 
-def csv_output(run: Run, file: Path, write: Callable[[], Sequence[Path]], whole: bool = False) -> Output:
+def csv_output(
+    run: Run, file: Path, write: Callable[[], Sequence[Path]], whole: bool = False, lacking: Sequence[str] = ()
+) -> Output:
     """The CSV file of a run; `write` makes it, and gives all files it has made, this one last."""
 
     def make() -> str:
@@ -131,32 +139,31 @@ def csv_output(run: Run, file: Path, write: Callable[[], Sequence[Path]], whole:
         more = f"; earlier lives of the plant: {', '.join(map(str, earlier))}" if earlier else ""
         return f"{file} ({len(run.t)} rows){more}"
 
-    return Output("data", file, make, whole)
+    return Output("data", file, make, whole, lacking)
 
 
 def bag_output(outcome: Outcome, recording: Recording, file: Path) -> Output:
-    """The recording of all messages of a run; a failure too where it ended before the run."""
+    """The recording of all messages of a run."""
+    lacking = recording.lacking()
 
     def make() -> str:
-        ending: dict[str, Any] = {"faults": outcome.faults, "ended": outcome.ending, "exit": outcome.exit_code}
+        exit_code = outcome.exit_code or int(bool(lacking))
+        ending: dict[str, Any] = {"faults": outcome.faults, "ended": outcome.ending, "exit": exit_code}
         if run := outcome.run:
             ending |= {"stats": run.stats, "wall_s": run.wall_s}
-        drawn, without = _drawings(recording.closed_loop, file) if outcome.run else ([], "")
-        messages = recording.write_bag(ending, drawn)
-        if recording.ended_early():
-            raise OSError(errno.ENOSPC, f"the disk was full; {file} ends there")
-        return f"{file} ({messages} messages{without})"
+        drawn, without = _drawings(recording, file) if outcome.run else ([], "")
+        return f"{file} ({recording.write_bag(ending, drawn)} messages{without})"
 
-    return Output("recording", file, make)
+    return Output("recording", file, make, lacking=lacking)
 
 
-def _drawings(closed_loop: ClosedLoop, file: Path) -> "tuple[list[Drawn], str]":
-    """What viewers draw of a run, whose spool is there; a few words if it cannot be made: it is no part of the data."""
+def _drawings(recording: Recording, file: Path) -> "tuple[list[Drawn], str]":
+    """What viewers draw of a run; a few words if it cannot be made: it is no part of the data."""
     from servonode.neighbours.drawings import drawings
-    from servonode.record.bag import read_bag
+    from servonode.record.bag import bag_of_spool
 
     try:
-        return list(drawings(read_bag(file), closed_loop)), ""
+        return list(drawings(bag_of_spool(recording.recorded, file), recording.closed_loop)), ""
     except ServonodeError as error:
         return [], f"; without drawings: {error}"
 

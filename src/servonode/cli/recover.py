@@ -18,7 +18,7 @@ from servonode.cli import verb
 )
 @click.argument("spool", type=verb.FILE, metavar="SPOOL")
 @click.option(
-    "--out", type=verb.FILE, metavar="FILE.csv", help="Where to write the data (default: SPOOL without .spool)."
+    "--out", type=verb.FILE, metavar="FILE.csv", help="Where to write the data (default: beside SPOOL, named after it)."
 )
 @click.option(
     "--raw", is_flag=True, help="Write only the recorded data, one file per node; needs no machine and program."
@@ -30,6 +30,8 @@ def recover(spool: Path, out: Path | None, raw: bool, as_json: bool) -> None:
     The data come from SPOOL, which the run wrote beside its CSV file. Damaged parts are left out and reported. SPOOL
     and existing files are not changed.
     """
+    from servonode.cli.start_checks import check_ending
     from servonode.record.recover import recover_rows
 
+    check_ending(out, ".csv")
     verb.show_lines(recover_rows(spool, out, raw), as_json)

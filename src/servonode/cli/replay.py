@@ -55,6 +55,8 @@ def _replayed(bag: Path, overrides: tuple[str, ...], no_code: bool, again: bool)
     recorded = read_bag(bag)
     for text in made_otherwise(recorded):
         click.echo(f"servonode: {bag}: made by {text}; bits may differ", err=True)
+    if "incomplete" in recorded.ending:
+        click.echo(f"servonode: {bag}: {recorded.ended}", err=True)
     for text in changed_files(recorded):
         click.echo(f"servonode: {bag}: {text}; commands may differ", err=True)
     closed_loop = recorded.closed_loop(overrides, code=not no_code)

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from servonode.nodes.recording import Recording
     from servonode.views.window_process import Options as WindowOptions
 
-RECOVER = {"data": "recover", "recording": "bag recover"}  # the verb that makes an output that could not be made
-
 
 @dataclass(frozen=True)
 class Options:
@@ -166,7 +164,7 @@ def _checked(
     closed_loop: "ClosedLoop", chosen: Options, window: "WindowOptions | None"
 ) -> "tuple[ClosedLoop, Options, Recording]":
     """The closed loop that runs, the options with name and reports, and the recording; refuses what cannot be made."""
-    from servonode.cli.start_checks import check_reports, check_writable
+    from servonode.cli.start_checks import check_ending, check_reports, check_writable
     from servonode.closed_loop.closed_loop import observing, on_computer, with_keys
     from servonode.nodes.recording import Recording
     from servonode.record.run import default_every
@@ -180,6 +178,7 @@ def _checked(
     name = chosen.name or closed_loop.launch.name
     reports = () if chosen.no_report else chosen.reports or (Path(f"{name}.png"),)
     check_writable(chosen.out)
+    check_ending(chosen.out, ".csv")
     check_reports(reports, closed_loop)
     bag = None if chosen.record is None else _bag(chosen.record, name)
     rows = chosen.every or (1 if chosen.out or bag else default_every(closed_loop))
@@ -236,11 +235,6 @@ def _bag(given: str, name: str) -> Path:
     return bag_file(given, name)
 
 
-def _made(word: str, recording: "Recording") -> bool:
-    """Whether an output is there although it failed: a recording that ended before its run."""
-    return word == "recording" and recording.bag is not None and recording.bag.exists()
-
-
 def _deliver(
     outcome: "Outcome",
     recording: "Recording",
@@ -251,11 +245,13 @@ def _deliver(
     """Write the files of a run, print its result; its exit code."""
     from servonode.bus.topology import PLANT
     from servonode.cli import deliver
+    from servonode.record.files import recovery
     from servonode.record.run_rows import write_runs
 
     run, outputs = outcome.run, []
     if run is not None and (out := chosen.out) is not None:
-        outputs.append(deliver.csv_output(run, out, lambda: write_runs([*outcome.earlier, run], out), True))
+        lacking = recording.lacking(rows=True)
+        outputs.append(deliver.csv_output(run, out, lambda: write_runs([*outcome.earlier, run], out), True, lacking))
     if recording.bag is not None:
         outputs.append(deliver.bag_output(outcome, recording, recording.bag))
     if run is not None:
@@ -263,9 +259,10 @@ def _deliver(
     done = deliver.make(outputs, signals)
     signals.number = signals.number or outcome.signal
     code = done.code(outcome.exit_code)
-    unmade = [word for word in RECOVER if word in done.failures and not _made(word, recording)]
-    kept = recording.kept() if unmade else None
-    remedies = {word: f"what was recorded is kept: servonode {RECOVER[word]} {kept}" for word in unmade}
+    wanted = {"data": recording.out, "recording": recording.bag}
+    unmade = {word: file for word, file in wanted.items() if file is not None and word in done.unmade}
+    kept = recording.kept() if unmade or recording.lacking(rows=True) else None
+    remedies = {word: recovery(kept, file) for word, file in unmade.items()} if kept else {}
     computer = recording.closed_loop.computer
     elsewhere = computer is not None and PLANT in computer.others
     deliver.say(

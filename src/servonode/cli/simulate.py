@@ -77,12 +77,13 @@ def simulate(
     panels: tuple[str, ...],
 ) -> None:
     """Simulate FILE in one process, as fast as possible."""
-    from servonode.cli.start_checks import check_reports, check_writable
+    from servonode.cli.start_checks import check_ending, check_reports, check_writable
     from servonode.record.run import default_every
     from servonode.simulation.simulate import simulate_fused, simulate_nodes
     from servonode.simulation.simulate_continuous import simulate_continuous
 
     check_writable(out)
+    check_ending(out, ".csv")
     reports = () if no_report else reports
     if fleet := verb.resolved_fleet(file, overrides, no_code):
         if control == "continuous" or movie is not None:

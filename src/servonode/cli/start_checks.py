@@ -49,6 +49,16 @@ def check_writable(file: Path | None) -> None:
         raise StartError(f"{file}: the folder {file.parent} does not exist or cannot be written; name another")
     if file is not None and file.is_dir():
         raise StartError(f"{file} is a folder; give the name of a file")
+    if file is not None and Path(os.path.realpath(file)).is_symlink():
+        raise StartError(f"{file} is a link that leads back to itself; name another file, or remove the link")
+
+
+def check_ending(file: Path | None, ending: str) -> None:
+    """Refuse a file whose name promises another format than is written into it; devices and pipes have none."""
+    if file is None or file.suffix.lower() in ("", ending) or (file.exists() and not file.is_file()):
+        return
+    others = "; servonode bag export makes other formats of a recording" if ending == ".csv" else ""
+    raise StartError(f"{file}: what is written is {ending[1:].upper()}; name it {file.with_suffix(ending)}{others}")
 
 
 def check_views(closed_loop: "ClosedLoop") -> None:

@@ -159,6 +159,6 @@ def network_warnings(closed_loop: "ClosedLoop", round_trip_s: Mapping[str, float
     hosts, in_real_time = closed_loop.launch.hosts, closed_loop.launch.run.mode == "realtime"
     if hosts is None or hosts.delay is None or not in_real_time or round_trip_s.get("p99", 0.0) <= hosts.delay:
         return []
-    longest, middle = (f"{round_trip_s[name] * 1e3:.3g} ms" for name in ("p99", "p50"))
+    longest, middle = (f"{round_trip_s.get(name, 0.0) * 1e3:.3g} ms" for name in ("p99", "p50"))
     text = f"one of a hundred commands came {longest} after its state or later (median {middle}), but hosts.delay is "
     return [RunWarning("network", f"{text}{hosts.delay * 1e3:g} ms: state the longer time, and check again")]

@@ -6,6 +6,7 @@ from typing import Any, Literal
 from servonode.bus.topology import NODES, PLANT
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.recording import Recording
+from servonode.record.events import merged_faults
 from servonode.record.injected import with_found
 from servonode.record.run import Run
 
@@ -66,9 +67,7 @@ def collect(
     summaries = {name: memory.summary for name, memory in recording.memories.items()}
     plant = summaries[PLANT]
     # the plant comes last in the table: a failed goal or law is the cause of the fault that it found
-    faults = [fault for name in NODES for fault in summaries.get(name, {}).get("faults", [])]
-    known = {fault["text"] for fault in outcome.faults}
-    outcome.faults += _unique(fault for fault in faults if fault["text"] not in known)
+    outcome.faults = merged_faults(outcome.faults, *(summaries.get(name, {}).get("faults", []) for name in NODES))
     if plant and plant.get("k", closed_loop.launch.steps) < closed_loop.launch.steps:
         outcome.stopped = plant.get("stopped_by") or "it ended before its time"
     lost = {name: memory.rows.lost for name, memory in recording.memories.items() if memory.rows and memory.rows.lost}
@@ -77,8 +76,11 @@ def collect(
         stats["changed_numbers"] = changed
     if injected := plant.get("injected") or []:
         stats["injected"] = with_found(injected, outcome.faults)
+    rows = recording.collect()
+    if lacking := recording.lacking():
+        stats["incomplete"] = "; ".join(lacking)
     more = {"faults": outcome.faults, "stats": stats}
-    runs = recording.collect().runs(closed_loop, plant.get("wall_s", wall_s), **more)
+    runs = rows.runs(closed_loop, plant.get("wall_s", wall_s), **more)
     if runs:
         *outcome.earlier, outcome.run = runs
 
@@ -91,10 +93,3 @@ def _stats(summaries: dict[str, dict[str, Any]]) -> dict[str, Any]:
         times[PLANT] = times[PLANT] | {"lateness_s": plant["lateness_s"]}
     counts = {name: summary.get("counts", {}) for name, summary in summaries.items()}
     return {name: plant[name] for name in (*SHOWN, "extra") if name in plant} | {"nodes": times, "node_counts": counts}
-
-
-def _unique(faults: Any) -> list[dict[str, Any]]:
-    seen: dict[str, dict[str, Any]] = {}
-    for fault in faults:
-        seen.setdefault(fault["text"], fault)
-    return list(seen.values())

@@ -1,6 +1,7 @@
 """The record of a run in the launcher: memory for the nodes, the writer's process, the output files."""
 
 import contextlib
+import errno
 import os
 import shutil
 import signal
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 from servonode.bus.topology import CONTROLLER, PLANT, RELAY, nodes_of
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.launch_file import table_of
+from servonode.errors import ServonodeError
 from servonode.nodes.node_process import Child, forked
 from servonode.record.files import SUFFIX, opened
 from servonode.record.recorder import check_size
@@ -46,7 +48,9 @@ class Recording:
         self.out, self.bag = (None if file is None else file.resolve() for file in (out, bag))
         self.memories = _memories(closed_loop, every, messages=bag is not None)
         self.spool: Path | None = None  # None also for a spool without a name
-        self.keep = False  # whether to keep the spool, because the CSV file could not be made
+        self.keep = False  # whether to keep the spool, because an output could not be made of it
+        self._described: dict[str, Any] = {"columns": columns_of(closed_loop)}  # what the spool says of the run
+        self._run: SpooledRun | None = None  # what was recorded, once the nodes have ended
         self.writer: Child | None = None
         self._spooler: Spooler | None = None
         self._lifeline: tuple[int, int] | None = None
@@ -58,11 +62,10 @@ class Recording:
         if beside is None:
             return
         descriptor, self.spool = opened(beside)
-        rings = {MESSAGES[node]: ring for node, ring in self._messages().items()}
-        rings |= {ROWS[node]: ring for node, ring in self._rows().items()}
-        self._spooler = Spooler(descriptor, self.spool, rings)
+        self._spooler = Spooler(descriptor, self.spool, self._rings())
         try:
-            self._spooler.begin(self._about())
+            self._described = self._about()
+            self._spooler.begin(self._described)
         except OSError as error:
             self._remove()
             raise OSError(error.errno, error.strerror, str(self.spool)) from error
@@ -77,12 +80,16 @@ class Recording:
         """The memory of messages, by node."""
         return {node: memory.messages for node, memory in self.memories.items() if memory.messages}
 
+    def _rings(self) -> dict[int, Ring]:
+        """All of it, by kind of block."""
+        rings = {MESSAGES[node]: ring for node, ring in self._messages().items()}
+        return rings | {ROWS[node]: ring for node, ring in self._rows().items()}
+
     def _about(self) -> dict[str, Any]:
         """The data with which the output files can be made from the spool."""
         launch = self.closed_loop.launch
         stored = {"table": table_of(launch), "path": str(launch.path), "file": launch.file}
-        known: dict[str, Any] = {"launch": stored, "every": self.every, "run": self.run}
-        known["columns"] = columns_of(self.closed_loop)
+        known: dict[str, Any] = self._described | {"launch": stored, "every": self.every, "run": self.run}
         if self.bag:
             from servonode.record.write import known_of  # loads the schemas, which only recordings need
 
@@ -98,12 +105,12 @@ class Recording:
 
     def _inherit(self) -> None:
         """In the writer, after the launcher's death: make the files; the spool stays if that fails."""
-        assert self._spooler is not None
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, ServonodeError):
             if self.out is not None:
-                write_runs(read_spool(self._spooler.descriptor).rows.runs(self.closed_loop), self.out)
-            self.write_bag({"ended": "the launcher died"})
-            self._remove()
+                write_runs(self.recorded.rows.runs(self.closed_loop), self.out)
+            self.write_bag({"ended": "; ".join(["the launcher died", *self.lacking()])})
+            if not self.recorded.lost():
+                self._remove()
 
     def write_bag(self, ending: dict[str, Any], drawn: Sequence["Drawn"] = ()) -> int:
         """Make the bag from the spool, if one is wanted; returns how many messages it has.
@@ -117,11 +124,19 @@ class Recording:
         from servonode.record.write import write_bag
 
         lost = {node: ring.lost for node, ring in self._messages().items() if ring.lost}
-        return write_bag(self._spooler.descriptor, self.bag, ending | {"lost_messages": lost}, drawn)
+        more = {"incomplete": "; ".join(lacking)} if (lacking := self.lacking()) else {}
+        return write_bag(self.recorded, self.bag, ending | {"lost_messages": lost} | more, drawn)
 
-    def ended_early(self) -> bool:
-        """Whether the recording of messages ended before the run, because it could not be written."""
-        return any(ring.ended for ring in self._messages().values())
+    def lacking(self, rows: bool = False) -> list[str]:
+        """What the recording, or the rows alone, lack of the run, in words; empty where nothing is missing."""
+        if self._spooler is None:
+            return []
+        number = max(ring.ended for ring in self._rings().values())
+        if rows or not number:
+            return self.recorded.lost()
+        end = max((message["t"] for _, _, message in self.recorded.messages()), default=0.0)
+        why = "disk full" if number in (errno.ENOSPC, errno.EDQUOT) else os.strerror(number)
+        return [f"the recording ended at t = {end:.3f} s: {why}", *self.recorded.lost()]
 
     def look(self) -> str:
         """Replace the writer if it has died; returns a sentence about it, or an empty text."""
@@ -145,14 +160,20 @@ class Recording:
                 ring.release(ring.count)  # in memory only the last life is kept
 
     def collect(self) -> RunRows:
-        """All rows, after the nodes' end: those in the spool, and those that the writer could not write."""
-        run = SpooledRun({"columns": columns_of(self.closed_loop)})
+        """All rows, after the nodes' end."""
         if self._spooler is not None:
             self._drain()
-            run = read_spool(self._spooler.descriptor)
-        for node, ring in self._rows().items():
-            run.add(ROWS[node], ring.written, memoryview(ring.content(ring.written, ring.count)))
-        return run.rows
+        return self.recorded.rows
+
+    @property
+    def recorded(self) -> SpooledRun:
+        """What was recorded, after the nodes' end: what is in the spool, and what the writer could not write."""
+        if self._run is None:
+            spooler, known = self._spooler, self._described
+            self._run = SpooledRun(known) if spooler is None else read_spool(spooler.descriptor, known)
+            for kind, ring in self._rings().items():
+                self._run.add(kind, ring.written, memoryview(ring.content(ring.written, ring.count)))
+        return self._run
 
     def _drain(self) -> None:
         """Have the writer write the rest; kill it if it cannot, so that the rest can be taken from memory."""
@@ -188,7 +209,7 @@ class Recording:
         if self._spooler is None:
             return None
         self.keep = True
-        if self.spool is not None and self.spool.exists():
+        if self._has_its_name():
             return self.spool
         number, name = tempfile.mkstemp(prefix="servonode-", suffix=SUFFIX)
         with (
@@ -202,8 +223,15 @@ class Recording:
         Path(name).unlink(missing_ok=True)
         return None
 
+    def _has_its_name(self) -> bool:
+        """Whether the spool is still found by its name, and no other file is."""
+        if self.spool is None or self._spooler is None or not self.spool.exists():
+            return False
+        return os.path.samestat(self.spool.stat(), os.fstat(self._spooler.descriptor))
+
     def _remove(self) -> None:
-        if self.spool is not None:
+        if self._has_its_name():
+            assert self.spool is not None
             self.spool.unlink(missing_ok=True)
 
     def __enter__(self) -> Self:

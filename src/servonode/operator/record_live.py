@@ -16,8 +16,8 @@ from servonode.operator.listener import RawListener
 from servonode.operator.other_clock import OtherClock
 from servonode.operator.raw_inbox import Raw
 from servonode.operator.stored_launch import stored_closed_loop
-from servonode.record.files import opened
-from servonode.record.spool import MESSAGES, about_block, append, block, message_entry
+from servonode.record.files import opened, recovery
+from servonode.record.spool import MESSAGES, about_block, append, block, message_entry, read_spool
 from servonode.record.write import check_library, known_of, write_bag
 
 NICE = 5
@@ -47,11 +47,12 @@ def record_run(found: Found, file: Path, is_over: Callable[[], bool]) -> Listene
         descriptor, spool = opened(file.resolve())
         try:
             _listen(listener, descriptor, is_over, made)
-            ending = {"ended": "recorded by listening", "missing": dict(made.missing)}
-            made.messages = write_bag(descriptor, file, ending)
+            ending: dict[str, Any] = {"ended": "recorded by listening", "missing": dict(made.missing)}
+            ending |= {"incomplete": "; ".join(made.problems)} if made.problems else {}
+            made.messages = write_bag(read_spool(descriptor), file, ending)
         except OSError as error:
-            kept = f"what was recorded is kept: servonode bag recover {spool}"
-            made.problems.append(f"{file}: cannot be written ({error.strerror}); {kept}")
+            kept = f"; {recovery(spool, file)}" if spool else ""
+            made.problems.append(f"{file}: cannot be written ({error.strerror}){kept}")
             return made
         finally:
             os.close(descriptor)

@@ -14,11 +14,11 @@ from servonode.record.checked import check_about, ending_of, launch_of, merged_o
 from servonode.record.events import with_events
 from servonode.record.files import SUFFIX
 from servonode.record.fleet_bag import robots_in
-from servonode.record.mcap_records import Records, of_robot
+from servonode.record.mcap_records import EXPANDED, Records, of_robot
 from servonode.record.run import Run
 from servonode.record.run_rows import RunRows
 from servonode.record.spool import MAGIC as SPOOL_MAGIC
-from servonode.record.spool import Recorded, SpoolError, read_spool
+from servonode.record.spool import Recorded, SpooledRun, SpoolError, read_spool
 from servonode.record.write import ABOUT, ENDING, FORMAT, LAUNCH, MERGED, ROWS, BagError, check_library, described
 from servonode.tables import Row, Tabular
 
@@ -30,7 +30,8 @@ MAGIC = b"\x89MCAP0\r\n"
 class Bag(Tabular):
     """A recording. about, ending: its metadata, texts by name; ending is empty where the run was killed.
 
-    launch: the launch file's table, path and name. spool: it is no bag yet. damage: what is not whole, in words.
+    launch: the launch file's table, path and name. spool: what was read, where it is no bag yet. damage: what is not
+    whole, in words.
     merged: of one that was joined of those of two computers, what is known of the other one than the plant's.
     """
 
@@ -39,7 +40,7 @@ class Bag(Tabular):
     launch: dict[str, Any]
     rows: RunRows
     ending: dict[str, str] = field(default_factory=dict)
-    spool: bool = False
+    spool: SpooledRun | None = None
     damage: list[str] = field(default_factory=list)
     merged: dict[str, str] = field(default_factory=dict)
 
@@ -47,7 +48,7 @@ class Bag(Tabular):
         """What was recorded, how it ended, what of it is damaged."""
         about, ended = self.about, "killed: how it ended was not recorded"
         if self.ending:
-            ended = " ".join(json.loads(self.ending.get("ended", '""')).split()) or "not recorded"
+            ended = " ".join(self.ended.split()) or "not recorded"
         rows = [
             ("run", about["run"]),
             ("machine", about.get("machine", "")),
@@ -59,7 +60,7 @@ class Bag(Tabular):
     def messages(self, topics: Collection[str] = ()) -> Iterator[Recorded]:
         """All messages, or those of some topics `NODE/WORD`: the sender's monotonic clock [ns], topic, map."""
         found = (
-            with_events(read_spool(self.file).messages())
+            with_events(self.spool.messages())
             if self.spool
             else _messages(Records(self.file, self.damage), self.wall_less_mono)
         )
@@ -68,6 +69,12 @@ class Bag(Tabular):
     def holds(self, topic: str) -> bool:
         """Whether there is a message of this topic."""
         return next(self.messages((topic,)), None) is not None
+
+    @property
+    def ended(self) -> str:
+        """How the run ended, and where its recording ended before it."""
+        ended, lacks = (json.loads(self.ending.get(word, '""')) for word in ("ended", "incomplete"))
+        return f"{ended}; {lacks}" if lacks else ended
 
     def remedy(self, otherwise: str) -> str:
         """What helps where messages or rows are missing: of a run on two computers, the recording of the other one."""
@@ -82,7 +89,10 @@ class Bag(Tabular):
 
     def schemas(self) -> dict[str, Any]:
         """The JSON Schema of each topic, of a whole recording."""
-        known: dict[str, Any] = read_spool(self.file).about["schemas"] if self.spool else Records(self.file).schemas()
+        try:
+            known: dict[str, Any] = self.spool.about["schemas"] if self.spool else Records(self.file).schemas()
+        except ValueError as error:
+            raise BagError(f"{self.file}: a schema in it is damaged ({error})") from error
         return known
 
     def made_by(self, node: str) -> dict[str, str]:
@@ -129,7 +139,7 @@ def read_bag(file: Path) -> Bag:
     except OSError as error:
         raise BagError(f"{file}: cannot be read ({error.strerror}); give the .mcap file of a recording") from error
     if magic.startswith(SPOOL_MAGIC):
-        return _of_spool(file)
+        return bag_of_spool(read_spool(file), file)
     if magic != MAGIC or (robot and robot not in robots_in(stored)):
         if robots := robots_in(stored) if magic == MAGIC else []:
             raise BagError(f"{file}: the recording has no robot {robot!r}; choose {', '.join(robots)}")
@@ -138,15 +148,17 @@ def read_bag(file: Path) -> Bag:
     return _of_mcap(file)
 
 
-def _of_spool(file: Path) -> Bag:
-    run = read_spool(file)
+def bag_of_spool(run: SpooledRun, file: Path) -> Bag:
+    """What a spool holds, as a bag; file: its name. Raises SpoolError where it holds no messages."""
     if "clock" not in run.about:
         remedy = f"its CSV file is made by servonode recover {file}"
         raise SpoolError(f"{file}: contains only the rows of a run, no messages; {remedy}")
-    damage = [f"{run.damaged} bytes are damaged or cut off"] if run.damaged else []
-    missing = +run.missing_bytes
-    damage += [f"{size} bytes of messages of the {node} are lost in between" for node, size in missing.items()]
-    return Bag(file, described(run.about), run.about["launch"], run.rows, spool=True, damage=damage)
+    known = described(run.about)
+    try:
+        check_about(known)
+    except ValueError as error:
+        raise SpoolError(f"{file}: its first block does not describe a run ({error}); give another file") from error
+    return Bag(file, known, run.about["launch"], run.rows, spool=run, damage=run.lost())
 
 
 def _of_mcap(file: Path) -> Bag:
@@ -172,7 +184,9 @@ def _of_mcap(file: Path) -> Bag:
     except ValueError as error:
         bag.damage.append(f"what was merged cannot be read ({error})")
     try:
-        bag.rows = rows_of(attachments[ROWS]) if ROWS in attachments else bag.rows
+        bag.rows = (
+            rows_of(attachments[ROWS], EXPANDED * of_robot(file)[0].stat().st_size) if ROWS in attachments else bag.rows
+        )
     except ValueError as error:
         bag.damage.append(f"its rows cannot be read ({error}); they are left out")
     return bag

@@ -1,6 +1,7 @@
 """The events of a run, from its status messages: lifecycles, faults, safe states, injected faults, restarts."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from servonode.record.spool import Recorded
@@ -46,3 +47,15 @@ class Events:
 
 def _event(message: dict[str, Any], event: str, text: str) -> dict[str, Any]:
     return {"t": message["t"], "node": message["node"], "event": event, "text": text}
+
+
+def merged_faults(*told: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The faults that several nodes tell, each once: as often as the node that tells a text most often does."""
+    found, known = list[dict[str, Any]](), Counter[str]()
+    for faults in told:
+        own = Counter[str]()
+        for fault in faults:
+            own[fault["text"]] += 1
+            found += [fault] if own[fault["text"]] > known[fault["text"]] else []
+        known |= own
+    return found

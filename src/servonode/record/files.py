@@ -1,8 +1,8 @@
 """The files that a run makes: a new spool beside its output, and files that are there whole or not at all."""
 
-import errno
 import io
 import os
+import re
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -26,10 +26,26 @@ def opened(out: Path) -> tuple[int, Path | None]:
         number += 1
 
 
+def recovered_file(spool: Path, ending: str) -> Path:
+    """The file that is recovered from a spool by default, as NAME.2.csv from NAME.csv.2.spool."""
+    found = re.fullmatch(r"(.+?)(\.csv|\.mcap)?(\.\d+)?", spool.name.removesuffix(SUFFIX))
+    return spool.with_name(f"{found[1]}{found[3] or ''}{ending}" if found else f"recovered{ending}")
+
+
+def recovery(spool: Path, file: Path) -> str:
+    """Where what was recorded is kept, and the command that makes the file of it, or one beside it, in words."""
+    out, number = recovered_file(spool, file.suffix), 2
+    default = out
+    while out.exists():
+        out, number = file.with_name(f"{file.stem}.{number}{file.suffix}"), number + 1
+    verb = "bag recover" if file.suffix == ".mcap" else "recover"
+    return f"what was recorded is kept: servonode {verb} {spool}{'' if out == default else f' --out {out}'}"
+
+
 @contextmanager
 def replaced_file(file: Path, draft_name: str = "") -> Iterator[Path]:
     """A draft beside a file, which takes its place when it is complete; one that fails leaves nothing."""
-    draft = file.with_name(draft_name or f"{file.name}.part")
+    draft = file.with_name(draft_name or f"{file.name}.{os.getpid()}.part")  # two processes may make a file of one name
     try:
         yield draft
         draft.replace(file)
@@ -71,7 +87,6 @@ def _place(draft: Path, file: Path) -> None:
         os.link(draft, file)  # unlike a renaming it never replaces
     except FileExistsError:
         raise
-    except OSError as error:  # no links in this file system
-        if file.exists():
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(file)) from error
+    except OSError:  # no links in this file system: the name is taken by an empty file of ours first
+        os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
         draft.replace(file)

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from servonode.record.files import new_file
-from servonode.record.mcap_records import Records
-from servonode.record.write import ABOUT, CHUNK
+from servonode.record.mcap_records import Records, new_writer
+from servonode.record.write import ABOUT
 from servonode.version import VERSION
 
 
@@ -14,11 +14,8 @@ def join_bags(parts: Mapping[str, Path], file: Path) -> int:
 
     Raises OSError where it cannot be written; the parts stay.
     """
-    from mcap.writer import Writer
-
     with new_file(file) as stream:
-        writer = Writer(stream, chunk_size=CHUNK)
-        writer.start(library=f"servonode {VERSION}")
+        writer = new_writer(stream, f"servonode {VERSION}")
         messages = sum(Records(part).copy_into(writer, f"{robot}/") for robot, part in parts.items())
         writer.finish()
     for part in parts.values():

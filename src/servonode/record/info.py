@@ -51,7 +51,7 @@ def info(bag: Bag) -> dict[str, Any]:
         "rows": {node: len(bag.rows.newest(node)) for node in bag.rows.columns},
         "events": events,
         "changes": changes,
-        "ended": json.loads(bag.ending.get("ended", '"killed"')),
+        "ended": bag.ended or "killed",
         "faults": json.loads(bag.ending.get("faults", "[]")),
         "damage": bag.damage,
     }

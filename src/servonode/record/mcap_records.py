@@ -1,17 +1,23 @@
 """The records of an MCAP file, read sequentially, so that a truncated or damaged file yields its intact part."""
 
-import json
+import mmap
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
+from servonode.record.typed import SCHEMA, plain
+
 if TYPE_CHECKING:
-    from mcap.records import Attachment, Chunk, McapRecord
+    from mcap.records import Attachment, Chunk, DataEnd, Footer, McapRecord
     from mcap.writer import Writer
 
 T = TypeVar("T")
+CHUNK = 1 << 18  # bytes, before they are packed: what one damaged byte costs
+CHECKSUM = "checksum"  # of metadata, for which MCAP has none; absent in what other tools and earlier versions wrote
+EXPANDED = 200  # times its packed size that anything in a recording may have; messages and rows have some 30 at most
 DRAWN = "/"  # begins the topics of what viewers draw; those of nodes are NODE/WORD
 LARGEST = 1 << 30  # bytes of a record that is accepted
 _ATTACHMENT_BYTES = 8 + 8 + 4 + 4 + 8 + 4  # of its record beside texts and data: times, sizes, checksum
@@ -20,6 +26,21 @@ _ATTACHMENT_BYTES = 8 + 8 + 4 + 4 + 8 + 4  # of its record beside texts and data
 def of_robot(file: Path) -> tuple[Path, str]:
     """The file itself and the robot of FILE.mcap/ROBOT; no robot for another path."""
     return (file.parent, file.name) if file.parent.suffix == ".mcap" and file.parent.is_file() else (file, "")
+
+
+def new_writer(stream: IO[bytes], library: str) -> "Writer":
+    """A writer of a recording, begun, which seals all that it writes with checksums."""
+    from mcap.writer import Writer
+
+    writer = Writer(stream, chunk_size=CHUNK, enable_data_crcs=True)
+    writer.start(library=library)
+    return writer
+
+
+def sealed(name: str, metadata: Mapping[str, str]) -> dict[str, str]:
+    """Metadata of this name with its checksum."""
+    known = {key: value for key, value in metadata.items() if key != CHECKSUM}
+    return known | {CHECKSUM: str(zlib.crc32(repr((name, sorted(known.items()))).encode("utf-8", "backslashreplace")))}
 
 
 class Records:
@@ -41,13 +62,13 @@ class Records:
 
         metadata: dict[str, dict[str, str]] = {}
         attachments: dict[str, bytes] = {}
-        for record in self._records(emit_chunks=True):
+        for record in self._records():
             if isinstance(record, Header):
                 self.library = record.library
             elif isinstance(record, Attachment):
                 attachments[record.name] = record.data
             elif isinstance(record, Metadata):
-                metadata[record.name] = record.metadata
+                metadata[record.name] = {key: text for key, text in record.metadata.items() if key != CHECKSUM}
         return self._own(metadata), self._own(attachments)
 
     def _own(self, found: dict[str, T]) -> dict[str, T]:
@@ -60,7 +81,7 @@ class Records:
         from mcap.records import Channel, Chunk, Message
 
         topics = {each.id: each.topic for each in self._repeated() if isinstance(each, Channel)}
-        for record in self._records(emit_chunks=True):
+        for record in self._records(summed=True):
             for each in self._inner(record) if isinstance(record, Chunk) else (record,):
                 if isinstance(each, Channel):
                     topics[each.id] = each.topic
@@ -73,23 +94,23 @@ class Records:
         """Schemas and channels that stand at the end of a whole file too: they may be in a damaged chunk."""
         from mcap.records import Channel, Schema
 
-        return [each for each in self._records(emit_chunks=True) if isinstance(each, Channel | Schema)]
+        return [each for each in self._records() if isinstance(each, Channel | Schema)]
 
     def schemas(self) -> dict[str, Any]:
-        """The JSON Schema of each topic of a node of a whole file."""
+        """The JSON Schema of each topic of a node of a whole file. Raises ValueError where one cannot be read."""
         from mcap.records import Channel, Schema
 
         repeated = self._repeated()
-        known = {each.id: json.loads(each.data) for each in repeated if isinstance(each, Schema)}
-        own = self._own({each.topic: known[each.schema_id] for each in repeated if isinstance(each, Channel)})
-        return {topic: schema for topic, schema in own.items() if not topic.startswith(DRAWN)}
+        known = {each.id: plain(each.data, SCHEMA) for each in repeated if isinstance(each, Schema)}
+        own = self._own({each.topic: known.get(each.schema_id) for each in repeated if isinstance(each, Channel)})
+        return {topic: schema for topic, schema in own.items() if schema and not topic.startswith(DRAWN)}
 
     def _inner(self, chunk: "Chunk") -> "Sequence[McapRecord]":
         """The records of a chunk; none of one that is damaged."""
         from mcap.stream_reader import breakup_chunk
 
         try:
-            inner: Sequence[McapRecord] = breakup_chunk(chunk, validate_crc=True)
+            inner: Sequence[McapRecord] = breakup_chunk(_expanded(chunk), validate_crc=True)
             return inner
         except Exception as error:  # noqa: BLE001  (each decompressor has errors of its own)
             self.damaged(f"a chunk of {len(chunk.data)} bytes is damaged ({error}); its messages are left out")
@@ -104,12 +125,12 @@ class Records:
         copied = 0
         for each in self._repeated():
             _declare(each, writer, schemas, channels, prefix)
-        for record in self._records(emit_chunks=True):
+        for record in self._records():
             if isinstance(record, Attachment):
                 times = record.create_time, record.log_time
                 writer.add_attachment(*times, prefix + record.name, record.media_type, record.data)
             elif isinstance(record, Metadata):
-                writer.add_metadata(prefix + record.name, record.metadata)
+                writer.add_metadata(prefix + record.name, sealed(prefix + record.name, record.metadata))
             for each in self._inner(record) if isinstance(record, Chunk) else (record,):
                 _declare(each, writer, schemas, channels, prefix)
                 if isinstance(each, Message) and each.channel_id in channels:
@@ -118,19 +139,30 @@ class Records:
                     copied += 1
         return copied
 
-    def _records(self, **options: Any) -> "Iterator[McapRecord]":
-        """The records as far as they are whole."""
+    def _records(self, summed: bool = False) -> "Iterator[McapRecord]":
+        """The records as far as they are whole.
+
+        summed: with the checksums of all of the file, which tell of damage in what is used by other tools alone.
+        """
         from mcap.exceptions import EndOfFile, McapError
-        from mcap.records import Attachment
+        from mcap.records import Attachment, DataEnd, Footer, Metadata
         from mcap.stream_reader import StreamReader
 
         with self.file.open("rb") as stream:
             try:
-                for record in StreamReader(stream, record_size_limit=LARGEST, **options).records:
-                    if not isinstance(record, Attachment) or _is_intact(record, stream):
-                        yield record
-                    else:
+                for record in StreamReader(stream, emit_chunks=True, record_size_limit=LARGEST).records:
+                    if isinstance(record, Attachment) and not _is_intact(record, stream):
                         self.damaged(f"the attachment {record.name} is damaged; it is left out")
+                    elif isinstance(record, Metadata) and not _is_sealed(record.name, record.metadata):
+                        self.damaged(f"the metadata {record.name!r} is damaged; it is left out")
+                    else:
+                        yield record
+                    if (
+                        summed
+                        and isinstance(record, DataEnd | Footer)
+                        and not (self.damage or _is_summed(record, stream))
+                    ):
+                        self.damaged("its checksum is another: a byte beside messages, rows and metadata has changed")
             except (EndOfFile, struct.error):
                 self.damaged("its end is cut off; servonode bag recover makes it whole")
             except (McapError, ValueError, UnicodeDecodeError, OverflowError, MemoryError) as error:
@@ -142,6 +174,42 @@ class Records:
         """Note what is not whole, once."""
         if text not in self.damage:
             self.damage.append(text)
+
+
+def _is_sealed(name: str, metadata: Mapping[str, str]) -> bool:
+    """Whether metadata has its checksum, or none."""
+    return CHECKSUM not in metadata or metadata == sealed(name, metadata)
+
+
+def _is_summed(record: "DataEnd | Footer", stream: IO[bytes]) -> bool:
+    """Whether what the record sums up, which ends where the stream stands, has its checksum, or none."""
+    end, whole = stream.tell(), memoryview(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ))
+    if hasattr(record, "summary_start"):
+        wanted, part = record.summary_crc, whole[record.summary_start or end - 29 : end - 4]
+    else:
+        wanted, part = record.data_section_crc, whole[: end - 13]
+    return not wanted or zlib.crc32(part) == wanted
+
+
+def _expanded(chunk: "Chunk") -> "Chunk":
+    """The chunk without compression. ValueError, before that, where it would be larger than what a recording holds."""
+    import lz4.frame
+    import zstandard
+
+    size, most = chunk.uncompressed_size, EXPANDED * len(chunk.data)
+    if chunk.compression == "zstd":
+        size = max(size, zstandard.frame_content_size(chunk.data))
+    if chunk.compression and size > most:
+        raise ValueError(f"it would expand to {size} bytes, one of its size to {most} at most")
+    if chunk.compression == "zstd":
+        data = zstandard.ZstdDecompressor().decompress(chunk.data, max_output_size=size)
+    elif chunk.compression == "lz4":
+        data = lz4.frame.LZ4FrameDecompressor().decompress(chunk.data, max_length=size + 1)
+    else:
+        return chunk
+    if len(data) != size:
+        raise ValueError(f"it has {len(data)} bytes, not {size}")
+    return replace(chunk, compression="", data=data)
 
 
 def _is_intact(attachment: "Attachment", stream: IO[bytes]) -> bool:

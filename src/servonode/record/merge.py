@@ -16,7 +16,7 @@ from servonode.bus.topology import CONTROLLER, PLANT, RELAY
 from servonode.closed_loop.hosts import shared_keys
 from servonode.record.bag import RELAYED, Bag
 from servonode.record.causal_order import in_order
-from servonode.record.events import EVENTS
+from servonode.record.events import EVENTS, merged_faults
 from servonode.record.run_rows import RunRows
 from servonode.record.spool import Recorded
 from servonode.record.write import BagError, Contents, write_contents
@@ -184,14 +184,14 @@ def _schemas(plant: Bag, other: Bag) -> dict[str, Any]:
 def _ending(plant: Bag, other: Bag) -> dict[str, Any]:
     """How the run ended on the plant's computer, with the faults, statistics and losses of both."""
     here, there = ({name: json.loads(text) for name, text in bag.ending.items()} for bag in (plant, other))
-    faults = here.get("faults", []) + there.get("faults", [])
+    faults = merged_faults(here.get("faults", []), there.get("faults", []))
     stats, more = here.get("stats", {}), there.get("stats", {})
     joined = {name: more.get(name, {}) | stats.get(name, {}) for name in _BY_NODE if name in stats or name in more}
     lost = {name: there.get(name, {}) | here.get(name, {}) for name in ("lost_messages", "missing_bytes")}
     damaged = here.get("damaged_bytes", 0) + there.get("damaged_bytes", 0)
     return (
         {"ended": "killed"} | here
-        | {"faults": list({fault["text"]: fault for fault in reversed(faults)}.values())[::-1]}
+        | {"faults": faults}
         | ({"stats": stats | joined} if stats or more else {})
         | {name: value for name, value in (lost | {"damaged_bytes": damaged}).items() if value}
     )  # fmt: skip

@@ -10,8 +10,8 @@ from servonode.bus.topology import PLANT
 from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_file import launch_of_table
 from servonode.record.bag import Bag
-from servonode.record.files import SUFFIX, new_file
-from servonode.record.mcap_records import Records
+from servonode.record.files import new_file, recovered_file
+from servonode.record.mcap_records import Records, new_writer, sealed
 from servonode.record.run import Run
 from servonode.record.run_rows import RunRows, lives_beside
 from servonode.record.spool import SpooledRun, SpoolError, read_spool
@@ -35,13 +35,13 @@ def recover_rows(spool: Path, out: Path | None, raw: bool) -> list[str]:
         raise SpoolError(f"{spool}: cannot be read ({error.strerror}); give the .spool file that a run left") from error
     if not run.rows.lives:
         raise SpoolError(f"{spool}: the run had recorded nothing yet")
-    wanted = out or _without_suffix(spool)
+    wanted = out or recovered_file(spool, ".csv")
     files = _raw_files(run.rows, wanted) if raw else _run_files(run, wanted)
     for file in files:
         if file.exists():
             raise SpoolError(_exists(file))
     lines = [f"{file} ({write(file)} rows)" for file, write in files.items()]
-    return [*lines, *_lost(run)]
+    return [*lines, *run.lost()]
 
 
 def recover_bag(bag: Bag, out: Path | None) -> list[str]:
@@ -50,22 +50,18 @@ def recover_bag(bag: Bag, out: Path | None) -> list[str]:
     Raises:
         BagError: nothing is wrong with it, or a file is in the way, or cannot be written.
     """
-    if not bag.spool and _is_whole(bag):
+    if bag.spool is None and _is_whole(bag):
         raise BagError(f"{bag.file}: is whole; there is nothing to recover")
     file = out or (
-        _without_suffix(bag.file) if bag.spool else bag.file.with_name(f"{bag.file.stem}.recovered{bag.file.suffix}")
+        recovered_file(bag.file, ".mcap") if bag.spool else bag.file.with_name(f"{bag.file.stem}.recovered.mcap")
     )
     if file.exists():
         raise BagError(_exists(file))
     try:
-        written = write_bag(bag.file, file, {"ended": "killed"}) if bag.spool else _copy_whole(bag, file)
+        written = write_bag(bag.spool, file, {"ended": "killed"}) if bag.spool else _copy_whole(bag, file)
     except OSError as error:
         raise BagError(f"{file}: cannot be written ({error.strerror}); name another with --out") from error
     return [f"{file} ({written} messages)", *(f"lost: {text}" for text in bag.damage)]
-
-
-def _without_suffix(spool: Path) -> Path:
-    return Path(str(spool).removesuffix(SUFFIX))
 
 
 def _exists(file: Path) -> str:
@@ -106,14 +102,6 @@ def _raw_files(rows: RunRows, out: Path) -> dict[Path, Write]:
     return {named[node]: writer(node, columns) for node, columns in rows.columns.items()}
 
 
-def _lost(run: SpooledRun) -> list[str]:
-    """Lines on what is lost: rows that are missing between others, and damaged bytes."""
-    lines = [f"{n} rows of the {node} are lost in between" for node, n in run.missing_rows.items() if n]
-    if run.damaged:
-        lines.append(f"{run.damaged} bytes are damaged or cut off, and left out")
-    return lines
-
-
 def _is_whole(bag: Bag) -> bool:
     """Whether nothing of it is damaged, once all has been read."""
     for _ in bag.messages():
@@ -123,13 +111,10 @@ def _is_whole(bag: Bag) -> bool:
 
 def _copy_whole(bag: Bag, file: Path) -> int:
     """Copy what is whole: schemas, channels, messages, attachments, metadata; how many messages."""
-    from mcap.writer import Writer
-
     with new_file(file) as stream:
-        writer = Writer(stream)
-        writer.start(library=Records(bag.file).library or "servonode")
+        writer = new_writer(stream, Records(bag.file).library or "servonode")
         n = Records(bag.file).copy_into(writer)
         if not bag.ending:
-            writer.add_metadata(ENDING, {"ended": json.dumps("killed")})
+            writer.add_metadata(ENDING, sealed(ENDING, {"ended": json.dumps("killed")}))
         writer.finish()
     return n

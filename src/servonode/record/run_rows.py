@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.arrays import Array
+from servonode.bus.messages import EXACT
 from servonode.bus.topology import CONTROLLER, PLANT
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.mechanics import rows
@@ -21,6 +22,11 @@ from servonode.record.run import Run, Steps
 from servonode.record.run_estimate import estimate_of
 
 
+def are_counts(values: Array) -> bool:
+    """Whether all are whole numbers from 0 on that a float holds exactly."""
+    return bool(np.all((values >= 0) & (values <= EXACT) & (values == np.floor(values))))
+
+
 @dataclass
 class RunRows:
     """The rows of a run, by node and by life of the plant. columns: their names, by node that has rows."""
@@ -29,7 +35,9 @@ class RunRows:
     _parts: dict[tuple[str, int], list[Array]] = field(default_factory=lambda: defaultdict(list))
 
     def add(self, node: str, life: int, rows: Array) -> None:
-        """Add rows in their order."""
+        """Add rows in their order. ValueError unless each begins with a plant step."""
+        if not are_counts(rows[:, 0]):
+            raise ValueError(f"a row of the {node} does not begin with a plant step")
         self._parts[node, life].append(rows)
 
     @property

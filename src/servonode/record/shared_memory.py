@@ -54,9 +54,10 @@ class Ring:
     # the node's side
 
     def add(self, entry: bytes | memoryview) -> None:
-        """Keep an entry; does nothing once the recording has ended."""
+        """Keep an entry; it is lost once the recording has ended."""
         words, size = self._words, len(entry)
         if words[_ENDED]:
+            words[_LOST] += 1
             return
         count = words[_COUNT]
         if count + size - words[_WRITTEN] > self._room and not self._has_room(size):
@@ -96,7 +97,7 @@ class Ring:
 
     @property
     def lost(self) -> int:
-        """The number of entries lost because nothing was written for too long."""
+        """The number of entries lost because nothing was written for too long, or the recording has ended."""
         return self._words[_LOST]
 
     @property
@@ -105,13 +106,13 @@ class Ring:
         return self._words[_WRITTEN]
 
     @property
-    def ended(self) -> bool:
-        """Whether the recording has ended, because it could not be written."""
-        return bool(self._words[_ENDED])
+    def ended(self) -> int:
+        """The error number of the system for which the recording has ended; 0 while it goes on."""
+        return self._words[_ENDED]
 
-    def end(self) -> None:
-        """End the recording: nothing is kept from now on."""
-        self._words[_ENDED] = 1
+    def end(self, number: int) -> None:
+        """End the recording for an error of the system: nothing is kept from now on."""
+        self._words[_ENDED] = number
 
     def next_end(self, last: int) -> int:
         """Where to end the next block, at most at `last`: rows that had to wait are written in several."""

@@ -24,7 +24,8 @@ import numpy as np
 from servonode.bus import TOPICS
 from servonode.bus.topology import CONTROLLER, PLANT, RELAY, TARGET
 from servonode.errors import ServonodeError
-from servonode.record.run_rows import RunRows
+from servonode.record.run_rows import RunRows, are_counts
+from servonode.record.typed import SPOOLED, message_type, plain
 
 Recorded = tuple[int, str, dict[str, Any]]  # the sender's monotonic clock [ns], NODE/WORD, the message's map
 
@@ -103,46 +104,81 @@ class SpooledRun:
     _ends: Counter[int] = field(default_factory=Counter)
 
     def add(self, kind: int, first: int, content: memoryview) -> None:
-        """Add bytes of a ring in their order; those that a writer which died had written before are left out."""
+        """Add bytes of a ring in their order; those that a writer which died had written before are left out.
+
+        Raises ValueError where they are not rows.
+        """
         end = self._ends[kind]
-        fresh = content[max(end - first, 0) :]
-        if not fresh:
+        if first + len(content) <= end:
             return
-        gap, self._ends[kind] = max(first - end, 0), first + len(content)
+        gap, fresh = max(first - end, 0), content[max(end - first, 0) :]
         if node := _ROWS_OF.get(kind):
             self._add_rows(node, gap, fresh)
         elif node := _MESSAGES_OF.get(kind):
             self.missing_bytes[node] += gap
             self._contents.setdefault(node, []).append(fresh)
+        self._ends[kind] = first + len(content)
 
     def _add_rows(self, node: str, gap: int, content: memoryview) -> None:
-        columns = self.rows.columns.setdefault(node, self.about["columns"][node])
+        columns = self.about["columns"].get(node, [])
         table = np.frombuffer(content, dtype="<f8").reshape(-1, 1 + len(columns))
+        if not (columns and are_counts(table[:, :2])):
+            raise ValueError(f"these are no rows of the {node}")
+        self.rows.columns[node] = columns
         self.missing_rows[node] += gap // (8 * table.shape[1])
         for life in np.unique(table[:, 0]):
             self.rows.add(node, int(life), table[table[:, 0] == life, 1:])
 
+    def lost(self) -> list[str]:
+        """What is lost, in words."""
+        lines = [f"{n} rows of the {node} are lost in between" for node, n in (+self.missing_rows).items()]
+        lines += [
+            f"{n} bytes of messages of the {node} are lost in between" for node, n in (+self.missing_bytes).items()
+        ]
+        return lines + [f"{self.damaged} bytes are damaged or cut off, and left out"] * bool(self.damaged)
+
+    def _messages(self, node: str, contents: Sequence[memoryview]) -> Iterator[Recorded]:
+        topics = [f"{node}/{word}" for word in self.about.get("topics", [])]
+        for content in contents:
+            at = 0
+            while at < len(content):
+                try:
+                    size, number = _ENTRY.unpack_from(content, at)
+                    begin, topic = at + _ENTRY.size, topics[number]
+                    at = begin + size
+                    message = _decode(content[begin:at])
+                    msgspec.convert(message, message_type(topic))
+                except (ValueError, IndexError, RecursionError, struct.error) as error:
+                    raise SpoolError(
+                        f"the spool holds what is no message of the {node} ({error}); give another file"
+                    ) from error
+                yield message["mono"], topic, message
+
     def messages(self) -> Iterator[Recorded]:
         """All messages in the order of their senders' clocks, which are one on one computer."""
-        words: list[str] = self.about.get("topics", [])
-        streams = [_messages(node, words, contents) for node, contents in self._contents.items()]
+        streams = [self._messages(node, contents) for node, contents in self._contents.items()]
         return heapq.merge(*streams, key=itemgetter(0))
 
 
-def read_spool(file: Path | int) -> SpooledRun:
+def read_spool(file: Path | int, about: dict[str, Any] | None = None) -> SpooledRun:
     """What is intact of a spool, by its path or an open descriptor; damaged bytes are counted.
+
+    about: what its first block says, where that is known.
 
     Raises:
         SpoolError: it is not a spool, or of another version, or its first block is lost; OSError: it cannot be read.
     """
     data = _mapped(file)
     blocks = _blocks(data)
-    run = SpooledRun(_about(next(blocks, 0), file))
+    run = SpooledRun(_about(next(blocks, 0), file) if about is None else about)
     for found in blocks:
-        if isinstance(found, _Block):
-            run.add(*found)
-        else:
+        if isinstance(found, int):
             run.damaged += found
+            continue
+        try:
+            run.add(*found)
+        except ValueError:
+            run.damaged += _BLOCK_HEAD + len(found.content)
     return run
 
 
@@ -152,22 +188,16 @@ def _about(first: "_Block | int", file: Path | int) -> dict[str, Any]:
     if isinstance(first, int) or first.kind != ABOUT:
         text = "not a spool file, its beginning is damaged, or another version of servonode wrote it"
         raise SpoolError(f"{name}: {text}; give the .spool file that a run left to the version that made it")
-    about: dict[str, Any] = json.loads(bytes(first.content))
-    if about.get("format") != FORMAT:
+    try:
+        about: dict[str, Any] = plain(bytes(first.content))
+        version = about.get("format", FORMAT) if isinstance(about, dict) else FORMAT
+        if version == FORMAT:
+            msgspec.convert(about, SPOOLED)
+    except ValueError as error:
+        raise SpoolError(f"{name}: its first block does not describe a run ({error}); give another file") from error
+    if version != FORMAT:
         raise SpoolError(f"{name}: written by another version of servonode; use that one")
     return about
-
-
-def _messages(node: str, words: Sequence[str], contents: Sequence[memoryview]) -> Iterator[Recorded]:
-    topics = [f"{node}/{word}" for word in words]
-    for content in contents:
-        at = 0
-        while at < len(content):
-            size, topic = _ENTRY.unpack_from(content, at)
-            begin = at + _ENTRY.size
-            at = begin + size
-            message = _decode(content[begin:at])
-            yield message["mono"], topics[topic], message
 
 
 class _Block(NamedTuple):

@@ -29,16 +29,16 @@ from servonode.errors import ServonodeError
 from servonode.kernels.host import this_host, version_of
 from servonode.record.events import with_events
 from servonode.record.files import new_file
+from servonode.record.mcap_records import new_writer, sealed
 from servonode.record.run_rows import RunRows
 from servonode.record.schemas import schemas
-from servonode.record.spool import Recorded, read_spool
+from servonode.record.spool import Recorded, SpooledRun
 from servonode.version import VERSION
 
 if TYPE_CHECKING:
     from mcap.writer import Writer
 
 FORMAT = 1
-CHUNK = 1 << 18  # bytes, before they are packed: what one damaged byte costs
 ABOUT, ENDING, MERGED = "servonode", "servonode_ending", "servonode_merged"  # names of metadata
 LAUNCH, ROWS = "launch.json", "rows.npz"  # names of attachments
 MOST_BYTES = 100_000_000  # of a file of the user, whose digest is stored
@@ -115,19 +115,15 @@ def check_library() -> None:
         raise BagError(f'recordings need the library mcap ({error}); pip install "mcap>=1.2"') from error
 
 
-def write_bag(spool: Path | int, file: Path, ending: dict[str, Any], drawn: Iterable[Drawn] = ()) -> int:
-    """Make a bag of a spool, whole or not at all; how many messages of nodes it has.
+def write_bag(run: SpooledRun, file: Path, ending: dict[str, Any], drawn: Iterable[Drawn] = ()) -> int:
+    """Make a bag of what a spool holds, whole or not at all; how many messages of nodes it has.
 
     ending: how the run ended. drawn: what viewers draw, which no reader of bags reads.
 
     Raises:
-        SpoolError: it is no spool, or of another version; BagError: it holds no messages; OSError: the bag cannot be
-        written.
+        SpoolError, BagError: a message of it is none of the run; OSError: the bag cannot be written.
     """
-    run = read_spool(spool)
     about = run.about
-    if "schemas" not in about:
-        raise BagError(f"{spool}: holds rows alone, no messages; give the spool of a run with --record")
     missing = {"missing_bytes": dict(+run.missing_bytes), "damaged_bytes": run.damaged}
     ending |= {name: value for name, value in missing.items() if value}
     contents = Contents(
@@ -160,25 +156,26 @@ def write_contents(contents: Contents, file: Path) -> int:
 
 
 def _write(contents: Contents, stream: io.BufferedWriter) -> int:
-    from mcap.writer import Writer
-
     begin = int(contents.about["wall_ns"])
     wall_less_mono = begin - int(contents.about["mono_ns"])
-    writer = Writer(stream, chunk_size=CHUNK)
-    writer.start(library=f"servonode {VERSION}")
-    writer.add_metadata(ABOUT, contents.about)
+    writer = new_writer(stream, f"servonode {VERSION}")
+    writer.add_metadata(ABOUT, sealed(ABOUT, contents.about))
     if contents.merged:
-        writer.add_metadata(MERGED, contents.merged)
+        writer.add_metadata(MERGED, sealed(MERGED, contents.merged))
     for name, kind, data in _attachments(contents.launch, contents.rows):
         writer.add_attachment(begin, begin, name, kind, data)
     channels = _channels(writer, contents.schemas)
     counts = dict.fromkeys(channels, 0)
     for mono, topic, message in contents.messages:
         at = wall_less_mono + mono
+        if topic not in channels:
+            raise BagError(f"the recording says nothing of the topic {topic!r}, of which it has messages")
         counts[topic] += 1
         writer.add_message(channels[topic], at, _to_json(message), at, message.get("seq", counts[topic] - 1) % 2**32)
     _write_drawn(writer, contents.drawn)
-    writer.add_metadata(ENDING, {name: json.dumps(value) for name, value in contents.ending.items()})
+    ending = {name: json.dumps(value) for name, value in contents.ending.items()}
+    writer.add_metadata(ABOUT, sealed(ABOUT, contents.about))  # again, for without it nothing can be read
+    writer.add_metadata(ENDING, sealed(ENDING, ending))
     writer.finish()
     return sum(counts.values())
 

@@ -5,6 +5,7 @@ ends when the launcher and all nodes have ended: it holds the read end of a pipe
 launcher dies before it has made the files, the writer makes them.
 """
 
+import errno
 import gc
 import os
 import select
@@ -78,7 +79,7 @@ class Spooler:
         except OSError as error:
             self._words[_FAILED] = 1
             for ring in self._messages:
-                ring.end()
+                ring.end(ring.ended or error.errno or errno.EIO)
             if not self._warned:
                 self._warned = True
                 warn(f"{self.file or 'the spool'}: cannot be written ({error.strerror}); {self._left}")

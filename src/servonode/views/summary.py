@@ -23,7 +23,8 @@ def summary_rows(run: Run, name: str, interrupted: bool = False, stopped: str = 
 
     stopped: who ended it before its time. times: with the table of the nodes' times.
     """
-    ending = "ended by a fault" if run.faults else "stopped early" if stopped else "completed"
+    ending = "completed" if run.steps >= run.closed_loop.launch.steps else "cut off"
+    ending = "ended by a fault" if run.faults else "stopped early" if stopped else ending
     ending, end = "broken off" if interrupted else ending, float(run.t[-1]) if len(run.t) else 0.0
     rows = [("", f"{name}: {ending} after {end:.3f} s of plant time in {run.wall_s:.2f} s")]
     stats = run.stats
@@ -45,6 +46,7 @@ def summary_rows(run: Run, name: str, interrupted: bool = False, stopped: str = 
     rows.append(("energy check", _energy(run)))
     for node, count in stats.get("lost_rows", {}).items():
         rows.append(("record", f"{count} rows of the {node} are lost: nothing could be written for too long"))
+    rows += [("record", stats["incomplete"])] if stats.get("incomplete") else []
     rows += [("warning", str(each)) for each in run.warnings]
     rows += [("fault", f"{each['name']} at t = {each['t']:.3f} s: {each['text']}") for each in run.faults]
     rows += [] if run.faults else [("faults", "none")]
@@ -95,8 +97,8 @@ def _kept_time(run: Run, times: bool) -> list[Row]:
         missed += [f"{stats['overruns']} overruns"] if stats.get("overruns") else []
         rows.append(("missed", ", ".join([*missed, f"{stats.get('stalls', 0)} host stalls"])))
     elif stats.get("round_trip_s"):
-        trip = stats["round_trip_s"]
-        rows.append(("round trip", "   ".join(f"{key} {trip[key] * 1e3:.3f} ms" for key in ("p50", "p99", "max"))))
+        trip = {key: stats["round_trip_s"].get(key, 0.0) * 1e3 for key in ("p50", "p99", "max")}
+        rows.append(("round trip", "   ".join(f"{key} {value:.3f} ms" for key, value in trip.items())))
     if run.closed_loop.has_own_controller and not (run.control == "realtime" and times):
         rows += _command_times(stats.get("nodes", {}).get("controller", {}).get("execution_s", {}))
     if stats.get("link_latency_s"):

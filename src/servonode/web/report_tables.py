@@ -100,7 +100,7 @@ def _times(nodes: Mapping[str, Mapping[str, Mapping[str, float]]]) -> list[Seque
         (node, words(name), *(f"{each[key] * 1e3:.3f}" for key in SECONDS))
         for node, named in nodes.items()
         for name, each in named.items()
-        if each
+        if each.keys() >= set(SECONDS)
     )
 
 

@@ -1,0 +1,89 @@
+"""The types of what a recording or a spool says of its run, by which it is checked: it may be from someone else."""
+
+from typing import Any
+
+import msgspec
+
+from servonode.bus import TOPICS
+from servonode.bus.messages import fields_of
+
+DEEPEST = 64  # levels of a JSON text; a launch file has some five
+Number = float | None  # JSON has null for one that is not finite
+_SIMPLE = {"number": Number, "integer": int, "string": str, "boolean": bool}
+_decode = msgspec.json.Decoder().decode
+
+
+def kind_of(needed: dict[str, Any], bases: tuple[Any, ...] = (), **optional: Any) -> Any:
+    """The type of a map with these values; what else is in it is not looked at."""
+    more = [(name, kind | msgspec.UnsetType, msgspec.UNSET) for name, kind in optional.items()]
+    return msgspec.defstruct("Map", [*needed.items(), *more], bases=bases, kw_only=True)
+
+
+HEADER = kind_of({"t": float, "node": str, **dict.fromkeys(("seq", "run", "k", "mono", "src"), int)})
+SCHEMA: Any = kind_of({"title": str})
+FAULT: Any = kind_of({"name": str, "text": str, "t": float}, node=str)
+_RUN: Any = kind_of({"mode": str, "seed": int})
+_TABLE: Any = kind_of({"plant": kind_of({"machine": str}), "run": _RUN}, controller=dict[str, Any])
+LAUNCH: Any = kind_of({"table": _TABLE, "path": str, "file": str | None})
+_CLOCK: Any = kind_of({"wall_ns": int, "mono_ns": int})
+_MADE: dict[str, Any] = {"topics": list[str], "clock": _CLOCK, "made_by": dict[str, Any], "schemas": dict[str, SCHEMA]}
+SPOOLED: Any = kind_of({"run": str, "every": int, "launch": LAUNCH, "columns": dict[str, list[str]]}, **_MADE)
+_TOLD: dict[str, Any] = {"t": float, "on": str, "kind": str, "names": list[str], "found": str | None}
+_INJECTED: Any = kind_of(_TOLD, size=Number, duration=Number, after=Number)
+_TIMES = dict[str, float]  # percentiles [s]
+_SHOWN: dict[str, Any] = {
+    **dict.fromkeys(("rate", "misses", "stalls", "overruns", "pauses", "paused_s", "link_latency_s"), Number),
+    **dict.fromkeys(("counts", "extra", "restarts", "lost_rows", "changed_numbers", "round_trip_s"), dict[str, float]),
+    "nodes": dict[str, dict[str, _TIMES]],
+    "node_counts": dict[str, dict[str, float]],
+    "grants": kind_of({}, line=str),
+    "injected": list[_INJECTED],
+}
+STATS: Any = kind_of({}, speed_changes=list[Number], readonly=bool, incomplete=str, **_SHOWN)
+
+
+def plain(data: bytes, kind: Any = Any) -> Any:
+    """What a JSON text says. Raises ValueError where it is not one, not of this type, or nested too deep."""
+    try:
+        found = _decode(data)
+        if data.count(b"[") + data.count(b"{") > DEEPEST:
+            _check_depth(found, DEEPEST)
+    except RecursionError as error:
+        raise ValueError("nested too deep") from error
+    msgspec.convert(found, kind)
+    return found
+
+
+def _check_depth(value: Any, levels: int) -> None:
+    if not levels:
+        raise RecursionError
+    if isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            _check_depth(part, levels - 1)
+
+
+def _type(schema: dict[str, Any]) -> Any:
+    """The type of a value by its JSON Schema."""
+    if schema["type"] == "array":
+        return list[_type(schema["items"])]  # type: ignore[misc]
+    if schema["type"] == "object":
+        values = _type(schema["additionalProperties"]) if "additionalProperties" in schema else Any
+        return dict[str, values]  # type: ignore[valid-type]
+    return _SIMPLE[schema["type"]]
+
+
+def _message(word: str) -> Any:
+    """The type of the messages of a topic."""
+    types = {each.name: _type(each.kind.schema) for each in fields_of(TOPICS[word])}
+    needed = {each.name for each in msgspec.structs.fields(TOPICS[word]) if each.required}
+    own = {name: kind for name, kind in types.items() if name not in HEADER.__struct_fields__}
+    more = {name: kind for name, kind in own.items() if name not in needed}
+    return kind_of({name: kind for name, kind in own.items() if name in needed}, (HEADER,), **more)
+
+
+_MESSAGES = {word: _message(word) for word in TOPICS}
+
+
+def message_type(topic: str) -> Any:
+    """The type of the messages of NODE/WORD; of a word that is not known that of their header."""
+    return _MESSAGES.get(topic.rpartition("/")[2], HEADER)
