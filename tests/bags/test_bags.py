@@ -3,6 +3,8 @@
 import json
 import math
 import os
+import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -24,11 +26,12 @@ from mcap.writer import Writer
 from servonode.cli.main import main
 from servonode.closed_loop.launch_file import launch_of_table, table_of
 from servonode.record.bag import read_bag
+from servonode.record.info import info
 from servonode.record.mcap_records import DRAWN
 from servonode.simulation.replay import replay
 from servonode.version import VERSION
 from tests.helpers.extras import json_validator, oracle
-from tests.helpers.runs import MANY, START_S, Runs, operator, private_runs
+from tests.helpers.runs import MANY, START_S, Runs, eventually, operator, private_runs
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 Change = Callable[[str, bytes], bytes | None]  # name of an attachment, a metadata or a topic, content; None: left out
@@ -468,6 +471,58 @@ def test_a_recorder_that_is_killed_again_and_again_loses_nothing(runs: Runs, rng
     assert found["missing"] == {}
     assert found["topics"]["plant/state"] > 200
     assert json.loads(servo("replay", str(file), "--json").stdout)["differing"] == 0
+
+
+def test_a_recording_that_reaches_a_limit_says_where_it_ended(runs: Runs, tmp_path: Path) -> None:
+    file, settings = tmp_path / "a.mcap", ("run.duration=6", "run.speed=2", "plant.publish_every=1", *QUIET)
+    words, limits = ("--record", str(file), "--every", "100"), {resource.RLIMIT_FSIZE: 400_000}
+    run = runs.start("trailer_pursuit", *settings, words=words, limits=limits)
+    assert run.popen.wait(START_S) == 1
+    bag = read_bag(file)
+    (text,) = re.findall(r"the recording ended at t = [1-5]\.\d\d\d s: File too large", bag.ended)
+    assert f"servonode: {file}: {text}\n" in run.stderr
+    assert (bag.ended, json.loads(bag.ending["exit"])) == (f"completed; {text}", 1)
+    assert json.loads(bag.ending["lost_messages"])["plant"] > 100
+    assert (len(bag.rows.newest("plant")), run.spools(), list(tmp_path.glob("*.spool"))) == (61, [], [])
+
+
+def overwritten(file: Path) -> None:
+    with Path(f"{file}.spool").open("r+b") as stream:
+        stream.write(bytes(30))
+
+
+def replaced(file: Path) -> None:
+    Path(f"{file}.spool").unlink()
+    Path(f"{file}.spool").write_text("another's")
+
+
+@pytest.mark.parametrize(
+    ("harm", "code", "says"),
+    [
+        (lambda file: file.write_text("another's"), 1, "cannot be written (File exists); what was recorded is kept: "),
+        (overwritten, 1, " bytes are damaged or cut off, and left out"),
+        (replaced, 0, ""),
+    ],
+)
+def test_what_befalls_its_files_during_a_run_costs_no_recording(
+    runs: Runs, tmp_path: Path, harm: Callable[[Path], None], code: int, says: str
+) -> None:
+    file = tmp_path / "a.mcap"
+    run = runs.start("trailer_pursuit", "run.duration=1.5", "run.speed=1", *QUIET, words=("--record", str(file)))
+    run.wait_open()
+    spool = Path(f"{file}.spool")
+    assert eventually(lambda: spool.stat().st_size > 30_000)
+    harm(file)
+    assert run.popen.wait(START_S) == code, run.stderr
+    assert says in run.stderr
+    assert "completed after 1.500 s" in run.stderr
+    if file.read_bytes() == b"another's":
+        command = run.stderr.partition("is kept: servonode ")[2].splitlines()[0].split()
+        assert servo(*command).returncode == 0
+        file = Path(command[-1])
+    assert info(read_bag(file))["topics"]["plant/state"] == 151
+    assert len(read_bag(file).rows.newest("plant")) == 1501
+    assert spool.exists()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small file system")

@@ -3,13 +3,17 @@
 import io
 import json
 import os
+import struct
 import sys
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import lz4.frame
 import numpy as np
 import pytest
+import zstandard
 from mcap.reader import make_reader
 
 from servonode.record.bag import read_bag
@@ -18,7 +22,9 @@ from servonode.record.recover import recover_bag
 from servonode.record.write import BagError, new_file
 from servonode.simulation.replay import replay
 from servonode.simulation.rows_of_messages import runs_in
-from tests.bags.test_bags import Change, changed, only, operator, recorded, refused
+from servonode.views.summary import summary_rows
+from servonode.web.report_tables import tables as report_tables
+from tests.bags.test_bags import Change, changed, only, operator, recorded, refused, servo
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
@@ -58,6 +64,136 @@ def bit_flipped(whole: Path, file: Path, content: bytes, after: int = 40) -> Pat
     return file
 
 
+def rewritten(whole: Path, file: Path, change: Callable[[int, bytes], bytes]) -> Path:
+    """The recording with the content of its records changed, by their numbers, and nothing summed up anew."""
+    data, at, made = whole.read_bytes(), 8, bytearray(whole.read_bytes()[:8])
+    while at < len(data) - 8:
+        kind, size = struct.unpack_from("<BQ", data, at)
+        content = change(kind, data[at + 9 : at + 9 + size])
+        made += struct.pack("<BQ", kind, len(content)) + content
+        at += 9 + size
+    file.write_bytes(made + data[-8:])
+    return file
+
+
+@pytest.mark.parametrize("key", [b"seed", b"wall_ns", b"processor", b"checksum"])
+def test_metadata_with_one_other_bit_is_read_from_its_second_copy(tmp_path: Path, whole: Path, key: bytes) -> None:
+    bag = read_bag(bit_flipped(whole, tmp_path / "flipped.mcap", key, len(key) + 4))
+    assert (bag.about, bag.damage) == (read_bag(whole).about, ["the metadata 'servonode' is damaged; it is left out"])
+    assert replay(bag, bag.closed_loop()).differing_messages == 0
+
+
+def test_an_ending_with_one_other_bit_is_not_believed(tmp_path: Path, whole: Path) -> None:
+    bag = read_bag(bit_flipped(whole, tmp_path / "flipped.mcap", b'"completed"', 4))
+    assert (bag.ending, bag.damage) == ({}, ["the metadata 'servonode_ending' is damaged; it is left out"])
+
+
+@pytest.mark.parametrize(("content", "after"), [(b"servonode 0", 3), (b"servonode.State", -30)])
+def test_a_changed_byte_that_nothing_uses_is_told(tmp_path: Path, whole: Path, content: bytes, after: int) -> None:
+    data = whole.read_bytes()
+    place = data.index(content) if after > 0 else data.rindex(content)
+    file = tmp_path / "flipped.mcap"
+    file.write_bytes(data[: place + after] + bytes([data[place + after] ^ 1]) + data[place + after + 1 :])
+    assert "its checksum is another" in info(read_bag(file))["damage"][0]
+    assert info(read_bag(whole))["damage"] == []
+
+
+def chunk(kind: str, data: bytes, size: int) -> bytes:
+    """The content of a chunk that claims to have a size."""
+    return (
+        struct.pack("<QQQI", 0, 1, size, 0)
+        + struct.pack("<I", len(kind))
+        + kind.encode()
+        + struct.pack("<Q", len(data))
+        + data
+    )
+
+
+@pytest.mark.parametrize("claimed", [1 << 28, 1000])
+@pytest.mark.parametrize("kind", ["zstd", "lz4"])
+def test_a_chunk_that_would_expand_is_left_out(
+    tmp_path: Path, whole: Path, kind: str, claimed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pack = {"zstd": zstandard.compress, "lz4": lz4.frame.compress}[kind]
+    bomb = chunk(kind, pack(bytes(1 << 28)), claimed)
+    bag = read_bag(rewritten(whole, tmp_path / "bomb.mcap", lambda number, data: bomb if number == 6 else data))
+    tracemalloc.start()
+    try:
+        assert list(bag.messages()) == []
+        assert tracemalloc.get_traced_memory()[1] < 1 << 26
+    finally:
+        tracemalloc.stop()
+    assert bag.damage[0].startswith("a chunk of ")
+
+
+def test_rows_that_would_expand_are_left_out(tmp_path: Path, whole: Path) -> None:
+    def grown(data: bytes) -> bytes:
+        arrays, packed = dict(np.load(io.BytesIO(data))), io.BytesIO()
+        np.savez_compressed(packed, **arrays | {"plant_life0": np.zeros((1_000_000, arrays["plant_life0"].shape[1]))})
+        return packed.getvalue()
+
+    bag = read_bag(changed(whole, tmp_path / "grown.mcap", only("rows.npz", grown)))
+    assert (bag.rows.lives, "they would expand to" in bag.damage[0]) == ([], True)
+
+
+@pytest.mark.parametrize(
+    "stats",
+    ['{"round_trip_s": [1]}', '{"counts": 3}', '{"injected": [{}]}', '{"nodes": {"plant": {"period_s": {"p50": "x"}}}}',
+     '{"speed_changes": ["x"]}', '{"incomplete": 3}', "[" * 500 + "]" * 500],
+)  # fmt: skip
+def test_statistics_of_other_types_are_left_out(tmp_path: Path, whole: Path, stats: str) -> None:
+    bag = read_bag(changed(whole, tmp_path / "strange.mcap", only("servonode_ending", with_values(stats=stats))))
+    assert (bag.ending, "how it ended cannot be read" in bag.damage[0]) == ({}, True)
+
+
+@pytest.mark.parametrize(
+    "ending", [{}, {"round_trip_s": {"p50": 1.0}}, {"nodes": {"plant": {"period_s": {"p50": 1.0}}}}]
+)
+def test_statistics_that_lack_something_are_shown_without_it(tmp_path: Path, whole: Path, ending: Any) -> None:
+    change = only("servonode_ending", with_values(stats=json.dumps(ending)))
+    bag = read_bag(changed(whole, tmp_path / "strange.mcap", change))
+    (run,) = runs_in(bag, bag.closed_loop())
+    assert summary_rows(run, "r")
+    assert report_tables(run, "r", None)
+
+
+def test_a_recording_that_was_cut_says_where_it_ended(tmp_path: Path, whole: Path) -> None:
+    lacks, ended = "the recording ended at t = 0.200 s: disk full", json.dumps("completed")
+    stats = json.dumps(json.loads(read_bag(whole).ending["stats"]) | {"incomplete": lacks})
+    change = only("servonode_ending", with_values(incomplete=json.dumps(lacks), ended=ended, stats=stats))
+    file = str(changed(whole, tmp_path / "cut.mcap", change))
+    assert f"Ended:       completed; {lacks}\n" in servo("bag", "info", file).stdout
+    assert f"record            {lacks}\n" in servo("bag", "report", file, "--report", str(tmp_path / "r.png")).stdout
+    assert f"{file}: completed; {lacks}\n" in servo("replay", file).stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [(("simulate", "trailer_circle", "--out"), "a.parquet"), (("simulate", "trailer_circle", "--out"), "a.json"),
+     (("run", "trailer_circle", "--no-report", "--out"), "a.npz"), (("recover", "a.csv.spool", "--out"), "a.mcap"),
+     (("bag", "recover", "a.mcap.spool", "--out"), "a.csv"), (("bag", "merge", "a.mcap", "b.mcap", "--out"), "a.csv")],
+)  # fmt: skip
+def test_a_name_that_promises_another_format_is_refused(tmp_path: Path, words: tuple[str, ...], name: str) -> None:
+    assert f"{name}: what is written is " in refused(*words, str(tmp_path / name))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("run", "trailer_circle", "--record"), ("run", "trailer_circle", "--out"), ("simulate", "trailer_circle", "--out"),
+     ("simulate", "trailer_circle", "--report"), ("bag", "recover"),
+     ("recover",), ("simulate",), ("check",), ("bag", "info"), ("replay",), ("compare", "trailer_circle")],
+)  # fmt: skip
+def test_a_link_that_leads_back_to_itself_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    name = {"--record": "a.mcap", "--out": "a.csv", "--report": "a.png"}.get(words[-1], "a.mcap")
+    Path(name).symlink_to("b")
+    Path("b").symlink_to(name)
+    assert name in refused(*words, name)
+
+
 @pytest.mark.parametrize("name", ["", ".", "/", "pipe.mcap", "/dev/zero", "x" * 300])
 def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path: Path, name: str) -> None:
     os.mkfifo(tmp_path / "pipe.mcap")
@@ -94,6 +230,8 @@ def test_bag_cut_before_its_messages_is_named_as_cut(tmp_path: Path, whole: Path
     [
         only("servonode", with_values(wall_ns="soon")),
         only("servonode", with_values(run=None)),
+        only("servonode", with_values(run="../../x")),
+        only("servonode", with_values(mode=None)),
         only("servonode", with_values(kernels="[1]")),
         only("servonode", with_values(files='{"a": 1}')),
         only("launch.json", with_values(table=[1])),
@@ -113,6 +251,7 @@ def test_bag_invalid_metadata_and_launch_files_are_refused(tmp_path: Path, whole
         of_rows(lambda arrays: arrays.update(plant_life0=arrays["plant_life0"].ravel())),
         of_rows(lambda arrays: arrays.update(plant_lifex=arrays["plant_life0"])),
         of_rows(lambda arrays: arrays.update(plant_columns=np.array(3))),
+        of_rows(lambda arrays: arrays["plant_life0"].fill(np.nan)),
         only("rows.npz", lambda _: b"PK"),
         only("servonode_ending", with_values(faults="[3]")),
         only("servonode_ending", with_values(stats="{")),
@@ -146,7 +285,18 @@ def test_rows_of_another_machine_are_refused(tmp_path: Path, whole: Path) -> Non
 
 @pytest.mark.parametrize(
     "content",
-    [b"null", b"[]", b"\xff", b'{"t": 1}', with_values(k="x"), with_values(src=None), with_values(seq=2**70)],
+    [
+        b"null",
+        b"[]",
+        b"\xff",
+        b'{"t": 1}',
+        with_values(k="x"),
+        with_values(src=None),
+        with_values(seq=2**70),
+        with_values(counts=None),
+        with_values(counts=[1]),
+        with_values(fault=3),
+    ],
 )
 def test_bag_invalid_messages_are_left_out(tmp_path: Path, whole: Path, content: Any) -> None:
     change = content if callable(content) else lambda _: content

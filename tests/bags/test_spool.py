@@ -1,6 +1,7 @@
 """The memory that the nodes' rows and messages go through, and the spool into which the writer puts them."""
 
 import errno
+import json
 import os
 import signal
 import sys
@@ -16,6 +17,8 @@ import pytest
 from servonode.bus import TOPICS, State
 from servonode.bus.codec import encode_frames
 from servonode.bus.topology import CONTROLLER, PLANT
+from servonode.record.events import merged_faults
+from servonode.record.files import recovered_file, recovery
 from servonode.record.recorder import Recorder
 from servonode.record.shared_memory import MAX_FAULTS, NodeMemory, Ring
 from servonode.record.spool import (
@@ -211,6 +214,47 @@ def test_one_other_bit_costs_its_block_alone(spooler: Spooler) -> None:
         assert (len(rows) in (10, 20), all(row in known for row in rows)) == (True, True)
 
 
+@pytest.mark.parametrize(
+    "about",
+    [b"[" * 9000 + b"]" * 9000, b"[1]", b'{"run": "r"}', {"columns": {PLANT: 3}}, {"launch": {"table": []}},
+     {"every": "x"}, {"schemas": {"plant/state": []}}],
+)  # fmt: skip
+def test_first_block_that_describes_no_run_is_refused(tmp_path: Path, about: Any) -> None:
+    content = about if isinstance(about, bytes) else json.dumps(ABOUT | about | {"format": 2}).encode()
+    (tmp_path / "no.spool").write_bytes(block(0, 0, content))
+    with pytest.raises(SpoolError, match="its first block does not describe a run"):
+        read_spool(tmp_path / "no.spool")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [bytes(13), np.full(4, np.nan).tobytes(), np.array([0.5, 1, 1, 1]).tobytes(), np.full(4, 1e300).tobytes()],
+)
+def test_blocks_that_hold_no_rows_count_as_damaged(tmp_path: Path, content: bytes) -> None:
+    strange = block(ROWS[PLANT], 0, content)
+    (tmp_path / "a.spool").write_bytes(HEAD + strange + block(ROWS[CONTROLLER] + 40, 0, content))
+    run = read_spool(tmp_path / "a.spool")
+    assert (run.rows.lives, run.lost()) == ([], [f"{len(strange)} bytes are damaged or cut off, and left out"])
+
+
+def test_where_its_first_block_is_known_a_spool_is_read_without_it(spooler: Spooler) -> None:
+    spooler.spool(never)
+    os.pwrite(spooler.descriptor, bytes(20), 0)
+    run = read_spool(spooler.descriptor, ABOUT)
+    assert (run.rows.lives, run.damaged) == ([0, 1], len(HEAD))
+
+
+@pytest.mark.parametrize(
+    ("spool", "ending", "file"),
+    [("a.csv.spool", ".csv", "a.csv"), ("a.csv.2.spool", ".csv", "a.2.csv"), ("a.mcap.spool", ".csv", "a.csv"),
+     ("a.mcap.spool", ".mcap", "a.mcap"), ("v0.1.spool", ".csv", "v0.1.csv"), ("x.spool", ".mcap", "x.mcap")],
+)  # fmt: skip
+def test_a_recovered_file_has_the_ending_of_what_is_in_it(tmp_path: Path, spool: str, ending: str, file: str) -> None:
+    assert recovered_file(tmp_path / spool, ending) == tmp_path / file
+    (tmp_path / file).touch()
+    assert recovery(tmp_path / spool, tmp_path / file).endswith(f" --out {tmp_path / file[: -len(ending)]}.2{ending}")
+
+
 @pytest.mark.parametrize("content", [b"", b"k,a\n1,2\n", HEAD[1:], rows_block(PLANT, 0, table(0, 2))])
 def test_what_is_no_spool_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "no.spool").write_bytes(content)
@@ -301,6 +345,22 @@ def test_messages_are_read_in_the_order_of_their_clocks(tmp_path: Path) -> None:
         (400, "controller/state"), (500, "plant/state"), (600, "plant/state"),
     ]  # fmt: skip
     assert not +run.missing_bytes
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [b"\xff" * 9, message(1)[:-3], message_entry("command", message(1)[5:]), message_entry("state", b"\x91" * 9000)],
+)
+def test_what_is_no_message_of_the_run_is_refused(tmp_path: Path, entry: bytes) -> None:
+    (tmp_path / "a.spool").write_bytes(HEAD + block(MESSAGES[PLANT], 0, entry))
+    with pytest.raises(SpoolError, match="the spool holds what is no message of the plant"):
+        list(read_spool(tmp_path / "a.spool").messages())
+
+
+def test_faults_are_as_many_as_the_node_that_tells_most_of_them() -> None:
+    law, stop = ({"text": text} for text in ("law", "stop"))
+    assert merged_faults([law], [law, stop, stop, law, stop]) == [law, stop, stop, law, stop]
+    assert merged_faults([], [stop, stop], [stop]) == [stop, stop]
 
 
 def test_damaged_messages_are_missing_repeated_ones_count_once(tmp_path: Path) -> None:

@@ -116,6 +116,6 @@ def test_a_recording_that_was_cut_off_is_recovered_with_its_messages(bag: Bag, t
 def test_a_recording_without_states_is_made_without_drawings(bag: Bag, tmp_path: Path) -> None:
     empty = tmp_path / "empty.mcap"
     write_contents(Contents(bag.about, bag.launch, bag.rows, bag.schemas(), iter(()), {}), empty)
-    found, words = _drawings(bag.closed_loop(), empty)
+    found, words = _drawings(read_bag(empty), bag.closed_loop())
     assert found == []
     assert words.startswith(f"; without drawings: {empty}: holds no plant/state")

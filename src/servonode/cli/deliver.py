@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 from servonode.cli.console import table
 from servonode.cli.start_checks import PAGES
+from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.errors import ServonodeError
 from servonode.nodes.collect import Outcome
 from servonode.nodes.recording import Recording
 from servonode.record.run import Run
 
 if TYPE_CHECKING:
+    from servonode.record.bag import Bag
     from servonode.record.write import Drawn
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -144,6 +146,8 @@ def csv_output(
 
 def bag_output(outcome: Outcome, recording: Recording, file: Path) -> Output:
     """The recording of all messages of a run."""
+    from servonode.record.bag import bag_of_spool
+
     lacking = recording.lacking()
 
     def make() -> str:
@@ -151,19 +155,19 @@ def bag_output(outcome: Outcome, recording: Recording, file: Path) -> Output:
         ending: dict[str, Any] = {"faults": outcome.faults, "ended": outcome.ending, "exit": exit_code}
         if run := outcome.run:
             ending |= {"stats": run.stats, "wall_s": run.wall_s}
-        drawn, without = _drawings(recording, file) if outcome.run else ([], "")
+        read = bag_of_spool(recording.recorded, file)
+        drawn, without = _drawings(read, recording.closed_loop) if outcome.run else ([], "")
         return f"{file} ({recording.write_bag(ending, drawn)} messages{without})"
 
     return Output("recording", file, make, lacking=lacking)
 
 
-def _drawings(recording: Recording, file: Path) -> "tuple[list[Drawn], str]":
+def _drawings(bag: "Bag", closed_loop: ClosedLoop) -> "tuple[list[Drawn], str]":
     """What viewers draw of a run; a few words if it cannot be made: it is no part of the data."""
     from servonode.neighbours.drawings import drawings
-    from servonode.record.bag import bag_of_spool
 
     try:
-        return list(drawings(bag_of_spool(recording.recorded, file), recording.closed_loop)), ""
+        return list(drawings(bag, closed_loop)), ""
     except ServonodeError as error:
         return [], f"; without drawings: {error}"
 

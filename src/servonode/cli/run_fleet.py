@@ -14,6 +14,7 @@ from typing import IO, Any
 
 from servonode.bus.fleet_memory import READY, FleetMemory
 from servonode.bus.topology import LAUNCHER
+from servonode.cli.start_checks import spool_of
 from servonode.errors import ServonodeError
 from servonode.nodes.node_process import Child, call_process, forked
 from servonode.nodes.terminal import drain_output, never_waiting
@@ -25,7 +26,8 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 def joined_bag(file: str | None, parts: Mapping[str, Path | None]) -> str:
     """Make one recording of those of the robots; a line about it, empty where none was wanted."""
-    there = {robot: part for robot, part in parts.items() if part is not None and part.exists()}
+    made = {robot: part for robot, part in parts.items() if part is not None and part.exists()}
+    there = {robot: part for robot, part in made.items() if not spool_of(part).exists()}  # else another's file
     if file is None:
         return ""
     if len(there) < len(parts):
@@ -157,6 +159,7 @@ def run_fleet(
             sys.stdout.write(json.dumps({"robots": robots, "cause": cause, "exit": code}) + "\n")
         else:
             sys.stdout.write("\n".join(text for text in results.values() if text))
+        code = code or int(recording.startswith("in parts"))
         if recording:
             sys.stderr.write(f"servonode: {name}: recording: {recording}\n")
         if cause:

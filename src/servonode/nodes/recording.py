@@ -108,7 +108,7 @@ class Recording:
         with contextlib.suppress(OSError, ServonodeError):
             if self.out is not None:
                 write_runs(self.recorded.rows.runs(self.closed_loop), self.out)
-            self.write_bag({"ended": "; ".join(["the launcher died", *self.lacking()])})
+            self.write_bag({"ended": "the launcher died"})
             if not self.recorded.lost():
                 self._remove()
 
@@ -131,7 +131,7 @@ class Recording:
         """What the recording, or the rows alone, lack of the run, in words; empty where nothing is missing."""
         if self._spooler is None:
             return []
-        number = max(ring.ended for ring in self._rings().values())
+        number = max((ring.ended for ring in self._messages().values() if ring.lost), default=0)
         if rows or not number:
             return self.recorded.lost()
         end = max((message["t"] for _, _, message in self.recorded.messages()), default=0.0)
@@ -230,8 +230,7 @@ class Recording:
         return os.path.samestat(self.spool.stat(), os.fstat(self._spooler.descriptor))
 
     def _remove(self) -> None:
-        if self._has_its_name():
-            assert self.spool is not None
+        if self.spool is not None and self._has_its_name():
             self.spool.unlink(missing_ok=True)
 
     def __enter__(self) -> Self:

@@ -148,6 +148,7 @@ class Records:
         from mcap.records import Attachment, DataEnd, Footer, Metadata
         from mcap.stream_reader import StreamReader
 
+        sums = (DataEnd, Footer) if summed else ()
         with self.file.open("rb") as stream:
             try:
                 for record in StreamReader(stream, emit_chunks=True, record_size_limit=LARGEST).records:
@@ -157,11 +158,7 @@ class Records:
                         self.damaged(f"the metadata {record.name!r} is damaged; it is left out")
                     else:
                         yield record
-                    if (
-                        summed
-                        and isinstance(record, DataEnd | Footer)
-                        and not (self.damage or _is_summed(record, stream))
-                    ):
+                    if isinstance(record, sums) and not (self.damage or _is_summed(record, stream)):
                         self.damaged("its checksum is another: a byte beside messages, rows and metadata has changed")
             except (EndOfFile, struct.error):
                 self.damaged("its end is cut off; servonode bag recover makes it whole")

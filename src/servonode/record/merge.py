@@ -189,11 +189,12 @@ def _ending(plant: Bag, other: Bag) -> dict[str, Any]:
     joined = {name: more.get(name, {}) | stats.get(name, {}) for name in _BY_NODE if name in stats or name in more}
     lost = {name: there.get(name, {}) | here.get(name, {}) for name in ("lost_messages", "missing_bytes")}
     damaged = here.get("damaged_bytes", 0) + there.get("damaged_bytes", 0)
+    lacks = "; ".join(each["incomplete"] for each in (here, there) if "incomplete" in each)
     return (
         {"ended": "killed"} | here
         | {"faults": faults}
         | ({"stats": stats | joined} if stats or more else {})
-        | {name: value for name, value in (lost | {"damaged_bytes": damaged}).items() if value}
+        | {name: value for name, value in (lost | {"damaged_bytes": damaged, "incomplete": lacks}).items() if value}
     )  # fmt: skip
 
 
@@ -204,6 +205,6 @@ def _about_other(other: _Half, clock: _Clock) -> dict[str, str]:
     return {
         "nodes": json.dumps(sorted(other.nodes)),
         **{name: json.dumps(value) for name, value in numbers.items()},
-        "ended": other.bag.ending.get("ended", '"killed"'),
+        "ended": json.dumps(other.bag.ended or "killed"),
         **{name: other.bag.about.get(name, "") for name in _MADE_BY},
     }
