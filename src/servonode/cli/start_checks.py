@@ -57,8 +57,7 @@ def check_ending(file: Path | None, ending: str) -> None:
     """Refuse a file whose name promises another format than is written into it; devices and pipes have none."""
     if file is None or file.suffix.lower() in ("", ending) or (file.exists() and not file.is_file()):
         return
-    others = "; servonode bag export makes other formats of a recording" if ending == ".csv" else ""
-    raise StartError(f"{file}: what is written is {ending[1:].upper()}; name it {file.with_suffix(ending)}{others}")
+    raise StartError(f"{file}: what is written is {ending[1:].upper()}; name it {file.with_suffix(ending)}")
 
 
 def check_views(closed_loop: "ClosedLoop") -> None:

@@ -30,11 +30,10 @@ _MADE: dict[str, Any] = {"topics": list[str], "clock": _CLOCK, "made_by": dict[s
 SPOOLED: Any = kind_of({"run": str, "every": int, "launch": LAUNCH, "columns": dict[str, list[str]]}, **_MADE)
 _TOLD: dict[str, Any] = {"t": float, "on": str, "kind": str, "names": list[str], "found": str | None}
 _INJECTED: Any = kind_of(_TOLD, size=Number, duration=Number, after=Number)
-_TIMES = dict[str, float]  # percentiles [s]
 _SHOWN: dict[str, Any] = {
     **dict.fromkeys(("rate", "misses", "stalls", "overruns", "pauses", "paused_s", "link_latency_s"), Number),
     **dict.fromkeys(("counts", "extra", "restarts", "lost_rows", "changed_numbers", "round_trip_s"), dict[str, float]),
-    "nodes": dict[str, dict[str, _TIMES]],
+    "nodes": dict[str, dict[str, dict[str, float]]],
     "node_counts": dict[str, dict[str, float]],
     "grants": kind_of({}, line=str),
     "injected": list[_INJECTED],
