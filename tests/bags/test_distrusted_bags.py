@@ -181,7 +181,7 @@ def test_a_name_that_promises_another_format_is_refused(tmp_path: Path, words: t
 @pytest.mark.parametrize(
     "words",
     [("run", "trailer_circle", "--record"), ("run", "trailer_circle", "--out"), ("simulate", "trailer_circle", "--out"),
-     ("simulate", "trailer_circle", "--report"), ("bag", "recover"),
+     ("simulate", "trailer_circle", "--report"), ("identify", "--parameters", "m1"), ("bag", "recover"),
      ("recover",), ("simulate",), ("check",), ("bag", "info"), ("replay",), ("compare", "trailer_circle")],
 )  # fmt: skip
 def test_a_link_that_leads_back_to_itself_is_one_line(

@@ -26,7 +26,6 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 def joined_bag(file: str | None, parts: Mapping[str, Path | None]) -> str:
     """Make one recording of those of the robots; a line about it, empty where none was wanted."""
-    # one beside which its spool still stands is another's file
     there = {robot: part for robot, part in parts.items() if part and part.exists() and not spool_of(part).exists()}
     if file is None:
         return ""

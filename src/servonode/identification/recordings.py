@@ -1,5 +1,6 @@
 """The way from recordings and runs to an identification."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -58,7 +59,7 @@ def identification_of(
 
 def _check_once(records: Sequence[Record]) -> None:
     """Refuse a record that is given twice: its noise would count as that of two, and the intervals be too narrow."""
-    keys = [id(each) if isinstance(each, Run) else Path(each).resolve() for each in records]
+    keys = [id(each) if isinstance(each, Run) else os.path.realpath(each) for each in records]
     for i, record in enumerate(records):
         if keys[i] in keys[:i]:
             shown = "a run" if isinstance(record, Run) else record
