@@ -1,9 +1,10 @@
 """The public functions: `servonode.load`, `simulate`, `sweep`, `run`, `check`, `read_recording` and `identify`."""
 
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from msgspec import inspect as struct_inspect
 
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
 
     from servonode.analysis.check import Report
     from servonode.identification.identification import Identification
+    from servonode.mechanics.model import Model
 
-Launch = str | Path | Mapping[str, Any]
+Launch: TypeAlias = "str | Path | Mapping[str, Any] | Model"
 WHERE = (("plant", "machine", "Model"), ("controller", "program", "Program"))
 
 
@@ -32,8 +34,8 @@ def load(launch: Launch, *, strict: bool = True, code: bool = True, **overrides:
 
     Args:
         launch: path of a launch file, the bare name of a packaged one, or its content as nested mappings, where
-            machine and program may also be functions, or a Model and a Program; or path of a robot's URDF or MJCF
-            file, which is then the machine, without a law, for 1 s.
+            machine and program may also be functions, or a Model and a Program; or a Model, or path of a robot's URDF
+            or MJCF file, which is then the machine, without a law, for 1 s.
         strict: refuse what `run` would refuse; False to look into it all the same.
         code: False to refuse a launch file that names Python code, which would run here with all your rights.
         overrides: launch-file keys with `__` for the dot: `run__duration=10`, `controller__gains__lambda=3`.
@@ -274,9 +276,11 @@ def identify(
 
 def launch_of(launch: Any, overrides: dict[str, Any], called: Callable[..., Any]) -> LaunchFile:
     """The launch file; errors name an override as it was given, KEY__NAME."""
+    if type(launch).__name__ == "Model":
+        launch = {"run": {"duration": 1.0}, "plant": {"machine": launch}}  # as of a robot's file
     if not isinstance(launch, str | Path | Mapping):
-        remedy = "give the path of a launch file, the name of a packaged one, or nested mappings"
-        raise StatementError(f"launch={launch!r} is not a launch file; {remedy}")
+        remedy = "give the path of a launch file, the name of a packaged one, nested mappings, or a Model"
+        raise StatementError(f"launch={_short(launch)} is not a launch file; {remedy}")
     _check_sections(overrides, called)
     texts = override_texts(overrides)
     try:
@@ -286,6 +290,11 @@ def launch_of(launch: Any, overrides: dict[str, Any], called: Callable[..., Any]
     except LaunchError as error:
         error.argument = None if error.option is None else error.option.replace(".", "__")
         raise
+
+
+def _short(given: Any) -> str:
+    """What was given, on one line."""
+    return textwrap.shorten(repr(given), 80, placeholder=" ...")
 
 
 def _check_sections(overrides: Mapping[str, Any], called: Callable[..., Any]) -> None:
@@ -339,7 +348,7 @@ def _with_references(table: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(stated, str):
             continue
         if not (callable(stated) or type(stated).__name__ == kind):
-            text = f"{stated!r} is neither a name nor a function that returns a {kind}, nor a {kind}; give one"
+            text = f"{_short(stated)} is neither a name nor a function that returns a {kind}, nor a {kind}; give one"
             raise LaunchError("<launch>", section, key, text)
         replaced[section] = {**table[section], key: at_hand(stated)}
     return {**table, **replaced}

@@ -62,6 +62,10 @@ class Loop(Tabular):
         self.closed_loop = closed_loop
         self._kept = Kept()
 
+    def __reduce__(self) -> Any:
+        """Pickle the closed loop; what is kept of its variations is computed again."""
+        return Loop, (self.closed_loop,)
+
     def table(self) -> tuple[str, list[Row]]:
         """The machine with its initial state, the program with its residuals, times."""
         return f"Loop {self.closed_loop.launch.name}", self.closed_loop.table()[1]

@@ -1,7 +1,9 @@
 """Short tables for `repr` and for notebooks. Imports nothing of the package, so that every room may have it."""
 
 from collections.abc import Iterable, Sequence
+from copy import deepcopy
 from textwrap import wrap
+from typing import Any, Self
 
 Row = tuple[str, str]
 WIDTH, LONGEST = 100, 280  # characters of a line, and of a text, which is cut where it is longer
@@ -39,6 +41,12 @@ class Tabular:
         )
         caption = f'<caption style="text-align:left;font-weight:bold;caption-side:top">{_escaped(title)}</caption>'
         return f'<table style="{_TABLE}">{caption}<tbody>{body}</tbody></table>'
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """A copy of all that it holds, also of what its pickle leaves out."""
+        made = memo[id(self)] = type(self).__new__(type(self))
+        vars(made).update(deepcopy(vars(self), memo))
+        return made
 
 
 def several(texts: Iterable[str], most: int = 6) -> str:

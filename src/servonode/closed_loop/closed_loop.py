@@ -60,7 +60,7 @@ from servonode.controllers import PROGRAMS
 from servonode.controllers.engine.layout import Answer
 from servonode.controllers.engine.signals import Signals
 from servonode.controllers.own.trial import Trial
-from servonode.definitions.references import Definition, names_code, names_own
+from servonode.definitions.references import Definition, FunctionDefinition, names_code, names_own
 from servonode.mechanics.derivation import derived_once
 from servonode.mechanics.description import Quantity, Tracked
 from servonode.mechanics.machine import Machine
@@ -121,6 +121,12 @@ class ClosedLoop(Tabular):
     insecure: bool = False  # whether a machine may be met at tcp addresses without keys
     computer: Computer | None = None  # the part of a run on two computers that is here; None: all of it
     member: Member | None = None  # its place among the robots of one launch; None: it is alone
+
+    def __reduce__(self) -> Any:
+        """Pickle what was stated, of which it is resolved again, and what was chosen since."""
+        functions = [each for *_, each in self.own_definitions if isinstance(each, FunctionDefinition)]
+        chosen = ("safety", "readonly", "own_key", "insecure", "computer")
+        return _resolved_again, (self.derived.stated, functions, {name: getattr(self, name) for name in chosen})
 
     def table(self) -> tuple[str, list[Row]]:
         """The machine with its initial state, the program with its residuals, times."""
@@ -441,6 +447,11 @@ def resolve(launch: LaunchFile, strict: bool = True, code: bool = True) -> Close
                 first = found.refusals[0]
                 raise ProgramUnfit("controller", None, f"{first.subject}: {first.text}")
     return replace(closed_loop, examination=found)
+
+
+def _resolved_again(stated: LaunchFile, functions: Sequence[Definition], chosen: Mapping[str, Any]) -> ClosedLoop:  # noqa: ARG001
+    """A closed loop of a pickle. functions: those that the launch file refers to; unpickling has made them known."""
+    return replace(resolve(stated, strict=False), **chosen)
 
 
 def observing(closed_loop: ClosedLoop) -> ClosedLoop:

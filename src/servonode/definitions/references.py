@@ -12,6 +12,7 @@ import importlib
 import importlib.util
 import inspect
 import os
+import pickle
 import re
 import sys
 import sysconfig
@@ -246,6 +247,18 @@ class FunctionDefinition(Definition):
     def attribute(self, name: str) -> Any:
         return getattr(self.stated, "__globals__", {}).get(name)
 
+    def __reduce__(self) -> Any:
+        """Pickle what it refers to. Raises StatementError where another process could not find that."""
+        try:
+            pickle.loads(pickle.dumps(self.stated))
+        except Exception as error:  # pickle raises many kinds
+            text = f"{self.reference} is of this process alone, and cannot be pickled ({error})"
+            raise StatementError(f"{text}; write it into a file, and name the file") from error
+        return _known, (self.reference, self.stated)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "FunctionDefinition":
+        return self
+
 
 def _fingerprint(stated: Any) -> str:
     """Everything that a Model or Program states, without the source lines: what tells apart those of no file."""
@@ -278,13 +291,21 @@ _AT_HAND: dict[str, FunctionDefinition] = {}
 
 def at_hand(stated: Any) -> str:
     """The reference of a function, or of a finished Model or Program, for use in a launch file's mappings."""
-    function = stated if callable(stated) else lambda *_: stated
+    function = stated if callable(stated) else functools.partial(_finished, stated)
     name = str(getattr(stated, "__name__", getattr(stated, "name", "function")))
-    reference = f"<{name} {id(stated):x}>"
+    return _known(f"<{name} {os.getpid():x} {id(stated):x}>", function).reference
+
+
+def _finished(stated: Any, *_: Any) -> Any:
+    """What is finished needs no arguments."""
+    return stated
+
+
+def _known(reference: str, function: Callable[..., Any]) -> FunctionDefinition:
+    """The definition of a function, which this process now knows by its reference."""
     code = _code(function)
-    file = Path(code.co_filename if code else "<function>")
-    _AT_HAND[reference] = FunctionDefinition(reference, file, name, stated=function)
-    return reference
+    file, name = Path(code.co_filename if code else "<function>"), reference.split()[0].removeprefix("<")
+    return _AT_HAND.setdefault(reference, FunctionDefinition(reference, file, name, stated=function))
 
 
 def names_robot(reference: str) -> bool:

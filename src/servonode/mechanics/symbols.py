@@ -7,6 +7,7 @@ velocity. A `Model` puts them together.
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import sympy
@@ -98,8 +99,15 @@ def nodes_of(expression: Expr) -> dict[Expr, None]:
     return found
 
 
+def _pickled(symbol: Expr) -> Any:
+    """How a symbol is pickled that is made of other things than its name."""
+    return partial(sympy.Symbol.__xnew__, real=True), (type(symbol), symbol.name), vars(symbol)
+
+
 class Rate(sympy.Symbol):  # type: ignore[misc]
     """A time derivative as a symbol of its own."""
+
+    __reduce__ = _pickled
 
     def __new__(cls, name: str, order: int) -> "Rate":
         rate: Rate = sympy.Symbol.__xnew__(cls, derivative_name(name, order), real=True)
@@ -191,6 +199,8 @@ class Reaction(Named):
 
 class Assembly(sympy.Symbol):  # type: ignore[misc]
     """Which way a closed loop is assembled: the sign of its determinant at a run's start, 0 while none is known."""
+
+    __reduce__ = _pickled
 
     def __new__(cls, name: str) -> "Assembly":
         symbol: Assembly = sympy.Symbol.__xnew__(cls, name, real=True)
@@ -727,6 +737,8 @@ def _margin(relation: Expr) -> tuple[Expr, bool]:
 
 class Before(sympy.Symbol):  # type: ignore[misc]
     """The value of a state at the beginning of the step, for jumps."""
+
+    __reduce__ = _pickled
 
     def __new__(cls, state: Expr) -> "Before":
         symbol: Before = sympy.Symbol.__xnew__(cls, f"before_{state.name}", real=True)

@@ -29,6 +29,13 @@ MAX_WARNINGS = 5  # warnings in a run's short table
 BY_NAME = ("state", "input", "residual", "residual_max", "scale", "program_state")  # of the fields of a run
 
 
+def _restored(kind: "type[Run]", content: dict[str, Any]) -> "Run":
+    """A run of a pickle."""
+    run = kind.__new__(kind)
+    vars(run).update(content)
+    return run
+
+
 class NoQuantity(StatementError, KeyError):
     """A run holds no quantity of this name; the text says which it holds."""
 
@@ -78,6 +85,20 @@ class Run(Tabular):
     goal_t: Array = field(default_factory=lambda: np.zeros(0))
     state_age: Array | None = None
     estimate: RunEstimate | None = None
+
+    def __reduce__(self) -> Any:
+        """Pickle the numbers, and what was stated of the closed loop, which is resolved when it is asked for."""
+        numbers = {name: value for name, value in vars(self).items() if name != "closed_loop"}
+        stated = vars(self).get("_stated") or self.closed_loop.__reduce__()
+        return _restored, (type(self), {**numbers, "_stated": stated})
+
+    def __getattr__(self, name: str) -> Any:
+        """The closed loop of an unpickled run; nothing else is missing."""
+        if name != "closed_loop" or "_stated" not in vars(self):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        make, arguments = vars(self).pop("_stated")
+        self.closed_loop = make(*arguments)
+        return self.closed_loop
 
     def __post_init__(self) -> None:
         if not len(self.goal_t):

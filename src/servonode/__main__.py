@@ -1,0 +1,5 @@
+"""`python -m servonode`: the command line, also where the folder of scripts is not on the path."""
+
+from servonode.cli.main import main
+
+main()
