@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import servonode
+from servonode.errors import StatementError
 from servonode.record.run import Run
 from servonode.views.animation import Animation, columns_of
 from servonode.views.palette import GOAL
@@ -87,6 +88,19 @@ def test_a_live_goal_is_that_of_the_published_targets() -> None:
     assert feed.ring.columns["output_speed"][-1] == feed.ring.columns["V"][-1]
 
 
+def test_a_goal_that_is_older_than_a_period_of_its_target_is_a_gap() -> None:
+    loop = servonode.load("trailer_pursuit").closed_loop
+    feed, talk, period = Feed(loop, 1.0), Talk(loop), loop.launch.steps_per_period
+    assert period is not None
+    found = []
+    for message in (talk.target(0), talk.state(period), talk.state(2 * period), talk.target(3 * period)):
+        feed.take(message)
+    feed.take(talk.state(3 * period))
+    for name in ("goal_speed", "target_x"):
+        found.append(np.isnan(feed.ring.columns[name]).tolist())
+    assert found == [[False, True, False]] * 2
+
+
 def test_what_a_picture_has_no_room_for_is_named() -> None:
     specs = [PanelSpec(f"w{i}", {"a": "a"}, title=f"w{i} [m]", maths=f"w{i} [m]") for i in range(MOST)]
     panels = [Panel(each, {"a": np.ones(3)}, {"a": 0.0}) for each in specs]
@@ -112,3 +126,10 @@ def test_a_plane_has_equal_scales_and_other_axes_do_not() -> None:
     assert x1 - x0 == pytest.approx(y1 - y0, rel=1e-6)
     assert run.plot("V", against="X").axes[0].get_aspect() == "auto"
     assert run.plot("V").axes[0].get_aspect() == "auto"
+
+
+def test_values_that_no_axis_can_hold_are_refused_with_their_size() -> None:
+    run = servonode.simulate("trailer_pursuit", run__duration=0.1)
+    run.state["phi"][5] = 1e308
+    with pytest.raises(StatementError, match=r"phi cannot be drawn .* the values reach 1e\+308; choose other"):
+        run.plot("phi", against="psi")

@@ -6,6 +6,7 @@ the newest; the stop does what `servonode estop RUN` does.
 """
 
 import logging
+import math
 import time
 
 from servonode.errors import ServonodeError
@@ -65,7 +66,7 @@ class Ros2Bridge:
             for moment in live_moments(self._source, RATE, self._layout):
                 check()
                 if moment is not None:
-                    self._now = moment.goals
+                    self._now |= {name: goal for name, goal in moment.goals.items() if math.isfinite(goal)}
                     for topic, name, values in messages(self._layout, moment, before):
                         self._node.publish(topic, name, values)
                     before = moment

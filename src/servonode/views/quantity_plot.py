@@ -47,6 +47,12 @@ def quantity_figure(run: Run, groups: Sequence[str], against: str) -> Figure:
         for axis, names in zip(axes, named, strict=True):
             known.draw(axis, names, against)
         axes[-1].set_xlabel(known.title([against]))
+        try:
+            figure.draw_without_rendering()
+        except (ValueError, ArithmeticError) as error:  # of values near the largest numbers
+            largest = max(np.nanmax(np.abs(known.values(name))) for name in (against, *sum(named, [])))
+            text = f"{', '.join(groups)} cannot be drawn ({error}): the values reach {largest:.3g}"
+            raise StatementError(f"{text}; choose other quantities, or the rows before in run.columns") from error
     return figure
 
 

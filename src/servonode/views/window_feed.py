@@ -106,6 +106,7 @@ class Feed:
         self._one_clock = on_one_computer(closed_loop.launch, PLANT, CONTROLLER)
         self._stabilised = len(description.stabilised)  # the first residuals: they follow from the state
         self._pending = np.full(len(rare), np.nan)  # for the next row
+        self._period = closed_loop.launch.steps_per_period or 1
         self._spacing = 2 * span / ROWS
         # only states at control instants have an estimate: another one has no row where one of these is to come
         self._sparse = self._spacing + (1.5e-9 * (closed_loop.launch.period_ns or 0) if self.estimated else 0.0)
@@ -252,11 +253,13 @@ class Feed:
         row[self._band] = np.concatenate([mean, mean - half, mean + half])
 
     def _aim_at(self, k: int) -> None:
-        """The newest target for a step up to k."""
+        """The newest target for a step up to k; none where it is older than a period, as after targets were lost."""
         while self._goals and self._goals[0].k <= k:
             goal = self._goals.popleft()
             if self._aim is None or goal.k >= self._aim.k:
                 self._aim = goal
+        if self._aim is not None and k - self._aim.k > self._period:
+            self._aim = None
 
     def _on_report(self, report: Report) -> None:
         values = {f"residual_{name}": value for name, value in report.residual.items()}
