@@ -26,6 +26,7 @@ from servonode.views.titles import Head
 PANEL = (7.0, 2.1)  # in; of each axis
 ACROSS = PANEL[0] - 0.9  # in; of such an axis beside its ticks
 HIGHEST, LOWEST = 4.6, 1.6  # in; of an axis whose two directions have one unit
+MOST = 1e100  # beyond it the arithmetic of axes may overflow
 GOAL_LOOK: Any = {"color": GOAL, "linewidth": 1.0, "linestyle": GOAL_DASHES, "zorder": 2.5}
 
 
@@ -37,7 +38,9 @@ def quantity_figure(run: Run, groups: Sequence[str], against: str) -> Figure:
     known = _Quantities.of(run)
     named = [[name.strip() for name in group.split(",")] for group in groups]
     for name in (against, *(name for group in named for name in group)):
-        known.values(name)
+        largest = np.max(np.abs(known.values(name)), initial=0.0, where=np.isfinite(known.values(name)))
+        if largest > MOST:
+            raise StatementError(f"{name} reaches {largest:.3g}, which no axis can hold; choose other quantities")
     heights = [known.height(names, against) for names in named]
     with mpl.rc_context():
         mpl.rcParams.update(PRINT)
@@ -47,12 +50,6 @@ def quantity_figure(run: Run, groups: Sequence[str], against: str) -> Figure:
         for axis, names in zip(axes, named, strict=True):
             known.draw(axis, names, against)
         axes[-1].set_xlabel(known.title([against]))
-        try:
-            figure.draw_without_rendering()
-        except (ValueError, ArithmeticError) as error:  # of values near the largest numbers
-            largest = max(np.nanmax(np.abs(known.values(name))) for name in (against, *sum(named, [])))
-            text = f"{', '.join(groups)} cannot be drawn ({error}): the values reach {largest:.3g}"
-            raise StatementError(f"{text}; choose other quantities, or the rows before in run.columns") from error
     return figure
 
 
