@@ -207,14 +207,16 @@ def check(launch: Launch, *, code: bool = True, **overrides: Any) -> "Report":
 
 
 @plain
-def read_recording(file: str | Path, *, code: bool = True, **overrides: Any) -> Run:
+def read_recording(file: str | Path, *, code: bool | None = None, **overrides: Any) -> Run:
     """The run in a recording (.mcap) or in the spool that a killed run has left: a `Run`, with `plot` and `movie`.
 
     Of a plant that died and was started again it is the last life.
 
     Args:
         file: the recording, as `servonode run --record` writes it.
-        code, overrides: see `load`; the machine and the law are made again from the launch file in the recording.
+        code: whether Python code that the recording names may run; None: what stands below the working directory as it
+            was recorded.
+        overrides: see `load`; the machine and the law are made again from the launch file in the recording.
 
     Raises:
         BagError: it is not a recording, or holds nothing of which rows can be made; LaunchError, CacheError, CallError:
@@ -235,7 +237,7 @@ def identify(
     *,
     segment: float | None = None,
     law: bool = True,
-    code: bool = True,
+    code: bool | None = None,
     **overrides: Any,
 ) -> "Identification":
     """Parameters of a machine from recordings of it, as `servonode identify` finds them: an `Identification`.
@@ -250,7 +252,7 @@ def identify(
         parameters: names of the machine's parameters, or one text with commas between them.
         segment: the time [s] after which a new initial state is estimated; None: as rarely as the motion allows.
         law: whether the closed loop is simulated to say how the residuals of the law change.
-        code, overrides: see `load`; they change the launch files in recordings.
+        code, overrides: see `read_recording`; overrides change the launch files in recordings.
 
     Raises:
         IdentificationError: a parameter is unknown, enters no motion, or the records tell none of them; BagError,

@@ -2,11 +2,17 @@
 
 import json
 import sys
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from servonode.cli import verb
+
+if TYPE_CHECKING:
+    from servonode.record.bag import Bag
 
 _bag = click.argument("file", type=verb.FILE, metavar="BAG")
 
@@ -109,10 +115,10 @@ def merge(file: Path, other: Path, out: Path | None, as_json: bool) -> None:
 @click.option("--ros2", is_flag=True, help="Write FILE.mcap with the messages of ROS 2: joint states, tf, odometry.")
 @click.option("--foxglove", is_flag=True, help="Write FILE.mcap with Foxglove's types: frames, scene, log, values.")
 @click.option("--rerun", is_flag=True, help="Write FILE.rrd for rerun, with the machine in space.")
-@verb.no_code
+@verb.code
 @verb.as_json
 def export(
-    file: Path, out: Path, topic: str | None, ros2: bool, foxglove: bool, rerun: bool, no_code: bool, as_json: bool
+    file: Path, out: Path, topic: str | None, ros2: bool, foxglove: bool, rerun: bool, code: bool | None, as_json: bool
 ) -> None:
     """Write the data of BAG as a table, or for another tool.
 
@@ -121,7 +127,7 @@ def export(
     """
     from servonode.cli.start_checks import check_writable
     from servonode.record.bag import read_bag
-    from servonode.record.export import check_format, export_run, export_topic
+    from servonode.record.export import check_format, export_columns, export_run, export_topic
     from servonode.simulation.rows_of_messages import runs_in
 
     tool = _tool_of(topic, ros2=ros2, foxglove=foxglove, rerun=rerun)
@@ -138,11 +144,12 @@ def export(
     if tool:
         from servonode.neighbours.export import export as exported
 
-        count, word = exported(read, read.closed_loop(code=not no_code), tool, out)
+        count, word = exported(read, read.closed_loop(code=code), tool, out)
     elif topic:
         word, count = "messages", export_topic(read, topic, out)
     else:
-        word, count = "rows", export_run(runs_in(read, read.closed_loop(code=not no_code))[-1], out)
+        closed_loop, word = verb.of_recording(read, code), "rows"
+        count = export_run(runs_in(read, closed_loop)[-1], out) if closed_loop else export_columns(read.columns(), out)
     verb.show({"file": str(out), word: count}, as_json, f"{out} ({count} {word})")
 
 
@@ -171,7 +178,7 @@ def _tool_of(topic: str | None, **tools: bool) -> str:
 @verb.reports
 @verb.movie
 @verb.as_json
-@verb.no_code
+@verb.code
 def report(
     file: Path,
     reports: tuple[Path, ...],
@@ -180,7 +187,7 @@ def report(
     speed: float | None,
     panels: tuple[str, ...],
     as_json: bool,
-    no_code: bool,
+    code: bool | None,
 ) -> None:
     """Make the report and the movie of BAG.
 
@@ -192,9 +199,27 @@ def report(
     from servonode.simulation.rows_of_messages import runs_in
 
     read = read_bag(file)
-    closed_loop = read.closed_loop(code=not no_code)
+    closed_loop = verb.of_recording(read, code)
     reports = reports or (Path(f"{file.stem}.png"),)
+    if closed_loop is None:
+        _draw_columns(read, reports, movie)
+        return
     check_reports(reports, closed_loop)
     film = filming(movie, fps, speed, panels, closed_loop)
     run = runs_in(read, closed_loop)[-1]
     sys.exit(delivered(run, read.about["run"], as_json, None, reports, movie, film))
+
+
+def _draw_columns(read: "Bag", reports: Sequence[Path], movie: Path | None) -> None:
+    """Draw the recorded columns, whatever machine they are of."""
+    from servonode.cli.start_checks import check_picture
+    from servonode.views.quantity_plot import columns_figure
+
+    for out in (*reports, *filter(None, [movie])):
+        check_picture(out)
+    figure = columns_figure(read.columns())
+    for out in reports:
+        failure = verb.made(partial(figure.savefig, out))
+        click.echo(f"servonode: {out}: {failure}" if failure else f"  picture           {out}", err=bool(failure))
+        if failure:
+            sys.exit(1)

@@ -15,6 +15,7 @@ from servonode.cli import complete, verb
 if TYPE_CHECKING:
     from servonode.analysis.compared import Compared
     from servonode.closed_loop.closed_loop import ClosedLoop
+    from servonode.record.bag import Bag
     from servonode.record.run import Run
 
 OVERRIDE = re.compile(r":(?=[^\W\d][\w.]*=)")  # before KEY=VALUE
@@ -38,7 +39,7 @@ OVERRIDE = re.compile(r":(?=[^\W\d][\w.]*=)")  # before KEY=VALUE
 )
 @click.argument("sources", metavar="SOURCE SOURCE...", nargs=-1, required=True, shell_complete=complete.launch_files)
 @verb.overrides
-@verb.no_code
+@verb.code
 @verb.as_json
 @verb.panels
 @click.option(
@@ -52,7 +53,7 @@ OVERRIDE = re.compile(r":(?=[^\W\d][\w.]*=)")  # before KEY=VALUE
 def compare(
     sources: tuple[str, ...],
     overrides: tuple[str, ...],
-    no_code: bool,
+    code: bool | None,
     as_json: bool,
     panels: tuple[str, ...],
     out: Path,
@@ -71,7 +72,7 @@ def compare(
 
     check_picture(out)
     check_sources(sources)
-    taken = [compared(each, overrides, no_code) for each in unmistakable(sources)]
+    taken = [compared(each, overrides, code) for each in unmistakable(sources)]
     chosen = compared_panels(taken, panels)
     numbers = [measures(source, taken) for source in taken]
     failure = verb.made(lambda: write_comparison(taken, chosen, out))
@@ -123,19 +124,26 @@ def _short(override: str) -> str:
     return f"{key.rpartition('.')[2]}={value}"
 
 
-def compared(source: Source, overrides: Sequence[str], no_code: bool) -> "Compared":
+def compared(source: Source, overrides: Sequence[str], code: bool | None) -> "Compared":
     """What is compared of a source; one line for each kind of file."""
     from servonode.analysis.compared import Compared, run_of_csv
+    from servonode.simulation.rows_of_messages import runs_in
 
     def closed_loop(launch: str) -> "ClosedLoop":
-        return verb.resolved(launch, [*overrides, *source.overrides], no_code)
+        return verb.resolved(launch, [*overrides, *source.overrides], code)
 
     if source.launch:
         return Compared.of_run(source.name, run_of_csv(Path(source.file), closed_loop(source.launch)), False)
     if source.file.endswith(".csv"):
         return _table(source)
     if source.file.endswith(".mcap"):
-        return Compared.of_run(source.name, _recorded(source, no_code))
+        bag = _recorded(source)
+        loop = verb.of_recording(bag, code)
+        return (
+            Compared.of_run(source.name, runs_in(bag, loop)[-1])
+            if loop
+            else Compared.of_table(source.name, bag.columns())
+        )
     return Compared.of_run(source.name, _simulated(closed_loop(source.file)))
 
 
@@ -148,16 +156,14 @@ def _table(source: Source) -> "Compared":
     return Compared.of_table(source.name, read_csv(Path(source.file)))
 
 
-def _recorded(source: Source, no_code: bool) -> "Run":
+def _recorded(source: Source) -> "Bag":
     from servonode.analysis.compared import CompareError
     from servonode.record.bag import read_bag
-    from servonode.simulation.rows_of_messages import runs_in
 
     if source.overrides:
         remedy = "name the launch file in its place, or see what replay --set says"
         raise CompareError(f"{source.text}: a recording has no keys to override; {remedy}")
-    bag = read_bag(Path(source.file))
-    return runs_in(bag, bag.closed_loop(code=not no_code))[-1]
+    return read_bag(Path(source.file))
 
 
 def _simulated(closed_loop: "ClosedLoop") -> "Run":

@@ -72,7 +72,7 @@ _threads = click.option(
 def region(
     file: str,
     overrides: tuple[str, ...],
-    no_code: bool,
+    code: bool | None,
     over: tuple[str, ...],
     require: tuple[str, ...],
     points: int | None,
@@ -92,7 +92,7 @@ def region(
 
     check_picture(out)
     ranges = stated_ranges(over)
-    closed_loop = verb.resolved(file, overrides, no_code, strict=False)
+    closed_loop = verb.resolved(file, overrides, code, strict=False)
     _show(region_of(closed_loop, ranges, require, points, runs, threads), as_json, out)
 
 
@@ -120,7 +120,7 @@ def region(
 def robustness(
     file: str,
     overrides: tuple[str, ...],
-    no_code: bool,
+    code: bool | None,
     require: tuple[str, ...],
     seeds: int,
     threads: int | None,
@@ -136,7 +136,7 @@ def robustness(
     from servonode.sweeps.robustness import robustness as robustness_of
 
     check_picture(out)
-    _show(robustness_of(verb.resolved(file, overrides, no_code), require, seeds, threads), as_json, out)
+    _show(robustness_of(verb.resolved(file, overrides, code), require, seeds, threads), as_json, out)
 
 
 @click.command(
@@ -173,7 +173,7 @@ def robustness(
 def tune(
     file: str,
     overrides: tuple[str, ...],
-    no_code: bool,
+    code: bool | None,
     over: tuple[str, ...],
     cost: str | None,
     require: tuple[str, ...],
@@ -194,7 +194,7 @@ def tune(
 
     check_picture(out)
     ranges = stated_ranges(over)
-    closed_loop = verb.resolved(file, overrides, no_code, strict=False)
+    closed_loop = verb.resolved(file, overrides, code, strict=False)
     _show(tuned(closed_loop, ranges, cost, require, runs, seeds, threads), as_json, out)
 
 
@@ -209,7 +209,7 @@ def tune(
 @verb.launch_file
 @verb.as_json
 @_picture("fastest.png")
-def fastest(file: str, overrides: tuple[str, ...], no_code: bool, as_json: bool, out: Path) -> None:
+def fastest(file: str, overrides: tuple[str, ...], code: bool | None, as_json: bool, out: Path) -> None:
     """Find how fast the goal of FILE may be driven.
 
     The time of the goal's functions of t runs faster, and the run is as much shorter. The largest speed is found by
@@ -219,7 +219,7 @@ def fastest(file: str, overrides: tuple[str, ...], no_code: bool, as_json: bool,
     from servonode.sweeps.fastest import fastest as fastest_of
 
     check_picture(out)
-    _show(fastest_of(verb.resolved(file, overrides, no_code, strict=False)), as_json, out)
+    _show(fastest_of(verb.resolved(file, overrides, code, strict=False)), as_json, out)
 
 
 def _show(answer: _Answer, as_json: bool, out: Path) -> None:

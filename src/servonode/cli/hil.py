@@ -23,7 +23,7 @@ def hil() -> None:
     exits={0: "done", **verb.BAD_USAGE, **verb.INTERRUPTED},
 )
 @verb.launch_file
-def header(file: str, overrides: tuple[str, ...], no_code: bool) -> None:
+def header(file: str, overrides: tuple[str, ...], code: bool | None) -> None:
     """Print the C header for firmware of FILE's machine.
 
     It defines the sizes, the step, the initial state, and the schema number by which servonode and firmware check that
@@ -34,7 +34,7 @@ def header(file: str, overrides: tuple[str, ...], no_code: bool) -> None:
     from servonode.export.c_sensors import sensors_header
     from servonode.plants.drivers.firmware_header import firmware_header
 
-    closed_loop = verb.resolved(file, overrides, no_code, strict=False)
+    closed_loop = verb.resolved(file, overrides, code, strict=False)
     launch = closed_loop.launch
     prefix = c_prefix(launch.name)
     lines = law_header(closed_loop.control, closed_loop.estimation, f"{prefix}_law")
@@ -51,7 +51,7 @@ def header(file: str, overrides: tuple[str, ...], no_code: bool) -> None:
     exits={0: "done", **verb.BAD_USAGE, **verb.INTERRUPTED},
 )
 @verb.launch_file
-def sensors(file: str, overrides: tuple[str, ...], no_code: bool) -> None:
+def sensors(file: str, overrides: tuple[str, ...], code: bool | None) -> None:
     """Print the sensor models of FILE's machine as C functions.
 
     They are for firmware that simulates the machine and sends only readings (plant.device.sends).
@@ -59,7 +59,7 @@ def sensors(file: str, overrides: tuple[str, ...], no_code: bool) -> None:
     from servonode.export.c import c_prefix
     from servonode.export.c_sensors import c_sensors
 
-    closed_loop = verb.resolved(file, overrides, no_code, strict=False)
+    closed_loop = verb.resolved(file, overrides, code, strict=False)
     sensing, name = _sensing(closed_loop), closed_loop.machine.description.name
     nothing = f"/* {name} has no simulated sensors: it defines none, or its motion cannot be linearised. */\n"
     click.echo(c_sensors(sensing, c_prefix(closed_loop.launch.name)) if sensing else nothing, nl=False)
@@ -96,7 +96,7 @@ def _sensing(closed_loop: "ClosedLoop") -> "Sensing | None":
 @verb.launch_file
 @verb.wait
 @verb.as_json
-def accept(file: str, overrides: tuple[str, ...], no_code: bool, wait: float, as_json: bool) -> None:
+def accept(file: str, overrides: tuple[str, ...], code: bool | None, wait: float, as_json: bool) -> None:
     """Test that firmware is safe without the host.
 
     Run this before you arm the machine for the first time. It tests the timeout and the safe action, the limits, and
@@ -109,6 +109,6 @@ def accept(file: str, overrides: tuple[str, ...], no_code: bool, wait: float, as
     from servonode.acceptance.hil_accept import accept as accepted
     from servonode.acceptance.protocol_check import Plan
 
-    report = accepted(verb.resolved(file, overrides, no_code, strict=False), Plan(wait=wait))
+    report = accepted(verb.resolved(file, overrides, code, strict=False), Plan(wait=wait))
     click.echo(json.dumps(report.as_dict()) if as_json else report.text())
     sys.exit(0 if report.verdict == "yes" else 1)

@@ -22,7 +22,7 @@ from servonode.cli import verb
 @click.argument("recordings", metavar="RECORDING...", nargs=-1, required=True, type=verb.FILE)
 @click.option("--parameters", required=True, metavar="NAME,NAME", help="The parameters of the machine to identify.")
 @verb.overrides
-@verb.no_code
+@verb.code
 @verb.as_json
 @click.option(
     "--segment",
@@ -48,7 +48,7 @@ def identify(
     recordings: tuple[Path, ...],
     parameters: str,
     overrides: tuple[str, ...],
-    no_code: bool,
+    code: bool | None,
     as_json: bool,
     segment: float | None,
     write: Path | None,
@@ -72,7 +72,7 @@ def identify(
     if picture is not None:
         check_picture(picture)
     names = [name.strip() for name in parameters.split(",") if name.strip()]
-    found = identification_of(recordings, names, segment, not no_law, overrides, not no_code)
+    found = identification_of(recordings, names, segment, not no_law, overrides, code)
     values = {name: each.shown for name, each in found.estimates.items()}
     click.echo(json.dumps(found.as_dict()) if as_json else text(found))
     if write is not None:

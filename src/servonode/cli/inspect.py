@@ -102,14 +102,14 @@ def _installed(group: str) -> dict[str, str]:
     "--c", "form", flag_value="c", help="Print plant step, limits and controller as C99 that allocates no memory."
 )
 @click.option("--urdf", "form", flag_value="urdf", help="Print the links and joints of the machine as URDF.")
-def show(file: str, overrides: tuple[str, ...], no_code: bool, form: Literal["latex", "c", "urdf"] | None) -> None:
+def show(file: str, overrides: tuple[str, ...], code: bool | None, form: Literal["latex", "c", "urdf"] | None) -> None:
     """Print the equations of FILE: mass matrix, bias, constraints, law."""
     from servonode.loop import Loop
 
-    if fleet := verb.resolved_fleet(file, overrides, no_code, strict=False):
+    if fleet := verb.resolved_fleet(file, overrides, code, strict=False):
         if form is not None:
             raise click.UsageError(f"--{form} takes one robot; give the launch file that a robot includes.")
         texts = (f"robot {robot}\n\n{Loop(each).show('text')}" for robot, each in fleet[1].items())
         click.echo("\n\n".join(texts))
         return
-    click.echo(Loop(verb.resolved(file, overrides, no_code, strict=False)).show(form or "text"))
+    click.echo(Loop(verb.resolved(file, overrides, code, strict=False)).show(form or "text"))

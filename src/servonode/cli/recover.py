@@ -23,8 +23,9 @@ from servonode.cli import verb
 @click.option(
     "--raw", is_flag=True, help="Write only the recorded data, one file per node; needs no machine and program."
 )
+@verb.code
 @verb.as_json
-def recover(spool: Path, out: Path | None, raw: bool, as_json: bool) -> None:
+def recover(spool: Path, out: Path | None, raw: bool, code: bool | None, as_json: bool) -> None:
     """Write the CSV file of a run that could not write it itself.
 
     The data come from SPOOL, which the run wrote beside its CSV file. Damaged parts are left out and reported. SPOOL
@@ -34,4 +35,4 @@ def recover(spool: Path, out: Path | None, raw: bool, as_json: bool) -> None:
     from servonode.record.recover import recover_rows
 
     check_ending(out, ".csv")
-    verb.show_lines(recover_rows(spool, out, raw), as_json)
+    verb.show_lines(recover_rows(spool, out, raw, code), as_json)

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 )
 @click.argument("bag", type=verb.FILE, metavar="BAG")
 @verb.overrides
-@verb.no_code
+@verb.code
 @verb.as_json
 @click.option("--diff", is_flag=True, help="Show the first difference of each field.")
 @click.option("--again", is_flag=True, help="Run all nodes again in lockstep, and compare all messages.")
-def replay(bag: Path, overrides: tuple[str, ...], no_code: bool, as_json: bool, diff: bool, again: bool) -> None:
+def replay(bag: Path, overrides: tuple[str, ...], code: bool | None, as_json: bool, diff: bool, again: bool) -> None:
     """Run the controller of BAG again on its recorded states.
 
     Every command is computed again and compared with the recorded one bit by bit. --set changes the recorded launch
@@ -37,7 +37,7 @@ def replay(bag: Path, overrides: tuple[str, ...], no_code: bool, as_json: bool, 
     from servonode.record.fleet_bag import parts_of
 
     parts = parts_of(bag)
-    found = {part: _replayed(part, overrides, no_code, again) for part in parts}
+    found = {part: _replayed(part, overrides, code, again) for part in parts}
     if as_json:
         answers = {part.name: _as_dict(each) for part, each in found.items()}
         click.echo(json.dumps({"robots": answers} if parts != [bag] else answers[bag.name]))
@@ -47,7 +47,7 @@ def replay(bag: Path, overrides: tuple[str, ...], no_code: bool, as_json: bool, 
     sys.exit(1 if any(each.differing for each in found.values()) else 0)
 
 
-def _replayed(bag: Path, overrides: tuple[str, ...], no_code: bool, again: bool) -> "Replay":
+def _replayed(bag: Path, overrides: tuple[str, ...], code: bool | None, again: bool) -> "Replay":
     from servonode.record.bag import read_bag
     from servonode.simulation.replay import changed_files, made_otherwise, replay
     from servonode.simulation.rerun import run_again
@@ -59,7 +59,7 @@ def _replayed(bag: Path, overrides: tuple[str, ...], no_code: bool, again: bool)
         click.echo(f"servonode: {bag}: {recorded.ended}", err=True)
     for text in changed_files(recorded):
         click.echo(f"servonode: {bag}: {text}; commands may differ", err=True)
-    closed_loop = recorded.closed_loop(overrides, code=not no_code)
+    closed_loop = recorded.closed_loop(overrides, code=code)
     return run_again(recorded, closed_loop) if again else replay(recorded, closed_loop)
 
 

@@ -99,7 +99,7 @@ class Options:
 )
 @click.option("--on", metavar="HOST", help="Run the nodes that [hosts] gives to this computer, HOST, and listen.")
 @verb.window
-def run(file: str, overrides: tuple[str, ...], no_code: bool, **options: Any) -> None:
+def run(file: str, overrides: tuple[str, ...], code: bool | None, **options: Any) -> None:
     """Run FILE: start its nodes as processes, connected by ZeroMQ."""
     from servonode.cli.start_checks import check_descriptors, window_options
     from servonode.views.display import check_display
@@ -119,9 +119,9 @@ def run(file: str, overrides: tuple[str, ...], no_code: bool, **options: Any) ->
         from servonode.web.page import check_libraries
 
         check_libraries()
-    if fleet := verb.resolved_fleet(file, overrides, no_code):
+    if fleet := verb.resolved_fleet(file, overrides, code):
         sys.exit(_run_robots(*fleet, chosen, window))
-    closed_loop = verb.resolved(file, overrides, no_code)
+    closed_loop = verb.resolved(file, overrides, code)
     sys.exit(_run(*_checked(closed_loop, chosen, window), window))
 
 

@@ -61,7 +61,7 @@ def _tolerance(name: str, least: float, text: str) -> Callable[[F], F]:
 def simulate(
     file: str,
     overrides: tuple[str, ...],
-    no_code: bool,
+    code: bool | None,
     as_json: bool,
     out: Path | None,
     every: int | None,
@@ -85,12 +85,12 @@ def simulate(
     check_writable(out)
     check_ending(out, ".csv")
     reports = () if no_report else reports
-    if fleet := verb.resolved_fleet(file, overrides, no_code):
+    if fleet := verb.resolved_fleet(file, overrides, code):
         if control == "continuous" or movie is not None:
             option = "--movie" if movie else "--control continuous"
             raise click.UsageError(f"{option} takes one robot; give the launch file that a robot includes.")
         sys.exit(_simulate_robots(*fleet, as_json, out, every, reports))
-    closed_loop = verb.resolved(file, overrides, no_code)
+    closed_loop = verb.resolved(file, overrides, code)
     closed_loop.check_known_goals()
     check_reports(reports, closed_loop)
     film = filming(movie, fps, speed, panels, closed_loop)
@@ -140,20 +140,20 @@ def _simulate_robots(
 )
 @verb.launch_file
 @verb.as_json
-def check(file: str, overrides: tuple[str, ...], no_code: bool, as_json: bool) -> None:
+def check(file: str, overrides: tuple[str, ...], code: bool | None, as_json: bool) -> None:
     """Check FILE before power-on, and explain the result."""
     from servonode.analysis.check import report, structure
     from servonode.cli.console import check_text, refused_text
     from servonode.closed_loop.launch_error import ProgramRefused
 
     try:
-        if fleet := verb.resolved_fleet(file, overrides, no_code, strict=False):
+        if fleet := verb.resolved_fleet(file, overrides, code, strict=False):
             results = {robot: report(each) for robot, each in fleet[1].items()}
             answers = {robot: each.as_dict() for robot, each in results.items()}
             texts = "\n\n".join(f"robot {robot}\n{check_text(each)}" for robot, each in results.items())
             click.echo(json.dumps({"robots": answers}) if as_json else texts)
             sys.exit(0 if all(results.values()) else 1)
-        result = report(verb.resolved(file, overrides, no_code, strict=False))
+        result = report(verb.resolved(file, overrides, code, strict=False))
     except ProgramRefused as refusal:
         findings = [{"level": "refuse", "subject": "program", "text": refusal.text}]
         known = structure(refusal.law)

@@ -51,7 +51,7 @@ COUNT = click.IntRange(min=1)
 def sweep(
     file: str,
     overrides: tuple[str, ...],
-    no_code: bool,
+    code: bool | None,
     as_json: bool,
     output: Path | None,
     resume: bool,
@@ -71,7 +71,7 @@ def sweep(
     check_libraries()
     where = Where(threads, workers, scheduler, send_code)
     counted = () if runs is None else (f"sweep.runs={runs}",)
-    plan = Plan(verb.resolved(file, (*overrides, *counted), no_code), histories)
+    plan = Plan(verb.resolved(file, (*overrides, *counted), code), histories)
     folder = output or Path(f"{plan.closed_loop.launch.name}.zarr")
     progress = Progress(plan.runs)
     try:

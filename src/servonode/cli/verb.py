@@ -15,6 +15,7 @@ from servonode.cli import complete
 if TYPE_CHECKING:
     from servonode.closed_loop.closed_loop import ClosedLoop
     from servonode.closed_loop.fleet import Fleet
+    from servonode.record.bag import Bag
 
 F = TypeVar("F", bound=Callable[..., Any])
 FILE = click.Path(path_type=Path)
@@ -135,8 +136,11 @@ reports = click.option(
 )
 one_run = click.argument("name", metavar="[RUN]", required=False, shell_complete=complete.runs)
 _file = click.argument("file", metavar="FILE", shell_complete=complete.launch_files)
-no_code = click.option(
-    "--no-code", is_flag=True, help="Refuse a FILE that names Python code, which would run with your rights."
+code = click.option(
+    "--code/--no-code",
+    default=None,
+    help="Run, or refuse, Python code that FILE names, with your rights. Without either that of a launch file runs, of "
+    "a recording what stands below the working directory as it was recorded.",
 )
 panels = click.option(
     "--panel", "panels", multiple=True, metavar="NAME,NAME", help="Add a panel that shows these signals (repeatable)."
@@ -182,8 +186,8 @@ page = click.option(
 
 
 def launch_file(function: F) -> F:
-    """The arguments of `resolved`: FILE, --set, --no-code."""
-    return _file(overrides(no_code(function)))
+    """The arguments of `resolved`: FILE, --set, --code, --no-code."""
+    return _file(overrides(code(function)))
 
 
 def window(function: F) -> F:
@@ -205,16 +209,27 @@ def show_lines(lines: Iterable[str], as_json: bool) -> None:
         click.echo(line)
 
 
-def resolved(file: str, overrides: Sequence[str], no_code: bool, strict: bool = True) -> "ClosedLoop":
+def resolved(file: str, overrides: Sequence[str], code: bool | None, strict: bool = True) -> "ClosedLoop":
     """The resolved launch file; with `strict` false it may be one that a run would refuse to start."""
     if _is_recording(file):  # with a launch file in it
         from servonode.record.bag import read_bag
 
-        return read_bag(Path(file)).closed_loop(overrides, code=not no_code, strict=strict)
+        return read_bag(Path(file)).closed_loop(overrides, code=code, strict=strict)
     from servonode.closed_loop.closed_loop import resolve
     from servonode.closed_loop.launch_file import read_launch
 
-    return resolve(read_launch(file, overrides), strict=strict, code=not no_code)
+    return resolve(read_launch(file, overrides), strict=strict, code=code is not False)
+
+
+def of_recording(read: "Bag", code: bool | None) -> "ClosedLoop | None":
+    """What was run, of a recording; None, with a line that says why, where it is code that may not run."""
+    from servonode.closed_loop.launch_error import CodeRefused
+
+    try:
+        return read.closed_loop(code=code)
+    except CodeRefused as error:
+        click.echo(f"servonode: {read.file}: {error}; the rows come as they were recorded", err=True)
+        return None
 
 
 def _is_recording(file: str) -> bool:
@@ -223,7 +238,7 @@ def _is_recording(file: str) -> bool:
 
 
 def resolved_fleet(
-    file: str, overrides: Sequence[str], no_code: bool, strict: bool = True
+    file: str, overrides: Sequence[str], code: bool | None, strict: bool = True
 ) -> "tuple[Fleet, dict[str, ClosedLoop]] | None":
     """The robots of a launch file with [robots], and the closed loop of each; None of another file."""
     if _is_recording(file):
@@ -231,7 +246,7 @@ def resolved_fleet(
     from servonode.closed_loop.fleet import read_fleet, resolve_fleet
 
     fleet = read_fleet(file, overrides)
-    return None if fleet is None else (fleet, resolve_fleet(fleet, strict=strict, code=not no_code))
+    return None if fleet is None else (fleet, resolve_fleet(fleet, strict=strict, code=code is not False))
 
 
 def made(write: Callable[[], None]) -> str:

@@ -36,6 +36,7 @@ from servonode.closed_loop.hosts import Computer, check_hosts, computer
 from servonode.closed_loop.injections import injection
 from servonode.closed_loop.inversion import inverted
 from servonode.closed_loop.inversion_findings import examine_inversion
+from servonode.closed_loop.known_code import SHIPPED, refuse_code
 from servonode.closed_loop.launch_error import KeyRefused, LaunchError, ProgramUnfit, stated_in, worded
 from servonode.closed_loop.launch_keys import Actuator, InjectedFault, LaunchFile
 from servonode.closed_loop.live_goals import LiveGoal
@@ -56,15 +57,14 @@ from servonode.closed_loop.start_on_program import wants_program_start
 from servonode.closed_loop.static_checks import Examination, examine, singular_at_rest
 from servonode.closed_loop.wanted_positions import wanted_positions, wanted_targets
 from servonode.closed_loop.watches import check_watches
-from servonode.controllers import PROGRAMS
 from servonode.controllers.engine.layout import Answer
 from servonode.controllers.engine.signals import Signals
 from servonode.controllers.own.trial import Trial
-from servonode.definitions.references import Definition, FunctionDefinition, names_code, names_own
+from servonode.definitions.references import Definition, FunctionDefinition, names_own
 from servonode.mechanics.derivation import derived_once
 from servonode.mechanics.description import Quantity, Tracked
 from servonode.mechanics.machine import Machine
-from servonode.plants import PLANTS, MachineSource
+from servonode.plants import MachineSource
 from servonode.plants.drivers.driver import Driver, DriverContext, LawTerms
 from servonode.plants.drivers.estimated import EstimateTerms
 from servonode.plants.drivers.installed import find_driver
@@ -82,8 +82,6 @@ if TYPE_CHECKING:
     from servonode.plants.drivers.line_traffic import Traffic
 
 FRAME = re.compile(r"\b([A-Za-z_]\w*)\.[A-Za-z_]")  # of an expression, as in tool.x
-SHIPPED = {f"servonode.plants.{name}:model" for name in PLANTS}
-SHIPPED |= {f"servonode.controllers.{entry.module}:program" for entry in PROGRAMS}
 
 
 @dataclass(frozen=True)
@@ -406,20 +404,21 @@ class ClosedLoop(Tabular):
         return self.control.goal(t, own) if self.control else np.zeros(0)
 
 
-def resolve(launch: LaunchFile, strict: bool = True, code: bool = True) -> ClosedLoop:
+def resolve(launch: LaunchFile, strict: bool = True, code: bool | Mapping[str, str] = True) -> ClosedLoop:
     """Resolve a launch file: load or build the kernels, check every name and number, examine the closed loop.
 
     With `strict` a refusal of the examination is raised; without, it is only kept in `examination`. Without
-    `code` a launch file that names Python code of its own is refused, before anything of it runs.
+    `code` a launch file that names Python code of its own is refused, before anything of it runs; with digests as
+    `code`, by path from the launch file, unless its files below the working directory have them.
 
     Raises:
         LaunchError: something in the launch file does not fit; ProgramRefused: the check failed.
         CacheError: the kernel cache cannot be read or written.
     """
-    plant, controller = launch.plant, launch.controller
+    plant = launch.plant
     with worded(launch.file), derived_once():
-        if not code:
-            _refuse_code(plant.machine, controller.program if controller else None)
+        if code is not True:
+            refuse_code(launch, None if code is False else code)
         connection_of(launch).check()
         check_watches(plant, launch.run)
         check_hosts(launch)
@@ -492,17 +491,6 @@ def on_computer(closed_loop: ClosedLoop, on: str | None) -> ClosedLoop:
         LaunchError: [hosts] has no such computer.
     """
     return replace(closed_loop, computer=computer(closed_loop.launch, on))
-
-
-def _refuse_code(machine: str, program: str | None) -> None:
-    """Refuse Python code, a file or a module, instead of a machine or program known by name.
-
-    Known are those that come with servonode and those that installed packages have registered.
-    """
-    for section, key, reference in (("plant", "machine", machine), ("controller", "program", program)):
-        if reference and reference not in SHIPPED and names_code(reference):
-            text = f"{reference!r} is Python code, which --no-code (code=False) refuses; read the code and run it "
-            raise KeyRefused(section, key, f"{text}without --no-code, or name one of `servonode list {key}s`")
 
 
 def _check_telemetry(address: str | None) -> None:

@@ -62,6 +62,14 @@ class ProgramUnfit(KeyRefused):
     law: "ServoLaw | None" = None
 
 
+class CodeRefused(LaunchError):
+    """A launch file, or that in a recording, names Python code that must not run; the text names it and the remedy."""
+
+
+class UnknownCode(KeyRefused):
+    """A machine or program is Python code that must not run: a CodeRefused, once worded."""
+
+
 @contextmanager
 def worded(file: str | Path) -> Iterator[None]:
     """What is refused within, of a section or key, is a LaunchError of this file."""
@@ -72,7 +80,8 @@ def worded(file: str | Path) -> Iterator[None]:
         refusal.law = error.law
         raise refusal from error
     except KeyRefused as error:
-        raise LaunchError(file, error.section, error.key, error.text) from error
+        kind = CodeRefused if isinstance(error, UnknownCode) else LaunchError
+        raise kind(file, error.section, error.key, error.text) from error
 
 
 @contextmanager

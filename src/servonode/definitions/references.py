@@ -319,6 +319,16 @@ def names_code(reference: str) -> bool:
     return found and not names_robot(reference)
 
 
+def names_file(reference: str) -> bool:
+    """Whether a reference to Python code names its file, not a module or a function at hand."""
+    return ".py:" in reference or "/" in reference or reference.endswith(".py")
+
+
+def is_at_hand(reference: str) -> bool:
+    """Whether a reference names a function of this process."""
+    return reference in _AT_HAND
+
+
 def names_own(reference: str) -> bool:
     """Whether a reference leads to a file of the user's, Python code or a robot's file."""
     return names_code(reference) or names_robot(reference)
@@ -336,7 +346,7 @@ def find(reference: str, packaged: Mapping[str, str], group: str, folder: Path, 
     if reference in _AT_HAND:
         return _AT_HAND[reference]
     place, colon, function = reference.rpartition(":")
-    if reference.endswith(".py") or "/" in reference or place.endswith(".py"):
+    if names_file(reference):
         return _in_file(reference, place, function, folder, word)
     if colon:
         return _in_module(reference, place, function, word)

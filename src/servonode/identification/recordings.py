@@ -23,12 +23,12 @@ def identification_of(
     segment: float | None = None,
     law: bool = True,
     overrides: Sequence[str] = (),
-    code: bool = True,
+    code: bool | None = None,
 ) -> Identification:
     """The parameters of these names from recordings, by their files, and from runs in memory.
 
-    segment: see `identified`. law: whether the closed loop is simulated. overrides (KEY=VALUE), code: of their launch
-    files.
+    segment: see `identified`. law: whether the closed loop is simulated. overrides (KEY=VALUE), code: see
+    `Bag.closed_loop`.
 
     Raises:
         IdentificationError: see `identified`, or the records are of several machines, or one is given twice; BagError,

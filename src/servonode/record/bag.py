@@ -7,16 +7,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from servonode.bus.topology import RELAY
+import numpy as np
+
+from servonode.arrays import Array
+from servonode.bus.topology import CONTROLLER, PLANT, RELAY
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import launch_of_table
+from servonode.closed_loop.launch_keys import LaunchFile
 from servonode.record.checked import check_about, ending_of, launch_of, merged_of, message_of, rows_of
 from servonode.record.events import with_events
 from servonode.record.files import SUFFIX
 from servonode.record.fleet_bag import robots_in
 from servonode.record.mcap_records import EXPANDED, Records, of_robot
 from servonode.record.run import Run
-from servonode.record.run_rows import RunRows
+from servonode.record.run_rows import RunRows, held, held_index
 from servonode.record.spool import MAGIC as SPOOL_MAGIC
 from servonode.record.spool import Recorded, SpooledRun, SpoolError, read_spool
 from servonode.record.write import ABOUT, ENDING, FORMAT, LAUNCH, MERGED, ROWS, BagError, check_library, described
@@ -99,14 +103,41 @@ class Bag(Tabular):
         """The metadata of the computer on which a node ran."""
         return self.merged if self.merged and node in json.loads(self.merged["nodes"]) else self.about
 
-    def closed_loop(self, overrides: Collection[str] = (), code: bool = True, strict: bool = False) -> ClosedLoop:
+    def closed_loop(
+        self, overrides: Collection[str] = (), code: bool | None = None, strict: bool = False
+    ) -> ClosedLoop:
         """What was run, resolved again, with `overrides` (KEY=VALUE); see `resolve`.
 
-        Raises LaunchError, CacheError: it cannot be made again, as of a machine whose file has gone.
+        code: whether Python code that it names may run; None: what is below the working directory as it was recorded.
+
+        Raises CodeRefused: there is code that may not run; LaunchError, CacheError: it cannot be made again, as of a
+        machine whose file has gone.
         """
+        recorded = {
+            name: each for of in (self.merged, self.about) for name, each in json.loads(of.get("files", "{}")).items()
+        }
+        return resolve(self._launch(overrides), strict=strict, code=recorded if code is None else code)
+
+    def columns(self) -> dict[str, Array]:
+        """The rows of the plant's last life as the nodes recorded them, by name, with their times t [s].
+
+        They need no machine. Raises BagError where no rows were recorded.
+        """
+        if PLANT not in self.rows.columns:
+            raise BagError(f"{self.file}: holds no rows; servonode bag export --topic writes its messages")
+        launch = self._launch()
+        names, table = self.rows.columns[PLANT], self.rows.newest(PLANT)
+        k = table[:, 0].astype(np.int64)
+        found = {"t": k * launch.step_ns / 1e9} | dict(zip(names, table.T, strict=True))
+        if names := self.rows.columns.get(CONTROLLER, []):
+            answers = self.rows.newest(CONTROLLER)
+            index = held_index(k, answers[:, 0], launch.steps_per_period or 1)
+            found |= held(*index, dict(zip(names[1:], answers.T[1:], strict=True)))
+        return found
+
+    def _launch(self, overrides: Collection[str] = ()) -> LaunchFile:
         table, path, file = (self.launch[word] for word in ("table", "path", "file"))
-        launch = launch_of_table(table, tuple(overrides), name=self.about["run"], path=Path(path), file=file)
-        return resolve(launch, strict=strict, code=code)
+        return launch_of_table(table, tuple(overrides), name=self.about["run"], path=Path(path), file=file)
 
     def runs(self, closed_loop: ClosedLoop) -> list[Run]:
         """The run with all its rows, those of a plant that died and was restarted before it.

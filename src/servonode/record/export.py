@@ -17,12 +17,17 @@ Columns = Mapping[str, Any]
 
 def export_run(run: Run, file: Path) -> int:
     """Write the rows of a run, one column each, units in Parquet's field metadata; how many rows."""
-    if file.suffix == ".csv":
-        run.save_csv(file)
-    else:
-        with replaced_file(file) as draft:
-            FORMATS[file.suffix](run.columns, run.units, draft)
+    if file.suffix != ".csv":
+        return export_columns(run.columns, file, run.units)
+    run.save_csv(file)
     return len(run.t)
+
+
+def export_columns(columns: Columns, file: Path, units: Mapping[str, str] = {}) -> int:
+    """Write columns of one length; how many rows."""
+    with replaced_file(file) as draft:
+        FORMATS[file.suffix](columns, units, draft)
+    return len(next(iter(columns.values())))
 
 
 def export_topic(bag: Bag, topic: str, file: Path) -> int:
@@ -38,9 +43,7 @@ def export_topic(bag: Bag, topic: str, file: Path) -> int:
         raise BagError(f"{bag.file}: holds no topic {topic!r}; choose {', '.join(topics)}")
     names = list(dict.fromkeys(name for row in rows for name in row))
     columns = {name: _column([row.get(name) for row in rows]) for name in names}
-    with replaced_file(file) as draft:
-        FORMATS[file.suffix](columns, {}, draft)
-    return len(rows)
+    return export_columns(columns, file)
 
 
 def _flat(message: Mapping[str, Any], before: str = "") -> Iterable[tuple[str, Any]]:

@@ -20,10 +20,10 @@ from servonode.record.write import ENDING, BagError, write_bag
 Write = Callable[[Path], int]  # writes a file, returns its rows or messages
 
 
-def recover_rows(spool: Path, out: Path | None, raw: bool) -> list[str]:
+def recover_rows(spool: Path, out: Path | None, raw: bool, code: bool | None = None) -> list[str]:
     """Write the intact rows of a spool as CSV; returns lines about what was written and what is lost.
 
-    raw: the rows as the nodes recorded them, a file for each node, which needs no machine.
+    raw: the rows as the nodes recorded them, a file for each node, which needs no machine. code: see `Bag.closed_loop`.
 
     Raises:
         SpoolError: it is not a spool, is empty, or a file exists already; LaunchError, CacheError: the closed loop
@@ -36,7 +36,7 @@ def recover_rows(spool: Path, out: Path | None, raw: bool) -> list[str]:
     if not run.rows.lives:
         raise SpoolError(f"{spool}: the run had recorded nothing yet")
     wanted = out or recovered_file(spool, ".csv")
-    files = _raw_files(run.rows, wanted) if raw else _run_files(run, wanted)
+    files = _raw_files(run.rows, wanted) if raw else _run_files(run, wanted, code)
     for file in files:
         if file.exists():
             raise SpoolError(_exists(file))
@@ -68,11 +68,12 @@ def _exists(file: Path) -> str:
     return f"{file} exists already; name another with --out, or remove it"
 
 
-def _run_files(run: SpooledRun, out: Path) -> dict[Path, Write]:
+def _run_files(run: SpooledRun, out: Path, code: bool | None) -> dict[Path, Write]:
     """By file: the function that writes it as the run would have written it."""
     stored = run.about["launch"]
     launch = launch_of_table(stored["table"], path=Path(stored["path"]), file=stored["file"])
-    runs = run.rows.runs(resolve(launch, strict=False))
+    recorded = run.about.get("made_by", {}).get("files", {})
+    runs = run.rows.runs(resolve(launch, strict=False, code=recorded if code is None else code))
 
     def writer(each: Run) -> Write:
         def write(file: Path) -> int:

@@ -97,19 +97,19 @@ def run_of_rows(closed_loop: ClosedLoop, control: str, table: Array, answers: Ar
     k = table[:, part.step][:, 0].astype(np.int64)
     t = k * closed_loop.launch.step_ns / 1e9
     residuals, scales, states = _answered(closed_loop, answers)
-    held = partial(_held, *held_index(k, answers[:, 0], closed_loop.launch.steps_per_period or 1))
+    hold = partial(held, *held_index(k, answers[:, 0], closed_loop.launch.steps_per_period or 1))
     x = np.ascontiguousarray(table[:, part.x])
     if table.shape[1] == part.size:
         more["goal_t"] = table[:, part.goal_step][:, 0] * closed_loop.launch.step_ns / 1e9
         if not closed_loop.driver.simulated and control != "sampled":
             more["state_age"] = table[:, part.age][:, 0]
-    own = held(states)
+    own = hold(states)
     reactions = _stabilised(machine, t, x)
     largest = {name: float(np.max(np.abs(values), initial=0.0)) for name, values in reactions.items()}
     more["residual_max"] = largest | more.get("residual_max", {})
     if closed_loop.estimation is not None:
         recorded = dict(zip(closed_loop.answer_columns, answers.T, strict=True))
-        known = held({name: recorded[name] for name in closed_loop.estimation.columns})
+        known = hold({name: recorded[name] for name in closed_loop.estimation.columns})
         truth = None if closed_loop.device_estimate and control != "sampled" else x
         more["estimate"] = estimate_of(closed_loop, known, more.get("goal_t", t), truth, own)
     return Run(
@@ -119,8 +119,8 @@ def run_of_rows(closed_loop: ClosedLoop, control: str, table: Array, answers: Ar
         k=k,
         state=dict(zip(machine.description.state_names, table[:, part.state].T, strict=True)),
         input=dict(zip(machine.description.input_names, table[:, part.inputs].T, strict=True)),
-        residual=reactions | held(residuals),
-        scale=held(scales),
+        residual=reactions | hold(residuals),
+        scale=hold(scales),
         program_state=own,
         limits={name: _acted(answers, scale, step_s) for name, scale in scales.items()},
         energy=rows.energies(machine, t, x),
@@ -176,7 +176,7 @@ def held_index(k: Steps, instants: Array, period: int) -> tuple[Steps, npt.NDArr
     return index, k - np.append(instants, -np.inf)[index] < period
 
 
-def _held(index: Steps, answered: npt.NDArray[np.bool_], columns: Mapping[str, Array]) -> dict[str, Array]:
+def held(index: Steps, answered: npt.NDArray[np.bool_], columns: Mapping[str, Array]) -> dict[str, Array]:
     """The values of the answer at the control instant of each row, NaN without one; see `held_index`."""
     return {name: np.where(answered, np.append(values, np.nan)[index], np.nan) for name, values in columns.items()}
 

@@ -5,7 +5,6 @@ what the run was (metadata `servonode`), its launch file as resolved and its row
 off keeps them. Behind them stands what viewers draw.
 """
 
-import hashlib
 import io
 import json
 import os
@@ -13,7 +12,6 @@ import platform
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,6 +21,7 @@ import numpy as np
 
 from servonode.bus import TOPICS
 from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.closed_loop.known_code import digest
 from servonode.closed_loop.launch_text import table_text
 from servonode.definitions.cache import loaded_digests
 from servonode.errors import ServonodeError
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
 FORMAT = 1
 ABOUT, ENDING, MERGED = "servonode", "servonode_ending", "servonode_merged"  # names of metadata
 LAUNCH, ROWS = "launch.json", "rows.npz"  # names of attachments
-MOST_BYTES = 100_000_000  # of a file of the user, whose digest is stored
 LIBRARIES = ("numpy", "llvmlite", "pyzmq", "msgspec")
 _to_json = msgspec.json.Encoder().encode
 
@@ -73,15 +71,6 @@ def digests(closed_loop: ClosedLoop) -> dict[str, str]:
     folder = closed_loop.launch.path.parent.resolve()
     files = {file for *_, definition in closed_loop.own_definitions for file in definition.sources()}
     return {os.path.relpath(file, folder): text for file in sorted(files) if (text := digest(file))}
-
-
-def digest(file: Path) -> str:
-    """The SHA-256 of a file; empty where it is no regular file or cannot be read."""
-    with suppress(OSError):
-        if file.is_file():
-            with file.open("rb") as stream:
-                return hashlib.sha256(stream.read(MOST_BYTES)).hexdigest()
-    return ""
 
 
 def _clocks() -> dict[str, int]:

@@ -27,10 +27,11 @@ from servonode.bus import (
 )
 from servonode.bus.topology import CONTROLLER, PLANT, TARGET
 from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.closed_loop.known_code import digest
 from servonode.nodes.controller_node import ControllerNode
 from servonode.nodes.received_goals import MOST_GOALS
 from servonode.record.bag import Bag
-from servonode.record.write import BagError, digest, provenance
+from servonode.record.write import BagError, provenance
 
 COMMANDS, STATES, GOALS_SENT, STATUSES = "controller/command", "plant/state", "target/target", "controller/status"
 CHANGES = "controller/parameters"

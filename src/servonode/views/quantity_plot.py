@@ -1,6 +1,6 @@
 """A picture of chosen quantities of a run: an axis for each group of them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from typing import Any, Self
@@ -50,6 +50,23 @@ def quantity_figure(run: Run, groups: Sequence[str], against: str) -> Figure:
         for axis, names in zip(axes, named, strict=True):
             known.draw(axis, names, against)
         axes[-1].set_xlabel(known.title([against]))
+    return figure
+
+
+def columns_figure(columns: Mapping[str, Array]) -> Figure:
+    """A figure with an axis for each column over the time `t`, of whatever machine they are."""
+    names = [name for name in columns if name != "t"]
+    with mpl.rc_context():
+        mpl.rcParams.update(PRINT)
+        rows = -(-len(names) // 2)
+        figure = Figure(figsize=(PANEL[0], 1.3 * rows + 0.5), layout=ConstrainedLayoutEngine())
+        FigureCanvasAgg(figure)
+        axes = figure.subplots(rows, 2, sharex=True, squeeze=False).ravel()
+        for axis, name in zip(axes, names, strict=False):
+            axis.plot(columns["t"], columns[name], color=PALETTE[0])
+            axis.set_title(name.replace("$", r"\$"), loc="left")
+        for axis in axes[-2:]:
+            axis.set_xlabel("t [s]")
     return figure
 
 
