@@ -1,5 +1,6 @@
 """`python -m servonode`: the command line, also where the folder of scripts is not on the path."""
 
-from servonode.cli.main import main
+from importlib import import_module
 
-main()
+if __name__ == "__main__":
+    import_module("servonode.cli.main").main()
