@@ -1,6 +1,6 @@
 """`python -m servonode`: the command line, also where the folder of scripts is not on the path."""
 
-from importlib import import_module
+from servonode.cli.main import main
 
 if __name__ == "__main__":
-    import_module("servonode.cli.main").main()
+    main()
