@@ -32,9 +32,10 @@ static struct packet header(struct device *device, uint32_t run, uint64_t step)
     struct packet head = {0};
     head.run = run;
     head.source = device->source;
-    head.seq = device->seq++;
+    head.seq = device->seq;
+    device->seq += device->seq < PACKET_NONE - 1; /* the fault that says that they are used up has the last number */
     head.reply = device->taken;
-    head.step = step;
+    head.step = step < PACKET_LAST_STEP ? step : PACKET_LAST_STEP;
     return head;
 }
 
@@ -230,7 +231,7 @@ static void publish(struct device *device)
     const struct machine *machine = device->machine;
     if (!machine->read && !sense(device))
         return;
-    if (device->seq >= PACKET_NONE - 1) {
+    if (device->seq >= PACKET_NONE - 1 || device->k > PACKET_LAST_STEP) {
         fail(device, FAULT_COUNTER, 0);
         return;
     }

@@ -258,15 +258,18 @@ size_t cobs_decode(const uint8_t *bytes, size_t size, uint8_t *out, size_t room)
     size_t i = 0, at = 0;
     while (i < size) {
         const size_t code = bytes[i++];
-        if (code == 0 || code - 1 > size - i || code > room - at)
+        if (code == 0 || code - 1 > size - i || code - 1 > room - at)
             return 0;
         for (size_t j = 1; j < code; j++) {
             if (bytes[i] == 0)
                 return 0;
             out[at++] = bytes[i++];
         }
-        if (code < 0xFF && i < size)
+        if (code < 0xFF && i < size) {
+            if (at == room)
+                return 0;
             out[at++] = 0;
+        }
     }
     return at;
 }

@@ -79,7 +79,7 @@ enum fault_code {
     FAULT_MODE = 6,    /* lockstep, which is for simulations */
     FAULT_VERSION = 7, /* packets of another version; detail: that version */
     FAULT_STATE = 8,   /* its state is not finite */
-    FAULT_COUNTER = 9, /* the numbers of its packets are used up */
+    FAULT_COUNTER = 9, /* the numbers of its packets, or of its steps, are used up */
     FAULT_SENSOR = 10, /* a sensor that fails */
     FAULT_STOPPED = 11, /* its own emergency stop was pressed */
     FAULT_CLOCK = 12,  /* its clock went backwards: a timeout might never come */

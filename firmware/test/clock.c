@@ -78,5 +78,18 @@ int main(void)
     now += 150 * STEP_NS;
     device_advance_to(&device, now);
     expect(fabsf(acting + 1.0f) < 1e-6f && device.k == 150, "after 50 days all is as on the first");
+
+    begin(&device, now, 4);
+    device.k = device.first = PACKET_LAST_STEP - 10;
+    device_advance_to(&device, now + 50 * STEP_NS);
+    expect(code == FAULT_COUNTER && !device.running, "steps beyond the last one end the run, by a packet that is good");
+    begin(&device, now += 60 * STEP_NS, 5);
+    device.seq = PACKET_NONE - 3;
+    for (int i = 0; i < 5; i++) {
+        uint8_t payload[64];
+        const unsigned length = (unsigned)(put_setup(payload, 1.5f, 100 * STEP_NS) - payload);
+        give(&device, now, PACKET_SETUP, 5, payload, length);
+    }
+    expect(code == FAULT_COUNTER && !device.running, "so do numbers of packets, however often they are asked for");
     return wrong != 0;
 }

@@ -4,6 +4,7 @@
 #include "../boards/common/serial.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int fails;
@@ -84,6 +85,31 @@ static void sends(void)
     expect(!serial_load(&serial), "nothing else waits");
 }
 
+/* Packets of each size up to the largest come out as they were, with zero bytes and without, and leave so. */
+static void every_size(void)
+{
+    static struct serial serial;
+    static uint8_t bytes[PACKET_SIZE], packet[PACKET_SIZE], frame[PACKET_FRAME], back[PACKET_FRAME];
+    for (size_t size = 1; size <= PACKET_SIZE; size++)
+        for (size_t zeros = 0; zeros < 2; zeros++) {
+            size_t found = 0, left = 0;
+            for (size_t i = 0; i < size; i++)
+                bytes[i] = (uint8_t)(zeros ? rand() % 2 : 1 + rand() % 255);
+            const size_t n = cobs_encode(bytes, size, frame);
+            for (size_t i = 0; i < n && !found; i++) {
+                serial_keep(&serial, frame[i]);
+                found = serial_take(&serial, packet);
+            }
+            expect(found == size && !memcmp(packet, bytes, size), "a packet of some size does not come out");
+            expect(!cobs_decode(frame, n - 1, back, size - 1), "a packet comes out where it has no room");
+            line_put(&serial.line, bytes, size);
+            expect(serial_load(&serial), "a packet of some size does not leave");
+            for (int byte = serial_next(&serial); byte >= 0; byte = serial_next(&serial))
+                back[left++] = (uint8_t)byte;
+            expect(left == n && !memcmp(back, frame, n), "a packet leaves as another one");
+        }
+}
+
 static void counts(void)
 {
     struct clock clock = {0};
@@ -96,6 +122,7 @@ int main(void)
 {
     receives();
     sends();
+    every_size();
     counts();
     printf("serial: %s\n", fails ? "failed" : "ok");
     return fails != 0;

@@ -41,13 +41,13 @@ def needs_compiler() -> None:
 
 @cache
 def built(target: str, *words: str) -> Path:
-    """The program of this target of firmware/Makefile; a folder of the present sources is shared by all processes.
+    """The program of this target of firmware/Makefile; a folder of the present sources and words is shared by all processes.
 
     words: further ones of make. The test is skipped where it cannot be built.
     """
     needs_compiler()
     files = sorted(each for each in SOURCES.rglob("*") if each.is_file() and "build" not in each.parts)
-    digest = sha256(b"".join(each.read_bytes() for each in files)).hexdigest()[:16]
+    digest = sha256(b"".join([*(each.read_bytes() for each in files), *map(str.encode, words)])).hexdigest()[:16]
     folder = Path(tempfile.gettempdir(), f"servonode-firmware-{os.getuid()}-{digest}")
     folder.mkdir(mode=0o700, exist_ok=True)
     with (folder / "lock").open("w") as lock:

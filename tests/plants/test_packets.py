@@ -1,5 +1,6 @@
 """The packets of docs/reference/firmware.md: the vectors that Python and C share, round trips, and what is refused."""
 
+import ctypes
 import math
 import random
 import struct
@@ -127,6 +128,7 @@ def test_every_vector_holds_in_python(line: tuple[str, str, str]) -> None:
         ("clock", ""),  # a clock that jumps: the machine neither drives on nor makes up for lost steps
         ("runs", ""),  # a new run does not release the brake of a machine that a host has driven
         ("line", "line: ok\n"),  # the newest packet alone waits for a slow line
+        ("serial_small", "serial: ok\n"),  # also where a packet fills its room exactly
         ("serial", "serial: ok\n"),  # bytes of an interrupt are packets of the main loop
     ],
 )
@@ -134,6 +136,18 @@ def test_test_programs_of_the_firmware_find_nothing_wrong_under_the_sanitizers(p
     command = [built(program), *([VECTORS] if program == "vectors" else [])]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, printed, "")
+
+
+def test_each_side_reads_the_others_frames_of_every_size() -> None:
+    c, rng = ctypes.CDLL(str(built("libcan.so"))), random.Random(3)
+    c.cobs_encode.restype = c.cobs_decode.restype = ctypes.c_size_t
+    out = (ctypes.c_uint8 * (packets.SIZE + packets.SIZE // 254 + 2))()
+    for size in range(packets.SIZE + 1):
+        for data in (bytes(size), b"\1" * size, bytes(rng.choices((0, 1, 255), (1, 200, 200), k=size))):
+            frame = cobs.stuffed(data)
+            assert bytes(out[: c.cobs_encode(data, ctypes.c_size_t(size), out)]) == frame
+            n, room = ctypes.c_size_t(len(frame) - 1), ctypes.c_size_t(size)
+            assert bytes(out[: c.cobs_decode(frame, n, out, room)]) == data == cobs.unstuffed(frame[:-1])
 
 
 @given(st.binary(max_size=1400))

@@ -101,10 +101,12 @@ def assert_comes_to_rest(board: Emulated) -> None:
 
 
 @pytest.mark.slow
-def test_the_emulated_board_is_accepted_over_115200_baud(tmp_path: Path) -> None:
+@pytest.mark.parametrize("law", [False, True])
+def test_the_emulated_board_is_accepted_over_115200_baud(law: bool) -> None:
     driver = OnBoard()
     with driver.machine() as beside:
-        given = [*driver.settings, *beside.settings, "plant.safety.command_timeout=0.1"]
+        given = [*driver.settings, *beside.settings, "plant.safety.command_timeout=0.1",
+                 f"plant.device.law={str(law).lower()}"]  # fmt: skip
         words = [word for each in given for word in ("--set", each)]
         done = operator("hil", "accept", "trailer_pursuit", *words)
     assert done.returncode == 0, done.stdout + done.stderr

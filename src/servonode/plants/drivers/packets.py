@@ -51,7 +51,7 @@ FAULTS = {  # the text of each fault code, with the remedy; {} is its detail
     6: 'it is hardware, which cannot wait in lockstep; set run.mode = "realtime"',
     7: "it received packets of version {} but speaks version {version}",
     8: "its state is not finite",
-    9: "it has used up its packet numbers; reset and arm again",
+    9: "it has used up its packet numbers, or steps to 2^53; reset and arm again, or start the run anew",
     10: "a sensor fails; check the sensors and their wires",
     11: "its own emergency stop was pressed",
     12: "its clock went backwards; count its time in 64 bits",
