@@ -41,7 +41,7 @@ def needs_compiler() -> None:
 
 @cache
 def built(target: str, *words: str) -> Path:
-    """The program of this target of firmware/Makefile; a folder of the present sources and words is shared by all processes.
+    """The program of this target of firmware/Makefile; the folder of these sources and words is for all processes.
 
     words: further ones of make. The test is skipped where it cannot be built.
     """
