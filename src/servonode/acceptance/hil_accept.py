@@ -4,32 +4,30 @@ It runs the parts of `servonode protocol check` over packets; further parts send
 inputs are zero, or too small to move anything, and so are the limits of all runs, within which the safe action acts.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from time import monotonic_ns
 from typing import Any
 
-import numpy as np
+from msgspec import structs
 
 from servonode.acceptance.hil_accept_law import judge_law
-from servonode.acceptance.hil_accept_packets import WRONG, Make
+from servonode.acceptance.hil_accept_packets import PACKETS
 from servonode.acceptance.hil_accept_safe import MOST, SentSafeAction, listed, visible_safe_map
-from servonode.acceptance.protocol_check import AGAIN, NOT_REPORTED, TINY, Check, Found, Plan
+from servonode.acceptance.protocol_check import AGAIN, TIMES, TINY, Check, Found, Plan
 from servonode.acceptance.protocol_host import Host
-from servonode.acceptance.protocol_judges import LATE_S, Finding, acts_itself
+from servonode.acceptance.protocol_judges import LATE_S, acts_itself
 from servonode.acceptance.protocol_wires import LinkWire, NobodyThere, Wire
+from servonode.acceptance.trials import UNUSABLE
 from servonode.bus import State
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.plants.drivers import DRIVERS
+from servonode.plants.drivers.applied_inputs import AppliedSafeAction
 from servonode.plants.drivers.driver import Clock, DriverError
 from servonode.plants.drivers.packet_link import PacketLink
 from servonode.plants.drivers.transport import Transport
 
-MARGIN_S = 0.05  # beyond the timeout, for this computer and the wire
-LONGEST_S = 2.0  # that firmware may wait for an input, whatever a host asks for
-ABSURD_S = 1e6  # the timeout that is asked for to see that
-TIMES = 5  # each wrong packet is sent
 WireOf = Callable[[PacketLink], Wire]
 
 
@@ -43,9 +41,6 @@ class AcceptReport(Found):
 
     machine: str
     place: str
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self) | {"verdict": self.verdict}
 
     def text(self) -> str:
         """For people: a line for each finding, each proof and each note."""
@@ -107,6 +102,7 @@ class FirmwareCheck(Check):
         goal: list[float] | None = None,
     ) -> None:
         super().__init__(host, report, plan, report.place)
+        self.unknown = report.undecided
         self.goal = goal  # of the law in the firmware, where it is to act
         self.link, self.transport = link, transport
         self.safe_action = SentSafeAction(host, link.safe)
@@ -122,143 +118,107 @@ class FirmwareCheck(Check):
     def parts(self) -> Sequence[Callable[[], None]]:
         """The parts, in order."""
         return (
-            self.observe, self.fall_silent, self.brake_on, self.keep_limits,
-            *(partial(self.refuse, subject, wrong) for subject, wrong in WRONG.items()), self.try_second_host,
-            self.try_law, self.cap_timeout, self.begin_again, self.end, self.try_unusable_setup,
+            self.observe, self.fall_silent, self.clamp_brake, self.brake_on, self.brake_when_told, self.keep_limits,
+            *self.wrong_inputs(), *(partial(self.refuse, *each) for each in self.wrong_packets()), *self.wrong_setups(),
+            self.take_one, self.try_law, self.cap_timeout, self.begin_again, self.end, self.change_host,
+            self.try_lockstep, *(partial(self.refuse_setup, *each) for each in UNUSABLE.items()),
         )  # fmt: skip
 
-    def do(self, part: Callable[[], None]) -> None:
-        """As for every machine; what showed nothing wrong has proven something."""
-        before = len(self.report.findings)
-        super().do(part)
-        proof = PROOFS.get(getattr(part, "__name__", ""))
-        if proof and before == len(self.report.findings) and not self.missed:
-            self.prove(*proof)
+    def wrong_packets(self) -> Iterator[tuple[str, Callable[[float], None], str]]:
+        """Packets that must have no effect: their names, what sends them with a value, and the remedy."""
+        for subject, (change, remedy) in PACKETS.items():
+            yield subject, partial(self.send_changed, change), remedy
 
-    def prove(self, subject: str, text: str) -> None:
-        """Something that was seen to be right."""
-        self.report.proven.append(Finding(subject, text))
-
-    def acting_s(self, seq: int) -> tuple[float, float]:
-        """How long TINY acted since this `applied` was taken, the last of its kind, by the machine's own steps [s].
-
-        At least so long, and at most: states show what acts at their own steps, and nothing between them.
-        """
-        samples = self.host.samples
-        at = next((i for i, each in enumerate(samples) if each.state.applied_seq >= seq), None)
-        if at is None:
-            return 0.0, np.inf
-        first = samples[at].state.k
-        before = samples[at - 1].state.k if at else first
-        ended = next((i for i in range(at, len(samples)) if self._departs(samples[i].state.input)), None)
-        last = samples[-1 if ended is None else max(ended - 1, at)].state.k
-        most = np.inf if ended is None else (samples[ended].state.k - before) * self.step
-        return (last - first) * self.step, most
+    def send_changed(self, change: Callable[[bytes], bytes], value: float) -> None:
+        """Send a good packet of inputs, changed so."""
+        self.transport.send(change(self.link.packet_of(self.host.applied(value))))
 
     # the parts
 
-    def fall_silent(self) -> None:
-        """Inputs stop coming: within the timeout the safe action must act, as the states themselves say."""
-        host, timeout, before = self.host, self.host.context.timeout, len(self.report.findings)
-        if not self.acts(TINY):
-            return self.miss("timeout", NOT_REPORTED, self.report.undecided)
-        silent = host.sent[-1][1]
-        host.listen(timeout + MARGIN_S + self.plan.settle)
-        last = max(each.state.applied_seq for each in host.samples)
-        after = [each for each in host.samples if each.state.applied_seq >= last]
-        ended = next((i for i, each in enumerate(after) if self._departs(each.state.input)), None)
-        least, most = self.acting_s(last)
-        asked = f"where {timeout:g} s were asked for; let the firmware count the time from the newest input"
-        if least > timeout + MARGIN_S:
-            how = f"after {most:.3g} s of its own steps" if ended is not None else "never"
-            return self.find("timeout", f"inputs that stop coming end {how}, {asked}")
-        if ended is None:
-            text = f"inputs that stop coming are not seen to end within {timeout + MARGIN_S + self.plan.settle:.3g} s"
-            return self.miss("timeout", f"{text}, {asked}")
-        delay = (after[ended].at - silent) / 1e9
-        if max(most, delay) > timeout + MARGIN_S:
-            self.miss("timeout", f"inputs that stop coming end after {max(most, delay):.3g} s, {asked}")
-        if most < timeout / 2:
-            text = f"inputs end {most:.3g} s after the last one, where {timeout:g} s were asked for"
+    def judge_rest(self, states: Sequence[State], after_s: float) -> None:
+        """Judge what acts after the timeout: the safe action, no sooner than half of the time that was asked for."""
+        timeout = self.host.context.timeout
+        if after_s < timeout / 2:
+            text = f"inputs end {after_s:.3g} s after the last one, where {timeout:g} s were asked for"
             self.find("timeout", f"{text}; count the time from the newest input")
-        braking = [each.state for each in after[ended:]]
-        wrong, unseen = self.safe_action.wrong(braking), self.safe_action.unseen(braking)
+        wrong, unseen = self.safe_action.wrong(states), self.safe_action.unseen(states)
         if wrong:
             self.find("safe action", wrong)
         elif unseen:
             self.note("safe action", unseen)
-        if not self.acts(TINY, self.plan.settle + timeout):
-            self.miss("timeout", "a fresh input after a silence does not act; let the run continue after a timeout")
-        if len(self.report.findings) == before and not self.missed:
-            acting = listed(after[-1].state.input.values())
+        if not wrong and not self.missed:
             what = "the last input does not act any more" if unseen else "the safe action acts"
-            text = f"{most:.3f} s after the last input, of {timeout:g} s asked for, {what}: {acting}"
-            self.prove("timeout", text)
-        return None
+            text = f"{after_s:.3f} s after the last input, of {timeout:g} s asked for, {what}"
+            self.prove("timeout", f"{text}: {listed(states[-1].input.values())}")
+
+    def clamp_brake(self) -> None:
+        """As for a host that falls silent, under limits that the safe action goes beyond."""
+        limits = dict.fromkeys(self.host.names, TINY)
+        if not self.begins(limits=limits):
+            return
+        self.safe_action.limits = limits
+        self.fall_silent()
+        self.brake_on()
+        self.safe_action.limits = self.host.context.limits
 
     def brake_on(self) -> None:
-        """Begin a run while the safe action acts: no host may release it before its first input."""
-        host = self.host
+        """Begin a run while the safe action acts: no host may release it, or widen its limits, before its first input.
+
+        Nor is a run without any input one without a timeout.
+        """
+        host, longest_s = self.host, self.host.context.timeout + LATE_S + self.plan.settle
         if not self.acts(TINY):
-            return self.miss("safe action", NOT_REPORTED, self.report.undecided)
-        longest_s = host.context.timeout + MARGIN_S + self.plan.settle
+            return self.unseen("safe action")
         if not host.listen(longest_s, lambda: acts_itself(host.samples[-1].state)):
             return None  # `fall_silent` judges the timeout and the flag
-        if not self.new_run():
-            return self.miss("again", "a new run does not begin after a timeout; accept each new run of the host")
-        first = host.samples[0].state
-        if acts_itself(first) and self.safe_action.may_be(first):
-            if self.safe_action.acts(first):  # else nothing was seen of a brake that firmware with readings may have
-                self.prove("safe action", "acts on in a new run, until its first input")
+        if not self.begins():
             return None
-        text = f"{listed(first.input.values())} acts in a run that begins after a timeout, before its first input; "
-        return self.find("safe action", f"{text}let the safe action act on until then, and say so in the flags")
-
-    def _departs(self, inputs: dict[str, float]) -> bool:
-        return any(abs(value - TINY) > 0.1 * TINY for value in inputs.values())
-
-    def refuse(self, subject: str, wrong: tuple[Make, str]) -> None:
-        """Wrong packets of one kind, which must have no effect, between good ones of zero input."""
-        host, value, (make, remedy) = self.host, 2 * TINY, wrong
-        seen = self.new_run() and self.acts(value)
-        zero = host.next_seq
-        if not seen or not self.acts(0.0):
-            text = f"inputs of {value:g} and 0 are not reported as acting, so the effect of wrong packets is not known"
-            return self.miss(subject, text, self.report.undecided)
-        counted = _refused(host.samples[-1].state)
-        for _ in range(TIMES):
-            self.transport.send(make(host, self.link, value))
-            host.listen(min(2 * host.period, host.context.timeout / 3))  # nothing good comes that would hide it
-            host.apply(0.0)
-        goes_on = self.acts(0.0)
-        later = [each.state for each in host.samples if each.state.applied_seq >= zero]
-        acted = [each for each in later if any(abs(u) > 0.1 * TINY for u in each.input.values())]
-        if acted and all(acts_itself(each) for each in acted):  # good packets came too late, or it obeys no more
-            text = "not known: the machine's own safe action acted meanwhile; try again, and if that stays,"
-            self.miss(subject, f"{text} {remedy}")
-        elif acted:
-            self.find(subject, f"acts; {remedy}")
-        elif not goes_on:
-            self.miss(subject, f"ends the states of the run; {remedy}")
-        else:
-            more = _refused(later[-1]) - counted
-            if more == 0:
-                text = f"{TIMES} sent, none acted, but none is counted as refused: did they arrive?"
-                return self.miss(subject, text, self.report.undecided)
-            self.prove(subject, f"{TIMES} sent, none acted, {more:g} counted as refused")
+        first = host.samples[0].state
+        if not (acts_itself(first) and self.safe_action.may_be(first)):
+            text = f"{listed(first.input.values())} acts in a run that begins after a timeout, before its first input; "
+            text += "let the safe action act on until then, within the limits of before, and say so in the flags"
+            return self.find("safe action", text)
+        if self.safe_action.acts(first):  # else nothing was seen of a brake that firmware with readings may have
+            self.prove("safe action", "acts on in a new run, until its first input")
+        if self.acts(TINY) and self.begins():
+            host.listen(longest_s, lambda: acts_itself(host.samples[-1].state))
+            if not acts_itself(host.samples[-1].state):
+                text = "a run that gets no input has no timeout; count it from the setup then"
+                self.miss("safe action", text)
         return None
 
-    def begin_again(self) -> None:
-        """As for every machine, while an input acts, which must end."""
+    def brake_when_told(self) -> None:
+        """An `applied` with the flag that asks for the safe action, whatever its inputs are."""
+        host = self.host
+        if not (self.begins() and self.acts(TINY)):
+            return self.unseen("brake")
+
+        def brakes() -> bool:
+            return acts_itself(host.samples[-1].state) and self.safe_action.may_be(host.samples[-1].state)
+
+        def ask() -> None:
+            host.send(AppliedSafeAction(**structs.asdict(host.applied(TINY))))
+
+        if not host.listen(self.plan.settle, brakes, ask, host.period):
+            text = "bit 2 of the flags of `applied` asks for the safe action, which does not act; "
+            return self.miss("brake", f"{text}let it act, and say so in the flags, until an `applied` without it")
         if not self.acts(TINY):
-            return self.miss("again", NOT_REPORTED, self.report.undecided)
-        return super().begin_again()
+            return self.miss("brake", "an input after a brake does not act; let it end the safe action")
+        return self.prove("brake", "the safe action acts when the host asks for it, until its next input")
+
+    def count_refused(self, subject: str, before: State, after: State) -> None:
+        """What had no effect must be counted: else it may not have arrived."""
+        more = _refused(after) - _refused(before)
+        if more == 0:
+            text = f"{TIMES} sent, none acted, but none is counted as refused: did they arrive?"
+            return self.miss(subject, text, self.report.undecided)
+        return self.prove(subject, f"{TIMES} sent, none acted, {more:g} counted as refused")
 
     def end(self) -> None:
         """As for every machine; a link that has died must not pass for silence after `final`."""
         host, before = self.host, len(self.report.findings)
         if not self.acts(TINY):
-            return self.miss("final", NOT_REPORTED, self.report.undecided)
+            return self.unseen("final")
         counted = _refused(host.samples[-1].state)
         super().end()
         sent = sum(seq > self.final + 1 for seq, _ in host.sent)  # `final` is sent twice
@@ -267,7 +227,13 @@ class FirmwareCheck(Check):
         if not self.new_run():
             text = "after `final` no new run begins, so what acts then is not known; begin one with the next setup"
             return self.miss("final", text)
-        more = _refused(host.samples[-1].state) - counted
+        first = host.samples[0].state
+        if not (acts_itself(first) and self.safe_action.may_be(first)):
+            text = (
+                f"{listed(first.input.values())} acts after `final`; let the safe action act, and say so in the flags"
+            )
+            return self.find("final", text)
+        more = _refused(first) - counted
         if more < 0:
             text = "the count of refused packets went down; let it continue from run to run"
             return self.miss("final", text, self.report.undecided)
@@ -276,12 +242,11 @@ class FirmwareCheck(Check):
             return self.miss("final", text, self.report.undecided)
         return None
 
-    def try_unusable_setup(self) -> None:
-        """As for every machine; only an answer shows that it was refused."""
-        before = len(self.report.findings)
-        super().try_unusable_setup()
-        if self.host.run not in self.host.faults and len(self.report.findings) == before:
-            self.miss("setup", "one with a negative timeout is not answered; answer it with a `fault` packet")
+    def refuse_setup(self, what: str, changes: dict[str, Any]) -> None:
+        """As for every machine, whose name is part of the schema in packets."""
+        self.link.schema ^= "machine" in changes
+        super().refuse_setup(what, changes)
+        self.link.schema ^= "machine" in changes
 
     def try_law(self) -> None:
         """Test the firmware's own law, where the launch file uses it."""
@@ -294,40 +259,8 @@ class FirmwareCheck(Check):
             return self.miss("law", wrong)
         return self.prove("law", "acts while packets have a goal, within the limits, and not without one")
 
-    def cap_timeout(self) -> None:
-        """A host that asks for an absurd timeout and falls silent."""
-        host, begun = self.host, self.host.clock()
-        if not self.new_run(timeout=ABSURD_S):
-            text = f"a timeout of {ABSURD_S:g} s is refused"
-            if host.run in host.faults or host.late_s(begun) < LATE_S:
-                return self.prove("own timeout", text)
-            return self.miss("own timeout", f"not known whether {text}", self.report.undecided)
-        if not self.acts(TINY):
-            text = f"a timeout of {ABSURD_S:g} s is taken, but no input is reported as acting, so its end was not seen"
-            return self.miss("own timeout", text, self.report.undecided)
-        last = host.sent[-1][0]
-        ended = host.listen(LONGEST_S, lambda: bool(host.samples) and self._departs(host.samples[-1].state.input))
-        least, most = self.acting_s(last)
-        text = f"a host that asks for a timeout of {ABSURD_S:g} s gets more than {LONGEST_S:g} s; "
-        text += "give the machine its own longest_timeout_ns"
-        if least > LONGEST_S - MARGIN_S:
-            return self.find("own timeout", text)
-        if not ended:
-            return self.miss("own timeout", text)
-        return self.prove("own timeout", f"{most:.3f} s, where the host asked for {ABSURD_S:g} s")
-
 
 def _refused(state: State) -> float:
     """How many packets the firmware has refused so far, as its states say."""
     assert isinstance(state.extra, dict)  # packets always have the count
     return state.extra["machine_refused"]
-
-
-PROOFS = {
-    "observe": ("states", "stamps, rate, echo and inputs are right"),
-    "keep_limits": ("limits", "the host's are kept"),
-    "try_second_host": ("stranger", "another host is refused while this one drives"),
-    "begin_again": ("again", "a run that begins while an input acts begins with zero, at its own step"),
-    "end": ("final", "nothing acts after it"),
-    "try_unusable_setup": ("setup", "one with a negative timeout is refused"),
-}

@@ -39,12 +39,13 @@ class SentSafeAction:
 
     def __init__(self, host: Host, safe: Array) -> None:
         self._host, self._safe = host, safe
+        self.limits = host.context.limits  # of the run that drove the machine last
 
     def at(self, state: State) -> Array:
         """The inputs of the safe action at a state, within the limits of the host."""
         host, machine = self._host, self._host.machine
         x = np.zeros(machine.n_state) if host.sensors else unpacked(machine.description.layout, state.state)
-        most = np.array([host.context.limits[name] for name in host.names])
+        most = np.array([self.limits[name] for name in host.names])
         inputs: Array = np.clip(self._safe @ np.append(x, 1.0), -most, most)
         return inputs
 
@@ -57,9 +58,8 @@ class SentSafeAction:
         """Whether what acts is this safe action or, with readings alone, may be a brake of the machine's own."""
         if not self._host.sensors:
             return self.acts(state)
-        limits = self._host.context.limits
         return all(
-            abs(u) <= limits[name] * (1 + NEAR) and abs(u - TINY) > 0.1 * TINY for name, u in state.input.items()
+            abs(u) <= self.limits[name] * (1 + NEAR) and abs(u - TINY) > 0.1 * TINY for name, u in state.input.items()
         )
 
     def wrong(self, states: Sequence[State]) -> str:

@@ -7,15 +7,18 @@ afterwards, by functions without sockets.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from msgspec import structs
 
 from servonode.acceptance.protocol_host import Host, new_id
 from servonode.acceptance.protocol_judges import (
     LATE_S,
     Finding,
+    Sample,
     acts_itself,
     judge_echo,
     judge_inputs,
@@ -26,18 +29,26 @@ from servonode.acceptance.protocol_judges import (
     judge_stamps,
 )
 from servonode.acceptance.protocol_wires import LinkWire, NobodyThere, Wire, ZmqWire
-from servonode.bus import check_address
+from servonode.acceptance.trials import APPLIED, IGNORED, SETUPS, UNSEEN, UNUSABLE, UNUSABLE_MESSAGES, Trial
+from servonode.bus import State, check_address
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.connection import connection_of
 from servonode.closed_loop.launch_file import launch_of_table, read_launch
 from servonode.errors import ServonodeError
 
+AGAIN_S = 5.0  # for a further run; a machine that answers none is silent
 LATER_K = 100_000  # the step at which the second run begins
 NEAR = 0.02  # share of a limit by which it may be passed, as by rounding
 TINY = 1e-6  # of each input's unit: seen in what the machine reports, too little to move it
 NOT_REPORTED = (
     f"inputs of {TINY:g} are not reported as acting (rounded, or measured?); check by eye that it falls silent"
 )
+LONGER = 0.1  # share of a timeout by which an input may act longer,
+STEPS = 3  # and steps
+LONGEST_S = 2.0  # that a machine may wait for an input, whatever a host asks for
+ABSURD_S = 1e6  # the timeout that is asked for to see that
+TIMES = 5  # a wrong message is sent, or a good one alone
+MOST_S = 45.0  # after which no further part is begun
 TRIES = 3  # of a part during which this computer was late, each twice as patient as the one before
 
 
@@ -71,10 +82,14 @@ class Found:
         """yes; no; or undecided, where nothing was found, but not everything could be tested."""
         return "no" if self.findings else "undecided" if self.undecided else "yes"
 
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self) | {"verdict": self.verdict, "unseen": UNSEEN}
+
     def rows(self) -> list[tuple[str, str]]:
         """For people: a line for each finding, each proof, each note."""
         kinds = {"yes": self.proven, "NO": self.findings, "undecided": self.undecided, "not judged": self.notes}
-        return [(word, f"{each.subject}: {each.text}") for word, found in kinds.items() for each in found]
+        rows = [(word, f"{each.subject}: {each.text}") for word, found in kinds.items() for each in found]
+        return [*rows, ("not seen", UNSEEN)]
 
 
 AGAIN = "run this again while this computer has nothing else to do"
@@ -87,11 +102,6 @@ class ProtocolReport(Found):
     machine: str
     state: str
     applied: str
-
-    def as_dict(self) -> dict[str, Any]:
-        found = asdict(self) | {"verdict": self.verdict}
-        del found["proven"]  # the check of a protocol proves nothing
-        return found
 
     def text(self) -> str:
         """For people: a line for each finding and each note."""
@@ -185,21 +195,30 @@ class Check:
         self.host, self.report, self.plan, self.where = host, report, plan, where
         self.step = host.context.step_ns / 1e9
         self.final = -1  # number of the first message that ended a run
+        self.silent = False  # whether it answers no setup any more
+        self.unknown = report.notes  # what inputs that are not reported leave open
         self.missed: list[tuple[list[Finding], Finding]] = []  # in this part: what it is if this computer was in time
 
     @property
     def parts(self) -> Sequence[Callable[[], None]]:
         """The parts, in order."""
         return (
-            self.observe, self.fall_silent, self.keep_limits, self.try_second_host, self.begin_again, self.end,
-            self.turn_on, self.try_lockstep, self.try_unusable_setup, self.try_unknown_command,
+            self.observe, self.fall_silent, self.keep_limits, *self.wrong_inputs(), *self.wrong_setups(), self.take_one,
+            self.begin_again, self.end, self.turn_on, self.cap_timeout, self.change_host, self.try_lockstep,
+            *self.unusable_setups(),
         )  # fmt: skip
 
     def go(self) -> None:
-        """All parts."""
-        if self.begin():
-            for part in self.parts:
-                self.do(part)
+        """All parts, as long as the machine answers."""
+        end = self.host.clock() + MOST_S * 1e9
+        parts = list(self.parts) if self.begin() else []
+        while parts and not self.silent and self.host.clock() < end:
+            self.do(parts.pop(0))
+        if self.silent:
+            self.find("silent", f"no setup is answered within {self.again_s:g} s any more; let it run on")
+        elif parts:
+            text = f"{len(parts)} parts of the check are left after {MOST_S:g} s; {AGAIN}"
+            self.report.undecided.append(Finding("time", text))
         for (subject, text), times in self.host.refused.items():
             self.find(subject, f"{text} ({times} times)")
 
@@ -215,11 +234,15 @@ class Check:
             certain = len(report.findings) > sizes[0]
             if not self.missed or certain or number == TRIES or max(late, gap) < LATE_S:
                 break
+            if not self.new_run() and (self.silent or not self.new_run()):
+                break
             for each, size in zip(kinds, sizes, strict=True):
                 del each[size:]
             self.plan = replace(plan, settle=2 * self.plan.settle, observe=2 * self.plan.observe)
-            self.new_run()
         self.plan = plan
+        proof = PROOFS.get(getattr(part, "__name__", ""))
+        if proof and not self.missed and not certain:
+            self.prove(*proof)
         for kind, missed in self.missed:
             if late < LATE_S:
                 kind.append(missed)
@@ -227,12 +250,30 @@ class Check:
                 text = f"{missed.text} (this computer was late by {late * 1e3:.0f} ms meanwhile: {AGAIN})"
                 report.undecided.append(Finding(missed.subject, text))
 
-    def new_run(self, **changes: Any) -> bool:
-        """Whether a run on other terms begins."""
+    @property
+    def again_s(self) -> float:
+        """How long a further run is waited for [s]."""
+        return min(self.plan.wait, AGAIN_S)
+
+    def new_run(self, k: int = -1, within_s: float = 0.0, **changes: Any) -> bool:
+        """Whether a run on other terms begins within this time, at this step or where the machine is."""
         host = self.host
-        host.begin(new_id(), host.samples[-1].state.k if host.samples else 0)
+        host.begin(new_id(), k if k >= 0 else host.samples[-1].state.k if host.samples else 0)
         run = host.run
-        return host.listen(self.plan.wait, lambda: bool(host.samples), lambda: host.setup(run, host.src, **changes))
+        began = host.listen(
+            within_s or self.again_s,
+            lambda: bool(host.samples) or run in host.faults,
+            lambda: host.setup(run, host.src, **changes),
+        )
+        self.silent = not began
+        return bool(host.samples)
+
+    def begins(self, subject: str = "again", **changes: Any) -> bool:
+        """As `new_run`; where none begins, that is missed."""
+        began = self.new_run(**changes)
+        if not began:
+            self.miss(subject, "a new run of the same src does not begin; accept each new run of the host")
+        return began
 
     def find(self, subject: str, text: str) -> None:
         self.report.findings.append(Finding(subject, text))
@@ -243,6 +284,10 @@ class Check:
     def miss(self, subject: str, text: str, kind: list[Finding] | None = None) -> None:
         """What was not seen in time: a finding, or one of this kind, unless this computer was late."""
         self.missed.append((self.report.findings if kind is None else kind, Finding(subject, text)))
+
+    def unseen(self, subject: str) -> None:
+        """Inputs are not reported as acting, so that nothing is known."""
+        self.miss(subject, NOT_REPORTED, self.unknown)
 
     def reports(self, value: float, after: int = -1, seq: int = -1, k: float = 0) -> bool:
         """Whether a state reports this as its inputs.
@@ -261,9 +306,24 @@ class Check:
         seq = self.host.next_seq
         return self.host.drive(value, within_s or self.plan.settle, lambda: self.reports(value, seq=seq))
 
-    def taken_k(self, seq: int) -> int | None:
-        """The step of the first state that has taken this `applied`, or a later one; None: none has come."""
-        return next((each.state.k for each in self.host.samples if each.state.applied_seq >= seq), None)
+    def departs(self, state: State) -> bool:
+        """Whether an input of a state is not TINY."""
+        return any(abs(value - TINY) > 0.1 * TINY for value in state.input.values())
+
+    def acting_s(self) -> tuple[float, float, Sequence[Sample]]:
+        """How long TINY acted since the newest `applied` was taken, the last of its kind, by the machine's steps [s].
+
+        At least so long, and at most: states show what acts at their own steps, and nothing between them. Then the
+        samples from the first one on in which it does not act any more.
+        """
+        samples = self.host.samples
+        seq = max(each.state.applied_seq for each in samples)
+        at = next(i for i, each in enumerate(samples) if each.state.applied_seq >= seq)
+        first, before = samples[at].state.k, samples[max(at - 1, 0)].state.k
+        ended = next((i for i in range(at, len(samples)) if self.departs(samples[i].state)), len(samples))
+        last = samples[max(ended - 1, at)].state.k
+        after = samples[ended:]
+        return (last - first) * self.step, (after[0].state.k - before) * self.step if after else np.inf, after
 
     def begin(self) -> bool:
         """Whether a good state answers the handshake."""
@@ -306,27 +366,39 @@ class Check:
             self.find("src", "src changes from state to state; take a new number only at the program's start")
 
     def fall_silent(self) -> None:
-        """Stop sending inputs: after the timeout they must not act any more."""
-        host, settle, timeout = self.host, self.plan.settle, self.host.context.timeout
-        if not self.acts(TINY, settle + timeout):
-            return self.miss("timeout", NOT_REPORTED, self.report.notes)
-        last, silent = host.sent[-1]
-        host.listen(timeout + settle)
-        taken, longest = self.taken_k(last), (timeout + settle / 2) / self.step
-        text = f"its inputs still act {settle / 2:g} s after the timeout of {timeout:g} s; set them to zero when no "
-        if taken is not None and self.reports(TINY, seq=last, k=taken + longest):
-            self.find("timeout", f"{text}fresh `applied` comes")
-        elif self.reports(TINY, after=silent + round((timeout + settle / 2) * 1e9)):
-            self.miss("timeout", f"{text}fresh `applied` comes")
-        if not self.acts(TINY, settle + timeout):
+        """Stop sending inputs: after the timeout, by the machine's own steps, they must not act any more."""
+        host, timeout = self.host, self.host.context.timeout
+        if not self.acts(TINY, self.plan.settle + timeout):
+            return self.unseen("timeout")
+        silent, allowed = host.sent[-1][1], timeout * (1 + LONGER) + STEPS * self.step
+        host.listen(timeout + LATE_S + self.plan.settle)
+        least, most, after = self.acting_s()
+        asked = f"where {timeout:g} s were asked for; set them to zero, or brake, so long after the newest `applied`"
+        if least > allowed:
+            how = f"after {most:.3g} s of its own steps" if after else "never"
+            return self.find("timeout", f"inputs that stop coming end {how}, {asked}")
+        if not after:
+            text = f"inputs that stop coming are not seen to end within {timeout + LATE_S + self.plan.settle:.3g} s"
+            return self.miss("timeout", f"{text}, {asked}")
+        delay = (after[0].at - silent) / 1e9
+        if max(most, delay) > timeout + LATE_S:
+            self.miss("timeout", f"inputs that stop coming end after {max(most, delay):.3g} s, {asked}")
+        self.judge_rest([each.state for each in after], most)
+        if not self.acts(TINY, self.plan.settle + timeout):
             self.miss("timeout", "a fresh `applied` after a silence does not act; let the run continue after a timeout")
         return None
+
+    def judge_rest(self, states: Sequence[State], after_s: float) -> None:
+        """Judge what acts after the timeout, which came after at most so long [s]."""
+        if wrong := [each for each in states if any(each.input.values()) and not acts_itself(each)]:
+            text = f"{', '.join(f'{u:.3g}' for u in wrong[0].input.values())} acts {after_s:.3g} s after the last input"
+            self.find("timeout", f"{text}; set all to zero, or say `machine_safe` in `extra`")
 
     def keep_limits(self) -> None:
         """Ask for inputs beyond a limit of the host, which must be clamped."""
         host, most = self.host, TINY / 2
-        if not self.new_run(limits=dict.fromkeys(host.names, most)):
-            return self.miss("again", "a new run of the same host does not begin; accept each new run of the host")
+        if not self.begins(limits=dict.fromkeys(host.names, most)):
+            return
         seq = host.next_seq
         kept = self.clamps(TINY, most) and self.clamps(-TINY, -most)
         text = (
@@ -341,53 +413,155 @@ class Check:
             self.find("limits", text)
         elif not kept:
             self.miss("limits", text)
-        return None
+        return
 
     def clamps(self, asked: float, acting: float) -> bool:
         """Whether this is soon reported as acting where that is asked for."""
         seq = self.host.next_seq
         return self.host.drive(asked, self.plan.settle, lambda: self.reports(acting, seq=seq))
 
+    def wrong_inputs(self) -> list[Callable[[], None]]:
+        """A part for each `applied` that must have no effect."""
+        return [
+            partial(self.refuse, subject, partial(self.slip, trial), trial.remedy, trial.aged)
+            for subject, trial in APPLIED.items()
+        ]
+
+    def slip(self, trial: Trial, value: float) -> None:
+        """Send a wrong `applied` with this value."""
+        self.host.slip(self.host.applied(value, **trial.changes(self.host)))
+
+    def refuse(self, subject: str, send: Callable[[float], None], remedy: str, aged: bool = False) -> None:
+        """Send, with a value, what must have no effect, between good `applied` of zero input.
+
+        aged: when the run is older than the timeout.
+        """
+        host, value = self.host, 2 * TINY
+        if not (self.new_run() and self.acts(value) and self.acts(0.0)):
+            return self.unseen(subject)
+        if aged:
+            host.drive(0.0, 2 * host.context.timeout)
+        begun, counted = len(host.samples), host.samples[-1].state
+        for _ in range(TIMES):
+            send(value)
+            host.listen(min(2 * host.period, host.context.timeout / 3))  # nothing good comes that would hide it
+            host.apply(0.0)
+        goes_on = self.acts(0.0)
+        later = [each.state for each in host.samples[begun:]]
+        acted = [each for each in later if any(abs(u) > 0.1 * TINY for u in each.input.values())]
+        if acted and all(acts_itself(each) for each in acted):  # good ones came too late, or it obeys no more
+            text = "not known: the machine's own safe action acted meanwhile; try again, and if that stays,"
+            self.miss(subject, f"{text} {remedy}")
+        elif acted:
+            self.find(subject, f"acts; {remedy}")
+        elif not goes_on:
+            self.miss(subject, f"ends the states of the run; {remedy}")
+        else:
+            self.count_refused(subject, counted, later[-1])
+        return None
+
+    def count_refused(self, subject: str, before: State, after: State) -> None:
+        """Judge the count of refused messages, where a machine has one."""
+
+    def take_one(self) -> None:
+        """An `applied` alone must be reported with its own inputs, before the next one comes."""
+        host, values = self.host, [TINY * (1 + number % 2) for number in range(TIMES)]
+        if not (self.new_run() and self.acts(TINY)):
+            return self.unseen("echo")
+        for value in values:
+            seq = host.next_seq
+            host.apply(value)
+            if host.listen(min(self.plan.settle, host.context.timeout / 2), partial(self.reports, value, seq=seq)):
+                return None
+        text = "no `applied` alone is reported as acting under its own seq; let it act when it comes, and echo the seq "
+        return self.miss("echo", f"{text}of what acts")
+
+    def cap_timeout(self) -> None:
+        """A host that asks for an absurd timeout and falls silent."""
+        host, subject = self.host, "own timeout"
+        if not self.new_run(timeout=ABSURD_S):
+            text = f"not known whether a timeout of {ABSURD_S:g} s is refused"
+            return (
+                self.miss(subject, text, self.unknown)
+                if self.silent
+                else self.prove(subject, f"one of {ABSURD_S:g} s is refused")
+            )
+        if not self.acts(TINY):
+            return self.unseen(subject)
+        host.listen(LONGEST_S, lambda: bool(host.samples) and self.departs(host.samples[-1].state))
+        least, most, after = self.acting_s()
+        text = (
+            f"a host that asks for a timeout of {ABSURD_S:g} s gets more than {LONGEST_S:g} s; give the machine its own"
+        )
+        if least > LONGEST_S - LATE_S:
+            return self.find(subject, text)
+        if not after:
+            return self.miss(subject, text)
+        return self.prove(subject, f"{most:.3f} s, where the host asked for {ABSURD_S:g} s")
+
+    def prove(self, subject: str, text: str) -> None:
+        """Something that was seen to be right."""
+        self.report.proven.append(Finding(subject, text))
+
+    def change_host(self, **changes: Any) -> None:
+        """A host that falls silent: after the timeout another one is taken."""
+        host = self.host
+        host.listen(host.context.timeout + 2 * LATE_S)
+        host.src = new_id()
+        if not self.new_run(**changes):
+            self.miss("next host", "after the timeout of a host another one is not taken; accept its setup then")
+
     def try_lockstep(self) -> None:
         """Judge a run in lockstep: steps only when asked, to where asked, the end, and a second run after it."""
         host, settle = self.host, self.plan.settle
         if not self.new_run(mode="lockstep"):
             if host.run in host.faults:
-                self.note("lockstep", f"the machine refuses it ({host.faults[host.run]})")
-            else:
-                self.miss(
-                    "lockstep", "a setup with mode lockstep is not answered; take part, or refuse it by a `status`"
-                )
-            return None
+                return self.note("lockstep", f"the machine refuses it ({host.faults[host.run]})")
+            text = "a setup with mode lockstep is not answered; take part, or refuse it by a `status`"
+            return self.miss("lockstep", text)
         steps = max(round(host.period / self.step), 1)
-        for _ in range(3):
-            if not self.goes_to(host.samples[-1].state.k + steps, self.plan.wait):
+        for value in (0.0, 0.0, TINY):
+            if not self.goes_to(host.samples[-1].state.k + steps, self.plan.wait, value):
                 text = "`applied` with `until` is not answered by the state of that step; go there, then send the state"
                 return self.miss("lockstep", text)
-        here = host.samples[-1].state.k
-        host.listen(settle, lambda: any(each.state.k > here for each in host.samples))
-        if host.samples[-1].state.k > here:
+        here, acting = host.samples[-1].state.k, host.samples[-1].state.input
+        host.listen(max(settle, host.context.timeout + LATE_S), lambda: self.left(here))
+        if self.left(here):
             self.find("lockstep", "steps pass in lockstep although no `applied` asks for them; wait for the next one")
+            return None
+        for what, orders in IGNORED.items():
+            host.k = here
+            host.send(host.applied(0.0, **orders(here)))
+            host.listen(settle / 2, lambda: self.left(here))
+            if self.left(here):
+                return self.find("lockstep", f"goes on by an `applied` {what}; ignore it in lockstep")
+        if not self.goes_to(here, settle, TINY):
+            self.miss("lockstep", "an `applied` up to the step it is at is not answered; send that state again")
+        elif host.samples[-1].state.input != acting:
+            self.find("lockstep", "an input ends by itself; let no timeout of inputs run in lockstep")
         for _ in range(2):
             host.apply(0.0, final=True)
         if self.goes_to(here + steps, settle):
-            text = "goes on after `final` in lockstep; `final` counts whatever its `until` is"
-            self.find("lockstep", text)
+            self.find("lockstep", "goes on after `final` in lockstep; `final` counts whatever its `until` is")
         if not self.new_run(mode="lockstep"):
-            text = "a second run in lockstep is not answered; after `final` wait for the next setup"
-            self.miss("lockstep", text)
+            self.miss("lockstep", "a second run in lockstep is not answered; after `final` wait for the next setup")
+        self.change_host(mode="lockstep")
         for _ in range(2):
             host.apply(0.0, final=True)
         return None
 
-    def goes_to(self, until: int, within_s: float) -> bool:
+    def left(self, k: int) -> bool:
+        """Whether a state is of another step."""
+        return any(each.state.k != k for each in self.host.samples[-1:])
+
+    def goes_to(self, until: int, within_s: float, value: float = 0.0) -> bool:
         """Whether the machine goes to a step in lockstep, asked again as servonode asks."""
         host = self.host
-        host.k = host.samples[-1].state.k
-        order = host.applied(0.0, until=until)
+        host.k, before = host.samples[-1].state.k, len(host.samples)
+        order = host.applied(value, until=until)
 
         def arrived() -> bool:
-            return host.samples[-1].state.k == until
+            return len(host.samples) > before and host.samples[-1].state.k == until
 
         came = host.listen(within_s, arrived, lambda: host.send(order))
         host.k = host.samples[-1].state.k
@@ -401,15 +575,10 @@ class Check:
         start = {name: value for name, value in host.context.start_values.items() if isinstance(value, float)}
         angles = [name for name in angles if name in start]
         if not angles or host.sensors:
-            return None
+            return
         beyond = {name: start[name] + 2 * math.pi for name in angles}
-        host.begin(new_id())
-        run = host.run
-        if not host.listen(
-            self.plan.wait, lambda: bool(host.samples),
-            lambda: host.setup(run, host.src, start={**host.context.start_values, **beyond}),
-        ):  # fmt: skip
-            return self.miss("again", "a new run of the same src does not begin; accept each new run of the host")
+        if not self.begins(k=0, start={**host.context.start_values, **beyond}):
+            return
         first = host.samples[0].state.state
         off = {name: beyond[name] - float(first[name]) for name in angles}  # type: ignore[arg-type]
         wrapped = [name for name in angles if abs(off[name]) > 1.0 and abs(math.remainder(off[name], math.tau)) < 0.5]
@@ -422,29 +591,36 @@ class Check:
                 f"whether {', '.join(angles)} count turns on: the machine does not take the start of a run; turn them "
             )
             self.note("wrapped", f"{text}by hand while it is checked")
-        return None
+        return
 
-    def try_second_host(self) -> None:
-        """Send a setup of another host, which must have no effect while this one drives."""
-        host, stranger, src = self.host, new_id(), new_id()
+    def wrong_setups(self) -> list[Callable[[], None]]:
+        """A part for each setup that must have no effect during a run."""
+        return [partial(self.ignore, subject, trial) for subject, trial in SETUPS.items()]
+
+    def ignore(self, subject: str, trial: Trial) -> None:
+        """Send a setup that must have no effect while a run goes on."""
+        host, asked = self.host, new_id()
+        if not self.begins():
+            return
         host.drive(0.0, 2 * host.period)
-        host.others.discard(stranger)
-        asked = host.clock()
-        host.setup(stranger, src)
+        begun, found = host.clock(), len(self.report.findings)
+        host.setup(**{"run": asked, "src": host.src} | trial.changes(host))
         host.drive(0.0, self.plan.settle)
-        if stranger in host.others:  # it may where our inputs came too late for its timeout
-            text = "a setup of another src takes over the machine during a run; let the first host keep it"
-            self.miss("stranger", f"{text} until `final` or the timeout")
-        elif not any(each.at > asked + round(self.plan.settle * 5e8) for each in host.samples):
-            self.miss("stranger", "a setup of another src ends the states of the run; ignore it during a run")
+        if asked in host.others:  # it may where our inputs came too late for its timeout
+            self.miss(subject, trial.remedy)
+        elif not any(each.at > begun + round(self.plan.settle * 5e8) for each in host.samples):
+            self.miss(subject, "a setup that is to be ignored ends the states of the run; ignore it during a run")
+        if not self.missed and found == len(self.report.findings):
+            self.prove(subject, "its setup is refused during a run")
+        return
 
     def begin_again(self) -> None:
         """Begin a new run of the same host, as after each arming, at another step."""
         host = self.host
-        host.begin(new_id(), LATER_K)
-        run = host.run
-        if not host.listen(self.plan.wait, lambda: bool(host.samples), lambda: host.setup(run, host.src)):
-            return self.miss("again", "a new run of the same src does not begin; accept each new run of the host")
+        if not self.acts(TINY):
+            return self.unseen("again")
+        if not self.begins(k=LATER_K):
+            return None
         first = host.samples[0].state
         if first.applied_seq != -1:
             self.find("again", f"a new run begins with applied_seq = {first.applied_seq}; begin with -1")
@@ -460,7 +636,7 @@ class Check:
         """Send `final`, after which no input of this run may act."""
         host, settle = self.host, self.plan.settle
         if not self.acts(TINY):
-            return self.miss("final", NOT_REPORTED, self.report.notes)
+            return self.unseen("final")
         self.final = host.next_seq
         for _ in range(2):
             host.apply(0.0, final=True)
@@ -474,19 +650,31 @@ class Check:
             self.miss("final", text)
         return None
 
-    def try_unusable_setup(self) -> None:
-        """Send a setup with an invalid timeout, which must be refused."""
-        host, settle = self.host, self.plan.settle
-        host.begin(new_id())
-        host.setup(host.run, host.src, timeout=-1.0)
-        if host.listen(settle, lambda: bool(host.samples)):
-            self.find("setup", "takes part in a run with timeout = -1 s; answer unusable numbers with a `status`")
+    def unusable_setups(self) -> list[Callable[[], None]]:
+        """A part for each setup that must be answered by a status."""
+        return [partial(self.refuse_setup, *each) for each in (UNUSABLE | UNUSABLE_MESSAGES).items()]
 
-    def try_unknown_command(self) -> None:
-        """Send a setup for drives that take what no drive takes, which must be refused."""
-        host = self.host
-        host.begin(new_id())
-        host.setup(host.run, host.src, command="nothing")
-        if host.listen(self.plan.settle, lambda: bool(host.samples)):
-            text = 'takes part in a run with command = "nothing", and would take speeds for forces; answer each '
-            self.find("command", f"{text}`command` but its own with a `status`")
+    def refuse_setup(self, what: str, changes: dict[str, Any]) -> None:
+        """Send a setup that must be answered by a `status`."""
+        host, remedy = self.host, "answer what the machine cannot use with a `status`"
+        if "limits" in changes:
+            changes = {"limits": dict.fromkeys(host.names, changes["limits"])}
+        if host.any_speed and changes.get("speed", -1.0) > 0:
+            return
+        if self.new_run(within_s=self.plan.settle, **changes):
+            self.find("setup", f"takes part in a run with {what}; {remedy}")
+        elif self.silent:
+            self.miss("setup", f"one with {what} is not answered; {remedy}")
+            self.new_run()  # else it says nothing at all
+        else:
+            self.prove("setup", f"one with {what} is refused")
+
+
+PROOFS = {
+    "observe": ("states", "stamps, rate, echo and inputs are right"),
+    "keep_limits": ("limits", "the host's are kept"),
+    "take_one": ("echo", "an input acts when it comes, and its seq is echoed then"),
+    "begin_again": ("again", "a run that begins while an input acts begins with zero, at its own step"),
+    "end": ("final", "nothing acts after it"),
+    "change_host": ("next host", "after the timeout another one is taken"),
+}

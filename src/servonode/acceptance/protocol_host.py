@@ -20,6 +20,7 @@ from servonode.plants.drivers.driver import Clock, DriverContext, finite_limits
 from servonode.plants.drivers.handshake import NODE, RESEND_NS, setup_terms
 
 NUDGE = 0.1  # SI; the velocity at which a simulation starts, so that its signs can be seen
+OUTDATED = 1.2  # timeouts ago
 PERIOD_S = 0.01  # where there is no controller
 STALL_S = 0.02  # by which this process may wake up late; beyond it this computer had something else to do
 NAP_S = 0.01  # that it sleeps at most, so that it knows when it has overslept
@@ -49,8 +50,9 @@ class Host:
         self.sensors: Sequence[str] = estimate.sensors if estimate else ()  # sensors of a machine that sends readings
         # steps without a reading, by sensor in use
         self.silence: Mapping[str, int] = estimate.silence if estimate else {}
-        self.run, self.k = new_id(), 0
-        self.src = new_id()
+        self.any_speed = launch.plant.device.any_speed
+        self.run, self.k, self.src = new_id(), 0, new_id()
+        self.begun = 0  # number of the newest message before this run's
         self.samples: list[Sample] = []  # states of this run
         self.sent: list[tuple[int, int]] = []  # seq of each applied of this run, and when it was sent
         self.others: set[int] = set()  # runs of states that are not of this run
@@ -88,13 +90,13 @@ class Host:
 
     def begin(self, run: int, k: int = 0) -> None:
         """Make this the present run."""
-        self.run, self.k = run, k
+        self.run, self.k, self.begun = run, k, self._seq
         self.samples, self.sent = [], []
 
     def setup(self, run: int, src: int, **changes: Any) -> None:
         """Ask for a run."""
-        values = setup_terms(self.context) | {"k": self.k} | changes
-        self._wire.send("setup", Setup(**self._header(run, src), **values))
+        values = self._header() | {"run": run, "src": src} | setup_terms(self.context) | changes
+        self._wire.send("setup", Setup(**values))
 
     def apply(self, value: float, final: bool = False) -> None:
         """Send this value as every input."""
@@ -103,21 +105,35 @@ class Host:
     def send(self, message: Applied) -> None:
         """Send a message, perhaps once more."""
         self.sent.append((message.seq, message.mono))
+        self.slip(message)
+
+    def slip(self, message: Applied) -> None:
+        """Send a message that has no part in the run."""
         self._wire.send("applied", message)
 
-    def applied(self, value: float, final: bool = False, run: int = 0, src: int = 0, until: int = 0) -> Applied:
-        """The next `applied` with this value as every input, of this run and host if no other is given."""
-        inputs = dict.fromkeys(self.names, value)
-        return Applied(
-            **self._header(run or self.run, src or self.src), k=self.k, input=inputs, desired=inputs, re=-1,
-            reasons=[], repeats=0, state_seq=self.samples[-1].state.seq if self.samples else -1, final=final,
-            until=until, speed=inputs if self.context.drives else UNSET,
-        )  # fmt: skip
+    def applied(self, value: float, **changes: Any) -> Applied:
+        """The next `applied` with this value as every input, and these changes."""
+        state_seq = self.samples[-1].state.seq if self.samples else -1
+        content = {"re": -1, "reasons": [], "repeats": 0, "state_seq": state_seq, **self.inputs(value)}
+        return Applied(**self._header() | content | changes)
 
-    def _header(self, run: int, src: int) -> dict[str, Any]:
+    def inputs(self, value: float, others: Mapping[str, float] | None = None) -> dict[str, Any]:
+        """The fields of an `applied` with this value as every input, or another one by name."""
+        inputs = dict.fromkeys(self.names, value) | dict(others or {})
+        return {"input": inputs, "desired": inputs, "speed": inputs if self.context.drives else UNSET}
+
+    def outdated(self) -> int:
+        """Number of the newest state that the machine sent longer than the timeout ago, by its own steps."""
+        states = [each.state for each in self.samples]
+        old = states[-1].k - OUTDATED * self.context.timeout * 1e9 / self.context.step_ns
+        return next((each.seq for each in reversed(states) if each.k < old), states[0].seq)
+
+    def _header(self) -> dict[str, Any]:
         self._seq += 1
-        t = self.k * self.context.step_ns / 1e9
-        return {"t": t, "seq": self._seq, "run": run, "mono": self.clock(), "node": NODE, "src": src}
+        return {
+            "t": self.k * self.context.step_ns / 1e9, "seq": self._seq, "run": self.run, "k": self.k,
+            "mono": self.clock(), "node": NODE, "src": self.src,
+        }  # fmt: skip
 
     def listen(
         self,
