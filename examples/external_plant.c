@@ -46,6 +46,7 @@ struct robot {
     double began, fresh;            /* when the run began, and when an input came [s, monotonic clock] */
     int64_t first, k, published;    /* plant step at which the run began, the present one, the newest that was sent */
     int64_t run, host, taken;       /* of the run, of who began it, seq of the newest input taken; -1: none */
+    int64_t setup_seq;              /* of the setup that began it */
     int64_t src, seq;               /* this start of ours, number of our newest message */
     double sent_at[REMEMBERED];     /* s (monotonic clock), by number modulo REMEMBERED */
     int running, lockstep, any_speed;
@@ -218,10 +219,13 @@ static void begin(struct robot *robot, const msgpack_object *setup)
 {
     struct robot next = *robot;
     char fault[200] = "";
-    if (!whole(setup, "run", &next.run) || !whole(setup, "src", &next.host) || next.run < 1 || next.host < 1)
+    if (!whole(setup, "run", &next.run) || !whole(setup, "src", &next.host) || !whole(setup, "seq", &next.setup_seq)
+        || next.run < 1 || next.host < 1)
         return;
     if (robot->running && next.host != robot->host && seconds() < robot->fresh + robot->timeout)
         return; /* the host that began a run keeps it, to its end or its silence */
+    if (next.host == robot->host && next.setup_seq < robot->setup_seq)
+        return; /* it was long under way: a newer run has begun */
     if (next.run != robot->run) { /* else it is asked for once more */
         robot->running = 0;
         zero(robot);

@@ -101,6 +101,8 @@ class Robot:
     def begin(self, setup):
         if self.running and setup["src"] != self.setup["src"] and time.monotonic() < self.fresh + self.timeout:
             return  # the host that began a run keeps it, to its end or its silence
+        if setup["src"] == self.setup["src"] and setup["seq"] < self.setup["seq"]:
+            return  # it was long under way: a newer run has begun
         if setup["run"] != self.setup["run"]:  # else it is asked for once more
             self.running, self.u = False, ZERO
             if fault := self.misfit(setup):

@@ -224,6 +224,25 @@ static int sense(struct device *device)
     return code == 0;
 }
 
+/* Note when a packet is sent, often enough to tell later how old an answer to it is. */
+static void note_sent(struct device *device)
+{
+    const struct sent *newest = &device->sent[device->n_sent % DEVICE_SENT];
+    if (!device->n_sent || device->now_ns - newest->ns >= device->timeout_ns / (DEVICE_SENT / 2))
+        device->sent[++device->n_sent % DEVICE_SENT] = (struct sent){device->now_ns, device->seq};
+}
+
+/* Whether it was sent less than the timeout ago; what answers an older packet was long under way. */
+static int is_recent(const struct device *device, uint32_t seq)
+{
+    for (unsigned i = 0; i < DEVICE_SENT && i < device->n_sent; i++) {
+        const struct sent *sent = &device->sent[(device->n_sent - i) % DEVICE_SENT];
+        if (sent->seq <= seq)
+            return seq < device->seq && device->now_ns - sent->ns < device->timeout_ns;
+    }
+    return 0;
+}
+
 /* Send the state that was read last, or what the sensors have read. */
 static void publish(struct device *device)
 {
@@ -235,6 +254,7 @@ static void publish(struct device *device)
         fail(device, FAULT_COUNTER, 0);
         return;
     }
+    note_sent(device);
     struct packet head = header(device, device->run, device->k);
     head.flags = device->safe ? PACKET_SAFE : 0;
     if (device->law && device->decided)
@@ -308,7 +328,7 @@ static void begin(struct device *device, int64_t now, const struct packet *packe
     device->k = device->first = packet->step;
     device->measured = device->sensed = UINT64_MAX;
     device->taken = PACKET_NONE;
-    device->seq = 0;
+    device->seq = device->n_sent = 0;
     device->begin_ns = device->fresh_ns = now;
     device->running = device->safe = 0;
     device->braking = brakes;
@@ -416,7 +436,7 @@ static int take_applied(struct device *device, int64_t now, const struct packet 
         device->fresh_ns = now;
         return go(device, packet, &applied);
     }
-    if (packet->seq == device->taken)
+    if (packet->seq == device->taken || !is_recent(device, packet->reply))
         return 0;
     device->taken = packet->seq;
     device->fresh_ns = now;

@@ -11,6 +11,13 @@
 #include "machine.h"
 #include "packet.h"
 
+#define DEVICE_SENT 16u /* a power of two */
+
+struct sent {
+    int64_t ns;
+    uint32_t seq;
+};
+
 struct device {
     const struct machine *machine;
     uint32_t source; /* of this start: another number after each reset, not zero */
@@ -54,6 +61,8 @@ struct device {
     float own[PACKET_INPUTS];
 
     uint32_t seq;     /* of the next packet */
+    struct sent sent[DEVICE_SENT]; /* when some of the newest were, at least 1/8 of the timeout apart */
+    unsigned n_sent;
     uint32_t refused; /* packets that were not believed */
 };
 

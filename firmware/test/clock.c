@@ -25,7 +25,8 @@ static void take_packet(void *to, const uint8_t *bytes, size_t size)
     (void)to;
     if (packet_decode(bytes, size, &packet) != PACKET_GOOD)
         wrong++;
-    else if (packet.type == PACKET_FAULT)
+    answered = packet.seq;
+    if (packet.type == PACKET_FAULT)
         code = packet.payload[0];
     else
         states++;

@@ -153,6 +153,7 @@ static size_t good_applied(uint8_t *bytes, const struct device *device)
     const unsigned law = device->setup.law && below(2);
     const unsigned flags = (below(50) ? 0u : PACKET_FINAL) | (law ? PACKET_LAW : 0u);
     const uint32_t seq = below(8) ? device->taken + 1 : (uint32_t)rng(); /* of 2^32 - 1, none yet: 0 */
+    answered = device->seq - (below(8) ? 1u : (uint32_t)below(200));
     uint8_t *at = put_head(bytes, PACKET_APPLIED, device->run ? device->run : 1, seq, device->k, flags,
                            8 + 4 * INPUTS + (law ? 16 + 4 * GOAL : 0));
     at = put(at, device->k + below(5), 8);

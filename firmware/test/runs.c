@@ -39,6 +39,7 @@ static void take_packet(void *to, const uint8_t *bytes, size_t size)
     struct packet packet;
     (void)to;
     expect(packet_decode(bytes, size, &packet) == PACKET_GOOD, "what it sends is a packet");
+    answered = packet.seq;
     if (packet.type == PACKET_FAULT) {
         code = packet.payload[0];
     } else if (packet.flags & PACKET_SAFE) {
@@ -62,11 +63,16 @@ static void ask(struct device *device, uint32_t run, uint64_t step, float limit,
 
 static void begin(struct device *device, uint32_t run, float limit) { ask(device, run, 100, limit, TIMEOUT_MS * MS); }
 
-static void apply(struct device *device, uint32_t run, float u, unsigned flags)
+static int give(struct device *device, uint32_t run, float u, unsigned flags)
 {
     uint8_t bytes[PACKET_SIZE];
     uint8_t *at = put_float(put(put_head(bytes, PACKET_APPLIED, run, ++seq, 0, flags, 12), 0, 8), u);
-    expect(device_receive(device, now, bytes, seal(bytes, (size_t)(at - bytes))), "an input is taken");
+    return device_receive(device, now, bytes, seal(bytes, (size_t)(at - bytes)));
+}
+
+static void apply(struct device *device, uint32_t run, float u, unsigned flags)
+{
+    expect(give(device, run, u, flags), "an input is taken");
 }
 
 static void drive(struct device *device, uint32_t run)
@@ -150,5 +156,20 @@ int main(void)
     ask(&device, 12, 0, 1.5f, TIMEOUT_MS * MS);
     wait(&device, 3 * TIMEOUT_MS);
     expect(near(acting, 0.0f) && !flagged, "a simulation that is put to its start has not been driven");
+
+    begin(&device, 12, 1.5f);
+    drive(&device, 12);
+    const uint32_t old = answered;
+    for (int i = 0; i < 3; i++) {
+        wait(&device, TIMEOUT_MS / 2);
+        drive(&device, 12);
+    }
+    for (int i = 0; i < 2; i++) { /* a state of long ago, and one that has not been sent */
+        answered = i ? answered + 1000 : old;
+        expect(!give(&device, 12, 0.4f, 0) && near(acting, 0.2f), "an input is taken that answers no recent state");
+    }
+    wait(&device, TIMEOUT_MS - 10);
+    answered = device.seq - 85;
+    expect(give(&device, 12, 0.4f, 0) && near(acting, 0.4f), "an input that answers a state of 85 ms ago acts");
     return wrong != 0;
 }

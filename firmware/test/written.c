@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+uint32_t answered = PACKET_NONE;
+
 uint8_t *put(uint8_t *at, uint64_t value, unsigned size)
 {
     for (unsigned i = 0; i < size; i++)
@@ -19,7 +21,7 @@ uint8_t *put_float(uint8_t *at, float value)
 uint8_t *put_head(uint8_t *at, uint8_t type, uint32_t run, uint32_t seq, uint64_t step, unsigned flags, unsigned length)
 {
     at = put(put(put(at, PACKET_MAGIC, 2), PACKET_VERSION, 1), type, 1);
-    at = put(put(put(put(at, run, 4), 99, 4), seq, 4), PACKET_NONE, 4);
+    at = put(put(put(put(at, run, 4), 99, 4), seq, 4), type == PACKET_SETUP ? PACKET_NONE : answered, 4);
     return put(put(put(at, step, 8), flags, 2), length, 2);
 }
 

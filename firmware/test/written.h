@@ -8,7 +8,9 @@
 uint8_t *put(uint8_t *at, uint64_t value, unsigned size);
 uint8_t *put_float(uint8_t *at, float value);
 
-/* Begin a packet of host 99, in reply to nothing; where its payload begins comes out. */
+extern uint32_t answered; /* number of the packet to which a host replies */
+
+/* Begin a packet of host 99; where its payload begins comes out. */
 uint8_t *put_head(uint8_t *at, uint8_t type, uint32_t run, uint32_t seq, uint64_t step, unsigned flags, unsigned length);
 
 /* Append the CRC to so many bytes; the size of the packet. */
