@@ -11,7 +11,19 @@ from servonode.acceptance.protocol_wires import Misfit
 from servonode.bus import Message
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.plants.drivers import packets
-from servonode.plants.drivers.packets import APPLIED, FAULT, FINAL, NONE, READINGS, SAFE, SETUP, STATE, Head
+from servonode.plants.drivers.packets import (
+    APPLIED,
+    BRAKE,
+    FAULT,
+    FINAL,
+    LOCKSTEP,
+    NONE,
+    READINGS,
+    SAFE,
+    SETUP,
+    STATE,
+    Head,
+)
 from tests.helpers import machine_packets
 
 MS = 1_000_000  # ns
@@ -66,7 +78,9 @@ class Board:
         self._to_board: list[tuple[int, bytes]] = []
         self.to_host: list[tuple[int, bytes]] = []
         self._setup: Any = None
-        self._run = self._host = self._seq = self._refused = 0
+        self._run = self._host = self._seq = self._refused = self._schema = 0
+        self._setup_seq, self._driven_limits = -1, ()
+        self._sent: dict[int, float] = {}  # when each packet was sent
         self._taken, self._k, self._first, self._begun, self._fresh = NONE, 0, 0, 0, 0
         self._running = self._safe = self._driven = False
         self._u: tuple[float, ...] = ()
@@ -117,14 +131,17 @@ class Board:
 
     def _begin(self, at: int, head: Head, setup: Any) -> bool:
         owned = self._running and not self._safe and at - self._fresh < self._setup.timeout
-        if head.source != self._host and owned and self._keeps:
+        late = head.source == self._host and head.run != self._run and head.seq <= self._setup_seq
+        if (head.source != self._host and owned and self._keeps) or late:
             return False
-        if setup.timeout <= 0:
-            self._running = False
+        unusable = setup.timeout <= 0 or setup.step != MS or setup.speed != 1 or min(setup.limits) < 0
+        if unusable or setup.schema != (self._schema or setup.schema) or head.flags & LOCKSTEP:
+            self._running, self._setup_seq, self._run = False, head.seq, head.run
             self._send(at, packets.encode(self._head(FAULT, head.run), machine_packets.fault_payload(4, 0)))
             return True
         if head.run != self._run:
             own = min(setup.timeout, LONGEST_NS)
+            self._setup_seq, self._schema, self._sent = head.seq, setup.schema, {}
             self._setup, self._run, self._host = setup._replace(timeout=self._timeout(own)), head.run, head.source
             self._k, self._first, self._begun, self._fresh = head.step, head.step, at, at
             self._taken, self._seq, self._running = NONE, 0, True
@@ -141,14 +158,21 @@ class Board:
             return self._ends_twice and bool(head.flags & FINAL)
         if head.flags & FINAL:
             self._running, self._safe, self._back = False, self._driven, at + self._lost_ns
-        elif self._taken == NONE or head.seq > self._taken:
-            self._taken, self._fresh, self._safe, self._driven = head.seq, at, False, True
-            self._act(inputs, -1.0 if self._clamps_below else -math.inf)
+            return True
+        recent = at - self._sent.get(head.reply, -math.inf) < self._setup.timeout
+        if not recent or (self._taken != NONE and head.seq <= self._taken):
+            return False
+        self._taken, self._fresh, self._safe, self._driven = head.seq, at, bool(head.flags & BRAKE), True
+        self._driven_limits = self._setup.limits
+        self._act(self._safe_action() if self._safe else inputs, -1.0 if self._clamps_below else -math.inf)
         return True
 
     def _act(self, inputs: Any, below: float = -1.0) -> None:
         """Let these act within the limits; `below`: of a limit, the least."""
-        self._u = tuple(max(below * most, min(u, most)) for u, most in zip(inputs, self._setup.limits, strict=True))
+        limits = self._setup.limits
+        if self._taken == NONE and self._driven:
+            limits = tuple(map(min, limits, self._driven_limits))
+        self._u = tuple(max(below * most, min(u, most)) for u, most in zip(inputs, limits, strict=True))
         self.strongest = max(self.strongest, *map(abs, self._u))
 
     def _safe_action(self) -> list[float]:
@@ -188,6 +212,7 @@ class Board:
         return Head(kind, run, 9, self._seq, self._taken, self._k, SAFE if says else 0)
 
     def _send(self, at: int, data: bytes) -> None:
+        self._sent[self._seq] = at
         if at >= self._back:
             self.to_host.append((at + WIRE_NS, data))
 

@@ -1,121 +1,93 @@
 """`servonode hil accept` against the firmware, and against the firmware with each flaw that it is to name."""
 
 import json
-import struct
-from binascii import crc_hqx
 from collections.abc import Iterator
-from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
-from servonode.acceptance.hil_accept import ABSURD_S, AcceptReport, FirmwareCheck, accept_over
-from servonode.acceptance.protocol_check import Plan
+from servonode.acceptance.hil_accept import AcceptReport, FirmwareCheck, accept_over
+from servonode.acceptance.protocol_check import AGAIN, Plan
+from servonode.acceptance.trials import UNSEEN, UNUSABLE
 from servonode.cli.main import main
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import read_launch
 from servonode.plants.drivers import packets
-from servonode.plants.drivers.packets import APPLIED, FINAL, LAW, NONE, SAFE, SETUP, STATE, Head
+from servonode.plants.drivers.packets import LAW, STATE
 from servonode.plants.drivers.udp_transport import UdpTransport
-from tests.helpers import machine_packets
 from tests.helpers.firmware import ESTIMATED, Firmware, free_udp_port
-from tests.helpers.timed_board import Board, Time, TimedWire
+from tests.helpers.mutated_firmware import MutatedFirmware
+from tests.helpers.timed_board import Time, TimedWire
 
 LAUNCH = "trailer_pursuit_udp"
 PLAN = Plan(wait=2.0, observe=0.4, settle=0.25)
-FLAWS = {  # what is wrong with the firmware: what must be found
-    "never times out": "timeout",
-    "coasts after the timeout": "safe action",
-    "does not say that it brakes": "safe action",
-    "releases its brake for a new run": "safe action",
-    "keeps no limits": "limits",
-    "reads no CRC": "corrupt packet",
-    "reads no version": "other version",
-    "takes any run": "foreign run",
-    "takes any host": "foreign host",
-    "clamps what is not finite": "nan",
-    "believes any timeout": "own timeout",
-    "goes on after the end": "final",
-    "takes any setup": "setup",
-}
+IF_OLDER = "    if (device->taken != PACKET_NONE && packet->seq < device->taken)\n        return 0;\n"
+IF_SAME = "packet->seq == device->taken || !is_recent"
+IF_LATE = "at - device->fresh_ns >= device->timeout_ns"
+IF_STRANGE = "packet->run != device->run || packet->source != device->host)\n        return 0;\n    if (("
+STRANGE_RUN = IF_STRANGE.replace("packet->run != device->run || ", "")
+STRANGE_HOST = IF_STRANGE.replace(" || packet->source != device->host", "")
+CLAMP = "u[i] = clamped(isfinite(u[i]) ? u[i] : 0.0f, -most, most);"
+ECHO = "    head.reply = device->taken;"
+FLAWS: dict[str, tuple[str, dict[str, str]]] = {  # of the firmware: what is found, and what is changed in device.c
+    "never times out": ("timeout", {IF_LATE: "0"}),
+    "times out 40 ms late": ("timeout", {IF_LATE: f"{IF_LATE} + 40000000"}),
+    "brakes at once": ("timeout", {IF_LATE: "at - device->fresh_ns >= 9000000"}),
+    "has no timeout before its first input": (
+        "safe action", {"running && device->driven && at": "running && device->taken != PACKET_NONE && at"},
+    ),
+    "brakes without a clamp": ("safe action", {CLAMP: "u[i] = u[i]; (void)most;"}),
+    "brakes by a constant": ("safe action", {"u[i] += row[j] * device->x[j];": "u[i] += 0.0f;"}),
+    "brakes the other way": ("safe action", {"u[i] += row[j]": "u[i] -= row[j]"}),
+    "does not say that it brakes": ("safe action", {"head.flags = device->safe ? PACKET_SAFE : 0;": "head.flags = 0;"}),
+    "releases its brake for a new run": ("safe action", {"= brakes && !lockstep && !put;": "= 0;"}),
+    "widens its brake for a new run": ("safe action", {"before < most ? before": "before < 0.0f ? before"}),
+    "does not brake when told": ("brake", {"if (packet->flags & PACKET_BRAKE) {": "if (0) {"}),
+    "does not brake after the end": ("final", {"device->braking = !device->lockstep && device->driven;": ""}),
+    "keeps no limits": ("limits", {"    device->setup = *setup;": (
+        "    device->setup = *setup;\n    device->setup.limits[0] = device->setup.limits[1] = 9;"
+    )}),
+    "takes any run": ("foreign run", {IF_STRANGE: STRANGE_RUN}),
+    "takes any host": ("foreign host", {IF_STRANGE: STRANGE_HOST}),
+    "takes older inputs": ("older seq", {IF_OLDER: ""}),
+    "takes the same number again": ("same seq", {IF_SAME: "!is_recent"}),
+    "takes answers to old states": ("old state", {"|| !is_recent(device, packet->reply)": ""}),
+    "echoes one packet late": ("echo", {ECHO: (
+        "    static uint32_t last, now;\n    last = now == device->taken ? last : now;\n    now = device->taken;\n"
+        "    head.reply = device->taken == PACKET_NONE ? PACKET_NONE : last;"
+    )}),
+    "acts one packet late": ("echo", {"    device->asked = *applied;": (
+        "    static struct applied before;\n    device->asked = before;\n    before = *applied;"
+    )}),
+    "believes any timeout": ("own timeout", {"machine->longest_timeout_ns < setup->timeout_ns": "0"}),
+    "goes on after the end": ("final", {"if (packet->flags & PACKET_FINAL) {": "if (0) {"}),
+    "takes a second host": ("stranger", {"device_has_host(device, now) && packet->source != device->host": "0"}),
+    "keeps a dead host": ("next host", {"device_has_host(device, now) && packet": "device->running && packet"}),
+    "takes late setups": ("late setup", {" && packet->seq <= device->setup_seq": " && 0"}),
+    "begins with the input of before": ("again", {"    if (!device->safe)\n        act_zero(device);": ""}),
+    "numbers steps from zero": ("again", {"device->first = packet->step;": "device->first = 0;"}),
+    "takes any setup": ("setup", {"if (setup->timeout_ns <= 0)": "if (0)"}),
+    "refuses setups in silence": (
+        "setup", {"device->send(device->to, bytes, packet_write_fault(": "(void)(packet_write_fault("},
+    ),
+    "counts nothing": ("nan", {"device->refused += !taken;": ""}),
+    "steps in lockstep at any k": ("lockstep", {"packet->step == k && until > k": "until > k"}),
+    "leaps in lockstep": ("lockstep", {"until - k <= LEAP && ": ""}),
+    "falls silent": ("silent", {"    if (!machine->read && !sense": (
+        "    static int sent;\n    if (++sent > 100)\n        return;\n    if (!machine->read && !sense"
+    )}),
+}  # fmt: skip
 
 
-def sealed(data: bytes) -> bytes:
-    return data[:-2] + struct.pack("<H", crc_hqx(data[:-2], 0xFFFF))
-
-
-class Flawed(Board):
-    """Good firmware on paper, whose packets are changed so that it seems to have a flaw."""
-
-    def __init__(self, time: Time, parameters: dict[str, float], flaw: str) -> None:
-        super().__init__(time, parameters)
-        self.flaw = flaw
-        self.asked: tuple[float, ...] = (0.0, 0.0)  # by the newest applied
-        self.setup = b""
-
-    def send(self, packet: bytes) -> None:
-        data = packet
-        if self.flaw == "reads no CRC":
-            data = sealed(data)
-        if self.flaw == "reads no version":
-            data = sealed(data[:2] + b"\x01" + data[3:])
-        if (
-            self.flaw == "clamps what is not finite"
-            and data[3] == APPLIED
-            and data[42:44] in (b"\xc0\x7f", b"\x80\x7f")
-        ):
-            data = sealed(data[:40] + struct.pack("<f", 1e-6) + data[44:])
-        try:
-            head, payload = packets.decode(data)
-        except packets.PacketError:
-            return super().send(data)
-        if head.type == SETUP:
-            if self.flaw == "takes any setup" and machine_packets.read_setup(payload).timeout < 0:
-                data = sealed(data[:56] + struct.pack("<q", 10**8) + data[64:])
-            self.setup = data
-        elif head.type == APPLIED:
-            if self.flaw == "takes any run":
-                data = sealed(data[:4] + self.setup[4:8] + data[8:])
-            if self.flaw == "takes any host":
-                data = sealed(data[:8] + self.setup[8:12] + data[12:])
-            if self.flaw == "goes on after the end" and head.flags & FINAL:
-                return None
-            with suppress(packets.PacketError):
-                self.asked = machine_packets.read_applied(payload, 2)[1]
-        return super().send(data)
-
-    def receive(self, bound: int) -> list[bytes]:
-        return [self.changed(*packets.decode(data)) for data in super().receive(bound)]
-
-    def changed(self, head: Head, payload: bytes) -> bytes:
-        """A state as the flawed firmware would send it."""
-        if head.type != STATE:
-            return packets.encode(head, payload)
-        content = packets.read_state(payload, 8, 2)
-        safe = bool(head.flags & SAFE)
-        absurd = (
-            bool(self.setup) and machine_packets.read_setup(packets.decode(self.setup)[1]).timeout == ABSURD_S * 1e9
-        )
-        if (self.flaw == "never times out" and safe) or (self.flaw == "believes any timeout" and safe and absurd):
-            content = content._replace(inputs=self.asked)
-        if self.flaw == "coasts after the timeout" and safe:
-            content = content._replace(inputs=(0.0, 0.0))
-        if self.flaw == "keeps no limits" and not safe and any(content.inputs):
-            content = content._replace(inputs=self.asked)
-        released = self.flaw == "releases its brake for a new run" and safe and head.reply == NONE
-        if released:
-            content = content._replace(inputs=(0.0, 0.0))
-        if released or self.flaw == "does not say that it brakes":
-            head = head._replace(flags=head.flags & ~SAFE)
-        return packets.encode(head, machine_packets.state_payload(content))
-
-
-def judged(closed_loop: ClosedLoop, flaw: str) -> AcceptReport:
-    """The verdict about firmware with this flaw."""
+def judged(closed_loop: ClosedLoop, folder: Path, mutations: dict[str, str]) -> AcceptReport:
+    """The verdict about firmware with these mutations."""
     time = Time()
-    board = Flawed(time, dict(closed_loop.machine.parameters), flaw)
-    return accept_over(board, closed_loop, PLAN, lambda link: TimedWire(link, board, time), time.clock)
+    board = MutatedFirmware(time, closed_loop, folder, mutations)
+    report = accept_over(board, closed_loop, PLAN, lambda link: TimedWire(link, board, time), time.clock)
+    assert time.now < 61e9  # it begins at 1 s: within a minute
+    return report
 
 
 @pytest.fixture(scope="module")
@@ -144,8 +116,10 @@ def test_good_firmware_with_a_law_is_accepted_and_what_was_proven_is_said(robot:
     assert (printed["findings"], printed["undecided"]) == ([], [])
     assert {each["subject"] for each in printed["notes"]} <= {"motion"}  # Y does not move along x
     assert [each["subject"] for each in printed["proven"]] == [
-        "states", "timeout", "safe action", "limits", "corrupt packet", "other version", "short packet", "foreign run",
-        "foreign host", "nan", "infinity", "stranger", "law", "own timeout", "again", "final", "setup",
+        "states", "timeout", "safe action", "brake", "limits", "foreign run", "foreign host", "older seq", "same seq",
+        "old state", "nan", "infinity", "corrupt packet", "other magic", "other version", "other type", "late step",
+        "unknown flag", "short packet", "long packet", "stranger", "late setup", "echo", "law", "own timeout", "again",
+        "final", "next host", *UNUSABLE,
     ]  # fmt: skip
     counted = next(each["text"] for each in printed["proven"] if each["subject"] == "nan")
     assert counted == "5 sent, none acted, 5 counted as refused"
@@ -182,13 +156,24 @@ def test_firmware_that_sends_readings_alone_is_accepted_for_what_it_does() -> No
 
 
 @pytest.mark.parametrize("flaw", FLAWS)
-def test_each_flaw_is_found_by_its_name_with_a_remedy(closed_loop: ClosedLoop, flaw: str) -> None:
-    report = judged(closed_loop, flaw)
-    found = {each.subject: each.text for each in report.findings}
-    assert FLAWS[flaw] in found, report.text()
-    assert ";" in found[FLAWS[flaw]]
-    assert FLAWS[flaw] not in {each.subject for each in report.proven}
-    assert report.text().endswith("no: do not arm it")
+def test_each_flaw_is_found_by_its_name_with_a_remedy(closed_loop: ClosedLoop, flaw: str, tmp_path: Path) -> None:
+    subject, mutations = FLAWS[flaw]
+    report = judged(closed_loop, tmp_path, mutations)
+    found = {each.subject: each.text for each in (*report.findings, *report.undecided)}
+    assert subject in found, report.text()
+    assert ";" in found[subject] or flaw == "counts nothing"
+    assert subject not in {each.subject for each in report.proven}
+    assert report.text().endswith("do not arm it" if report.findings else AGAIN)
+
+
+def test_the_firmware_itself_is_accepted_and_what_no_packet_shows_is_said(
+    closed_loop: ClosedLoop, tmp_path: Path
+) -> None:
+    report = judged(closed_loop, tmp_path, {})
+    assert (report.verdict, report.findings, report.undecided) == ("yes", [], []), report.text()
+    assert UNSEEN in report.text()
+    written = {"device->machine->write(device->machine->self, device->u);\n}\n\n/* The safe": "}\n\n/* The safe"}
+    assert judged(closed_loop, tmp_path, written).verdict == "yes"  # motors that get nothing are not seen
 
 
 def test_firmware_of_another_machine_is_named_with_both_schemas(robot: str) -> None:

@@ -58,7 +58,8 @@ def test_a_brake_that_does_not_act_or_is_not_reported_is_found(
     loop, at = machine
     report, _ = accepted(loop, PLAN, **at, **{flaw: False})
     assert report.verdict == "no", report.text()
-    assert {each.subject for each in report.findings} == {"safe action"}
+    subjects = {each.subject for each in report.findings}
+    assert "safe action" in subjects <= {"safe action", "brake", "final"}
     found, remedy = FLAWS[flaw]
     assert any(found in each.text and f"; {remedy}" in each.text for each in report.findings), report.text()
     assert "safe action" not in {each.subject for each in report.proven}

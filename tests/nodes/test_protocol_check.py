@@ -17,6 +17,7 @@ from click.testing import CliRunner
 from servonode.acceptance.protocol_check import Check, Plan, ProtocolReport, both_addresses, check_protocol
 from servonode.acceptance.protocol_host import Host
 from servonode.acceptance.protocol_wires import Misfit, NobodyThere, read_frames
+from servonode.acceptance.trials import UNSEEN
 from servonode.bus import Message, encode
 from servonode.cli.main import main
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
@@ -26,7 +27,7 @@ from tests.helpers.timed_board import MS, Time
 
 LAUNCH = "trailer_pursuit_external"
 PLAN = Plan(wait=2.0, observe=0.4, settle=0.3)
-INPUTS = ("U1", "U2")
+INPUTS, STEP = ("U1", "U2"), 1e-3
 BRAKES = "brakes until an input comes, and says so"  # no flaw
 
 
@@ -43,6 +44,8 @@ class Robot:
         self.running, self.u, self.taken, self.seq = False, 0.0, -1, 0
         self.fresh = self.published = self.moved = 0.0
         self.late: list[tuple[float, dict[str, Any]]] = []  # what it takes later than it comes
+        self.sent: dict[int, float] = {}  # when it sent each state
+        self.before = (0.0, -1)  # the input, and its seq, before the newest
         self.said: list[list[bytes]] = []
 
     @property
@@ -59,7 +62,7 @@ class Robot:
         if topic == "setup":
             self.begin(content)
         else:
-            self.late.append((self.now + (0.2 if self.flaw == "echo" else 0.0), content))
+            self.late.append((self.now + (0.08 if self.flaw == "echo" else 0.0), content))
             self.pass_time()
 
     def receive(self, wait_ms: int) -> list[Message | Misfit]:
@@ -77,19 +80,37 @@ class Robot:
             self.apply(self.late.pop(0)[1])
         if self.running and (self.setup["mode"] == "realtime" or self.flaw == "rolls"):
             self.roll()
+        elif self.running and self.flaw == "idle" and self.now > self.fresh + self.timeout:
+            self.u = 0.0
 
     def begin(self, setup: dict[str, Any]) -> None:
         now, known = self.now, setup["run"] == self.setup["run"]
-        owned = self.running and now < self.fresh + self.setup["timeout"]
-        unusable = setup["timeout"] <= 0 and self.flaw != "setup"
-        if self.flaw == "status" or unusable or (setup["command"] != "effort" and self.flaw != "command"):
+        owned = self.running and (now < self.fresh + self.timeout or self.flaw == "next host")
+        good = {
+            "machine": "diff_drive_trailer",
+            "inputs": list(INPUTS),
+            "command": "effort",
+            "step": 1e-3,
+            "speed": 1.0,
+        }
+        unusable = [name for name, value in good.items() if setup[name] != value]
+        unusable += ["timeout"] * (not 0 < setup["timeout"] < math.inf) + ["limits"] * (setup["limits"]["U1"] < 0)
+        if self.flaw == "status" or (unusable and f"any {unusable[0]}" != self.flaw):
+            if self.flaw == "mute":
+                return None
+            self.running = False
             return self.say(b"status", setup, {"lifecycle": "fault", "fault": "too hot", "counts": {}, "values": {}})
         if owned and setup["src"] != self.setup["src"] and self.flaw != "stranger":
             return None
-        if self.flaw == "again" and self.setup["run"] and not known:
+        late = setup["src"] == self.setup["src"] and setup["seq"] < self.setup["seq"]
+        if (self.flaw == "again" and self.setup["run"] and not known) or (late and self.flaw != "late setup"):
+            return None
+        if self.flaw == "silent" and self.seq > 100:
             return None
         if not known:
             self.setup, self.running, self.began, self.k = setup, True, now, setup["k"]
+            self.timeout = setup["timeout"] + (0.04 if self.flaw == "timeout + 40 ms" else 0.0)
+            self.timeout = self.timeout if self.flaw == "own timeout" else min(self.timeout, 0.5)
             if setup["k"] == 0:
                 self.x |= {name: value for name, value in setup["start"].items() if name not in ("V", "Omega")}
             self.fresh = self.moved = now
@@ -97,24 +118,38 @@ class Robot:
         return self.publish()
 
     def apply(self, applied: dict[str, Any]) -> None:
-        if applied["run"] != self.setup["run"] or not (self.running or self.flaw == "final"):
+        strange = [name for name in ("run", "src") if applied[name] != self.setup[name]]
+        if (strange and f"any {strange[0]}" != self.flaw) or not (self.running or self.flaw == "final"):
             return
-        lockstep = self.setup["mode"] == "lockstep"
-        if lockstep and self.flaw == "deaf" and applied["until"] <= self.k:
+        k, until, lockstep = applied["k"], applied["until"], self.setup["mode"] == "lockstep"
+        if lockstep and self.flaw == "deaf" and until <= self.k:
             return
         if applied["final"] and self.flaw != "final":
             self.running, self.u = False, 0.0
-        elif applied["seq"] > self.taken or lockstep:
-            most = math.inf if self.flaw == "nolimit" else self.setup["limits"].get("U1", math.inf)
-            self.u = max(-most, min(most, applied["input"]["U1"]))
-            self.taken, self.fresh = applied["seq"], self.now
-            if lockstep and applied["until"] >= self.k:
-                self.k = applied["until"]
+            return
+        if lockstep:
+            self.fresh = self.now
+            orders = {"another step": k == self.k, "back": until >= self.k, "leap": until <= self.k + 1_000_000}
+            forward = all(good or flaw == self.flaw for flaw, good in orders.items()) and until != self.k
+            if forward:
+                self.u, self.taken, self.k = applied["input"]["U1"], applied["seq"], until
+            if forward or (until == self.k and self.flaw != "once"):
                 self.publish()
+            return
+        recent = self.now < self.sent.get(applied["state_seq"], -math.inf) + self.timeout or self.flaw == "old state"
+        newer = applied["seq"] > self.taken or self.flaw == "older seq"
+        newer |= applied["seq"] == self.taken and self.flaw == "same seq"
+        if recent and newer and (math.isfinite(applied["input"]["U1"]) or self.flaw == "nan"):
+            most = math.inf if self.flaw == "nolimit" else self.setup["limits"]["U1"]
+            asked = max(-most, min(most, applied["input"]["U1"]))
+            self.before, (self.u, self.taken) = (asked, self.taken), (
+                self.before[0] if self.flaw == "one late" else asked, applied["seq"]
+            )  # fmt: skip
+            self.fresh = self.now
 
     def roll(self) -> None:
         now = self.now
-        if now > self.fresh + self.setup["timeout"] and self.flaw != "timeout":
+        if now >= self.fresh + self.timeout and self.flaw != "timeout":
             self.u = 0.0
         h, self.moved, x, p = now - self.moved, now, self.x, self.setup["parameters"]
         x["X"] += h * x["V"] * math.cos(x["psi"])
@@ -151,22 +186,24 @@ class Robot:
             case _:
                 pass
         acting = {"motor": self.u} if self.flaw == "input" else dict.fromkeys(INPUTS, self.u)
-        echo = -1 if self.flaw == "no echo" else self.taken
+        echo = {"no echo": -1, "late echo": self.before[1]}.get(self.flaw, self.taken)
         content = {"state": state, "input": acting, "control": False, "applied_seq": echo}
         if self.flaw == BRAKES and self.taken < 0:
             content["extra"] = {"machine_safe": 1.0}
-        self.say(b"state", self.setup, content)
+        if self.flaw != "silent" or self.seq < 100:
+            self.say(b"state", self.setup, content)
+            self.sent[self.seq] = self.now
 
     def say(self, topic: bytes, setup: dict[str, Any], values: dict[str, Any]) -> None:
         self.seq += 1
         passed = self.now - self.began if self.setup["run"] else 0.0
-        k = setup["k"] + int(passed / setup["step"] * (2 if self.flaw == "pace" else 1))
+        k = setup["k"] + int(passed / STEP * (2 if self.flaw == "pace" else 1))
         if self.flaw == "backwards" and self.seq % 20 == 0:
             k = max(k - 20, 0)
         k = setup["k"] if self.flaw == "stuck" else k
         if setup["mode"] == "lockstep" and self.flaw != "rolls":
             k = self.k
-        head = {"t": passed if self.flaw == "t" else k * setup["step"], "k": k, "run": setup["run"], "src": 7}
+        head = {"t": passed if self.flaw == "t" else k * STEP, "k": k, "run": setup["run"], "src": 7}
         head |= {"seq": 5 if self.flaw == "seq" else self.seq, "mono": self.time.now, "node": "robot"}
         if self.flaw == "t":
             head["t"] += 3.0
@@ -220,13 +257,45 @@ FLAWS = {
     "no echo": ("echo", "applied_seq stays -1"),
     "run": ("run", "echo the run of the last setup"),
     "status": ("status", "the machine refuses the run: too hot"),
-    "timeout": ("timeout", "its inputs still act"),
+    "timeout": ("timeout", "inputs that stop coming end never, where 0.1 s were asked for"),
+    "timeout + 40 ms": ("timeout", "s of its own steps, where 0.1 s were asked for"),
+    "own timeout": ("own timeout", "gets more than 2 s; give the machine its own"),
+    "any run": ("foreign run", "acts; take inputs of the run of the last setup alone"),
+    "any src": ("foreign host", "acts; take inputs of the host alone that began the run"),
+    "older seq": ("older seq", "acts; take an `applied` only if its seq is greater"),
+    "same seq": ("same seq", "acts; take an `applied` only if its seq is greater"),
+    "old state": (
+        "old state",
+        "acts; take an `applied` only if the state `state_seq` was sent less than `timeout` ago",
+    ),
+    "nan": ("nan", "acts; test inputs with isfinite before they are clamped"),
+    "one late": ("echo", "no `applied` alone is reported as acting under its own seq"),
+    "late echo": ("echo", "no `applied` alone is reported as acting under its own seq"),
+    "late setup": ("late setup", "its seq is below that of the newest run; ignore it as late"),
+    "next host": ("next host", "accept its setup then"),
+    "silent": ("silent", "no setup is answered within 2 s any more"),
+    "another step": ("lockstep", "goes on by an `applied` of another step"),
+    "back": ("lockstep", "goes on by an `applied` that goes back"),
+    "leap": ("lockstep", "goes on by an `applied` of more than 1 000 000 steps"),
+    "once": ("lockstep", "up to the step it is at is not answered; send that state again"),
+    "idle": ("lockstep", "let no timeout of inputs run in lockstep"),
+    "mute": ("setup", "is not answered; answer what the machine cannot use with a `status`"),
     "stranger": ("stranger", "takes over the machine during a run"),
     "again": ("again", "a new run of the same src does not begin"),
     "unsaid": ("again", "a new run begins with an input that is not zero; apply zero until `applied` comes"),
     "final": ("final", "inputs act after `final`"),
-    "setup": ("setup", "timeout = -1 s; answer unusable numbers with a `status`"),
-    "command": ("command", "would take speeds for forces; answer each `command` but its own with a `status`"),
+    **{
+        f"any {name}": ("setup", f"takes part in a run with {what}; answer")
+        for name, what in {
+            "timeout": "timeout = -1 s",
+            "step": "step = 0",
+            "speed": "speed = 2",
+            "limits": "limits of -1",
+            "machine": "another machine",
+            "inputs": "other inputs",
+            "command": 'command = "nothing"',
+        }.items()
+    },
 }
 
 
@@ -235,6 +304,8 @@ def checked(closed_loop: ClosedLoop, flaw: str = "") -> ProtocolReport:
     report = ProtocolReport("diff_drive_trailer", "paper.state", "paper.applied")
     with Host(closed_loop, Robot(time, flaw), time.clock) as host:
         Check(host, report, PLAN, "paper").go()
+    assert time.now < 61e9  # it begins at 1 s: within a minute
+    assert UNSEEN in report.text()
     return report
 
 

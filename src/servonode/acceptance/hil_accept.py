@@ -4,9 +4,8 @@ It runs the parts of `servonode protocol check` over packets; further parts send
 inputs are zero, or too small to move anything, and so are the limits of all runs, within which the safe action acts.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from time import monotonic_ns
 from typing import Any
 
@@ -15,11 +14,11 @@ from msgspec import structs
 from servonode.acceptance.hil_accept_law import judge_law
 from servonode.acceptance.hil_accept_packets import PACKETS
 from servonode.acceptance.hil_accept_safe import MOST, SentSafeAction, listed, visible_safe_map
-from servonode.acceptance.protocol_check import AGAIN, TIMES, TINY, Check, Found, Plan
+from servonode.acceptance.protocol_check import AGAIN, TIMES, TINY, Check, Found, Plan, parts_of
 from servonode.acceptance.protocol_host import Host
 from servonode.acceptance.protocol_judges import LATE_S, acts_itself
 from servonode.acceptance.protocol_wires import LinkWire, NobodyThere, Wire
-from servonode.acceptance.trials import UNUSABLE
+from servonode.acceptance.trials import APPLIED, SETUPS, UNUSABLE
 from servonode.bus import State
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.plants.drivers import DRIVERS
@@ -118,20 +117,17 @@ class FirmwareCheck(Check):
     def parts(self) -> Sequence[Callable[[], None]]:
         """The parts, in order."""
         return (
-            self.observe, self.fall_silent, self.clamp_brake, self.brake_on, self.brake_when_told, self.keep_limits,
-            *self.wrong_inputs(), *(partial(self.refuse, *each) for each in self.wrong_packets()), *self.wrong_setups(),
-            self.take_one, self.try_law, self.cap_timeout, self.begin_again, self.end, self.change_host,
-            self.try_lockstep, *(partial(self.refuse_setup, *each) for each in UNUSABLE.items()),
+            self.observe, self.fall_silent, self.brake_on, self.brake_when_told, self.keep_limits,
+            *parts_of(self.refuse_input, APPLIED), *parts_of(self.refuse_packet, PACKETS),
+            *parts_of(self.ignore, SETUPS), self.take_one, self.try_law, self.cap_timeout, self.begin_again, self.end,
+            self.change_host, self.try_lockstep, *parts_of(self.refuse_setup, UNUSABLE),
         )  # fmt: skip
 
-    def wrong_packets(self) -> Iterator[tuple[str, Callable[[float], None], str]]:
-        """Packets that must have no effect: their names, what sends them with a value, and the remedy."""
-        for subject, (change, remedy) in PACKETS.items():
-            yield subject, partial(self.send_changed, change), remedy
-
-    def send_changed(self, change: Callable[[bytes], bytes], value: float) -> None:
-        """Send a good packet of inputs, changed so."""
-        self.transport.send(change(self.link.packet_of(self.host.applied(value))))
+    def refuse_packet(self, subject: str, wrong: tuple[Callable[[bytes], bytes], str]) -> None:
+        """A good packet of inputs with a defect must have no effect."""
+        change, remedy = wrong
+        good = self.link.packet_of
+        self.refuse(subject, lambda value: self.transport.send(change(good(self.host.applied(value)))), remedy)
 
     # the parts
 
@@ -151,26 +147,25 @@ class FirmwareCheck(Check):
             text = f"{after_s:.3f} s after the last input, of {timeout:g} s asked for, {what}"
             self.prove("timeout", f"{text}: {listed(states[-1].input.values())}")
 
-    def clamp_brake(self) -> None:
-        """As for a host that falls silent, under limits that the safe action goes beyond."""
-        limits = dict.fromkeys(self.host.names, TINY)
-        if not self.begins(limits=limits):
-            return
-        self.safe_action.limits = limits
-        self.fall_silent()
-        self.brake_on()
-        self.safe_action.limits = self.host.context.limits
-
     def brake_on(self) -> None:
         """Begin a run while the safe action acts: no host may release it, or widen its limits, before its first input.
 
-        Nor is a run without any input one without a timeout.
+        It goes beyond the limits of the run before. Nor is a run without any input one without a timeout.
         """
-        host, longest_s = self.host, self.host.context.timeout + LATE_S + self.plan.settle
+        limits = dict.fromkeys(self.host.names, TINY)
+        if self.begins(limits=limits):
+            self.safe_action.limits = limits
+            self._brake_on(self.host.context.timeout + LATE_S + self.plan.settle)
+            self.safe_action.limits = self.host.context.limits
+
+    def _brake_on(self, longest_s: float) -> None:
+        host = self.host
         if not self.acts(TINY):
             return self.unseen("safe action")
         if not host.listen(longest_s, lambda: acts_itself(host.samples[-1].state)):
             return None  # `fall_silent` judges the timeout and the flag
+        if wrong := self.safe_action.wrong([host.samples[-1].state]):
+            return self.find("safe action", wrong)
         if not self.begins():
             return None
         first = host.samples[0].state
@@ -183,8 +178,7 @@ class FirmwareCheck(Check):
         if self.acts(TINY) and self.begins():
             host.listen(longest_s, lambda: acts_itself(host.samples[-1].state))
             if not acts_itself(host.samples[-1].state):
-                text = "a run that gets no input has no timeout; count it from the setup then"
-                self.miss("safe action", text)
+                self.miss("safe action", "a run that gets no input has no timeout; count it from the setup then")
         return None
 
     def brake_when_told(self) -> None:

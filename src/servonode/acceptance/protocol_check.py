@@ -5,7 +5,7 @@ afterwards, by functions without sockets.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -41,7 +41,7 @@ LATER_K = 100_000  # the step at which the second run begins
 NEAR = 0.02  # share of a limit by which it may be passed, as by rounding
 TINY = 1e-6  # of each input's unit: seen in what the machine reports, too little to move it
 NOT_REPORTED = (
-    f"inputs of {TINY:g} are not reported as acting (rounded, or measured?); check by eye that it falls silent"
+    f"inputs of {TINY:g} are not reported as acting (rounded, or measured?); try it by hand, under small limits"
 )
 LONGER = 0.1  # share of a timeout by which an input may act longer,
 STEPS = 3  # and steps
@@ -88,8 +88,12 @@ class Found:
     def rows(self) -> list[tuple[str, str]]:
         """For people: a line for each finding, each proof, each note."""
         kinds = {"yes": self.proven, "NO": self.findings, "undecided": self.undecided, "not judged": self.notes}
-        rows = [(word, f"{each.subject}: {each.text}") for word, found in kinds.items() for each in found]
-        return [*rows, ("not seen", UNSEEN)]
+        rows: dict[tuple[str, str], dict[str, None]] = {}  # subjects of which the same is said
+        for word, found in kinds.items():
+            for each in found:
+                rows.setdefault((word, each.text), {})[each.subject] = None
+        said = [(word, f"{', '.join(subjects)}: {text}") for (word, text), subjects in rows.items()]
+        return [*said, ("not seen", UNSEEN)]
 
 
 AGAIN = "run this again while this computer has nothing else to do"
@@ -203,9 +207,10 @@ class Check:
     def parts(self) -> Sequence[Callable[[], None]]:
         """The parts, in order."""
         return (
-            self.observe, self.fall_silent, self.keep_limits, *self.wrong_inputs(), *self.wrong_setups(), self.take_one,
+            self.observe, self.fall_silent, self.keep_limits, *parts_of(self.refuse_input, APPLIED),
+            *parts_of(self.ignore, SETUPS), self.take_one,
             self.begin_again, self.end, self.turn_on, self.cap_timeout, self.change_host, self.try_lockstep,
-            *self.unusable_setups(),
+            *parts_of(self.refuse_setup, UNUSABLE | UNUSABLE_MESSAGES),
         )  # fmt: skip
 
     def go(self) -> None:
@@ -221,6 +226,8 @@ class Check:
             self.report.undecided.append(Finding("time", text))
         for (subject, text), times in self.host.refused.items():
             self.find(subject, f"{text} ({times} times)")
+        wrong = {each.subject for each in self.report.findings}
+        self.report.proven[:] = [each for each in self.report.proven if each.subject not in wrong]
 
     def do(self, part: Callable[[], None]) -> None:
         """A part, again while this computer is late."""
@@ -301,10 +308,10 @@ class Check:
         )  # fmt: skip
         return any(values and all(abs(u - value) < 0.1 * TINY for u in values) for values in found)
 
-    def acts(self, value: float, within_s: float | None = None) -> bool:
-        """Whether this value is reported as acting soon, sent each period."""
-        seq = self.host.next_seq
-        return self.host.drive(value, within_s or self.plan.settle, lambda: self.reports(value, seq=seq))
+    def acts(self, value: float, within_s: float = 0.0, acting: float | None = None) -> bool:
+        """Whether this value, or what it becomes, is reported as acting soon, sent each period."""
+        seen = partial(self.reports, value if acting is None else acting, seq=self.host.next_seq)
+        return self.host.drive(value, within_s or self.plan.settle, seen)
 
     def departs(self, state: State) -> bool:
         """Whether an input of a state is not TINY."""
@@ -400,7 +407,7 @@ class Check:
         if not self.begins(limits=dict.fromkeys(host.names, most)):
             return
         seq = host.next_seq
-        kept = self.clamps(TINY, most) and self.clamps(-TINY, -most)
+        kept = self.acts(TINY, acting=most) and self.acts(-TINY, acting=-most)
         text = (
             f"limits of {most:g} are not kept where {TINY:g} and -{TINY:g} are asked for; clamp each input from both "
         )
@@ -415,21 +422,13 @@ class Check:
             self.miss("limits", text)
         return
 
-    def clamps(self, asked: float, acting: float) -> bool:
-        """Whether this is soon reported as acting where that is asked for."""
-        seq = self.host.next_seq
-        return self.host.drive(asked, self.plan.settle, lambda: self.reports(acting, seq=seq))
+    def refuse_input(self, subject: str, trial: Trial) -> None:
+        """A wrong `applied` must have no effect."""
 
-    def wrong_inputs(self) -> list[Callable[[], None]]:
-        """A part for each `applied` that must have no effect."""
-        return [
-            partial(self.refuse, subject, partial(self.slip, trial), trial.remedy, trial.aged)
-            for subject, trial in APPLIED.items()
-        ]
+        def send(value: float) -> None:
+            self.host.slip(self.host.applied(value, **trial.changes(self.host)))
 
-    def slip(self, trial: Trial, value: float) -> None:
-        """Send a wrong `applied` with this value."""
-        self.host.slip(self.host.applied(value, **trial.changes(self.host)))
+        self.refuse(subject, send, trial.remedy, trial.aged)
 
     def refuse(self, subject: str, send: Callable[[float], None], remedy: str, aged: bool = False) -> None:
         """Send, with a value, what must have no effect, between good `applied` of zero input.
@@ -441,6 +440,7 @@ class Check:
             return self.unseen(subject)
         if aged:
             host.drive(0.0, 2 * host.context.timeout)
+            host.apply(0.0)
         begun, counted = len(host.samples), host.samples[-1].state
         for _ in range(TIMES):
             send(value)
@@ -465,7 +465,7 @@ class Check:
 
     def take_one(self) -> None:
         """An `applied` alone must be reported with its own inputs, before the next one comes."""
-        host, values = self.host, [TINY * (1 + number % 2) for number in range(TIMES)]
+        host, values = self.host, [TINY * (2 - number % 2) for number in range(TIMES)]
         if not (self.new_run() and self.acts(TINY)):
             return self.unseen("echo")
         for value in values:
@@ -516,7 +516,7 @@ class Check:
         host, settle = self.host, self.plan.settle
         if not self.new_run(mode="lockstep"):
             if host.run in host.faults:
-                return self.note("lockstep", f"the machine refuses it ({host.faults[host.run]})")
+                return self.prove("lockstep", f"is refused, as hardware may ({host.faults[host.run]})")
             text = "a setup with mode lockstep is not answered; take part, or refuse it by a `status`"
             return self.miss("lockstep", text)
         steps = max(round(host.period / self.step), 1)
@@ -593,10 +593,6 @@ class Check:
             self.note("wrapped", f"{text}by hand while it is checked")
         return
 
-    def wrong_setups(self) -> list[Callable[[], None]]:
-        """A part for each setup that must have no effect during a run."""
-        return [partial(self.ignore, subject, trial) for subject, trial in SETUPS.items()]
-
     def ignore(self, subject: str, trial: Trial) -> None:
         """Send a setup that must have no effect while a run goes on."""
         host, asked = self.host, new_id()
@@ -650,10 +646,6 @@ class Check:
             self.miss("final", text)
         return None
 
-    def unusable_setups(self) -> list[Callable[[], None]]:
-        """A part for each setup that must be answered by a status."""
-        return [partial(self.refuse_setup, *each) for each in (UNUSABLE | UNUSABLE_MESSAGES).items()]
-
     def refuse_setup(self, what: str, changes: dict[str, Any]) -> None:
         """Send a setup that must be answered by a `status`."""
         host, remedy = self.host, "answer what the machine cannot use with a `status`"
@@ -667,7 +659,12 @@ class Check:
             self.miss("setup", f"one with {what} is not answered; {remedy}")
             self.new_run()  # else it says nothing at all
         else:
-            self.prove("setup", f"one with {what} is refused")
+            self.prove(what, "a setup with it is refused")
+
+
+def parts_of(part: Callable[..., None], table: Mapping[str, Any]) -> list[Callable[[], None]]:
+    """A part for each row of a table."""
+    return [partial(part, *row) for row in table.items()]
 
 
 PROOFS = {
