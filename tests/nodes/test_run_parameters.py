@@ -106,11 +106,13 @@ def test_an_unknown_key_is_refused_with_the_nearest() -> None:
         parameter(loop_of("trailer_circle"), "nothing")
 
 
-def test_numbers_of_an_inversion_a_filter_and_a_controller_in_python_say_why_they_stay() -> None:
+def test_numbers_of_a_filter_and_of_a_law_in_firmware_say_why_they_stay() -> None:
     estimated = loop_of("trailer_estimated")
     with pytest.raises(LaunchError, match=r"the filter of .estimator. computes with the same model"):
         parameter(estimated, "controller.parameters.m1")
     assert parameter(estimated, "controller.gains.lambda").node == CONTROLLER
+    with pytest.raises(LaunchError, match="the law is in the machine's firmware, which holds its own numbers"):
+        parameter(loop_of("trailer_pursuit_udp", plant__device__law=True), "controller.gains.lambda")
 
 
 def test_a_rate_that_is_too_high_is_refused_with_its_eigenvalue_and_the_largest_good_one() -> None:
@@ -427,7 +429,15 @@ def test_a_change_in_a_pause_acts_from_the_step_at_which_the_run_is_paused(runs:
     (lower,) = RunParameters(process.name).change({limit: 1e-4})
     (gain,) = RunParameters(process.name).change({"controller.gains.lambda_phi": 2.0})
     assert (lower.k, gain.k) == (at, at)
-    servonode.step(3, process.name)
+    servonode.step(80, process.name)
     process.stop()
-    applied = {each["k"]: each["input"]["U1"] for _, _, each in read_bag(file).messages(["plant/applied"])}
+    bag = read_bag(file)
+    applied = {each["k"]: each["input"]["U1"] for _, _, each in bag.messages(["plant/applied"])}
     assert {k for k, value in applied.items() if abs(value) <= 1e-4} == {k for k in applied if k >= at}
+    assert replay(bag, bag.closed_loop()).differing_messages == 0
+    whole = bag.messages
+    bag.messages = lambda words: (  # type: ignore[method-assign]
+        each for each in whole(words) if "parameters" in each[1] or each[2]["k"] >= at + 100
+    )
+    late = replay(bag, bag.closed_loop())  # of one that began to listen while the old law was fading
+    assert (late.differing_messages, 0 < late.left_out <= 40) == (0, True)  # in real time some states have no answer

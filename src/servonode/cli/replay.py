@@ -70,7 +70,7 @@ def _as_dict(found: "Replay") -> dict[str, Any]:
 
 
 def _show(bag: Path, found: "Replay", what: str, diff: bool) -> None:
-    left_out = f"; {found.left_out} left out, for their state or goal is not in it" if found.left_out else ""
+    left_out = f"; {found.left_out} left out, for their state, goal or numbers are not in it" if found.left_out else ""
     click.echo(f"{bag}: {found.compared} {what} compared, {found.differing_messages} differ{left_out}")
     for each in list(found.first.values())[: None if diff else 1]:
         click.echo(f"  {each}" + (f" ({found.differing[each.name]} differ)" if diff else ""))

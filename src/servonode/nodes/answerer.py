@@ -9,8 +9,11 @@ from servonode.bus import State
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.controllers import ServoLaw
 from servonode.controllers.engine.layout import Answer
+from servonode.controllers.engine.signals import Signals
+from servonode.controllers.inversion.feedforward import Feedforward
 from servonode.nodes.predictor import Predictor, link_periods
 from servonode.nodes.received_goals import ReceivedGoals
+from servonode.plants.limits import SoftStart
 
 
 class GoalVector:
@@ -33,6 +36,44 @@ class Progress:
     residuals_k: int = -1  # step of the goal whose residuals are still to be integrated; -1: none
 
 
+class Handover:
+    """Leads the inputs from those of the law before a change of numbers to those of the law that has them.
+
+    Both laws answer the same state; their difference fades with the profile of a soft start, armed or not. Where
+    the law before has no answer the last difference fades on.
+    """
+
+    def __init__(self, law: ServoLaw, signals: Signals | Feedforward, soft: SoftStart) -> None:
+        self._goal, self._answer, self._soft = GoalVector(law), law.answer(), soft
+        self._law: ServoLaw | None = None  # the law before; None: nothing fades
+        self._signals, self._first = signals, -1  # its functions of time; control instant of the new law's first answer
+        self._answered = False  # whether the present law has answered: one that has not is nothing to fade from
+        self._difference, self._left, self._held = np.zeros((3, law.machine.n_inputs))  # now, its rest, that of before
+
+    def leave(self, law: ServoLaw, signals: Signals | Feedforward) -> None:
+        """Note that other numbers act from the next answer on; these have acted up to now."""
+        if self._answered:
+            self._law, self._signals, self._held[:], self._answered = law, signals, self._left, False
+
+    def before(self, instant: int) -> ServoLaw | None:
+        """The law from which the answer at this control instant is still to be led; None: there is none."""
+        if not self._answered:
+            self._answered, self._first = True, instant
+        if not 0 <= instant - self._first < self._soft.ramp - 1:  # negative: the plant has begun again
+            self._law, self._left[:] = None, 0.0
+        return self._law
+
+    def lead(self, law: ServoLaw, instant: int, t: float, x: Array, goal: Array, inputs: Array) -> None:
+        """Add the rest of the difference to the new law's inputs; x, goal: what `law`, the one before, answers too."""
+        self._goal.y[:] = goal
+        if len(self._goal.signals):
+            self._signals.evaluate(t, self._goal.signals)
+        if not law.compute(t, x, self._goal.y, self._answer):
+            self._difference[:] = self._answer.inputs + self._held - inputs
+        self._left[:] = (1.0 - self._soft.share(instant - self._first + 1)) * self._difference
+        inputs += self._left
+
+
 class Answerer:
     """Answers states by the law: with the goals received, the program's own states, integrals, and a prediction.
 
@@ -49,8 +90,10 @@ class Answerer:
         self._goals, self._signals = goals, control.signals
         self._progress = Progress(self.law.memory())
         self._step_ns, self._period = control.times.step_ns, control.times.period
+        self._every = control.times.steps_per_period or 1
         late = control.stated.delay > 0 or link_periods(closed_loop) > 0
         self._predictor = Predictor(closed_loop) if control.stated.predictor and late else None
+        self._handover = Handover(self.law, self._signals, closed_loop.safety.soft_start)
 
     def reset(self) -> None:
         """What the law keeps begins again, and no sign of det W is compared with an earlier one."""
@@ -65,10 +108,9 @@ class Answerer:
             ValueError: there are not as many, or a parameter is out of its bounds.
         """
         n = max(len(numbers) - len(self._signals.pieces), 0)
-        law = self.law.with_numbers(numbers[:n])
-        if self._predictor:
-            self._predictor.believe(law.machine)
-        self.law, self._signals = law, self._signals.with_pieces(numbers[n:])
+        law, signals = self.law.with_numbers(numbers[:n]), self._signals.with_pieces(numbers[n:])
+        self._handover.leave(self.law, self._signals)
+        self.law, self._signals = law, signals
 
     def ahead(self, state: State) -> int:
         """Number of steps from a state to the instant for which the law is evaluated."""
@@ -85,20 +127,29 @@ class Answerer:
         if self.follow(k, x):
             return answer
         progress.residuals_k = k
+        ahead = self.ahead(state)
+        if self._predictor and ahead:
+            answer = self._foreseen
+            self._take_goal(k + ahead)
+            foreseen = self._predictor.predict(state, x, self.law.machine)
+            self.law.compute(self._time(k + ahead), foreseen, self.goal.y, answer)
+        if answer.status:
+            return answer
+        instant = state.k // self._every
+        if (before := self._handover.before(instant)) is not None:
+            if self._predictor and ahead:
+                x = self._predictor.predict(state, x, before.machine)
+            self._handover.lead(before, instant, self._time(k + ahead), x, self.goal.y, answer.inputs)
         if self._predictor:
-            if ahead := self._predictor.ahead(state):
-                answer = self._foreseen
-                self._take_goal(k + ahead)
-                self.law.compute(self._time(k + ahead), self._predictor.predict(state, x), self.goal.y, answer)
-            if not answer.status:
-                self._predictor.sent(state.k, answer.inputs)
+            self._predictor.sent(state.k, answer.inputs)
         return answer
 
     def _answer_once(self, predictor: Predictor, state: State, k: int, x: Array) -> Answer:
         """The answer of a controller in Python, which may keep what it is given: it gets the predicted state alone."""
         ahead = predictor.ahead(state)
         self._take_goal(k + ahead)
-        self.law.compute(self._time(k + ahead), predictor.predict(state, x), self.goal.y, self.measured)
+        foreseen = predictor.predict(state, x, self.law.machine)
+        self.law.compute(self._time(k + ahead), foreseen, self.goal.y, self.measured)
         if not self.measured.status:
             predictor.sent(state.k, self.measured.inputs)
         return self.measured

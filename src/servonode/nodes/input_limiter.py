@@ -56,8 +56,8 @@ class InputLimiter:
         asked = [inputs[name] for name in self.names]
         passed, limits = instant - self._soft_from + 1, self._limits
         if passed < self._soft.ramp:
-            share = passed / self._soft.ramp
-            asked = [share * share * value for value in asked]  # smoother than a linear ramp with a stiff law
+            share = self._soft.share(passed)
+            asked = [share * value for value in asked]
         if passed <= self._soft.periods:
             limits = self._at_first
         # one period, even where the last value was held for longer: the machine sees one step of this size

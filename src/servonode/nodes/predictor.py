@@ -38,7 +38,7 @@ class Predictor:
         self.delay = launch.controller.delay
         self.steps_per_period, self.step_ns = launch.steps_per_period, launch.step_ns
         self._names = machine.description.input_names
-        self._advance, self._c = machine.advancer(launch.plant.integrator), machine.c
+        self._advance = machine.advancer(launch.plant.integrator)
         self._limits = np.array(closed_loop.safety.limits.value)
         kept = self.delay + link_periods(closed_loop)
         self._sees_applied = not is_networked(launch)
@@ -46,10 +46,6 @@ class Predictor:
         self._sent = deque((np.zeros(machine.n_inputs) for _ in range(kept)), maxlen=kept)  # one for each instant
         self._last = -1  # control instant of the newest input
         self._x = np.zeros(machine.n_state + 1)
-
-    def believe(self, machine: Machine) -> None:
-        """Predict with the parameters of this machine, which is of the same kind."""
-        self._c = machine.c
 
     def latency(self, state: State) -> int:
         """By how many steps an input acts later than `delay` says; 0 where it is not measured."""
@@ -59,8 +55,11 @@ class Predictor:
         """The number of steps from a state to the instant at which its answer acts."""
         return self.delay * self.steps_per_period + self.latency(state)
 
-    def predict(self, state: State, x: Array) -> Array:
-        """The state (n_x,) at which the answer to `state` acts, whose values are x. One array, reused."""
+    def predict(self, state: State, x: Array, machine: Machine) -> Array:
+        """The state (n_x,) at which the answer to `state` acts, whose values are x. One array, reused.
+
+        machine: of the kind with which this was made, with the parameters that are assumed.
+        """
         k, every = state.k, self.steps_per_period
         instant, late = k // every, self.latency(state)
         self._hold_until(instant)
@@ -75,7 +74,7 @@ class Predictor:
             acts = (at - late) // every - self.delay  # control instant whose answer acts
             until = min((acts + 1 + self.delay) * every + late, end)
             u = self._sent[-min(instant - acts, len(self._sent))]
-            self._advance(at, until - at, self.step_ns, self._x, u, self._c)
+            self._advance(at, until - at, self.step_ns, self._x, u, machine.c)
             at = until
         return self._x
 

@@ -38,6 +38,11 @@ class SoftStart:
     limits: Limits
     at_first: bool  # whether the first arming of a run has it too
 
+    def share(self, passed: int) -> float:
+        """The share of what is asked in the period with this number, from 1 on: smoother than a linear ramp."""
+        share = passed / self.ramp if passed < self.ramp else 1.0
+        return share * share
+
 
 def limited(
     asked: Sequence[float],

@@ -60,7 +60,8 @@ class Difference:
 class Replay:
     """What a replay found. differing: commands by field; first: the first difference of each field, in order.
 
-    left_out: commands to states or goals that are not in the recording, as at the beginning of one by listening.
+    left_out: commands that need states, goals or numbers that are not in the recording, as at the beginning of one by
+    listening.
     """
 
     compared: int = 0
@@ -233,8 +234,15 @@ class _Player:
         state, goal = (recorded.run, recorded.re), (recorded.run, recorded.target_seq)
         complete = state in self._states and (recorded.target_seq < 0 or goal in self._goals)
         complete = complete and (recorded.parameters_seq is UNSET or self._change_of(recorded) in self.changes)
+        complete = complete and not (recorded.seq > 0 and recorded.src != self._src and self._fades(recorded))
         self.left_out += not complete
         return complete
+
+    def _fades(self, recorded: Command) -> bool:
+        """Whether the inputs of a command still go from older numbers to those of its newest change."""
+        change, times = self.changes.get(self._change_of(recorded)), self._closed_loop.launch.times
+        fading = self._closed_loop.safety.soft_start.ramp * (times.steps_per_period or 1)
+        return change is not None and 0 <= recorded.k - change.k < fading
 
     @staticmethod
     def _change_of(recorded: Command) -> tuple[int, Any]:
