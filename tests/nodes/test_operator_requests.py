@@ -181,7 +181,12 @@ def test_a_pause_waits_until_plant_time_stands_still(going: Callable[..., Node])
 
     def answer(request: dict[str, Any]) -> dict[str, Any]:
         asked.append(request)
-        stands = {"lifecycle": "active", "t": 1.25 if len(asked) > 4 else 1.24, "paused": len(asked) > 4}
+        stands = {
+            "lifecycle": "active",
+            "t": 1.24 + (len(asked) > 4) / 100,
+            "paused": len(asked) > 4,
+            "pauses_at": 1.25,
+        }
         return stands if request["ask"] == "status" else {"done": True, "lifecycle": "active", "until": 1.25}
 
     going("sphero", answer)
@@ -199,6 +204,15 @@ def test_a_pause_that_a_fault_forestalls_is_told(going: Callable[..., Node]) -> 
 
     going("sphero", answer)
     assert line(servo("pause"), 1) == "sphero is not paused, because its plant is fault: law: no rank"
+
+
+@pytest.mark.parametrize("words", [("pause",), ("step", "7")])
+def test_a_pause_that_somebody_else_ends_before_it_is_seen_is_told(
+    words: tuple[str, ...], going: Callable[..., Node]
+) -> None:
+    stands = {"lifecycle": "active", "t": 1.24, "paused": False, "pauses_at": None}
+    going("sphero", lambda request: stands if request["ask"] == "status" else {"done": True, "lifecycle": "active"})
+    assert line(servo(*words), 1) == "sphero is not paused: it was resumed by somebody else"
 
 
 @pytest.mark.parametrize("verb", ["arm", "disarm", "reset"])

@@ -292,6 +292,7 @@ def test_what_cannot_be_paused_stepped_or_resumed_says_why(folder: Path) -> None
     for verb in ("resume", "step"):
         assert asked(verb, periods=1) == "the run is not paused; pause it first (servonode pause)"
     assert "done" in bench.node.handle_request("pause")
+    assert bench.node.handle_request("status")["pauses_at"] == bench.node.pause.until
     assert asked("pause") == "the run is paused already; let it go on (servonode resume)"
     bench.node.handle_request("disarm")
     assert asked("step", periods=1) == standing

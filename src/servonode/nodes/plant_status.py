@@ -91,6 +91,7 @@ class PlantStatus:
             "unsafe": list(self._node.closed_loop.safety.unsafe),
             "t": plant.t,
             "paused": self._node.pause.paused,
+            "pauses_at": self._node.pause.until,
             "counts": self._node.all_counts(),
             "values": self._measured() | self._armed(),
         }

@@ -179,7 +179,7 @@ def speed(factor: float | None, name: str | None = None) -> str:
 def paused(verb: str, name: str | None, **arguments: Any) -> dict[str, Any]:
     """Send pause or step, and wait until plant time stands still; the plant's status then, with `run`.
 
-    Raises OperatorError where a fault, or a disarming, comes first.
+    Raises OperatorError where a fault, a disarming, or somebody else's resume comes first.
     """
     run = find_run(name)
     answer = order(verb, str(run.path), **arguments)
@@ -200,6 +200,8 @@ def at_pause(name: str | None, before: str = "active") -> dict[str, Any]:
         if stands.get("lifecycle") not in (before, "active"):
             text = f": {stands['fault']}: {stands['text']}" if stands.get("fault") else ""
             raise OperatorError(f"{run.name} is not paused, because its plant is {stands.get('lifecycle')}{text}")
+        if stands.get("pauses_at") is None:
+            raise OperatorError(f"{run.name} is not paused: it was resumed by somebody else")
         time.sleep(nap)
         nap = min(2 * nap, PAUSED_S)
 
