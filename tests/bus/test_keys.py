@@ -163,6 +163,13 @@ def test_a_folder_that_others_can_enter_has_no_keys(store: KeyStore, robot: Path
     (store.folder / "desk.key_secret").chmod(0o640)
     with pytest.raises(KeyFileError, match=r"desk.key_secret can be read by others \(mode 0640\)"):
         store.pair()
+    secret = store.folder / "desk.key_secret"
+    secret.rename(store.folder / "elsewhere")
+    for make, text in ((lambda: secret.symlink_to("elsewhere"), "is a link"), (lambda: os.mkfifo(secret), "is a pipe")):
+        make()
+        with pytest.raises(KeyFileError, match=f"desk.key_secret {text}.*; put the file itself there"):
+            store.pair()
+        secret.unlink()
 
 
 def test_a_damaged_trusted_key_is_not_trusted_and_can_be_revoked(store: KeyStore, robot: Path) -> None:

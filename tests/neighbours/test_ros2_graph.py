@@ -4,6 +4,8 @@ import math
 import threading
 import time
 from collections.abc import Iterator
+from queue import SimpleQueue
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -64,19 +66,47 @@ def test_the_newest_message_of_the_other_one_is_given_once(node: Any, peer: Peer
 
 
 def test_a_service_answers_each_request_with_its_number(node: Any, peer: Peer) -> None:
-    answers = iter([(True, "stopped: µ"), (False, "not confirmed")])
+    answers, kind = iter([(True, "stopped: µ"), (False, "not confirmed")]), "std_srvs/srv/Trigger"
+    waited: list[float] = []
     service = node.service(
-        "/servonode/stop", "std_srvs/srv/Trigger", {"success": bool, "message": str}, lambda: next(answers)
+        "/servonode/stop", kind, {"success": bool, "message": str}, lambda came: [waited.append(came), next(answers)][1]
     )
-    serving = threading.Thread(target=lambda: [service.serve(0.05) for _ in iter(answers.__length_hint__, 0)])
-    serving.start()
+    threads = [
+        threading.Thread(target=lambda work=work: [work(0.05) for _ in iter(answers.__length_hint__, 0)])
+        for work in (service.receive, service.serve)
+    ]
+    for each in threads:
+        each.start()
     peer.ask("call", "/servonode/stop")
     xcdr1 = [0, 1, 0, 0]
     first = {"representation": xcdr1, "number": 1, "success": True, "message": "stopped: µ"}
     assert peer.next("/servonode/stop") == first
     peer.ask("call", "/servonode/stop")
     assert peer.next("/servonode/stop") == first | {"number": 2, "success": False, "message": "not confirmed"}
-    serving.join()
+    for each in threads:
+        each.join()
+    assert waited == [math.inf, math.inf]
+
+
+def test_requests_that_came_during_an_answer_all_have_the_next_one_with_the_time_of_the_newest() -> None:
+    neighbour("cyclonedds")
+    neighbour("rosbags")
+    from servonode.neighbours.ros2_graph import Service
+
+    seen: list[float] = []
+    written: list[tuple[Any, ...]] = []
+    reader = SimpleNamespace(get_matched_publication_data=lambda _: None)
+    writer = SimpleNamespace(data_type=lambda *values: values, write=written.append)
+    service = Service.__new__(Service)
+    service._reader, service._writer, service._came = reader, writer, SimpleQueue()  # type: ignore[assignment]
+    service._answer = lambda came: (seen.append(came), len(seen))
+    for number in range(5):
+        request = SimpleNamespace(guid=b"", seq=number, sample_info=SimpleNamespace(publication_handle=0))
+        service._came.put((float(number), request))
+    for _ in range(2):
+        service.serve(0.01)
+    assert seen == [4.0]
+    assert written == [(b"", number, None, 1) for number in range(5)]
 
 
 def test_a_domain_that_cannot_be_joined_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -234,7 +234,10 @@ def test_disarm_and_reset_are_refused_with_their_reason(plain: ClosedLoop) -> No
     assert refused(bench.node.handle_request("reset")) == "no fault is latched: the plant is inactive"
     bench.node.handle_request("estop")
     assert refused(bench.node.handle_request("disarm")) == "the plant is fault, not armed"
+    assert bench.node.handle_request("status")["reset_ago"] is None
     assert bench.node.handle_request("reset_estop") == {"done": True, "lifecycle": "inactive"}
+    bench.clock.now += 5 * 10**9
+    assert bench.node.handle_request("status")["reset_ago"] == 5.0
     bench.node.fault("device", "it happened")
     for word in ("reset", "reset_estop"):
         assert refused(bench.node.handle_request(word)) == "fault device ends the run; restart it"

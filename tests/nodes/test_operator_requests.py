@@ -215,6 +215,18 @@ def test_a_pause_that_somebody_else_ends_before_it_is_seen_is_told(
     assert line(servo(*words), 1) == "sphero is not paused: it was resumed by somebody else"
 
 
+@pytest.mark.parametrize(
+    ("ago", "before", "certain"),
+    [(1.0, 2.0, True), (1.0, 1.005, False), (1.0, 0.5, False), (None, 2.0, False)],  # 1.005: clocks differ by 1 %
+)
+def test_a_reset_counts_only_where_it_certainly_came_later(
+    ago: float | None, before: float, certain: bool, going: Callable[..., Node]
+) -> None:
+    going("sphero", lambda _: {"lifecycle": "inactive", "reset_ago": ago})
+    assert operator_requests.reset_since("sphero", time.monotonic() - before) is certain
+    assert not operator_requests.reset_since("none", time.monotonic() - before)
+
+
 @pytest.mark.parametrize("verb", ["arm", "disarm", "reset"])
 def test_a_verb_is_asked_of_the_plant_and_its_lifecycle_printed(going: Callable[..., Node], verb: str) -> None:
     node = going("sphero")

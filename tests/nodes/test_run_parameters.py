@@ -372,6 +372,10 @@ def test_the_command_reads_changes_dumps_and_loads(runs: Runs, tmp_path: Path) -
         == command("param", "get", "controller.parameters.c_w").stdout
     )
     assert command("param", "dump", "--out", str(file)).exit_code == 0
+    assert f"{file} exists already; name another file" in refused_command("param", "dump", "--out", str(file))
+    empty = tmp_path / "empty.toml"
+    empty.write_text("")
+    assert command("param", "load", str(empty)).stdout == f"{empty} holds no number; nothing is changed\n"
     tuned = {"controller.gains.lambda_phi": 2.0, "controller.settings.point.0": 0.1, "controller.settings.point.1": 0.0}
     assert numbers_in(file) == tuned
     loop = resolve(read_launch("trailer_circle", file.read_text().splitlines()))  # as --set takes them

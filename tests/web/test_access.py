@@ -1,6 +1,7 @@
 """Who reaches the page: its link alone, from its own pages, over http at a name of this computer, over https at any."""
 
 import asyncio
+import os
 import socket
 import subprocess
 import threading
@@ -283,6 +284,8 @@ def test_certificates_and_addresses_that_cannot_be_used_are_refused_with_the_rem
     refused("in PEM form and without a passphrase", far, certificate, locked)
     refused("is no address of this computer; take one that `ip address` shows, or 0.0.0.0", "192.0.2.1", *pair)
     refused("no computer is known here as nowhere.invalid", "nowhere.invalid", *pair)
+    os.mkfifo(pipe := tmp_path / "pipe.key")
+    refused("pipe.key is a pipe, a device or a folder; name a file in PEM form", far, certificate, pipe)
     for mode in (0o640, 0o604):
         key.chmod(mode)
         refused(f"robot.key can be read by others (mode {mode:04o})", far, *pair)

@@ -73,6 +73,15 @@ def network_file_system(folder: Path) -> str:
     return ""
 
 
+def exposed(found: os.stat_result) -> str:
+    """What is wrong with a file that is to hold a secret of ours; empty: nothing."""
+    if not stat.S_ISREG(found.st_mode):
+        return "is a link" if stat.S_ISLNK(found.st_mode) else "is a pipe, a device or a folder"
+    if found.st_uid != os.getuid():
+        return f"belongs to another user (id {found.st_uid})"
+    return f"can be read by others (mode {stat.S_IMODE(found.st_mode):04o})" if found.st_mode & 0o077 else ""
+
+
 def _content(file: Path) -> bytes:
     """The bytes of a key file, which is opened once, so that it cannot become another one meanwhile."""
     opened = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # else a pipe would wait for its writer

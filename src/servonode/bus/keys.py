@@ -19,7 +19,15 @@ from pathlib import Path
 import zmq
 import zmq.auth
 
-from servonode.bus.key_files import PUBLIC, SECRET, KeyFileError, check_libzmq, network_file_system, read_key_file
+from servonode.bus.key_files import (
+    PUBLIC,
+    SECRET,
+    KeyFileError,
+    check_libzmq,
+    exposed,
+    network_file_system,
+    read_key_file,
+)
 from servonode.bus.run_folder import distrust
 from servonode.bus.topology import CONTROLLER, PLANT, TARGET
 
@@ -117,11 +125,10 @@ class KeyStore:
             missing = f"there is no key pair {name!r}" if name else "there is no key pair"
             raise KeyFileError(f"{missing} in {self.folder}; make one with servonode keys new {name or 'NAME'}")
         file = self.folder / f"{name or names[0]}{SECRET}"
-        found = file.lstat()
-        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        if text := exposed(found := file.lstat()):
+            known = "make a new pair, because that one may be known"
             raise KeyFileError(
-                f"{file} can be read by others (mode {stat.S_IMODE(found.st_mode):04o}) or is not yours; "
-                "make a new pair, because that one may be known"
+                f"{file} {text}; {known if stat.S_ISREG(found.st_mode) else 'put the file itself there'}"
             )
         read = read_key_file(file)
         if read.secret is None or zmq.curve_public(read.secret) != read.public:

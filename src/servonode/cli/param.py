@@ -123,6 +123,8 @@ def dump(name: str | None, everything: bool, out: Path | None) -> None:
     """
     from servonode.cli.start_checks import check_writable
 
+    if out is not None and out.exists():
+        raise click.UsageError(f"{out} exists already; name another file, or remove it")
     run = _run(name)
     text = "".join(f"{key} = {value!r}\n" for key, value in run.stated(everything).items() if value != float("inf"))
     if out is None:
@@ -144,8 +146,11 @@ def load(words: tuple[str, ...], as_json: bool) -> None:
     from servonode.closed_loop.launch_file import numbers_in
 
     name, file = run_and("file", words)
-    if values := numbers_in(file):
-        _change(_run(name), values, as_json)
+    values, run = numbers_in(file), _run(name)
+    if values:
+        _change(run, values, as_json)
+    else:
+        verb.show({}, as_json, f"{file} holds no number; nothing is changed")
 
 
 def _joined(key: str) -> str:

@@ -9,6 +9,8 @@ from servonode.bus import BusError
 from servonode.errors import ServonodeError
 from servonode.operator.operator_requests import stop_all
 
+ENDED = "the run has ended"
+
 log = logging.getLogger(__name__)
 
 
@@ -50,6 +52,6 @@ def stop_run(folder: str, service: str) -> tuple[bool, str]:
     except (BusError, OSError) as error:
         return False, str(error)
     texts = [f"{each.run}: {each.lifecycle if each.confirmed else each.text}" for each in stops]
-    text = "; ".join([*texts, *map(str, unknown)])
+    text = "; ".join([*texts, *[ENDED] * len(unknown)])
     log.warning("emergency stop from %s: %s", service, text)
     return bool(stops) and not unknown and all(each.confirmed for each in stops), text

@@ -10,15 +10,15 @@ import math
 import time
 
 from servonode.errors import ServonodeError
-from servonode.neighbours.bridged import beside, stop_run
+from servonode.neighbours.bridged import ENDED, beside, stop_run
 from servonode.neighbours.live import live_moments
 from servonode.neighbours.moments import Layout, Moment
 from servonode.neighbours.ros2_goals import TOPICS, GoalRule
 from servonode.neighbours.ros2_graph import Ros2Node
 from servonode.neighbours.ros2_messages import messages
-from servonode.operator.find_runs import find_run
+from servonode.operator.find_runs import find_run, find_runs
 from servonode.operator.listener import step_back
-from servonode.operator.operator_requests import set_goal
+from servonode.operator.operator_requests import reset_since, set_goal
 from servonode.views.shown_run import ShownRun
 
 RATE, GOALS = 50.0, 20.0  # Hz
@@ -61,7 +61,7 @@ class Ros2Bridge:
         """Publish, take goals and answer requests until the run has ended."""
         given = "; ".join(f"{topic} gives {names}" for topic, names in self._rule.words().items())
         log.info("%s is on ROS 2; goals: %s; emergency stop: %s", self._source.name, given or "none", STOP)
-        with beside(lambda: self._stop.serve(LOOK_S), self._take_goals) as check:
+        with beside(lambda: self._stop.receive(LOOK_S), lambda: self._stop.serve(LOOK_S), self._take_goals) as check:
             before: Moment | None = None
             for moment in live_moments(self._source, RATE, self._layout):
                 check()
@@ -85,8 +85,10 @@ class Ros2Bridge:
         """Say why, but not at the rate at which goals come."""
         if (now := time.monotonic()) >= self._said[topic]:
             self._said[topic] = now + SAID_S
-            log.warning("no goal from %s: %s", topic, error)
+            log.warning("no goal from %s: %s", topic, error if find_runs(self._folder) else ENDED)
 
-    def _stopped(self) -> tuple[bool, str]:
-        """Stop the run: whether its plant has confirmed that, and what to show."""
+    def _stopped(self, came: float) -> tuple[bool, str]:
+        """Stop the run, unless it has been reset since the request came, of which no doubt must be left."""
+        if came < math.inf and reset_since(self._folder, came):
+            return False, f"{self._source.name}: not stopped again, since reset --estop came after this request"
         return stop_run(self._folder, STOP)

@@ -5,6 +5,7 @@ meets readers of both kinds, so that tf2 and RViz find it; none can make it wait
 """
 
 import ctypes
+import math
 import os
 import socket
 import stat
@@ -14,6 +15,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from cyclonedds.core import DDSException, Policy, Qos, ReadCondition, SampleState, ViewState, WaitSet
@@ -75,9 +77,9 @@ class Ros2Node:
         return Subscription(DataReader(self.participant, described, TOPIC))
 
     def service(
-        self, name: str, kind: str, reply: Mapping[str, Any], answer: Callable[[], tuple[Any, ...]]
+        self, name: str, kind: str, reply: Mapping[str, Any], answer: Callable[[float], tuple[Any, ...]]
     ) -> "Service":
-        """A service whose requests are empty. reply: the fields of its replies, of which `answer` gives the values."""
+        """A service whose requests are empty. reply: the fields of its replies, whose values `answer` gives."""
         names, kinds = service_names(name), service_types(kind, {}, reply)
         asked, told = (Topic(self.participant, *each) for each in zip(names, kinds, strict=True))
         reader, writer = DataReader(self.participant, asked, SERVED), DataWriter(self.participant, told, SERVED)
@@ -109,32 +111,45 @@ class Subscription:
 
 
 class Service:
-    """Answers the requests of a service, one after the other."""
+    """Answers the requests of a service: those that come during an answer all have the next one.
+
+    answer: gets the monotonic time [s] at which the newest of them came where they have waited, else infinity.
+    """
 
     def __init__(
         self,
         participant: DomainParticipant,
         reader: DataReader[IdlStruct],
         writer: DataWriter[IdlStruct],
-        answer: Callable[[], tuple[Any, ...]],
+        answer: Callable[[float], tuple[Any, ...]],
     ) -> None:
+        self._came: SimpleQueue[tuple[float, Any]] = SimpleQueue()
         self._reader, self._writer, self._answer = reader, writer, answer
         self._waiting = WaitSet(participant)
         self._waiting.attach(ReadCondition(reader, ViewState.Any | SampleState.NotRead))
 
-    def serve(self, timeout_s: float) -> None:
-        """Wait for requests for so long, and answer those that have come."""
+    def receive(self, timeout_s: float) -> None:
+        """Wait for requests for so long, and note when each has come, also while another one is answered."""
         self._waiting.wait(duration(seconds=timeout_s))
         for request in self._reader.take(10):
             if request.sample_info.valid_data:
-                values = self._answer()
-                self._wait_for_reader(request.sample_info.publication_handle)
+                self._came.put((time.monotonic(), request))
+
+    def serve(self, timeout_s: float) -> None:
+        """Wait for requests for so long, and answer those that have come."""
+        waited = not self._came.empty()
+        with suppress(Empty):
+            came = [self._came.get(timeout=timeout_s)]
+            while not self._came.empty():
+                came.append(self._came.get())
+            values, limit = self._answer(came[-1][0] if waited else math.inf), time.monotonic() + REPLY_S
+            for _, request in came:
+                self._wait_for_reader(request.sample_info.publication_handle, limit)
                 Ros2Node._write(self._writer, self._writer.data_type(request.guid, request.seq, *values))
 
-    def _wait_for_reader(self, publication: int) -> None:
+    def _wait_for_reader(self, publication: int, limit: float) -> None:
         """Wait a little until the reader of whoever has asked is known: a reply before that would not reach it."""
         asking = self._reader.get_matched_publication_data(publication)
-        limit = time.monotonic() + REPLY_S
         while asking is not None and time.monotonic() < limit:
             matched = map(self._writer.get_matched_subscription_data, self._writer.get_matched_subscriptions())
             if any(each is not None and each.participant_key == asking.participant_key for each in matched):

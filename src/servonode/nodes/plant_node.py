@@ -112,6 +112,7 @@ class PlantNode(Node):
         self.status = PlantStatus(self, self.fleet.show_life)
         self.energy = EnergyAccount(self.plant, closed_loop.machine)
         self.interactive = interactive
+        self.reset_ns: int | None = None  # time at which an emergency stop was last cleared; None: none was
         self.stops = 0  # how often it was asked to stop; a second time skips the safe action
         self._check = StateCheck(closed_loop, self.plant)
         self._brake_steps = closed_loop.safety.brake_steps  # steps for which a safe action may be held
@@ -311,6 +312,7 @@ class PlantNode(Node):
                 return None
         refused = self.guard.reset(estop=verb == "reset_estop")
         if refused is None:
+            self.reset_ns = self.clock() if verb == "reset_estop" else self.reset_ns
             self.fleet.resume()
             self.link.connect()
             if origin is not None:  # the machine that answers now

@@ -29,6 +29,7 @@ class ReportingNode(Protocol):
     pace: Pace
     pause: Pause
     plant: Plant
+    reset_ns: int | None
     states: StatePublisher
 
     @property
@@ -92,6 +93,9 @@ class PlantStatus:
             "t": plant.t,
             "paused": self._node.pause.paused,
             "pauses_at": self._node.pause.until,
+            "reset_ago": None
+            if (reset_ns := self._node.reset_ns) is None
+            else (self._node.outbox.clock() - reset_ns) / 1e9,
             "counts": self._node.all_counts(),
             "values": self._measured() | self._armed(),
         }

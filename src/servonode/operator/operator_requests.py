@@ -206,6 +206,19 @@ def at_pause(name: str | None, before: str = "active") -> dict[str, Any]:
         nap = min(2 * nap, PAUSED_S)
 
 
+def reset_since(folder: str, then: float) -> bool:
+    """Whether the emergency stop of a run was certainly cleared after `then` [s, monotonic], by any clock of the plant.
+
+    Where the plant does not answer at once it is not certain.
+    """
+    asked = time.monotonic()
+    try:
+        ago = _asked(find_run(folder), PLANT, "status", LOOK_S).get("reset_ago")
+    except (BusError, NoAnswer):
+        return False
+    return ago is not None and asked - 1.01 * ago > then  # clocks may differ by 1 %
+
+
 def order(verb: str, name: str | None, **arguments: Any) -> dict[str, Any]:
     """Send a request to the plant of a run; returns its answer, with `run`, `lifecycle` and perhaps `note`."""
     run = find_run(name)

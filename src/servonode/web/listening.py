@@ -1,15 +1,14 @@
 """Where the page listens: at this computer alone or, with a certificate, where other computers reach it."""
 
 import errno
-import os
 import socket
 import ssl
-import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from servonode.bus.descriptors import share
+from servonode.bus.key_files import exposed
 from servonode.errors import ServonodeError
 from servonode.web.access import LOOPBACK
 
@@ -83,15 +82,16 @@ class Place:
 def tls_of(certificate: Path, key: Path) -> ssl.SSLContext:
     """The server's side of TLS with a certificate and its key in files; NoPage where these cannot be used."""
     for file in (certificate, key):
+        if file.exists() and not file.is_file():  # opening a pipe would wait for a writer
+            raise NoPage(f"{file} {exposed(file.stat())}; name a file in PEM form")
         try:
             file.open("rb").close()
         except OSError as error:
             raise NoPage(f"{file} cannot be read ({error.strerror}); name a file in PEM form") from None
-    found = key.stat()
-    if stat.S_IMODE(found.st_mode) & 0o077 or found.st_uid != os.getuid():
+    if text := exposed(key.stat()):
         raise NoPage(
-            f"--keyfile: {key} can be read by others (mode {stat.S_IMODE(found.st_mode):04o}) or is not yours; make a "
-            "new certificate and key if somebody may have read it, else a copy of yours with mode 0600"
+            f"--keyfile: {key} {text}; make a new certificate and key if somebody may have read it, else a copy of "
+            "yours with mode 0600"
         )
     made = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     try:
