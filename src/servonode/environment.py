@@ -91,12 +91,22 @@ class _Environment:
             return self._stated.texts[status - END]
         return REASONS[status] if status < FAULT else self._faults[status - FAULT - 1]
 
+    def close(self, **_: Any) -> None:
+        """End all episodes, as far as they have begun."""
+        self._begun = False
+
+
+def _mapping(options: Any) -> Mapping[str, Any]:
+    if not isinstance(options or {}, Mapping):
+        raise StatementError(f"options = {options!r:.40} is not a mapping; give {{'values': {{KEY: VALUE}}}}")
+    return options or {}
+
 
 def _values(options: Mapping[str, Any] | None) -> Mapping[str, float]:
-    for key in options or {}:
+    for key in (options := _mapping(options)):
         if key != "values":
             raise StatementError(f"options: {key!r} is unknown; {did_you_mean(key, ['values'])}choose values")
-    values: Mapping[str, float] = (options or {}).get("values", {})
+    values: Mapping[str, float] = options.get("values", {})
     check_mapping("values", values, "plant.parameters.m1")
     return values
 
@@ -239,9 +249,11 @@ class VectorEnv(_Environment, GymnasiumVectorEnv[Array, Array, Array]):
         check_choice("autoreset_mode", getattr(autoreset_mode, "value", autoreset_mode), modes)
         self._mode, self.num_envs = AutoresetMode(autoreset_mode), num_envs
         self.metadata = {"autoreset_mode": self._mode, "render_modes": []}
-        self.single_observation_space, self.single_action_space = self._make(
-            launch, num_envs, threads, reward, terminate, vary, code, overrides
-        )
+        try:
+            made = self._make(launch, num_envs, threads, reward, terminate, vary, code, overrides)
+        except MemoryError:
+            raise StatementError(f"num_envs = {num_envs} needs more memory than there is; give fewer") from None
+        self.single_observation_space, self.single_action_space = made
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._random = [seeding.np_random()[0] for _ in range(num_envs)]
@@ -260,7 +272,7 @@ class VectorEnv(_Environment, GymnasiumVectorEnv[Array, Array, Array]):
         seeds = seed if isinstance(seed, Sequence) else [None if seed is None else seed + i for i in some]
         if len(seeds) != self.num_envs:
             raise StatementError(f"seed: {len(seeds)} are given for {self.num_envs} environments; give one for each")
-        others = dict(options or {})
+        others = dict(_mapping(options))
         mask = np.asarray(others.pop("reset_mask", np.full(self.num_envs, True)))
         if mask.shape != (self.num_envs,) or mask.dtype != np.bool_:
             text = f"options: reset_mask is {mask.dtype} of shape {mask.shape}; give one bool for each environment"

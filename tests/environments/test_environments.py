@@ -320,3 +320,14 @@ def test_a_draw_that_is_refused_is_drawn_again() -> None:
         env.reset(options={"values": {"plant.parameters.m1": -1.0}})
     hopeless = Env("trailer_pursuit", vary={"plant.parameters.m1": [-2.0, -1.0]}, **SHORT)
     assert "m1" in refusal(LaunchError, hopeless.reset)
+
+
+@pytest.mark.parametrize("make", [servonode.Env, lambda name, **words: servonode.VectorEnv(name, 2, **words)])
+def test_options_that_are_none_and_a_step_after_the_end_are_refused(make: Any) -> None:
+    env = make("trailer_pursuit", plant__safety__limit=0.5)
+    with pytest.raises(servonode.ServonodeError, match=r"options = \[1\] is not a mapping; give"):
+        env.reset(options=[1])
+    env.reset()
+    env.close()
+    with pytest.raises(servonode.ServonodeError, match="begun; call reset"):
+        env.step(env.action_space.sample())

@@ -190,6 +190,8 @@ class OwnLaw(ServoLaw):
 def _misfit(given: Any, inputs: Array, names: tuple[str, ...]) -> str:
     """Take what `command` has returned as inputs; why it does not fit, empty where it does."""
     try:
+        if isinstance(given, np.ma.MaskedArray) or np.asarray(given).dtype.kind not in "biufO":  # text, complex numbers
+            raise TypeError
         values = np.asarray(given, dtype=float)
     except (TypeError, ValueError):
         return f"returned {type(given).__name__}; {_wanted(names)}"
