@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from servonode.analysis.frequency_response import CutLoop
     from servonode.analysis.linearisation import Linearisation
     from servonode.analysis.margins import Margins
-    from servonode.analysis.parameter_margins import ParameterMargins
     from servonode.linear_views import FrequencyResponse, PeriodicOrbit, PolesAlong
     from servonode.sweeps.fastest import Fastest
     from servonode.sweeps.region import Region
@@ -574,33 +573,6 @@ class Loop(Tabular):
         from servonode.analysis.margins import margins_of
 
         return margins_of(*self._cut(t, state, cut, equilibrium))
-
-    @plain
-    def parameter_margins(
-        self,
-        *parameters: str,
-        t: float = 0.0,
-        state: Values = {},  # noqa: B006
-        equilibrium: bool = False,
-    ) -> "ParameterMargins":
-        """How wrong each parameter of the plant may be before the sampled loop no longer decays.
-
-        The law goes on to assume what it assumes. `parameters`: names; all that are not 0 where there is no name. Other
-        arguments as for `linearize`; the state must be an equilibrium.
-
-        Raises:
-            StatementError: there is no such parameter, the state is no equilibrium, or the loop does not decay at it.
-        """
-        from servonode.analysis.linearisation import linearise
-        from servonode.analysis.parameter_margins import parameter_margins
-
-        found = linearise(self.closed_loop, time_of(t), *self._with_own(state), equilibrium)
-        if found.about == "motion":
-            text = (
-                "the state moves, and margins of parameters are for an equilibrium; give its state, or equilibrium=True"
-            )
-            raise StatementError(text)
-        return parameter_margins(self.closed_loop, t, *self._with_own(found.state), found.passive, parameters or None)
 
     @plain
     def orbit(self, state: Values = {}, *, period: float | None = None) -> "PeriodicOrbit":  # noqa: B006
