@@ -323,7 +323,7 @@ def test_a_draw_that_is_refused_is_drawn_again() -> None:
 
 
 @pytest.mark.parametrize("make", [servonode.Env, lambda name, **words: servonode.VectorEnv(name, 2, **words)])
-def test_options_that_are_none_and_a_step_after_the_end_are_refused(make: Any) -> None:
+def test_options_of_another_kind_and_a_step_after_the_end_are_refused(make: Any) -> None:
     env = make("trailer_pursuit", plant__safety__limit=0.5)
     with pytest.raises(servonode.ServonodeError, match=r"options = \[1\] is not a mapping; give"):
         env.reset(options=[1])

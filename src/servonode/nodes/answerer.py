@@ -56,7 +56,7 @@ class Handover:
             self._law, self._signals, self._held[:], self._answered = law, signals, self._left, False
 
     def before(self, instant: int) -> ServoLaw | None:
-        """The law from which the answer at this control instant is still to be led; None: there is none."""
+        """The law from which the answer at this control instant is still to be led; None where it leads no more."""
         if not self._answered:
             self._answered, self._first = True, instant
         if not 0 <= instant - self._first < self._soft.ramp - 1:  # negative: the plant has begun again
