@@ -86,6 +86,18 @@ def test_jumps_that_look_back_at_a_step_and_starts_beyond_one_are_refused() -> N
         bounced(initial={"z": -0.5})
 
 
+@pytest.mark.parametrize("control", ["sampled", "continuous"])
+def test_a_ball_that_leaves_the_floor_may_start_there(control: Any) -> None:
+    plant = {"machine": ball, "settings": {"form": "turns"}, "initial": {"z": 0.0, "z_dot": 3.0}}
+    run = servonode.simulate({"run": {"duration": 1.0}, "plant": plant}, control=control)
+    since = 1 - 6 / 9.81
+    assert run.state["z"][-1] == pytest.approx(
+        3 * since - 9.81 * since**2 / 2, abs=2e-2 if control == "sampled" else 1e-8
+    )
+    with pytest.raises(LaunchError, match="beyond the jump 'bounce'"):
+        bounced(settings={"form": "turns"}, initial={"z": 0.0, "z_dot": -3.0})
+
+
 def corner() -> Model:
     x, y = coordinate("x", "", "m", start=1.0), coordinate("y", "", "m", start=1.0)
     walls = [jump(q < 0, {q: -q, q.rate: -q.rate / 2}, f"wall {q}") for q in (x, y)]

@@ -175,6 +175,7 @@ def test_an_expression_of_sympy_keeps_every_digit_as_a_text() -> None:
     found = parse(text_of(stated), ("q", "q_dot")).sympy({"q": q, "q_dot": rate})
     assert {float(each) for each in found.atoms(sympy.Float)} == {float(each) for each in stated.atoms(sympy.Float)}
     assert float((found - stated).evalf(subs={q: 0.3, rate: 2.0})) == pytest.approx(0.0, abs=1e-15)
+    assert parse(text_of(q * sympy.E), ("q", "E")).names == {"q"}
 
 
 def test_an_error_carries_its_text_and_position_and_survives_pickling() -> None:

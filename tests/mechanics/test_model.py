@@ -193,3 +193,9 @@ def test_losses_that_give_energy_are_taken_with_a_note() -> None:
     assert "the dissipation gives energy at some states (" in note
     zero_at_rest = sympy.expand((1 + x**2) * (sympy.sqrt(x.rate**2 + m**2) - m))
     assert derive(particle(dissipation=zero_at_rest)).model.notes == ()
+
+
+def test_a_damper_on_a_belt_or_in_a_flow_resists_the_relative_rate() -> None:
+    belt, flow = m * (x.rate - sympy.cos(time)) ** 2 / 2, m * (y.rate + x) ** 2
+    drift = derive(particle(dissipation=belt + flow)).h_r
+    assert (drift - sympy.Matrix([m * (v - sympy.cos(time)), 2 * m * (w + x)])).expand() == sympy.zeros(2, 1)

@@ -169,12 +169,13 @@ def possible_start(machine: Machine, start: Array, faults: bool) -> tuple[Machin
     if fault:
         text = f"the initial state violates a fault condition: {fault.text}; choose another one, or set "
         raise KeyRefused("plant.initial", None, f"{text}plant.safety.faults = false")
+    rates = machine.derivatives(0.0, start, np.zeros(machine.n_inputs))
+    slopes = machine.margin_rates(0.0, start, rates)
     for i, margin in enumerate(machine.margins(0.0, start).tolist()):
-        if machine.kernel.holds(i, margin):
+        if machine.kernel.holds(i, margin) and (margin > 0 or slopes[i] >= 0):  # else it leaves the far side at once
             jump, where = machine.description.jumps[i]
             text = f"the initial state is beyond the jump {jump!r}, which acts where {where} begins: it is {margin:g} "
             raise KeyRefused("plant.initial", None, f"{text}there; begin on the other side")
-    rates = machine.derivatives(0.0, start, np.zeros(machine.n_inputs))
     if np.isfinite(rates).all():
         return machine, start
     description = machine.description

@@ -188,6 +188,7 @@ def text_of(stated: Any) -> str:
     import sympy
 
     numbers = {each: sympy.Symbol(f"({float(each)!r})") for each in stated.atoms(sympy.Float)}
+    numbers[sympy.E] = sympy.Symbol("exp(1)")  # sympy's E, which may be a name of the machine
     return re.sub(r"\b(Abs|Max|Min)\(", lambda found: found[0].lower(), str(stated.xreplace(numbers)))
 
 

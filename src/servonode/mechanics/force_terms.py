@@ -51,6 +51,8 @@ def check_forces(model: Model) -> tuple[Condition, ...]:
 def check_losses(model: Model) -> tuple[str, ...]:
     """No term of the dissipation is without rates, but one that makes it zero at rest, as in sqrt(v**2 + e**2) - e.
 
+    The square of a rate relative to a belt, (v - w)**2, is one term.
+
     A line on losses whose power has the wrong sign at random states, if it has.
 
     Raises:
@@ -58,7 +60,7 @@ def check_losses(model: Model) -> tuple[str, ...]:
     """
     R, changing, place = sympy.sympify(model.dissipation), {*model.coordinates, time}, place_of(model, "dissipation")
     at_rest = R.xreplace(dict.fromkeys(model.motions, sympy.Integer(0)))
-    terms = sympy.Add.make_args(sympy.expand(R)) if at_rest.free_symbols & changing else ()
+    terms = sympy.Add.make_args(sympy.expand_mul(R)) if at_rest.free_symbols & changing else ()
     without = [each for each in terms if each.free_symbols & changing and not each.free_symbols & set(model.motions)]
     values = at_generic_states(model, sympy.Matrix([at_rest, sympy.Add(*without)])) if without else []
     if any(abs(rest) > ROUNDING * abs(term) for rest, term in values):

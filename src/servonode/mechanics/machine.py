@@ -126,6 +126,13 @@ class Machine(Tabular):
             self.kernel.margins(t, x, self.c, out)
         return out
 
+    def margin_rates(self, t: float, x: Array, dx: Array) -> Array:
+        """The rates of these margins where the state moves by dx (n_jumps,)."""
+        out = np.zeros(len(self.description.jumps))
+        if len(out):
+            self.kernel.margin_rates(t, x, dx, self.c, out)
+        return out
+
     def safe_input(self, t: float, x: Array) -> Array:
         """The inputs of the safe action at this state (n_tau,): the machine's own, else zero."""
         u = np.zeros(self.n_inputs)
