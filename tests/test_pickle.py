@@ -34,6 +34,16 @@ def test_a_run_has_the_same_columns_and_text_after_it_was_pickled_or_copied(agai
     assert_same(run, again(run))
 
 
+def test_a_copy_has_the_closed_loop_of_its_run_and_what_cannot_be_resolved_says_why_each_time() -> None:
+    run = servonode.simulate(FREE)
+    assert copy.copy(run).closed_loop is run.closed_loop
+    again = pickled(run)
+    vars(again)["_stated"] = (int, ("no machine",))
+    for _ in range(2):
+        with pytest.raises(ValueError, match="no machine"):
+            _ = again.closed_loop
+
+
 def test_a_loop_simulates_the_same_bits_after_it_was_pickled() -> None:
     loop = servonode.load("trailer_pursuit", run__duration=0.2)
     assert_same(

@@ -18,6 +18,7 @@ from mcap.reader import make_reader
 
 from servonode.record.bag import read_bag
 from servonode.record.info import info, info_text
+from servonode.record.mcap_records import Records, new_writer
 from servonode.record.recover import recover_bag
 from servonode.record.write import BagError, new_file
 from servonode.simulation.replay import replay
@@ -352,3 +353,16 @@ def test_a_file_into_which_another_run_records_is_refused(tmp_path: Path, monkey
     assert "another run records there" in refused(*words, "trailer_pursuit_lockstep.mcap")
     assert operator(*words).returncode == 0
     assert Path("trailer_pursuit_lockstep.2.mcap").exists()
+
+
+def test_a_recording_of_a_large_machine_at_rest_does_not_expand_too_much(tmp_path: Path) -> None:
+    state = {f"q{i}": 0.0 for i in range(600)}
+    with (tmp_path / "rest.mcap").open("wb") as stream:
+        writer = new_writer(stream, "servonode")
+        channel = writer.register_channel("plant/state", "json", writer.register_schema("State", "jsonschema", b"{}"))
+        for k in range(100):
+            at = 10**16 + k * 10**7
+            writer.add_message(channel, at, json.dumps({"seq": k, "mono": at, "state": state}).encode(), at)
+        writer.finish()
+    records = Records(tmp_path / "rest.mcap", [])
+    assert (sum(1 for _ in records.messages()), records.damage) == (100, [])

@@ -1,5 +1,6 @@
 """A recording is data: Python code that it names runs only where it is known, or where its reader says so."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from servonode.cli.create import make
 from servonode.cli.main import main
 from servonode.closed_loop.known_code import digest
 from servonode.closed_loop.launch_error import LaunchError
+from servonode.record.checked import launch_of
 
 LOCKSTEP = ("--set", "run.mode=lockstep", "--set", "run.duration=0.1", "--no-report")
 READERS = (
@@ -103,3 +105,19 @@ def test_a_module_that_a_recording_names_is_not_imported(
     result = answered("replay", "--set", f"plant.machine={reference}", bag=recorded / "crane.mcap")
     assert result.exit_code == 2
     assert f"{reference!r} is Python code without a file that a recording could hold" in result.stderr
+
+
+def test_a_function_of_servonode_itself_is_no_machine_of_a_recording(
+    recorded: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(recorded)
+    reference = f"{Path(servonode.__file__).parent}/definitions/references.py:at_hand"
+    result = answered("replay", "--set", f"plant.machine={reference}", bag=recorded / "crane.mcap")
+    assert result.exit_code == 2
+    assert "is not what was recorded" in result.stderr
+
+
+def test_a_path_that_no_file_can_have_is_damage() -> None:
+    table = {"plant": {"machine": "m"}, "run": {"mode": "lockstep", "seed": 0}}
+    with pytest.raises(ValueError, match="path"):
+        launch_of(json.dumps({"table": table, "path": "a\0b", "file": None}).encode())

@@ -1,6 +1,7 @@
 """A law whose numbers are changed while it drives: its inputs go from the old ones to the new ones without a jump."""
 
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -9,7 +10,9 @@ import servonode
 from servonode.bus import State
 from servonode.bus.topology import CONTROLLER
 from servonode.closed_loop.parameters import judged, numbers_of
+from servonode.nodes.answerer import GoalVector, Handover
 from servonode.nodes.controller_node import ControllerNode
+from servonode.plants.limits import Limits, SoftStart
 from servonode.record.run import Run
 
 AT, RAMP_S = 0.3, 0.5  # s
@@ -98,3 +101,19 @@ def test_a_law_that_has_not_answered_yet_begins_with_its_new_numbers(monkeypatch
     stated = servonode.load("trailer_pursuit", run__duration=2.0, controller__gains__lambda_speed=20.0, **PURSUIT)
     expected = stated.simulate()
     assert all(np.array_equal(values, expected.columns[name]) for name, values in run.columns.items())
+
+
+def test_where_the_law_before_has_no_answer_nothing_of_an_earlier_change_comes_back() -> None:
+    control = servonode.load("trailer_pursuit", **PURSUIT).closed_loop.control
+    assert control is not None
+    soft = SoftStart(4, 0, Limits((), ()), False)
+    handover, law, asked = Handover(control.law, control.signals, soft), Mock(), []
+    law.compute.side_effect = lambda _t, _x, _y, answer: answer.inputs.fill(100.0) or len(asked) > 5
+    for instant in range(12):
+        if instant in (1, 6):
+            handover.leave(law, control.signals)
+        inputs = np.zeros(control.law.machine.n_inputs)
+        if handover.before(instant) is not None:
+            handover.lead(law, instant, 0.0, np.zeros(1), GoalVector(control.law).y, inputs)
+        asked.append(inputs[0])
+    assert asked == [0.0, 93.75, 75.0, 43.75, *[0.0] * 8]

@@ -52,7 +52,8 @@ def _unknown(reference: str, folder: Path, recorded: Mapping[str, str]) -> str:
     """What of the code that a recording names is not known; empty if all is."""
     if not names_file(reference):
         return "" if is_at_hand(reference) else " is Python code without a file that a recording could hold"
-    for file in sorted(find(reference, {}, "", folder, "machine").sources()):
+    definition = find(reference, {}, "", folder, "machine")
+    for file in sorted({definition.file.resolve(), *definition.sources()}):  # sources: none of servonode's own
         found = f" is Python code that a recording names: {file} (SHA-256 {digest(file)})"
         if recorded.get(os.path.relpath(file, folder)) != digest(file):
             return f"{found} is not what was recorded"

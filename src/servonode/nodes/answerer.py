@@ -54,9 +54,10 @@ class Handover:
         """Note that other numbers act from the next answer on; these have acted up to now."""
         if self._answered:
             self._law, self._signals, self._held[:], self._answered = law, signals, self._left, False
+            self._difference[:] = self._left  # until the law before has answered: no rest of earlier changes
 
     def before(self, instant: int) -> ServoLaw | None:
-        """The law from which the answer at this control instant is still to be led; None where it leads no more."""
+        """The law from which the answer at this control instant is still to be led; None: nothing fades."""
         if not self._answered:
             self._answered, self._first = True, instant
         if not 0 <= instant - self._first < self._soft.ramp - 1:  # negative: the plant has begun again

@@ -193,7 +193,7 @@ def _expanded(chunk: "Chunk") -> "Chunk":
     import lz4.frame
     import zstandard
 
-    size, most = chunk.uncompressed_size, EXPANDED * len(chunk.data)
+    size, most = chunk.uncompressed_size, max(EXPANDED * len(chunk.data), 2 * CHUNK)  # hundreds of states at rest
     if chunk.compression == "zstd":
         size = max(size, zstandard.frame_content_size(chunk.data))
     if chunk.compression and size > most:

@@ -89,14 +89,18 @@ class Run(Tabular):
     def __reduce__(self) -> Any:
         """Pickle the numbers, and what was stated of the closed loop, which is resolved when it is asked for."""
         numbers = {name: value for name, value in vars(self).items() if name != "closed_loop"}
-        stated = vars(self).get("_stated") or self.closed_loop.__reduce__()
+        stated = self.closed_loop.__reduce__() if "closed_loop" in vars(self) else vars(self)["_stated"]
         return _restored, (type(self), {**numbers, "_stated": stated})
+
+    def __copy__(self) -> "Run":
+        """A copy with the same closed loop."""
+        return _restored(type(self), vars(self))
 
     def __getattr__(self, name: str) -> Any:
         """The closed loop of an unpickled run; nothing else is missing."""
         if name != "closed_loop" or "_stated" not in vars(self):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        make, arguments = vars(self).pop("_stated")
+        make, arguments = vars(self)["_stated"]  # which stays: the machine may be missing yet, or another thread asks
         self.closed_loop = make(*arguments)
         return self.closed_loop
 

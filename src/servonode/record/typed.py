@@ -1,6 +1,6 @@
 """The types of what a recording or a spool says of its run, by which it is checked: it may be from someone else."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -24,7 +24,8 @@ SCHEMA: Any = kind_of({"title": str})
 FAULT: Any = kind_of({"name": str, "text": str, "t": float}, node=str)
 _RUN: Any = kind_of({"mode": str, "seed": int})
 _TABLE: Any = kind_of({"plant": kind_of({"machine": str}), "run": _RUN}, controller=dict[str, Any])
-LAUNCH: Any = kind_of({"table": _TABLE, "path": str, "file": str | None})
+_PATH: Any = Annotated[str, msgspec.Meta(pattern="^[^\0]*$")]
+LAUNCH: Any = kind_of({"table": _TABLE, "path": _PATH, "file": str | None})
 _CLOCK: Any = kind_of({"wall_ns": int, "mono_ns": int})
 _MADE: dict[str, Any] = {"topics": list[str], "clock": _CLOCK, "made_by": dict[str, Any], "schemas": dict[str, SCHEMA]}
 SPOOLED: Any = kind_of({"run": str, "every": int, "launch": LAUNCH, "columns": dict[str, list[str]]}, **_MADE)
