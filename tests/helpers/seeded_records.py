@@ -1,9 +1,11 @@
 """Seeded records of machines with other parameters than believed, through encoders and noise, for statistics."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from sympy import cos
 
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import launch_of_table
@@ -31,6 +33,25 @@ def oscillator() -> Model:
         potential=k * q**2 / 2,
         dissipation=d * q.rate**2 / 2,
         inputs={F: q.rate},
+    )
+
+
+def hanging() -> Model:
+    """A cart on rails that rub, from which a bob hangs."""
+    x, a = coordinate("x", "place of the cart", "m"), coordinate("a", "swing", "rad")
+    M = parameter("M", "cart", "kg", default=3.0, above=0)
+    c = parameter("c", "friction of the rails", "N s/m", default=0.0, at_least=0)
+    F = input_("F", "force on the cart", "N")
+    v2 = x.rate**2 + 1.6 * cos(a) * x.rate * a.rate + 0.64 * a.rate**2
+    return Model(
+        name="hanging",
+        description="cart with a bob",
+        coordinates=(x, a),
+        parameters=(M, c),
+        kinetic=M * x.rate**2 / 2 + 0.4 * v2,
+        potential=-0.8 * 9.81 * 0.8 * cos(a),
+        dissipation=c * x.rate**2 / 2,
+        inputs={F: x.rate},
     )
 
 
@@ -72,6 +93,34 @@ def case(machine: str, seed: int) -> tuple[ClosedLoop, Experiment, np.ndarray, t
     overrides += [f"controller.parameters.{name}={TRUE[name]!r}" for name in names] + [f"run.seed={seed}"]
     loop = resolve(launch_of_table(table, overrides), strict=False)
     return loop, measured(loop), np.array([*true.values()]), names
+
+
+def coarse_case(force: float, differenced: bool, seed: int) -> tuple[ClosedLoop, Experiment, np.ndarray]:
+    """A record through encoders of 2 cm and 0.02 rad, from any place and phase, and the true parameters.
+
+    Its speeds are noisy by 0.1, or the differences of the encoders' counts over a period.
+    """
+    rng = np.random.default_rng(seed)
+    true, place, phase = {"M": rng.uniform(3.0, 3.8), "c": rng.uniform(1.0, 1.4)}, *rng.uniform(0, [0.6, 6.28])
+    sensor = {"noise": {"x_dot": 0.1, "a_dot": 0.1}, "quantum": {"x": 0.02, "a": 0.02}}
+    table = {
+        "run": {"duration": 12.0, "seed": seed},
+        "plant": {"machine": at_hand(hanging), "step": 0.005, "parameters": true, "initial": {"x": place}},
+        "controller": {
+            "program": "open_loop", "period": 0.02, "parameters": {"M": 3.0, "c": 0.0},
+            "settings": {"F": f"{force}*sin(0.8*t + {phase})"},
+        },
+    }  # fmt: skip
+    table["plant"]["sensor"] = sensor  # type: ignore[index]
+    loop = resolve(launch_of_table(table), strict=False)
+    record = measured(loop)
+    if differenced:
+        channels, guess = list(record.channels), record.guess.copy()
+        for i in (0, 1):
+            speeds = np.append(0.0, np.diff(channels[i].values)) / 0.02
+            channels[2 + i], guess[:, 2 + i] = replace(channels[2 + i], values=speeds), speeds
+        record = replace(record, channels=tuple(channels), guess=guess)
+    return loop, record, np.array([*true.values()])
 
 
 def measured(loop: ClosedLoop) -> Experiment:

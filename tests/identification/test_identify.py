@@ -8,9 +8,10 @@ import pytest
 from sympy import sin
 
 import servonode
+from servonode.identification import regressor
 from servonode.identification.experiment import IdentificationError
 from servonode.identification.identification import ALONE, TOGETHER
-from servonode.mechanics import Model, coordinate, input_, parameter
+from servonode.mechanics import Model, coordinate, hinge, input_, jump, link, parameter, tree
 
 
 def pendulum() -> Model:
@@ -111,7 +112,7 @@ def test_without_an_input_only_ratios_are_told() -> None:
         ("mm", ("'mm' is not a parameter of the machine pendulum", "did you mean m?")),
         ("J,J", ("given twice",)),
         ("", ("not a parameter",)),
-        ("J,b", ("b: not in the equations of motion of pendulum", "leave it out")),
+        ("J,b", ("b: not in the equations of motion or jumps of pendulum", "leave it out")),
     ],
 )
 def test_parameters_that_cannot_be_identified_are_refused(
@@ -137,3 +138,48 @@ def test_correlation_and_json_go_with_the_estimates(run: servonode.Run) -> None:
     assert told["parameters"]["J"]["unit"] == "kg m^2"
     assert told["measurements"] == 2 * len(run.t)
     assert "Identification of pendulum" in repr(found)
+
+
+def arm() -> Model:
+    """Two links, whose equations have definitions."""
+    a, b = (coordinate(name, f"angle {name}", "rad") for name in "ab")
+    m2 = parameter("m2", "mass of the forearm", "kg", default=2.0, above=0)
+    u, v = input_("u", "torque of a", "N m"), input_("v", "torque of b", "N m")
+    upper = link("up", joints=[hinge(a, (0, 1, 0))], mass=3.0, centre=(0, 0, -0.2), inertia=np.eye(3).tolist())
+    lower = link("lo", "up", position=(0, 0, -0.4), joints=[hinge(b, (0, 1, 0))], mass=m2, centre=(0, 0, -0.2))
+    links = tree([upper, lower], gravity=(0, 0, -9.81))
+    return Model("arm2", "arm", tree=links, inputs={u: a.rate, v: b.rate}, parameters=(m2,))
+
+
+def ball() -> Model:
+    z = coordinate("z", "height", "m")
+    g = parameter("g", "gravity", "m/s^2", default=9.81, above=0)
+    m = parameter("m", "mass", "kg", default=1.0, above=0)
+    e = parameter("e", "restitution", "1", default=0.8, at_least=0)
+    s = parameter("s", "of the safe action", "1", default=0.8, at_least=0)
+    bounce = jump(z <= 0, {z: -z, z.rate: -e * z.rate}, "floor")
+    return Model(
+        "ball", "ball", coordinates=(z,), parameters=(g, m, e, s), kinetic=m * z.rate**2 / 2, potential=m * g * z,
+        jumps=(bounce,),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("longest", [0, 1000])
+def test_machines_with_definitions_are_identified(longest: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Written out, and as they are where that would be too long."""
+    monkeypatch.setattr(regressor, "LONGEST", longest)
+    control = {"program": "open_loop", "period": 0.01, "parameters": {"m2": 1.8}, "settings": {"u": "sin(3*t)"}}
+    found = servonode.identify(
+        servonode.simulate({"run": {"duration": 1.0}, "plant": {"machine": arm}, "controller": control}), "m2"
+    )
+    assert found.parameters == pytest.approx({"m2": 2.0}, rel=1e-6)
+    assert found.estimates["m2"].before == 1.8
+
+
+def test_a_parameter_of_a_jump_alone_is_identified_and_one_of_nothing_is_named() -> None:
+    plant = {"machine": ball, "step": 0.001, "initial": {"z": 1.0}, "parameters": {"e": 0.7}}
+    run = servonode.simulate({"run": {"duration": 0.8}, "plant": plant})
+    found = servonode.identify(run, "e", law=False).estimates["e"]
+    assert (found.value, found.told) == (pytest.approx(0.7, rel=1e-6), ALONE)
+    with pytest.raises(IdentificationError, match=r"^s: not in the equations of motion or jumps of ball, so no record"):
+        servonode.identify(run, "e,s")

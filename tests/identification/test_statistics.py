@@ -10,9 +10,8 @@ from scipy.signal import lfilter
 
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.identification.experiment import Experiment
-from servonode.identification.fit import Part, _step_within, fit
-from servonode.identification.identify import believed, chosen
-from servonode.identification.segmentation import cut
+from servonode.identification.fit import Part, _step_within
+from servonode.identification.identify import _fitted, believed, chosen
 from servonode.identification.trajectories import Segments, Trajectories
 from servonode.identification.uncertainty import (
     Covariance,
@@ -22,18 +21,18 @@ from servonode.identification.uncertainty import (
     ljung_box,
     residuals_of,
 )
-from tests.helpers.seeded_records import CASES, case
+from tests.helpers.seeded_records import CASES, case, coarse_case
 
 SEEDS = 200
 LEAST, MOST = 0.93, 0.97  # of the intervals that hold the true value
 WITHIN = 0.02  # of the true value
+COARSE = [(force, differenced) for force in (0.5, 5.0) for differenced in (False, True)]
 
 
 def estimated(loop: ClosedLoop, experiment: Experiment, names: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
     """The estimates of the parameters and half of their 95 % intervals."""
     before = np.array([believed(loop)[name] for name in names])
-    part = cut(Trajectories(experiment, names), before)
-    found = fit([part], before, chosen(loop, names))
+    found = _fitted([Trajectories(experiment, names)], before, chosen(loop, names), None)
     covariance = covariance_of(found, all(each.white for each in residuals_of(found)))
     return found.values, covariance.quantile * np.sqrt(np.diag(covariance.matrix))
 
@@ -60,6 +59,16 @@ def test_a_few_seeded_records_give_the_parameters(machine: str) -> None:
         values, errors = estimated(loop, experiment, names)
         assert np.all(np.abs(values / true - 1) < WITHIN)
         assert np.all(np.abs(values - true) < 2 * errors)  # 3.9 standard deviations
+
+
+@pytest.mark.parametrize(("force", "differenced"), COARSE)
+def test_noisy_speeds_cut_no_record_through_coarse_encoders(force: float, differenced: bool) -> None:
+    for seed in (1000, 1001):
+        loop, experiment, true = coarse_case(force, differenced, seed)
+        names, before = ("M", "c"), np.array([3.0, 0.0])
+        found = _fitted([Trajectories(experiment, names)], before, chosen(loop, names), None)
+        assert len(found.parts[0].starts) == 1
+        assert np.all(np.abs(found.values / true - 1) < 0.05)
 
 
 def test_the_covariance_of_an_oscillator_is_that_of_its_analytic_slopes() -> None:

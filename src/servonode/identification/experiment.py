@@ -13,7 +13,7 @@ from servonode.mechanics.observer import Observer
 from servonode.mechanics.signatures import Whole
 
 MOST_SAMPLES = 20_000  # of a channel; of more every second, third, ... is taken
-LEAST_STEPS = 4  # different values of a quantised channel, from which its quantum is read
+LEAST_STEPS = 4  # different values, or of fewer occurrences of each, from which the quantum of a channel is read
 WHOLE = 1e-6  # of a quantum, by which a value may miss a whole number of them
 
 
@@ -41,11 +41,22 @@ class Channel:
     def quantum(self) -> float:
         """The step to which the values are rounded, read from the values themselves; 0: they are not rounded."""
         steps = np.unique(self.values)
-        if len(steps) < LEAST_STEPS:
+        if len(steps) < 2 or (len(steps) < LEAST_STEPS and len(self.values) < LEAST_STEPS * len(steps)):
             return 0.0
         smallest = float(np.min(np.diff(steps)))
         multiples = np.diff(steps) / smallest
         return smallest if np.all(np.abs(multiples - np.round(multiples)) < WHOLE * np.maximum(multiples, 1)) else 0.0
+
+    @cached_property
+    def noise(self) -> float:
+        """The variance that the differences of neighbouring values show."""
+        return float(np.mean(np.diff(self.values) ** 2)) / 2
+
+    @property
+    def resolved(self) -> bool:
+        """Whether the values change by more than two of the steps to which they are rounded, or noise mixes these."""
+        spread = float(np.ptp(self.values))
+        return spread > 2 * self.quantum * (1 + WHOLE) or 0.0 < self.quantum**2 / 12 < self.noise
 
     @property
     def span(self) -> float:

@@ -114,8 +114,28 @@ def fit(parts: Sequence[Part], values: Array, bounds: Sequence[Quantity], noise:
     return Fit(values, parts, noise, slopes, sizes, converged and steady)
 
 
+def with_fitted_starts(part: Part, values: Array) -> Part:
+    """The part with the likeliest initial states under these values; unchanged where there is no motion."""
+    known = replace(part.experiment, machine=part.trajectories.with_values(values))
+    try:
+        found = fit([replace(part, trajectories=Trajectories(known, ()))], np.empty(0), ())
+    except IdentificationError:
+        return part
+    return replace(part, starts=found.parts[0].starts)
+
+
+def along(part: Part, values: Array) -> Array:
+    """The states (rows, n_state) along the motion of a part; those that were measured where it is not finite."""
+    x = part.trajectories.states(values, part.segments, part.starts)
+    return part.experiment.guess if x is None else x[:, :-1]
+
+
 def _spans(experiment: Experiment) -> Array:
-    return np.array([each.span for each in experiment.channels])
+    """The noise of channels before it is known: their spans.
+
+    The errors of one that does not resolve its motion are no noise: all its values tell as much as one would.
+    """
+    return np.array([each.span * (1 if each.resolved else len(each.values) ** 0.5) for each in experiment.channels])
 
 
 def _noise(part: Part, values: Array) -> Array:
@@ -123,7 +143,8 @@ def _noise(part: Part, values: Array) -> Array:
     experiment = part.experiment
     residuals, found = _residuals(part, values), _spans(experiment)
     share = 1 - (len(values) + part.starts.size) / max(experiment.n_measurements, 1)
-    for i, channel in enumerate(experiment.channels):
+    for i in (i for i, channel in enumerate(experiment.channels) if channel.resolved):
+        channel = experiment.channels[i]
         mean_square = float(np.mean(residuals[experiment.channel == i] ** 2)) / max(share, 0.1)
         found[i] = np.sqrt(max(mean_square, channel.quantum**2 / 12, (LEAST_NOISE * channel.span) ** 2))
     return found
@@ -182,7 +203,8 @@ def _gauss_newton(
         for _ in range(DAMPINGS):
             step = _step_within(J, free, damping, _on_bounds(values, bounds))
             moved = within(values + sizes * step, bounds, values)
-            after = tuple(_moved(part, each, moved - values) for part, each in zip(parts, slopes, strict=True))
+            share = 1 / (1 + damping)  # of the step to the least squares of initial states, as of the parameters
+            after = tuple(_moved(part, each, moved - values, share) for part, each in zip(parts, slopes, strict=True))
             new = cost_of(after, moved, noise)
             if new <= cost * (1 + 1e-12):
                 break
@@ -206,7 +228,7 @@ def _step(J: Array, residuals: Array, damping: float) -> Array:
 
 def _on_bounds(values: Array, bounds: Sequence[Quantity]) -> npt.NDArray[np.bool_]:
     """Which parameters are at the least value that they may have."""
-    return np.array([value == each.at_least for value, each in zip(values.tolist(), bounds, strict=True)])
+    return np.array([value == each.at_least for value, each in zip(values.tolist(), bounds, strict=True)], dtype=bool)
 
 
 def _step_within(J: Array, residuals: Array, damping: float, on_bound: npt.NDArray[np.bool_]) -> Array:
@@ -225,11 +247,11 @@ def told(singular: Array) -> npt.NDArray[np.bool_]:
     return found
 
 
-def _moved(part: Part, slopes: Slopes, change: Array) -> Part:
-    """The part after a change of the parameters, its initial states with it."""
+def _moved(part: Part, slopes: Slopes, change: Array, share: float) -> Part:
+    """The part after a change of the parameters, its initial states with it, and a share of their own step."""
     starts = part.starts.copy()
     for i, (_, answer) in enumerate(slopes.starts):
-        starts[i] += answer[:, 0] - answer[:, 1:] @ change
+        starts[i] += share * answer[:, 0] - answer[:, 1:] @ change
     return replace(part, starts=starts)
 
 

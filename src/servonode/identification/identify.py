@@ -88,14 +88,20 @@ def believed(closed_loop: ClosedLoop) -> dict[str, float]:
 
 
 def _regressor(closed_loop: ClosedLoop, names: Sequence[str]) -> Regressor | None:
-    """The regressor of these parameters; raises where one stands in no equation of motion."""
-    from servonode.mechanics.derive import derive
+    """The regressor of these parameters; raises where one stands in no equation of motion and no jump."""
+    from sympy import sympify
 
-    found = regressor_of(derive(closed_loop.source.build()), names, closed_loop.machine.parameters)
+    from servonode.mechanics.derive import derive
+    from servonode.mechanics.straight_line import symbols_of
+
+    equations = derive(closed_loop.source.build())
+    found = regressor_of(equations, names, closed_loop.machine.parameters)
+    jumps = [part for each in equations.model.jumps for part in (each.margin, *each.changes.values())]
+    in_jumps = {symbol.name for part in jumps for symbol in symbols_of(sympify(part))}
     idle = [] if found is None else [n for n, each in zip(names, enters(found), strict=True) if not each]
-    if idle:
-        text = f"{', '.join(idle)}: not in the equations of motion of {closed_loop.machine.description.name}, so no "
-        raise IdentificationError(f"{text}record can tell; leave it out of --parameters")
+    if idle := [name for name in idle if name not in in_jumps]:
+        text = f"{', '.join(idle)}: not in the equations of motion or jumps of {closed_loop.machine.description.name}"
+        raise IdentificationError(f"{text}, so no record can tell; leave it out of --parameters")
     return found
 
 
@@ -108,7 +114,8 @@ def _fitted(
     """The fit in as few segments as the motion allows that it gives."""
     values, parts, found = before, list[Part](), None
     for _ in range(ROUNDS):
-        new = [cut(each, values, segment) for each in trajectories]
+        old: Sequence[Part | None] = found.parts if found else [None] * len(trajectories)
+        new = [cut(each, values, segment, part) for each, part in zip(trajectories, old, strict=True)]
         if found is not None and all(len(a.starts) >= len(b.starts) for a, b in zip(new, parts, strict=True)):
             break
         parts = new

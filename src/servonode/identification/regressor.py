@@ -18,11 +18,12 @@ import sympy
 
 from servonode.arrays import Array
 from servonode.mechanics.equations import Equations, column
+from servonode.mechanics.straight_line import definitions_of, written_out
 from servonode.mechanics.symbols import time
 
 Expr = Any
 Matrix = Any  # sympy.Matrix
-MOST_TERMS = 20_000  # of the equations multiplied out, beyond which they are only differentiated
+LONGEST = 1000  # operations of a row with its definitions put in, beyond which it is only differentiated
 
 
 @dataclass(frozen=True)
@@ -51,9 +52,9 @@ class Regressor:
 
     def _evaluated(self, table: Matrix, t: Array, x: Array, rates: Array, u: Array, values: Sequence[float]) -> Array:
         symbols = [*self.arguments, *self.parameters]
-        entries = [sympy.lambdify(symbols, entry, "numpy", cse=True, dummify=True) for entry in table]
         inputs = [t, *x.T, *rates.T, *u.T, *values]
-        found = np.array([np.broadcast_to(np.asarray(each(*inputs), dtype=float), t.shape) for each in entries])
+        entries = sympy.lambdify(symbols, list(table), "numpy", cse=_parts, dummify=True)(*inputs)
+        found = np.array([np.broadcast_to(np.asarray(each, dtype=float), t.shape) for each in entries])
         stacked: Array = found.reshape(table.rows, table.cols, len(t)).transpose(2, 0, 1).reshape(-1, table.cols)
         return stacked
 
@@ -68,12 +69,23 @@ def regressor_of(equations: Equations, names: Sequence[str], values: dict[str, f
     v_rate = {v: v.rate for v in model.velocities}
     dynamic = equations.M_r * column(v_rate.values()) + equations.h_r - equations.B_r * equations.tau
     kinematic = [q.rate - rate for q, rate in model.kinematics.items()]
-    residual = sympy.Matrix([*kinematic, *dynamic])
+    rows = [*kinematic, *dynamic]
+    written = [written_out(each, definitions_of([each]), LONGEST) for each in rows]
+    residual = sympy.Matrix([row if each is None else each for row, each in zip(rows, written, strict=True)])
     symbols = tuple(chosen[name] for name in names)
     rates = tuple(v_rate.get(each, getattr(each, "rate", None)) for each in model.state)
     arguments = (time, *model.state, *rates, *model.inputs)
     functions, columns, rest = _separated(residual, frozenset(symbols))
     return Regressor(arguments, symbols, residual.xreplace(numbers), *_numbered(functions, columns, rest, numbers))
+
+
+def _parts(expressions: list[Expr]) -> tuple[list[tuple[Expr, Expr]], list[Expr]]:
+    """What is computed once, by name: the definitions of auxiliary symbols, then what sympy finds."""
+    definitions = definitions_of(expressions)
+    plain = {symbol: sympy.Dummy() for symbol, _ in definitions}
+    named = [(plain[symbol], definition.xreplace(plain)) for symbol, definition in definitions]
+    more, reduced = sympy.cse([each.xreplace(plain) for each in expressions], list=False)
+    return [*named, *more], reduced
 
 
 def _separated(residual: Matrix, chosen: frozenset[Expr]) -> tuple[list[Expr], dict[Expr, list[Expr]], list[Expr]]:
