@@ -146,6 +146,29 @@ def test_the_best_rate_of_a_quadratic_cost_is_found() -> None:
     assert np.array_equal(found.values, again.values)
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "own", "best", "note"),
+    [
+        (6.0, 20.0, 5.0, 5.0, "no candidate that passes check is better than the launch file, whose values stay"),
+        (6.0, 20.0, 2.0, 6.0, "controller.gains.lambda is at the lower end of its range, 6; beyond it the cost may be"),
+        (1.0, 4.0, 2.0, 4.0, "controller.gains.lambda is at the upper end of its range, 4; beyond it the cost may be"),
+    ],
+)
+def test_nothing_worse_than_the_launch_file_is_recommended_and_an_end_of_a_range_is_named(
+    low: float, high: float, own: float, best: float, note: str
+) -> None:
+    loop = servonode.load(launch("x_dot", 6.0, own, period=0.005, plant={"initial": {"x_dot": 1.0}}))
+    cost = "integral(x_dot**2) + 0.04*integral(F**2)"  # least at 5
+    found = loop.tune({"controller.gains.lambda": (low, high)}, cost=cost, runs=100)
+    assert found.best["controller.gains.lambda"] == pytest.approx(best, rel=0.02)
+    assert found.cost <= found.own_cost
+    assert note in str(found)
+    assert bool(found.lines) == (best != own)
+    axis = next(each for each in found.plot().axes if each.get_xlabel())
+    for (left, right), seen in ((axis.get_xlim(), own), (axis.get_ylim(), found.own_cost)):
+        assert left < seen < right
+
+
 def test_costs_of_noisy_runs_are_means_over_seeds_that_chose_nothing() -> None:
     plant = {"initial": {"x_dot": 1.0}, "sensor": {"noise": 0.005}}
     loop = servonode.load(launch("x_dot", 3.0, 2.0, period=0.01, plant=plant), run__seed=7)

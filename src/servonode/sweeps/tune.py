@@ -30,6 +30,7 @@ SEEDS = 5  # runs of each candidate where noise acts
 RUNS = 600  # at most, unless the user wants more
 FAILED = 1e150  # cost of a candidate whose run fails: above all others, and its square is a number
 CANDIDATES = 12  # of the best that are checked
+EDGE = 0.01  # of a range, at either end of which a best value may be better beyond
 APART = 0.05  # of a range, by which candidates that are checked differ in one key at least
 WIDE = 10.0  # high over low from which a range is searched by its logarithm
 STEPPED = ("controller.period", "plant.step")  # keys in whole plant steps
@@ -39,10 +40,11 @@ STEPPED = ("controller.period", "plant.step")  # keys in whole plant steps
 class Tuned(Tabular):
     """The values of least cost that pass `check`, and all candidates that were tried.
 
-    best: by key. cost: of them; own_cost: of the launch file's own values, NaN where its run fails; where runs are
-    random both on seeds on which nothing was chosen. expression: what is the least. values (n, n_keys), costs (n,): of
-    all candidates, NaN where a run fails, for the reason in `reasons`.
-    refused: better candidates that are refused, with the reason. lines: of a launch file with the best values.
+    best: by key; the launch file's own where no candidate is better. cost: of them; own_cost: of the launch file's own
+    values, NaN where its run fails; where runs are random both on seeds on which nothing was chosen. expression: what
+    is the least. values (n, n_keys), costs (n,): of all candidates, NaN where a run fails, for the reason in `reasons`.
+    refused: better candidates that are refused, with the reason. lines: of a launch file with the best values, none
+    where its own stay.
     """
 
     file: str
@@ -68,8 +70,21 @@ class Tuned(Tabular):
         rows += [("least", f"{self.cost:.4g}; the launch file has {self.own_cost:.4g}{where}")]
         rows += [("candidates", f"{len(self.costs)}, {failed} of them fail; {self.seeds} runs each")]
         rows += [("refused", each) for each in self.refused]
+        rows += [("note", each) for each in self.notes]
         rows += [("launch file" if i == 0 else "", line) for i, line in enumerate(self.lines)]
         return f"Tuned {self.file}, which passes check", rows
+
+    @property
+    def notes(self) -> list[str]:
+        """Where the best is what the launch file has, or at an end of a range, beyond which it may be better."""
+        if not self.lines:
+            return ["no candidate that passes check is better than the launch file, whose values stay"]
+        found, shares = [], [_share(of, value) for of, value in zip(self.ranges, self.best.values(), strict=True)]
+        for of, share in zip(self.ranges, shares, strict=True):
+            if not EDGE < share < 1 - EDGE:
+                end, bound = ("lower", of.low) if share <= EDGE else ("upper", of.high)
+                found.append(f"{of.key} is at the {end} end of its range, {bound:g}; beyond it the cost may be less")
+        return found
 
     def as_dict(self) -> dict[str, Any]:
         """All of it, as `servonode tune --json` prints it."""
@@ -79,10 +94,11 @@ class Tuned(Tabular):
         return {
             "file": self.file,
             "cost": self.expression,
-            "best": self.best,
+            "best": {key: None if np.isnan(value) else value for key, value in self.best.items()},
             "least": self.cost,
             "own": own,
             "lines": list(self.lines),
+            "notes": self.notes,
             "refused": list(self.refused),
             "candidates": [{"values": v, "cost": c, "why": why} for v, c, why in tried],
         }
@@ -120,22 +136,26 @@ def tune(
     best, least, refused = search.passing()
     if best is None:
         raise StatementError(f"{closed_loop.launch.file}: {search.failure(refused)}")
-    keys = list(best)
+    keys, own = list(best), search.own_cost()
+    start = numbers_at(closed_loop, keys)
+    stays = own <= least and not _refusal(closed_loop, {})  # not where its run fails, which gives NaN
+    if stays:
+        best, least = dict(zip(keys, start, strict=True)), own
     return Tuned(
         closed_loop.launch.file,
         tuple(ranges),
         quantities_of(search.judge.variation)[: len(ranges)],
-        tuple(numbers_at(closed_loop, keys)),
+        tuple(start),
         expression,
         best,
         least,
-        search.own_cost(),
+        own,
         np.array(search.values),
         np.array(search.costs),
         tuple(search.reasons),
         tuple(refused),
         seeds,
-        tuple(launch_lines(best)),
+        () if stays else tuple(launch_lines(best)),
     )
 
 
@@ -294,6 +314,12 @@ def _values(of: Range, share: Array, loop: ClosedLoop) -> Array:
     if of.key in (*WHOLE, *STEPPED):
         values = np.round(np.maximum(np.round(values / step), 0.0 if of.key in WHOLE else 1.0) * step, 9)
     return np.asarray(values)
+
+
+def _share(of: Range, value: float) -> float:
+    """Where in its range a value is, from 0 to 1, on the scale on which it is searched."""
+    low, high, at = np.log([of.low, of.high, max(value, 1e-300)]) if _logarithmic(of) else (of.low, of.high, value)
+    return float((at - low) / (high - low))
 
 
 def _logarithmic(of: Range) -> bool:

@@ -72,7 +72,7 @@ def _legend(axis: Any, head: Head) -> None:
 def _draw_over(axis: Any, of: Over, costs: Array, marked: tuple[float, float]) -> None:
     """The costs over one number; marked: the least and the launch file's."""
     (side, log, values, best), (least, own) = of, marked
-    fails, most = np.isnan(costs), _highest(costs, least)
+    fails, most = np.isnan(costs), np.fmax(_highest(costs, least), own)
     axis.plot(values[~fails], costs[~fails], **DOT)
     axis.plot(values[fails], np.full(fails.sum(), most), **CROSS)
     axis.plot(best, least, zorder=4, **BEST)
@@ -115,8 +115,7 @@ def _map(sides: Sequence[Side], logs: Sequence[bool], values: Array, costs: Arra
         shown["dots"] = axis.scatter(x[~fails][worst_first], y[~fails][worst_first], **look)
         axis.plot(x[fails], y[fails], **CROSS)
         axis.plot(*best[0], zorder=4, **BEST)
-        if all(each.low <= each.start <= each.high for each in sides):
-            axis.plot(sides[0].start, sides[1].start, zorder=4, **OWN)
+        axis.plot(sides[0].start, sides[1].start, zorder=4, **OWN)
         _scale(axis, sides[0], logs[0])
         _scale(axis, sides[1], logs[1], "y")
         label_axes(axis, sides[0].title, sides[1].title)
@@ -133,12 +132,14 @@ def _map(sides: Sequence[Side], logs: Sequence[bool], values: Array, costs: Arra
 
 
 def _scale(axis: Any, side: Side, log: bool, which: str = "x") -> None:
-    """The ends of an axis, some room beside them, and its scale."""
+    """The ends of an axis, where the launch file's number is inside, some room beside them, and its scale."""
+    seen = [side.low, side.high, *([side.start] if side.start > 0 or (not log and np.isfinite(side.start)) else [])]
+    low, high = min(seen), max(seen)
     if log:
         getattr(axis, f"set_{which}scale")("log")
-        room = (side.high / side.low) ** 0.03
-        getattr(axis, f"set_{which}lim")(side.low / room, side.high * room)
-        round_sizes(axis, side.low / room, side.high * room, which)
+        room = (high / low) ** 0.03
+        getattr(axis, f"set_{which}lim")(low / room, high * room)
+        round_sizes(axis, low / room, high * room, which)
     else:
-        room = 0.03 * (side.high - side.low)
-        getattr(axis, f"set_{which}lim")(side.low - room, side.high + room)
+        room = 0.03 * (high - low)
+        getattr(axis, f"set_{which}lim")(low - room, high + room)
