@@ -1,13 +1,17 @@
 """Sweeps on dask clusters: the bits of threads, sources as texts, and one line for whatever a cluster can do wrong."""
 
 import errno
+import re
 import shutil
+import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,8 +24,9 @@ from servonode.cli.create import make
 from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_error import LaunchError
 from servonode.closed_loop.launch_file import launch_of_table, read_launch, with_sweep
-from servonode.sweeps.chunk import run_chunk
-from servonode.sweeps.cluster import _worded, texts_of
+from servonode.sweeps import cluster as of_dask
+from servonode.sweeps.chunk import Chunk, run_chunk
+from servonode.sweeps.cluster import _worded, checked, texts_of
 from servonode.sweeps.plan import Plan
 from servonode.sweeps.worker import ClusterError, compute
 from servonode.version import VERSION
@@ -77,6 +82,105 @@ def test_a_worker_has_each_run_prepared_by_the_machine_as_threads_have() -> None
     assert np.ptp(expected.measures["residual_energy_final"]) > 0
     for name, values in expected.measures.items():
         np.testing.assert_array_equal(found.measures[name], values)
+
+
+@pytest.fixture(scope="module")
+def honest() -> tuple[Plan, Chunk]:
+    plan = Plan(resolve(read_launch("trailer_sweep", ["sweep.runs=4", "run.duration=0.1"])))
+    return plan, run_chunk(plan.variation, plan.values(0), plan.measures)
+
+
+def changed(chunk: Chunk, change: Callable[[Any], Any], names: Sequence[str] = ()) -> Chunk:
+    return replace(chunk, measures={k: change(v) if k in names or not names else v for k, v in chunk.measures.items()})
+
+
+LIES: dict[str, tuple[Callable[[Chunk], Any], str]] = {
+    "nothing": (lambda _: None, "no results of the runs"),
+    "short": (lambda c: replace(c, values=c.values[:1]), "no results of the runs"),
+    "texts": (lambda c: replace(c, values=c.values.astype(str)), "no results of the runs"),
+    "permuted": (lambda c: replace(c, values=c.values[::-1]), "no results of the runs"),
+    "last bit": (lambda c: replace(c, values=np.nextafter(c.values, 9)), "no results of the runs"),
+    "one row": (lambda c: changed(c, lambda v: v[:1]), "a measure residual_"),
+    "whole": (lambda c: changed(c, lambda _: np.zeros(4, int), ["hitch"]), "a measure hitch that"),
+    "objects": (lambda c: changed(c, lambda v: v.astype(object), ["hitch"]), "a measure hitch that"),
+    "faults": (lambda c: changed(c, lambda _: np.array([1, 2, 3, 4], object), ["fault"]), "a measure fault that"),
+    "missing": (lambda c: replace(c, measures={}), "measures that no 4 runs"),
+    "extra": (lambda c: replace(c, measures={**c.measures, "../x": c.values[:, 0]}), "measures that no 4 runs"),
+    "nan": (lambda c: changed(c, lambda v: v * np.nan, ["duration"]), "reasons, faults and durations"),
+    "no fault": (lambda c: replace(c, reasons=["", "x", "", ""]), "reasons, faults and durations"),
+    "escapes": (lambda c: replace(c, reasons=["\x1b[31m"] * 4), "reasons that no 4 runs"),
+    "long": (lambda c: replace(c, reasons=[""] * 5), "reasons that no 4 runs"),
+    "histories": (lambda c: replace(c, histories={"phi": c.values}), "histories that no 4 runs"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_what_comes_back_is_checked_against_what_was_sent(honest: tuple[Plan, Chunk], lie: str) -> None:
+    plan, chunk = honest
+    assert checked(plan, 0, chunk) is chunk
+    make_lie, said = LIES[lie]
+    with pytest.raises(ClusterError, match=re.escape(said)) as raised:
+        checked(plan, 0, make_lie(chunk))
+    assert "\n" not in str(raised.value)
+
+
+def test_histories_that_come_back_are_of_the_runs_that_were_sent() -> None:
+    launch = read_launch("trailer_sweep", ["sweep.runs=2", "run.duration=0.1"])
+    plan = Plan(resolve(launch), histories=True)
+    chunk = run_chunk(plan.variation, plan.values(0), plan.measures)
+    assert checked(plan, 0, chunk) is chunk
+    for wrong in (lambda v: v[:1], lambda v: v[0], lambda v: np.repeat(v, 2, axis=1), lambda _: "x"):
+        with pytest.raises(ClusterError, match="histories that no 2 runs"):
+            checked(plan, 0, replace(chunk, histories={k: wrong(v) for k, v in chunk.histories.items()}))
+
+
+@pytest.mark.parametrize(
+    ("sent", "said"),
+    [
+        (b"HTTP/1.1 200 OK", "which is no length of a greeting"),
+        ((2**33).to_bytes(8, "little"), "it begins with 8589934592"),
+        (b"abc", "no length of a greeting"),
+        (None, "timed out"),
+    ],
+)
+def test_what_is_no_scheduler_is_one_line(sent: bytes | None, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(of_dask, "CONNECT_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as pool, ExitStack() as stack:
+        pool.submit(lambda: answered(stack.enter_context(server.accept()[0]), sent))
+        client = of_dask._client(None, f"tcp://127.0.0.1:{server.getsockname()[1]}")
+        with pytest.raises(ClusterError, match=rf"there is no dask scheduler at tcp://.*{said}"):
+            client.__enter__()
+
+
+def answered(peer: socket.socket, sent: bytes | None) -> None:
+    if sent is not None:
+        peer.sendall(sent)
+        peer.shutdown(socket.SHUT_WR)
+
+
+def test_a_cluster_without_a_worker_is_said_once(honest: tuple[Plan, Chunk], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(of_dask, "LOOK_S", 0.01)
+    plan, chunk = honest
+    said: list[int] = []
+
+    class Answer:
+        def result(self) -> Chunk:
+            return chunk
+
+        def release(self) -> None:
+            pass
+
+    client = SimpleNamespace(nthreads=dict, submit=lambda *_, **__: Answer())
+    looks = iter([False, False, True])
+
+    def wait(futures: list[Any], **_: Any) -> Any:
+        if not next(looks):
+            raise TimeoutError
+        return SimpleNamespace(done=set(futures))
+
+    monkeypatch.setattr("distributed.wait", wait)
+    found = list(of_dask._chunks(client, plan, texts_of(plan, False), iter([0]), lambda: said.append(1)))
+    assert (found, said) == ([(0, chunk)], [1])
 
 
 def test_data_of_a_sources_name_go_with_it_and_belong_to_what_is_resumed(tmp_path: Path) -> None:
@@ -348,7 +452,7 @@ def test_a_chunk_that_ends_its_workers_is_given_up_after_a_few() -> None:
 import deadly
 
 from servonode.cli.main import main
-from servonode.sweeps import cluster
+from servonode.sweeps import cluster as of_dask
 
 if __name__ == "__main__":
     cluster.compute = deadly.compute

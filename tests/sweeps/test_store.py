@@ -15,8 +15,12 @@ import xarray
 import zarr
 
 import servonode
+from servonode.closed_loop.closed_loop import resolve
+from servonode.closed_loop.launch_file import read_launch, with_sweep
 from servonode.errors import ServonodeError, StatementError
 from servonode.loop import Loop
+from servonode.sweeps.plan import Plan
+from servonode.sweeps.run_sweep import Where, run_sweep
 from servonode.sweeps.store import Store, StoreError, StoreFull
 
 PHI, M1, SEED = "plant.initial.phi", "plant.parameters.m1", "run.seed"
@@ -162,7 +166,7 @@ def failure_after(n: int, error: Exception, work: Callable[[], object]) -> Excep
 def test_whichever_write_fails_finished_chunks_stay_and_resume_gives_the_same(
     loop: Loop, in_memory: xarray.Dataset, tmp_path: Path, error: Exception
 ) -> None:
-    files = len(in_memory.variables) + 1  # of a chunk, with its mark
+    files = len(in_memory.variables) + 1  # of a chunk, with its digest
     finished = set()
     for n in range(0, 20 * files, 13):
         folder = tmp_path / f"{n}.zarr"
@@ -175,7 +179,7 @@ def test_whichever_write_fails_finished_chunks_stay_and_resume_gives_the_same(
             assert str(failure).startswith(text)
             assert failure.exit_code == 1
         if folder.exists():
-            marks = np.flatnonzero(zarr.open_array(folder / "progress" / "finished")[:])
+            marks = np.flatnonzero(zarr.open_array(folder / "progress" / "digests")[:])
             finished.add(len(marks))
             kept = xarray.open_zarr(folder, chunks=None).load()
             whole = np.isin(np.arange(10) // 2, marks)
@@ -189,17 +193,53 @@ def test_whichever_write_fails_finished_chunks_stay_and_resume_gives_the_same(
     assert finished == {0, 1, 2, 3, 4}
 
 
-def test_resume_computes_what_is_missing_alone(loop: Loop, in_memory: xarray.Dataset, tmp_path: Path) -> None:
-    folder = tmp_path / "a.zarr"
-    swept(loop, output=folder)
-    marks = zarr.open_array(folder / "progress" / "finished")
-    marks[3] = 0
-    hitch = zarr.open_array(folder / "hitch")
-    hitch[:] = -1.0
-    found = swept(loop, output=folder, resume=True).hitch
-    assert found[6:8].equals(in_memory.hitch[6:8])
-    assert (found[:6] == -1.0).all()
-    assert (found[8:] == -1.0).all()
+class Computed:
+    """The runs that a sweep computes."""
+
+    def __init__(self) -> None:
+        self.values: list[list[float]] = []
+
+    def resumed(self, finished: int) -> None:
+        pass
+
+    def waiting(self) -> None:
+        pass
+
+    def __call__(self, chunk: Any) -> None:
+        self.values += chunk.values.tolist()
+
+
+def cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:7])
+
+
+def flip(file: Path) -> None:
+    file.write_bytes(bytes(each ^ 16 for each in file.read_bytes()))
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, cut, flip])
+@pytest.mark.parametrize("name", ["hitch", M1, "progress/digests"])
+def test_resume_computes_each_lost_or_damaged_chunk_again_and_no_other(
+    loop: Loop, tmp_path: Path, damage: Callable[[Path], object], name: str
+) -> None:
+    three = read_launch("trailer_pursuit", ["run.duration=0.1"])
+    plan = Plan(resolve(with_sweep(three, {"vary": {M1: {"values": [3.0, 4.0, 5.0]}}, "chunk": 2, "measures": HITCH})))
+    expected = run_sweep(plan, Where(threads=1), tmp_path / "a.zarr").load()
+    for index, runs in ((0, [[3.0], [4.0]]), (1, [[5.0]])):
+        damage(tmp_path / "a.zarr" / name / "c" / f"{index}")
+        computed = Computed()
+        again = run_sweep(plan, Where(threads=1), tmp_path / "a.zarr", resume=True, report=computed)
+        assert computed.values == runs
+        assert again.load().identical(expected)
+
+
+@pytest.mark.parametrize("file", ["zarr.json", "hitch/zarr.json", "progress/digests/zarr.json"])
+@pytest.mark.parametrize("text", ["[" * 100_000, "{}", '{"zarr_format": 3, "node_type": "group", "attributes": []}'])
+def test_metadata_that_are_none_are_one_line(loop: Loop, tmp_path: Path, file: str, text: str) -> None:
+    swept(loop, output=tmp_path / "a.zarr")
+    (tmp_path / "a.zarr" / file).write_text(text)
+    with pytest.raises(StoreError, match=r"a.zarr: holds no sweep of servonode; give another folder"):
+        swept(loop, output=tmp_path / "a.zarr", resume=True)
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,12 @@ class Progress:
         self._finished += finished
         self._show(time.monotonic())
 
+    def waiting(self) -> None:
+        """Say that there is no worker, on a line of its own."""
+        text = "the sweep waits for a worker: start one with dask worker, or end the sweep with Ctrl-C"
+        self.stream.write(f"\n{text}\n" if self._terminal else f"{text}\n")
+        self.stream.flush()
+
     def __call__(self, chunk: "Chunk") -> None:
         """Count the runs of a chunk that has just been finished."""
         self._finished += len(chunk.values)

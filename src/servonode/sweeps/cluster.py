@@ -2,11 +2,16 @@
 
 import logging
 import os
-from collections.abc import Iterable, Iterator
+import re
+import socket
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.launch_error import LaunchError
 from servonode.closed_loop.launch_file import table_of
@@ -14,11 +19,18 @@ from servonode.closed_loop.launch_text import table_text
 from servonode.definitions.references import FunctionDefinition, names_code
 from servonode.errors import NotInstalled, ServonodeError, installing
 from servonode.sweeps import local_worker
+from servonode.sweeps.chunk import Chunk
+from servonode.sweeps.measures import TEXTS
 from servonode.sweeps.plan import Chunks, Plan, swept
 from servonode.sweeps.worker import ClusterError, Texts, compute
 from servonode.version import VERSION
 
 AHEAD = 2  # chunks in flight for each thread of the cluster: one in work, one waiting there
+LOOK_S = 2.0  # after which without a result it is looked whether there is a worker
+GREETING = 1 << 20  # bytes that a scheduler may announce at first
+ENDS = ("fault", "duration")  # measures that say how a run ended
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+MOST_SHOWN = 300  # characters of another's error
 LEAST_AHEAD = 4  # while no worker is there yet
 CONNECT_S = 10.0
 LOGGERS = ("distributed", "tornado", "asyncio")
@@ -26,11 +38,16 @@ REMEDY = "the finished chunks of a sweep with an output folder are kept: go on w
 
 
 def computed_on(
-    plan: Plan, indices: Iterable[int], workers: int | None, scheduler: str | None, send_code: bool
+    plan: Plan,
+    indices: Iterable[int],
+    workers: int | None,
+    scheduler: str | None,
+    send_code: bool,
+    waiting: Callable[[], None] | None = None,
 ) -> Chunks:
     """The chunks of these indices, in the order in which the cluster finishes them.
 
-    A chunk of a worker that dies is given to another one by dask.
+    A chunk of a worker that dies is given to another one by dask. waiting: is called when there is no worker.
 
     Raises:
         LaunchError: the sweep needs code of the user's, which may not be sent. ClusterError: there is no cluster, it
@@ -39,30 +56,102 @@ def computed_on(
     texts = texts_of(plan, send_code)
     _check_library()
     with _quiet(), _worded(), _client(workers, scheduler) as client:
-        yield from _chunks(client, plan, texts, iter(indices))
+        yield from _chunks(client, plan, texts, iter(indices), waiting)
 
 
-def _chunks(client: Any, plan: Plan, texts: Texts, indices: Iterator[int]) -> Chunks:
-    from distributed import as_completed
+def _chunks(
+    client: Any, plan: Plan, texts: Texts, indices: Iterator[int], waiting: Callable[[], None] | None
+) -> Chunks:
+    from distributed import wait
 
     flying: dict[Any, int] = {}
-    finished = as_completed()
+    idle = False  # whether there is no worker, and that has been said
 
     def fill() -> None:
         ahead = max(LEAST_AHEAD, AHEAD * sum(client.nthreads().values()))
         while len(flying) < ahead and (index := next(indices, None)) is not None:
-            future = client.submit(compute, texts, plan.values(index), pure=False)
-            flying[future] = index
-            finished.add(future)
+            flying[client.submit(compute, texts, plan.values(index), pure=False)] = index
 
     fill()
     while flying:
-        future = next(finished)
-        index = flying.pop(future)
-        chunk = future.result()
-        future.release()
-        fill()  # before this one is written, so that no worker waits for that
-        yield index, chunk
+        try:
+            finished = wait(list(flying), timeout=LOOK_S, return_when="FIRST_COMPLETED").done
+        except TimeoutError:
+            idle, before = not client.nthreads(), idle
+            if idle and not before and waiting:
+                waiting()
+            continue
+        chunks = []
+        for future in finished:
+            index = flying.pop(future)
+            chunks.append((index, checked(plan, index, future.result())))
+            future.release()
+        fill()  # before these are written, so that no worker waits for that
+        yield from chunks
+
+
+def checked(plan: Plan, index: int, found: Any) -> Chunk:
+    """What a worker gave for a chunk, if it is one of the runs that were sent to it.
+
+    Raises:
+        ClusterError: it is something else, or has other runs, names, lengths or kinds of values.
+    """
+    sent = plan.values(index)
+    if not (isinstance(found, Chunk) and isinstance(found.values, np.ndarray) and _bits(found.values) == _bits(sent)):
+        wrong = "no results of the runs that were sent"
+    elif table := next(_misfits(plan, len(sent), found), ""):
+        wrong = f"{table} that no {len(sent)} runs of this sweep can have"
+    else:
+        return found
+    text = f"a worker gave {wrong}, for chunk {index}, of which nothing is kept; use workers that you trust"
+    raise ClusterError(f"{text}; {REMEDY}")
+
+
+def _bits(values: Array) -> tuple[Any, ...]:
+    return values.dtype, values.shape, values.tobytes()
+
+
+def _misfits(plan: Plan, n: int, found: Chunk) -> Iterator[str]:
+    """What of a chunk of n runs its worker cannot have computed."""
+    if not (isinstance(found.reasons, list) and len(found.reasons) == n and all(map(_plain, found.reasons))):
+        yield "reasons"
+    columns = set(plan.measures.columns) if plan.histories else set()
+    for word, names in (("measures", set(plan.measures.names)), ("histories", columns)):
+        if not (isinstance(table := getattr(found, word), dict) and set(table) == names):
+            yield word
+    for name, values in found.measures.items():
+        kind = np.dtype(object if name in TEXTS else float)
+        known = isinstance(values, np.ndarray) and (values.shape, values.dtype) == ((n,), kind)
+        if not known or (name in TEXTS and not all(map(_plain, values))):
+            yield f"a measure {name}"
+    ended = [bool(fault) or np.isfinite(time) for fault, time in zip(*map(found.measures.get, ENDS), strict=True)]  # type: ignore[arg-type]
+    if list(map(bool, found.reasons)) != list(map(bool, found.measures["fault"])) or not all(ended):
+        yield "reasons, faults and durations"
+    shapes = {getattr(values, "shape", None) for values in found.histories.values()}
+    rows = {(n, rows) for rows in range(len(plan.times) + 1)} if plan.histories else set()
+    if len(shapes) > 1 or not shapes <= rows or any(each.dtype != float for each in found.histories.values()):
+        yield "histories"
+
+
+def _plain(text: Any) -> bool:
+    """Whether this is a text without control characters, such as those that a terminal obeys."""
+    return isinstance(text, str) and not CONTROL.search(text)
+
+
+def _check_answers(address: str) -> None:
+    """Raise ClusterError where what listens there is no scheduler, before dask believes what it announces.
+
+    A scheduler begins with the length of its greeting, 8 bytes. Of TLS and other transports dask looks itself.
+    """
+    from distributed.comm import parse_host_port
+
+    scheme, _, rest = address.rpartition("://")
+    if scheme not in ("", "tcp"):
+        return
+    with socket.create_connection(parse_host_port(rest), timeout=CONNECT_S) as tried:
+        head = tried.recv(8)
+    if (announced := int.from_bytes(head, "little")) > GREETING or len(head) < 8:
+        raise OSError(f"it begins with {announced}, which is no length of a greeting")
 
 
 def _check_library() -> None:
@@ -82,8 +171,9 @@ def _client(workers: int | None, scheduler: str | None) -> Iterator[Any]:
 
     if scheduler is not None:
         try:
+            _check_answers(scheduler)
             client = Client(scheduler, timeout=CONNECT_S)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, TypeError, MemoryError) as error:
             text = f"there is no dask scheduler at {scheduler} ({_one_line(error)}); start one with dask scheduler, "
             raise ClusterError(f"{text}or compute here with --threads or --workers") from error
         with client:
@@ -128,15 +218,17 @@ def _worded() -> Iterator[None]:
         text = f"a chunk has ended {error.allowed_failures + 1} workers one after the other, as for want of memory"
         raise ClusterError(f"{text}; give a smaller sweep.chunk; {REMEDY}") from error
     except ModuleNotFoundError as error:
-        text = f"a worker has no {error.name}; install servonode {VERSION} on scheduler and workers"
-        raise ClusterError(f"{text}; {REMEDY}") from error
-    except RuntimeError as error:
-        if "deserialization of the task graph" not in str(error):
-            raise
-        text = f"the scheduler cannot read the work; install servonode {VERSION} on scheduler and workers"
+        text = (
+            f"a worker has no {CONTROL.sub('?', str(error.name))}; install servonode {VERSION} on scheduler and workers"
+        )
         raise ClusterError(f"{text}; {REMEDY}") from error
     except (CancelledError, CommClosedError, OSError) as error:
         raise ClusterError(f"the connection to the dask scheduler is lost; {REMEDY}") from error
+    except Exception as error:  # whatever a worker has raised, or made dask raise here
+        text = f"a worker or the scheduler failed by {type(error).__name__} ({_one_line(error)})"
+        if "deserialization of the task graph" in str(error):
+            text = f"the scheduler cannot read the work; install servonode {VERSION} on scheduler and workers"
+        raise ClusterError(f"{text}; {REMEDY}") from error
 
 
 def texts_of(plan: Plan, send_code: bool) -> Texts:
@@ -184,4 +276,4 @@ def _check_meshes(closed_loop: ClosedLoop) -> None:
 
 
 def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())
+    return CONTROL.sub("?", " ".join(str(error).split()))[:MOST_SHOWN]

@@ -1,6 +1,6 @@
 """Computes a sweep where its user wants it: in memory or into a folder, in threads or on a cluster."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import dataclass
 from os import sched_getaffinity
@@ -21,6 +21,8 @@ class Report(Protocol):
     """What is told of a sweep's progress."""
 
     def resumed(self, finished: int) -> None: ...
+
+    def waiting(self) -> None: ...
 
     def __call__(self, chunk: Chunk) -> None: ...
 
@@ -47,13 +49,13 @@ class Where:
             if count is not None and count < 1:
                 raise StatementError(f"{name} = {count} is less than 1; give the number of {name}")
 
-    def computed(self, plan: Plan, indices: Iterable[int]) -> Chunks:
-        """The chunks of these indices as they are finished, in any order."""
+    def computed(self, plan: Plan, indices: Iterable[int], waiting: Callable[[], None] | None = None) -> Chunks:
+        """The chunks of these indices as they are finished, in any order. waiting: called when no worker is there."""
         if self.workers is None and self.scheduler is None:
             return plan.computed(indices, self.threads or len(sched_getaffinity(0)))
         from servonode.sweeps.cluster import computed_on
 
-        return computed_on(plan, indices, self.workers, self.scheduler, self.send_code)
+        return computed_on(plan, indices, self.workers, self.scheduler, self.send_code, waiting)
 
 
 def run_sweep(
@@ -80,7 +82,8 @@ def run_sweep(
         missing = store.missing()
         if report:
             report.resumed(plan.runs - sum(last - first for first, last in map(plan.bounds, missing)))
-        with closing(where.computed(plan, missing)) as chunks:  # a cluster is left before an error is reported
+        waiting = report.waiting if report else None
+        with closing(where.computed(plan, missing, waiting)) as chunks:  # a cluster is left before an error is reported
             for index, chunk in chunks:
                 store.write(index, chunk)
                 if report:

@@ -1,10 +1,12 @@
-"""A sweep on disk: a Zarr folder that xarray reads, with a mark for each chunk that is whole.
+"""A sweep on disk: a Zarr folder that xarray reads, with a digest of each chunk that is whole.
 
 Each array has one Zarr chunk for each chunk of the sweep. Zarr writes a file under another name and renames it, and the
-mark of a chunk follows its data, so whatever ends the process leaves no half of a chunk that counts.
+digest of a chunk follows its data, so whatever ends the process leaves no half of a chunk that counts; nor does one
+count whose files were lost or damaged later.
 """
 
 import fcntl
+import hashlib
 import os
 import shutil
 import tempfile
@@ -26,7 +28,7 @@ from servonode.sweeps.plan import Plan
 if TYPE_CHECKING:
     import xarray
 
-MARKS = "progress/finished"  # of the chunks: an array in a group of its own, which a dataset leaves out
+DIGESTS = "progress/digests"  # of the chunks, 0 of a missing one: in a group of its own, which a dataset leaves out
 LOOKS, LOOK_S = 100, 0.01  # after a failure, for what is still written
 MOST_SHOWN = 4  # differences in an error
 
@@ -58,10 +60,17 @@ class Store:
             raise StoreError(f"{folder}: its folder does not exist or cannot be written; give another")
 
     def missing(self) -> list[int]:
-        """The chunks that are not yet in it, in their order."""
-        if self._group is None:
-            return list(range(self.plan.chunks))
-        return np.flatnonzero(self._group[MARKS][:] == 0).tolist()
+        """The chunks that are not in it, or not as they were written, in their order."""
+        return [index for index in range(self.plan.chunks) if self._group is None or not self._holds(index)]
+
+    def _holds(self, index: int) -> bool:
+        """Whether a chunk is in the folder as it was written."""
+        first, last = self.plan.bounds(index)
+        try:
+            there = {name: array[first:last] for name, array in self._group.arrays() if name != TIME}
+            return int(self._group[DIGESTS][index]) == _digest(there)
+        except Exception:  # noqa: BLE001  (each codec raises errors of its own where its bytes are damaged)
+            return False
 
     def write(self, index: int, chunk: Chunk) -> None:
         """Write a chunk, then its mark; who is interrupted meanwhile goes on until both are written.
@@ -80,7 +89,7 @@ class Store:
                 self._create(found)
             for name, values in found.items():
                 self._group[name][first:last] = values
-            self._group[MARKS][index] = 1
+            self._group[DIGESTS][index] = _digest(found)
         except StoreError:
             raise
         except KeyError as error:
@@ -112,15 +121,21 @@ class Store:
         try:
             group = zarr.open_group(self.folder, mode="r+", use_consolidated=False)
             there = {name: group.attrs[name] for name in self._about}
-            group[MARKS]
-        except (OSError, KeyError, ValueError) as error:
+            found = list(_differences(there, self._about))
+            histories = self.plan.measures.columns if self.plan.histories else ()
+            needed = (DIGESTS, RUN, REASON, *self.plan.design.keys, *self.plan.measures.names, *histories)
+            for name in () if found else needed:
+                group[name]
+        except (OSError, LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
             raise StoreError(f"{self.folder}: holds no sweep of servonode; give another folder") from error
-        if found := list(_differences(there, self._about)):
+        if found:
             more = f", and {len(found) - MOST_SHOWN} more" if len(found) > MOST_SHOWN else ""
             text = f"{', '.join(found[:MOST_SHOWN])}{more}; give another folder"
             raise StoreError(f"{self.folder}: holds another sweep: {text}")
         self._take(self.folder)
         self._group = group
+        if self.plan.histories:
+            group[TIME][:] = self.plan.times  # of no chunk
 
     def _create(self, found: Mapping[str, np.ndarray[Any, Any]]) -> None:
         """The folder with all its arrays, whole or not at all."""
@@ -136,8 +151,8 @@ class Store:
             if self.plan.histories:
                 times = group.create_array(TIME, data=self.plan.times, dimension_names=(TIME,))
                 times.attrs["units"] = "s"
-            marks = {"shape": (self.plan.chunks,), "chunks": (1,), "dtype": "uint8", "fill_value": 0}
-            group.create_array(MARKS, dimension_names=("chunk",), **marks)
+            marks = {"shape": (self.plan.chunks,), "chunks": (1,), "dtype": "uint64", "fill_value": 0}
+            group.create_array(DIGESTS, dimension_names=("chunk",), **marks)
             with warnings.catch_warnings():  # zarr warns that other readers may not use this copy of the metadata
                 warnings.simplefilter("ignore", UserWarning)
                 zarr.consolidate_metadata(group.store)  # without it xarray is slow to open the folder, and warns
@@ -185,6 +200,16 @@ class Store:
             self.close()
             text = "another process is computing this sweep; wait for its end, or give another folder"
             raise StoreError(f"{self.folder}: {text}") from error
+
+
+def _digest(found: Mapping[str, np.ndarray[Any, Any]]) -> int:
+    """A number for the values of a chunk by their names, never 0."""
+    digest = hashlib.blake2b(digest_size=8)
+    for name, values in sorted(found.items()):
+        texts = values.dtype.kind in "TO"
+        digest.update(repr((name, values.tolist() if texts else values.shape)).encode())
+        digest.update(b"" if texts else np.ascontiguousarray(values).tobytes())
+    return int.from_bytes(digest.digest()) or 1
 
 
 def _delete(folder: Path) -> None:
