@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.launch_error import LaunchError
 from servonode.closed_loop.launch_file import table_of
@@ -25,10 +24,10 @@ from servonode.sweeps.plan import Chunks, Plan, swept
 from servonode.sweeps.worker import ClusterError, Texts, compute
 from servonode.version import VERSION
 
+Waiting = Callable[[], None] | None  # what is called when there is no worker
 AHEAD = 2  # chunks in flight for each thread of the cluster: one in work, one waiting there
 LOOK_S = 2.0  # after which without a result it is looked whether there is a worker
 GREETING = 1 << 20  # bytes that a scheduler may announce at first
-ENDS = ("fault", "duration")  # measures that say how a run ended
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 MOST_SHOWN = 300  # characters of another's error
 LEAST_AHEAD = 4  # while no worker is there yet
@@ -43,11 +42,11 @@ def computed_on(
     workers: int | None,
     scheduler: str | None,
     send_code: bool,
-    waiting: Callable[[], None] | None = None,
+    waiting: Waiting = None,
 ) -> Chunks:
     """The chunks of these indices, in the order in which the cluster finishes them.
 
-    A chunk of a worker that dies is given to another one by dask. waiting: is called when there is no worker.
+    A chunk of a worker that dies is given to another one by dask.
 
     Raises:
         LaunchError: the sweep needs code of the user's, which may not be sent. ClusterError: there is no cluster, it
@@ -59,9 +58,7 @@ def computed_on(
         yield from _chunks(client, plan, texts, iter(indices), waiting)
 
 
-def _chunks(
-    client: Any, plan: Plan, texts: Texts, indices: Iterator[int], waiting: Callable[[], None] | None
-) -> Chunks:
+def _chunks(client: Any, plan: Plan, texts: Texts, indices: Iterator[int], waiting: Waiting = None) -> Chunks:
     from distributed import wait
 
     flying: dict[Any, int] = {}
@@ -77,9 +74,9 @@ def _chunks(
         try:
             finished = wait(list(flying), timeout=LOOK_S, return_when="FIRST_COMPLETED").done
         except TimeoutError:
-            idle, before = not client.nthreads(), idle
-            if idle and not before and waiting:
+            if (none := not client.nthreads()) and not idle and waiting:
                 waiting()
+            idle = none
             continue
         chunks = []
         for future in finished:
@@ -97,7 +94,8 @@ def checked(plan: Plan, index: int, found: Any) -> Chunk:
         ClusterError: it is something else, or has other runs, names, lengths or kinds of values.
     """
     sent = plan.values(index)
-    if not (isinstance(found, Chunk) and isinstance(found.values, np.ndarray) and _bits(found.values) == _bits(sent)):
+    values = found.values if isinstance(found, Chunk) and isinstance(found.values, np.ndarray) else np.empty(0)
+    if (values.dtype, values.shape, values.tobytes()) != (sent.dtype, sent.shape, sent.tobytes()):
         wrong = "no results of the runs that were sent"
     elif table := next(_misfits(plan, len(sent), found), ""):
         wrong = f"{table} that no {len(sent)} runs of this sweep can have"
@@ -105,10 +103,6 @@ def checked(plan: Plan, index: int, found: Any) -> Chunk:
         return found
     text = f"a worker gave {wrong}, for chunk {index}, of which nothing is kept; use workers that you trust"
     raise ClusterError(f"{text}; {REMEDY}")
-
-
-def _bits(values: Array) -> tuple[Any, ...]:
-    return values.dtype, values.shape, values.tobytes()
 
 
 def _misfits(plan: Plan, n: int, found: Chunk) -> Iterator[str]:
@@ -124,8 +118,8 @@ def _misfits(plan: Plan, n: int, found: Chunk) -> Iterator[str]:
         known = isinstance(values, np.ndarray) and (values.shape, values.dtype) == ((n,), kind)
         if not known or (name in TEXTS and not all(map(_plain, values))):
             yield f"a measure {name}"
-    ended = [bool(fault) or np.isfinite(time) for fault, time in zip(*map(found.measures.get, ENDS), strict=True)]  # type: ignore[arg-type]
-    if list(map(bool, found.reasons)) != list(map(bool, found.measures["fault"])) or not all(ended):
+    faults, times = found.measures["fault"].astype(bool), found.measures["duration"]
+    if [*map(bool, found.reasons)] != faults.tolist() or not np.all(faults | np.isfinite(times)):
         yield "reasons, faults and durations"
     shapes = {getattr(values, "shape", None) for values in found.histories.values()}
     rows = {(n, rows) for rows in range(len(plan.times) + 1)} if plan.histories else set()

@@ -206,9 +206,8 @@ def _digest(found: Mapping[str, np.ndarray[Any, Any]]) -> int:
     """A number for the values of a chunk by their names, never 0."""
     digest = hashlib.blake2b(digest_size=8)
     for name, values in sorted(found.items()):
-        texts = values.dtype.kind in "TO"
-        digest.update(repr((name, values.tolist() if texts else values.shape)).encode())
-        digest.update(b"" if texts else np.ascontiguousarray(values).tobytes())
+        own = repr(values.tolist()).encode() if values.dtype == TEXT else values.tobytes()
+        digest.update(repr((name, values.shape)).encode() + own)
     return int.from_bytes(digest.digest()) or 1
 
 

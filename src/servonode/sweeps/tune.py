@@ -79,9 +79,9 @@ class Tuned(Tabular):
         """Where the best is what the launch file has, or at an end of a range, beyond which it may be better."""
         if not self.lines:
             return ["no candidate that passes check is better than the launch file, whose values stay"]
-        found, shares = [], [_share(of, value) for of, value in zip(self.ranges, self.best.values(), strict=True)]
-        for of, share in zip(self.ranges, shares, strict=True):
-            if not EDGE < share < 1 - EDGE:
+        found = []
+        for of, value in zip(self.ranges, self.best.values(), strict=True):
+            if not EDGE < (share := _share(of, value)) < 1 - EDGE:
                 end, bound = ("lower", of.low) if share <= EDGE else ("upper", of.high)
                 found.append(f"{of.key} is at the {end} end of its range, {bound:g}; beyond it the cost may be less")
         return found
