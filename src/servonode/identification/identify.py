@@ -9,10 +9,10 @@ from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.errors import did_you_mean
 from servonode.identification.combinations import ROWS, Combination, Motion, combinations, enters
 from servonode.identification.experiment import Experiment, IdentificationError
-from servonode.identification.fit import Fit, Part, fit
+from servonode.identification.fit import Fit, Part, fit, with_fitted_starts
 from servonode.identification.identification import ALONE, BETTER, NOT, TOGETHER, Estimate, Identification
 from servonode.identification.regressor import Regressor, regressor_of
-from servonode.identification.segmentation import cut
+from servonode.identification.segmentation import NEAR, cut, missed, uncut
 from servonode.identification.trajectories import Trajectories
 from servonode.identification.uncertainty import Covariance, covariance_of, residuals_of
 from servonode.mechanics.description import Quantity
@@ -125,7 +125,18 @@ def _fitted(
             raise IdentificationError(f"the parameters cannot be varied: {error}") from error
         values = found.values
     assert found is not None
-    return found
+    cut_up = segment is None and any(len(each.starts) > 1 for each in parts)
+    return _whole(found, before, quantities) if cut_up else found
+
+
+def _whole(found: Fit, before: Array, quantities: Sequence[Quantity]) -> Fit:
+    """The fit of whole records, where it follows these: short segments may have led to parameters that are far off."""
+    parts = [with_fitted_starts(uncut(each, found.values), before) for each in found.parts]
+    try:
+        whole = fit(parts, before, quantities)
+    except (IdentificationError, ParameterError):
+        return found
+    return whole if all(missed(each, whole.values) <= NEAR for each in whole.parts) else found
 
 
 def _motion(fitted: Fit, trajectories: Sequence[Trajectories]) -> Motion:

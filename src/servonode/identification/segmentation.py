@@ -47,6 +47,11 @@ def cut(trajectories: Trajectories, values: Array, seconds: float | None = None,
     return part
 
 
+def uncut(part: Part, values: Array) -> Part:
+    """The whole experiment of a part, from the state where this begins."""
+    return _part(part.trajectories, 1, along(part, values))
+
+
 def _part(trajectories: Trajectories, number: int, guess: Array) -> Part:
     rows = np.unique(np.linspace(0, len(guess) - 1, number + 1).round().astype(int))
     return Part(trajectories, Segments(tuple(rows.tolist())), guess[rows[:-1]].copy())
