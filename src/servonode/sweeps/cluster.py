@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -100,7 +100,7 @@ def checked(plan: Plan, index: int, found: Any) -> Chunk:
     elif table := next(_misfits(plan, len(sent), found), ""):
         wrong = f"{table} that no {len(sent)} runs of this sweep can have"
     else:
-        return found
+        return cast(Chunk, found)
     text = f"a worker gave {wrong}, for chunk {index}, of which nothing is kept; use workers that you trust"
     raise ClusterError(f"{text}; {REMEDY}")
 
