@@ -1,7 +1,7 @@
 """An experiment: what was measured of a machine while known inputs acted, on the grid of its plant steps."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -115,6 +115,12 @@ class Experiment:
     def channel(self) -> Whole:
         """The number of the channel of each of these values."""
         return np.repeat(np.arange(len(self.channels)), [len(each.values) for each in self.channels])
+
+    def less(self, correction: Array) -> "Experiment":
+        """The experiment with what was measured less a correction (n,)."""
+        values = np.split(self.values - correction, np.cumsum([len(each.values) for each in self.channels])[:-1])
+        channels = tuple(replace(each, values=own) for each, own in zip(self.channels, values, strict=True))
+        return replace(self, channels=channels)
 
     def difference(self, one: Array, other: Array) -> Array:
         """one - other, entry by entry of what all channels measure."""

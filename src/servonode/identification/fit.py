@@ -29,6 +29,7 @@ ENOUGH = 1e-3  # of a standard deviation: a step that moves no parameter further
 STEADY = 1e-3  # change of every sigma by which the turns end
 LEAST_NOISE = 1e-9  # of the span of a channel: below it is rounding of the simulation
 NULL = 1e-6  # of the largest singular value: below it differences of motions tell nothing
+NULL_START = 1e-9  # the same of a segment's initial state
 WEAK = 1.0  # relative standard deviation beyond which a direction is left as it was
 
 
@@ -54,14 +55,14 @@ class Part:
 class Slopes:
     """Of one experiment: scaled residuals (n,), their slopes by the parameters (n, p) free of those by initial states.
 
-    starts: for each segment its measurements, and the least-squares answer of its initial state to residuals and
-    parameters (n_state, 1 + p).
+    starts: for each segment its measurements, the least-squares answer of its initial state to residuals and
+    parameters (n_state, 1 + p), and an orthonormal basis of what initial states change of the measurements.
     """
 
     residuals: Array
     free: Array  # residuals, the part that no initial state explains
     J: Array
-    starts: tuple[tuple[Whole, Array], ...]
+    starts: tuple[tuple[Whole, Array, Array], ...]
 
 
 @dataclass(frozen=True)
@@ -130,6 +131,18 @@ def along(part: Part, values: Array) -> Array:
     return part.experiment.guess if x is None else x[:, :-1]
 
 
+def refitted(found: Fit, corrections: Sequence[Array], bounds: Sequence[Quantity]) -> Fit:
+    """The fit under the same noise to what was measured less these corrections (n,) of each experiment."""
+    parts = []
+    for part, each in zip(found.parts, corrections, strict=True):
+        corrected = Trajectories(part.experiment.less(each), part.trajectories.names)
+        parts.append(replace(part, trajectories=corrected))
+    values, moved, converged = _gauss_newton(tuple(parts), found.values, found.noise, found.sizes, bounds)
+    moved = tuple(replace(part, starts=each.starts) for part, each in zip(found.parts, moved, strict=True))
+    slopes = tuple(slopes_of(a, values, sigma, found.sizes) for a, sigma in zip(moved, found.noise, strict=True))
+    return replace(found, values=values, parts=moved, slopes=slopes, converged=found.converged and converged)
+
+
 def _spans(experiment: Experiment) -> Array:
     """The noise of channels before it is known: their spans.
 
@@ -185,10 +198,14 @@ def slopes_of(part: Part, values: Array, sigma: Array, sizes: Array) -> Slopes:
     for i in range(len(part.starts)):
         own = np.flatnonzero(segment_of == i)
         targets = np.column_stack([residuals[own], by_value[own]])
-        answer = np.linalg.lstsq(by_start[own] * spans, targets, rcond=1e-9)[0] * spans[:, None]
-        rest = targets - by_start[own] @ answer
+        U, s, Vt = np.linalg.svd(by_start[own] * spans, full_matrices=False)
+        seen = s > NULL_START * s.max(initial=0.0)
+        basis = U[:, seen]
+        shares = basis.T @ targets
+        answer = spans[:, None] * (Vt[seen].T @ (shares / s[seen, None]))
+        rest = targets - basis @ shares
         free[own], J[own] = rest[:, 0], rest[:, 1:]
-        starts.append((own, answer))
+        starts.append((own, answer, basis))
     return Slopes(residuals, free, J, tuple(starts))
 
 
@@ -250,7 +267,7 @@ def told(singular: Array) -> npt.NDArray[np.bool_]:
 def _moved(part: Part, slopes: Slopes, change: Array, share: float) -> Part:
     """The part after a change of the parameters, its initial states with it, and a share of their own step."""
     starts = part.starts.copy()
-    for i, (_, answer) in enumerate(slopes.starts):
+    for i, (_, answer, _) in enumerate(slopes.starts):
         starts[i] += share * answer[:, 0] - answer[:, 1:] @ change
     return replace(part, starts=starts)
 

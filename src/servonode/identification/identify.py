@@ -12,9 +12,10 @@ from servonode.identification.experiment import Experiment, IdentificationError
 from servonode.identification.fit import Fit, Part, fit, with_fitted_starts
 from servonode.identification.identification import ALONE, BETTER, NOT, TOGETHER, Estimate, Identification
 from servonode.identification.regressor import Regressor, regressor_of
+from servonode.identification.rounding import unrounded
 from servonode.identification.segmentation import NEAR, cut, missed, uncut
 from servonode.identification.trajectories import Trajectories
-from servonode.identification.uncertainty import Covariance, covariance_of, residuals_of
+from servonode.identification.uncertainty import Covariance, residuals_of
 from servonode.mechanics.description import Quantity
 from servonode.mechanics.machine import ParameterError
 
@@ -41,7 +42,7 @@ def identified(
     regressor = _regressor(closed_loop, names)
     found = _fitted(trajectories, before, quantities, segment)
     residuals = residuals_of(found)
-    covariance = covariance_of(found, all(each.white for each in residuals))
+    found, covariance = unrounded(found, quantities, residuals)
     bases = _bases(regressor, found, trajectories, covariance)
     estimates = _estimates(quantities, before, found, covariance, bases)
     if not any(np.isfinite(each.error) for each in estimates.values()) and not bases:

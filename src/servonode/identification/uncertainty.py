@@ -49,11 +49,12 @@ class Residuals:
 class Covariance:
     """Of the parameters (p, p), infinite where the record does not tell one.
 
-    directions (p, p - rank): what the record does not tell, as changes of the parameters. dof: measurements less
-    unknowns. robust: whether it is the sandwich.
+    white (p, p): the inverse of the information. directions (p, p - rank): what the record does not tell, as changes of
+    the parameters. dof: measurements less unknowns. robust: whether it is the sandwich.
     """
 
     matrix: Array
+    white: Array
     directions: Array
     dof: int
     robust: bool
@@ -135,14 +136,14 @@ def covariance_of(fit: Fit, white: bool) -> Covariance:
     _, s, Vt = np.linalg.svd(J, full_matrices=False)
     known = told(s)
     basis, null = Vt[known].T, Vt[~known].T
-    inverse = basis @ np.diag(1 / s[known] ** 2) @ basis.T
+    inverse = matrix = basis @ np.diag(1 / s[known] ** 2) @ basis.T
     if not white:
-        inverse = _widened(inverse, inverse @ _scores_density(fit) @ inverse)
-    matrix = inverse * np.outer(fit.sizes, fit.sizes)
-    return Covariance(matrix, null, fit.n_measurements - fit.n_unknowns, not white)
+        matrix = widened(inverse, inverse @ _scores_density(fit) @ inverse)
+    units = np.outer(fit.sizes, fit.sizes)
+    return Covariance(matrix * units, inverse * units, null, fit.n_measurements - fit.n_unknowns, not white)
 
 
-def _widened(white: Array, sandwich: Array) -> Array:
+def widened(white: Array, sandwich: Array) -> Array:
     """The covariance for white residuals with the larger standard deviation of the two for each parameter.
 
     The sandwich of few instants is too small by chance as often as too large; it only ever widens.
