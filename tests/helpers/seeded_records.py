@@ -38,7 +38,7 @@ def oscillator() -> Model:
 
 def hanging() -> Model:
     """A cart on rails that rub, from which a bob hangs."""
-    x, a = coordinate("x", "place of the cart", "m"), coordinate("a", "swing", "rad")
+    x, a = coordinate("x", "position of the cart", "m"), coordinate("a", "swing", "rad")
     M = parameter("M", "cart", "kg", default=3.0, above=0)
     c = parameter("c", "friction of the rails", "N s/m", default=0.0, at_least=0)
     F = input_("F", "force on the cart", "N")

@@ -235,7 +235,7 @@ def test_resume_computes_each_lost_or_damaged_chunk_again_and_no_other(
 
 @pytest.mark.parametrize("file", ["zarr.json", "hitch/zarr.json", "progress/digests/zarr.json"])
 @pytest.mark.parametrize("text", ["[" * 100_000, "{}", '{"zarr_format": 3, "node_type": "group", "attributes": []}'])
-def test_metadata_that_are_none_are_one_line(loop: Loop, tmp_path: Path, file: str, text: str) -> None:
+def test_damaged_metadata_are_one_line(loop: Loop, tmp_path: Path, file: str, text: str) -> None:
     swept(loop, output=tmp_path / "a.zarr")
     (tmp_path / "a.zarr" / file).write_text(text)
     with pytest.raises(StoreError, match=r"a.zarr: holds no sweep of servonode; give another folder"):
