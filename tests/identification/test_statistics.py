@@ -16,10 +16,10 @@ from servonode.identification.rounding import unrounded
 from servonode.identification.trajectories import Segments, Trajectories
 from servonode.identification.uncertainty import (
     Covariance,
-    _scores_density,
     autocorrelation,
     ljung_box,
     residuals_of,
+    scores_density,
 )
 from tests.helpers.seeded_records import CASES, case, coarse_case
 
@@ -175,7 +175,7 @@ def test_scores_of_channels_that_are_read_in_turn_are_correlated_in_their_own_sa
     found = SimpleNamespace(
         values=np.ones(1), sizes=np.ones(1), parts=(SimpleNamespace(experiment=experiment),), slopes=(slopes,)
     )
-    density = float(_scores_density(found)[0, 0])  # type: ignore[arg-type]
+    density = float(scores_density(found)[0, 0])  # type: ignore[arg-type]
     assert density == pytest.approx(channels * n / (1 - a) ** 2, rel=0.15)  # Bartlett's weights take 8 %
 
 

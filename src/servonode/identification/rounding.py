@@ -13,7 +13,7 @@ import numpy as np
 
 from servonode.arrays import Array
 from servonode.identification.fit import Fit, Part, Slopes, refitted
-from servonode.identification.uncertainty import Covariance, Residuals, covariance_of, widened
+from servonode.identification.uncertainty import Covariance, Residuals, covariance_of, scores_density, widened
 from servonode.mechanics.description import Quantity
 
 DRAWS = 200  # simulated records
@@ -36,7 +36,9 @@ def unrounded(fit: Fit, bounds: list[Quantity], residuals: Sequence[Residuals]) 
         errors, means = _errors(found, covariance)
         found = refitted(found, means, bounds)
     spread = np.atleast_2d(np.cov(errors.T))
-    return found, replace(covariance, matrix=spread if white else widened(spread, covariance.matrix))
+    density = scores_density(found, coarse > 0) / np.outer(found.sizes, found.sizes)
+    sandwich = covariance.white @ density @ covariance.white
+    return found, replace(covariance, matrix=spread if white else widened(spread, sandwich))
 
 
 def _coarse(part: Part, sigma: Array) -> Array:

@@ -138,7 +138,7 @@ def covariance_of(fit: Fit, white: bool) -> Covariance:
     basis, null = Vt[known].T, Vt[~known].T
     inverse = matrix = basis @ np.diag(1 / s[known] ** 2) @ basis.T
     if not white:
-        matrix = widened(inverse, inverse @ _scores_density(fit) @ inverse)
+        matrix = widened(inverse, inverse @ scores_density(fit) @ inverse)
     units = np.outer(fit.sizes, fit.sizes)
     return Covariance(matrix * units, inverse * units, null, fit.n_measurements - fit.n_unknowns, not white)
 
@@ -155,12 +155,15 @@ def widened(white: Array, sandwich: Array) -> Array:
     return widened
 
 
-def _scores_density(fit: Fit) -> Array:
-    """The sum over the channels, whose noise is independent, of the spectral density of their scores J^T e."""
-    total = np.zeros((len(fit.values),) * 2)
+def scores_density(fit: Fit, left_out: Array | None = None) -> Array:
+    """The sum over the channels, whose noise is independent, of the spectral density of their scores J^T e.
+
+    left_out: of the channels of all parts, one after the other, those that are not in it.
+    """
+    total, out = np.zeros((len(fit.values),) * 2), iter([] if left_out is None else left_out.tolist())
     for part, slopes in zip(fit.parts, fit.slopes, strict=True):
         scores = slopes.J * fit.sizes * slopes.residuals[:, None]
-        for i in range(len(part.experiment.channels)):
+        for i in (i for i in range(len(part.experiment.channels)) if not next(out, False)):
             total += density_at_zero(scores[part.experiment.channel == i])
     return total
 
