@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 from scipy import stats
 
 from servonode.arrays import Array
@@ -155,7 +156,7 @@ def widened(white: Array, sandwich: Array) -> Array:
     return widened
 
 
-def scores_density(fit: Fit, left_out: Array | None = None) -> Array:
+def scores_density(fit: Fit, left_out: npt.NDArray[np.bool_] | None = None) -> Array:
     """The sum over the channels, whose noise is independent, of the spectral density of their scores J^T e.
 
     left_out: of the channels of all parts, one after the other, those that are not in it.
