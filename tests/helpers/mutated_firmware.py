@@ -1,4 +1,4 @@
-"""firmware/device.c with a mutation, as the robot with the trailer that rolls on, in a time that the test moves."""
+"""The firmware, device.c and packet.c, with a mutation, as the robot with the trailer that rolls on, in a time that the test moves."""
 
 import ctypes
 import subprocess
@@ -45,20 +45,21 @@ SEND = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint8), c
 
 
 class MutatedFirmware:
-    """A transport to it. mutations: what is replaced in device.c, and by what."""
+    """A transport to it. mutations: what is replaced in device.c or packet.c, and by what."""
 
     lost = hint = ""
     fds: tuple[int, ...] = ()
 
     def __init__(self, time: Time, closed_loop: ClosedLoop, folder: Path, mutations: dict[str, str]) -> None:
         needs_commands("cc")
-        source = (SOURCES / "device.c").read_text()
+        sources = {name: (SOURCES / name).read_text() for name in ("device.c", "packet.c")}
         for old, new in mutations.items():
-            assert old in source, old
-            source = source.replace(old, new, 1)
-        (folder / "board.c").write_text(MACHINE)
-        (folder / "mutated.c").write_text(source)
-        files = [str(folder / "board.c"), str(folder / "mutated.c"), str(SOURCES / "packet.c")]
+            name = next((each for each, text in sources.items() if old in text), "")
+            assert name, old
+            sources[name] = sources[name].replace(old, new, 1)
+        for name, text in {"board.c": MACHINE, **sources}.items():
+            (folder / name).write_text(text)
+        files = [str(folder / name) for name in ("board.c", *sources)]
         command = ["cc", "-std=c99", "-O1", "-fPIC", "-shared", f"-I{SOURCES}", *files, "-lm", "-o"]
         subprocess.run([*command, str(folder / "board.so")], check=True)
         self._c = ctypes.CDLL(str(folder / "board.so"))
