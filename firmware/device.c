@@ -436,8 +436,10 @@ static int take_applied(struct device *device, int64_t now, const struct packet 
         device->fresh_ns = now;
         return go(device, packet, &applied);
     }
-    if (packet->seq == device->taken || !is_recent(device, packet->reply))
+    if (packet->seq == device->taken)
         return 0;
+    if (!(packet->flags & PACKET_BRAKE) && !is_recent(device, packet->reply))
+        return 0; /* a host to which no state comes may brake nevertheless */
     device->taken = packet->seq;
     device->fresh_ns = now;
     if (packet->flags & PACKET_BRAKE) {

@@ -168,6 +168,7 @@ int main(void)
         answered = i ? answered + 1000 : old;
         expect(!give(&device, 12, 0.4f, 0) && near(acting, 0.2f), "an input is taken that answers no recent state");
     }
+    expect(give(&device, 12, 0.4f, PACKET_BRAKE) && device.safe, "a host to which no state comes brakes");
     wait(&device, TIMEOUT_MS - 10);
     answered = device.seq - 85;
     expect(give(&device, 12, 0.4f, 0) && near(acting, 0.4f), "an input that answers a state of 85 ms ago acts");

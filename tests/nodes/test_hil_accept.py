@@ -24,7 +24,7 @@ from tests.helpers.timed_board import Time, TimedWire
 LAUNCH = "trailer_pursuit_udp"
 PLAN = Plan(wait=2.0, observe=0.4, settle=0.25)
 IF_OLDER = "    if (device->taken != PACKET_NONE && packet->seq < device->taken)\n        return 0;\n"
-IF_SAME = "packet->seq == device->taken || !is_recent"
+IF_SAME = "if (packet->seq == device->taken)"
 IF_LATE = "at - device->fresh_ns >= device->timeout_ns"
 IF_STRANGE = "packet->run != device->run || packet->source != device->host)\n        return 0;\n    if (("
 STRANGE_RUN = IF_STRANGE.replace("packet->run != device->run || ", "")
@@ -56,8 +56,8 @@ FLAWS: dict[str, tuple[str, dict[str, str]]] = {  # of the firmware: what is fou
     "takes any run": ("foreign run", {IF_STRANGE: STRANGE_RUN}),
     "takes any host": ("foreign host", {IF_STRANGE: STRANGE_HOST}),
     "takes older inputs": ("older seq", {IF_OLDER: ""}),
-    "takes the same number again": ("same seq", {IF_SAME: "!is_recent"}),
-    "takes answers to old states": ("old state", {"|| !is_recent(device, packet->reply)": ""}),
+    "takes the same number again": ("same seq", {IF_SAME: "if (0)"}),
+    "takes answers to old states": ("old state", {"&& !is_recent(device, packet->reply)": "&& 0"}),
     "echoes one packet late": ("echo", {ECHO: (
         "    static uint32_t last, now;\n    last = now == device->taken ? last : now;\n    now = device->taken;\n"
         "    head.reply = device->taken == PACKET_NONE ? PACKET_NONE : last;"
