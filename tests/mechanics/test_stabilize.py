@@ -169,8 +169,9 @@ def test_integral_action_on_degree_two_is_stable_up_to_twice_the_rate() -> None:
         check(with_integral(gains, [6.1, 1.0]), names=("path", "speed"))
 
 
-def test_plain_residuals_pass_only_on_request() -> None:
-    gains = Gains.from_rates([2.0, 0.0, 0.0], [2, 1, 2])
+@pytest.mark.parametrize("none", [0.0, 1e-300, 1e-12])
+def test_plain_residuals_pass_only_on_request(none: float) -> None:
+    gains = Gains.from_rates([2.0, none, none], [2, 1, 2])
     with pytest.raises(UnstableGains, match=r"speed has rate 0 .*give it a rate above 0") as caught:
         check(gains, names=("path", "speed", "hitch"))
     assert caught.value.eigenvalue == 0.0
@@ -181,6 +182,7 @@ def test_plain_residuals_pass_only_on_request() -> None:
     assert_allclose(certificate.H, check(Gains.from_rates([2.0], [2])).H)
     with pytest.raises(UnstableGains, match=r"do not stabilise hitch: eigenvalue \+2 1/s"):  # beside a plain one
         check(Gains.from_rates([0.0, -2.0], [1, 1]), allow_plain=True, names=("speed", "hitch"))
+    assert check(Gains.from_rates([1e-4, 1e6], [1, 2])).plain == check(Gains.from_rates([1e-300], [1])).plain == ()
     empty = check(Gains.from_rates([0.0, 0.0], [1, 2]), allow_plain=True)
     assert empty.H.size == empty.minors.size == 0
     assert_array_equal(empty.eigenvalues, np.zeros(3))

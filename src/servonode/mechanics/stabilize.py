@@ -137,8 +137,11 @@ class Gains:
 
     @property
     def plain(self) -> list[int]:
-        """Residuals without any feedback, f^(r) = 0: their errors stay (r = 1) or grow with time (r = 2)."""
-        return np.flatnonzero(~(self.K0.any(axis=1) | self.K1.any(axis=1) | self.KI.any(axis=1))).tolist()
+        """Residuals without feedback beside the strongest, f^(r) = 0: their errors stay (r = 1) or grow (r = 2)."""
+        r = np.array(self.relative_degrees, dtype=float)
+        f, df, integral = (np.abs(each).max(axis=1, initial=0.0) for each in (self.K0, self.K1, self.KI))
+        rates = np.max([f ** (1 / r), (df / 2) ** (1 / np.maximum(r - 1, 1)), integral ** (1 / (r + 1))], axis=0)
+        return np.flatnonzero(rates <= _ROUNDING * rates.max(initial=0.0)).tolist()
 
     def without_plain(self) -> Self:
         """The gains of the residuals that have feedback."""
