@@ -1,4 +1,4 @@
-"""The firmware, device.c and packet.c, with a mutation, as the robot with the trailer that rolls on, in a time that the test moves."""
+"""device.c and packet.c with a mutation, as the robot with the trailer that rolls on, in a time that the test moves."""
 
 import ctypes
 import subprocess

@@ -134,7 +134,8 @@ class TargetNode(EventNode):
     def _fail(self, k: int, t: float) -> None:
         """End the run for a goal that is not finite: publish no more goals, and the reason."""
         worst = self.names[int(np.argmin(np.isfinite(self._values)))]
-        text = f"target {worst} is not finite at t = {t:g} s, found as goals are published ahead; correct its expression or shorten the run"
+        text = f"target {worst} is not finite at t = {t:g} s, found as goals are published ahead"
+        text += "; correct its expression or shorten the run"
         if self.failed is None:
             self.fail("target", text, self.t)  # the run ends now
             self.publish_status(k, t)
