@@ -99,10 +99,9 @@ class Robot:
         self.send(b"state", self.setup, self.k, values)
 
     def begin(self, setup):
-        if self.running and setup["src"] != self.setup["src"] and time.monotonic() < self.fresh + self.timeout:
-            return  # the host that began a run keeps it, to its end or its silence
-        if setup["src"] == self.setup["src"] and setup["seq"] < self.setup["seq"]:
-            return  # it was long under way: a newer run has begun
+        same = setup["src"] == self.setup["src"]
+        if setup["seq"] < self.setup["seq"] if same else self.running and time.monotonic() < self.fresh + self.timeout:
+            return  # it was long under way; or another host keeps the run that it began, to its end or its silence
         if setup["run"] != self.setup["run"]:  # else it is asked for once more
             self.running, self.u = False, ZERO
             if fault := self.misfit(setup):
@@ -151,8 +150,7 @@ class Robot:
 
     def is_recent(self, seq):
         """Whether we sent this state within the timeout: what answers an older one has waited in a broken network."""
-        known = self.seq - REMEMBERED < seq <= self.seq
-        return known and time.monotonic() < self.sent_at[seq % REMEMBERED] + self.timeout
+        return 0 <= self.seq - seq < REMEMBERED and time.monotonic() - self.sent_at[seq % REMEMBERED] < self.timeout
 
     def integrate(self, until):
         h, p = self.setup["step"], self.setup["parameters"]

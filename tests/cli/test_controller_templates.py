@@ -87,7 +87,7 @@ def test_simulation_lockstep_and_replay_have_the_same_bits(launch: str, kind: st
     assert command("simulate", launch, *settings, "--out", str(tables[1])).exit_code == 0
     assert tables[0].read_bytes() == tables[1].read_bytes()
     recorded = read_bag(bag)
-    found = replay(recorded, recorded.closed_loop())
+    found = replay(recorded, recorded.closed_loop(code=True))
     assert found.compared == (31 if kind == "mpc" else 151)
     assert not found.differing
 
@@ -100,7 +100,7 @@ def test_replay_says_at_which_step_another_controller_differs(launch: str, tmp_p
     file = tmp_path / "lqr.py"
     text = file.read_text("utf-8")
     file.write_text(text.replace("return -self.K @", "return (1 + 1e-15 * (t > 0.495)) * -self.K @"), "utf-8")
-    result = command("replay", str(bag))
+    result = command("replay", str(bag), "--code")
     assert result.exit_code == 1
     assert re.search(r"\n  step 5\d\d, t = 0\.5\d* s: input\.U1 is ", result.stdout), result.stdout
 

@@ -80,7 +80,9 @@ class Integration:
     def root(self, which: int, before: float, after: float) -> float:
         self.call("dense", "y", "y_old", "f", "K", "F", "beside", "dy")
         a = [self.arrays[each] for each in ("y_old", "F", "beside")]
-        return float(self.kernel.root(which, before, after, self.solver, self.m, *a, self.c))
+        return float(
+            self.kernel.root(which, self.solver[2], self.solver[0], before, after, self.solver, self.m, *a, self.c)
+        )
 
 
 def filled(rows: Any, n: int) -> Array:

@@ -223,12 +223,12 @@ def test_live_moments_are_the_newest_and_keep_the_last_residuals() -> None:
     first = live.newest()
     assert first is not None
     assert live.newest() is None
-    for message in (talk.state(10), talk.status(11, "fault", "watchdog"), talk.state(40)):
+    for message in (talk.state(10), talk.status(11, "fault", "watchdog"), talk.target(40), talk.state(40)):
         live.take(message)
     second = live.newest()
     assert second is not None
     assert (second.t, second.stamp_ns - first.stamp_ns) == (0.04, 40_000_000)
     assert second.residuals == {"speed": 1e-3, "heading": -2e-3}
-    assert second.goals == {"x": 0.0, "y": 0.0}
+    assert second.goals == {"x": 40.0, "y": -40.0}
     assert (second.lifecycle, second.fault) == ("fault", "watchdog")
     assert Event("error", "plant: fault watchdog") in second.events

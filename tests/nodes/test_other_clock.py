@@ -14,6 +14,8 @@ from servonode.operator.record_live import Listened, _listen
 from servonode.record.spool import read_spool
 
 MS = 1_000_000
+LAUNCH = {"table": {"plant": {"machine": "m"}, "run": {"mode": "realtime", "seed": 0}}, "path": "a.toml", "file": "a"}
+ABOUT = {"run": "a", "every": 1, "launch": LAUNCH, "columns": {}, "topics": list(TOPICS)}
 AHEAD_MS = 5_000_000  # of the other clock before ours
 REGISTRY = {"elsewhere": [PLANT]}  # of a run whose plant is on the other computer
 
@@ -55,7 +57,7 @@ def test_without_a_relay_nothing_is_converted() -> None:
 
 
 def test_the_recording_has_all_messages_in_the_order_of_one_clock(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr("servonode.operator.record_live._about", lambda _: {"topics": list(TOPICS)})
+    monkeypatch.setattr("servonode.operator.record_live._about", lambda _: ABOUT)
     sent = [
         status(RELAY, 0, 100, offset_s=AHEAD_MS / 1e3), status(PLANT, 0, AHEAD_MS + 101), command(0, 102),
         status(PLANT, 1, AHEAD_MS + 103),

@@ -56,12 +56,12 @@ def test_page_frame_has_new_rows_and_the_machine_at_the_last(trailer: ClosedLoop
     assert [each["logarithmic"] for each in panels][-2:] == [True, True]
     assert [panels[3]["title"], panels[-2]["title"]] == ["hitch angle φ [rad]", "residuals, magnitude [m/s,\u00a0rad]"]
     assert [curve["name"] for curve in panels[4]["curves"]] == ["θ̇₁", "θ̇₂"]
-    for message in (talk.target(0), talk.state(0), talk.status(0), talk.state(15)):
+    for message in (talk.target(0), talk.state(0), talk.status(0), talk.target(10), talk.state(15)):
         frames.take(message)
     frame = said(frames)
     assert frame["rows"]["t"] == [0.0, 0.015]
     assert frame["rows"]["V"] == [0.0, 0.015]
-    assert frame["rows"]["target_x"] == [0.0, 0.0]
+    assert frame["rows"]["target_x"] == [0.0, 10.0]
     assert frame["rows"]["residual_speed"] == [None, None]  # JSON has no other word for it
     assert frame["rows"]["timing_round_trip"] == [None, pytest.approx(0.3)]
     assert frame["scene"]["t"] == 0.015
