@@ -76,8 +76,8 @@ RIGHT = {
         SPRUNG, motors('name="m" joint="j"', 'name="n" joint="j" group="2" damping="0.5" armature="0.1"'),
         '<option actuatorgroupdisable="2"/>'),
     "points of sites": mjcf(
-        SITES.replace('name="b" axis="0 1 0"', 'name="b" axis="0 0 1"').replace('"s" pos="0.2 0 0"', '"s" pos="0.2 0.05 0.1"')
-        .replace('"r" euler', '"r" pos="0 0.05 0.1" euler'),
+        SITES.replace('name="b" axis="0 1 0"', 'name="b" axis="0 0 1"')
+        .replace('"s" pos="0.2 0 0"', '"s" pos="0.2 0.05 0.1"').replace('"r" euler', '"r" pos="0 0.05 0.1" euler'),
         '<equality><connect site1="s" site2="r"/></equality>' + motors('joint="a"')),
     "axes of sites": mjcf(SITES, '<equality><weld site1="s" site2="r"/></equality>' + motors('joint="a"')),
     "a weld with an anchor and a pose": mjcf(LOOSE, '<equality><weld body1="a" body2="f" anchor="0.1 0 0" '
