@@ -224,7 +224,7 @@ static void begin(struct robot *robot, const msgpack_object *setup)
         return;
     if (robot->running && next.host != robot->host && seconds() < robot->fresh + robot->timeout)
         return; /* the host that began a run keeps it, to its end or its silence */
-    if (next.host == robot->host && next.setup_seq < robot->setup_seq)
+    if (next.host == robot->host && next.setup_seq < robot->setup_seq && seconds() < robot->fresh + robot->timeout)
         return; /* it was long under way: a newer run has begun */
     if (next.run != robot->run) { /* else it is asked for once more */
         robot->running = 0;

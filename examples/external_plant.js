@@ -136,7 +136,7 @@ class Robot {
     begin(setup) {
         if (this.running && setup.src !== this.setup.src && seconds() < this.fresh + this.timeout)
             return; // the host that began a run keeps it, to its end or its silence
-        if (setup.src === this.setup.src && setup.seq < this.setup.seq)
+        if (setup.src === this.setup.src && setup.seq < this.setup.seq && seconds() < this.fresh + this.timeout)
             return; // it was long under way: a newer run has begun
         if (setup.run !== this.setup.run) { // else it is asked for once more
             this.running = false;

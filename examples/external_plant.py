@@ -99,8 +99,8 @@ class Robot:
         self.send(b"state", self.setup, self.k, values)
 
     def begin(self, setup):
-        same = setup["src"] == self.setup["src"]
-        if setup["seq"] < self.setup["seq"] if same else self.running and time.monotonic() < self.fresh + self.timeout:
+        late = setup["seq"] < self.setup["seq"] if setup["src"] == self.setup["src"] else self.running
+        if late and time.monotonic() < self.fresh + self.timeout:
             return  # it was long under way; or another host keeps the run that it began, to its end or its silence
         if setup["run"] != self.setup["run"]:  # else it is asked for once more
             self.running, self.u = False, ZERO
