@@ -1,5 +1,6 @@
 .DEFAULT_GOAL := help
-.PHONY: help test slow lint types docs links bench pictures release-check ci
+.PHONY: help test slow soak lint types docs links bench pictures release-check ci
+unexport PYTHONDONTWRITEBYTECODE
 
 help:  ## print these targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -7,8 +8,11 @@ help:  ## print these targets
 test:  ## the fast tests
 	uv run pytest
 
-slow:  ## the slow tests: real time, minutes of computation
-	uv run --all-extras --all-groups pytest -m slow -n 2
+slow:  ## the slow tests: minutes of computation
+	uv run --all-extras --all-groups pytest -m "slow and not soak"
+
+soak:  ## hours on a quiet computer: latencies, kills, floods, real wires
+	uv run --all-extras --all-groups pytest -m soak -n 0 tests/soak
 
 lint:  ## formatter and linter
 	uv run --group lint ruff format --check . && uv run --group lint ruff check .

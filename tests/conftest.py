@@ -1,20 +1,16 @@
 """Fixtures of all rooms. Helper modules live in tests/helpers and reach the tests as fixtures."""
 
-import gc
 import os
 import signal
 import sys
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from time import monotonic_ns
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 import zmq
-from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, settings
 from scipy.integrate import solve_ivp
 
@@ -22,12 +18,14 @@ from servonode.mechanics.derivation import derived_once
 from servonode.mechanics.machine import Machine
 from servonode.plants import load_machine
 from tests.helpers.extras import MUJOCO, NO_MUJOCO
-from tests.helpers.host import host_s, waited_s, watch_host
-from tests.helpers.workers import Scheduling, lower_priority, starts_processes
+from tests.helpers.workers import PROCESSES, Scheduling, this_worker
 
+# byte code of the tests, and of whatever they start, is written whatever the environment says
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # before anybody imports them: their assertions say what they found, as those of test files do
 pytest.register_assert_rewrite(
-    "tests.safety.suite", "tests.helpers.followed", "tests.helpers.runs", "tests.helpers.stepped"
+    "tests.soak.suite", "tests.helpers.followed", "tests.helpers.runs", "tests.helpers.stepped"
 )
 from tests.helpers.runs import Runs, private_runs  # noqa: E402
 
@@ -43,71 +41,83 @@ settings.register_profile(
 )  # fmt: skip
 settings.load_profile("servonode")
 Array = Any
-ATTEMPTS = 3
-KEPT_WAITING_S = 0.03  # from where on a failure may be the host's: what tests of real time allow it
-WAITED = 0.1  # of a test's time, in which some ready process waits for a processor: likewise
-AGAIN = "run again"  # property of a report: why an attempt failed
+ROOMS = {"tests/processes/": "processes", "tests/soak/": "soak"}  # whose tests are all marked so
+BUDGET_S = 2.0  # an item that takes longer is marked slow, or is listed at the end
 SOLVER = {"method": "DOP853", "rtol": 1e-13, "atol": 1e-13}
 
 
 def pytest_configure() -> None:
-    """One worker of several only computes, while the others wait.
+    """A test that fails may leave a context of libzmq with open sockets.
 
-    A test that fails may leave a context of libzmq with open sockets. pyzmq would end it in the middle of a collection,
-    which has taken its list of sockets before: it would wait for them for ever.
+    pyzmq would end it in the middle of a collection, which has taken its list of sockets before: it would wait for
+    them for ever.
     """
     zmq.Context.__del__ = lambda _: None  # type: ignore[method-assign]
-    lower_priority()
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Workers of `-n auto`: none where files are named on the command line, else one per core."""
+    named = [Path(each.partition("::")[0]) for each in config.args]
+    return (
+        0
+        if any(each.is_file() for each in named)
+        else len(os.sched_getaffinity(0))
+        if sys.platform == "linux"
+        else os.cpu_count() or 1
+    )
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling | None:
-    """Files go to the workers by what they need; another --dist is left as it is."""
+    """Files of processes go to one worker, after the others; another --dist is left as it is."""
     return Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
-    """A test of processes that fails while the computer keeps ready ones waiting is run again, and is listed.
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of processes and of hours are marked by their room, and those of processes are the last ones.
 
-    Elsewhere, and on a computer that runs whoever is ready, every failure counts at once.
+    Tests of packaged launch files are skipped where the driver of theirs is not installed.
     """
-    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-    in_processes = starts_processes(item.location[0])
-    if in_processes:
-        watch_host()
-    for attempt in range(1, ATTEMPTS + 1):
-        began, waited = monotonic_ns(), waited_s()
-        reports = runtestprotocol(item, nextitem=nextitem, log=False)
-        now = monotonic_ns()
-        failed = [each for each in reports if each.failed]
-        if not in_processes or not failed or attempt == ATTEMPTS:
-            break
-        if host_s(began, now) < KEPT_WAITING_S and waited_s() - waited < WAITED * (now - began) / 1e9:
-            break
-        item.session._setupstate.teardown_exact(None)  # runs that tests share are made again too
-        _forget_attempt()
-        item._initrequest()  # type: ignore[attr-defined]  (as before its first run)
-        item.user_properties.append((AGAIN, failed[0].longreprtext.strip().rpartition("\n")[2]))
-    for each in reports:
-        item.ihook.pytest_runtest_logreport(report=each)
-    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
-    return True
+    for item in items:
+        for room in (each for each in ROOMS if item.nodeid.startswith(each)):
+            item.add_marker(ROOMS[room])
+        named = item.callspec.params.values() if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ()
+        if not MUJOCO and any(isinstance(each, str) and each.endswith("_mujoco") for each in named):
+            item.add_marker(pytest.mark.skip(reason=NO_MUJOCO))
+    items.sort(key=lambda item: item.nodeid.startswith(PROCESSES))
 
 
-def _forget_attempt() -> None:
-    """Collect what a failed attempt has left open, which is no fault of the tests that follow."""
-    for name in ("last_type", "last_value", "last_traceback"):
-        vars(sys).pop(name, None)
-    with warnings.catch_warnings(action="ignore"):
-        gc.collect()
+def pytest_sessionstart() -> None:
+    """A worker of several has tests from now on."""
+    this_worker()
+
+
+def pytest_sessionfinish() -> None:
+    """It has none any more."""
+    this_worker().end()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """A test of processes is played when no other worker has tests, and before its time begins."""
+    if item.nodeid.startswith(PROCESSES):
+        this_worker().wait_for_others()
+    return (yield)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """List the tests that have passed at a later attempt alone, by attempt: one that is often listed has a race."""
-    passed = [each for each in terminalreporter.getreports("passed") if each.when == "call"]
-    for report in passed:
-        for why in (text for word, text in report.user_properties if word == AGAIN):
-            terminalreporter.write_line(f"passed at a later attempt: {report.nodeid}: {why}")
+    """The sum of the durations, and the items beyond the budget that have no mark."""
+    took: dict[str, float] = {}
+    marked = set[str]()
+    for report in (each for found in terminalreporter.stats.values() for each in found if hasattr(each, "when")):
+        took[report.nodeid] = took.get(report.nodeid, 0.0) + report.duration
+        if {"slow", *ROOMS.values()} & report.keywords.keys():
+            marked.add(report.nodeid)
+    if len(took) > 1:
+        terminalreporter.write_line(f"{len(took)} items took {sum(took.values()):.1f} s in all")
+    for item in sorted(took.keys() - marked, key=lambda each: -took[each]):
+        if took[item] > BUDGET_S:
+            terminalreporter.write_line(f"more than {BUDGET_S:g} s: {took[item]:5.1f} s {item}")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -181,14 +191,6 @@ def agree_in_print() -> Callable[[Any, str], None]:
             assert abs(value - float(text)) <= allowed, f"{value!r} is printed as {text}"
 
     return agree
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of packaged launch files are skipped where the driver of theirs is not installed."""
-    for item in items:
-        named = item.callspec.params.values() if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ()
-        if not MUJOCO and any(isinstance(each, str) and each.endswith("_mujoco") for each in named):
-            item.add_marker(pytest.mark.skip(reason=NO_MUJOCO))
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "tests/safety/README.md").read_text("utf-8")
 ROWS = {int(n): tests for n, tests in re.findall(r"^\| (\d+) \|.*\|(.*)\|$", PAGE, re.MULTILINE)}
-SUITE = "tests/safety/suite.py"
+SUITE = "tests/soak/suite.py"
 
 
 def promised(file: Path) -> set[int]:

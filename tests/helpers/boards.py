@@ -15,7 +15,7 @@ import pytest
 from tests.helpers.firmware import SOURCES, OnLine, built, needs_commands
 from tests.helpers.host import as_hardware
 from tests.helpers.line import Line
-from tests.safety.suite import Beside
+from tests.soak.suite import Beside
 
 BOARDS = sorted(each.parent.name for each in SOURCES.glob("boards/*/board.mk"))
 CROSS = "arm-none-eabi-"

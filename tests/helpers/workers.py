@@ -1,61 +1,47 @@
-"""Which worker of pytest-xdist takes which test file: what only computes fills the time in which the others wait.
+"""Which worker of pytest-xdist takes which test file: those of processes come last, on one worker, one at a time."""
 
-Tests of processes in real time mostly wait, and mind whom they wait for. The last worker takes the files that only
-compute, at a low priority: it holds up nobody. Each of the other workers takes the files of processes first. The
-tests of pages give their runs more time for an answer: whichever worker has done its own files takes those.
-"""
-
+import fcntl
 import os
-import re
-from collections.abc import Iterator
+import tempfile
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from xdist.scheduler import LoadFileScheduling
 
-ROOT = Path(__file__).parents[2]
-NICENESS = 10
-ROOMS = ("bags/", "bus/", "cli/", "nodes/", "safety/", "web/", "test_notebook.py")  # whose tests start processes
-PAGES = "tests/docs/test_pages.py"
-STARTERS = re.compile(r"from tests\.helpers\.(?:computers|firmware|followed|packages|pages|runs)\b")
-
-
-@cache
-def starts_processes(file: str) -> bool:
-    """Whether the tests of a file of this path in the project start processes, by its room or its imports."""
-    return file.startswith(tuple(f"tests/{each}" for each in ROOMS)) or bool(
-        STARTERS.search((ROOT / file).read_text("utf-8"))
-    )
-
-
-def is_last(worker: str, count: int) -> bool:
-    """Whether this worker (gw0, gw1, ...) of so many is the one that only computes."""
-    return count > 1 and worker == f"gw{count - 1}"
-
-
-def lower_priority() -> None:
-    """Where this process is the worker that only computes, others go first."""
-    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
-    if is_last(worker, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))):
-        os.nice(NICENESS)
+PROCESSES = "tests/processes/"
 
 
 class Scheduling(LoadFileScheduling):
-    """A file at a time, as with `--dist loadfile`, by what the files need."""
+    """A file at a time, as with `--dist loadfile`; one worker takes all files of processes, after all others."""
 
     def _assign_work_unit(self, node: Any) -> None:
-        file = next(self._choices(node), None)
-        if file is None:
+        file = next((each for each in self.workqueue if not each.startswith(PROCESSES)), None)
+        if file is None and node is not next(iter(self.assigned_work)):
             node.shutdown()  # once it has done what it has
-        else:
+            return
+        if file is not None:
             self.workqueue.move_to_end(file, last=False)
-            super()._assign_work_unit(node)
+        super()._assign_work_unit(node)
 
-    def _choices(self, node: Any) -> Iterator[str]:
-        """The files that this worker may take, those that it should take first first."""
-        pages = [file for file in self.workqueue if file == PAGES]
-        waiting = [file for file in self.workqueue if starts_processes(file) and file not in pages]
-        computing = [file for file in self.workqueue if file not in (*waiting, *pages)]
-        last = is_last(node.gateway.id, self.numnodes)
-        yield from (*computing, *pages) if last else (*waiting, *pages, *computing)
+
+class Worker:
+    """This worker among those of one session, which share a lock: each holds it until it has no more tests."""
+
+    def __init__(self) -> None:
+        session = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
+        self._path = Path(tempfile.gettempdir(), f"servonode-tests-{session}")
+        self._lock = os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_SH)
+
+    def wait_for_others(self) -> None:
+        """Until no other worker has tests."""
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+
+    def end(self) -> None:
+        """This one has none any more. Processes that it has forked may hold the descriptor still."""
+        self._path.unlink(missing_ok=True)
+        fcntl.flock(self._lock, fcntl.LOCK_UN)
+
+
+this_worker = cache(Worker)

@@ -31,7 +31,7 @@ from tests.helpers.runs import (
     private_runs,
     signalled,
 )
-from tests.safety.test_external import free_ports
+from tests.soak.test_external import free_ports
 
 LAUNCH = "trailer_pursuit"
 COMMON = (

@@ -4,7 +4,6 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -21,7 +20,6 @@ from servonode.plants.injection import KINDS, Injection, Injector
 from servonode.record.events import EVENTS, with_events
 from servonode.record.injected import injected_text, with_found
 from servonode.record.run import Run
-from tests.helpers.runs import Process
 
 Fault = dict[str, Any]
 BEGIN_S = 0.5
@@ -154,53 +152,6 @@ def test_a_sensor_of_an_estimator_that_is_off_gives_no_readings() -> None:
     assert "gyroscope" in given[0] & given[1]
     assert "gyroscope" not in given[2]
     assert "encoder_left" in given[2]
-
-
-# the same bits, and processes
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("case", CASES[5::4], ids=named)
-def test_processes_in_lockstep_give_the_bits_of_a_simulation(case: tuple[dict[str, Any], Fault, str]) -> None:
-    assert_same_bits(*case[:2])
-
-
-def test_processes_in_lockstep_give_the_bits_of_a_simulation_with_a_delayed_link() -> None:
-    assert_same_bits(TRAILER, {"on": "link", "kind": "delayed", "size": 0.015, "duration": 0.3})
-
-
-def assert_same_bits(run: dict[str, Any], fault: Fault) -> None:
-    simulated = injected(run, fault)
-    ran = servonode.run(fault=[{"at": BEGIN_S} | fault], **run)
-    assert ran.stats["injected"] == simulated.stats["injected"]
-    assert simulated.columns.keys() == ran.columns.keys()
-    for name, values in simulated.columns.items():
-        assert np.array_equal(values, ran.columns[name], equal_nan=True), name
-
-
-NODES = [  # the fault, what the plant finds
-    ({"kind": "kill", "name": "controller"}, "stale_command"),
-    ({"kind": "stall", "name": "controller", "duration": 1.0}, "stale_command"),
-    ({"kind": "kill", "name": "plant"}, "node_died"),
-    ({"kind": "stall", "name": "plant", "duration": 4.0}, "host_stall"),
-]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("fault", "name"), NODES, ids=lambda each: "-".join(map(str, each.values())) if isinstance(each, dict) else each
-)
-def test_a_node_that_fails_is_found(fault: Fault, name: str, tmp_path: Path) -> None:
-    text = ", ".join(
-        f'{word} = "{value}"' if isinstance(value, str) else f"{word} = {value}" for word, value in fault.items()
-    )
-    settings = "run.duration=6", "run.speed=3", f'fault=[{{on = "node", at = 2.0, {text}}}]'
-    process = Process(tmp_path, "trailer_pursuit", *settings)
-    process.ends_with(1)
-    (told,) = process.printed["injected"]
-    assert told["found"] == name
-    assert told["after"] < 3.0
-    process.fault(name)
 
 
 # what is refused

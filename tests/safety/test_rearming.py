@@ -6,8 +6,6 @@ prints the peaks.
 """
 
 import random
-import signal
-import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -24,12 +22,9 @@ from servonode.nodes.lockstep import prepare
 from servonode.nodes.plant_node import PlantNode
 from servonode.nodes.target_node import TargetNode
 from servonode.record.run_rows import run_of_rows
-from tests.helpers.runs import MANY, START_S, Runs, Watch, eventually
-from tests.safety.test_external import External
 
 MOST = 2.0  # times the checked peak
 PAUSES = 20
-PROCESS_PAUSES = MANY // 3  # where each takes seconds of the wall clock
 PERIOD = 0.01  # s
 UNBOUND = ("plant.safety.arming_limit=5", "plant.safety.limit=5")
 
@@ -105,35 +100,3 @@ def test_promise_19_peaks_after_a_pause_are_at_most_doubled(checked: float) -> N
 @pytest.mark.slow
 def test_without_a_limit_after_arming_the_machine_lurches(checked: float) -> None:
     assert judged("stepped, without arming_limit", paused(*UNBOUND), PERIOD, checked) > MOST  # why there is one
-
-
-# processes
-
-
-@pytest.mark.slow
-def test_promise_19_holds_for_external_plants(runs: Runs, checked: float) -> None:
-    rng = random.Random(2)
-    settings = ("run.speed=1", "run.duration=2000", 'plant.safety.on_fault="wait"')
-    with External().machine() as beside:
-        run = runs.start(
-            "trailer_pursuit_external", *settings, *beside.settings, words=(*beside.words, "--every", "1", "--arm")
-        )
-        run.wait_open()
-        with Watch(run.name) as watch:
-            watch.status("active", within_s=START_S)
-            for i in range(PROCESS_PAUSES):
-                time.sleep(rng.uniform(0.5, 2.0))
-                if i % 2:
-                    run.order("disarm")
-                else:
-                    run.popen.send_signal(signal.SIGQUIT)  # an emergency stop
-                    assert eventually(lambda: run.ask("status")["lifecycle"] == "fault")
-                time.sleep(rng.uniform(0.1, 1.5))
-                if not i % 2:
-                    run.order("reset_estop")
-                run.arm(watch)
-        time.sleep(3.0)
-        run.stop()
-    columns = run.columns
-    assert columns["t"][-1] - columns["goal_t"][-1] > 0.05 * PROCESS_PAUSES
-    assert judged("external", columns, 0.001, checked) <= MOST

@@ -1,0 +1,231 @@
+"""Promises that only processes show: clocks, other runs, an emergency stop from anywhere, whose code is run."""
+
+import os
+import py_compile
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import servonode
+from servonode.bus.topology import CONTROLLER, PLANT, TARGET
+from servonode.views.interpreter import fresh
+from tests.helpers.runs import (
+    OFTEN,
+    RESTARTED,
+    START_S,
+    Runs,
+    Watch,
+    eventually,
+    operator,
+    private_runs,
+    signalled,
+    stopped_early,
+)
+
+LAUNCH = "trailer_pursuit"
+PATIENT = ("plant.safety.command_timeout=10", "plant.safety.lateness_limit=10")
+HOUR_S = 3600.0
+SHIFTED = """
+import os, sys, time, traceback
+
+real, real_ns, readings = time.time, time.time_ns, [0]
+with open({log!r} + ".shifted", "a") as shifted:
+    shifted.write(str(sys.argv))
+
+def shift(now, unit):
+    readings[0] += 1
+    *before, caller, _ = traceback.extract_stack()
+    if caller.filename.startswith({root!r}) or any(frame.name == "run_node" for frame in before):
+        with open({log!r}, "a") as log:
+            log.write(f"{{caller.filename}}:{{caller.lineno}}\\n")
+    return now + (1, -1, 0)[readings[0] % 3] * {hour} * unit
+
+time.time = lambda: shift(real(), 1)
+time.time_ns = lambda: int(shift(real_ns(), 10**9))
+"""
+
+
+# 11
+
+
+def test_promise_11_the_walls_clock_may_jump_by_hours(
+    runs: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # each reading of the wall's clock, in each process of the run, is an hour before or after the one before;
+    # noted are those that servonode's own code makes, and any in a node
+    log, shim = tmp_path / "readings", tmp_path / "shim"
+    shim.mkdir()
+    root = str(Path(servonode.__file__).resolve().parents[1])
+    (shim / "sitecustomize.py").write_text(SHIFTED.format(root=f"{root}/", log=str(log), hour=HOUR_S))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(shim), *filter(None, [os.environ.get("PYTHONPATH")])]))
+    code = "import time; print(time.time(), time.time(), time.time())"
+    shifted = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    readings = [float(word) for word in shifted.stdout.split()]
+    assert max(readings) - min(readings) > HOUR_S
+    run = runs.start(
+        LAUNCH, "run.speed=1", "run.duration=1", "plant.safety.command_timeout=10", "plant.safety.lateness_limit=10"
+    )
+    run.ends_with(0, START_S)
+    assert run.printed["faults"] == []
+    assert log.with_suffix(".shifted").read_text()
+    assert not log.exists(), log.read_text()
+
+
+# 13
+
+
+def test_promise_13_what_a_dead_run_left_does_not_block_the_next(runs: Runs) -> None:
+    run = runs.start(LAUNCH, "run.speed=1", "run.duration=60")
+    run.wait_open()
+    pids = [run.popen.pid, *run.pids().values()]
+    for pid in pids:  # nobody is left to clear away
+        signalled(pid, signal.SIGSTOP)
+    for pid in reversed(pids):  # the launcher last: its death has the system wake stopped children, which clear away
+        signalled(pid, signal.SIGKILL)
+    run.popen.wait(START_S)
+    left = {path.name for path in run.path.iterdir()}
+    assert left >= {
+        "lock",
+        "registry.json",
+        *(f"{node}.{kind}" for node in (TARGET, CONTROLLER, PLANT) for kind in ("pub", "req")),
+    }
+    again = runs.start(LAUNCH, "run.speed=2", "run.duration=0.5", name=run.name)
+    again.ends_with(0, START_S)
+    assert runs.left_files() == []
+
+
+def test_promise_13_address_in_use_is_refused(runs: Runs) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as tcp, socket.socket(socket.AF_UNIX) as ipc:
+        path = str(runs.runtime / "taken")
+        ipc.bind(path)
+        ipc.listen()
+        for address in (f"tcp://127.0.0.1:{tcp.getsockname()[1]}", f"ipc://{path}"):
+            words = ["--insecure"] if address.startswith("tcp") else []
+            run = runs.start("trailer_pursuit_external", f"plant.device.applied={address}", words=words)
+            assert run.popen.wait(START_S) == 2
+            (line,) = [each for each in run.stderr.splitlines() if "deriving" not in each]
+            assert f"[plant.device] applied: {address} is in use by another process, such as another run; stop" in line
+
+
+# 23
+
+
+@pytest.fixture
+def session_runs(tmp_path: Path) -> Iterator[Runs]:
+    """Runs made where every process of this user finds them, whatever its environment."""
+    with private_runs(tmp_path) as runs, pytest.MonkeyPatch.context() as patch:
+        patch.delenv("XDG_RUNTIME_DIR")
+        patch.delenv("TMPDIR")
+        yield runs
+
+
+def test_promise_23_estop_from_a_service_or_in_the_first_ms(session_runs: Runs) -> None:
+    run = session_runs.start(LAUNCH, "run.speed=1", "run.duration=6000", *RESTARTED, OFTEN)
+    assert eventually(run.registry, START_S)
+    bare = {word: os.environ[word] for word in ("PATH", "HOME")}
+    done = operator("estop", run.name, env=bare, cwd="/")  # while its nodes are being started
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{run.name}: stopped (fault), confirmed; process {run.pids()[PLANT]} was signalled\n"
+    run.wait_open()
+    assert run.ask("status")["faults"][0]["name"] == "estop"
+    run.kill(PLANT)  # its latch outlives it
+    assert eventually(lambda: "plant was killed" in run.stderr and run.is_open())
+    assert [each["name"] for each in run.ask("status")["faults"]] == ["estop"]
+    assert "reset --estop" in operator("arm", run.name, env=bare).stderr
+    assert operator("reset", "--estop", run.name, env=bare).stdout == f"{run.name}: inactive\n"
+    time.sleep(0.2)
+    stopped_early(run, random.Random(23))
+    signalled(run.popen.pid, signal.SIGUSR1)  # the launcher passes it on
+    assert eventually(lambda: run.ask("status")["lifecycle"] == "fault")
+    run.stop()
+
+
+# 16
+
+
+def test_promise_16_where_it_was_asked_for_every_line_says_so(runs: Runs) -> None:
+    settings = ("plant.safety.command_timeout=0", "plant.safety.unsafe=true", "run.speed=1", "run.duration=60")
+    run = runs.start(LAUNCH, *settings)
+    run.wait_open()
+    with Watch(run.name) as watch:
+        watch.status("active")
+        frozen = run.kill(CONTROLLER, signal.SIGSTOP)
+        time.sleep(0.3)  # ten times the usual timeout
+        assert watch.status(after=frozen + 3 * 10**8).lifecycle == "active"  # which is why it is called unsafe
+    run.kill(CONTROLLER, signal.SIGCONT)
+    run.stop()
+    lines = [line for line in run.stderr.splitlines() if line.startswith(f"{run.name} ")]
+    assert lines
+    assert all("UNSAFE: no command watchdog" in line for line in lines)
+    assert "safety            UNSAFE: no command watchdog" in run.stderr
+
+
+# 26
+
+EVIL = """
+from pathlib import Path
+Path({flag!r}).touch()
+"""
+MODEL = "\n\ndef model():\n    pass\n"
+NO_DISPLAY = {k: v for k, v in os.environ.items() if k not in ("DISPLAY", "WAYLAND_DISPLAY", "MPLBACKEND")}
+
+
+@pytest.fixture
+def flag(tmp_path: Path) -> Path:
+    """A file that somebody else's code makes when it is run."""
+    return tmp_path / "was run"
+
+
+def commanded(*words: str) -> subprocess.CompletedProcess[str]:
+    """The command line in a process of its own, which as `servonode` imports nothing from the working directory."""
+    command = [sys.executable, "-P", "-m", "servonode.cli.main", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_promise_26_nothing_is_imported_from_the_working_directory(
+    runs: Runs, tmp_path: Path, flag: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    for name in ("matplotlib", "numpy", "tkinter", "json", "servonode", "zmq", "sitecustomize"):
+        (here / f"{name}.py").write_text(EVIL.format(flag=str(flag)))
+    monkeypatch.chdir(here)
+    monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
+    for words in (fresh("servonode.views.display"), fresh("servonode.views.window", "a run", "{}")):
+        started = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False, env=NO_DISPLAY)
+        assert "there is no display" in started.stdout + started.stderr
+    done = commanded("run", LAUNCH, "--set", "run.duration=0.5", "--no-report", "--name", "from-here")
+    assert done.returncode == 0, done.stderr
+    assert not flag.exists()
+    assert subprocess.run([sys.executable, "-c", "import json"], check=True, timeout=60).returncode == 0
+    assert flag.exists()  # what lies here would be found
+
+
+def test_promise_26_code_in_a_world_writable_folder_is_not_run(tmp_path: Path, flag: Path) -> None:
+    (tmp_path / "evil.py").write_text(EVIL.format(flag=str(flag)) + MODEL)
+    (tmp_path / "evil.toml").write_text('run = {duration = 1}\nplant = {machine = "./evil.py:model"}\n')
+    tmp_path.chmod(0o1777)
+    done = commanded("check", str(tmp_path / "evil.toml"))
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert f"every user of this computer can put files into {tmp_path.resolve()}, so no code is run" in done.stderr
+    assert not flag.exists()
+    tmp_path.chmod(0o700)
+    assert "returned NoneType, not a Model" in commanded("check", str(tmp_path / "evil.toml")).stderr
+    assert flag.exists()
+
+
+def test_promise_26_what_was_compiled_beside_a_machine_is_not_run(tmp_path: Path, flag: Path) -> None:
+    machine = tmp_path / "robot.py"
+    machine.write_text(EVIL.format(flag=str(flag)) + MODEL)
+    py_compile.compile(str(machine), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+    machine.write_text(MODEL)
+    (tmp_path / "robot.toml").write_text('run = {duration = 1}\nplant = {machine = "./robot.py:model"}\n')
+    assert "returned NoneType, not a Model" in commanded("check", str(tmp_path / "robot.toml")).stderr
+    assert not flag.exists()
