@@ -1,0 +1,197 @@
+"""Each driver over its wire in memory: what acts, what is found of a machine that freezes, dies or lies, and when."""
+
+import heapq
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
+from typing import Any
+
+import numpy as np
+import pytest
+
+from servonode.nodes.driver import driven_plant
+from tests.wires import MS, WIRES, S, Wire, loop_of, losing, spoiling, wire
+
+REMOTE = [each for each in WIRES if each not in ("simulated", "mujoco")]
+DIFFERENT = ["loopback", "udp", "serial", "can", "external", "own_driver"]  # the first one is in the plant's process
+PORTS = [each for each in REMOTE if each in ("serial", "sensors_only", "device_law") or "baud" in each]
+LINED = ["can", *PORTS]
+BRAKING = ["udp", *LINED]  # firmware, which brakes by itself
+TIMEOUT_MS = 100
+COMMON = ("controller.period=0.01", f"plant.safety.command_timeout={TIMEOUT_MS / 1e3}")
+PUSH = (np.array([0.2, 0.2]), np.array([5.0, 5.0]))  # efforts, and speeds for drives that take these
+
+
+class Events:
+    """The queue of events."""
+
+    def __init__(self) -> None:
+        self.now = 5 * S
+        self._planned: list[tuple[int, int, Callable[[], object]]] = []
+        self._number = count()
+
+    def plan(self, at: int, happening: Callable[[], object]) -> None:
+        heapq.heappush(self._planned, (max(at, self.now), next(self._number), happening))
+
+    def go(self, ns: int) -> None:
+        end = self.now + ns
+        while self._planned and self._planned[0][0] <= end:
+            self.now, _, happening = heapq.heappop(self._planned)
+            happening()
+        self.now = end
+
+
+class Host:
+    """A plant at the other end of a wire, which looks each millisecond and writes each ten."""
+
+    def __init__(self, made: Wire, kind: str, *settings: str) -> None:
+        self.loop = loop_of(kind, *COMMON, *settings)
+        self.wire, self.queue = made, made.queue
+        self.plant: Any = driven_plant(self.loop, lambda: self.queue.now)
+        self.plant.open()
+        self.runs = 0
+
+    def begin(self) -> None:
+        """The handshake of a new run."""
+        self.runs += 1
+        self.plant.begin(self.runs, self.plant.k)
+        for _ in range(1000):
+            if self.plant.remote.connected():
+                return
+            self.queue.go(MS)  # type: ignore[attr-defined]
+        raise AssertionError(self.plant.remote.no_answer_reason())
+
+    def go(self, ms: int) -> None:
+        """Let time pass under the push."""
+        for _ in range(ms):
+            self.queue.go(MS)  # type: ignore[attr-defined]
+            self.plant.advance(1)
+            if self.plant.k % 10 == 0 and self.plant.remote.fault() is None:
+                self.plant.drive(*PUSH) if self.loop.drives else self.plant.write(PUSH[0])
+
+    def fault(self, within_ms: int = 300) -> tuple[str, str, int]:
+        """Name and text of the fault that is found, and after how many milliseconds."""
+        for ms in range(within_ms):
+            if (found := self.plant.remote.fault()) is not None:
+                return (*found, ms)
+            self.go(1)
+        raise AssertionError("nothing is found")
+
+
+@contextmanager
+def hosted(kind: str, *settings: str, **ways: dict[str, Any]) -> Iterator[Host]:
+    """A host that is connected; ways: what is set of the two ways of its wire."""
+    made = wire(kind, Events())
+    for way, changes in ways.items():
+        for name, value in changes.items():
+            setattr(getattr(made, way), name, value)
+    with made.plugged():
+        host = Host(made, kind, *settings)
+        try:
+            host.begin()
+            yield host
+        finally:
+            host.plant.close()
+
+
+@pytest.mark.parametrize("kind", REMOTE)
+def test_machine_takes_inputs_and_its_end_is_zero_or_its_own_brake(kind: str) -> None:
+    with hosted(kind) as host:
+        host.go(300)
+        assert host.plant.remote.fault() is None
+        assert host.plant.x[4] > 0.05
+        assert host.wire.acting[0] > 0.0
+        if host.wire.machine is None:
+            return
+        assert host.wire.machine.truth()["V"] == pytest.approx(host.plant.x[4], abs=0.02)
+        host.plant.close()
+        sent = host.wire.heard
+        assert [each.kind for each in sent[:2]] == ["setup", "applied"]
+        assert (sent[-1].final, set(sent[-1].inputs)) == (True, {0.0})
+        host.queue.go(20 * MS)
+        brakes = kind in BRAKING and kind != "sensors_only"  # which does not know how fast it is
+        assert all(each < 0.0 if brakes else each == 0.0 for each in host.wire.acting)
+
+
+@pytest.mark.parametrize("what", ["freeze", "kill", "pull", "silent"])
+@pytest.mark.parametrize("kind", DIFFERENT)
+def test_machine_without_a_word_is_a_fault_in_time(kind: str, what: str) -> None:
+    with hosted(kind) as host:
+        host.go(100)
+        if what == "silent":
+            host.wire.silent = True
+        else:
+            getattr(host.wire, what)()
+        name, _, after_ms = host.fault()
+        gone = (kind in BRAKING and kind != "udp" and what == "pull") or (kind in PORTS and what == "kill")
+        assert name == ("link_lost" if gone else "stale_state")
+        assert after_ms == 1 if gone else TIMEOUT_MS <= after_ms <= TIMEOUT_MS + 20
+
+
+@pytest.mark.parametrize("kind", [*DIFFERENT[1:], "sensors_only"])
+def test_machine_acts_safely_by_itself_and_is_there_again_in_a_new_run(kind: str) -> None:
+    with hosted(kind) as host:
+        host.go(300)
+        host.wire.back.cut = True
+        host.wire.to.cut = True
+        host.queue.go(TIMEOUT_MS * MS + 2 * MS)
+        assert all(each <= 0.0 for each in host.wire.acting)  # V > 0
+        host.wire.plug()
+        assert host.fault()[0] == "stale_state"
+        host.begin()
+        host.go(50)
+        assert host.plant.remote.fault() is None
+        assert host.wire.acting[0] > 0.0
+
+
+@pytest.mark.parametrize("kind", DIFFERENT[1:])
+def test_machine_that_has_started_anew_is_no_more_in_the_run(kind: str) -> None:
+    with hosted(kind) as host:
+        host.go(100)
+        host.wire.kill()
+        host.fault()
+        host.wire.restart()
+        host.go(300)
+        host.begin()
+        assert "the machine has started anew" in host.plant.remote.obstacle
+        host.plant.remote.accept_origin()
+        assert host.plant.remote.obstacle == ""
+
+
+@pytest.mark.parametrize("kind", DIFFERENT[1:])
+def test_lost_and_spoilt_messages_cost_nothing_but_themselves(kind: str) -> None:
+    share = 0.002 if kind == "can" else 0.05  # of frames; of messages
+    with hosted(kind, to={"loses": losing(share), "spoils": spoiling(share)}) as host:
+        host.wire.back.loses, host.wire.back.spoils = losing(share, 2), spoiling(share, 3)
+        host.go(1000)
+        assert host.plant.remote.fault() is None
+        assert sum(n for name, n in host.plant.counts.items() if name.startswith("refused_")) > 0
+        assert 0.0 < host.plant.x[4] < 2.0
+        assert host.wire.machine is not None
+        assert host.wire.machine.truth()["V"] == pytest.approx(host.plant.x[4], abs=0.1)
+
+
+FALSE: dict[str, tuple[Callable[[dict[str, Any]], list[dict[str, Any]]], str]] = {
+    "absurd": (lambda said: [said | {"state": said["state"] | {"V": 3e9}}], "implausible_state"),
+    "a heading that is wrapped": (
+        lambda said: [said | {"state": said["state"] | {"psi": said["state"]["psi"] - 6.28 * (said["k"] % 90 > 45)}}],
+        "implausible_state",
+    ),
+    "steps that go back": (lambda said: [said | {"k": max(250 - said["k"], 0)}], "stale_state"),
+    "each 200 times": (lambda said: [said] * 200, "flooding"),
+}
+
+
+FLOODS = ("each 200 times",)
+
+
+@pytest.mark.parametrize("what", FALSE)
+@pytest.mark.parametrize("kind", DIFFERENT[1:])
+def test_states_that_no_machine_can_have_are_faults(kind: str, what: str) -> None:
+    if what in FLOODS and kind in LINED:
+        pytest.skip("a line that keeps only the newest packet carries no flood")
+    falsify, fault = FALSE[what]
+    with hosted(kind) as host:
+        host.go(150)
+        host.wire.falsify = falsify
+        assert host.fault()[0] == fault
