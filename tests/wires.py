@@ -567,7 +567,7 @@ class UdpWire(Wire):
 
         class InMemory(UdpTransport):
             def open(self) -> None:
-                self._socket = Datagrams(wire, self._peer)  # type: ignore[assignment]
+                self._socket = Datagrams(wire, self._peer)
 
         patch.setattr("servonode.plants.drivers.udp_transport.UdpTransport", InMemory)
 
@@ -615,7 +615,7 @@ class Datagrams:
 class LinedWire(Wire):
     """A line with a rate, on which the machine has what the firmware's line.c keeps: the newest packet, and a fault."""
 
-    machine: Firmware  # type: ignore[assignment]
+    machine: Firmware
 
     def __init__(self, queue: Queue, machine: Firmware) -> None:
         super().__init__(queue, machine)
@@ -681,7 +681,7 @@ class SerialWire(LinedWire):
         patch.setattr(serial, "Serial", partial(Port, self))
         patch.setattr(f"{transport}.port_problem", lambda port: f"there is no serial port {port}" * self.pulled)
         patch.setattr(f"{transport}.time", self.time())
-        clock = sys.modules[transport].time  # type: ignore[attr-defined]
+        clock = sys.modules[transport].time
         clock.monotonic_ns = self._clock
 
     def _clock(self) -> int:

@@ -58,13 +58,13 @@ class Host:
         for _ in range(1000):
             if self.plant.remote.connected():
                 return
-            self.queue.go(MS)  # type: ignore[attr-defined]
+            self.queue.go(MS)
         raise AssertionError(self.plant.remote.no_answer_reason())
 
     def go(self, ms: int) -> None:
         """Let time pass under the push."""
         for _ in range(ms):
-            self.queue.go(MS)  # type: ignore[attr-defined]
+            self.queue.go(MS)
             self.plant.advance(1)
             if self.plant.k % 10 == 0 and self.plant.remote.fault() is None:
                 self.plant.drive(*PUSH) if self.loop.drives else self.plant.write(PUSH[0])
