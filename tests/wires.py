@@ -123,7 +123,7 @@ def spoiling(share: float, seed: int = 1) -> Callable[[bytes], bytes]:
 # machines
 
 
-class Heard(NamedTuple):
+class Order(NamedTuple):
     """What a host has sent: when, `setup` or `applied`, whether it ends the run, and its inputs."""
 
     at: int
@@ -155,7 +155,7 @@ class Machine(Protocol):
     def acting(self) -> tuple[float, ...]:
         """The inputs that act on it."""
 
-    def heard(self, sent: Sequence[tuple[int, bytes]]) -> list["Heard"]:
+    def orders(self, sent: Sequence[tuple[int, bytes]]) -> list["Order"]:
         """The messages among what was sent to it."""
 
     def falsified(self, data: bytes, falsify: Falsify) -> list[bytes]:
@@ -191,15 +191,15 @@ class Firmware:
     def acting(self) -> tuple[float, ...]:
         return tuple(self.board.truth()[2][:N_INPUTS])
 
-    def heard(self, sent: Sequence[tuple[int, bytes]]) -> list[Heard]:
+    def orders(self, sent: Sequence[tuple[int, bytes]]) -> list[Order]:
         found = []
         for at, data in sent:
             head, payload = packets.decode(data)
             if head.type == packets.SETUP:
-                found.append(Heard(at, "setup"))
+                found.append(Order(at, "setup"))
             else:
                 inputs = machine_packets.read_applied(payload[: 8 + 4 * N_INPUTS], N_INPUTS)[1]  # without a goal
-                found.append(Heard(at, "applied", bool(head.flags & packets.FINAL), inputs))
+                found.append(Order(at, "applied", bool(head.flags & packets.FINAL), inputs))
         return found
 
     def falsified(self, data: bytes, falsify: Falsify) -> list[bytes]:
@@ -245,7 +245,7 @@ class Example:
         """The robot, which knows no run."""
         raise NotImplementedError
 
-    def hear(self, data: bytes) -> None:
+    def obey(self, data: bytes) -> None:
         """Have it take a message, as its loop does."""
         raise NotImplementedError
 
@@ -259,7 +259,7 @@ class Example:
 
     def take(self, now: int, data: bytes) -> None:
         self.now = now
-        self.hear(data)
+        self.obey(data)
         self.advance(now)
 
     def advance(self, now: int) -> None:
@@ -324,7 +324,7 @@ class External(Example):
         self._names = names
         return kind("state", "applied", self._any_speed)
 
-    def hear(self, data: bytes) -> None:
+    def obey(self, data: bytes) -> None:
         topic, message = parted(data)
         with suppress(ValueError, LookupError, TypeError, AttributeError, ArithmeticError):  # as `serve` does
             taken = self._names["msgpack"].unpackb(message)
@@ -337,13 +337,13 @@ class External(Example):
     def goes_on(self) -> bool:
         return bool(self.robot.running and self.robot.setup["mode"] == "realtime")
 
-    def heard(self, sent: Sequence[tuple[int, bytes]]) -> list[Heard]:
+    def orders(self, sent: Sequence[tuple[int, bytes]]) -> list[Order]:
         found = []
         for at, data in sent:
             topic, message = parted(data)
             said = decode(topic, message)
             applied = (said.final, tuple(said.input.values())) if isinstance(said, Applied) else ()
-            found.append(Heard(at, topic.decode(), *applied))
+            found.append(Order(at, topic.decode(), *applied))
         return found
 
     def falsified(self, data: bytes, falsify: Falsify) -> list[bytes]:
@@ -373,7 +373,7 @@ class Wheels(Example):
         self._names = names
         return names["Robot"](0)
 
-    def hear(self, data: bytes) -> None:
+    def obey(self, data: bytes) -> None:
         self._names["time"] = self.time
         with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):  # as `serve` does
             self.robot.listen(json.loads(data), "host")
@@ -384,10 +384,10 @@ class Wheels(Example):
     def acting(self) -> tuple[float, ...]:
         return tuple(map(float, self.robot.torque))
 
-    def heard(self, sent: Sequence[tuple[int, bytes]]) -> list[Heard]:
+    def orders(self, sent: Sequence[tuple[int, bytes]]) -> list[Order]:
         told = [(at, json.loads(data)) for at, data in sent]
         return [
-            Heard(at, "setup") if each.get("begin") else Heard(at, "applied", each["end"], tuple(each["torque"]))
+            Order(at, "setup") if each.get("begin") else Order(at, "applied", each["end"], tuple(each["torque"]))
             for at, each in told
         ]
 
@@ -408,7 +408,7 @@ class Wire:
     """A machine and its wire, on a queue of events.
 
     machine: None where it is simulated within the plant. to, back: the two ways. silent: whether it says nothing though
-    it hears. falsify: what it says in the place of its states. wake: called when something has come to the host.
+    it receives. falsify: what it says in the place of its states. wake: called when something has come to the host.
     sleep: how the plant waits for so long [ns] where its driver does so in one call, as when it closes.
     """
 
@@ -523,10 +523,10 @@ class Wire:
     # what is found
 
     @property
-    def heard(self) -> list[Heard]:
+    def orders(self) -> list[Order]:
         """The messages that the host has sent, oldest first."""
         assert self.machine is not None
-        return self.machine.heard(self.messages())
+        return self.machine.orders(self.messages())
 
     def messages(self) -> list[tuple[int, bytes]]:
         """What the host has sent, each message as a whole."""

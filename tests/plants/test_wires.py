@@ -105,7 +105,7 @@ def test_machine_takes_inputs_and_its_end_is_zero_or_its_own_brake(kind: str) ->
             return
         assert host.wire.machine.truth()["V"] == pytest.approx(host.plant.x[4], abs=0.02)
         host.plant.close()
-        sent = host.wire.heard
+        sent = host.wire.orders
         assert [each.kind for each in sent[:2]] == ["setup", "applied"]
         assert (sent[-1].final, set(sent[-1].inputs)) == (True, {0.0})
         host.queue.go(20 * MS)
