@@ -47,14 +47,13 @@ from servonode.plants.drivers.cobs import unstuffed
 from servonode.plants.drivers.loopback_link import LoopbackLink
 from servonode.plants.drivers.udp_transport import UdpTransport
 from tests.helpers import machine_packets
-from tests.helpers.board import Board, library
+from tests.helpers.board import LAUNCH, Board, library
 from tests.helpers.packages import WHEELS
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 S = 1_000_000_000  # ns
 MS = 1_000_000
 SERIAL_BITS = 10  # of a byte, with its start and stop bit
-N_STATES, N_INPUTS = 8, 2
 STATES = ("X", "Y", "psi", "phi", "V", "Omega", "theta1", "theta2")
 TO, BY = 0x101, 0x102  # identifiers of frames on a CAN bus
 Falsify = Callable[[dict[str, Any]], list[dict[str, Any]]]  # of k, and state or readings, what is said in its place
@@ -163,18 +162,24 @@ class Machine(Protocol):
 
 
 class Firmware:
-    """The C firmware of the trailer robot, with the law and the sensors of its launch file."""
+    """The C firmware of a launch file's robot; readings: that sends only those of its sensors; law: with its law.
 
-    def __init__(self, readings: bool = False, law: bool = True, any_speed: bool = False) -> None:
+    changes: what is replaced in its sources, and by what.
+    """
+
+    def __init__(
+        self, readings: bool = False, law: bool = True, any_speed: bool = False, launch: str = LAUNCH,
+        changes: tuple[tuple[str, str], ...] = (),
+    ) -> None:  # fmt: skip
         self.said: Callable[[bytes], object] = lambda _: None
-        self.receive: Callable[[int, bytes], object] = lambda *_: None
-        self._options, self._readings, self._starts = {"readings": readings, "law": law}, readings, 0
-        self._options["any_speed"] = any_speed
+        self._options = {"readings": readings, "law": law, "any_speed": any_speed}
+        self._library, (self._states, self._n_inputs) = library(launch, changes), names_of(launch)
+        self._starts = 0
         self.board: Board
 
     def start(self, now: int) -> None:  # noqa: ARG002
         self._starts += 1
-        self.board = Board(lambda data: self.said(data), 8 + self._starts, library(), **self._options)
+        self.board = Board(lambda data: self.said(data), 8 + self._starts, self._library, **self._options)
 
     def take(self, now: int, data: bytes) -> None:
         self.board.receive(now, data)
@@ -186,42 +191,44 @@ class Firmware:
         return self.board.due()
 
     def truth(self) -> dict[str, float]:
-        return dict(zip(STATES, self.board.truth()[1], strict=False))
+        return dict(zip(self._states, self.board.truth()[1], strict=False))
 
     def acting(self) -> tuple[float, ...]:
-        return tuple(self.board.truth()[2][:N_INPUTS])
+        return tuple(self.board.truth()[2][: self._n_inputs])
 
     def orders(self, sent: Sequence[tuple[int, bytes]]) -> list[Order]:
-        found = []
+        found, n = [], self._n_inputs
         for at, data in sent:
             head, payload = packets.decode(data)
             if head.type == packets.SETUP:
                 found.append(Order(at, "setup"))
             else:
-                inputs = machine_packets.read_applied(payload[: 8 + 4 * N_INPUTS], N_INPUTS)[1]  # without a goal
+                inputs = machine_packets.read_applied(payload[: 8 + 4 * n], n)[1]  # without a goal
                 found.append(Order(at, "applied", bool(head.flags & packets.FINAL), inputs))
         return found
 
     def falsified(self, data: bytes, falsify: Falsify) -> list[bytes]:
         head, payload = packets.decode(data)
         if head.type == packets.STATE:
-            content = packets.read_state(payload, N_STATES, N_INPUTS)
-            found = []
-            for each in falsify({"k": head.step, "state": dict(zip(STATES, content.states, strict=True))}):
-                states = tuple(each["state"][name] for name in STATES)
-                changed = machine_packets.state_payload(content._replace(states=states))
-                found.append(packets.encode(head._replace(step=each["k"]), changed))
-            return found
-        if head.type == packets.READINGS:
-            said = packets.read_readings(payload, head.step, N_INPUTS, 64)
-            return [
-                packets.encode(
-                    head._replace(step=each["k"]),
-                    machine_packets.readings_payload(said._replace(readings=tuple(each["readings"]))),
-                )
-                for each in falsify({"k": head.step, "readings": list(said.readings)})
-            ]
-        return [data]
+            content = packets.read_state(payload, len(self._states), self._n_inputs)
+            said = falsify({"k": head.step, "state": dict(zip(self._states, content.states, strict=True))})
+            made = [content._replace(states=tuple(each["state"].values())) for each in said]
+            payloads = map(machine_packets.state_payload, made)
+        elif head.type == packets.READINGS:
+            content = packets.read_readings(payload, head.step, self._n_inputs, packets.MOST_READINGS)
+            said = falsify({"k": head.step, "readings": list(content.readings)})
+            made = [content._replace(readings=tuple(each["readings"])) for each in said]
+            payloads = map(machine_packets.readings_payload, made)
+        else:
+            return [data]
+        return [packets.encode(head._replace(step=each["k"]), made) for each, made in zip(said, payloads, strict=True)]
+
+
+@cache
+def names_of(launch: str) -> tuple[tuple[str, ...], int]:
+    """The names of the states of a launch file's machine, and how many inputs it has."""
+    description = resolve(read_launch(launch), strict=False).machine.description
+    return description.state_names, len(description.input_names)
 
 
 class Idle(Exception):

@@ -1,97 +1,18 @@
 """Each driver over its wire in memory: what acts, what is found of a machine that freezes, dies or lies, and when."""
 
-import heapq
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from itertools import count
+from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 
-from servonode.nodes.driver import driven_plant
-from tests.wires import MS, WIRES, S, Wire, loop_of, losing, spoiling, wire
+from tests.helpers.wired import TIMEOUT_MS, hosted
+from tests.wires import MS, WIRES, losing, spoiling
 
 REMOTE = [each for each in WIRES if each not in ("simulated", "mujoco")]
 DIFFERENT = ["loopback", "udp", "serial", "can", "external", "own_driver"]  # the first one is in the plant's process
 PORTS = [each for each in REMOTE if each in ("serial", "sensors_only", "device_law") or "baud" in each]
 LINED = ["can", *PORTS]
 BRAKING = ["udp", *LINED]  # firmware, which brakes by itself
-TIMEOUT_MS = 100
-COMMON = ("controller.period=0.01", f"plant.safety.command_timeout={TIMEOUT_MS / 1e3}")
-PUSH = (np.array([0.2, 0.2]), np.array([5.0, 5.0]))  # efforts, and speeds for drives that take these
-
-
-class Events:
-    """The queue of events."""
-
-    def __init__(self) -> None:
-        self.now = 5 * S
-        self._planned: list[tuple[int, int, Callable[[], object]]] = []
-        self._number = count()
-
-    def plan(self, at: int, happening: Callable[[], object]) -> None:
-        heapq.heappush(self._planned, (max(at, self.now), next(self._number), happening))
-
-    def go(self, ns: int) -> None:
-        end = self.now + ns
-        while self._planned and self._planned[0][0] <= end:
-            self.now, _, happening = heapq.heappop(self._planned)
-            happening()
-        self.now = end
-
-
-class Host:
-    """A plant at the other end of a wire, which looks each millisecond and writes each ten."""
-
-    def __init__(self, made: Wire, kind: str, *settings: str) -> None:
-        self.loop = loop_of(kind, *COMMON, *settings)
-        self.wire, self.queue = made, made.queue
-        self.plant: Any = driven_plant(self.loop, lambda: self.queue.now)
-        self.plant.open()
-        self.runs = 0
-
-    def begin(self) -> None:
-        """The handshake of a new run."""
-        self.runs += 1
-        self.plant.begin(self.runs, self.plant.k)
-        for _ in range(1000):
-            if self.plant.remote.connected():
-                return
-            self.queue.go(MS)
-        raise AssertionError(self.plant.remote.no_answer_reason())
-
-    def go(self, ms: int) -> None:
-        """Let time pass under the push."""
-        for _ in range(ms):
-            self.queue.go(MS)
-            self.plant.advance(1)
-            if self.plant.k % 10 == 0 and self.plant.remote.fault() is None:
-                self.plant.drive(*PUSH) if self.loop.drives else self.plant.write(PUSH[0])
-
-    def fault(self, within_ms: int = 300) -> tuple[str, str, int]:
-        """Name and text of the fault that is found, and after how many milliseconds."""
-        for ms in range(within_ms):
-            if (found := self.plant.remote.fault()) is not None:
-                return (*found, ms)
-            self.go(1)
-        raise AssertionError("nothing is found")
-
-
-@contextmanager
-def hosted(kind: str, *settings: str, **ways: dict[str, Any]) -> Iterator[Host]:
-    """A host that is connected; ways: what is set of the two ways of its wire."""
-    made = wire(kind, Events())
-    for way, changes in ways.items():
-        for name, value in changes.items():
-            setattr(getattr(made, way), name, value)
-    with made.plugged():
-        host = Host(made, kind, *settings)
-        try:
-            host.begin()
-            yield host
-        finally:
-            host.plant.close()
 
 
 @pytest.mark.parametrize("kind", REMOTE)
