@@ -208,15 +208,12 @@ def test_the_law_does_through_speeds_what_it_does_through_torques(settings: tupl
     assert speeds.energy_error < 1e-6
 
 
-def test_lockstep_and_simulation_have_equal_bits(tmp_path: Path) -> None:
-    file = tmp_path / "speeds.toml"
-    text = read_launch("trailer_reverse").path.read_text()
-    file.write_text(text.replace('mode = "realtime"', 'mode = "lockstep"').replace("speed = 2.0", "speed = 1.0"))
+def test_fused_loop_and_nodes_have_equal_bits() -> None:
     overrides = {"run__duration": 1.0, "plant__command": "velocity", "plant__actuator__bandwidth": 50.0}
-    loop = servonode.load(str(file), **overrides)
-    simulated, run = loop.simulate(), loop.run()
-    for name, values in {**simulated.state, **simulated.input}.items():
-        assert values.tobytes() == {**run.state, **run.input}[name].tobytes(), name
+    loop = servonode.load("trailer_reverse", **overrides)
+    fused, nodes = loop.simulate(loop="fused"), loop.simulate(loop="nodes")
+    for name, values in {**fused.state, **fused.input}.items():
+        assert values.tobytes() == {**nodes.state, **nodes.input}[name].tobytes(), name
 
 
 def test_velocity_servos_of_mujoco() -> None:
