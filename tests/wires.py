@@ -416,14 +416,14 @@ class Wire:
 
     machine: None where it is simulated within the plant. to, back: the two ways. silent: whether it says nothing though
     it receives. falsify: what it says in the place of its states. wake: called when something has come to the host.
-    sleep: how the plant waits for so long [ns] where its driver does so in one call, as when it closes.
+    waits: how the plant waits for so long [ns] where its driver does so in one call, as when it closes.
     """
 
     def __init__(self, queue: Queue, machine: Machine | None = None) -> None:
         self.queue, self.machine = queue, machine
         self.to, self.back = Way(), Way()
         self.wake: Callable[[], object] = lambda: None
-        self.sleep: Callable[[int], object] = lambda ns: setattr(queue, "now", queue.now + ns)
+        self.waits: Callable[[int], object] = lambda ns: setattr(queue, "now", queue.now + ns)
         self.falsify: Falsify | None = None
         self.silent = self.frozen = self.dead = self.pulled = False
         self.came: deque[bytes] = deque()  # to the host, and not read yet
@@ -562,7 +562,7 @@ class Wire:
         return SimpleNamespace(
             monotonic_ns=lambda: self.queue.now,
             monotonic=lambda: self.queue.now / S,
-            sleep=lambda seconds: self.sleep(round(seconds * S)),
+            sleep=lambda seconds: self.waits(round(seconds * S)),
         )
 
 
@@ -987,7 +987,7 @@ def wired(kind: str) -> Callable[[Any, pytest.MonkeyPatch], Wire]:
     def made(computer: Any, patch: pytest.MonkeyPatch) -> Wire:
         found = wire(kind, computer.events)
         found.wake = lambda: computer.processes[PLANT].wake()
-        found.sleep = lambda ns: computer.processes[PLANT].spend(ns)
+        found.waits = lambda ns: computer.processes[PLANT].spend(ns)
         found.connect(patch)
         return found
 

@@ -2,7 +2,6 @@
 
 import ctypes
 import os
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping
@@ -100,30 +99,41 @@ def library(launch: str = LAUNCH, changes: tuple[tuple[str, str], ...] = ()) -> 
         name = next((each for each, text in texts.items() if old in text), "")
         assert name, old
         texts[name] = texts[name].replace(old, new, 1)
-    headers = [each.read_text() for each in sorted(SOURCES.rglob("*.h"))]
-    digest = sha256("\0".join([*texts.values(), *headers]).encode()).hexdigest()[:20]
-    made = Path(tempfile.gettempdir(), f"servonode-board-{os.getuid()}-{digest}.so")
+    headers = {str(each.relative_to(SOURCES)): each.read_text() for each in SOURCES.rglob("*.h")}
+    headers |= {name: text for name, text in texts.items() if name.endswith(".h")}
+    objects = [_made(name, text, headers) for name, text in texts.items() if name.endswith(".c")]
+    return _kept("so", *map(str, objects), make=lambda to: _cc("-shared", *objects, "-lm", "-o", to))
+
+
+def _made(name: str, text: str, headers: Mapping[str, str]) -> Path:
+    """The object of a source."""
+
+    def make(to: Path) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            for each, content in {**headers, name: text}.items():
+                file = Path(folder, each)
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(content)
+            _cc(f"-I{folder}", '-DMACHINE_HEADER="own_machine.h"', "-c", Path(folder, name), "-o", to)
+
+    return _kept("o", text, *headers.values(), make=make)
+
+
+def _kept(kind: str, *texts: str, make: Callable[[Path], object]) -> Path:
+    """A file made of these texts, which all processes of this user share."""
+    folder = Path(tempfile.gettempdir(), f"servonode-boards-{os.getuid()}")
+    folder.mkdir(mode=0o700, exist_ok=True)
+    made = folder / f"{sha256(chr(0).join(texts).encode()).hexdigest()[:20]}.{kind}"
     if not made.exists():
-        _compile(texts, made)
+        own = made.with_suffix(f".{os.getpid()}.{kind}")
+        make(own)
+        own.replace(made)
     return made
 
 
-def _compile(texts: Mapping[str, str], made: Path) -> None:
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        for each, text in texts.items():
-            (folder / each).parent.mkdir(parents=True, exist_ok=True)
-            (folder / each).write_text(text)
-        for each in SOURCES.rglob("*.h"):
-            target = folder / each.relative_to(SOURCES)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(each, target)
-        command = ["cc", "-std=c99", "-O1", "-ffp-contract=off", "-fPIC", "-shared", '-DMACHINE_HEADER="own_machine.h"']
-        command += [f"-I{folder}", *(str(folder / each) for each in texts if each.endswith(".c")), "-lm"]
-        subprocess.run([*command, "-o", str(folder / "board.so")], check=True, timeout=120)
-        own = made.with_suffix(f".{os.getpid()}")
-        shutil.copy(folder / "board.so", own)
-        own.replace(made)
+def _cc(*words: object) -> None:
+    options = ["-std=c99", "-O1", "-ffp-contract=off", "-fPIC"]
+    subprocess.run(["cc", *options, *map(str, words)], check=True, timeout=120)
 
 
 class Board:

@@ -59,6 +59,13 @@ def built(target: str, *words: str) -> Path:
     return folder / target
 
 
+def ran(target: str, *words: object) -> tuple[int, str, str]:
+    """The exit code of a test program of firmware/Makefile, and what it printed."""
+    command = [str(each) for each in (built(target), *words)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=BUILD_S, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
 class Firmware:
     """A host program as a process; a context manager that ends it. target: of the Makefile, or the path of another.
 

@@ -46,7 +46,7 @@ class Clock:
     def __call__(self) -> int:
         return self.now
 
-    def sleep(self, ms: float) -> None:
+    def go(self, ms: float) -> None:
         self.now += round(ms * MS)
 
 
@@ -127,7 +127,7 @@ class Rig:
 
     def pass_ms(self, ms: int) -> None:
         for _ in range(ms):
-            self.clock.sleep(1)
+            self.clock.go(1)
             self.plant.advance(1)
 
     def receives(self, **changes) -> None:
@@ -185,10 +185,10 @@ def test_the_setup_is_sent_again_each_100_ms_until_a_state_of_this_run_comes(rig
     assert rig.plant.remote.due() == rig.clock.now + 100 * MS
     for tenth in range(5):
         assert rig.wire.count(Setup) == tenth + 1
-        rig.clock.sleep(99)
+        rig.clock.go(99)
         assert not rig.plant.remote.connected()
         assert rig.wire.count(Setup) == tenth + 1
-        rig.clock.sleep(1)
+        rig.clock.go(1)
         assert not rig.plant.remote.connected()
     assert len({each.seq for each in rig.wire.sent}) == 6
     rig.wire.says("state", state())
@@ -196,7 +196,7 @@ def test_the_setup_is_sent_again_each_100_ms_until_a_state_of_this_run_comes(rig
     assert rig.plant.x[:-1].tolist() == list(STATE.values())
     assert math.isnan(rig.plant.x[-1])
     assert rig.plant.remote.due() is None
-    rig.clock.sleep(1000)
+    rig.clock.go(1000)
     assert rig.plant.remote.connected()
     assert rig.wire.count(Setup) == 6
 
@@ -204,7 +204,7 @@ def test_the_setup_is_sent_again_each_100_ms_until_a_state_of_this_run_comes(rig
 def test_a_handshake_that_takes_long_renews_the_link(rig):
     rig.plant.begin(77, 0)
     for _ in range(20):
-        rig.clock.sleep(100)
+        rig.clock.go(100)
         assert not rig.plant.remote.connected()
     assert rig.wire.life == ["open", "renew", "renew"]
     assert rig.plant.remote.no_answer_reason() == "no machine is connected; start it with the same two addresses"
@@ -289,7 +289,7 @@ def test_the_newest_state_is_read_under_our_own_stamp(rig):
 def test_a_plant_that_waits_to_be_armed_keeps_up_with_the_machine(rig):
     rig.connect()
     for i in range(100):
-        rig.clock.sleep(10)
+        rig.clock.go(10)
         rig.wire.says("state", state(seq=i + 1, k=10 * (i + 1), state={**STATE, "X": float(i)}))
         assert rig.plant.remote.arrived()
         assert (rig.plant.x[0], rig.plant.k, rig.fault) == (i, 0, None)
@@ -363,7 +363,7 @@ def test_the_fault_is_gone_with_the_next_good_state_and_counts_from_there(rig):
 def test_a_stall_of_our_own_begins_the_wait_afresh(rig):
     rig.connect()
     rig.plant.write(U)
-    rig.clock.sleep(500)
+    rig.clock.go(500)
     rig.plant.remote.restart_timeouts(rig.clock.now)
     assert rig.fault is None
     rig.pass_ms(51)
@@ -394,9 +394,9 @@ def test_a_reading_is_as_old_as_its_arrival_says(rig):
         reading = rig.plant.read()
         assert (reading.k, reading.step) == (rig.plant.k, k)
         assert reading.age == pytest.approx(0.001, abs=0.001)
-        rig.clock.sleep(7)
+        rig.clock.go(7)
         assert rig.plant.read().age == pytest.approx(reading.age + 0.007)
-        rig.clock.sleep(-8)
+        rig.clock.go(-8)
 
 
 def test_a_reading_that_has_waited_on_the_way_is_old_when_it_comes(rig):
@@ -441,7 +441,7 @@ def test_a_clock_that_drifts_slowly_is_followed(rig, drift, fault):
 
 def test_a_machine_that_floods_is_told_from_a_queue_after_a_stall(rig):
     rig.connect()
-    rig.clock.sleep(2000)
+    rig.clock.go(2000)
     for i in range(2000):  # what came while this process was stalled
         rig.wire.says("state", state(seq=i + 1, k=i + 1))
     rig.plant.advance(2000)
@@ -584,7 +584,7 @@ def test_in_lockstep_what_is_not_answered_is_sent_again_as_the_same_message(lock
     lockstep.plant.advance(10)
     for _ in range(3):
         assert lockstep.plant.remote.due() == lockstep.clock.now + 100 * MS
-        lockstep.clock.sleep(100)
+        lockstep.clock.go(100)
         assert not lockstep.plant.remote.arrived()
     sent = [each for each in lockstep.wire.sent if isinstance(each, Applied)]
     assert len(sent) == 4
@@ -640,7 +640,7 @@ class Loop:
     def pass_ms(self, ms: int, write=None) -> tuple[str, str] | None:
         """Real time passes, up to the first fault, which is returned."""
         for _ in range(ms):
-            self.clock.sleep(1)
+            self.clock.go(1)
             self.plant.advance(1)
             if write is not None:
                 self.plant.write(write)
@@ -733,7 +733,7 @@ def test_a_machine_that_does_not_fit_refuses_to_take_part(trailer, changes, says
     link, send = loop.plant._link, loop.plant._link.send
     link.send = lambda topic, message: send(topic, structs.replace(message, **changes))
     loop.plant.begin(77, 0)
-    loop.clock.sleep(1)
+    loop.clock.go(1)
     assert not loop.plant.remote.connected()
     name, text = loop.plant.remote.fault()
     assert name == "device"
@@ -753,7 +753,7 @@ def test_in_real_time_the_machine_runs_on_its_own_clock(trailer, speed):
     loop, reference = Loop(trailer, speed=speed).connect(), simulated(trailer)
     for plant in (loop.plant, reference):
         plant.write(U)
-    loop.clock.sleep(1)  # the input arrives in the machine's first step at the latest
+    loop.clock.go(1)  # the input arrives in the machine's first step at the latest
     assert loop.pass_ms(400, U) is None
     reference.advance(loop.device.plant.k)
     assert loop.device.plant.k == pytest.approx(401 * speed, abs=1)
@@ -809,7 +809,7 @@ def test_the_end_of_a_run_leaves_the_machine_safe_and_ready_for_the_next(trailer
     loop.plant.close()
     stopped = []
     for ms in (1, 100):
-        loop.clock.sleep(ms)
+        loop.clock.go(ms)
         loop.plant._link.receive()
         stopped.append(loop.device.plant.k)
     assert stopped[0] == stopped[1]
@@ -829,7 +829,7 @@ def test_a_machine_refuses_inputs_of_another_run_old_ones_and_those_of_other_nam
     for changes in ({"run": 78, "seq": 99}, {"seq": 2}, {"seq": 99, "input": {"U1": 1.0}}):
         loop.plant._link.send("applied", Applied(**{**APPLIED, **changes}))
     loop.device.take(loop.clock.now, (b"applied", b"\x93"))
-    loop.clock.sleep(1)
+    loop.clock.go(1)
     loop.plant.advance(1)
     assert loop.device.counts == {"run": 1, "old": 1, "shape": 1, "type": 1}
     assert loop.device.plant.output.tolist() == U.tolist()
@@ -850,7 +850,7 @@ def test_in_lockstep_a_machine_goes_only_from_where_it_is_and_not_too_far(traile
 
 def test_after_a_long_stall_no_more_states_wait_than_a_queue_holds(trailer):
     loop = Loop(trailer).connect()
-    loop.clock.sleep(60_000)
+    loop.clock.go(60_000)
     assert len(loop.plant._link.receive(10**6)) <= BOUND
     assert loop.device.plant.k == 60_000
 

@@ -4,7 +4,6 @@ import ctypes
 import math
 import random
 import struct
-import subprocess
 from binascii import crc_hqx
 
 import numpy as np
@@ -24,7 +23,7 @@ from servonode.plants.drivers.packets import (
     StateContent,
 )
 from tests.helpers import machine_packets
-from tests.helpers.firmware import SOURCES, built
+from tests.helpers.firmware import SOURCES, built, ran
 
 VECTORS = SOURCES / "test" / "vectors.txt"
 MANY = 1_000_000
@@ -133,9 +132,7 @@ def test_every_vector_holds_in_python(line: tuple[str, str, str]) -> None:
     ],
 )
 def test_test_programs_of_the_firmware_find_nothing_wrong_under_the_sanitizers(program: str, printed: str) -> None:
-    command = [built(program), *([VECTORS] if program == "vectors" else [])]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (0, printed, "")
+    assert ran(program, *([VECTORS] if program == "vectors" else [])) == (0, printed, "")
 
 
 def test_each_side_reads_the_others_frames_of_every_size() -> None:
@@ -289,11 +286,10 @@ def test_sealed_nonsense_is_judged_field_by_field_and_never_raises_anything_else
     ("program", "count"), [("fuzz", 50_000), ("fuzz_small", 10_000), pytest.param("fuzz", MANY, marks=pytest.mark.slow)]
 )
 def test_random_and_mutated_strings_are_refused_in_c_under_the_sanitizers(program: str, count: int) -> None:
-    command = [str(built(program)), str(count)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    assert (done.returncode, done.stderr) == (0, ""), done.stdout
-    assert "more than" not in done.stdout
-    assert "too few" not in done.stdout
+    code, said, wrong = ran(program, count)
+    assert (code, wrong) == (0, ""), said
+    assert "more than" not in said
+    assert "too few" not in said
 
 
 # the page
