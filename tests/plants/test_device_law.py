@@ -25,7 +25,7 @@ ROUNDING = 2.0**-24  # of a number of 32 bits, relative
 def test_in_lockstep_the_firmware_acts_by_its_own_law_to_rounding_and_not_by_the_inputs_near_it() -> None:
     with hosted("udp", *LOCKSTEP) as host:
         worst, largest = 0.0, 0.0
-        for k in range(0, 3000, 10):
+        for k in range(0, 2000, 10):
             u, goal = host.law()
             host.plant.follow(u + 0.01, [float(k), float(k), *goal])  # within the tolerance of 0.04 N m
             for part in (3, 7):  # the second order of a period decides nothing
@@ -195,7 +195,7 @@ def late_in_lockstep(by_firmware: bool, late: int) -> np.ndarray:
         plant, control = host.plant, host.loop.control
         found: list[np.ndarray] = []
         states = [plant.x[:-1].copy()] * (late + 1)
-        for k in range(0, 6000, 10):
+        for k in range(0, 10000, 10):
             seen = max(k - 10 * late, 0)
             goal = control.goal(seen * 1e-3)
             u = control.law.evaluate(seen * 1e-3, states[-1 - late], goal).inputs.copy()
@@ -226,6 +226,7 @@ def late_in_real_time(by_firmware: bool) -> np.ndarray:
     return rms(found)
 
 
+@pytest.mark.slow
 def test_where_states_come_late_the_loop_in_the_firmware_has_smaller_residuals_than_that_over_the_wire() -> None:
     over_the_wire, in_firmware = (late_in_lockstep(each, late=6) for each in (False, True))
     assert in_firmware[0] < 0.2 * over_the_wire[0]

@@ -97,6 +97,7 @@ def test_on_a_floor_without_friction_momentum_stays_as_it_is() -> None:
     np.testing.assert_allclose(momentum(), before, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_what_a_coast_loses_in_ten_seconds_halves_with_the_step() -> None:
     lost = [away("diff_drive_trailer", TURNING, REST, 10.0, substeps=n)[-1] for n in (1, 2, 4)]
     assert 0 < lost[0] < 3e-5  # J, of 1.0155
@@ -135,7 +136,7 @@ def test_a_free_sphero_keeps_what_is_constant() -> None:
 # the machine's equations as the limit
 
 
-@pytest.mark.parametrize("u", [(0.0, 0.0), (0.02, 0.03)])
+@pytest.mark.parametrize("u", [pytest.param((0.0, 0.0), marks=pytest.mark.slow), (0.02, 0.03)])
 def test_the_trailer_robot_converges_to_its_equations_with_the_step(u: tuple[float, float]) -> None:
     coarse, fine = (away("diff_drive_trailer", TURNING, np.array(u), 10.0, substeps=n)[:-1] for n in (2, 4))
     X, Y, psi, phi, V, Omega, *_ = fine
@@ -145,7 +146,7 @@ def test_the_trailer_robot_converges_to_its_equations_with_the_step(u: tuple[flo
     np.testing.assert_allclose(coarse / fine, 2.0, rtol=0.15)
 
 
-@pytest.mark.parametrize("u", [(0.0, 0.0, 0.0), (0.01, -0.05, 0.002)])
+@pytest.mark.parametrize("u", [pytest.param((0.0, 0.0, 0.0), marks=pytest.mark.slow), (0.01, -0.05, 0.002)])
 def test_the_sphero_converges_to_its_equations_with_the_step(u: tuple[float, float, float]) -> None:
     coarse, fine = (away("pendulum_sphero", ROLLING, np.array(u), 5.0, substeps=n)[:-1] for n in (4, 8))
     assert max(fine[:2]) < 7e-5  # m
@@ -156,7 +157,7 @@ def test_the_sphero_converges_to_its_equations_with_the_step(u: tuple[float, flo
 @pytest.mark.parametrize(
     ("name", "parameters", "u"),
     [
-        ("diff_drive_trailer", {"c_w": 0.01}, [0.05, 0.06]),
+        pytest.param("diff_drive_trailer", {"c_w": 0.01}, [0.05, 0.06], marks=pytest.mark.slow),
         ("pendulum_sphero", {"c_j": 0.01, "c_r": 0.01}, [0.0, -0.05, 0.0]),
     ],
 )

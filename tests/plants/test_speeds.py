@@ -216,6 +216,7 @@ def test_fused_loop_and_nodes_have_equal_bits() -> None:
         assert values.tobytes() == {**nodes.state, **nodes.input}[name].tobytes(), name
 
 
+@pytest.mark.slow
 def test_velocity_servos_of_mujoco() -> None:
     needs_mujoco()
     run = simulate_nodes(trailer(VELOCITY, SLOW_DRIVES, "plant.driver=mujoco", seconds=20), 10)
