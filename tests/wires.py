@@ -28,12 +28,12 @@ from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
 
-from servonode.bus import Applied, Message, decode
+from servonode.bus import Message, decode
 from servonode.bus.codec import encode_frames
 from servonode.bus.interfaces import BOUND, Intake
 from servonode.bus.link import MACHINE_TOPICS
@@ -59,15 +59,6 @@ TO, BY = 0x101, 0x102  # identifiers of frames on a CAN bus
 Falsify = Callable[[dict[str, Any]], list[dict[str, Any]]]  # of k, and state or readings, what is said in its place
 
 
-class Queue(Protocol):
-    """A queue of events, and the present time [ns]."""
-
-    now: int
-
-    def plan(self, at: int, happening: Callable[[], object]) -> None:
-        """Let something happen at a time."""
-
-
 @dataclass
 class Way:
     """One direction: bytes take their time, and may be lost or spoilt.
@@ -90,7 +81,7 @@ class Way:
         self.free = max(self.free, now) + (math.ceil(self.bits(size) / self.rate * S) if self.rate else 0)
         return self.free
 
-    def carry(self, queue: Queue, data: bytes, arrives: Callable[[bytes], object]) -> int:
+    def carry(self, queue: Any, data: bytes, arrives: Callable[[bytes], object]) -> int:
         """Carry what is sent now to who takes it; when it has left."""
         left, lost = self.leave(queue.now, len(data)), self.cut or self.loses(self.sent)
         self.sent += 1
@@ -120,6 +111,10 @@ def spoiling(share: float, seed: int = 1) -> Callable[[bytes], bytes]:
 
 
 # machines
+#
+# A machine has `start` (again: it knows no run), `take` what has come, `advance` in its own time, and `due`, when it
+# next does something by itself; what it says goes to `said`. `truth` is its true state, `acting` are the inputs that
+# act on it. `order` reads what was sent to it, `opened` and `closed` read and change its own states (`Wire.falsify`).
 
 
 class Order(NamedTuple):
@@ -129,36 +124,6 @@ class Order(NamedTuple):
     kind: str
     final: bool = False
     inputs: tuple[float, ...] = ()
-
-
-class Machine(Protocol):
-    """The machine's side. What it says goes to `said`; its times are arguments."""
-
-    said: Callable[[bytes], object]
-
-    def start(self, now: int) -> None:
-        """Start, or start again: it knows no run."""
-
-    def take(self, now: int, data: bytes) -> None:
-        """Take what has come."""
-
-    def advance(self, now: int) -> None:
-        """Let its own time pass."""
-
-    def due(self) -> int | None:
-        """When it next does something by itself [ns]; None: only when something comes."""
-
-    def truth(self) -> dict[str, float]:
-        """Its true state, by name."""
-
-    def acting(self) -> tuple[float, ...]:
-        """The inputs that act on it."""
-
-    def orders(self, sent: Sequence[tuple[int, bytes]]) -> list["Order"]:
-        """The messages among what was sent to it."""
-
-    def falsified(self, data: bytes, falsify: Falsify) -> list[bytes]:
-        """What is said in the place of a message with a state or readings; other messages stay."""
 
 
 class Firmware:
@@ -196,32 +161,32 @@ class Firmware:
     def acting(self) -> tuple[float, ...]:
         return tuple(self.board.truth()[2][: self._n_inputs])
 
-    def orders(self, sent: Sequence[tuple[int, bytes]]) -> list[Order]:
-        found, n = [], self._n_inputs
-        for at, data in sent:
-            head, payload = packets.decode(data)
-            if head.type == packets.SETUP:
-                found.append(Order(at, "setup"))
-            else:
-                inputs = machine_packets.read_applied(payload[: 8 + 4 * n], n)[1]  # without a goal
-                found.append(Order(at, "applied", bool(head.flags & packets.FINAL), inputs))
-        return found
+    def order(self, at: int, data: bytes) -> Order:
+        head, payload = packets.decode(data)
+        if head.type == packets.SETUP:
+            return Order(at, "setup")
+        inputs = machine_packets.read_applied(payload[: 8 + 4 * self._n_inputs], self._n_inputs)[1]  # without a goal
+        return Order(at, "applied", bool(head.flags & packets.FINAL), inputs)
 
-    def falsified(self, data: bytes, falsify: Falsify) -> list[bytes]:
+    def opened(self, data: bytes) -> dict[str, Any] | None:
         head, payload = packets.decode(data)
         if head.type == packets.STATE:
             content = packets.read_state(payload, len(self._states), self._n_inputs)
-            said = falsify({"k": head.step, "state": dict(zip(self._states, content.states, strict=True))})
-            made = [content._replace(states=tuple(each["state"].values())) for each in said]
-            payloads = map(machine_packets.state_payload, made)
-        elif head.type == packets.READINGS:
-            content = packets.read_readings(payload, head.step, self._n_inputs, packets.MOST_READINGS)
-            said = falsify({"k": head.step, "readings": list(content.readings)})
-            made = [content._replace(readings=tuple(each["readings"])) for each in said]
-            payloads = map(machine_packets.readings_payload, made)
+            return {"k": head.step, "packet": data, "state": dict(zip(self._states, content.states, strict=True))}
+        if head.type == packets.READINGS:
+            said = packets.read_readings(payload, head.step, self._n_inputs, packets.MOST_READINGS)
+            return {"k": head.step, "packet": data, "readings": list(said.readings)}
+        return None
+
+    def closed(self, said: dict[str, Any]) -> bytes:
+        head, payload = packets.decode(said["packet"])
+        if head.type == packets.STATE:
+            states = packets.read_state(payload, len(self._states), self._n_inputs)
+            changed = machine_packets.state_payload(states._replace(states=tuple(said["state"].values())))
         else:
-            return [data]
-        return [packets.encode(head._replace(step=each["k"]), made) for each, made in zip(said, payloads, strict=True)]
+            readings = packets.read_readings(payload, head.step, self._n_inputs, packets.MOST_READINGS)
+            changed = machine_packets.readings_payload(readings._replace(readings=tuple(said["readings"])))
+        return packets.encode(head._replace(step=said["k"]), changed)
 
 
 @cache
@@ -238,7 +203,8 @@ class Idle(Exception):
 class Example:
     """A robot of examples/, whose loop is left where it would wait, and entered again.
 
-    clock: what time it has. It looks each millisecond while its own time goes on, as it says itself.
+    Subclasses `make` it, have it `obey` a message as its loop does, and say whether its own time `goes_on`: then it
+    looks each millisecond.
     """
 
     def __init__(self) -> None:
@@ -247,18 +213,6 @@ class Example:
         self.robot: Any = None
         self.time = SimpleNamespace(monotonic=lambda: self.now / S, monotonic_ns=lambda: self.now)
         self._next: int | None = None
-
-    def make(self) -> Any:
-        """The robot, which knows no run."""
-        raise NotImplementedError
-
-    def obey(self, data: bytes) -> None:
-        """Have it take a message, as its loop does."""
-        raise NotImplementedError
-
-    def goes_on(self) -> bool:
-        """Whether its own time goes on."""
-        raise NotImplementedError
 
     def start(self, now: int) -> None:
         self.now = now
@@ -344,25 +298,17 @@ class External(Example):
     def goes_on(self) -> bool:
         return bool(self.robot.running and self.robot.setup["mode"] == "realtime")
 
-    def orders(self, sent: Sequence[tuple[int, bytes]]) -> list[Order]:
-        found = []
-        for at, data in sent:
-            topic, message = parted(data)
-            said = decode(topic, message)
-            applied = (said.final, tuple(said.input.values())) if isinstance(said, Applied) else ()
-            found.append(Order(at, topic.decode(), *applied))
-        return found
-
-    def falsified(self, data: bytes, falsify: Falsify) -> list[bytes]:
+    def order(self, at: int, data: bytes) -> Order:
         topic, message = parted(data)
-        if topic != b"state":
-            return [data]
-        said = msgspec.msgpack.decode(message)
-        step = said["t"] / said["k"] if said["k"] else 0.0
-        return [
-            joined(topic, msgspec.msgpack.encode({**said, **each, "t": each["k"] * step}))
-            for each in falsify({"k": said["k"], "state": said["state"]})
-        ]
+        said = decode(topic, message)
+        return Order(at, "setup") if topic == b"setup" else Order(at, "applied", said.final, tuple(said.input.values()))
+
+    def opened(self, data: bytes) -> dict[str, Any] | None:
+        topic, message = parted(data)
+        return msgspec.msgpack.decode(message) if topic == b"state" else None
+
+    def closed(self, said: dict[str, Any]) -> bytes:
+        return joined(b"state", msgspec.msgpack.encode(said | {"t": said["k"] * 1e-3}))
 
 
 def idle_call(*_: object) -> None:
@@ -391,21 +337,16 @@ class Wheels(Example):
     def acting(self) -> tuple[float, ...]:
         return tuple(map(float, self.robot.torque))
 
-    def orders(self, sent: Sequence[tuple[int, bytes]]) -> list[Order]:
-        told = [(at, json.loads(data)) for at, data in sent]
-        return [
-            Order(at, "setup") if each.get("begin") else Order(at, "applied", each["end"], tuple(each["torque"]))
-            for at, each in told
-        ]
-
-    def falsified(self, data: bytes, falsify: Falsify) -> list[bytes]:
+    def order(self, at: int, data: bytes) -> Order:
         told = json.loads(data)
-        said = falsify({"k": told["k"], "state": dict(zip(STATES, told["state"], strict=True))})
-        step = told["t"] / told["k"] if told["k"] else 0.0
-        return [
-            json.dumps(told | {"k": each["k"], "t": each["k"] * step, "state": list(each["state"].values())}).encode()
-            for each in said
-        ]
+        return Order(at, "setup") if told.get("begin") else Order(at, "applied", told["end"], tuple(told["torque"]))
+
+    def opened(self, data: bytes) -> dict[str, Any] | None:
+        told = json.loads(data)
+        return told | {"state": dict(zip(STATES, told["state"], strict=True))}
+
+    def closed(self, said: dict[str, Any]) -> bytes:
+        return json.dumps(said | {"t": said["k"] * 1e-3, "state": list(said["state"].values())}).encode()
 
 
 # wires
@@ -414,12 +355,13 @@ class Wheels(Example):
 class Wire:
     """A machine and its wire, on a queue of events.
 
-    machine: None where it is simulated within the plant. to, back: the two ways. silent: whether it says nothing though
-    it receives. falsify: what it says in the place of its states. wake: called when something has come to the host.
-    waits: how the plant waits for so long [ns] where its driver does so in one call, as when it closes.
+    queue: has the present time [ns] as `now`, and `plan(at, happening)`. machine: None where the plant simulates it.
+    to, back: the two ways. silent: whether it says nothing though it receives. falsify: what it says in the place of
+    its states. wake: called when something has come to the host. waits: how the plant waits for so long [ns] where its
+    driver does so in one call, as when it closes.
     """
 
-    def __init__(self, queue: Queue, machine: Machine | None = None) -> None:
+    def __init__(self, queue: Any, machine: Any = None) -> None:
         self.queue, self.machine = queue, machine
         self.to, self.back = Way(), Way()
         self.wake: Callable[[], object] = lambda: None
@@ -442,7 +384,6 @@ class Wire:
         self.to.carry(self.queue, data, self._reaches)
 
     def _reaches(self, data: bytes) -> None:
-        assert self.machine is not None
         if self.dead or self.to.cut:
             return
         if self.frozen:
@@ -453,27 +394,25 @@ class Wire:
 
     def take(self, data: bytes) -> None:
         """The machine takes what the line brings."""
-        assert self.machine is not None
         self.machine.take(self.queue.now, data)
 
     def _plan(self) -> None:
         """Plan what the machine does next by itself."""
-        assert self.machine is not None
         self._turn += 1
         if (due := self.machine.due()) is not None:
             self.queue.plan(due, partial(self._goes_on, self._turn))
 
     def _goes_on(self, turn: int) -> None:
-        assert self.machine is not None
         if turn == self._turn and not self.frozen and not self.dead:
             self.machine.advance(self.queue.now)
             self._plan()
 
     def _said(self, data: bytes) -> None:
-        assert self.machine is not None
-        if not self.silent:
-            for each in [data] if self.falsify is None else self.machine.falsified(data, self.falsify):
-                self.say(each)
+        if self.silent:
+            return
+        said = self.machine.opened(data) if self.falsify else None
+        for each in [data] if said is None else [self.machine.closed(false) for false in self.falsify(said)]:
+            self.say(each)
 
     def say(self, data: bytes) -> None:
         """Let a message of the machine leave."""
@@ -500,7 +439,6 @@ class Wire:
 
     def goes_on(self, kept: Sequence[bytes]) -> None:
         """Let a machine that was frozen take what has come meanwhile."""
-        assert self.machine is not None
         for each in kept:
             self.take(each)
         self.machine.advance(self.queue.now)
@@ -513,7 +451,6 @@ class Wire:
 
     def restart(self) -> None:
         """Start it again: it knows no run."""
-        assert self.machine is not None
         self.dead = self.frozen = False
         self.machine.start(self.queue.now)
         self._plan()
@@ -532,8 +469,7 @@ class Wire:
     @property
     def orders(self) -> list[Order]:
         """The messages that the host has sent, oldest first."""
-        assert self.machine is not None
-        return self.machine.orders(self.messages())
+        return [self.machine.order(at, data) for at, data in self.messages()]
 
     def messages(self) -> list[tuple[int, bytes]]:
         """What the host has sent, each message as a whole."""
@@ -542,7 +478,6 @@ class Wire:
     @property
     def acting(self) -> tuple[float, ...]:
         """The inputs that act on the machine now."""
-        assert self.machine is not None
         return self.machine.acting()
 
     # the driver
@@ -624,7 +559,7 @@ class LinedWire(Wire):
 
     machine: Firmware
 
-    def __init__(self, queue: Queue, machine: Firmware) -> None:
+    def __init__(self, queue: Any, machine: Firmware) -> None:
         super().__init__(queue, machine)
         self._sending = False
 
@@ -650,7 +585,7 @@ class LinedWire(Wire):
 class SerialWire(LinedWire):
     """A serial port. A machine that dies takes its port along, as one on USB does."""
 
-    def __init__(self, queue: Queue, machine: Firmware, baud: int = 921600) -> None:
+    def __init__(self, queue: Any, machine: Firmware, baud: int = 921600) -> None:
         super().__init__(queue, machine)
         self.baud, self.to, self.back = baud, Way(rate=baud), Way(rate=baud)
         self.port: Port | None = None
@@ -748,7 +683,7 @@ class Port:
 class CanWire(LinedWire):
     """A CAN bus, on which frames of both directions follow one another."""
 
-    def __init__(self, queue: Queue, machine: Firmware, bitrate: int = 1_000_000) -> None:
+    def __init__(self, queue: Any, machine: Firmware, bitrate: int = 1_000_000) -> None:
         super().__init__(queue, machine)
         self.to = self.back = Way(rate=bitrate, bits=lambda _: FRAME_BITS)
         self.bus: CanBus | None = None
@@ -910,16 +845,12 @@ class LoopbackWire(Wire):
         raise NotImplementedError("it lives as long as the plant's process")
 
 
-class NoWire(Wire):
-    """A simulation within the plant's own process, which arms itself."""
-
-
 @dataclass(frozen=True)
 class Kind:
     """A wire, the machine at its end, and a run over it: its launch file and its settings, as in `--set`."""
 
     wire: Callable[..., Wire]
-    machine: Callable[[], Machine] | None = None
+    machine: Callable[[], Any] | None = None
     settings: tuple[str, ...] = ("run.speed=1",)
     launch: str = "trailer_pursuit"
 
@@ -948,8 +879,8 @@ ESTIMATED = (
 SPEEDS = ('plant.command="velocity"', "plant.actuator.bandwidth=200", "plant.safety.speed_limit=50")
 # fmt: off
 WIRES: dict[str, Kind] = {
-    "simulated": Kind(NoWire),
-    "mujoco": Kind(NoWire, launch="trailer_pursuit_mujoco"),
+    "simulated": Kind(Wire),
+    "mujoco": Kind(Wire, launch="trailer_pursuit_mujoco"),
     "loopback": Kind(LoopbackWire, None, (*LOOPBACK, "plant.link.jitter=0.0005")),
     "speeds": Kind(LoopbackWire, None, (*LOOPBACK, *SPEEDS)),
     "udp": Kind(UdpWire, Firmware, UDP),
@@ -967,7 +898,7 @@ WIRES: dict[str, Kind] = {
 # fmt: on
 
 
-def wire(kind: str, queue: Queue) -> Wire:
+def wire(kind: str, queue: Any) -> Wire:
     """The wire of this kind, with a machine at its end that has started."""
     found = WIRES[kind]
     return found.wire(queue, found.machine() if found.machine else None)
