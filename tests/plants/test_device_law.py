@@ -25,7 +25,7 @@ ROUNDING = 2.0**-24  # of a number of 32 bits, relative
 def test_in_lockstep_the_firmware_acts_by_its_own_law_to_rounding_and_not_by_the_inputs_near_it() -> None:
     with hosted("udp", *LOCKSTEP) as host:
         worst, largest = 0.0, 0.0
-        for k in range(0, 2000, 10):
+        for k in range(0, 3000, 10):
             u, goal = host.law()
             host.plant.follow(u + 0.01, [float(k), float(k), *goal])  # within the tolerance of 0.04 N m
             for part in (3, 7):  # the second order of a period decides nothing
