@@ -24,7 +24,7 @@ from servonode.closed_loop.connection import connection_of
 from servonode.closed_loop.launch_file import LaunchError, read_launch
 from servonode.plants.drivers import cobs, packets, serial_transport
 from servonode.plants.drivers.frozen import Frozen
-from servonode.plants.drivers.packet_link import RESOLUTION, PacketLink
+from servonode.plants.drivers.packet_link import RESOLUTION, RUNS, PacketLink
 from servonode.plants.drivers.safe_map import safe_map, safe_remarks
 from servonode.plants.drivers.serial_transport import SerialTransport, port_problem
 from servonode.plants.drivers.udp_transport import UdpTransport
@@ -75,6 +75,9 @@ def test_a_setup_that_was_long_under_way_does_not_begin_a_run_of_before_again() 
             host.wire.send(host.wire.sent[0][1])
         host.until(lambda: host.remote.arrived() and host.plant.extra["machine_refused"] == 3.0)
         assert not host.plant.counts
+        for _ in range(8):
+            host.begin()
+        assert len(host.remote.link._link._runs) == RUNS
 
 
 def other_setup(**changes: Any) -> Callable[[bytes], bytes]:

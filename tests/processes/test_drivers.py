@@ -16,7 +16,8 @@ from tests.soak.test_external_c_suite import ExternalC
 from tests.soak.test_own_driver import Wheels
 
 SECONDS = 1.0
-SETTINGS = ("run.mode=lockstep", "run.lockstep_timeout=60", f"run.duration={SECONDS}", "plant.safety.ramp=0")
+PATIENT = ("run.lockstep_timeout=60", "plant.device.wait=60")
+SETTINGS = ("run.mode=lockstep", *PATIENT, f"run.duration={SECONDS}", "plant.safety.ramp=0")
 END_S = 60.0
 EXACT = 1e-9  # for what has the same equations in 64 bits
 ROUNDED = 1e-4  # for packets of 32 bits, relative to a metre, a radian, a metre a second
