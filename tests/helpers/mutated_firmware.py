@@ -1,9 +1,7 @@
 """The firmware of the robot with the trailer, mutated, as a transport in a time that the test moves."""
 
 from collections import Counter
-from pathlib import Path
 
-from servonode.closed_loop.closed_loop import ClosedLoop
 from tests.helpers.board import Board, library
 from tests.helpers.timed_board import WIRE_NS, Time
 
@@ -14,8 +12,8 @@ class MutatedFirmware:
     lost = hint = ""
     fds: tuple[int, ...] = ()
 
-    def __init__(self, time: Time, closed_loop: ClosedLoop, folder: Path, mutations: dict[str, str]) -> None:
-        self._board = Board(self._sent, 9, library(changes=tuple(mutations.items())), law=False)
+    def __init__(self, time: Time, mutations: dict[str, str], law: bool = False, readings: bool = False) -> None:
+        self._board = Board(self._sent, 9, library(changes=tuple(mutations.items())), law=law, readings=readings)
         self.counts, self.place, self._time, self._at = Counter[str](), "mutated", time, time.now
         self._to_board: list[tuple[int, bytes]] = []
         self.to_host: list[tuple[int, bytes]] = []

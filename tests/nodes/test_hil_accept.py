@@ -1,8 +1,5 @@
 """`servonode hil accept` against the firmware, and against the firmware with each flaw that it is to name."""
 
-import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,8 +13,7 @@ from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import read_launch
 from servonode.plants.drivers import packets
 from servonode.plants.drivers.packets import LAW, STATE
-from servonode.plants.drivers.udp_transport import UdpTransport
-from tests.helpers.firmware import ESTIMATED, Firmware, free_udp_port
+from tests.helpers.firmware import ESTIMATED, free_udp_port
 from tests.helpers.mutated_firmware import MutatedFirmware
 from tests.helpers.timed_board import Time, TimedWire
 
@@ -96,10 +92,12 @@ FLAWS: dict[str, tuple[str, dict[str, str]]] = {  # of the firmware: what is fou
 }  # fmt: skip
 
 
-def judged(closed_loop: ClosedLoop, folder: Path, mutations: dict[str, str]) -> AcceptReport:
+def judged(
+    closed_loop: ClosedLoop, mutations: dict[str, str], kind: type[MutatedFirmware] = MutatedFirmware, **options: bool
+) -> AcceptReport:
     """The verdict about firmware with these mutations."""
     time = Time()
-    board = MutatedFirmware(time, closed_loop, folder, mutations)
+    board = kind(time, mutations, **options)
     report = accept_over(board, closed_loop, PLAN, lambda link: TimedWire(link, board, time), time.clock)
     assert time.now < 61e9  # it begins at 1 s: within a minute
     return report
@@ -111,58 +109,48 @@ def closed_loop() -> ClosedLoop:
 
 
 @pytest.fixture(scope="module")
-def robot() -> Iterator[str]:
-    """The address of good firmware."""
-    port = free_udp_port()
-    with Firmware("robot", "--udp", str(port)):
-        yield f"127.0.0.1:{port}"
+def with_law() -> ClosedLoop:
+    return resolve(read_launch(LAUNCH, ["plant.device.law=true"]), strict=False)
 
 
 def servo(*words: str) -> Any:
     return CliRunner().invoke(main, ["hil", *words])
 
 
-def test_good_firmware_with_a_law_is_accepted_and_what_was_proven_is_said(robot: str) -> None:
-    said = [f"plant.device.address={robot}", "plant.device.law=true"]
-    result = servo("accept", LAUNCH, *(word for each in said for word in ("--set", each)), "--json")
-    assert result.exit_code == 0, result.output
-    printed = json.loads(result.stdout)
-    assert (printed["verdict"], printed["machine"], printed["place"]) == ("yes", "diff_drive_trailer", robot)
-    assert (printed["findings"], printed["undecided"]) == ([], [])
-    assert {each["subject"] for each in printed["notes"]} <= {"motion"}  # Y does not move along x
-    assert [each["subject"] for each in printed["proven"]] == [
+def test_good_firmware_with_a_law_is_accepted_and_what_was_proven_is_said(with_law: ClosedLoop) -> None:
+    report = judged(with_law, {}, law=True)
+    assert (report.verdict, report.machine) == ("yes", "diff_drive_trailer")
+    assert (report.findings, report.undecided) == ([], [])
+    assert {each.subject for each in report.notes} <= {"motion"}  # Y does not move along x
+    assert [each.subject for each in report.proven] == [
         "states", "timeout", "safe action", "brake", "limits", "foreign run", "foreign host", "older seq", "same seq",
         "old state", "nan", "infinity", "corrupt packet", "other magic", "other version", "other type", "late step",
         "unknown flag", "short packet", "long packet", "stranger", "late setup", "echo", "law", "own timeout", "again",
         "final", "next host", *UNUSABLE,
     ]  # fmt: skip
-    counted = next(each["text"] for each in printed["proven"] if each["subject"] == "nan")
+    counted = next(each.text for each in report.proven if each.subject == "nan")
     assert counted == "5 sent, none acted, 5 counted as refused"
 
 
-def test_a_law_that_acts_though_no_packet_has_a_goal_is_found(robot: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    loop = resolve(read_launch(LAUNCH, ["plant.device.law=true"]), strict=False)
+class Unasked(MutatedFirmware):
+    """Firmware whose law acts in every packet."""
 
-    class Unasked(UdpTransport):
-        """Firmware whose law acts in every packet."""
+    def receive(self, bound: int) -> list[bytes]:
+        found = [packets.decode(data) for data in super().receive(bound)]
+        return [packets.encode(h._replace(flags=h.flags | LAW * (h.type == STATE)), p) for h, p in found]
 
-        def receive(self, bound: int) -> list[bytes]:
-            found = [packets.decode(data) for data in super().receive(bound)]
-            return [packets.encode(h._replace(flags=h.flags | LAW * (h.type == STATE)), p) for h, p in found]
 
+def test_a_law_that_acts_though_no_packet_has_a_goal_is_found(
+    with_law: ClosedLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(FirmwareCheck, "parts", property(lambda check: (check.try_law,)))
-    report = accept_over(Unasked("127.0.0.1", int(robot.rpartition(":")[2])), loop, PLAN)
+    report = judged(with_law, {}, Unasked, law=True)
     assert [each.text.partition(";")[0] for each in report.findings] == ["acts though no packet had a goal"]
     assert report.proven == []
 
 
-@pytest.mark.slow
 def test_firmware_that_sends_readings_alone_is_accepted_for_what_it_does() -> None:
-    port = free_udp_port()
-    settings = [f'plant.device.address="127.0.0.1:{port}"', *ESTIMATED]
-    loop = resolve(read_launch(LAUNCH, settings), strict=False)
-    with Firmware("robot", "--udp", str(port), "--readings"):
-        report = accept_over(UdpTransport("127.0.0.1", port), loop, PLAN)
+    report = judged(resolve(read_launch(LAUNCH, list(ESTIMATED)), strict=False), {}, readings=True)
     assert report.findings == []
     assert {"states", "timeout", "limits", "corrupt packet", "nan", "own timeout", "final"} <= {
         each.subject for each in report.proven
@@ -171,9 +159,9 @@ def test_firmware_that_sends_readings_alone_is_accepted_for_what_it_does() -> No
 
 
 @pytest.mark.parametrize("flaw", FLAWS)
-def test_each_flaw_is_found_by_its_name_with_a_remedy(closed_loop: ClosedLoop, flaw: str, tmp_path: Path) -> None:
+def test_each_flaw_is_found_by_its_name_with_a_remedy(closed_loop: ClosedLoop, flaw: str) -> None:
     subject, mutations = FLAWS[flaw]
-    report = judged(closed_loop, tmp_path, mutations)
+    report = judged(closed_loop, mutations)
     found = {each.subject: each.text for each in (*report.findings, *report.undecided)}
     assert subject in found, report.text()
     assert ";" in found[subject] or "did they arrive?" in found[subject]
@@ -181,22 +169,20 @@ def test_each_flaw_is_found_by_its_name_with_a_remedy(closed_loop: ClosedLoop, f
     assert report.text().endswith("do not arm it" if report.findings else AGAIN)
 
 
-def test_the_firmware_itself_is_accepted_and_what_no_packet_shows_is_said(
-    closed_loop: ClosedLoop, tmp_path: Path
-) -> None:
-    report = judged(closed_loop, tmp_path, {})
+def test_the_firmware_itself_is_accepted_and_what_no_packet_shows_is_said(closed_loop: ClosedLoop) -> None:
+    report = judged(closed_loop, {})
     assert (report.verdict, report.findings, report.undecided) == ("yes", [], []), report.text()
     assert UNSEEN in report.text()
     written = {"device->machine->write(device->machine->self, device->u);\n}\n\n/* The safe": "}\n\n/* The safe"}
-    assert judged(closed_loop, tmp_path, written).verdict == "yes"  # motors that get nothing are not seen
+    assert judged(closed_loop, written).verdict == "yes"  # motors that get nothing are not seen
 
 
-def test_firmware_of_another_machine_is_named_with_both_schemas(robot: str) -> None:
-    result = servo("accept", "sphero_pursuit", "--set", "plant.driver=udp", "--set", "run.speed=1", "--set",
-                   f"plant.device.address={robot}")  # fmt: skip
-    assert result.exit_code == 1, result.output
-    assert "it is the firmware of another machine" in result.stdout
-    assert "its schema is 0xa45cdb44, this machine's is 0x79e56ca8" in result.stdout
+def test_firmware_of_another_machine_is_named_with_both_schemas() -> None:
+    words = ["plant.driver=udp", "run.speed=1", 'plant.device.address="127.0.0.1:9875"']
+    report = judged(resolve(read_launch("sphero_pursuit", words), strict=False), {})
+    assert report.verdict == "no"
+    assert "it is the firmware of another machine" in report.text()
+    assert "its schema is 0xa45cdb44, this machine's is 0x79e56ca8" in report.text()
 
 
 def test_nobody_there_and_a_driver_without_packets_are_one_line_with_the_remedy() -> None:
