@@ -12,10 +12,10 @@ from typing import Any, Self
 
 import pytest
 
+from tests.helpers.drivers import Beside
 from tests.helpers.firmware import SOURCES, OnLine, built, needs_commands
 from tests.helpers.host import as_hardware
 from tests.helpers.line import Line
-from tests.soak.suite import Beside
 
 BOARDS = sorted(each.parent.name for each in SOURCES.glob("boards/*/board.mk"))
 CROSS = "arm-none-eabi-"

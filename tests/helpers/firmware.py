@@ -18,10 +18,10 @@ import pytest
 
 from servonode.bus.topology import CONTROLLER, TARGET
 from tests.helpers.can_bus import INTERFACE, CanBoard, free_channel
+from tests.helpers.drivers import Beside, Driver
 from tests.helpers.host import as_hardware
 from tests.helpers.line import Line
 from tests.helpers.ports import free_port
-from tests.soak.suite import Beside, Driver
 
 SOURCES = Path(__file__).parents[2] / "firmware"
 BUILD_S = 120.0

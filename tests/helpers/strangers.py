@@ -9,6 +9,7 @@ closed.
 import contextlib
 import itertools
 import os
+import random
 import signal
 import socket
 import struct
@@ -161,6 +162,36 @@ def stranger(what: str, place: str | int, seconds: float = 60.0) -> Iterator[int
     finally:
         popen.send_signal(signal.SIGKILL)
         popen.wait()
+
+
+def raw_garbage(place: str | int, rng: random.Random) -> None:
+    """Bytes that are not even ZeroMQ's, to a Unix socket or a tcp port of this computer."""
+    kind = socket.AF_UNIX if isinstance(place, str) else socket.AF_INET
+    greeting = bytes.fromhex("ff00000000000000017f03014e554c4c") + bytes(48)  # ZeroMQ's own, then anything
+    with socket.socket(kind, socket.SOCK_STREAM) as opened, contextlib.suppress(OSError):
+        opened.settimeout(1.0)
+        opened.connect(place if isinstance(place, str) else ("127.0.0.1", place))
+        opened.sendall((greeting if rng.random() < 0.5 else b"") + rng.randbytes(rng.randrange(1, 5000)))
+
+
+def framed_garbage(place: str | int, rng: random.Random) -> None:
+    """Well-framed ZeroMQ messages whose content is not a message, from every kind of socket."""
+    import zmq  # which the processes that speak do not load
+
+    address = f"ipc://{place}" if isinstance(place, str) else f"tcp://127.0.0.1:{place}"
+    with zmq.Context() as context:
+        for kind in (zmq.DEALER, zmq.XSUB, zmq.PUSH, zmq.REQ):
+            opened = context.socket(kind)
+            opened.setsockopt(zmq.LINGER, 50)
+            opened.setsockopt(zmq.SNDTIMEO, 50)
+            opened.connect(address)
+            with contextlib.suppress(zmq.ZMQError):
+                for _ in range(20):
+                    frames = [rng.randbytes(rng.randrange(0, 300)) for _ in range(rng.randrange(1, 5))]
+                    if rng.random() < 0.3:
+                        frames = [b"\x01" + frames[0]] if rng.random() < 0.5 else [bytes(32), *frames]
+                    opened.send_multipart(frames)
+            opened.close()
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from servonode.bus.topology import CONTROLLER, PLANT, TARGET
 from servonode.cli.deliver import ENDING
 from servonode.cli.main import main
 from servonode.nodes.node_processes import NodeProcesses
+from tests.helpers.ports import free_port
 from tests.helpers.runs import (
     NODES,
     RESTARTED,
@@ -31,7 +32,6 @@ from tests.helpers.runs import (
     private_runs,
     signalled,
 )
-from tests.soak.test_external import free_ports
 
 LAUNCH = "trailer_pursuit"
 COMMON = (
@@ -68,7 +68,7 @@ def external(state: int, applied: str) -> tuple[str, ...]:
 
 def test_a_plant_that_crashes_is_a_fault_at_once(runs: Runs, tmp_path: Path) -> None:
     applied = f"ipc://{tmp_path.parent.parent}/missing/applied"
-    run = runs.start(LAUNCH, *external(free_ports()[0], applied), words=["--insecure"])
+    run = runs.start(LAUNCH, *external(free_port(), applied), words=["--insecure"])
     assert run.popen.wait(START_S) == 1
     assert [each["name"] for each in run.printed["faults"]] == ["node_died"]  # nobody waited for its readiness
     assert run.fault("node_died")["text"] == "plant failed; see its message above"
@@ -80,7 +80,7 @@ def test_a_plant_that_crashes_is_a_fault_at_once(runs: Runs, tmp_path: Path) -> 
 
 
 def test_a_machine_that_never_comes_ends_the_run_with_its_reason(runs: Runs) -> None:
-    state, applied = free_ports()
+    state, applied = free_port(), free_port()
     settings = (*external(state, f"tcp://127.0.0.1:{applied}"), "plant.device.wait=0.5")
     run = runs.start(LAUNCH, *settings, words=["--insecure"])
     run.ends_with(1, START_S)

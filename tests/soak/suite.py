@@ -24,19 +24,16 @@ import json
 import os
 import random
 import signal
-import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import ExitStack, suppress
 from itertools import pairwise
 from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
-import zmq
 
 import servonode
 from servonode.bus import Applied, Bus, BusError, Command, MessageError, State, Status, decode, encode
@@ -44,6 +41,7 @@ from servonode.bus.topology import CONTROLLER, PLANT, TARGET
 from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_file import read_launch
 from servonode.nodes.driver import driven_plant
+from tests.helpers.drivers import Beside, Driver
 from tests.helpers.host import host_s, watch_host
 from tests.helpers.runs import (
     MANY,
@@ -60,7 +58,7 @@ from tests.helpers.runs import (
     signalled,
     stopped_early,
 )
-from tests.helpers.strangers import stranger
+from tests.helpers.strangers import framed_garbage, raw_garbage, stranger
 
 PERIOD = 0.01  # s, between two control instants
 TIMEOUT = 0.1  # s, the command timeout of these runs
@@ -88,38 +86,6 @@ HARSH = (
     f"plant.safety.power_limit={POWER}",
     f"plant.safety.repeats={BUDGET}",
 )
-
-
-@dataclass(frozen=True)
-class Beside:
-    """What stands beside one run.
-
-    settings: further ones; ports: of tcp, to which anybody may speak; pid: the machine's process; bound: ports and
-    paths that the run itself binds beyond those of its folder; words: options of the run.
-    """
-
-    settings: tuple[str, ...] = ()
-    ports: tuple[int, ...] = ()
-    pid: int = 0
-    bound: tuple[int | str, ...] = ()
-    words: tuple[str, ...] = ()
-
-
-class Driver:
-    """A driver under test: its name, the launch file, settings, and what must be started beside each run.
-
-    restarts: nodes that may be started again; a plant node that estimates its state may not.
-    """
-
-    name = ""
-    launch = "trailer_pursuit"
-    settings: tuple[str, ...] = ()
-    restarts = (CONTROLLER, PLANT, TARGET)  # nodes that may be started again
-
-    @contextmanager
-    def machine(self) -> Iterator[Beside]:
-        """Start what one run needs, and end it."""
-        yield Beside()
 
 
 class Stage:
@@ -808,34 +774,6 @@ def refusal_of(payload: bytes) -> str:
     with pytest.raises(MessageError) as refused:
         decode(b"command", payload)
     return refused.value.reason
-
-
-def raw_garbage(place: str | int, rng: random.Random) -> None:
-    """Bytes that are not even ZeroMQ's, to a Unix socket or a tcp port of this computer."""
-    kind = socket.AF_UNIX if isinstance(place, str) else socket.AF_INET
-    greeting = bytes.fromhex("ff00000000000000017f03014e554c4c") + bytes(48)  # ZeroMQ's own, then anything
-    with socket.socket(kind, socket.SOCK_STREAM) as opened, suppress(OSError):
-        opened.settimeout(1.0)
-        opened.connect(place if isinstance(place, str) else ("127.0.0.1", place))
-        opened.sendall((greeting if rng.random() < 0.5 else b"") + rng.randbytes(rng.randrange(1, 5000)))
-
-
-def framed_garbage(place: str | int, rng: random.Random) -> None:
-    """Well-framed ZeroMQ messages whose content is not a message, from every kind of socket."""
-    address = f"ipc://{place}" if isinstance(place, str) else f"tcp://127.0.0.1:{place}"
-    with zmq.Context() as context:
-        for kind in (zmq.DEALER, zmq.XSUB, zmq.PUSH, zmq.REQ):
-            opened = context.socket(kind)
-            opened.setsockopt(zmq.LINGER, 50)
-            opened.setsockopt(zmq.SNDTIMEO, 50)
-            opened.connect(address)
-            with suppress(zmq.ZMQError):
-                for _ in range(20):
-                    frames = [rng.randbytes(rng.randrange(0, 300)) for _ in range(rng.randrange(1, 5))]
-                    if rng.random() < 0.3:
-                        frames = [b"\x01" + frames[0]] if rng.random() < 0.5 else [bytes(32), *frames]
-                    opened.send_multipart(frames)
-            opened.close()
 
 
 def stalled(controller: int, others: list[int], seconds: float) -> int:

@@ -8,18 +8,10 @@ import pytest
 
 from servonode.bus import State
 from servonode.bus.topology import PLANT
-from tests.helpers.firmware import SOURCES, Firmware, Serial, built, free_udp_port, needs_compiler
+from tests.helpers.firmware import SOURCES, Firmware, built, free_udp_port, needs_compiler
 from tests.helpers.runs import Runs, Watch, eventually, signalled
-from tests.soak.suite import WAITS, Stage, safety_suite
-
-
-class WithLaw(Serial):
-    """The robot on a pseudo-terminal, whose own law acts."""
-
-    settings = (*Serial.settings, "plant.device.law=true")
-
-
-TestDeviceLaw = pytest.mark.slow(safety_suite(WithLaw()))
+from tests.soak.suite import WAITS, Stage
+from tests.soak.test_drivers import WithLaw
 
 
 def test_firmware_with_law_brakes_when_servonode_is_killed(runs: Runs) -> None:

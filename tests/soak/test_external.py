@@ -3,14 +3,11 @@
 import os
 import random
 import signal
-import subprocess
-import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,72 +15,18 @@ import msgspec
 import pytest
 import zmq
 
-from servonode.bus import Applied, Message, State, decode
+from servonode.bus import Applied, State
 from servonode.bus.keys import KeyStore
 from servonode.bus.topology import PLANT
 from tests.helpers.curve_strangers import KINDS, curve_stranger
+from tests.helpers.drivers import INSECURE, Beside, External, Insecure, listening
 from tests.helpers.ports import free_port
 from tests.helpers.runs import END_S, SOON_S, START_S, Process, Runs, Watch, eventually, signalled
-from tests.soak.suite import WAITS, Beside, Driver, Stage, safety_suite
+from tests.soak.suite import WAITS, Stage, safety_suite
 
 ROBOT = Path(__file__).parents[2] / "examples" / "external_plant.py"
 
-INSECURE = ("--insecure",)
 MOST_FILES = 300  # that a plant has open with as many connections as it takes
-
-
-@contextmanager
-def trusting() -> Iterator[tuple[str, ...]]:
-    """Keys of a run and of its machine, which trust each other; the words with which the machine starts."""
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SERVONODE_KEYS", f"{folder}/desk")
-        desk, robot = KeyStore(Path(folder, "desk")), KeyStore(Path(folder, "robot"))
-        desk_key, robot_key = desk.new("desk"), robot.new("robot")
-        desk.trust(robot_key, ["plant"])
-        yield "--keys", str(robot_key.with_suffix(".key_secret")), str(desk_key)
-
-
-def free_ports() -> tuple[int, int]:
-    """Two tcp ports that nobody uses."""
-    return free_port(), free_port()
-
-
-class External(Driver):
-    name = "external"
-    settings = ('plant.driver="external"', "run.speed=1", "plant.safety.limit=1.0")
-
-    def program(self) -> list[str]:
-        """How the robot is started."""
-        return [sys.executable, str(ROBOT)]
-
-    @contextmanager
-    def machine(self) -> Iterator[Beside]:
-        with trusting() as keys, self.robot(*keys) as beside:
-            yield replace(beside, settings=(*beside.settings, 'plant.device.key="robot"'))
-
-    @contextmanager
-    def robot(self, *words: str) -> Iterator[Beside]:
-        """The robot's process at two free ports, started with these words too."""
-        ports = free_ports()
-        state, applied = (f"tcp://127.0.0.1:{port}" for port in ports)
-        robot = subprocess.Popen([*self.program(), state, applied, *words])
-        try:
-            settings = (f'plant.device.state="{state}"', f'plant.device.applied="{applied}"')
-            yield Beside(settings, ports, robot.pid, ports[1:])
-        finally:
-            robot.kill()
-            robot.wait()
-
-
-class Insecure(External):
-    """The same without keys, for who listens in."""
-
-    name = "insecure"
-
-    @contextmanager
-    def machine(self) -> Iterator[Beside]:
-        with self.robot() as beside:
-            yield replace(beside, words=INSECURE)
 
 
 TestExternal = safety_suite(External())
@@ -222,7 +165,7 @@ class Relayed(External):
     @contextmanager
     def machine(self) -> Iterator[Beside]:
         with self.robot() as beside:
-            here, _ = free_ports()
+            here = free_port()
             self.relay = Relay(beside.ports[0], here)
             self.relay.start()
             try:
@@ -235,31 +178,6 @@ class Relayed(External):
 
 
 SOME = [("INT", "INT"), ("TERM", "INT", "INT"), ("HUP", "INT")]
-
-
-@contextmanager
-def listening(*addresses: str, topic: str = "") -> Iterator[list[Message]]:
-    """All that is published at these addresses, in the order in which it came; all of it at the end."""
-    received: list[Message] = []
-    ends = threading.Event()
-
-    def listen() -> None:
-        with zmq.Context() as context, context.socket(zmq.SUB) as opened:
-            for address in addresses:
-                opened.connect(address)
-            opened.subscribe(topic)
-            while not ends.is_set():
-                if opened.poll(20):
-                    received.append(decode(*opened.recv_multipart()))  # type: ignore[arg-type]
-
-    thread = threading.Thread(target=listen, daemon=True)
-    thread.start()
-    try:
-        yield received
-    finally:
-        time.sleep(0.3)  # for what is still on its way
-        ends.set()
-        thread.join(SOON_S)
 
 
 def test_promise_17_false_states_are_refused_and_counted(runs: Runs) -> None:

@@ -10,7 +10,6 @@ import random
 import signal
 import statistics
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -19,6 +18,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from servonode.bus.topology import CONTROLLER, LAUNCHER, PLANT, TARGET
+from tests.helpers.drivers import External
+from tests.helpers.external_programs import PYTHON
 from tests.helpers.host import HostWatch
 from tests.helpers.runs import (
     MANY,
@@ -32,7 +33,6 @@ from tests.helpers.runs import (
     eventually,
     signalled,
 )
-from tests.soak.test_external import ROBOT, External
 
 TIMEOUT, PERIOD = 0.1, 0.01  # s of wall time: W and T
 LOCKSTEP_TIMEOUT = 0.5  # s
@@ -190,7 +190,7 @@ def simulated() -> Iterator[tuple[str, ...]]:
 @contextmanager
 def outside() -> Iterator[tuple[str, ...]]:
     """The example of a robot, at the sockets where a run looks for it."""
-    process = subprocess.Popen([sys.executable, str(ROBOT)])
+    process = subprocess.Popen(PYTHON)
     try:
         yield External.settings
     finally:

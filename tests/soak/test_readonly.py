@@ -13,9 +13,9 @@ import pytest
 from servonode.bus import Applied, Message, Setup, State
 from servonode.bus.topology import CONTROLLER, PLANT
 from servonode.operator.operator_requests import status, status_text
+from tests.helpers.drivers import Beside, Insecure, listening
 from tests.helpers.runs import END_S, START_S, Process, Runs, Watch, eventually, signalled
-from tests.soak.suite import COMMON, WAITS, Beside
-from tests.soak.test_external import Insecure, listening
+from tests.soak.suite import COMMON, WAITS
 
 READONLY = ("--readonly",)
 

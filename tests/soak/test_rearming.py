@@ -5,9 +5,9 @@ import signal
 import time
 
 import servonode
+from tests.helpers.drivers import External
 from tests.helpers.runs import MANY, START_S, Runs, Watch, eventually
 from tests.safety.test_rearming import MOST, judged
-from tests.soak.test_external import External
 
 PROCESS_PAUSES = MANY // 3  # where each takes seconds of the wall clock
 

@@ -6,6 +6,7 @@ Whoever can reach an address can also send to it, so both must be local; see doc
 
 import os
 import re
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Protocol
@@ -26,6 +27,7 @@ from servonode.bus.zmq_subscriber import Subscriber
 MACHINE_TOPICS = ("state", "status")  # what a machine publishes
 SENT_TOPICS = ("setup", "applied")  # and subscribes to
 QUEUE = 4  # messages that wait for a machine that does not read; newer ones are lost
+FINALS, FINAL_S = 5, 0.01  # how often, and after which times, the message that ends a run is sent again
 SEND_BUFFER = 16384  # bytes that the system keeps for it, enough for 1000 inputs a second over a network of 20 ms
 
 
@@ -135,6 +137,7 @@ class ExternalLink:
         self._subscriber: Subscriber[Message] | None = None
         self._owner = 0
         self._bound: Path | None = None
+        self._final: tuple[bytes, bytes] | None = None  # the message that ends the run
 
     def open(self) -> None:
         """Bind the address of the inputs, connect to that of the states; raises BusError where that fails."""
@@ -176,7 +179,9 @@ class ExternalLink:
     def send(self, topic: str, message: Message) -> None:
         """Publish one message; never blocks."""
         assert self._publisher is not None
-        self._publisher.publish(*encode_frames(topic, message))
+        frames = encode_frames(topic, message)
+        self._final = frames if getattr(message, "final", False) else None
+        self._publisher.publish(*frames)
 
     def receive(self, bound: int = BOUND) -> list[tuple[str, Message]]:
         """The messages that have come, oldest first, at most `bound` and as many as DRAIN_NS allow; never blocks."""
@@ -204,6 +209,10 @@ class ExternalLink:
         if os.getpid() != self._owner or publisher is None or subscriber is None or context is None:
             return
         self._publisher = self._subscriber = self._context = None
+        if self._final is not None:
+            for _ in range(FINALS):  # a queue that was full has lost it
+                time.sleep(FINAL_S)
+                publisher.publish(*self._final)
         publisher.close()
         subscriber.close()
         context.term()

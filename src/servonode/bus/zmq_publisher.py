@@ -3,9 +3,10 @@
 from collections.abc import Collection
 
 from servonode.bus.connection_limit import ConnectionLimit
-from servonode.bus.zmq_io import CLOSE_MS, MORE, NOBLOCK, Reader, Socket
+from servonode.bus.zmq_io import MORE, NOBLOCK, Reader, Socket
 
 LARGEST = 4096  # bytes of a frame that a subscriber may send: subscriptions, and the handshake with keys
+LAST_MS = 500  # for which what was sent last may still go out
 AT_ONCE = 32  # subscriptions that are taken in one look
 
 
@@ -54,6 +55,6 @@ class ZmqPublisher:
 
     def close(self) -> None:
         """Close the socket; what was sent last still goes out, as far as it is read. A second call does nothing."""
-        self._socket.close(linger=CLOSE_MS)
+        self._socket.close(linger=LAST_MS)
         if self._limit is not None:
             self._limit.close()
