@@ -41,7 +41,7 @@ class Time:
     def clock(self) -> int:
         return self.now
 
-    def sleep(self, until: int) -> None:
+    def pass_to(self, until: int) -> None:
         """The host sleeps until then, and perhaps longer."""
         before, self.now = self.now, max(self.now, until)
         if self.now > before:
@@ -234,7 +234,7 @@ class TimedWire:
         end = self._time.now + wait_ms * MS
         self._board.advance()
         while self._time.now < end and not (self._board.to_host and self._board.to_host[0][0] <= self._time.now):
-            self._time.sleep(min(end, self._time.now + MS // 2))
+            self._time.pass_to(min(end, self._time.now + MS // 2))
             self._board.advance()
         return [message for _, message in self._link.receive()]
 

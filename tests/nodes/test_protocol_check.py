@@ -1,12 +1,9 @@
 """`servonode protocol check` against the example, and against a robot with each flaw that it is to name."""
 
-import json
 import math
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +19,9 @@ from servonode.bus import Message, encode
 from servonode.cli.main import main
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import read_launch
-from tests.helpers.external_programs import PROGRAMS
 from tests.helpers.timed_board import MS, Time
+from tests.helpers.wired import Events
+from tests.wires import External, ExternalWire, MemoryLink, parted
 
 LAUNCH = "trailer_pursuit_external"
 PLAN = Plan(wait=2.0, observe=0.4, settle=0.3)
@@ -69,7 +67,7 @@ class Robot:
         """The next message, for which it waits in steps of a millisecond."""
         end = self.time.now + wait_ms * MS
         while not self.said and self.time.now < end:
-            self.time.sleep(min(end, self.time.now + MS))
+            self.time.pass_to(min(end, self.time.now + MS))
             self.pass_time()
         return [read_frames(self.said.pop(0))] if self.said else []
 
@@ -336,24 +334,29 @@ def test_nobody_there_is_said_with_both_addresses(folder: Path, closed_loop: Clo
     assert not (folder / "nobody.applied").exists()
 
 
-@pytest.fixture(params=PROGRAMS)
-def example(request: pytest.FixtureRequest, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """An example without arguments, in the private folder."""
-    process = subprocess.Popen(PROGRAMS[request.param]())
-    yield process
-    process.kill()
-    process.wait()
-    with suppress(FileNotFoundError):
-        shutil.rmtree(folder / "servonode")
+class InMemory(MemoryLink):
+    """The robot of examples/ and the wire to it, which a host awaits in their time."""
+
+    def __init__(self) -> None:
+        self._queue = Events()
+        super().__init__(ExternalWire(self._queue, External()))
+
+    def clock(self) -> int:
+        return self._queue.now
+
+    def receive(self, wait_ms: int) -> list[Message | Misfit]:
+        end = self._queue.now + wait_ms * MS
+        while not self._wire.came and self._queue.now < end:
+            self._queue.go(MS)
+        return [read_frames(list(parted(self._wire.came.popleft())))] if self._wire.came else []
 
 
-def test_the_example_keeps_to_the_page(example: Any, folder: Path) -> None:
-    words = ["protocol", "check", "--launch", LAUNCH, "--json", "--wait", "20"]
-    result = CliRunner().invoke(main, words)
-    assert result.exit_code == 0, result.output
-    printed = json.loads(result.output)
-    assert (printed["verdict"], printed["findings"], printed["notes"]) == ("yes", [], [])
-    assert printed["state"] == f"ipc://{folder}/servonode/devices/diff_drive_trailer.state"
+def test_the_example_keeps_to_the_page(closed_loop: ClosedLoop) -> None:
+    wire, report = InMemory(), ProtocolReport("diff_drive_trailer", "paper.state", "paper.applied")
+    with Host(closed_loop, wire, wire.clock) as host:
+        Check(host, report, PLAN, "paper").go()
+    assert (report.findings, report.undecided, report.as_dict()["verdict"]) == ([], [], "yes"), report.text()
+    assert {each.subject for each in report.notes} <= {"motion"}  # Y does not move along x
 
 
 @pytest.mark.parametrize(
