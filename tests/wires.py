@@ -912,11 +912,11 @@ def loop_of(kind: str, *settings: str) -> ClosedLoop:
         return resolve(read_launch(WIRES[kind].launch, [*WIRES[kind].settings, *settings]), strict=False)
 
 
-def wired(kind: str) -> Callable[[Any, pytest.MonkeyPatch], Wire]:
-    """What puts such a wire between a virtual computer's plant and its machine."""
+def wired(kind: str | Callable[[Any], Wire]) -> Callable[[Any, pytest.MonkeyPatch], Wire]:
+    """What puts such a wire, or one that is made on a queue, between a virtual computer's plant and its machine."""
 
     def made(computer: Any, patch: pytest.MonkeyPatch) -> Wire:
-        found = wire(kind, computer.events)
+        found = wire(kind, computer.events) if isinstance(kind, str) else kind(computer.events)
         found.wake = lambda: computer.processes[PLANT].wake()
         found.waits = lambda ns: computer.processes[PLANT].spend(ns)
         found.connect(patch)
