@@ -12,10 +12,10 @@ slow:  ## the slow tests: minutes of computation
 	uv run --all-extras --all-groups pytest -m "slow and not soak"
 
 soak:  ## hours on a quiet computer: latencies, kills, floods, real wires
-	uv run --all-extras --all-groups pytest -m soak -n 0 tests/soak
+	uv run --all-extras --all-groups python tools/soak.py
 
-lint:  ## formatter and linter
-	uv run --group lint ruff format --check . && uv run --group lint ruff check .
+lint:  ## formatter, linter, and what tests may not do
+	uv run --group lint ruff format --check . && uv run --group lint ruff check . && uv run python tools/lint_tests.py
 
 types:  ## mypy and pyright
 	uv run --all-extras --all-groups mypy && uv run --all-extras --all-groups pyright

@@ -6,7 +6,6 @@ import time
 from collections import deque
 from contextlib import suppress
 from functools import cache
-from pathlib import Path
 from typing import Self
 
 KEPT = 100_000  # delays that are remembered
@@ -66,19 +65,6 @@ def watch_host() -> None:
 def host_s(begin: int, end: int) -> float:
     """The longest time [s] for which this computer kept a ready process waiting between two times [monotonic ns]."""
     return _host().worst(begin, end)
-
-
-def waited_s() -> float:
-    """Seconds since the start of this computer for which some ready process had to wait for a processor.
-
-    As Linux counts them (pressure stall information); 0 where it does not. A process that computes may wait while one
-    that naps, as the watch does, is woken at once.
-    """
-    with suppress(OSError):
-        for line in Path("/proc/pressure/cpu").read_text().splitlines():
-            if line.startswith("some"):
-                return int(line.rpartition("=")[2]) / 1e6
-    return 0.0
 
 
 def as_hardware(pid: int) -> None:

@@ -40,6 +40,7 @@ from servonode.bus.topology import CONTROLLER, PLANT, nodes_of
 from servonode.operator.find_runs import TITLE, find_run
 
 NODES = nodes_of(controlled=True)
+SEED = int(os.environ.get("SERVONODE_SEED") or random.SystemRandom().randrange(10**9))  # of what happens at random
 MANY = int(os.environ.get("SERVONODE_KILLS", "12"))  # kills of one kind in a slow test
 START_S = 60.0  # from nothing to the first state, on a machine that is busy and has no cache
 END_S = 30.0

@@ -47,6 +47,7 @@ from tests.helpers.runs import (
     MANY,
     OFTEN,
     RESTARTED,
+    SEED,
     START_S,
     Process,
     Puppet,
@@ -199,7 +200,7 @@ def safety_suite(driver: Driver) -> type:
         @pytest.fixture
         def phase(self) -> Callable[[], None]:
             """Sleeps to a random phase of the control period."""
-            rng = random.Random()
+            rng = random.Random(SEED)
             return lambda: time.sleep(rng.uniform(0.05, 0.05 + 3 * PERIOD))
 
         # runs that end
@@ -601,7 +602,7 @@ def safety_suite(driver: Driver) -> type:
         def test_promise_23_estop_in_the_first_milliseconds_is_held(self, stage: Stage) -> None:
             if PLANT not in driver.restarts:
                 pytest.skip("its plant node is never started again")
-            run, rng = stage.start(WAITS, *restarted, OFTEN), random.Random()
+            run, rng = stage.start(WAITS, *restarted, OFTEN), random.Random(SEED)
             for _ in range(MANY // 2):
                 stopped_early(run, rng)
             run.stop()

@@ -25,6 +25,7 @@ from tests.helpers.runs import (
     MANY,
     OFTEN,
     RESTARTED,
+    SEED,
     SOON_S,
     START_S,
     Process,
@@ -114,7 +115,7 @@ def react(run: Process, watch: Watch, host: HostWatch, number: int, rng: random.
 
 @pytest.mark.parametrize("launch", MACHINES)
 def test_kills_every_machine_is_safe_within_timeout_and_period(runs: Runs, launch: str) -> None:
-    rng, reactions = random.Random(), Reactions()
+    rng, reactions = random.Random(SEED), Reactions()
     settings = ("run.duration=600", 'supervision.controller="on-failure"', "plant.safety.faults=false")
     with driven(runs, launch, *settings) as (run, watch), HostWatch() as host:
         for number in [signal.SIGKILL, signal.SIGSTOP] * (MANY // 2):
@@ -123,7 +124,7 @@ def test_kills_every_machine_is_safe_within_timeout_and_period(runs: Runs, launc
 
 
 def test_lockstep_never_hangs_whenever_a_party_is_stopped(runs: Runs) -> None:
-    rng = random.Random()
+    rng = random.Random(SEED)
     settings = ("run.duration=50000", f"run.lockstep_timeout={LOCKSTEP_TIMEOUT}", "plant.safety.safe_time=0.1")
     run = runs.start(LOCKSTEP, *settings, 'plant.safety.on_fault="wait"', words=("--every", "1000"))
     run.wait_open()
@@ -159,7 +160,7 @@ def test_lockstep_never_hangs_whenever_a_party_is_stopped(runs: Runs) -> None:
     ],
 )
 def test_every_process_may_be_killed(runs: Runs, launch: str, victim: str) -> None:
-    rng = random.Random()
+    rng = random.Random(SEED)
     run = runs.start(launch, "run.speed=1", "run.duration=5000", f"plant.safety.command_timeout={TIMEOUT}",
                      "plant.safety.safe_time=0.1")  # fmt: skip
     run.wait_open()
@@ -202,7 +203,7 @@ def outside() -> Iterator[tuple[str, ...]]:
 def test_any_node_may_be_killed_or_frozen_at_any_moment(
     runs: Runs, machine: Callable[[], AbstractContextManager[tuple[str, ...]]]
 ) -> None:
-    rng, reactions, deaths = random.Random(), Reactions(), list[float]()
+    rng, reactions, deaths = random.Random(SEED), Reactions(), list[float]()
     with machine() as settings:
         given = (*SETTINGS, *settings, *RESTARTED, "run.duration=3000", "supervision.window=0.001")
         run = runs.start("trailer_pursuit", *given, words=("--every", "10", "--arm"))

@@ -17,6 +17,7 @@ from tests.helpers.runs import (
     NODES,
     OFTEN,
     RESTARTED,
+    SEED,
     SOON_S,
     START_S,
     Process,
@@ -123,7 +124,7 @@ def started_anew(run: Process, victim: str, before: dict[str, int]) -> None:
 
 @pytest.mark.parametrize("count", [6, pytest.param(2 * MANY, marks=pytest.mark.slow)])
 def test_node_killed_while_it_starts_is_started_again(runs: Runs, count: int) -> None:
-    rng = random.Random()
+    rng = random.Random(SEED)
     run = runs.start(LAUNCH, *AGAIN)
     run.wait_open()
     longest = 0.0
@@ -146,7 +147,7 @@ def test_node_killed_while_it_starts_is_started_again(runs: Runs, count: int) ->
 
 @pytest.mark.parametrize("count", [5, pytest.param(2 * MANY, marks=pytest.mark.slow)])
 def test_restarts_let_nothing_grow(runs: Runs, count: int) -> None:
-    rng = random.Random()
+    rng = random.Random(SEED)
     run = runs.start(LAUNCH, *AGAIN)
     run.wait_open()
     with Watch(run.name) as watch:

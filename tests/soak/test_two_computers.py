@@ -284,20 +284,3 @@ def columns(file: Path) -> dict[str, Any]:
     """All that a run has recorded, by name, as its file has it: seventeen digits."""
     header, *rows = (line.split(",") for line in file.read_text().splitlines())
     return dict(zip(header, zip(*rows, strict=True), strict=True))
-
-
-def test_lockstep_over_two_computers_has_the_bits_of_a_simulation_on_one(pair: Pair) -> None:
-    pair.network.set(delay=0.002, jitter=0.001, loss=0.005, reorder=0.02)
-    lockstep = ("run.mode=lockstep", "run.duration=2.005")
-    robot, desk = robot_part(pair, *lockstep), desk_part(pair, *lockstep)
-    robot.ends_with(0, START_S)
-    desk.ends_with(0)
-    words = [word for each in lockstep for word in ("--set", each)]
-    done = pair.desk.servonode("simulate", "pursuit.toml", "--out", "one.csv", *words)
-    assert done.returncode == 0, done.stderr
-    ours, one = columns(robot.csv), columns(pair.desk.folder / "one.csv")
-    assert len(one["t"]) > 2000
-    for name in [each for each in one if each.startswith("residual_")]:  # the controller's, which the desk records
-        assert set(ours.pop(name)) == {"nan"}
-        del one[name]
-    assert ours == one

@@ -1,0 +1,102 @@
+"""What is printed never holds up a run, whoever reads it; what a run needs to start."""
+
+import fcntl
+import os
+import pty
+import resource
+import subprocess
+import sys
+import tempfile
+import termios
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helpers.runs import START_S
+
+LAUNCH = "trailer_pursuit"
+SHORT = ("--set", "run.duration=2", "--set", "run.mode=lockstep", "--set", "run.lockstep_timeout=60")
+COMMAND = [sys.executable, "-m", "servonode.cli.main", "run", LAUNCH, "--no-report", *SHORT]
+
+
+@pytest.fixture(autouse=True)
+def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with tempfile.TemporaryDirectory(prefix="sn-") as folder:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
+        yield
+
+
+def on_terminal(*words: str, stops: bool) -> tuple[int, Path]:
+    """The exit code of a run on a terminal that nobody reads; with `stops` it is stopped as by Ctrl-S."""
+    ours, theirs = pty.openpty()
+
+    def prepare() -> None:
+        os.setsid()
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        if stops:
+            termios.tcflow(0, termios.TCOOFF)
+
+    try:
+        streams = dict.fromkeys(("stdin", "stdout", "stderr"), theirs)
+        process = subprocess.Popen([*COMMAND, *words], preexec_fn=prepare, **streams)  # type: ignore[call-overload]
+        os.close(theirs)
+        return process.wait(START_S), Path(words[-1])
+    finally:
+        os.close(ours)
+
+
+@pytest.mark.parametrize("stops", [True, False])
+def test_stopped_or_unread_terminal_holds_up_nothing(stops: bool, tmp_path: Path) -> None:
+    code, file = on_terminal("--out", str(tmp_path / "a.csv"), stops=stops)
+    assert (code, len(file.read_text().splitlines())) == (0, 2002)
+
+
+SHELL = {  # what stands behind the command, the exit code
+    ">/dev/full": 1,
+    ">/dev/full 2>/dev/full": 1,
+    "2>&1 | head -1": 0,
+    "<&- >&- 2>&-": 0,
+    "--json >&-": 2,
+}
+
+
+@pytest.mark.parametrize("rest", SHELL)
+def test_a_run_ends_as_it_should_wherever_its_output_goes(rest: str, tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    command = f"{' '.join(COMMAND)} --out {file} {rest}; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=START_S, check=False)
+    assert done.returncode == SHELL[rest], done.stderr
+    assert "Traceback" not in done.stderr
+    assert [each.name for each in tmp_path.iterdir()] == ([] if SHELL[rest] == 2 else ["a.csv"])
+    if SHELL[rest] != 2:
+        assert len(file.read_text().splitlines()) == 2002
+    if rest == ">/dev/full":
+        assert "standard output: the result could not be written (No space left on device)" in done.stderr
+
+
+# what a run needs to start
+
+
+def refused(*words: str, **options: Any) -> str:
+    """The one line of a run that is refused."""
+    done = subprocess.run([*COMMAND, *words], capture_output=True, text=True, timeout=START_S, check=False, **options)
+    assert done.returncode == 2, done.stderr
+    line, _, rest = done.stderr.partition("\n")
+    assert rest == ""
+    return line
+
+
+def test_too_few_descriptors_are_one_line() -> None:
+    line = refused(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (26, 26)))
+    assert line == "servonode: this process may open 26 files, a run needs 128; raise it: ulimit -n 128"
+
+
+def test_what_is_no_folder_is_refused_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for place in (tmp_path / "no" / "a.csv", tmp_path / "file" / "a.csv"):
+        assert "does not exist or cannot be written; name another" in refused("--out", str(place))
+    environment = os.environ | {"XDG_RUNTIME_DIR": "", "TMPDIR": str(tmp_path)}
+    (tmp_path / f"servonode-{os.getuid()}").touch()
+    assert "is not a folder" in refused(env=environment)
