@@ -1,7 +1,8 @@
 """Calls that wait, measure time or start processes, outside the rooms of tests that may: `python tools/lint_tests.py`.
 
-A test elsewhere has one process and a number as its clock, so that no busy computer can make it fail. What it imports
-of the helpers counts as its own. ALLOWED: by file, what may stand there and why.
+A test elsewhere has one process and a number as its clock, so that no busy computer can make it fail. A deadline that
+stands in the call of what waits is none of these, nor a compiler or another program whose end is awaited for at least
+a minute. `lint_tests.txt` beside this file lists what is there still: it may only become shorter.
 """
 
 import ast
@@ -11,45 +12,52 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 TESTS = ROOT / "tests"
-FREE = ("processes", "soak", "helpers")  # a helper is judged by who imports it
-CLOCKS = {"sleep", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time", "time_ns"}
-STARTERS = {"Popen", "fork", "forkpty", "posix_spawn", "posix_spawnp", "Process", "ProcessPoolExecutor"}
+LEFT = Path(__file__).with_suffix(".txt")
+FREE = ("processes", "soak", "helpers", "conftest.py")  # a helper is judged by who imports it
+CLOCKS = {"monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time"}
+WAITS = {"sleep", "Popen", "fork", "forkpty", "posix_spawn", "posix_spawnp", "ProcessPoolExecutor"}
 AWAITED = {"run", "check_output", "check_call"}  # of subprocess
-MODULES = {"subprocess", "multiprocessing", "tests.helpers.runs", "tests.helpers.computers", "tests.helpers.host"}
-ALLOWED: dict[str, tuple[set[str], str]] = {}
+SHORTEST_S = 60.0  # for which a program may be awaited
+RUNS = {"Process", "Runs", "Watch", "eventually", "operator", "final_of_run", "stopped_early", "Puppet"}
+ROOMS = {"tests.helpers.computers", "tests.helpers.boards", "tests.helpers.host", "multiprocessing"}
+
+
+def called(node: ast.Call) -> str:
+    """The last part of the name of what is called."""
+    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
 
 
 def found_in(file: Path) -> Iterator[tuple[int, str]]:
     """Line and name of each such call or import of a file."""
-    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-        if isinstance(node, ast.Call):
-            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-            if name in CLOCKS | STARTERS:
-                yield node.lineno, name
-            elif (
-                name in AWAITED
-                and isinstance(node.func, ast.Attribute)
-                and ast.unparse(node.func.value) == "subprocess"
-            ):
-                yield node.lineno, f"subprocess.{name}"
-        elif isinstance(node, ast.ImportFrom) and node.module in MODULES:
-            yield node.lineno, f"from {node.module}"
+    tree = ast.parse(file.read_text("utf-8"))
+    calls = [each for each in ast.walk(tree) if isinstance(each, ast.Call)]
+    deadlines = {id(inner) for call in calls for given in (*call.args, *(each.value for each in call.keywords))
+                 for inner in ast.walk(given)}  # fmt: skip
+    for node in calls:
+        name = called(node)
+        if name in WAITS or (name in CLOCKS and id(node) not in deadlines):
+            yield node.lineno, name
+        elif name in AWAITED and ast.unparse(node.func).startswith("subprocess."):
+            limits = [each.value for each in node.keywords if each.arg == "timeout"]
+            if any(isinstance(each, ast.Constant) and each.value < SHORTEST_S for each in limits):
+                yield node.lineno, f"{name}, which ends a program that a busy computer has not served"
+    for each in (each for each in ast.walk(tree) if isinstance(each, ast.ImportFrom)):
+        if each.module in ROOMS or (each.module == "tests.helpers.runs" and RUNS & {name.name for name in each.names}):
+            yield each.lineno, f"from {each.module}"
 
 
 def main() -> int:
-    """Print what is found; 1 if there is any, or if a file has none of what it may have."""
+    """Print what is found; 1 if there is any that is not listed, or a listed one that is not there."""
+    left = set(LEFT.read_text("utf-8").splitlines()) if LEFT.is_file() else set()
     faults, used = list[str](), set[str]()
     for file in sorted(TESTS.rglob("*.py")):
         path = file.relative_to(TESTS)
-        if path.parts[0] in FREE:
-            continue
-        allowed = ALLOWED.get(path.as_posix(), (set(), ""))[0]
-        for line, name in found_in(file):
-            if name in allowed:
-                used.add(path.as_posix())
+        for line, name in found_in(file) if path.parts[0] not in FREE else ():
+            if (entry := f"tests/{path.as_posix()}: {name}") in left:
+                used.add(entry)
             else:
-                faults.append(f"tests/{path}:{line}: {name}: move the test to tests/processes, or give it a clock")
-    faults += [f"tools/lint_tests.py: ALLOWED: {each} has nothing of that any more" for each in ALLOWED.keys() - used]
+                faults.append(f"tests/{path.as_posix()}:{line}: {name}: give it a clock, or move it to tests/processes")
+    faults += [f"{LEFT.name}: {each!r} is there no more; remove the line" for each in sorted(left - used)]
     sys.stdout.write("".join(f"{each}\n" for each in faults))
     return int(bool(faults))
 

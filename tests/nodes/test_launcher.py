@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from servonode.cli.deliver import ENDING
 from servonode.cli.main import main
 from servonode.nodes.node_processes import NodeProcesses
-from tests.helpers.runs import Runs
+from tests.helpers.runs import private_runtime
 
 LAUNCH = "trailer_pursuit"
 
@@ -19,7 +19,7 @@ LAUNCH = "trailer_pursuit"
 @pytest.mark.parametrize("number", ENDING)
 @pytest.mark.parametrize("moment", ["_locked", "_private"])
 def test_a_signal_while_the_folder_is_made_leaves_no_file_and_starts_no_node(
-    number: signal.Signals, moment: str, runs: Runs, monkeypatch: pytest.MonkeyPatch
+    number: signal.Signals, moment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = sys.modules["servonode.bus.run_folder"]
     make = getattr(module, moment)
@@ -33,10 +33,11 @@ def test_a_signal_while_the_folder_is_made_leaves_no_file_and_starts_no_node(
     monkeypatch.setattr(NodeProcesses, "start", lambda *_: pytest.fail("a node was started"))
     # SIGHUP may be ignored here, as under nohup; and a command that was told to end ignores what comes after
     previous = {each: signal.signal(each, signal.SIG_DFL) for each in ENDING}
-    try:
-        ended = CliRunner().invoke(main, ["run", LAUNCH, "--name", "cut-off", "--no-report"])
-    finally:
-        for each, handler in previous.items():
-            signal.signal(each, handler)
-    assert ended.exit_code == 128 + number, ended.output
-    assert runs.left_files() == []
+    with private_runtime() as runtime:
+        try:
+            ended = CliRunner().invoke(main, ["run", LAUNCH, "--name", "cut-off", "--no-report"])
+        finally:
+            for each, handler in previous.items():
+                signal.signal(each, handler)
+        assert ended.exit_code == 128 + number, ended.output
+        assert list(runtime.rglob("*")) == []
