@@ -11,6 +11,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
+import servonode
 from servonode.cli.main import main
 from tests.helpers.firmware import SOURCES, needs_commands
 
@@ -78,11 +79,23 @@ SEND = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint8), c
 
 
 @cache
-def printed(*words: str) -> str:
-    """What a command of servonode prints."""
-    done = CliRunner().invoke(main, words)
-    assert done.exit_code == 0, done.output
-    return str(done.stdout)
+def _code(folder: Path) -> str:
+    """A digest of the Python code and launch files in a folder."""
+    files = sorted(each for kind in ("py", "toml") for each in folder.rglob(f"*.{kind}"))
+    return sha256(b"\0".join(each.read_bytes() for each in files)).hexdigest()
+
+
+@cache
+def printed(command: str, launch: str, *options: str) -> str:
+    """What a command of servonode prints of a launch file; kept as long as no code changes."""
+
+    def make(to: Path) -> None:
+        done = CliRunner().invoke(main, [*command.split(), launch, *options])
+        assert done.exit_code == 0, done.output
+        to.write_text(done.stdout)
+
+    code = [_code(Path(servonode.__file__).parent), *([_code(Path(launch).parent)] if "/" in launch else [])]
+    return _kept("txt", command, launch, *options, *code, make=make).read_text()
 
 
 @cache
@@ -94,7 +107,7 @@ def library(launch: str = LAUNCH, changes: tuple[tuple[str, str], ...] = ()) -> 
     needs_commands("cc")
     texts = {each: (SOURCES / each).read_text() for each in PORTABLE}
     texts |= {"board.c": GLUE, "own_machine.c": printed("show", launch, "--c")}
-    texts |= {"own_machine.h": printed("hil", "header", launch), "own_sensors.c": printed("hil", "sensors", launch)}
+    texts |= {"own_machine.h": printed("hil header", launch), "own_sensors.c": printed("hil sensors", launch)}
     for old, new in changes:
         name = next((each for each, text in texts.items() if old in text), "")
         assert name, old
