@@ -18,7 +18,9 @@ from matplotlib.figure import Figure
 import servonode
 
 NOTEBOOKS = {path.stem: path for path in sorted((Path(__file__).parents[1] / "docs" / "notebooks").glob("*.py"))}
+
 SLOW = ("arm", "rolling")  # a run in real time; many runs
+
 EACH = [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in NOTEBOOKS]
 
 
@@ -145,29 +147,3 @@ class TestRolling:
         }
         assert [report.verdict for report in verdicts.values()] == ["no", "yes"]
         assert any("slip" in each.text for each in verdicts[0.005].findings if each.level == "warn")
-
-
-@pytest.mark.slow  # a run in real time
-class TestArm:
-    def test_the_mass_matrix_is_the_textbooks(self, names: dict[str, Any]) -> None:
-        assert names["differences"] == [0, 0, 0]
-        assert names["servo"].relative_degrees == (2, 2)
-
-    def test_the_stretched_arm_is_singular(self, names: dict[str, Any]) -> None:
-        far, near, nearest = names["conditions"].values()
-        assert far < near < nearest
-        assert nearest > 50
-
-    def test_check_passes_and_warns_of_gravity(self, names: dict[str, Any]) -> None:
-        assert names["report"].verdict == "yes"
-        assert "safe action" in [each.subject for each in names["report"].findings if each.level == "warn"]
-
-    def test_the_error_is_the_matrix_exponentials(self, names: dict[str, Any]) -> None:
-        assert names["errors"]["continuous"] < 1e-11
-        assert 1e-3 < names["errors"]["sampled"] < 1e-2
-        assert names["order"] == pytest.approx(1.0, abs=0.05)
-
-    def test_lockstep_is_the_simulation_and_real_time_is_near_it(self, names: dict[str, Any]) -> None:
-        assert names["gaps"]["lockstep"] == 0.0
-        assert names["gaps"]["realtime"] < 0.1
-        assert names["runs"]["realtime"].t[-1] == 4.0

@@ -4,7 +4,6 @@ import io
 import json
 import os
 import struct
-import sys
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -25,14 +24,13 @@ from servonode.simulation.replay import replay
 from servonode.simulation.rows_of_messages import runs_in
 from servonode.views.summary import summary_rows
 from servonode.web.report_tables import tables as report_tables
-from tests.bags.test_bags import Change, changed, only, operator, recorded, refused, servo
-
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+from tests.bags.test_bags import Change, changed, only, refused, servo
+from tests.helpers.recorded import recorded
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return recorded(tmp_path_factory.mktemp("whole"), "trailer_pursuit_lockstep", "run.duration=0.5")
+    return recorded(tmp_path_factory.mktemp("whole") / "a.mcap", "trailer_pursuit_lockstep", "run.duration=0.5")
 
 
 def with_values(**values: Any) -> Callable[[bytes], bytes]:
@@ -209,12 +207,12 @@ def test_a_launch_file_with_one_other_bit_is_not_believed(tmp_path: Path, whole:
 
 def test_damaged_rows_are_made_of_messages(tmp_path: Path, whole: Path) -> None:
     file = bit_flipped(whole, tmp_path / "rows.mcap", b"application/x-npz", 4000)
-    told = operator("bag", "info", str(file))
+    told = servo("bag", "info", str(file))
     assert (told.returncode, "Rows:        none" in told.stdout) == (0, True)
     assert "Damaged:     the attachment rows.npz is damaged; it is left out" in told.stdout
-    exported = operator("bag", "export", str(file), str(tmp_path / "rows.csv"))
+    exported = servo("bag", "export", str(file), str(tmp_path / "rows.csv"))
     assert (exported.returncode, exported.stdout.endswith("(51 rows)\n")) == (0, True), exported
-    recovered = operator("bag", "recover", str(file))
+    recovered = servo("bag", "recover", str(file))
     assert recovered.returncode == 0
     with (tmp_path / "rows.recovered.mcap").open("rb") as stream:
         assert {each.name for each in make_reader(stream).iter_attachments()} == {"launch.json", "launch.toml"}
@@ -344,15 +342,6 @@ def test_drafts_of_killed_processes_alone_are_removed(tmp_path: Path) -> None:
     with new_file(tmp_path / "made.mcap") as stream:
         stream.write(b"ours")
     assert sorted(tmp_path.iterdir()) == [tmp_path / "made.mcap", living]
-
-
-def test_a_file_into_which_another_run_records_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("trailer_pursuit_lockstep.mcap.spool").touch()
-    words = ("run", "trailer_pursuit_lockstep", "--no-report", "--set", "run.duration=0.1", "--record")
-    assert "another run records there" in refused(*words, "trailer_pursuit_lockstep.mcap")
-    assert operator(*words).returncode == 0
-    assert Path("trailer_pursuit_lockstep.2.mcap").exists()
 
 
 def test_a_recording_of_a_large_machine_at_rest_does_not_expand_too_much(tmp_path: Path) -> None:

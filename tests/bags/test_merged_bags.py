@@ -1,7 +1,6 @@
 """The recordings of two computers: a run of one computer is split into two of clocks that differ, and merged again."""
 
 import json
-import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import pairwise
@@ -22,9 +21,8 @@ from servonode.record.spool import MESSAGES, ROWS, Recorded, about_block, block,
 from servonode.record.write import Contents, provenance, write_contents
 from servonode.simulation.replay import made_otherwise
 from servonode.simulation.rows_of_messages import runs_in
-from tests.bags.test_bags import QUIET, recorded, refused, servo
-
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+from tests.bags.test_bags import refused, servo
+from tests.helpers.recorded import recorded
 
 APART_NS = 1_234_567_890_123  # how much later the desk's computer was switched on
 DRIFT = 50e-6  # of its clock
@@ -36,7 +34,7 @@ RELAYS = {PLANT: 77, CONTROLLER: 78}  # start ids, by a node of the computer
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The recording of one computer, whose answers take far less than the clocks of two are known."""
-    return recorded(tmp_path_factory.mktemp("whole"), "trailer_pursuit", "run.duration=3", "run.speed=2", *QUIET)
+    return recorded(tmp_path_factory.mktemp("whole") / "a.mcap", "trailer_pursuit", "run.duration=3", "run.speed=2")
 
 
 def desk_clock(mono: int, begin: int) -> int:

@@ -1,8 +1,6 @@
 """A recording is data: Python code that it names runs only where it is known, or where its reader says so."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,8 +12,8 @@ from servonode.cli.main import main
 from servonode.closed_loop.known_code import digest
 from servonode.closed_loop.launch_error import LaunchError
 from servonode.record.checked import launch_of
+from tests.helpers.recorded import recorded as in_memory
 
-LOCKSTEP = ("--set", "run.mode=lockstep", "--set", "run.duration=0.1", "--no-report")
 READERS = (
     ("replay",),
     ("simulate",),
@@ -32,8 +30,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The recording of a machine of one's own; what its code does when it runs again stands in a file `flag`."""
     folder = tmp_path_factory.mktemp("crane")
     file, launch = make("machine", "crane", folder)
-    words = ["-m", "servonode", "run", str(launch), *LOCKSTEP, "--record", str(folder / "crane.mcap")]
-    subprocess.run([sys.executable, *words], cwd=folder, check=True, capture_output=True)
+    in_memory(folder / "crane.mcap", launch, "run.mode=lockstep", "run.duration=0.1")
     assert file.name == "crane.py"
     return folder
 

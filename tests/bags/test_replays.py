@@ -1,6 +1,5 @@
 """The controller of a launch file of every task, run again on a recording of it: the same bits."""
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from servonode.record.run_rows import RunRows
 from servonode.record.write import Contents, described, known_of, write_contents
 from servonode.simulation.replay import changed_files, replay
 from tests.conformance.test_runs import A_TASK, CONTROLLED, FILES
-from tests.helpers.runs import START_S, Runs
+from tests.helpers.recorded import recording
 
 
 def empty_bag(launch: Path, file: Path) -> Path:
@@ -45,19 +44,15 @@ def test_a_replay_says_which_files_of_the_user_have_changed(tmp_path: Path) -> N
     assert changed_files(bag) == ["'own/weights.py' is no longer there"]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 @pytest.mark.slow
 @pytest.mark.parametrize("launch", [each for each in CONTROLLED if each in A_TASK])
-def test_every_task_replays_to_the_bit(launch: str, runs: Runs, tmp_path: Path) -> None:
+def test_every_task_replays_to_the_bit(launch: str, tmp_path: Path) -> None:
     controller, driver = FILES[launch].controller, FILES[launch].plant.driver
     if not DRIVERS[driver].simulated:
         pytest.skip(f"needs a machine at {driver}")
     assert controller is not None
-    file = tmp_path / "a.mcap"
     settings = ("run.mode=lockstep", f"run.duration={40 * controller.period:.9g}")
-    run = runs.start(launch, *settings, words=("--record", str(file)))
-    assert run.popen.wait(START_S) in (0, 1), run.stderr  # 1: a fault is what some show
-    bag = read_bag(file)
+    bag = recording(tmp_path, launch, *settings)
     found = replay(bag, bag.closed_loop())
     assert (found.differing_messages, found.left_out) == (0, 0), found.first
     assert found.compared > 1

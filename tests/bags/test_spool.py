@@ -3,12 +3,10 @@
 import errno
 import json
 import os
-import signal
 import sys
-import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,6 +15,7 @@ import pytest
 from servonode.bus import TOPICS, State
 from servonode.bus.codec import encode_frames
 from servonode.bus.topology import CONTROLLER, PLANT
+from servonode.record import shared_memory
 from servonode.record.events import merged_faults
 from servonode.record.files import recovered_file, recovery
 from servonode.record.recorder import Recorder
@@ -73,22 +72,6 @@ def test_full_ring_takes_rows_again_and_counts_the_lost_ones() -> None:
     np.testing.assert_array_equal(rows_in(ring, 6, 14), np.vstack([table(6, 4), table(12, 4)]))
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="forks")
-def test_memory_of_a_killed_process_is_kept() -> None:
-    memory = NodeMemory(ring := Ring.of_rows(1000, 3))
-    pid = os.fork()
-    if pid == 0:
-        try:
-            filled(recorder_of(ring), 0, 500)
-            memory.write_summary({"k": 499})
-            os.kill(os.getpid(), signal.SIGKILL)
-        finally:
-            os._exit(1)
-    os.waitpid(pid, 0)
-    np.testing.assert_array_equal(rows_in(ring, 0, ring.count // 32), table(0, 500))
-    assert memory.summary == {"k": 499}
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="the memory is kept there")
 def test_released_rows_give_back_their_own_memory_alone() -> None:
     ring = Ring.of_rows(10_000, 3)
@@ -117,18 +100,12 @@ def test_messages_are_whole_however_often_the_ring_turns(rng) -> None:  # type: 
     assert ring.lost == 0
 
 
-def test_node_in_lockstep_waits_for_room() -> None:
+def test_node_in_lockstep_waits_for_room(monkeypatch: pytest.MonkeyPatch) -> None:
     ring = Ring(100, may_wait=True)
-
-    def make_room() -> None:
-        time.sleep(0.05)
-        ring.release(ring.count)
-
     ring.add(bytes(85))
-    writer = threading.Thread(target=make_room)
-    writer.start()
+    waits = SimpleNamespace(monotonic=lambda: 0.0, sleep=lambda _: ring.release(ring.count))  # as the writer does
+    monkeypatch.setattr(shared_memory, "time", waits)
     ring.add(b"x" * 85)
-    writer.join()
     assert (ring.lost, ring.content(85, ring.count)) == (0, b"x" * 85)
 
 

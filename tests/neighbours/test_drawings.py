@@ -17,7 +17,7 @@ from servonode.record.recover import recover_bag
 from servonode.record.write import Contents, write_contents
 from servonode.simulation.rows_of_messages import runs_in
 from tests.helpers.extras import neighbour, oracle
-from tests.helpers.moments import recording
+from tests.helpers.recorded import recording
 
 
 @pytest.fixture(scope="module")

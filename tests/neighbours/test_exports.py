@@ -21,7 +21,7 @@ from servonode.neighbours.ros2_messages import messages, topic
 from servonode.record.bag import Bag
 from servonode.simulation.rows_of_messages import runs_in
 from tests.helpers.extras import MUJOCO, NO_MUJOCO, json_validator, neighbour, oracle
-from tests.helpers.moments import recording
+from tests.helpers.recorded import recording
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 LOCKSTEP = 'run.mode="lockstep"'

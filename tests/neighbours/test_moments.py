@@ -17,7 +17,8 @@ from servonode.simulation.rows_of_messages import runs_in
 from servonode.views.view_checks import check_view
 from tests.helpers.drawn_cart import viewed_cart
 from tests.helpers.extras import MUJOCO, NO_MUJOCO
-from tests.helpers.moments import near_start, recording, row_of
+from tests.helpers.moments import near_start, row_of
+from tests.helpers.recorded import recording
 from tests.helpers.robots import ARM
 from tests.helpers.talk import Talk
 

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 import servonode
 from servonode.closed_loop.closed_loop import ClosedLoop
@@ -11,9 +10,7 @@ from servonode.views.shown_run import ShownRun
 from servonode.web.bodies import Bodies
 from servonode.web.frames import Frames
 from tests.helpers.extras import needs_mujoco
-from tests.helpers.pages import PageProcess, begun, browser, needs_browser
 from tests.helpers.robots import SHAPES
-from tests.helpers.runs import START_S, Runs, eventually
 from tests.helpers.talk import Talk
 from tests.web.test_frames import said
 
@@ -70,29 +67,3 @@ def test_a_robot_whose_file_is_gone_is_drawn_as_its_skeleton(tmp_path: Path) -> 
     assert bodies.layout["bodies"] == []
     assert "robot.xml" in str(bodies.layout["unseen"])
     assert bodies.poses({}) == []
-
-
-PICTURE = "return document.querySelector('.machine canvas').toDataURL()"
-PAINTED = """const { canvas, pen } = page.views[0], pixels = pen.getImageData(0, 0, canvas.width, canvas.height).data;
-const known = new Set(theme.bodies.map((each) => each.match(/\\d+/g).join()));
-let count = 0;
-for (let i = 0; i < pixels.length; i += 4) count += known.has(pixels.slice(i, i + 3).join()) ? 1 : 0;
-return count"""
-
-
-@needs_browser
-@pytest.mark.slow
-def test_browser_shows_and_turns_the_bodies_of_a_robot(runs: Runs, tmp_path: Path) -> None:
-    loop(tmp_path)
-    run = begun(runs, str(tmp_path / "robot.toml"), "plant.initial.a=0.5")
-    with PageProcess(tmp_path, run.name) as page, browser() as chromium:
-        chromium.get(page.link.url)
-        assert eventually(lambda: chromium.execute_script("return page.columns.count") > 5, START_S), page.stderr
-        assert eventually(lambda: chromium.execute_script(PAINTED) > 1000)
-        chromium.execute_script("page.draw = () => page.connection.drawn()")  # the robot stands still
-        before = chromium.execute_script(PICTURE)
-        chromium.execute_script("page.views[0].turn(1.0, 0.2)")
-        assert chromium.execute_script(PICTURE) != before
-        assert chromium.execute_script(PAINTED) > 1000
-        assert chromium.find_element("css selector", ".machine p").text.startswith('Not drawn: mesh "absent"')
-        assert [each for each in chromium.get_log("browser") if each["level"] == "SEVERE"] == []

@@ -64,6 +64,6 @@ def test_the_end_of_the_feed_is_told_in_its_own_words() -> None:
 def test_without_news_a_browser_is_told_so_after_a_while() -> None:
     async def waited() -> None:
         relay = Relay()
-        await asyncio.wait_for(relay.news(0), 30.0)
+        await asyncio.wait_for(relay.news(0), 60.0)
 
     asyncio.run(waited())

@@ -1,6 +1,5 @@
 """`servonode bridge ros2` beside a run, with a second participant that knows types by their texts alone."""
 
-import math
 import os
 import signal
 import subprocess
@@ -9,7 +8,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,10 +17,15 @@ from tests.helpers.ros2_peer import Peer, free_domain
 from tests.helpers.runs import END_S, START_S, Process, Runs, eventually, operator, private_runs
 
 TELEOP = Path(__file__).parents[2] / "examples" / "goals" / "teleop.toml"
+
 FORGIVING = ("plant.safety.command_timeout=2", "run.duration=600")
+
 STILL = {"x": 0.0, "y": 0.0, "z": 0.0}
+
 DRIVE = {"linear": STILL | {"x": 0.2}, "angular": STILL | {"z": 0.1}}
+
 AHEAD = {"header": {"stamp": {"sec": 0, "nanosec": 0}, "frame_id": ""}, "point": STILL}
+
 TWIST = "geometry_msgs/msg/Twist"
 
 
@@ -138,28 +141,6 @@ def _until_said(bridge: Bridge, peer: Peer, said: str, *message: Any) -> None:
     assert eventually(again, START_S), bridge.said
 
 
-def test_a_stop_that_had_certainly_come_before_the_reset_does_not_stop_the_run_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    neighbour("cyclonedds")
-    neighbour("rosbags")
-    from servonode.neighbours import ros2_bridge
-
-    bridge = ros2_bridge.Ros2Bridge.__new__(ros2_bridge.Ros2Bridge)
-    bridge._source, bridge._folder = SimpleNamespace(name="teleop"), "/teleop"  # type: ignore[assignment]
-    monkeypatch.setattr(ros2_bridge, "reset_since", lambda _, came: came < 5.0)
-    monkeypatch.setattr(ros2_bridge, "stop_run", lambda *_: (True, "teleop: fault"))
-    again = "teleop: not stopped again, since reset --estop came after this request"
-    assert bridge._stopped(4.0) == (False, again)
-    assert [bridge._stopped(came) for came in (6.0, math.inf)] == [(True, "teleop: fault")] * 2
-
-
-def test_a_stop_after_the_end_of_its_run_says_so(runs: Runs) -> None:
-    from servonode.neighbours.bridged import stop_run
-
-    assert stop_run(str(runs.runtime / "gone"), "/stop") == (False, "the run has ended")
-
-
 def test_a_bridge_ends_with_its_run(driven: Process, tmp_path: Path) -> None:
     with bridged(tmp_path, driven) as (bridge, _):
         driven.popen.send_signal(signal.SIGINT)
@@ -187,7 +168,6 @@ def test_a_bridge_to_nothing_is_one_line(runs: Runs, words: Any, said: str) -> N
     assert said in done.stderr
 
 
-@pytest.mark.slow
 def test_a_client_that_never_reads_holds_up_neither_bridge_nor_run(driven: Process, tmp_path: Path) -> None:
     with bridged(tmp_path, driven) as (bridge, peer):
         for each in ("/tf", "/joint_states"):

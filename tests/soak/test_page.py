@@ -143,7 +143,6 @@ def test_browser_shows_a_run_over_https_and_stops_it(runs: Runs, chromium: Any, 
 
 
 @needs_browser
-@pytest.mark.slow
 def test_the_sphero_with_its_four_views(runs: Runs, chromium: Any, tmp_path: Path) -> None:
     run = begun(runs, "sphero_pursuit")
     with PageProcess(tmp_path, run.name) as page:
@@ -156,7 +155,6 @@ def test_the_sphero_with_its_four_views(runs: Runs, chromium: Any, tmp_path: Pat
 
 
 @needs_browser
-@pytest.mark.slow
 def test_page_says_that_a_run_ended_and_shows_the_next(runs: Runs, chromium: Any, tmp_path: Path) -> None:
     run = begun(runs, "trailer_pursuit")
     with PageProcess(tmp_path, run.name) as page:

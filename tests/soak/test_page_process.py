@@ -13,10 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from websockets.exceptions import ConnectionClosed
 
-from servonode.cli.main import main
 from tests.helpers.pages import (
     COMMAND,
     LINK,
@@ -69,7 +67,6 @@ def memory(page: PageProcess) -> int:
     return int(next(line for line in lines if line.startswith("VmRSS")).split()[1])
 
 
-@pytest.mark.slow
 def test_the_stop_works_on_a_computer_whose_cores_are_all_taken(runs: Runs, tmp_path: Path) -> None:
     run = begun(runs, "trailer_pursuit")
     with PageProcess(tmp_path, run.name) as page:
@@ -124,17 +121,6 @@ def test_a_run_with_a_page_prints_its_link_and_ends_as_ever(runs: Runs) -> None:
 # what is said
 
 
-@pytest.mark.parametrize("words", [("page",), ("run", "trailer_pursuit", "--page", "--no-report")])
-def test_without_its_libraries_one_line_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
-) -> None:
-    monkeypatch.setitem(sys.modules, "uvicorn", None)
-    done = CliRunner().invoke(main, words)
-    assert done.exit_code == 2
-    said = 'servonode: the page needs uvicorn, not installed here: pip install "servonode[web]"'
-    assert done.stderr == f"{said} (in a clone: uv sync --extra web)\n"
-
-
 def test_without_a_run_the_page_says_so_in_one_line(runs: Runs) -> None:
     done = operator("page", "nix")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
@@ -177,7 +163,6 @@ def test_another_computer_reaches_the_page_over_https_alone(runs: Runs, tmp_path
         assert page.stderr.count("\n") == 1  # the link; strangers write nothing
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("fails", ["raise ValueError('no picture')", "while True: pass"])
 def test_stop_works_beside_a_view_that_fails_or_hangs(runs: Runs, tmp_path: Path, fails: str) -> None:
     subprocess.run([*COMMAND, "new", "machine", "my_crane"], cwd=tmp_path, check=True, capture_output=True)
