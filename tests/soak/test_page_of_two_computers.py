@@ -4,7 +4,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from tests.docs.test_pages import MADE, is_made
+from tests.soak.test_pages import MADE, is_made
 from tests.helpers import enter
 from tests.helpers.computers import Computer, two_computers
 from tests.helpers.followed import DOCS, Page
