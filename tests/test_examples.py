@@ -7,7 +7,6 @@ import pytest
 
 import servonode
 from tests.helpers.followed import DOCS
-from tests.helpers.runs import final_of_run
 
 EXAMPLES = DOCS.parent / "examples"
 FILES = [
@@ -47,11 +46,9 @@ def test_with_the_law_evaluated_continuously_only_rounding_remains(name: str) ->
 
 
 @every_example
-def test_a_run_in_lockstep_has_the_bits_of_the_simulation(name: str) -> None:
-    run = servonode.simulate(EXAMPLES / name, run__duration=0.2)
-    end = final_of_run(EXAMPLES / name, "run.mode=lockstep", "run.duration=0.2")
-    assert end["state"] == run.final()["state"]
-    assert end["program_state"] == run.final()["program_state"]
+def test_the_nodes_of_a_run_have_the_bits_of_the_compiled_loop(name: str) -> None:
+    run, nodes = (servonode.simulate(EXAMPLES / name, run__duration=0.2, loop=kind) for kind in ("fused", "nodes"))
+    assert nodes.final() == run.final()
 
 
 def test_each_example_of_goals_from_outside_passes_its_check() -> None:

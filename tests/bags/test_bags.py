@@ -3,7 +3,6 @@
 import json
 import math
 import shutil
-import subprocess
 import sys
 import time
 import tomllib
@@ -14,13 +13,11 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from mcap.reader import make_reader
 from mcap.records import Attachment, Channel, Message, Metadata, Schema
 from mcap.stream_reader import StreamReader
 from mcap.writer import Writer
 
-from servonode.cli.main import main
 from servonode.cli.start_checks import bag_file
 from servonode.closed_loop.launch_file import launch_of_table, table_of
 from servonode.record.bag import read_bag
@@ -29,6 +26,8 @@ from servonode.simulation.replay import replay
 from servonode.version import VERSION
 from tests.helpers.extras import json_validator, oracle
 from tests.helpers.recorded import recorded
+from tests.helpers.refusals import command as servo
+from tests.helpers.refusals import refused_command as refused
 from tests.helpers.runs import Runs
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -96,21 +95,6 @@ def only(name: str, content: Callable[[bytes], bytes | None]) -> Change:
     return lambda each, data: content(data) if each == name else data
 
 
-def servo(*words: str) -> "subprocess.CompletedProcess[str]":
-    """The command line in this process, for what starts no other."""
-    result = CliRunner().invoke(main, words)
-    if not isinstance(result.exception, SystemExit | None):
-        raise result.exception
-    return subprocess.CompletedProcess(words, result.exit_code, result.stdout, result.stderr)
-
-
-def refused(*words: str) -> str:
-    """The one line with which the command is refused."""
-    result = servo(*words)
-    assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1), (result.stdout, result.stderr)
-    return result.stderr.removeprefix("servonode: ").rstrip()
-
-
 # what the library alone reads
 
 
@@ -170,7 +154,7 @@ def test_metadata_says_what_was_run_by_what(lockstep: Path) -> None:
 def test_info_shows_what_is_in_it(lockstep: Path) -> None:
     result = servo("bag", "info", str(lockstep), "--json")
     found = json.loads(result.stdout)
-    assert (result.returncode, found["topics"]["controller/command"], found["missing"]) == (0, 401, {})
+    assert (result.exit_code, found["topics"]["controller/command"], found["missing"]) == (0, 401, {})
     assert (found["rows"], found["t_end"], found["ended"], found["damage"]) == (
         {"plant": 4001, "controller": 401}, 4.0, "completed", [],
     )  # fmt: skip
@@ -188,9 +172,9 @@ def test_info_shows_what_is_in_it(lockstep: Path) -> None:
 def test_a_recording_gives_the_rows_that_out_writes(lockstep: Path, tmp_path: Path) -> None:
     csv, written = tmp_path / "rows.csv", tmp_path / "written.csv"
     result = servo("bag", "export", str(lockstep), str(csv))
-    assert (result.returncode, result.stdout) == (0, f"{csv} (4001 rows)\n")
+    assert (result.exit_code, result.stdout) == (0, f"{csv} (4001 rows)\n")
     words = ("--set", "run.duration=4", "--loop", "nodes", "--every", "1", "--out", str(written))
-    assert servo("simulate", "trailer_pursuit_lockstep", *words).returncode == 0
+    assert servo("simulate", "trailer_pursuit_lockstep", *words).exit_code == 0
     assert csv.read_bytes() == written.read_bytes()
 
 
@@ -199,7 +183,7 @@ def test_rows_are_exported_with_all_digits_in_each_format(lockstep: Path, tmp_pa
 
     for name in ("rows.npz", "rows.parquet", "commands.npz", "commands.csv", "commands.parquet"):
         topic = ("--topic", "controller/command") if name.startswith("commands") else ()
-        assert servo("bag", "export", str(lockstep), str(tmp_path / name), *topic).returncode == 0
+        assert servo("bag", "export", str(lockstep), str(tmp_path / name), *topic).exit_code == 0
     bag = read_bag(lockstep)
     (run,) = bag.runs(bag.closed_loop())
     with np.load(tmp_path / "rows.npz") as arrays:
@@ -225,7 +209,7 @@ def test_the_controller_computes_every_command_anew_bit_by_bit(
 ) -> None:
     result = servo("replay", str(lockstep if kind == "lockstep" else realtime[0]), "--json")
     found = json.loads(result.stdout)
-    assert (result.returncode, found["differing"], found["left_out"], found["fields"]) == (0, 0, 0, {}), result.stderr
+    assert (result.exit_code, found["differing"], found["left_out"], found["fields"]) == (0, 0, 0, {}), result.stderr
     assert found["compared"] == 401 if kind == "lockstep" else found["compared"] > 50
 
 
@@ -243,7 +227,7 @@ def test_replay_finds_the_first_step_of_a_gain_changed_by_one_bit(lockstep: Path
     first = next((k for k, was, now in laws_at_control_instants(bag, changed) if was != now), None)
     result = servo("replay", str(lockstep), "--diff", "--json", "--set", setting)
     found = json.loads(result.stdout)["first"]
-    assert (result.returncode, min(each["k"] for each in found.values())) == (1, first)
+    assert (result.exit_code, min(each["k"] for each in found.values())) == (1, first)
     assert {each["name"] for each in found.values()} <= {"input.U1", "input.U2"}
     line = servo("replay", str(lockstep), "--set", setting).stdout.splitlines()[1]
     assert line.startswith(f"  step {first}, t = {first / 1000:g} s: input.U")
@@ -293,7 +277,7 @@ def test_recovery_of_a_cut_bag_keeps_all_before_the_cut(lockstep: Path, tmp_path
         assert found["damage"] == ["its end is cut off; servonode bag recover makes it whole"]
         result = servo("bag", "recover", str(file))
         made = tmp_path / f"{number}.recovered.mcap"
-        assert result.returncode == 0, result.stderr
+        assert result.exit_code == 0, result.stderr
         kept = of_nodes(made)
         counts.append(len(kept))
         assert [m.data for *_, m in kept] == [m.data for *_, m in whole][: len(kept)]
@@ -315,7 +299,7 @@ def test_a_damaged_chunk_costs_its_messages_alone(lockstep: Path, tmp_path: Path
     (text,) = json.loads(servo("bag", "info", str(file), "--json").stdout)["damage"]
     assert text.startswith("a chunk of ")
     made = tmp_path / "made.mcap"
-    assert servo("bag", "recover", str(file), "--out", str(made)).returncode == 0
+    assert servo("bag", "recover", str(file), "--out", str(made)).exit_code == 0
     assert 0 < len(messages(made)) < len(messages(lockstep))
 
 

@@ -24,8 +24,10 @@ from servonode.simulation.replay import replay
 from servonode.simulation.rows_of_messages import runs_in
 from servonode.views.summary import summary_rows
 from servonode.web.report_tables import tables as report_tables
-from tests.bags.test_bags import Change, changed, only, refused, servo
+from tests.bags.test_bags import Change, changed, only
 from tests.helpers.recorded import recorded
+from tests.helpers.refusals import command as servo
+from tests.helpers.refusals import refused_command as refused
 
 
 @pytest.fixture(scope="module")
@@ -208,12 +210,12 @@ def test_a_launch_file_with_one_other_bit_is_not_believed(tmp_path: Path, whole:
 def test_damaged_rows_are_made_of_messages(tmp_path: Path, whole: Path) -> None:
     file = bit_flipped(whole, tmp_path / "rows.mcap", b"application/x-npz", 4000)
     told = servo("bag", "info", str(file))
-    assert (told.returncode, "Rows:        none" in told.stdout) == (0, True)
+    assert (told.exit_code, "Rows:        none" in told.stdout) == (0, True)
     assert "Damaged:     the attachment rows.npz is damaged; it is left out" in told.stdout
     exported = servo("bag", "export", str(file), str(tmp_path / "rows.csv"))
-    assert (exported.returncode, exported.stdout.endswith("(51 rows)\n")) == (0, True), exported
+    assert (exported.exit_code, exported.stdout.endswith("(51 rows)\n")) == (0, True), exported
     recovered = servo("bag", "recover", str(file))
-    assert recovered.returncode == 0
+    assert recovered.exit_code == 0
     with (tmp_path / "rows.recovered.mcap").open("rb") as stream:
         assert {each.name for each in make_reader(stream).iter_attachments()} == {"launch.json", "launch.toml"}
 

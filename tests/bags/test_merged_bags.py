@@ -21,8 +21,9 @@ from servonode.record.spool import MESSAGES, ROWS, Recorded, about_block, block,
 from servonode.record.write import Contents, provenance, write_contents
 from servonode.simulation.replay import made_otherwise
 from servonode.simulation.rows_of_messages import runs_in
-from tests.bags.test_bags import refused, servo
 from tests.helpers.recorded import recorded
+from tests.helpers.refusals import command as servo
+from tests.helpers.refusals import refused_command as refused
 
 APART_NS = 1_234_567_890_123  # how much later the desk's computer was switched on
 DRIFT = 50e-6  # of its clock
@@ -111,7 +112,7 @@ def halves(folder: Path, bag: Bag, error_s: float = 0.0, desk: Iterable[str] = D
 def merged(folder: Path, *files: Path) -> Path:
     out = folder / "merged.mcap"
     result = servo("bag", "merge", *map(str, files), "--out", str(out))
-    assert result.returncode == 0, result.stderr
+    assert result.exit_code == 0, result.stderr
     assert result.stdout.startswith(f"{out} (")
     return out
 
@@ -127,7 +128,7 @@ def by_topic(bag: Bag) -> dict[str, list[dict[str, Any]]]:
 def rows_csv(folder: Path, bag: Path) -> bytes:
     out = folder / f"{bag.stem}.csv"
     result = servo("bag", "export", str(bag), str(out))
-    assert result.returncode == 0, result.stderr
+    assert result.exit_code == 0, result.stderr
     return out.read_bytes()
 
 
@@ -148,10 +149,10 @@ def test_halves_give_the_messages_the_rows_and_the_replay_of_the_whole(
     assert rows_csv(tmp_path, file) == rows_csv(tmp_path, whole)
     result = servo("replay", str(file), "--json")
     replayed = json.loads(result.stdout)
-    assert (result.returncode, replayed["differing"], replayed["left_out"]) == (0, 0, 0)
+    assert (result.exit_code, replayed["differing"], replayed["left_out"]) == (0, 0, 0)
     assert replayed == json.loads(servo("replay", str(whole), "--json").stdout)
     report = tmp_path / "report.png"
-    assert servo("bag", "report", str(file), "--report", str(report)).returncode == 0
+    assert servo("bag", "report", str(file), "--report", str(report)).exit_code == 0
     assert report.stat().st_size > 10_000
 
 
@@ -232,7 +233,7 @@ def test_a_killed_computer_has_left_a_spool_which_is_merged_too(whole: Path, tmp
     file = merged(tmp_path, robot, spool)
     assert json.loads(read_bag(file).merged["ended"]) == "killed"
     assert rows_csv(tmp_path, file) == rows_csv(tmp_path, whole)
-    assert servo("replay", str(file)).returncode == 0
+    assert servo("replay", str(file)).exit_code == 0
 
 
 def spool_of(contents: Contents, file: Path) -> Path:
@@ -410,7 +411,7 @@ def test_a_half_alone_has_its_messages_and_says_where_the_rest_is(whole: Path, t
     assert refused("bag", "export", str(desk), str(tmp_path / "a.csv")).endswith(remedy)
     for each in (robot, desk):
         result = servo("replay", str(each))
-        assert (result.returncode, result.stderr.endswith(f"{remedy}\n")) == (2, True)
+        assert (result.exit_code, result.stderr.endswith(f"{remedy}\n")) == (2, True)
 
 
 def test_times_between_the_statuses_of_a_relay_are_interpolated(whole: Path, tmp_path: Path) -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.bags.test_bags import messages, servo
+from tests.bags.test_bags import messages
 from tests.helpers.recorded import recorded
+from tests.helpers.refusals import command as servo
 from tests.helpers.runs import START_S, Runs, eventually, operator
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -26,9 +27,9 @@ def test_when_all_is_killed_the_spool_is_read_and_made_a_bag(runs: Runs, tmp_pat
         os.kill(pid, signal.SIGKILL)
     run.popen.wait(START_S)
     result = servo("bag", "recover", str(spool))
-    assert result.returncode == 0, result.stderr
+    assert result.exit_code == 0, result.stderr
     assert len(messages(file)) > 20
-    assert servo("replay", str(file)).returncode == 0
+    assert servo("replay", str(file)).exit_code == 0
     assert json.loads(servo("bag", "info", str(file), "--json").stdout)["ended"] == "killed"
 
 

@@ -4,10 +4,10 @@ import shlex
 import sys
 from pathlib import Path
 
-from tests.soak.test_pages import MADE, is_made
 from tests.helpers import enter
 from tests.helpers.computers import Computer, two_computers
 from tests.helpers.followed import DOCS, Page
+from tests.soak.test_pages import MADE, is_made
 
 NAME = "how_to/several_computers"
 ROBOTS, DRIVEN = 1, "\n## A machine with its own program\n"  # sections that need no second computer with servonode

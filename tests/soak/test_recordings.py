@@ -14,12 +14,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from mcap.reader import make_reader
 
-from servonode.cli.main import main
 from servonode.record.bag import read_bag
 from servonode.record.info import info
+from tests.helpers.refusals import command as servo
 from tests.helpers.runs import MANY, START_S, Runs, eventually
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -31,14 +30,6 @@ def messages(file: Path) -> list[tuple[str, Any, Any]]:
     """Topic, schema and record of each message, by the library alone."""
     with file.open("rb") as stream:
         return [(channel.topic, schema, message) for schema, channel, message in make_reader(stream).iter_messages()]
-
-
-def servo(*words: str) -> "subprocess.CompletedProcess[str]":
-    """The command line in this process, for what starts no other."""
-    result = CliRunner().invoke(main, words)
-    if not isinstance(result.exception, SystemExit | None):
-        raise result.exception
-    return subprocess.CompletedProcess(words, result.exit_code, result.stdout, result.stderr)
 
 
 # a run goes on
@@ -62,7 +53,7 @@ def test_a_run_that_goes_on_is_recorded_by_listening(runs: Runs, tmp_path: Path)
     assert found["topics"]["plant/state"] > 50
     result = servo("replay", str(file), "--json")
     assert json.loads(result.stdout)["differing"] == 0, result.stdout
-    assert servo("bag", "report", str(file), "--report", str(tmp_path / "report.png"), "--json").returncode == 0
+    assert servo("bag", "report", str(file), "--report", str(tmp_path / "report.png"), "--json").exit_code == 0
     assert (tmp_path / "report.png").stat().st_size > 10_000
 
 
@@ -163,7 +154,7 @@ def test_what_befalls_its_files_during_a_run_costs_no_recording(
     assert "completed after 1.500 s" in run.stderr
     if file.read_bytes() == b"another's":
         command = run.stderr.partition("is kept: servonode ")[2].splitlines()[0].split()
-        assert servo(*command).returncode == 0
+        assert servo(*command).exit_code == 0
         file = Path(command[-1])
     assert info(read_bag(file))["topics"]["plant/state"] == 151
     assert len(read_bag(file).rows.newest("plant")) == 1501
@@ -190,7 +181,7 @@ def test_a_full_disk_ends_the_recording_and_not_the_run(runs: Runs, tmp_path: Pa
         remedy = f"what was recorded is kept: servonode bag recover {spool}"
         assert f"a.mcap: cannot be written (No space left on device); {remedy}" in run.stderr
         out = tmp_path / "out.mcap"
-        assert servo("bag", "recover", str(spool), "--out", str(out)).returncode == 0
+        assert servo("bag", "recover", str(spool), "--out", str(out)).exit_code == 0
         assert len(messages(out)) > 100
     finally:
         subprocess.run(["umount", "-l", str(small)], check=True)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from servonode.record.bag import Bag, read_bag
-from tests.bags.test_bags import servo
 from tests.helpers.computers import HOUR_S, Pair, two_computers
+from tests.helpers.refusals import command as servo
 from tests.helpers.runs import START_S
 from tests.soak.test_two_computers import LAUNCH
 
@@ -25,7 +25,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         pair.exchange_keys(robot=["plant", "observe"], desk=["controller", "operate"])
         run(pair, found)
     result = servo("bag", "merge", str(found["desk"]), str(found["robot"]), "--out", str(found["merged"]))
-    assert result.returncode == 0, result.stderr
+    assert result.exit_code == 0, result.stderr
     return found
 
 
