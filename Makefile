@@ -14,8 +14,9 @@ slow:  ## the slow tests: minutes of computation
 soak:  ## hours on a quiet computer: latencies, kills, floods, real wires
 	uv run --all-extras --all-groups python tools/soak.py
 
-lint:  ## formatter, linter, and what tests may not do
-	uv run --group lint ruff format --check . && uv run --group lint ruff check . && uv run python tools/lint_tests.py
+lint:  ## formatter, linter, what tests may not do, words and links
+	uv run --group lint ruff format --check . && uv run --group lint ruff check . && uv run python tools/lint_tests.py && \
+		uv run python -m tools.words
 
 types:  ## mypy and pyright
 	uv run --all-extras --all-groups mypy && uv run --all-extras --all-groups pyright

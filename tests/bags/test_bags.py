@@ -28,7 +28,6 @@ from tests.helpers.extras import json_validator, oracle
 from tests.helpers.recorded import recorded
 from tests.helpers.refusals import command as servo
 from tests.helpers.refusals import refused_command as refused
-from tests.helpers.runs import Runs
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
@@ -339,7 +338,8 @@ def test_what_is_no_recording_is_refused_in_one_line(lockstep: Path, tmp_path: P
 # a run goes on
 
 
-def test_without_a_run_there_is_nothing_to_record(runs: Runs) -> None:
+@pytest.mark.usefixtures("runs")
+def test_without_a_run_there_is_nothing_to_record() -> None:
     assert refused("record") == "no run is in progress; start one with servonode run FILE"
 
 

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib import import_module
@@ -15,7 +15,6 @@ import pytest
 from tests.helpers.built_site import DOCS, ROOT, Page, Site, build
 from tests.helpers.commands import commands
 from tests.helpers.pages import browser, needs_browser
-from tests.helpers.runs import eventually
 
 pytest.importorskip("myst_nb", reason="needs the dependency group docs")
 pytestmark = pytest.mark.slow
@@ -142,6 +141,13 @@ def resized(chromium: Any, width: int) -> None:
     chromium.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
 
 
+def awaited(chromium: Any, holds: Callable[[], Any]) -> bool:
+    """Whether something holds within a minute."""
+    from selenium.webdriver.support.ui import WebDriverWait  # absent where the browser's tests are skipped
+
+    return bool(WebDriverWait(chromium, 60).until(lambda _: holds()))
+
+
 def complaints(chromium: Any) -> list[str]:
     """Errors in the console since the last look."""
     return [each["message"] for each in chromium.get_log("browser") if each["level"] == "SEVERE"]
@@ -179,7 +185,7 @@ def test_formulas_are_typeset_from_the_site_itself(site: Site, chromium: Any, ad
         chromium.get(f"{address}/{name}")
         stated = chromium.execute_script("return document.querySelectorAll('.math').length")
         typeset = "return document.querySelectorAll('.math mjx-container').length"
-        assert eventually(lambda: chromium.execute_script(typeset) >= stated), name  # noqa: B023  (called at once)
+        assert awaited(chromium, lambda: chromium.execute_script(typeset) >= stated), name  # noqa: B023  (called at once)
         assert chromium.execute_script("return document.querySelectorAll('mjx-merror').length") == 0, name
     assert complaints(chromium) == []
 
@@ -196,9 +202,9 @@ def test_the_search_finds_a_page_by_a_term(chromium: Any, address: str, term: st
     field.send_keys(term)
     field.submit()
     results = "return [...document.querySelectorAll('ul.search li > a')].map((each) => each.getAttribute('href'))"
-    assert eventually(lambda: any(page in each for each in chromium.execute_script(results)))
+    assert awaited(chromium, lambda: any(page in each for each in chromium.execute_script(results)))
     chromium.find_element("css selector", "ul.search li > a").send_keys("\n")
-    assert eventually(lambda: "search.html" not in chromium.current_url)
+    assert awaited(chromium, lambda: "search.html" not in chromium.current_url)
     assert complaints(chromium) == []
 
 
@@ -213,5 +219,5 @@ def test_each_kind_of_reader_comes_from_the_landing_page_to_a_page_by_one_click(
         link = chromium.find_elements("css selector", ".cards > div")[at].find_element("tag name", "a")
         target = link.get_attribute("href")
         link.send_keys("\n")  # a click would miss it while the page still scrolls to it
-        assert eventually(lambda: chromium.current_url == target)  # noqa: B023  (called at once)
+        assert awaited(chromium, lambda: chromium.current_url == target)  # noqa: B023  (called at once)
         assert chromium.find_element("css selector", "article h1").text

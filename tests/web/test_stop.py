@@ -28,7 +28,6 @@ def test_many_presses_wait_for_two_stops_at_most(monkeypatch: pytest.MonkeyPatch
         pressed = []
         for _ in range(PRESSES):
             pressed.append(asyncio.ensure_future(button.press()))
-            await asyncio.sleep(0)
         for _ in range(AT_ONCE):
             assert await asyncio.to_thread(begins.acquire, timeout=BOUND_S)
         assert len(begun) == AT_ONCE
