@@ -27,7 +27,7 @@ DRIVERS: dict[str, tuple[Callable[[], Driver], float]] = {  # by how much a stat
     "udp": (Udp, ROUNDING),
     "serial": (Serial, ROUNDING),
     "can": (Can, ROUNDING),
-    "readings alone": (Sensing, 0.05),  # of which an estimate is made
+    "readings alone": (Sensing, 0.1),  # of which an estimate is made; it has sensors with noise
     "a package's own": (Wheels, ROUNDING),
     "mujoco": (Mujoco, 0.0),
 }
