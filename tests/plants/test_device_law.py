@@ -1,6 +1,7 @@
 """The law in the firmware: in lockstep ours to rounding, near the controller's inputs alone, else refused."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,13 +10,16 @@ from msgspec import structs
 import servonode
 from servonode.bus import Message
 from servonode.bus.interfaces import BOUND
-from servonode.closed_loop.closed_loop import resolve
+from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.device_law import goal_orders, law_schema
 from servonode.closed_loop.launch_file import LaunchError, read_launch
+from servonode.nodes.driver import driven_plant
 from servonode.nodes.lockstep import lockstep
+from servonode.plants.drivers.device import DevicePlant
 from servonode.plants.drivers.link_watch import CLIPPED
+from servonode.simulation.simulate import simulate_nodes
 from tests.helpers.stepped import Bench, puck
-from tests.helpers.wired import Events, Host, host_of, hosted
+from tests.helpers.wired import AtOnce, Events, Host, host_of, hosted
 from tests.wires import EXAMPLES, MS, UDP, Firmware, UdpWire, loop_of
 
 LOCKSTEP = ("run.mode=lockstep", "plant.device.law=true", "plant.safety.limit=0.4")
@@ -165,6 +169,36 @@ def test_a_whole_run_by_either_law_is_ours_within_rounding_of_32_bits(launch: st
     for i, name in enumerate(names.input_names):
         difference = np.abs(np.array(inputs)[:, i] - ours.inputs[i, : len(inputs)]).max()
         assert difference < 4e-6, name  # N m
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "limit"), [("crane/crane", 2000.0), ("elastic_arm/arm", 20.0)])
+def test_laws_of_relative_degree_four_act_in_firmware_and_their_integrators_come_with_the_goal(
+    name: str, limit: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, queue, plants = str(EXAMPLES / f"{name}.toml"), AtOnce(), list[DevicePlant]()
+    firmware = Firmware(launch=file, changes=(("#define OWN_LIMIT 2.0f", f"#define OWN_LIMIT {limit}f"),))
+    said = ("run.mode=lockstep", "plant.device.law=true", f"plant.safety.limit={limit}")
+    loop = resolve(read_launch(file, [*UDP, *said]), strict=False)
+
+    def plant(closed_loop: ClosedLoop, injector: Any) -> DevicePlant:
+        plants.append(driven_plant(closed_loop, lambda: queue.now, injector))
+        return plants[0]
+
+    with UdpWire(queue, firmware).plugged():
+        monkeypatch.setattr(ClosedLoop, "plant", plant)
+        run = simulate_nodes(loop, 1)
+        monkeypatch.undo()
+    ours = servonode.simulate(file, every=1)
+    assert run.fault is None
+    assert plants[0].extra["machine_law"] == 1.0
+    assert not run.stats["counts"].get("without_goal")
+    for coordinate in [each for each in ours.state if not each.endswith("_dot")]:
+        expected = ours.state[coordinate]
+        difference = np.abs(run.state[coordinate] - expected).max()
+        assert difference <= 200 * ROUNDING * max(np.abs(expected).max(), 1.0), coordinate
+    for residual, largest in ours.residual_max.items():
+        assert run.residual_max[residual] == pytest.approx(largest, rel=1e-3)
 
 
 def test_the_goal_of_firmware_ends_with_what_the_laws_integrators_hold() -> None:
