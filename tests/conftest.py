@@ -94,14 +94,15 @@ def pytest_sessionstart() -> None:
 
 def pytest_sessionfinish() -> None:
     """It has none any more."""
-    this_worker().end()
+    if worker := this_worker():
+        worker.end()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """A test of processes is played when no other worker has tests, and before its time begins."""
-    if item.nodeid.startswith(PROCESSES):
-        this_worker().wait_for_others()
+    if item.nodeid.startswith(PROCESSES) and (worker := this_worker()):
+        worker.wait_for_others()
     return (yield)
 
 

@@ -19,7 +19,7 @@ WAITS = {"sleep", "Popen", "fork", "forkpty", "posix_spawn", "posix_spawnp", "Pr
 AWAITED = {"run", "check_output", "check_call"}  # of subprocess
 SHORTEST_S = 60.0  # for which a program may be awaited
 RUNS = {"Process", "Runs", "Watch", "eventually", "operator", "final_of_run", "stopped_early", "Puppet"}
-ROOMS = {"tests.helpers.computers", "tests.helpers.boards", "tests.helpers.host", "multiprocessing"}
+ROOMS = {"tests.helpers.computers", "tests.helpers.host", "multiprocessing"}
 
 
 def called(node: ast.Call) -> str:

@@ -28,8 +28,7 @@ class Scheduling(LoadFileScheduling):
 class Worker:
     """This worker among those of one session, which share a lock: each holds it until it has no more tests."""
 
-    def __init__(self) -> None:
-        session = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
+    def __init__(self, session: str) -> None:
         self._path = Path(tempfile.gettempdir(), f"servonode-tests-{session}")
         self._lock = os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_SH)
@@ -44,4 +43,7 @@ class Worker:
         fcntl.flock(self._lock, fcntl.LOCK_UN)
 
 
-this_worker = cache(Worker)
+@cache
+def this_worker() -> Worker | None:
+    """This process as one of several workers; None: it is not."""
+    return Worker(os.environ["PYTEST_XDIST_TESTRUNUID"]) if "PYTEST_XDIST_WORKER" in os.environ else None

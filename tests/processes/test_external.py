@@ -1,5 +1,6 @@
 """A machine that is a process of its own, on tcp: with keys and without, gone, only observed, strangers beside it."""
 
+import json
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -14,9 +15,10 @@ from servonode.bus import Applied, Message, Setup, State
 from servonode.bus.curve import Authenticator
 from servonode.bus.keys import KeyStore
 from servonode.bus.topology import CONTROLLER, PLANT
+from servonode.operator.operator_requests import status, status_text
 from tests.helpers.curve_strangers import FEW, curve_stranger
 from tests.helpers.drivers import Beside, Insecure, listening
-from tests.helpers.external_programs import PYTHON
+from tests.helpers.external_programs import PROGRAMS, PYTHON
 from tests.helpers.key_folders import Computers, descriptors_of
 from tests.helpers.runs import START_S, Process, Runs, Watch, eventually, operator, signalled
 
@@ -50,13 +52,14 @@ def test_another_key_than_the_machines_is_refused_on_both_sides(
     assert "unknown_key" in text
 
 
+@pytest.mark.parametrize("language", PROGRAMS)
 def test_a_host_that_the_machine_does_not_trust_gets_no_state_and_a_revoked_key_ends_the_link(
-    runs: Runs, computers: Computers, tmp_path: Path
+    language: str, runs: Runs, computers: Computers, tmp_path: Path
 ) -> None:
     other = KeyStore(tmp_path / "other")
     other.new("desk")
     other.trust(computers.robot_key, ["plant"])  # it knows whom it asks
-    with computers.machine(PYTHON, computers.robot_key, computers.desk_key), zmq.Context() as context:
+    with computers.machine(PROGRAMS[language](), computers.robot_key, computers.desk_key), zmq.Context() as context:
         run = runs.start(LAUNCH, *computers.settings, *PATIENT, words=["--arm"])
         assert is_active(run), run.stderr
         assert "no keys" not in run.stderr
@@ -99,17 +102,19 @@ def test_strangers_who_know_all_that_is_public_are_counted_and_disturb_nothing(
         run.stop()
 
 
-def test_a_machine_with_unusable_keys_ends_in_one_line_and_a_protocol_is_checked_with_keys(
-    computers: Computers,
+@pytest.mark.parametrize("language", PROGRAMS)
+def test_a_machine_with_unusable_keys_ends_in_one_line_and_its_protocol_is_checked_with_keys(
+    language: str, computers: Computers
 ) -> None:
+    program = PROGRAMS[language]()
     own = str(computers.robot_key.with_suffix(".key_secret"))
     for files in ([own], [str(computers.robot_key), str(computers.desk_key)]):
-        words = [*PYTHON, computers.state, computers.applied, "--keys", *files]
+        words = [*program, computers.state, computers.applied, "--keys", *files]
         done = subprocess.run(words, capture_output=True, text=True, timeout=START_S, check=False)
         assert (done.returncode, done.stderr.count("\n"), "key" in done.stderr) == (1, 1, True)
     words = ["protocol", "check", "--launch", LAUNCH, "--key", "desk", "--wait", "60"]
     words += [word for each in computers.settings for word in ("--set", each)]
-    with computers.machine(PYTHON, computers.robot_key, computers.desk_key):
+    with computers.machine(program, computers.robot_key, computers.desk_key):
         done = operator(*words)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -227,7 +232,14 @@ def assert_only_asked_to_take_part(sent: list[Message]) -> None:
 
 
 def test_promise_27_nothing_reaches_an_observed_machine_whatever_is_asked(runs: Runs) -> None:
-    with observed(runs, 'plant.safety.on_fault="wait"') as (run, _, sent):
+    with observed(runs, 'plant.safety.on_fault="wait"', "plant.initial.V=0.5") as (run, _, sent):
+        found = status(run.name)
+        stands = found["nodes"][PLANT]
+        assert (stands["lifecycle"], stands["values"]["armed"]) == ("inactive", 0.0)
+        assert stands["would_send"].keys() == {"U1", "U2"}
+        assert all(0 < abs(value) <= 1.0 for value in stands["would_send"].values())
+        text = status_text(json.loads(json.dumps(found)))
+        assert "READ ONLY: nothing is sent to the machine; arming would send U1 " in text
         with Watch(run.name, {PLANT: ["state", "applied", "status"]}) as watch:
             for word in ("arm", "disarm", "reset", "arm"):
                 assert "refused" in run.ask(word)
@@ -255,6 +267,17 @@ def test_promise_27_nothing_reaches_an_observed_machine_whoever_dies(victim: str
         assert run.printed["faults"][-1]["name"] == "node_died"
     assert_only_asked_to_take_part(sent)
     assert victim == PLANT or run.printed["readonly"] is True
+
+
+def test_promise_27_observing_is_refused_with_arming_and_in_lockstep(runs: Runs) -> None:
+    lockstep = ('plant.driver="loopback"', "run.mode=lockstep")
+    for settings, words, said in (
+        ((), ("--arm",), "--readonly never commands a machine"),
+        (lockstep, (), "[run] mode: in lockstep a machine moves only after it receives an input"),
+    ):
+        run = runs.start("trailer_pursuit", *settings, words=("--readonly", *words))
+        assert run.popen.wait(START_S) == 2
+        assert said in run.stderr
 
 
 def test_promise_27_a_simulation_that_is_only_observed_goes_on_under_zero_input(runs: Runs) -> None:

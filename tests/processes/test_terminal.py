@@ -17,7 +17,7 @@ import pytest
 from tests.helpers.runs import START_S
 
 LAUNCH = "trailer_pursuit"
-SHORT = ("--set", "run.duration=2", "--set", "run.mode=lockstep", "--set", "run.lockstep_timeout=60")
+SHORT = ("--set", "run.duration=0.5", "--set", "run.mode=lockstep", "--set", "run.lockstep_timeout=60")
 COMMAND = [sys.executable, "-m", "servonode.cli.main", "run", LAUNCH, "--no-report", *SHORT]
 
 
@@ -50,7 +50,7 @@ def on_terminal(*words: str, stops: bool) -> tuple[int, Path]:
 @pytest.mark.parametrize("stops", [True, False])
 def test_stopped_or_unread_terminal_holds_up_nothing(stops: bool, tmp_path: Path) -> None:
     code, file = on_terminal("--out", str(tmp_path / "a.csv"), stops=stops)
-    assert (code, len(file.read_text().splitlines())) == (0, 2002)
+    assert (code, len(file.read_text().splitlines())) == (0, 502)
 
 
 SHELL = {  # what stands behind the command, the exit code
@@ -71,7 +71,7 @@ def test_a_run_ends_as_it_should_wherever_its_output_goes(rest: str, tmp_path: P
     assert "Traceback" not in done.stderr
     assert [each.name for each in tmp_path.iterdir()] == ([] if SHELL[rest] == 2 else ["a.csv"])
     if SHELL[rest] != 2:
-        assert len(file.read_text().splitlines()) == 2002
+        assert len(file.read_text().splitlines()) == 502
     if rest == ">/dev/full":
         assert "standard output: the result could not be written (No space left on device)" in done.stderr
 

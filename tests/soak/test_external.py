@@ -21,7 +21,7 @@ from servonode.bus.topology import PLANT
 from tests.helpers.curve_strangers import KINDS, curve_stranger
 from tests.helpers.drivers import INSECURE, Beside, External, Insecure, listening
 from tests.helpers.ports import free_port
-from tests.helpers.runs import END_S, SOON_S, START_S, Process, Runs, Watch, eventually, signalled
+from tests.helpers.runs import END_S, SOON_S, Process, Runs, Watch, eventually, signalled
 from tests.soak.suite import WAITS, Stage, safety_suite
 
 ROBOT = Path(__file__).parents[2] / "examples" / "external_plant.py"
@@ -308,14 +308,6 @@ def test_promise_20_slow_states_are_counted_with_their_age(runs: Runs) -> None:
     run.stop()
     assert max(run.columns["state_age"]) > 0.008
     stage.close()
-
-
-def test_promise_18_external_plant_without_limits_is_not_started(runs: Runs) -> None:
-    run = runs.start("trailer_pursuit", 'plant.driver="external"', "run.speed=1", words=("--arm",))
-    run.popen.wait(START_S)
-    assert run.popen.returncode == 2
-    assert "missing for U1, U2" in run.stderr
-    assert run.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("gap_s", [0.02, *(pytest.param(gap, marks=pytest.mark.slow) for gap in (0.0, 0.3))])

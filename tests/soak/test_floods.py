@@ -1,8 +1,10 @@
 """Floods of an address with keys, as fast as they are taken, by strangers and by who has the machine's own key."""
 
 import resource
+import socket
 import sys
 import time
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -63,3 +65,26 @@ def memory_of(run: Process) -> int:
     """Resident memory of the plant [bytes]."""
     pages = int(Path(f"/proc/{run.pids()[PLANT]}/statm").read_text().split()[1])
     return pages * resource.getpagesize()
+
+
+def test_many_connections_neither_end_the_link_nor_keep_its_operator_out(
+    runs: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SERVONODE_KEYS", str(tmp_path / "desk"))
+    computers = Computers(tmp_path)
+    place = ("127.0.0.1", int(computers.applied.rpartition(":")[2]))
+    with computers.machine(PYTHON, computers.robot_key, computers.desk_key), ExitStack() as stack:
+        settings = (*computers.settings, *FORGIVING)
+        run = runs.start(LAUNCH, *settings, words=["--arm"], limits={resource.RLIMIT_NOFILE: 2048})
+        run.wait_open()
+        assert eventually(lambda: run.ask("status")["lifecycle"] == "active", START_S)
+        for number in range(900):  # of which none makes a handshake
+            opened = stack.enter_context(socket.socket())
+            opened.setblocking(False)
+            opened.connect_ex(place)
+            if number % 20 == 0:
+                time.sleep(0.005)
+        stands = run.ask("status")
+        assert stands["lifecycle"] == "active"
+        assert stands["counts"]["refused_connections"] >= 1
+        run.stop()
