@@ -1,17 +1,11 @@
 """Every number of a launch file at its extremes: it works, or one line says what is wrong; never a hang or a traceback.
 
-Each trial is a process of its own, forked from this one, with a limit of time and of memory.
+All values by all verbs, each in a process with a limit of time and of memory: tests/soak/test_extremes.py.
 """
 
-import json
 import os
-import resource
-import select
-import signal
 import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,14 +16,9 @@ import pytest
 from msgspec import inspect
 
 import servonode
-from servonode.cli.main import main
 from servonode.closed_loop.launch_keys import Sections
 from tests.helpers.refusals import command
-from tests.helpers.runs import private_runs
 
-LIMIT_S = 60.0  # on a machine that is busy; each takes a second or two on one that is not
-LEFT_S = 15.0  # after an interrupt
-MEMORY = 6_000_000_000  # bytes of addresses
 SHORT = ("run.duration=0.1",)
 LAUNCH = {
     "plant.link": ("trailer_pursuit_loopback", SHORT),
@@ -72,7 +61,6 @@ def _numeric(info: inspect.Type, name: str) -> Iterator[str]:
 
 
 KEYS = (*numeric(Sections), *NAMED)
-ALL = "SERVONODE_ATTACKS" in os.environ  # every value of every key by every verb: an hour
 COMPILED = {"plant.disturbance.U1", "controller.damping", "controller.gains.integral", "target.x"}  # again for a value
 QUICK = [key for key in KEYS if key not in COMPILED]
 
@@ -83,65 +71,23 @@ class Trial:
 
     code: int | None
     text: str
-    interrupted: bool
+    interrupted: bool = False
 
     @property
     def lines(self) -> list[str]:
         return [line for line in self.text.splitlines() if "deriving and compiling" not in line]
 
 
-def tried(words: Sequence[str], limit_s: float = LIMIT_S) -> Trial:
-    """The command line in a forked process."""
-    read, write = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            _try(words, write)
-        finally:
-            os._exit(70)
-    os.close(write)
-    with open(read, "rb") as answer:  # noqa: PTH123
-        interrupted = not select.select([answer], [], [], limit_s)[0]
-        if interrupted:
-            os.kill(pid, signal.SIGINT)
-        came = bool(select.select([answer], [], [], LEFT_S)[0])
-        if not came:
-            os.kill(pid, signal.SIGKILL)
-        data = answer.read() if came else b""
-    os.waitpid(pid, 0)
-    code, text = json.loads(data) if data else (None, "")
-    return Trial(code, text, interrupted)
-
-
-def _try(words: Sequence[str], write: int) -> None:
-    """In the child: run the command, and write its exit code and what it printed."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    with tempfile.TemporaryFile() as printed:
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        for stream in (1, 2):
-            os.dup2(printed.fileno(), stream)
-        sys.stdout, sys.stderr = (os.fdopen(os.dup(stream), "w", buffering=1) for stream in (1, 2))
-        code: int | str | None = None
-        try:
-            main(list(words), standalone_mode=True)
-        except SystemExit as end:
-            code = end.code
-        except BaseException:  # noqa: BLE001  (what is looked for)
-            import traceback
-
-            traceback.print_exc()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        text = os.pread(printed.fileno(), 100_000, 0).decode(errors="replace")
-    os.write(write, json.dumps([code, text[-20_000:]]).encode())
-    os._exit(0)
+def tried(words: Sequence[str]) -> Trial:
+    """The command line in this process; what is no exit is raised."""
+    result = command(*words)
+    return Trial(result.exit_code, result.output)
 
 
 def words_of(verb: str, key: str, value: str) -> list[str]:
     """The command line that sets a key of a short run."""
     launch, settings = next((each for word, each in LAUNCH.items() if key.startswith(word)), ("trailer_pursuit", SHORT))
-    more = ["--no-report", "--name", f"extreme-{os.getpid()}-{time.monotonic_ns()}"] if verb == "run" else []
+    more = ["--no-report", "--name", "extreme"] if verb == "run" else []
     return [verb, launch, *more, *(w for each in (*settings, f"{key}={value}") for w in ("--set", each))]
 
 
@@ -154,21 +100,13 @@ def is_good(trial: Trial, verb: str) -> bool:
     return trial.code != 2 or (len(trial.lines) == 1 and trial.lines[0].startswith("servonode: "))
 
 
-@pytest.fixture(scope="module")
-def loaded() -> None:
-    """The kernels, in this process: its children have them too."""
-    for launch in ("trailer_pursuit", "trailer_pursuit_loopback"):
-        assert servonode.check(launch, run__duration=0.1).machine
-    assert servonode.load("trailer_pursuit_external").machine
-
-
 def test_the_keys_are_found() -> None:
     assert len(KEYS) > 50
     assert {"run.speed", "plant.step", "plant.sensor.delay", "controller.delay", "supervision.backoff"} <= {*KEYS}
 
 
 @pytest.mark.parametrize("key", QUICK)
-def test_a_number_far_too_small_or_too_large_works_or_is_one_line(loaded: None, key: str) -> None:
+def test_a_number_far_too_small_or_too_large_works_or_is_one_line(key: str) -> None:
     for value in FAST:
         trial = tried(words_of("simulate", key, value))
         assert is_good(trial, "simulate"), (value, trial)
@@ -176,13 +114,10 @@ def test_a_number_far_too_small_or_too_large_works_or_is_one_line(loaded: None, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("key", KEYS)
-@pytest.mark.parametrize("verb", ["check", "simulate", "run"] if ALL else ["check"])
-def test_any_value_of_a_number_works_or_is_one_line(loaded: None, tmp_path: Path, verb: str, key: str) -> None:
-    one = crc32(key.encode()) % len(VALUES)
-    with private_runs(tmp_path):
-        for value in VALUES if ALL else VALUES[one : one + 1]:
-            trial = tried(words_of(verb, key, value), 8.0 if verb == "run" else LIMIT_S)
-            assert is_good(trial, verb), (value, trial)
+def test_any_value_of_a_number_is_checked_or_is_one_line(key: str) -> None:
+    value = VALUES[crc32(key.encode()) % len(VALUES)]
+    trial = tried(words_of("check", key, value))
+    assert is_good(trial, "check"), (value, trial)
 
 
 # what hung, and what it is told
@@ -244,9 +179,9 @@ def test_an_effect_below_what_a_double_resolves_has_none(effect: str) -> None:
     assert last(5e-324) == pytest.approx(last(0.0), rel=1e-12)
 
 
-def test_a_high_power_of_time_is_fine(loaded: None) -> None:
+def test_a_high_power_of_time_is_fine() -> None:
     trial = tried(["simulate", "trailer_pursuit", "--set", "run.duration=0.1", "--set", "target.x=9 + t**64"])
-    assert (trial.code, trial.interrupted) == (0, False), trial
+    assert trial.code == 0, trial
 
 
 @pytest.mark.parametrize(
@@ -298,7 +233,7 @@ LONG = {
 def test_a_long_file_is_refused_as_quickly_and_in_a_short_line(case: str, tmp_path: Path) -> None:
     text, problem = LONG[case]
     (tmp_path / "long.toml").write_text(text)
-    trial = tried(["check", str(tmp_path / "long.toml")], 20.0)
+    trial = tried(["check", str(tmp_path / "long.toml")])
     assert is_good(trial, "check"), trial
     assert problem in trial.text
     assert len(trial.text) < 5000
@@ -308,12 +243,13 @@ def in_process(backend: str, *words: str) -> str:
     """The one line of a command without a display that is refused, with a backend of matplotlib."""
     given = {k: v for k, v in os.environ.items() if k not in ("DISPLAY", "WAYLAND_DISPLAY")} | {"MPLBACKEND": backend}
     typed = [sys.executable, "-m", "servonode.cli.main", *words]
-    done = subprocess.run(typed, capture_output=True, text=True, env=given, check=False, timeout=60)
+    done = subprocess.run(typed, capture_output=True, text=True, env=given, check=False, timeout=120)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
     assert done.stderr.startswith("servonode: ")
     return done.stderr
 
 
+@pytest.mark.slow
 def test_whatever_the_backend_no_display_and_no_picture_is_one_line_before_the_run() -> None:
     for backend in ("nonsense", "module://os"):
         assert in_process(backend, "plot")

@@ -10,10 +10,7 @@ from numpy.testing import assert_allclose
 
 import servonode
 from servonode.closed_loop.launch_file import LaunchError
-from servonode.record.bag import read_bag
-from servonode.simulation.replay import replay
 from tests.helpers.machines import assert_same_bits
-from tests.helpers.runs import START_S, Runs
 
 MACHINE = '''"""A mass that a force pushes along a line."""
 
@@ -72,30 +69,6 @@ def test_the_fused_loop_and_the_nodes_have_the_same_bits_with_order_4(folder: Pa
     ours, theirs = (servonode.simulate(file, loop=loop, every=1) for loop in ("fused", "nodes"))
     assert ours.residual_max["jerk"] > 0
     assert_same_bits(ours, theirs)
-
-
-@pytest.mark.parametrize("goal", [pytest.param('"0.3*sin(2*t)"', marks=pytest.mark.slow), '{samples = "mass.csv"}'])
-def test_runs_over_sockets_and_their_replays_have_the_bits_of_the_simulation(
-    folder: Path, tmp_path: Path, runs: Runs, goal: str
-) -> None:
-    bag_file, launch = tmp_path / "a.mcap", written(folder, goal)
-    run = runs.start(launch, words=("--record", str(bag_file)))  # samples are in the recording, their file is not
-    run.ends_with(0, START_S)
-    simulated = servonode.simulate(launch, every=1)
-    np.testing.assert_array_equal(run.columns["x"], simulated.columns["x"])
-    if "samples" in goal:
-        (folder / "mass.csv").rename(folder / "moved.csv")
-    try:
-        bag = read_bag(bag_file)
-        assert bag.holds("target/target")
-        for _, _, message in bag.messages(["target/target"]):
-            assert list(message["target"]) == ["goal", "goal_dot", "goal_ddot", "goal_d3", "goal_d4"]
-        found = replay(bag, bag.closed_loop(code=True))
-    finally:
-        if "samples" in goal:
-            (folder / "moved.csv").rename(folder / "mass.csv")
-    assert (found.differing_messages, found.left_out) == (0, 0), found.first
-    assert found.compared > 50
 
 
 def test_samples_are_followed_as_the_function_that_they_are_of(folder: Path) -> None:

@@ -3,7 +3,6 @@
 import importlib
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -482,14 +481,3 @@ def test_a_start_must_fit_the_length_that_the_launch_file_gives(write: Write) ->
     file = write(rod=ROD, launch=ROD_LAUNCH.format(0.0, -2.0) + "parameters.l = 3.0\n")
     assert "the initial state violates the constraint S, whose expression is -5 instead of 0" in refusal(file)
     assert servonode.load(file, plant__initial={"y": -3.0}).start["y"] == -3.0
-
-
-# as processes
-
-
-def test_a_machine_and_a_program_in_files_run_as_processes(write: Write, tmp_path: Path) -> None:
-    file = write(launch=LAUNCH.replace("[run]", '[run]\nmode = "lockstep"') + STATED)
-    words = [sys.executable, "-m", "servonode.cli.main", "run", str(file), "--json", "--no-report"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=120, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["state"] == servonode.simulate(file, loop="nodes").final()["state"]

@@ -1,12 +1,6 @@
 """What every packaged launch file must be: announced, accepted, and the same bits in every execution mode."""
 
-import os
-import subprocess
-import sys
-import tempfile
-import time
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -156,33 +150,6 @@ def test_so_it_does_where_drives_and_sensors_err(name: str, monkeypatch: pytest.
     both(
         name, monkeypatch, **shortened(name), plant__sensor=SENSOR, plant__actuator=DRIVES, plant__safety__power_limit=1
     )
-
-
-def launched(name: str, folder: Path) -> str:
-    """The text of the table that `servonode run` leaves of the shortened run, on processes of its own."""
-    from servonode.api import override_texts
-
-    out = folder / "run.csv"
-    words = [word for text in override_texts(shortened(name)) for word in ("--set", text)]
-    command = [sys.executable, "-m", "servonode.cli.main", "run", name]
-    command += ["--name", f"conf-{os.getpid()}-{time.monotonic_ns()}", "--no-report", "--json", "--out", str(out)]
-    with tempfile.TemporaryDirectory(prefix="sn-") as runtime:  # a short path, for sockets
-        environment = {**os.environ, "XDG_RUNTIME_DIR": runtime}
-        result = subprocess.run(
-            [*command, *words], capture_output=True, text=True, timeout=WAIT_S, env=environment, check=False
-        )
-    assert result.returncode == 0, result.stderr
-    return out.read_text()
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="as the other tests of processes")
-@pytest.mark.parametrize("name", slow_but(A_MACHINE, sorted(A_TASK)))
-def test_lockstep_on_processes_writes_the_table_of_the_simulation(name: str, tmp_path: Path) -> None:
-    written = launched(name, tmp_path)
-    file = tmp_path / "simulated.csv"
-    servonode.simulate(name, every=1, **shortened(name)).write_csv(file)
-    assert written == file.read_text()
-    assert len(written.splitlines()) > 500
 
 
 @pytest.mark.parametrize("name", slow_but(A_TASK, CONTROLLED))

@@ -1,10 +1,6 @@
 """The law on an estimate: in one process, in processes in lockstep, behind a link, and what a launch file may say."""
 
-import os
 import re
-import subprocess
-import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -46,36 +42,6 @@ def test_the_estimate_is_near_the_truth_and_as_near_as_it_says() -> None:
     assert max(np.abs(estimate.residual["heading"][-100:])) < 0.02
     assert set(estimate.columns) <= set(run.columns)
     assert run.units["std_phi"] == "rad"
-
-
-def run_on_processes(folder: Path, *words: str) -> str:
-    """The table that `servonode run` leaves of `trailer_estimated`, shortened, in lockstep."""
-    out = folder / "run.csv"
-    command = [sys.executable, "-m", "servonode.cli.main", "run", "trailer_estimated", "--no-report", "--every", "10"]
-    stated = ["run.mode=lockstep", "run.duration=3", *words]
-    sets = [each for text in stated for each in ("--set", text)]
-    with tempfile.TemporaryDirectory(prefix="sn-") as runtime:  # a short path, for sockets
-        done = subprocess.run(
-            [*command, "--arm", "--out", str(out), "--name", f"estimated-{os.getpid()}", *sets],
-            capture_output=True, text=True, timeout=120, check=False, cwd=folder,
-            env={**os.environ, "XDG_RUNTIME_DIR": runtime},
-        )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return out.read_text()
-
-
-def test_a_simulated_machine_behind_a_link_sends_its_readings(tmp_path: Path) -> None:
-    """Its clock and ours are one in lockstep, so that the estimates are the same; also with a hundred readings each."""
-    many = ["controller.period=0.1", "plant.publish_every=100", "plant.sensors.gyroscope.rate=1000"]
-    limits = ["plant.safety.limit=0.4", "plant.safety.arming_limit=0.057", *many]
-    there = run_on_processes(tmp_path, "plant.driver=loopback", *limits)
-    here = run_on_processes(tmp_path, *limits)
-
-    def column(text: str) -> list[str]:
-        head, *rows = (line.split(",") for line in text.splitlines())
-        return [row[head.index("estimate_phi")] for row in rows]
-
-    assert column(there) == column(here)
 
 
 def test_other_sensors_leave_the_readings_of_one_as_they_were() -> None:
