@@ -60,7 +60,7 @@ def cluster(port: int, workers: int) -> Iterator[tuple[subprocess.Popen[bytes], 
 
 def finished(folder: str) -> int:
     """The number of finished chunks in the folder."""
-    marks = Path(folder, "progress", "finished", "c")
+    marks = Path(folder, "progress", "digests", "c")
     return len(list(marks.iterdir())) if marks.is_dir() else 0
 
 
@@ -151,7 +151,7 @@ from servonode.cli.main import main
 from servonode.sweeps import cluster as of_dask
 
 if __name__ == "__main__":
-    cluster.compute = deadly.compute
+    of_dask.compute = deadly.compute
     main(["sweep", "trailer_sweep", "--workers", "1"])
 """)
     done = subprocess.run([sys.executable, "sweep.py"], capture_output=True, text=True, timeout=LIMIT_S, check=False)

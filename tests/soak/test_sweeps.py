@@ -40,7 +40,7 @@ def started(*words: str) -> Iterator[subprocess.Popen[str]]:
 
 def finished(folder: str = "trailer_sweep.zarr") -> int:
     """The number of finished chunks in the folder."""
-    marks = Path(folder, "progress", "finished", "c")
+    marks = Path(folder, "progress", "digests", "c")
     return sum(1 for each in marks.iterdir() if each.suffix != ".partial") if marks.is_dir() else 0
 
 

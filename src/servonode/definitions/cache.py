@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from servonode.definitions.keys import code_digest, key_of, versions_digest
+from servonode.definitions.keys import code_digest, code_key, key_of, versions_digest
 from servonode.definitions.progress import doing, done, progress_of
 from servonode.definitions.store import CacheError, cache_root, reported, stored
 from servonode.kernels.contents import Contents
@@ -94,8 +94,8 @@ def kept_text(key: str, make: Callable[[], str], what: str = "") -> str:
 
 
 def _kept_code(ir: str, make: Callable[[], bytes]) -> bytes:
-    """Object code of LLVM IR that several kernels share, from the cache or made."""
-    return stored(key_of("code", ir), bytes, make)
+    """Object code of LLVM IR, from the cache or made."""
+    return stored(code_key(ir), bytes, make)
 
 
 def text_of(name: str) -> str:
@@ -109,15 +109,14 @@ def loaded_digests() -> dict[str, str]:
 
 
 def _compiled(build: Build, what: str, numbers: bool) -> Compiled:
-    from servonode.kernels.build import built, built_for_numbers
+    from servonode.kernels.build import built
 
     with reported(f"deriving and compiling {what}, once"), progress_of(what):
         begin = monotonic()
         text, description = build()
         lines, derived = text.count("\n"), monotonic()
         doing("compiling", f"{lines} lines")
-        shared = numbers or _takes_numbers(text)
-        code, contents = built_for_numbers(text, text_of, _kept_code) if shared else built(text, text_of)
+        code, contents = built(text, text_of, _kept_code, for_numbers=numbers or _takes_numbers(text))
         times = f"derived in {derived - begin:.1f} s, {lines} lines compiled in {monotonic() - derived:.1f} s"
         done(f"{what}: {times}")
     return Compiled(text, description, code, contents)

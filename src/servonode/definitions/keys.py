@@ -31,6 +31,13 @@ def key_of(*parts: str) -> str:
     return _digest("\0".join((*parts, versions_digest())).encode())[:32]
 
 
+def code_key(ir: str) -> str:
+    """The cache key of object code: what turns LLVM IR into it is llvmlite for this processor, as one module asks."""
+    host = this_host()
+    parts = (ir, host.processor, host.llvmlite, _code().digests["kernels.build"])
+    return "code_" + _digest("\0".join(parts).encode())[:32]
+
+
 @cache
 def versions_digest() -> str:
     """A digest of what the machine code of a text depends on: interpreter, processor, libraries, and the compiler."""

@@ -20,32 +20,26 @@ OPTIMISATION = 2
 _KEY = re.compile(r"kernel_[0-9a-f]{32}")
 
 
-def built(text: str, text_of: TextOf) -> tuple[bytes, Contents]:
+def built(
+    text: str, text_of: TextOf, kept: Keeps = lambda _, make: make(), for_numbers: bool = False
+) -> tuple[bytes, Contents]:
     """Object code of a kernel, and its contents; `text_of` gives the text of a kernel from which it imports functions.
 
-    Raises:
-        KernelError: the text is outside of the kernel language.
-    """
-    module = parse(text, text_of)
-    return _object_code(llvm_text(module) + ADAPTER_TEXT), Contents(_entries(module), module.constants)
-
-
-def built_for_numbers(text: str, text_of: TextOf, kept: Keeps) -> tuple[bytes, Contents]:
-    """As `built`, from code that is compiled once for all texts that differ only in their numbers.
-
-    kept: gives object code for LLVM IR, from the cache or from the function it is given.
+    kept: gives object code for LLVM IR, from a cache or from the function it is given: other definitions, and changed
+    modules that derive, often come to the same IR.
+    for_numbers: the code is the same for all texts that differ only in their numbers.
 
     Raises:
         KernelError: the text is outside of the kernel language.
     """
     module, numbers = parse(text, text_of), list[float]()
-    text_for_all = _without_keys(llvm_text(module, numbers)) + ADAPTER_TEXT
-    code = kept(text_for_all, lambda: _object_code(text_for_all))
+    whole = _without_keys(llvm_text(module, numbers if for_numbers else None)) + ADAPTER_TEXT
+    code = kept(whole, lambda: _object_code(whole))
     return code, Contents(_entries(module), module.constants, tuple(numbers))
 
 
 def _without_keys(text: str) -> str:
-    """LLVM IR in which counters replace the keys of other kernels, because a key depends on the numbers in a text."""
+    """LLVM IR in which counters replace the keys of other kernels, because a key depends on more than the IR."""
     keys = {key: f"kernel_{i}" for i, key in enumerate(dict.fromkeys(_KEY.findall(text)))}
     return _KEY.sub(lambda found: keys[found[0]], text)
 
