@@ -319,6 +319,16 @@ def test_a_stop_before_the_gate_waits_for_its_reset_and_does_not_arm_by_itself(p
     assert bench.clock.now >= begin + 4000 * MS
 
 
+def test_a_plain_reset_beside_another_fault_leaves_the_emergency_stop(plain: ClosedLoop) -> None:
+    bench = active(plain)
+    bench.node.fault("law", "it happened")
+    bench.node.handle_request("estop")
+    assert "done" in bench.node.handle_request("reset")
+    assert [each.name for each in bench.guard.ladder.latched] == ["estop"]
+    assert "refused" in bench.node.handle_request("arm")
+    assert "done" in bench.node.handle_request("reset_estop")
+
+
 def test_a_plant_without_controller_is_active_at_once_and_again_after_a_stop(folder: Path) -> None:
     bench = Bench(puck(folder, WAITS, controlled=False))
     assert bench.prepare()

@@ -15,6 +15,7 @@ from servonode.bus.keys import TrustedKey
 from servonode.bus.messages import MAX_PAYLOAD, MAX_TEXT
 from servonode.bus.request_codec import decode_map, encode_map
 from servonode.bus.requests import HEADER, NEVER, NO_TICKET, WANTS_TICKET
+from servonode.bus.topology import GET, NODES
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.left_summaries import MOST_FAULTS, decode_summaries, encode_summaries
 from servonode.nodes.meeting import ACCEPTED, BUSY, HELLO, REFUSED, SILENT_NS
@@ -224,6 +225,7 @@ def test_a_key_publishes_only_as_the_nodes_of_its_roles(desk: Relay) -> None:
         ("arm", FOLLOWER, False),
         ("estop", WATCHER, False),
         ("status", WATCHER, True),
+        *((verb, WATCHER, False) for verb in NODES["plant"].verbs if verb not in ("status", GET)),
         ("status", FOLLOWER, False),
         ("arm", None, True),  # a run without keys
         *((verb, OPERATOR, False) for verb in ("start", "stop", "ready", "", 7, ["arm"], None)),
