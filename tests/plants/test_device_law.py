@@ -19,7 +19,7 @@ from servonode.plants.drivers.device import DevicePlant
 from servonode.plants.drivers.link_watch import CLIPPED
 from servonode.simulation.simulate import simulate_nodes
 from tests.helpers.stepped import Bench, puck
-from tests.helpers.wired import AtOnce, Events, Host, host_of, hosted
+from tests.helpers.wired import COMMON, AtOnce, Events, Host, host_of, hosted
 from tests.wires import EXAMPLES, MS, UDP, Firmware, UdpWire, loop_of
 
 LOCKSTEP = ("run.mode=lockstep", "plant.device.law=true", "plant.safety.limit=0.4")
@@ -118,6 +118,27 @@ def test_a_simulation_of_the_same_launch_file_needs_no_firmware() -> None:
     said = {"plant__device__law": True, "run__duration": 0.5}
     found = [servonode.simulate("trailer_pursuit_udp", loop=loop, **said) for loop in ("fused", "nodes")]
     assert [each.state["X"][-1] > 0.0 for each in found] == [True, True]
+
+
+@pytest.mark.parametrize("mode", ["lockstep", "realtime"])
+def test_other_gains_in_the_firmware_are_the_fault_device_law(mode: str) -> None:
+    gains = "law_K[12] = {\n    /* K0, feedback of f */\n    2"
+    tampered = Firmware(changes=((f"{gains}.0,", f"{gains}0.0,"),))  # of the speed, and the schema of the right one
+    settings = (f"run.mode={mode}", "plant.device.law=true", "plant.initial.V=0.6", "plant.safety.limit=0.4")
+    with host_of(UdpWire(Events(), tampered), loop_of("udp", *COMMON, *settings)) as host:
+        for k in range(0, 1000, 10):
+            u, goal = host.law()
+            host.plant.follow(u, [float(k), float(k), *goal])
+            if mode == "lockstep":
+                host.step()
+            else:
+                host.queue.go(10 * MS)
+                host.plant.advance(10)
+            if host.remote.fault() is not None:
+                break
+        name, text = host.remote.fault()
+    assert name == "device_law"
+    assert "beyond plant.device.law_tolerance of the controller's: it may have other gains" in text
 
 
 @pytest.mark.parametrize("own", [True, False])

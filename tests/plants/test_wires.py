@@ -19,7 +19,7 @@ BRAKING = ["udp", *LINED]  # firmware, which brakes by itself
 def test_machine_takes_inputs_and_its_end_is_zero_or_its_own_brake(kind: str) -> None:
     with hosted(kind) as host:
         host.go(300)
-        assert host.plant.remote.fault() is None
+        assert host.remote.fault() is None
         assert host.plant.x[4] > 0.05
         assert host.wire.acting[0] > 0.0
         if host.wire.machine is None:
@@ -57,11 +57,16 @@ def test_machine_acts_safely_by_itself_and_is_there_again_in_a_new_run(kind: str
         host.wire.to.cut = True
         host.queue.go(TIMEOUT_MS * MS + 2 * MS)
         assert all(each <= 0.0 for each in host.wire.acting)  # V > 0
+        if kind != "sensors_only":  # of which nobody knows where it is after so long
+            fast = host.wire.machine.truth()["V"]
+            host.queue.go(2000 * MS)
+            slow = host.wire.machine.truth()["V"]  # the time constant of the brake is 0.46 s
+            assert slow / fast == pytest.approx(0.05 if kind in BRAKING else 1.0, abs=0.05)
         host.wire.plug()
         assert host.fault()[0] == "stale_state"
         host.begin()
         host.go(50)
-        assert host.plant.remote.fault() is None
+        assert host.remote.fault() is None
         assert host.wire.acting[0] > 0.0
 
 
@@ -74,21 +79,40 @@ def test_machine_that_has_started_anew_is_no_more_in_the_run(kind: str) -> None:
         host.wire.restart()
         host.go(300)
         host.begin()
-        assert "the machine has started anew" in host.plant.remote.obstacle
-        host.plant.remote.accept_origin()
-        assert host.plant.remote.obstacle == ""
+        assert "the machine has started anew" in host.remote.obstacle
+        host.remote.accept_origin()
+        assert host.remote.obstacle == ""
 
 
-@pytest.mark.parametrize("kind", DIFFERENT[1:])
+def test_machine_of_readings_alone_is_known_after_a_hang_and_not_after_a_restart() -> None:
+    with hosted("sensors_only") as host:
+        host.go(100)
+        host.wire.freeze()
+        assert host.fault()[0] == "stale_state"
+        host.wire.freeze(False)
+        host.begin()
+        host.go(50)
+        assert host.remote.fault() is None
+        host.wire.kill()
+        assert host.fault()[0] == "link_lost"
+        host.wire.restart()
+        host.queue.go(300 * MS)
+        host.plant.begin(99, host.plant.k)
+        for _ in range(300):
+            host.queue.go(MS)
+            assert not host.remote.connected()
+        assert "the machine has restarted, so its sensors may count from zero" in host.remote.no_answer_reason()
+
+
+@pytest.mark.parametrize("kind", [*DIFFERENT[1:], "sensors_only"])
 def test_lost_and_spoilt_messages_cost_nothing_but_themselves(kind: str) -> None:
     share = 0.002 if kind == "can" else 0.05  # of frames; of messages
     with hosted(kind, to={"loses": losing(share), "spoils": spoiling(share)}) as host:
         host.wire.back.loses, host.wire.back.spoils = losing(share, 2), spoiling(share, 3)
         host.go(1000)
-        assert host.plant.remote.fault() is None
+        assert host.remote.fault() is None
         assert sum(n for name, n in host.plant.counts.items() if name.startswith("refused_")) > 0
         assert 0.0 < host.plant.x[4] < 2.0
-        assert host.wire.machine is not None
         assert host.wire.machine.truth()["V"] == pytest.approx(host.plant.x[4], abs=0.1)
 
 
@@ -101,8 +125,6 @@ FALSE: dict[str, tuple[Callable[[dict[str, Any]], list[dict[str, Any]]], str]] =
     "steps that go back": (lambda said: [said | {"k": max(250 - said["k"], 0)}], "stale_state"),
     "each 200 times": (lambda said: [said] * 200, "flooding"),
 }
-
-
 FLOODS = ("each 200 times",)
 
 
