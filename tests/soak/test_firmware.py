@@ -10,9 +10,9 @@ from servonode.bus.topology import PLANT
 from tests.helpers.firmware import Serial, Udp
 from tests.helpers.runs import Runs, Watch, eventually, signalled
 from tests.soak.suite import PERIOD, TIMEOUT, WAITS, Stage, assert_within
+from tests.soak.test_drivers import WithLaw
 
 DRIVERS = [Serial, Udp]
-SLOW_UDP = [Serial, pytest.param(Udp, marks=pytest.mark.slow)]  # where only the wire is another one
 
 
 def assert_zero_since(watch: Watch, fault: str, begun: int) -> None:
@@ -57,13 +57,15 @@ def test_firmware_frozen_or_killed_is_a_fault_and_taken_after_a_reset(kind: type
     stage.close()
 
 
-@pytest.mark.parametrize("kind", SLOW_UDP)
+@pytest.mark.parametrize("kind", [*DRIVERS, WithLaw])
 def test_firmware_brakes_when_servonode_is_killed(kind: type[Udp], runs: Runs) -> None:
     driver = kind()
     stage = Stage(driver, runs)
     run = stage.start(WAITS, "plant.initial.V=0.5")  # about as fast as it pursues
     with Watch(run.name, {PLANT: ["state", "status"]}) as watch:
         fast = watch.until(lambda message: type(message) is State and message.state["V"] > 0.2)
+        if kind is WithLaw:
+            assert eventually(lambda: run.ask("status")["values"]["extra_machine_law"] == 1.0), run.ask("status")
         for pid in [run.popen.pid, *run.pids().values()]:
             signalled(pid, signal.SIGKILL)
     assert eventually(lambda: run.left_over() == []), run.left_over()
@@ -74,7 +76,7 @@ def test_firmware_brakes_when_servonode_is_killed(kind: type[Udp], runs: Runs) -
     stage.close()
 
 
-@pytest.mark.parametrize("kind", SLOW_UDP)
+@pytest.mark.parametrize("kind", DRIVERS)
 def test_firmware_corrupted_bytes_are_refused_on_both_sides(kind: type[Udp], runs: Runs) -> None:
     driver = kind()
     driver.words = ("--corrupt", "0.1")
