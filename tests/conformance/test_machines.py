@@ -135,6 +135,35 @@ def test_the_minimal_form_agrees_with_the_full_form(case: MachineCase) -> None:
         assert_allclose(of.M, of.M.T, rtol=0, atol=1e-13 * np.max(of.M))
 
 
+@every_machine
+def test_the_full_form_is_that_of_lagrange_found_from_the_energies(case: MachineCase) -> None:
+    # d/dt dT/dv - dT/dq + dV/dq of T = v'M(q)v/2 and V by differences: h, but for losses, whose power is the rest of it
+    if not hasattr(case.machine.kernel, "full"):
+        pytest.skip("stated in velocities: there is no full form")
+    for at in situations(case):
+        machine, idle = without_losses(at.machine), np.zeros(at.machine.n_inputs)
+        for each in (machine, at.machine):
+            names = each.description.state_names
+            where = [names.index(name) for name in each.description.coordinates]
+            v, of = each.derivatives(at.t, at.x, idle)[where], each.matrices(at.t, at.x)
+            assert v @ of.M @ v / 2 == pytest.approx(each.energies(at.t, at.x)[0], rel=1e-12, abs=1e-12)
+
+            def of_place(s: float, i: int, each: Machine = each) -> Array:
+                moved = at.x.copy()  # noqa: B023
+                moved[i] += s
+                return np.append(each.matrices(at.t, moved).M.ravel(), each.energies(at.t, moved)[1])  # noqa: B023
+
+            slopes = [slope(lambda s, i=i: of_place(s, i), 1.0) for i in where]
+            dM = np.array([found[:-1].reshape(of.M.shape) for found in slopes])  # dM[k] = dM/dq_k
+            inertia = np.einsum("k,kij,j->i", v, dM, v) - np.einsum("ikj,k,j->i", dM, v, v) / 2
+            rest = of.h - inertia - np.array([found[-1] for found in slopes])
+            scale = 1 + np.max(np.abs(of.h)) + np.max(np.abs(inertia))
+            power = each.derivatives(at.t, at.x, idle)[-1]
+            assert rest @ v == pytest.approx(-power, abs=1e-8 * scale * (1 + np.max(np.abs(v))))
+            if abs(power) < 1e-14:
+                assert_allclose(rest, 0.0, atol=1e-8 * scale)
+
+
 # the steps
 
 
