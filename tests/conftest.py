@@ -42,7 +42,7 @@ settings.register_profile(
 settings.load_profile("servonode")
 Array = Any
 ROOMS = {"tests/processes/": "processes", "tests/soak/": "soak"}  # whose tests are all marked so
-BUDGET_S = 2.0  # an item that takes longer is marked slow, or is listed at the end
+BUDGET_S, LISTED = 2.0, 40  # an item that takes longer is marked slow, or is listed at the end; so many at most
 SOLVER = {"method": "DOP853", "rtol": 1e-13, "atol": 1e-13}
 
 
@@ -116,9 +116,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             marked.add(report.nodeid)
     if len(took) > 1:
         terminalreporter.write_line(f"{len(took)} items took {sum(took.values()):.1f} s in all")
-    for item in sorted(took.keys() - marked, key=lambda each: -took[each]):
-        if took[item] > BUDGET_S:
-            terminalreporter.write_line(f"more than {BUDGET_S:g} s: {took[item]:5.1f} s {item}")
+    long = sorted((each for each in took.keys() - marked if took[each] > BUDGET_S), key=lambda each: -took[each])
+    for item in long[:LISTED]:
+        terminalreporter.write_line(f"more than {BUDGET_S:g} s: {took[item]:5.1f} s {item}")
+    if len(long) > LISTED:
+        terminalreporter.write_line(f"more than {BUDGET_S:g} s: {len(long) - LISTED} others")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -4,6 +4,7 @@ import itertools
 import select
 import socket
 import sys
+import threading
 import time
 from contextlib import closing
 from pathlib import Path
@@ -327,6 +328,29 @@ def test_what_was_sent_last_still_goes_out_when_the_link_is_closed_at_once(link,
     link.close()
     link.close()
     assert [decode(*machine.frames()).seq for _ in range(QUEUE)] == list(range(QUEUE))
+
+
+def test_the_message_that_ends_a_run_is_sent_again_where_a_full_queue_has_lost_it(monkeypatch):
+    monkeypatch.setattr("servonode.bus.link.FINALS", 10_000)
+    places = [f"tcp://127.0.0.1:{free_port()}" for _ in range(2)]
+    link = ExternalLink(*places)
+    link.open()
+    with zmq.Context() as context, context.socket(zmq.SUB) as slow:
+        slow.setsockopt(zmq.RCVHWM, 1)
+        slow.setsockopt(zmq.RCVBUF, 4096)
+        slow.subscribe(b"applied")
+        slow.connect(places[1])
+        assert until(link.listened)
+        for i in range(5000):
+            link.send("applied", applied(i))
+        link.send("applied", applied(5000, final=True))
+        thread = threading.Thread(target=link.close, daemon=True)
+        thread.start()
+        while slow.poll(60_000) and not decode(*slow.recv_multipart()).final:
+            pass
+        assert slow.poll(60_000)  # a message more: the last one comes again
+        monkeypatch.setattr("servonode.bus.link.FINAL_S", 0.0)
+        thread.join()
 
 
 def test_few_inputs_wait_for_a_machine_that_does_not_read():
