@@ -22,6 +22,7 @@ def crc_32(data: bytes) -> int:
     return crc
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("board", BOARDS)
 def test_a_board_compiles_without_a_warning_and_begins_as_its_processor_reads_it(board: str, tmp_path: Path) -> None:
     file, image = program(board), tmp_path / "image"
