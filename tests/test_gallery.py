@@ -42,6 +42,7 @@ def mode(file: Path) -> str:
         return str(image.mode)
 
 
+@pytest.mark.slow
 def test_residuals_in_pictures_of_the_hoop_have_their_units(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(GALLERY))
     hoop = importlib.import_module("gallery_entries.hoop")
@@ -109,6 +110,7 @@ def test_all_numbers_are_those_of_the_runs() -> None:
     assert printed("--check") == ""
 
 
+@pytest.mark.slow
 def test_a_number_that_is_another_one_is_found_and_computed_anew(tmp_path: Path) -> None:
     script, page = tmp_path / "validation" / "gallery.py", tmp_path / "systems" / "trailer.md"
     script.parent.mkdir()

@@ -158,6 +158,7 @@ def test_statistics_that_lack_something_are_shown_without_it(tmp_path: Path, who
     assert report_tables(run, "r", None)
 
 
+@pytest.mark.slow
 def test_a_recording_that_was_cut_says_where_it_ended(tmp_path: Path, whole: Path) -> None:
     lacks, ended = "the recording ended at t = 0.200 s: disk full", json.dumps("completed")
     stats = json.dumps(json.loads(read_bag(whole).ending["stats"]) | {"incomplete": lacks})

@@ -136,6 +136,7 @@ def rows_csv(folder: Path, bag: Path) -> bytes:
 
 
 @pytest.mark.parametrize("error_s", [-0.0099, 0.0, 0.0099])
+@pytest.mark.slow
 def test_halves_give_the_messages_the_rows_and_the_replay_of_the_whole(
     whole: Path, tmp_path: Path, error_s: float
 ) -> None:

@@ -64,6 +64,7 @@ def test_code_elsewhere_is_refused_with_its_file_and_digest(
 
 
 @pytest.mark.parametrize("words", ROWS, ids=lambda words: words[1])
+@pytest.mark.slow
 def test_rows_come_without_the_code(
     recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
@@ -76,6 +77,7 @@ def test_rows_come_without_the_code(
         assert (tmp_path / "rows.png").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_code_that_has_changed_runs_only_where_the_reader_says_so(
     recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -255,6 +255,7 @@ def groups(latex: str) -> Iterator[str]:
 
 
 @every_case
+@pytest.mark.slow
 def test_the_latex_is_well_formed_compiles_and_nothing_runs_off_the_page(
     name: str, cases: dict[str, Case], tmp_path: Path
 ) -> None:

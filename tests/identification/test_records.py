@@ -73,6 +73,7 @@ def test_the_command_prints_intervals_and_writes_the_launch_file(bag: Path, tmp_
     assert tomllib.loads(text)["plant"]["parameters"] == pytest.approx({"m1": 5.0, "c_w": 0.01}, rel=0.02)
 
 
+@pytest.mark.slow
 def test_the_command_proposes_an_experiment_that_can_be_simulated_and_draws(bag: Path, tmp_path: Path) -> None:
     proposed, picture = tmp_path / "next.toml", tmp_path / "fit.png"
     options = ("--next", str(proposed), "--picture", str(picture), "--no-law")
@@ -115,6 +116,7 @@ def test_segments_of_a_given_length_tell_the_same(bag: Path) -> None:
         servonode.identify(bag, NAMES, segment=0.001, law=False)
 
 
+@pytest.mark.slow
 def test_readings_of_sensors_are_fitted_where_the_state_is_estimated(tmp_path: Path) -> None:
     text = "{X = 0.01, Y = 0.01, psi = 0.01, phi = 0.05, V = 0.05, Omega = 0.05, theta1 = 0.01, theta2 = 0.01}"
     file = recorded(tmp_path / "sensed.mcap", f"estimator.initial_std={text}")

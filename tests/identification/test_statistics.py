@@ -72,6 +72,7 @@ def test_intervals_hold_the_truth_through_coarse_encoders_as_often_as_they_say(f
 
 
 @pytest.mark.parametrize(("force", "differenced"), COARSE)
+@pytest.mark.slow
 def test_noisy_speeds_cut_no_record_through_coarse_encoders(force: float, differenced: bool) -> None:
     held, missed = coarse_shares(force, differenced, range(1000, 1002))
     assert np.mean(held) >= 0.5

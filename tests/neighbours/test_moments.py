@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import servonode
+from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.errors import ModelError
 from servonode.neighbours.live import LiveMoments
@@ -17,7 +18,6 @@ from servonode.simulation.rows_of_messages import runs_in
 from servonode.views.view_checks import check_view
 from tests.helpers.drawn_cart import viewed_cart
 from tests.helpers.extras import MUJOCO, NO_MUJOCO
-from tests.helpers.moments import near_start, row_of
 from tests.helpers.recorded import recording
 from tests.helpers.robots import ARM
 from tests.helpers.talk import Talk
@@ -25,6 +25,20 @@ from tests.helpers.talk import Talk
 FIVE = ("trailer_pursuit", "sphero_pursuit", "hoop_rolls", "ball_circle", "snowboarder_slalom")
 EXAMPLES = Path(__file__).parents[2] / "examples"
 HELD = "[run]\nduration = 1.0\n[plant]\nmachine = 'arm.urdf'\n"
+
+
+def row_of(closed_loop: ClosedLoop, x: Array | None = None, u: float = 0.0, t: float = 0.0) -> dict[str, float]:
+    """The row of a state, by default the start, with the same value for all inputs."""
+    described = closed_loop.machine.description
+    states = dict(zip(described.state_names, (closed_loop.start if x is None else x).tolist(), strict=False))
+    return {"t": t, **states, **dict.fromkeys(described.input_names, u)}
+
+
+def near_start(closed_loop: ClosedLoop, rng: np.random.Generator) -> Array:
+    """A state near the start that its constraints allow, as far as projection brings it there."""
+    x = closed_loop.start.copy()
+    x[:-1] += 0.1 * rng.standard_normal(len(x) - 1)
+    return closed_loop.machine.projected(0.0, x)
 
 
 def loop(launch: str | Path, **settings: Any) -> ClosedLoop:

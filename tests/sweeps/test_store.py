@@ -163,6 +163,7 @@ def failure_after(n: int, error: Exception, work: Callable[[], object]) -> Excep
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), Broken()], ids=["full disk", "anything"])
+@pytest.mark.slow
 def test_whichever_write_fails_finished_chunks_stay_and_resume_gives_the_same(
     loop: Loop, in_memory: xarray.Dataset, tmp_path: Path, error: Exception
 ) -> None:

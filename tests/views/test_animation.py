@@ -225,6 +225,7 @@ def test_frame_by_parts_has_the_pixels_of_a_full_drawing() -> None:
     assert_allclose(pixels(picture).astype(int), by_parts.astype(int), atol=0)
 
 
+@pytest.mark.slow
 def test_limits_follow_in_steps_and_nothing_changes_outside_of_the_box_that_is_told() -> None:
     picture, t, columns = picture_of("snowboarder_carve", span=0.5)
     redrawn = [picture.show(t[:2], upto(columns, 2))]
@@ -241,6 +242,7 @@ def test_limits_follow_in_steps_and_nothing_changes_outside_of_the_box_that_is_t
     assert picture.changed is None
 
 
+@pytest.mark.slow
 def test_a_title_is_drawn_alone_and_another_size_or_resolution_in_full() -> None:
     picture, t, columns = picture_of("trailer_pursuit")
     picture.show(t, columns)
@@ -267,6 +269,7 @@ def test_a_title_is_drawn_alone_and_another_size_or_resolution_in_full() -> None
         assert (pixels(picture) != 255).any()
 
 
+@pytest.mark.slow
 def test_saved_picture_has_moving_artists_and_the_next_frame_is_whole(tmp_path: Path) -> None:
     picture, t, columns = picture_of("trailer_pursuit")
     picture.show(t, columns)

@@ -83,6 +83,7 @@ def test_the_frames_are_those_of_their_times(coasting: Run, monkeypatch: pytest.
     np.testing.assert_array_equal(places, coasting.state["X"][np.searchsorted(coasting.t, times - 1e-9)])
 
 
+@pytest.mark.slow
 def test_the_movie_of_a_fault_ends_at_it_and_shows_its_text(tmp_path: Path) -> None:
     fallen = servonode.simulate("sphero_runs_over")
     assert fallen.fault is not None

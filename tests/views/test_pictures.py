@@ -10,37 +10,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
-from matplotlib.text import Text
 
 import servonode
-from servonode.closed_loop.launch_file import packaged
 from servonode.mechanics import coordinate
 from servonode.mechanics.description import Quantity
 from servonode.views import limits
 from servonode.views.curves import BRIEF, Curve, Curves, peaks_of, turns
-from servonode.views.palette import ARROWS, BODY, GOAL, INK, PALETTE
+from servonode.views.palette import ARROWS, GOAL, INK, PALETTE
 from servonode.views.panel_specs import PanelSpec
 from servonode.views.panels import Panel, zero_note
 from servonode.views.planes import WIDER, Map, listed
 from servonode.views.report import report_figure, write_report
 from servonode.views.scene import Scene
 from servonode.views.shapes import round_size
-from servonode.views.sheet import WIDTH
 from servonode.views.symbols import mathtext, plain, titles, unit_text
-from servonode.views.titles import SIZE, text_width, wrapped
-from tests.helpers.report_pages import check_page, reported
+from servonode.views.titles import text_width, wrapped
 
 SHORT = 1.0  # s of a packaged run that nothing else looks at
+
 NUMBERS = st.floats(-1e9, 1e9, allow_nan=False).filter(lambda x: x == 0 or abs(x) > 1e-9)
+
 COLUMNS = arrays(float, st.integers(2, 30), elements=NUMBERS)
-
-
-def picture(launch: str) -> Any:
-    """The report picture of a packaged launch file."""
-    return reported(launch)[1]
-
 
 # limits
 
@@ -124,22 +115,6 @@ def test_the_floor_follows_the_scale_of_the_unit() -> None:
     assert limits.floor_of("N", 1e6) == pytest.approx(1e-3)
     assert limits.floor_of("N", 0.0) == pytest.approx(1e-12)
     assert limits.floor_of("rad", 1e-9) == pytest.approx(1e-9)
-
-
-def test_bodies_are_filled_paler_the_earlier_they_are() -> None:
-    (plane,) = (axis for axis in picture("trailer_reverse").axes if axis.get_aspect() == 1.0)
-    bodies = [each for each in plane.patches if each.get_facecolor()[:3] == to_rgb(BODY)]
-    shades = [each.get_alpha() for each in bodies]
-    assert len(shades) > 4
-    assert shades == sorted(shades)
-    assert shades[0] < 0.5 < shades[-1] == 1.0
-    assert max(each.zorder for each in bodies) < min(line.zorder for line in plane.lines if len(line.get_xdata()) > 100)
-
-
-def test_rolling_ball_has_no_panel_of_slip() -> None:
-    figure = picture("ball_tilted")
-    assert not any("residual" in axis.get_title(loc="left") for axis in figure.axes)
-    assert "Nearly zero" in figure.texts[-1].get_text()
 
 
 # words
@@ -327,74 +302,6 @@ def test_expected_values_are_drawn_within_the_axis() -> None:
 # whole pictures
 
 
-def words(figure: Any) -> list[Text]:
-    """All text that is drawn."""
-    return [each for each in figure.findobj(Text) if each.get_visible() and each.get_text().strip()]
-
-
-WANTED = {  # one launch file of each machine, drawn at once, and the name of what its plane shows dashed
-    "ball_tilted": "", "hoop_bowl": "", "snowboarder_curve": "wanted curve", "sphero_circle": "wanted circle",
-    "trailer_pursuit": "target", "trailer_line": "wanted line",
-}  # fmt: skip
-
-
-REFUSED = ("refused", "too_curved")
-LIKE_ANOTHER = ("lockstep", "external", "loopback", "serial", "udp", "mujoco")
-
-
-@pytest.mark.parametrize(
-    "launch",
-    [
-        pytest.param(each, marks=[] if each in WANTED else pytest.mark.slow)
-        for each in packaged()
-        if not each.endswith(REFUSED + LIKE_ANOTHER)
-    ],
-)
-def test_pictures_of_packaged_launch_files_have_no_overlaps(launch: str) -> None:
-    _, figure = reported(launch, None if launch in WANTED else SHORT)
-    assert figure.get_figwidth() == WIDTH == pytest.approx(17 / 2.54, abs=0.02)
-    check_page(figure)
-    assert min(text.get_fontsize() for text in words(figure)) >= SIZE == 8.0
-    for axis in figure.axes:
-        check_legend(axis, figure.canvas.get_renderer())
-    if name := WANTED.get(launch):
-        (line,) = [line for line in figure.axes[0].lines if line.get_label() == name]
-        assert line.get_color() == GOAL
-        assert name in [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
-    if launch in ("ball_tilted", "sphero_circle", "trailer_line"):
-        check_plane(figure.axes[0])
-
-
-def check_plane(axis: Any) -> None:
-    """It has the shape of what is drawn in it."""
-    drawn = [line.get_xydata() for line in axis.lines if line.get_linestyle() == "-" and len(line.get_xydata())]
-    points = np.concatenate(drawn)
-    points = points[np.isfinite(points).all(axis=1)]
-    box, (x0, x1), (y0, y1) = axis.get_window_extent(), axis.get_xlim(), axis.get_ylim()
-    assert min(np.ptp(points, axis=0) / (x1 - x0, y1 - y0)) > 0.55
-    assert (x1 - x0) / box.width == pytest.approx((y1 - y0) / box.height, rel=1e-6)
-
-
-def check_legend(axis: Any, renderer: Any) -> None:
-    """It stands above the axis, in which every curve stays, and beside or below the title."""
-    legend = axis.get_legend()
-    if legend is None:
-        return
-    box = legend.get_window_extent(renderer)
-    assert box.y0 >= axis.bbox.y1
-    for line in axis.lines:
-        assert line.get_clip_on()
-        points = axis.transData.transform(line.get_xydata()) if len(line.get_xydata()) else np.zeros((0, 2))
-        inside = points[np.isfinite(points).all(axis=1) & (points[:, 1] <= axis.bbox.y1)]
-        assert not any(box.contains(x, y) for x, y in inside)
-    title = axis.get_title(loc="left")
-    if title.strip():
-        lines = title.count("\n") + 1
-        beside = axis._left_title.get_window_extent(renderer)
-        right_of_it = box.x0 >= beside.x1 - 1 or lines > 1
-        assert right_of_it or box.y1 <= beside.y0 + 5
-
-
 def test_a_round_size_is_at_most_the_size() -> None:
     for size in (0.1, 0.09999999999999999, 1.0, 7.3, 2e-9):
         assert round_size(size) <= size * (1 + 1e-9)
@@ -425,18 +332,6 @@ def test_arrows_do_not_make_a_plane_much_larger() -> None:
     assert np.ptp(far_lines := np.array(with_arrows.arrows.tips)[..., 1]) > 2.0, far_lines  # seen, all the same
 
 
-@pytest.mark.parametrize("launch", ["hoop_bowl", "sphero_line"])
-def test_each_number_of_a_strip_stands_in_every_plane(launch: str) -> None:
-    figure = picture(launch)
-    strips = [axis for axis in figure.axes if axis.get_xticklabels() and ":" in axis.get_xticklabels()[0].get_text()]
-    numbers = {int(each.get_text().partition(":")[0]) for each in strips[0].get_xticklabels()}
-    assert len(numbers) >= 6
-    planes = [axis for axis in figure.axes if axis.get_aspect() == 1.0 and axis not in strips]
-    assert planes
-    for axis in planes:
-        assert {number for each in axis.texts for number in written(each.get_text())} == numbers
-
-
 def written(text: str) -> list[int]:
     """The numbers that "1, 3–5" stands for."""
     ends = [[int(each) for each in part.split("–")] for part in text.split(", ")]
@@ -461,25 +356,6 @@ def test_spring_twist_is_drawn_larger_and_titled() -> None:
     mark = factor_5[1][1]
     np.testing.assert_allclose(np.arctan2(-mark[0], mark[1]), 5 * 0.05)
     np.testing.assert_allclose(np.arctan2(-factor_1[1][1][0], factor_1[1][1][1]), 0.05)
-
-
-def test_snapshots_and_their_times_do_not_cover_each_other() -> None:
-    from matplotlib.path import Path
-
-    outlines = [line for line in picture("trailer_line").axes[0].lines if line.get_color() == INK]
-    shades: dict[float, list[Any]] = {}
-    for line in outlines:
-        if len(line.get_xdata()) > 2:
-            shades.setdefault(line.get_alpha(), []).append(Path(line.get_xydata()))
-    assert len(shades) >= 5
-    for one, other in combinations(shades.values(), 2):
-        assert not any(a.intersects_path(b) for a in one for b in other)
-
-    figure = picture("trailer_hitch_swing")
-    renderer = figure.canvas.get_renderer()
-    boxes = [text.get_window_extent(renderer) for text in figure.axes[0].texts if text.get_text().endswith(" s")]
-    assert len(boxes) >= 6
-    assert not any(box.overlaps(other) for box, other in combinations(boxes, 2))
 
 
 def test_small_values_have_a_stated_power_of_ten() -> None:

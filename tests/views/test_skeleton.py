@@ -105,6 +105,7 @@ def test_inertias_are_ellipsoids_of_even_density(tmp_path: Path) -> None:
     np.testing.assert_allclose(ball, np.sqrt(5 / 2 * 0.01 / 2), rtol=1e-12)  # 2/5 m r^2 = 0.01
 
 
+@pytest.mark.slow
 def test_page_gets_points_in_space_with_their_projection(tmp_path: Path) -> None:
     run = arm(tmp_path)
     layout = view_layout(run.closed_loop.views[0], [])

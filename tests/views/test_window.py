@@ -215,6 +215,7 @@ def title(window: Window) -> Any:
     return window.picture._title._text
 
 
+@pytest.mark.slow
 def test_window_shows_what_has_come_and_obeys_its_keys(window: Window, talk: Talk, tmp_path: Path) -> None:
     give(window, *(talk.state(k) for k in range(0, 200, 10)), talk.status(190))
     before = pixels(window)
@@ -247,6 +248,7 @@ def test_window_shows_what_has_come_and_obeys_its_keys(window: Window, talk: Tal
     assert window.closed
 
 
+@pytest.mark.slow
 def test_a_fault_stands_in_the_title_and_another_launch_file_makes_another_picture(window: Window, talk: Talk) -> None:
     source: Any = window.source
     give(window, talk.state(0), talk.status(0, "fault", "stale_command"))

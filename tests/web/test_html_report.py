@@ -171,6 +171,7 @@ def test_a_run_of_hardly_a_row_has_a_report(trailer: Run, rows: int) -> None:
     assert ("no row was recorded" in page.words) == (rows == 0)
 
 
+@pytest.mark.slow
 def test_no_text_of_a_user_becomes_html(cart: Viewed) -> None:
     assert valid(html_report(cart("None"), "cart")).data["views"] == []
     text = html_report(cart(VIEW), EVIL)
