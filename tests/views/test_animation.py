@@ -212,6 +212,7 @@ def test_movie_leaves_out_zero_panels_and_idle_strips() -> None:
 # drawing
 
 
+@pytest.mark.slow
 def test_frame_by_parts_has_the_pixels_of_a_full_drawing() -> None:
     picture, t, columns = picture_of("sphero_pursuit", span=0.5)
     assert picture.show(t[:150], upto(columns, 150))

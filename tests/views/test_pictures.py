@@ -346,6 +346,7 @@ def test_consecutive_numbers_are_written_as_a_range() -> None:
     assert written("1, 3, 5–7") == [1, 3, 5, 6, 7]
 
 
+@pytest.mark.slow
 def test_spring_twist_is_drawn_larger_and_titled() -> None:
     run = servonode.simulate(Path(__file__).parents[2] / "examples" / "elastic_arm" / "arm.toml")
     strip = report_figure(run, "arm").axes[0]
@@ -364,6 +365,7 @@ def test_small_values_have_a_stated_power_of_ten() -> None:
     assert [tick.get_text() for tick in axis.get_yticklabels()][:3] == ["0", "1", "2"]
 
 
+@pytest.mark.slow
 def test_words_stay_words_in_pdf_and_svg(tmp_path: Any) -> None:
     run = servonode.simulate("trailer_line", run__duration=SHORT, every=20)
     for ending in ("pdf", "svg"):

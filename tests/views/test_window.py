@@ -138,6 +138,7 @@ def test_feed_row_has_state_outputs_inputs_target_and_rare_values(loop: Loop, fe
     assert {name: found[name][-1] for name in outputs} == pytest.approx(outputs)
 
 
+@pytest.mark.slow
 def test_whatever_comes_memory_is_bounded_and_the_span_is_kept(feed: Feed, talk: Talk) -> None:
     size = feed.ring._data.nbytes
     for k in range(3 * ROWS):
