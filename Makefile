@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help test slow soak lint types docs links bench pictures release-check ci
+.PHONY: help test slow soak mutants lint types docs links bench pictures release-check ci
 unexport PYTHONDONTWRITEBYTECODE
 
 help:  ## print these targets
@@ -13,6 +13,9 @@ slow:  ## the slow tests: minutes of computation
 
 soak:  ## hours on a quiet computer: latencies, kills, floods, real wires
 	uv run --all-extras --all-groups python tools/soak.py
+
+mutants:  ## whether the tests notice wrong facts, each put into a copy of the code
+	uv run --all-extras --all-groups python tools/mutants.py
 
 lint:  ## formatter, linter, what tests may not do, words and links
 	uv run --group lint ruff format --check . && uv run --group lint ruff check . && uv run python tools/lint_tests.py && \

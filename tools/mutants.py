@@ -4,8 +4,8 @@
 a mutant is the wrong fact that its text makes true. Exit code 1: less than 95 % of the safety core's mutants are
 killed, a text does not stand exactly once in its file, or tests fail without a mutant.
 
-Tools that mutate every operator of a module (mutmut, cosmic-ray) do not fit: they give thousands of mutants without a
-name, a score that counts equivalent ones, and no way to say which tests are nearest to which.
+Tools that mutate each operator of a module (mutmut, cosmic-ray) do not fit: they make thousands of mutants without
+names, count equivalent ones in the score, and do not know which tests are nearest.
 """
 
 import argparse
@@ -17,10 +17,12 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 TABLE = ROOT / "tools" / "mutants.toml"
@@ -37,10 +39,7 @@ LOADED = ("numpy", "scipy.optimize", "sympy", "llvmlite.binding", "zmq", "msgspe
 
 @dataclass(frozen=True)
 class Mutant:
-    """One wrong fact.
-
-    text, wrong: what stands in the file, and what instead. files: of tests; nearest: names of those that are run first.
-    """
+    """One wrong fact: a text, and what stands there instead. nearest: tests that run first, before all of `files`."""
 
     fact: str
     file: Path
@@ -54,14 +53,6 @@ class Mutant:
     def name(self) -> str:
         """The file and the fact."""
         return f"{self.file.stem}: {self.fact}"
-
-    def apply(self, copy: Path) -> bool:
-        """Change the text in a copy; False where it does not stand there exactly once."""
-        content = (copy / self.file).read_text()
-        if content.count(self.text) != 1:
-            return False
-        write(copy / self.file, content.replace(self.text, self.wrong))
-        return True
 
 
 def read_table() -> tuple[list[Mutant], tuple[str, ...]]:
@@ -87,26 +78,17 @@ def write(file: Path, content: str) -> None:
         compiled.unlink()
 
 
-def copied(to: Path) -> Path:
-    """A copy of all files that git knows or would add, in a new folder."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=ROOT, check=True, capture_output=True, text=True
-    )
-    for name in filter(None, listed.stdout.split("\0")):
-        if (ROOT / name).is_symlink() or (ROOT / name).is_file():
-            (to / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, to / name, follow_symlinks=False)
-    return to
-
-
 class Copy:
-    """A copy of the project, and a process there that has loaded the libraries, and forks one for each run of tests."""
+    """A copy of all files that git knows or would add, and a process there that runs tests."""
 
     def __init__(self, folder: Path, slow: Sequence[str]) -> None:
-        self.folder, self._slow = copied(folder), slow
-        paths = os.pathsep.join((str(folder / "src"), str(folder)))
+        self.folder, self._slow = folder, slow
+        for name in git("ls-files", "-co", "--exclude-standard"):
+            if (ROOT / name).is_symlink() or (ROOT / name).is_file():
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
         environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-        environment |= {"PYTHONPATH": paths, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+        environment |= {"PYTHONPATH": f"{folder / 'src'}{os.pathsep}{folder}", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
         self._server = subprocess.Popen(
             [sys.executable, __file__, "--serve"], cwd=folder, env=environment, text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -114,8 +96,6 @@ class Copy:
 
     def run(self, files: Sequence[str], nearest: Sequence[str] = ()) -> int:
         """Run the tests of files, or those with one of these names, until one fails; returns pytest's exit code."""
-        assert self._server.stdin is not None
-        assert self._server.stdout is not None
         words = " or ".join(nearest) or " and ".join(f"not {word}" for word in self._slow)
         print("\t".join([*OPTIONS, "-k", words, *files]), file=self._server.stdin, flush=True)
         return int(self._server.stdout.readline() or -1)
@@ -124,23 +104,21 @@ class Copy:
         """What the last run printed."""
         return (self.folder / "output.txt").read_text(errors="replace")
 
-    def judge(self, mutant: Mutant) -> str:
-        """Whether the tests of a mutant notice it: those that are nearest, else any in their files."""
+    def judge(self, mutant: Mutant) -> tuple[str, str]:
+        """Whether the tests of a mutant notice it, those that are nearest or else any in their files; which one."""
         file = self.folder / mutant.file
         before = file.read_text() if file.is_file() else ""
-        if not file.is_file() or not mutant.apply(self.folder):
-            return LOST
+        if before.count(mutant.text) != 1:
+            return LOST, ""
+        write(file, before.replace(mutant.text, mutant.wrong))
         try:
             code = self.run(mutant.files, mutant.nearest)
             if mutant.nearest and code != 1:
                 code = self.run(mutant.files)
         finally:
             write(file, before)
-        return {0: SURVIVED, 1: KILLED}.get(code, BROKEN)
-
-    def failed(self) -> str:
-        """The name of the test that failed."""
-        return next((line.split()[1] for line in self.output().splitlines() if line.startswith("FAILED")), "")
+        by = [line.split()[1] for line in self.output().splitlines() if line.startswith("FAILED")]
+        return {0: SURVIVED, 1: KILLED}.get(code, BROKEN), "".join(by[:1])
 
 
 def serve() -> None:
@@ -160,32 +138,27 @@ def serve() -> None:
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 
 
-def changed_since(reference: str) -> set[Path]:
-    """The files that differ from a reference of git."""
-    found = subprocess.run(
-        ["git", "diff", "--name-only", reference], cwd=ROOT, check=True, capture_output=True, text=True
-    )
-    return {Path(name) for name in found.stdout.split()}
+def git(*words: str) -> list[str]:
+    """The names of files that a command of git lists."""
+    found = subprocess.run(["git", *words, "-z"], cwd=ROOT, check=True, capture_output=True, text=True)
+    return list(filter(None, found.stdout.split("\0")))
 
 
 def chosen(mutants: Sequence[Mutant], words: Sequence[str], reference: str | None) -> Iterator[Mutant]:
     """The mutants whose names have one of the words, of files that were changed themselves or in their tests."""
-    changed = None if reference is None else changed_since(reference)
+    changed = None if reference is None else set(git("diff", "--name-only", reference))
     for each in mutants:
-        files = {each.file, *map(Path, each.files)}
-        if (not words or any(word in each.name for word in words)) and (changed is None or changed & files):
+        concerned = changed is None or changed & {str(each.file), *each.files}
+        if concerned and (not words or any(word in each.name for word in words)):
             yield each
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("words", nargs="*", help="try only mutants whose names have one of these words")
-    parser.add_argument(
-        "--changed", metavar="REF", help="try only those of files that differ from REF, or whose tests do"
-    )
+    parser.add_argument("--changed", metavar="REF", help="only those whose files, or files of tests, differ from REF")
     parser.add_argument("-n", type=int, default=os.cpu_count() or 1, help="how many at once")
     parser.add_argument("--trust", action="store_true", help="do not run the tests without a mutant first")
-    parser.add_argument("--by", action="store_true", help="name the test that failed")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
@@ -193,39 +166,35 @@ def main() -> int:
         return 0
     mutants, slow = read_table()
     tried = list(chosen(mutants, options.words, options.changed))
-    begun, results = time.monotonic(), {}
+    begun, results = time.monotonic(), dict[Mutant, str]()
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder, ThreadPoolExecutor(options.n) as pool:
         free = [Copy(Path(folder, str(number)), slow) for number in range(min(options.n, len(tried)))]
 
-        def unchanged(file: str) -> str:
+        def with_a_copy(do: Callable[[Copy, Any], Any], what: Any) -> Any:
             copy = free.pop()
             try:
-                return copy.output() if copy.run([file]) else ""
+                return do(copy, what)
             finally:
                 free.append(copy)
 
-        def judged(mutant: Mutant) -> tuple[str, str]:
-            copy = free.pop()
-            try:
-                return copy.judge(mutant), copy.failed()
-            finally:
-                free.append(copy)
+        def complaint(copy: Copy, file: str) -> str:
+            return copy.output() if copy.run([file]) else ""
 
-        files = sorted({file for each in tried for file in each.files})
-        if failing := [] if options.trust else list(filter(None, pool.map(unchanged, files))):
+        files = [] if options.trust else sorted({file for each in tried for file in each.files})
+        if failing := list(filter(None, pool.map(partial(with_a_copy, complaint), files))):
             print("without a mutant these tests fail or are not found:", *failing, sep="\n")
             return 1
-        for mutant, (result, by) in zip(tried, pool.map(judged, tried), strict=True):
+        for mutant, (result, by) in zip(tried, pool.map(partial(with_a_copy, Copy.judge), tried), strict=True):
             results[mutant] = result
-            print(f"{result:16}  {mutant.name}" + (f"  ({by})" if options.by else ""), flush=True)
+            print(f"{result:16}  {mutant.name}  {by}", flush=True)
     for result in (SURVIVED, LOST, BROKEN):
         named = [each.name for each, found in results.items() if found == result]
         print(f"\n{result}: {len(named)}", *named, sep="\n  ") if named else None
     core = [found for each, found in results.items() if each.core]
     score = core.count(KILLED) / len(core) if core else 1.0
     killed = list(results.values()).count(KILLED)
-    print(f"\n{killed} of {len(results)} mutants are killed, of the safety core {score:.1%} of {len(core)}")
-    print(f"{time.monotonic() - begun:.0f} s")
+    print(f"\n{killed} of {len(results)} mutants are killed, of the safety core {score:.1%} of {len(core)}", end=" ")
+    print(f"in {time.monotonic() - begun:.0f} s")
     return int(score < LEAST or bool({LOST, BROKEN} & set(results.values())))
 
 

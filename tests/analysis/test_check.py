@@ -11,6 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 import servonode
+from servonode.analysis.held_residuals import ROWS, rows_of
+from servonode.analysis.zero_dynamics import ZeroDynamics
 from servonode.cli.create import make
 from servonode.cli.main import main
 from servonode.closed_loop.launch_error import ProgramRefused
@@ -206,6 +208,28 @@ def test_an_energy_error_that_stays_with_half_the_step_is_not_explained_by_the_s
     error = property(lambda run: (run.closed_loop.launch.step_ns / 1e6) ** power)
     monkeypatch.setattr("servonode.record.run.Run.energy_error", error)
     assert said in texts(servonode.check(SLEDGE), "warn")
+
+
+@pytest.mark.parametrize(("share", "warned"), [(0.9e-3, False), (1.1e-3, True)])
+def test_an_integrator_may_lose_a_thousandth_of_the_energy_turned_over(
+    monkeypatch: pytest.MonkeyPatch, share: float, warned: bool
+) -> None:
+    def error(run: servonode.Run) -> float:
+        kinetic = [run.closed_loop.machine.energies(t, x)[0] for _, t, x, _ in rows_of(run, ROWS)]
+        return share * float(np.abs(run.work).max() + max(kinetic))
+
+    monkeypatch.setattr("servonode.record.run.Run.energy_error", property(error))
+    assert ("J turned over" in texts(servonode.check(SLEDGE), "warn")) == warned
+
+
+@pytest.mark.parametrize(("growth", "level"), [(2.9, "good"), (3.1, "warn"), (39.0, "warn")])
+def test_perturbations_that_grow_threefold_are_warned_of(
+    monkeypatch: pytest.MonkeyPatch, growth: float, level: str
+) -> None:
+    found = ZeroDynamics("bounded", "as judged", ("x",), (), 1.0, growth=growth)
+    monkeypatch.setattr("servonode.analysis.dry_run.judge", lambda *_: found)
+    report = servonode.check("trailer_pursuit", **SHORT)
+    assert [each.level for each in report.findings if each.text == "as judged"] == [level]
 
 
 @pytest.mark.parametrize(("damper", "verdict"), [(0.25, "no"), (1.0, "yes")])

@@ -97,6 +97,72 @@ def test_an_answer_in_the_name_of_another_controller_is_refused_until_the_run_is
 # limits
 
 
+def test_where_a_fault_resumes_a_successor_of_the_controller_may_answer(folder: Path) -> None:
+    bench = active(puck(folder, 'plant.safety.on_fault="resume"'))
+    assert bench.period(0.25, src=SRC + 1)
+    assert bench.written[-1] == (0.25, 0.0)
+
+
+def test_commands_are_missed_and_held_while_active_alone(plain: ClosedLoop) -> None:
+    bench = active(plain)
+    for missed, held in ((2, 2), (2, 2)):
+        for _ in range(2):
+            bench.ask()
+            bench.advance(10)
+        bench.period(0.0)
+        assert (bench.counts["missed_commands"], bench.counts["repeats"]) == (missed, held)
+        bench.node.handle_request("disarm")
+
+
+def test_a_slow_answer_is_a_sign_of_life_but_does_not_act(plain: ClosedLoop) -> None:
+    bench = active(plain)
+    bench.guard.answers.oldest_ns = 5 * MS
+    for acts, counted in ((True, {}), (False, {"refused_stale": 1})):
+        command = bench.command(bench.ask(), 0.25)
+        bench.advance(5 if acts else 6)
+        assert bench.give(command) == acts
+        assert counted.items() <= bench.counts.items()
+        bench.advance(5 if acts else 4)
+    bench.node.handle_request("disarm")
+    command = bench.command(bench.ask(), 0.25)
+    bench.advance(8)
+    assert not bench.give(command)
+    assert (bench.guard.answers.age_ns(), bench.counts["refused_stale"]) == (0, 1)
+
+
+def test_limits_are_lowered_while_armed_and_rise_to_those_of_the_start_when_not(folder: Path) -> None:
+    limits = ("plant.safety.limit=2", "plant.safety.rate_limit=300", "plant.safety.power_limit=0.5")
+    bench = active(puck(folder, WAITS, *limits))
+    lower, start = [0.5, 1.0, 200.0, 200.0, 0.25], [2.0, 2.0, 300.0, 300.0, 0.5]
+    for wrong in ([], lower[1:], [2.5, *start[1:]], [-0.5, *lower[1:]], [*start[:4], 0.75], [math.nan, *lower[1:]]):
+        with pytest.raises(ValueError, match=r"above|limits are given"):
+            bench.guard.lower(wrong)
+    bench.guard.lower(lower)
+    with pytest.raises(ValueError, match=r"0\.6 is above 0\.5: the machine is armed"):
+        bench.guard.lower([0.6, *lower[1:]])
+    assert bench.period(1.0)
+    assert 0.0 < bench.written[-1][0] * bench.states[-1].state["x_dot"] <= 0.25 * (1 + 1e-12)
+    bench.node.handle_request("disarm")
+    assert bench.acting[0] == -0.5  # 3 N s/m times more than 0.4 m/s
+    bench.guard.lower(start)
+    bench.advance(1)
+    assert bench.acting[0] < -1.0
+    with pytest.raises(ValueError, match="has limits of its start"):
+        bench.guard.lower([2.5, *start[1:]])
+
+
+def test_lowered_power_counts_when_a_delayed_command_acts(folder: Path) -> None:
+    bench = active(puck(folder, WAITS, "controller.delay=1", "plant.safety.power_limit=5"))
+    limits, plant, powers = bench.guard.limiter.limits, bench.node.plant, list[float]()
+    bench.guard.lower([*limits.value, *limits.rate, 0.125])
+    bench.on_write = lambda values: powers.append(
+        float(bench.node.closed_loop.machine.input_rates(plant.t, plant.x) @ np.array(values))
+    )
+    for _ in range(5):
+        assert bench.period(2.0)
+    assert max(powers) == pytest.approx(0.125, rel=1e-12)
+
+
 def test_the_rate_starts_from_zero_however_long_the_plant_was_armed(folder: Path) -> None:
     bench = Bench(puck(folder, WAITS, RATE))
     bench.prepare()

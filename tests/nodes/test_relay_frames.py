@@ -20,6 +20,7 @@ from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.left_summaries import MOST_FAULTS, decode_summaries, encode_summaries
 from servonode.nodes.meeting import ACCEPTED, BUSY, HELLO, REFUSED, SILENT_NS
 from servonode.nodes.relay_node import CLOCK, ECHO, END, ENDED, REPLY, REQUEST, STRANGER, TOPIC, WANT
+from servonode.nodes.relayed_requests import MOST
 from tests.helpers.relays import HOST, PEER, Relay, computer_of, relay
 
 DEEP = b'{"start":1,"nodes":["target","controller"],"manifest":{},"more":' + b"[" * 60_000
@@ -274,6 +275,30 @@ def test_answers_reach_those_who_asked(desk: Relay) -> None:
             assert opened.poll(2000)
             assert opened.recv_multipart() == [HEADER.pack(1, NO_TICKET, 0)[:8], expected]
             assert not opened.poll(20)
+
+
+def test_requests_without_a_connection_are_answered_at_once(desk: Relay) -> None:
+    with Bus(desk.bus.folder, "first") as bus:
+        opened, _ = bus.requests_to("plant")
+        opened.send_multipart([*request("arm")])
+        assert desk.until(lambda: opened.poll(0))
+        assert "the other computer of this run does not answer" in decode_map(opened.recv_multipart()[1])["error"]
+
+
+def test_requests_that_get_no_answer_are_forgotten_oldest_first(desk: Relay) -> None:
+    desk.meet()
+    with Bus(desk.bus.folder, "first") as bus:
+        opened, _ = bus.requests_to("plant")
+        numbers: list[bytes] = []
+        for asked in range(MOST + 1):
+            opened.send_multipart([HEADER.pack(asked, NO_TICKET, NEVER), encode_map({"ask": "status"})])
+            desk.wire.sent.clear()
+            assert desk.until(lambda: any(frames[0][:1] == REQUEST for frames in desk.wire.sent))
+            numbers += [frames[0][2:] for frames in desk.wire.sent if frames[0][:1] == REQUEST]
+        desk.say(REPLY + numbers[0], b"forgotten")
+        desk.say(REPLY + numbers[1], b"second")
+        assert opened.poll(2000)
+        assert opened.recv_multipart()[1] == b"second"
 
 
 def test_a_relay_takes_no_answer_that_was_meant_for_the_one_before(folder: Path, desks: ClosedLoop) -> None:
