@@ -1,8 +1,10 @@
 """Fixtures of all rooms. Helper modules live in tests/helpers and reach the tests as fixtures."""
 
 import os
+import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -194,6 +196,14 @@ def agree_in_print() -> Callable[[Any, str], None]:
             assert abs(value - float(text)) <= allowed, f"{value!r} is printed as {text}"
 
     return agree
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder for sockets."""
+    made = Path(tempfile.mkdtemp(prefix="sn", dir="/tmp"))  # short: a socket's path has 107 bytes
+    yield made
+    shutil.rmtree(made)
 
 
 @pytest.fixture

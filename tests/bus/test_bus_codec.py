@@ -1,7 +1,6 @@
 import inspect
 import math
 import sys
-import time
 
 import msgpack
 import numpy as np
@@ -221,17 +220,6 @@ def test_a_decoder_called_deep_in_the_stack_still_raises_only_message_errors():
             reason_of(with_key("later", b"\x91" * 300 + b"\xc1"))
 
     dive(sys.getrecursionlimit() - len(inspect.stack(0)) - 120)
-
-
-def test_a_refusal_takes_no_longer_than_a_tick():
-    payloads = [packed(t=math.nan), packed(state={"x": 2**60}), packed()[:-1], with_key("u", b"\x91" * 65000)]
-    for payload in payloads:
-        best = math.inf
-        for _ in range(20):
-            start = time.perf_counter()
-            reason_of(payload)
-            best = min(best, time.perf_counter() - start)
-        assert best < 1e-3  # s; 5 us, and 0.2 ms for the bomb, on a slow machine
 
 
 def test_requests_are_held_to_the_limits():

@@ -1,8 +1,5 @@
 """How nodes receive each other's messages: no thread, one read per message, and connected again whatever happens."""
 
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -14,6 +11,7 @@ import zmq
 from servonode.bus import Bus, DirectSubscriber, Publisher, Requester, State, encode
 from servonode.bus.interfaces import HWM
 from tests.helpers.descriptors import no_free_descriptor
+from tests.helpers.events import soon
 
 SECOND = 10**9  # ns
 
@@ -22,21 +20,17 @@ def state(seq: int, node: str = "plant") -> State:
     return State(t=0.1, run=1, k=1, mono=1, node=node, src=1, seq=seq, state={"x": 0.1}, input={}, control=True)
 
 
-def soon(seconds: float = 3.0) -> int:
-    return time.monotonic_ns() + round(seconds * SECOND)
-
-
 def join(publisher: Publisher, subscriber: DirectSubscriber) -> None:
     """Both sides come by, as nodes do, until the subscriptions are held."""
     deadline = soon()
     while not publisher.ready():
-        assert time.monotonic_ns() < deadline
+        assert soon(0) < deadline
         subscriber.wait(soon(0.002))
         assert subscriber.receive() == []
 
 
 def received(subscriber: DirectSubscriber, n: int = 1) -> list[int]:
-    """The numbers of the messages until n have come or 3 s have gone."""
+    """The numbers of the messages until n have come or a minute has gone."""
     got: list[int] = []
     deadline = soon()
     while len(got) < n and subscriber.wait(deadline):
@@ -69,7 +63,7 @@ def raw(folder: Path) -> "Iterator[zmq.Socket[bytes]]":
 def subscribed(raw: "zmq.Socket[bytes]", subscriber: DirectSubscriber) -> None:
     deadline = soon()
     while not raw.poll(5):
-        assert time.monotonic_ns() < deadline
+        assert soon(0) < deadline
         subscriber.wait(soon(0.002))
         subscriber.receive()
     raw.recv()
@@ -130,33 +124,9 @@ def test_a_drain_ends_at_its_bound_and_what_is_left_is_not_slept_on(plant: Bus, 
     for i in range(100):
         publisher.publish("state", state(i))
     first = [message.seq for _, message in subscriber.receive(bound=30)]
-    start = time.monotonic_ns()
     assert controller.wait(soon())
-    assert time.monotonic_ns() - start < SECOND
     assert first + received(subscriber, 70) == list(range(100))
     assert len(first) == 30
-
-
-@pytest.mark.parametrize("bound", [True, False])
-def test_waiting_sleeps_rather_than_spins(plant: Bus, controller: Bus, bound: bool) -> None:
-    subscriber = controller.direct_subscriber({"plant": ["state"]})
-    if bound:
-        join(plant.publisher(1), subscriber)
-    used = time.thread_time()
-    assert not controller.wait(soon(0.3))
-    assert time.thread_time() - used < 0.05
-
-
-def test_waiting_ends_at_the_deadline_to_well_below_a_millisecond(plant: Bus, controller: Bus) -> None:
-    subscriber = controller.direct_subscriber({"plant": ["state"]})
-    join(plant.publisher(1), subscriber)
-    lateness = []
-    for _ in range(21):
-        deadline = soon(0.0023)
-        assert not subscriber.wait(deadline)
-        lateness.append(time.monotonic_ns() - deadline)
-    assert min(lateness) >= 0
-    assert sorted(lateness)[10] < 0.7e6  # ns
 
 
 def test_what_comes_while_only_requests_are_waited_for_is_kept(plant: Bus, controller: Bus) -> None:
@@ -164,7 +134,7 @@ def test_what_comes_while_only_requests_are_waited_for_is_kept(plant: Bus, contr
     controller.requests()
     deadline = soon()
     while not publisher.ready():  # what connects, shakes hands and subscribes is this wait
-        assert time.monotonic_ns() < deadline
+        assert soon(0) < deadline
         controller._waiter.wait_for_request(soon(0.002))
     for i in range(HWM + 50):
         publisher.publish("state", state(i))
@@ -183,21 +153,6 @@ def test_what_was_kept_meanwhile_ends_the_next_wait_although_nothing_new_comes(p
         publisher.publish("state", state(i))
     controller._waiter.wait_for_request(soon(0.05))
     assert received(subscriber, 10) == list(range(10))
-
-
-def test_a_stalled_reader_blocks_nobody_and_then_sees_the_newest(plant: Bus, controller: Bus) -> None:
-    publisher, stalled = plant.publisher(1), controller.direct_subscriber({"plant": ["state"]})
-    join(publisher, stalled)
-    longest = 0.0
-    for i in range(6 * HWM):
-        start = time.perf_counter()
-        publisher.publish("state", state(i))
-        longest = max(longest, time.perf_counter() - start)
-    assert longest < 0.5  # s: it never waits for a reader; the rest is the machine's own stalls
-    while stalled.receive():
-        plant.wait(0)
-    publisher.publish("state", state(10**6))
-    assert received(stalled)[-1] == 10**6
 
 
 def test_what_is_not_two_good_frames_of_an_asked_topic_is_counted(raw: "zmq.Socket[bytes]", controller: Bus) -> None:
@@ -225,43 +180,18 @@ def test_what_is_too_large_is_never_delivered_and_the_publisher_is_heard_again(
     raw.send_multipart(frames)
     deadline = soon()
     while not subscriber.counts[reason]:
-        assert time.monotonic_ns() < deadline
+        assert soon(0) < deadline
         subscriber.wait(soon(0.01))
         assert subscriber.receive() == []
     raw.setsockopt(zmq.RCVTIMEO, 0)
     subscribed(raw, subscriber)  # that of the old connection ends
     deadline = soon()
     got: list[int] = []
-    while not got and time.monotonic_ns() < deadline:
+    while not got and soon(0) < deadline:
         raw.send_multipart([b"state", encode(state(7))])
         subscriber.wait(soon(0.01))
         got = [message.seq for _, message in subscriber.receive()]
     assert got[0] == 7
-
-
-def test_a_killed_publisher_is_followed_by_the_one_in_its_place(folder: Path, controller: Bus) -> None:
-    subscriber = controller.direct_subscriber({"plant": ["state"]})
-    code = (
-        "import sys, time; from servonode.bus import Bus\n"
-        "bus = Bus(sys.argv[1], 'plant'); p = bus.publisher(1)\n"
-        "p.wait_ready(time.monotonic_ns() + 20 * 10**9)\n"
-        "print(p.ready(), flush=True); time.sleep(30)"
-    )
-    with subprocess.Popen([sys.executable, "-c", code, str(folder)], stdout=subprocess.PIPE, text=True) as child:
-        said: list[str] = []
-        reader = threading.Thread(target=lambda: said.append(child.stdout.readline()))  # type: ignore[union-attr]
-        reader.start()
-        while reader.is_alive():
-            subscriber.wait(soon(0.01))
-            subscriber.receive()
-        child.send_signal(signal.SIGKILL)
-    assert said == ["True\n"]
-    assert (folder / "plant.pub").exists()
-    with Bus(folder, "plant") as bus:
-        publisher = bus.publisher(1)
-        join(publisher, subscriber)
-        publisher.publish("state", state(2))
-        assert received(subscriber) == [2]
 
 
 def test_without_a_free_descriptor_a_node_goes_on_and_connects_once_there_is_one(folder: Path, controller: Bus) -> None:

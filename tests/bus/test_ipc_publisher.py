@@ -2,7 +2,6 @@
 
 import contextlib
 import socket
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,9 +9,9 @@ import pytest
 import zmq
 
 from servonode.bus import Bus, Publisher
-from servonode.bus.ipc.publisher import SUBSCRIBERS, SUBSCRIPTIONS
-from tests.helpers.runs import eventually
-from tests.helpers.strangers import frame, opening, stranger
+from servonode.bus.ipc.publisher import SUBSCRIPTIONS
+from tests.helpers.events import eventually
+from tests.helpers.strangers import frame, opening
 
 
 @pytest.fixture
@@ -98,20 +97,3 @@ def test_who_subscribes_to_the_beginning_of_a_topic_hears_it_once(
         assert heard.recv_multipart() == [b"applied", b"1"]
         publisher.publish_frames(b"applied", b"2")
         assert heard.recv_multipart() == [b"applied", b"2"]
-
-
-@pytest.mark.parametrize("what", ["many subscriptions", "subscriptions come and go", "stream", "idle"])
-def test_a_look_takes_little_time_whatever_comes(folder: Path, publisher: Publisher, what: str) -> None:
-    with stranger(what, folder / "plant.pub"), zmq.Context() as context, context.socket(zmq.SUB) as reader:
-        reader.connect(f"ipc://{folder}/plant.pub")
-        reader.subscribe(b"state")
-        costs = []
-        for _ in range(300):
-            begin = time.thread_time_ns()
-            publisher.subscriptions_seen()
-            publisher.publish_frames(b"state", bytes(200))
-            costs.append(time.thread_time_ns() - begin)
-            time.sleep(0.001)
-        assert sorted(costs)[270] < 2_000_000  # ns
-        assert len(publisher._connections) <= SUBSCRIBERS
-        assert publisher.subscriptions.total() <= SUBSCRIBERS * SUBSCRIPTIONS

@@ -1,11 +1,8 @@
 """The link to a machine in another process, over real sockets; the machine here is bare pyzmq."""
 
-import itertools
 import select
 import socket
-import sys
 import threading
-import time
 from contextlib import closing
 from pathlib import Path
 
@@ -20,17 +17,15 @@ from servonode.bus import (
     Setup,
     State,
     Status,
-    Subscriber,
     check_address,
     connection_limit,
     decode,
     encode,
 )
-from servonode.bus.connection_limit import PAUSE_NS
 from servonode.bus.link import QUEUE
 from servonode.bus.zmq_io import numeric
+from tests.helpers.events import eventually, soon
 from tests.helpers.ports import free_port
-from tests.helpers.strangers import PUBLISHES, stranger
 
 HEADER = {"t": 0.1, "run": 1, "k": 1, "mono": 1, "node": "plant", "src": 1}
 
@@ -63,15 +58,15 @@ class Machine:
 
     def receives(self, link: ExternalLink) -> bool:
         """Whether both subscriptions of servonode are here; the link works only while it is looked at."""
-        missing, deadline = 2, time.monotonic() + 3
-        while missing and time.monotonic() < deadline:
+        missing, deadline = 2, soon()
+        while missing and soon(0) < deadline:
             assert link.receive() == []
             if self.out.poll(1):
                 missing -= self.out.recv()[0]
         return not missing
 
     def frames(self):
-        assert self.into.poll(3000)
+        assert self.into.poll(60_000)
         return self.into.recv_multipart()
 
     def close(self) -> None:
@@ -94,21 +89,12 @@ def link(addresses):
 
 
 def received(link, n: int = 1):
-    """Messages until n have come or 3 s have gone."""
-    got, deadline = link.receive(), time.monotonic() + 3
-    while len(got) < n and time.monotonic() < deadline:
-        select.select(link.fds, (), (), max(deadline - time.monotonic(), 0) if link.due() is None else 0)
+    """Messages until n have come or a minute has gone."""
+    got, deadline = link.receive(), soon()
+    while len(got) < n and soon(0) < deadline:
+        select.select(link.fds, (), (), 1.0 if link.due() is None else 0)
         got += link.receive()
     return got
-
-
-def until(true) -> bool:
-    deadline = time.monotonic() + 3
-    while time.monotonic() < deadline:
-        if true():
-            return True
-        time.sleep(0.001)
-    return False
 
 
 @pytest.mark.parametrize(
@@ -177,7 +163,7 @@ def test_with_keys_other_addresses_are_refused_in_words_that_fit(bad, says):
 
 def test_messages_go_both_ways_as_two_frames(link, machine):
     assert machine.receives(link)
-    assert until(link.listened)
+    assert eventually(link.listened)
     link.send("applied", applied(3, until=20, state_seq=7))
     topic, payload = machine.frames()
     assert topic == b"applied"
@@ -215,7 +201,7 @@ def test_what_is_no_message_is_counted_by_reason(link, machine):
 def test_a_machine_that_sends_too_much_is_disconnected_and_connected_to_again(link, machine):
     assert machine.receives(link)
     machine.out.send_multipart([b"state", b"x" * 70000])
-    assert machine.out.poll(3000)  # the subscription ends
+    assert machine.out.poll(60_000)  # the subscription ends
     machine.out.recv()
     assert machine.receives(link)
     machine.out.send_multipart([b"state", encode(state(2))])
@@ -240,25 +226,10 @@ def test_a_link_hears_again_when_its_machine_comes_back(link, machine, addresses
     again.close()
 
 
-@pytest.mark.parametrize("what", PUBLISHES)
-def test_a_link_takes_little_time_whatever_the_machine_sends(folder, what):
-    link = ExternalLink(f"ipc://{folder}/state", f"ipc://{folder}/applied")
-    link.open()
-    with stranger(what, folder / "state"):
-        costs = []
-        for _ in range(200):
-            begin = time.thread_time_ns()
-            link.receive()
-            costs.append(time.thread_time_ns() - begin)
-            time.sleep(0.001)
-        assert sorted(costs)[180] < 2_000_000  # ns
-    link.close()
-
-
 def test_a_link_that_is_well_can_be_renewed(link, machine):
     assert machine.receives(link)
     link.renew()
-    assert until(lambda: machine.out.send_multipart([b"state", encode(state(2))]) or link.receive())
+    assert eventually(lambda: machine.out.send_multipart([b"state", encode(state(2))]) or link.receive())
 
 
 def test_nothing_readable_is_left_once_all_has_been_received(link, machine):
@@ -275,8 +246,8 @@ def test_a_drain_is_bounded(link, machine):
     assert machine.receives(link)
     for i in range(30):
         machine.out.send_multipart([b"state", encode(state(i))])
-    assert until(lambda: bool(select.select(link.fds, (), (), 0)[0]))
-    time.sleep(0.05)
+    assert eventually(lambda: bool(select.select(link.fds, (), (), 0)[0]))
+    machine.into.poll(300)  # meanwhile they come
     assert [m.seq for _, m in link.receive(10)] == list(range(10))
     assert link.due() == 0  # what waits now makes nothing readable
     assert [m.seq for _, m in received(link, 20)] == list(range(10, 30))
@@ -285,7 +256,7 @@ def test_a_drain_is_bounded(link, machine):
 
 def test_a_second_one_on_the_same_address_is_refused_and_the_first_goes_on(link, machine, addresses):
     assert machine.receives(link)
-    assert until(link.listened)
+    assert eventually(link.listened)
     second = ExternalLink(*addresses)
     with pytest.raises(BusError, match=r"cannot be bound .*stop the other run") as caught:
         second.open()
@@ -322,7 +293,7 @@ def test_a_folder_that_is_missing_is_named(folder):
 
 def test_what_was_sent_last_still_goes_out_when_the_link_is_closed_at_once(link, machine):
     assert machine.receives(link)
-    assert until(link.listened)
+    assert eventually(link.listened)
     for i in range(QUEUE):
         link.send("applied", applied(i, final=True))
     link.close()
@@ -340,7 +311,7 @@ def test_the_message_that_ends_a_run_is_sent_again_where_a_full_queue_has_lost_i
         slow.setsockopt(zmq.RCVBUF, 4096)
         slow.subscribe(b"applied")
         slow.connect(places[1])
-        assert until(link.listened)
+        assert eventually(link.listened)
         for i in range(5000):
             link.send("applied", applied(i))
         link.send("applied", applied(5000, final=True))
@@ -363,11 +334,11 @@ def test_few_inputs_wait_for_a_machine_that_does_not_read():
         slow.setsockopt(zmq.RCVBUF, 4096)
         slow.subscribe(b"applied")
         slow.connect(places[1])
-        assert until(link.listened)
+        assert eventually(link.listened)
         for i in range(5000):
             link.send("applied", applied(i))
             if i % 100 == 0:
-                time.sleep(0.001)
+                slow.poll(1)
         waited = 0
         while slow.poll(200):
             slow.recv_multipart()
@@ -400,35 +371,16 @@ class Crowd:
             each.close()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no filter for what asks for a connection")
-def test_a_crowd_is_kept_out_while_the_machine_gets_every_input():
-    places = [f"tcp://127.0.0.1:{free_port()}" for _ in range(2)]
-    with closing(Machine(*places)) as machine, closing(ExternalLink(*places)) as link:
-        link.open()
-        assert machine.receives(link)
-        assert until(link.listened)
-        with closing(Crowd(places[1], 300)) as crowd:
-            end = time.monotonic() + PAUSE_NS * 0.5e-9
-            for i in itertools.takewhile(lambda _: time.monotonic() < end, itertools.count()):
-                link.send("applied", applied(i))
-                assert decode(*machine.frames()).seq == i
-                link.receive()
-                time.sleep(0.001)
-            assert link.counts["connections"] == 1
-            assert not crowd.gets_in()
-        assert until(lambda: link.receive() or crowd.gets_in())
-
-
 def test_a_system_that_keeps_nobody_out_ends_no_link(monkeypatch):
     monkeypatch.setattr(connection_limit, "ATTACH_FILTER", 9999)
     places = [f"tcp://127.0.0.1:{free_port()}" for _ in range(2)]
     with closing(Machine(*places)) as machine, closing(ExternalLink(*places)) as link:
         link.open()
         assert machine.receives(link)
-        assert until(link.listened)
+        assert eventually(link.listened)
         with closing(Crowd(places[1], 300)) as crowd:
-            assert until(lambda: link.receive() or link.counts["connections"])
-            assert until(crowd.gets_in)  # the queue of those that wait may be full at first
+            assert eventually(lambda: link.receive() or link.counts["connections"])
+            assert eventually(crowd.gets_in)  # the queue of those that wait may be full at first
         link.send("applied", applied(1))
         assert decode(*machine.frames()).seq == 1
 
@@ -459,25 +411,10 @@ def test_a_host_is_looked_up_once_and_an_unknown_one_is_named(monkeypatch):
         ExternalLink("tcp://nobody:9873", "tcp://desk:9874", far=True).open()
 
 
-def test_a_machine_that_hangs_up_again_and_again_is_connected_to_anew_ten_times_a_second(folder, monkeypatch):
-    renewed = []
-    renew = Subscriber.renew
-    monkeypatch.setattr(Subscriber, "renew", lambda self: renewed.append(renew(self)))
-    link = ExternalLink(f"ipc://{folder}/state", f"ipc://{folder}/applied")
-    link.open()
-    with stranger("nothing, and hangs up", folder / "state"):
-        end = time.monotonic() + 1.0
-        while time.monotonic() < end:
-            link.receive()
-            time.sleep(0.001)
-    link.close()
-    assert 3 <= len(renewed) <= 11
-
-
 def test_whether_somebody_listens_is_known(link, machine):
-    assert until(link.listened)
+    assert eventually(link.listened)
     machine.close()
-    assert until(lambda: not link.listened())
+    assert eventually(lambda: not link.listened())
 
 
 GOLDEN = {

@@ -14,7 +14,7 @@ import zmq
 from servonode.bus import Bus, Requester, Requests
 from servonode.bus.requests import HEADER, NEVER, NO_TICKET, WANTS_TICKET
 from servonode.bus.tickets import MOST, TICKET, Tickets
-from tests.helpers.runs import SOON_S, eventually
+from tests.helpers.events import LONG_S, eventually, soon
 
 SECOND = 10**9  # ns
 ARM, ESTOP, STOP = {"ask": "arm"}, {"ask": "estop"}, {"ask": "stop"}
@@ -44,10 +44,10 @@ class Client:
 
     def reply(self, requests: Requests) -> bytes:
         """The payload of the next reply; the node serves requests meanwhile, none of which is valid."""
-        deadline = time.monotonic() + SOON_S
+        deadline = soon()
         while not self.socket.poll(1):
             assert requests.poll_request() is None
-            assert time.monotonic() < deadline
+            assert soon(0) < deadline
         number, payload = self.socket.recv_multipart()
         assert number == (7).to_bytes(8, "little")
         return payload
@@ -91,7 +91,7 @@ def serve(requests: Requests, done: Callable[[], bool]) -> list[dict[str, Any]]:
             served.append(request[1])
             requests.reply(*request)
         else:
-            time.sleep(0.001)
+            requests.reader.look()
     return served
 
 
@@ -103,7 +103,7 @@ def test_a_request_is_answered_and_a_late_answer_is_not_taken_for_the_next(folde
         with pytest.raises(TimeoutError, match="did not answer"):
             future.result()
         requests.reply(late[-1][0], {"late": True})
-        future = pool.submit(requester.ask, ARM, SOON_S)
+        future = pool.submit(requester.ask, ARM, LONG_S)
         assert serve(requests, future.done) == [ARM]
         assert future.result() == ARM
 
@@ -162,13 +162,15 @@ def test_what_expired_cannot_be_sent_again_with_more_time(client: Client, reques
 def test_what_was_read_in_time_but_waits_for_too_long_is_refused_when_its_turn_comes(
     client: Client, requests: Requests
 ) -> None:
+    now = 0
+    requests._tickets._clock = lambda: now
     for request, valid_ns in ((ARM, SECOND // 10), (ESTOP, NEVER)):
         client.send(request, client.ticket(requests) if request == ARM else NO_TICKET, valid_ns)
     read: list[Any] = []
     assert eventually(lambda: read.extend(filter(None, [requests.poll_request()])) or len(read) == 2)
     late, stop = sorted(read, key=lambda each: each[1] == ESTOP)
     assert not requests.has_expired(late[0])
-    time.sleep(0.11)
+    now = SECOND // 10 + 1
     assert requests.has_expired(late[0])
     assert not requests.has_expired(stop[0])
     assert "too late" in client.error(requests)
@@ -223,7 +225,8 @@ def test_one_who_asks_without_end_neither_holds_the_node_up_nor_keeps_others_wai
 
     def flood() -> None:
         while not ended.is_set():
-            client.send({}, valid_ns=WANTS_TICKET) if client.socket.poll(0, zmq.POLLOUT) else time.sleep(0.001)
+            if client.socket.poll(1, zmq.POLLOUT):
+                client.send({}, valid_ns=WANTS_TICKET)
 
     flooding = threading.Thread(target=flood)
     flooding.start()
@@ -239,7 +242,7 @@ def test_one_who_asks_without_end_neither_holds_the_node_up_nor_keeps_others_wai
                 if request is not None:
                     requests.reply(*request)
 
-        assert asked(folder, ARM, SOON_S, serving) == ARM
+        assert asked(folder, ARM, LONG_S, serving) == ARM
         assert sorted(costs)[round(0.9 * len(costs))] < 2_000_000  # ns
     finally:
         ended.set()
@@ -251,7 +254,7 @@ def test_a_node_that_was_started_again_is_asked_anew(folder: Path) -> None:
         for number in range(3):
             with Bus(folder, "plant") as bus, ThreadPoolExecutor(1) as pool:
                 requests = bus.requests()
-                future = pool.submit(requester.ask, {"number": number}, SOON_S)
+                future = pool.submit(requester.ask, {"number": number}, LONG_S)
                 assert serve(requests, future.done) == [{"number": number}]
                 assert future.result() == {"number": number}
 
