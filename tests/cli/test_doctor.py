@@ -3,16 +3,13 @@
 import json
 import os
 import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from servonode.bus.listening_sockets import listening_sockets
 from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_file import read_launch
 from servonode.definitions import store
@@ -120,24 +117,6 @@ def test_limits_and_governors_have_their_remedy(monkeypatch: pytest.MonkeyPatch,
     assert "gets 0.5 cores of time" in text_of("cores")
 
 
-def test_who_listens_is_told(private: Path) -> None:
-    listens = "import socket, time; s = socket.create_server(('0.0.0.0', 0)); print(s.getsockname()[1], flush=True)"
-    program = private / "servonode"
-    program.write_text(f"{listens}; time.sleep(60)")
-    process = subprocess.Popen([sys.executable, str(program), "page"], stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        port = int(process.stdout.readline())
-        assert listening_sockets([process.pid]) == {f"tcp 0.0.0.0:{port}"}
-        text = text_of("runs")
-        assert f"process {process.pid} " in text
-        assert f"listens at tcp 0.0.0.0:{port}, which other computers reach" in text
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()  # type: ignore[union-attr]
-
-
 def test_the_timer_slack_of_the_caller_is_as_before() -> None:
     from servonode.nodes.realtime_grants import slack
 
@@ -191,16 +170,6 @@ def test_the_hand_loop_is_the_simulation(monkeypatch: pytest.MonkeyPatch) -> Non
     run = simulate_fused(loop, 10)
     states = np.column_stack(list(run.state.values()))
     np.testing.assert_array_equal(np.array(seen), states[1:21])
-
-
-@pytest.mark.slow  # some ten seconds on real processes
-def test_bench_prints_each_measure_beside_its_floor() -> None:
-    begin = time.monotonic()
-    printed = json.loads(command("bench", "--json").stdout)["measures"]
-    assert time.monotonic() - begin < 60
-    assert len(printed) == 8
-    assert all(each["ours"] >= 0 for each in printed)
-    assert all((each["floor"] is None) == (each["ratio"] is None) for each in printed)
 
 
 def test_bench_shows_a_line_as_soon_as_it_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:

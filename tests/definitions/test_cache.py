@@ -15,7 +15,6 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -449,67 +448,12 @@ def test_what_another_user_cannot_read_or_write_is_one_line(compiled: Compiled, 
 # many processes at once
 
 
-def all_well(count: int, work: Callable[[int], None]) -> None:
-    """Assert that this work ends without an error in so many processes at once."""
-    children = [forked(partial(work, i)) for i in range(count)]
-    assert [ended(child) for child in children] == [0] * count
-
-
 def counted(counter: Path, seconds: float = 0.1) -> tuple[str, bytes]:
     """A build that takes a while, and says in a file that it has begun."""
     with counter.open("a") as file:
         file.write("built\n")
     time.sleep(seconds)
     return SOURCE, DESCRIPTION
-
-
-@pytest.mark.parametrize("damaged", [False, True])
-def test_five_processes_at_once_do_the_work_once(
-    root: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, damaged: bool
-) -> None:
-    if damaged:
-        for each in (root.parent, root):
-            each.mkdir(mode=0o700)
-        (root / FILE).touch(0o600)
-
-    def work(_: int) -> None:
-        module, description = load(KEY, lambda: counted(tmp_path / "counter"))
-        assert (module.twice(1.5), description) == (3.0, DESCRIPTION)
-
-    all_well(5, work)
-    assert (tmp_path / "counter").read_text() == "built\n"
-    assert kernels(root) == [FILE]
-
-
-def test_builds_that_load_other_kernels_do_not_wait_for_each_other(root: Path, tmp_path: Path) -> None:
-    def upper() -> tuple[str, bytes]:
-        load(KEY, lambda: counted(tmp_path / "counter", 0.05))
-        return f"from {NAME} import twice\n\n\ndef four(x: f64) -> f64:\n    return twice(twice(x))\n", b""
-
-    def work(i: int) -> None:
-        if i % 2:
-            load(KEY, lambda: counted(tmp_path / "counter", 0.05))
-        assert load(f"upper{i // 2 % 2}", upper)[0].four(1.0) == 4.0
-
-    all_well(8, work)
-    assert (tmp_path / "counter").read_text() == "built\n"
-    assert kernels(root) == [FILE, "upper0.kernel", "upper1.kernel"]
-
-
-def test_where_the_maker_is_killed_one_of_those_who_wait_makes_it(root: Path, tmp_path: Path) -> None:
-    def killed() -> tuple[str, bytes]:
-        (tmp_path / "begun").touch()
-        time.sleep(0.2)
-        os.kill(os.getpid(), signal.SIGKILL)
-        raise AssertionError
-
-    maker = forked(lambda: load(KEY, killed))
-    while not (tmp_path / "begun").exists():
-        time.sleep(0.01)
-    all_well(3, lambda _: load(KEY, lambda: counted(tmp_path / "counter")))
-    assert ended(maker) == -signal.SIGKILL
-    assert (tmp_path / "counter").read_text() == "built\n"
-    assert kernels(root) == [FILE]
 
 
 def test_who_waits_for_a_kernel_says_so_and_can_be_interrupted(
@@ -535,29 +479,6 @@ def test_threads_that_want_a_kernel_at_once_make_it_once(root: Path, tmp_path: P
         loaded = list(threads.map(lambda _: load(KEY, lambda: counted(tmp_path / "counter"))[0], range(4)))
     assert (tmp_path / "counter").read_text() == "built\n"
     assert {each.twice(1.5) for each in loaded} == {3.0}
-
-
-def test_without_locks_processes_that_build_at_once_both_succeed(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def no_locks(*_: Any) -> None:
-        raise OSError(errno.ENOLCK, "No locks available")
-
-    def both() -> tuple[str, bytes]:
-        (tmp_path / str(os.getpid())).touch()
-        for _ in range(3000):  # until both are inside their build
-            if len(list(tmp_path.glob("[0-9]*"))) == 2:
-                return SOURCE, b"{}"
-            time.sleep(0.01)
-        raise AssertionError("the other process is not there")
-
-    def work(_: int) -> None:
-        assert load(KEY, both)[0].twice(1.5) == 3.0
-
-    monkeypatch.setattr(fcntl, "flock", no_locks)
-    all_well(2, work)
-    assert kernels(root) == [FILE]
-    assert store.read(root / FILE, Compiled)
 
 
 WARM = """\

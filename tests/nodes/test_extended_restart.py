@@ -1,7 +1,5 @@
 """A controller with integrators of its own that is restarted during a run: they fit the state that it finds."""
 
-import signal
-import time
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +7,8 @@ import numpy as np
 import pytest
 
 import servonode
-from servonode.bus.topology import CONTROLLER
 from servonode.nodes.answerer import Answerer
 from servonode.nodes.controller_node import ControllerNode
-from tests.helpers.runs import RESTARTED, START_S, Runs, eventually
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 # The integrators are fitted to the state as if the law were continuous. Of the sampled quadrotor, with a restart every
@@ -95,20 +91,3 @@ def test_what_does_not_determine_integrators_leaves_them_as_they_are(tmp_path: P
     law, memory = control.law, control.law.memory()
     law.fit_integrators(0.0, np.full(law.machine.n_state, np.nan), control.goal(0.0), memory)
     assert np.array_equal(memory, law.memory())
-
-
-def test_a_process_that_is_restarted_in_lockstep_keeps_the_machine_on_its_way(runs: Runs, tmp_path: Path) -> None:
-    file = launch(tmp_path, *QUADROTOR)
-    run = runs.start(str(file), "run.duration=20", 'plant.safety.on_fault="resume"', *RESTARTED)
-    run.wait_open()
-    before = run.pids()[CONTROLLER]
-    time.sleep(0.2)
-    run.kill(CONTROLLER, signal.SIGKILL)
-    assert eventually(lambda: run.is_open() and run.pids()[CONTROLLER] != before, START_S)
-    run.ends_with(0)
-    assert run.printed["restarts"] == {CONTROLLER: 1}
-    columns = run.columns
-    t, x = columns["t"], columns["x"]
-    expected = np.abs(servonode.simulate(file).residual["px"]).max()
-    assert t[-1] == 20.0
-    assert np.abs(x - np.sin(2 * t)).max() < MORE * expected

@@ -25,10 +25,10 @@ from servonode.bus.processes import Named, listener
 from servonode.cli.main import VERBS, main
 from servonode.operator import find_runs as found_runs
 from servonode.operator import operator_requests
-from servonode.operator.find_runs import Found, distrusted, find_run, find_runs, no_run_error, owners, places
+from servonode.operator.find_runs import Found, distrusted, find_run, find_runs, no_run_error, places
 from servonode.operator.operator_requests import NeverArmed, NotStopped, OperatorError
 from tests.helpers.commands import verbs
-from tests.helpers.runs import SOON_S, private_runtime
+from tests.helpers.runs import private_runtime
 
 Answer = Callable[[dict[str, Any]], dict[str, Any]]
 LIFECYCLES = {"arm": "active", "disarm": "inactive", "reset": "inactive", "reset_estop": "inactive", "estop": "fault"}
@@ -266,49 +266,6 @@ def test_one_that_refuses_does_not_keep_others_from_stopping(going: Callable[...
     assert [node.asked for node in nodes] == [["estop"], ["estop"]]
 
 
-def test_it_needs_no_launcher(going: Callable[..., Node]) -> None:
-    node = going("sphero")
-    process = subprocess.Popen([sys.executable, "-c", ""])
-    process.wait()
-    registry = registered("sphero", pid=process.pid)
-    assert servo("estop").stdout == f"sphero: stopped (fault), {ASKED}\n"
-    registry.write_text(registry.read_text()[:40])  # torn
-    assert servo("estop", "sphero").stdout == f"{registry.parent}: stopped (fault), {ASKED}\n"
-    registry.unlink()
-    assert servo("estop", "sphero").stdout == f"{registry.parent}: stopped (fault), {ASKED}\n"
-    assert servo("estop").stdout == f"{registry.parent}: stopped (fault), {ASKED}\n"
-    assert node.asked == ["estop"] * 4
-
-
-HUNG = """
-import os, signal, socket, sys
-requests = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-signal.signal(signal.SIGUSR1, lambda *_: (os.write(1, b"stopped"), os._exit(0)))
-requests.bind(sys.argv[1])
-requests.listen(16)
-os.write(1, b"!")
-while True:
-    signal.pause()
-"""
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="a socket tells who listens on Linux only")
-@pytest.mark.usefixtures("impatient")
-def test_a_plant_that_does_not_answer_is_sent_the_signal() -> None:
-    with run_folder("sphero") as folder:
-        words = [sys.executable, "-c", HUNG, str(folder.path / "plant.req")]
-        with subprocess.Popen(words, stdout=subprocess.PIPE) as plant:
-            assert plant.stdout is not None
-            assert plant.stdout.read(1) == b"!"
-            folder.register(["plant"], {"pids": {"plant": os.getpid()}})  # without its start: it may be anybody's
-            text = line(servo("estop"), 1)
-            assert plant.stdout.read() == b"stopped"
-            assert plant.wait(START_S) == 0
-    assert text.startswith("sphero: not confirmed: node 'plant' ")
-    sent = f"process {plant.pid} was sent SIGUSR1 and stops as soon as it runs"
-    assert text.endswith((f"; {sent}", f"; the plant's process {plant.pid} is gone"))
-
-
 def this_process(plant: bool = True) -> dict[str, Any]:
     """What a registry says of a run whose plant is this process, or one that had its id before."""
     now = Named.of(os.getpid())
@@ -519,56 +476,6 @@ def test_run_is_refused_in_a_folder_that_is_not_private(elsewhere: Path, monkeyp
     with run_folder("sphero") as folder:
         assert folder.path.parent == elsewhere
     assert elsewhere.is_dir()  # its user's own, however empty
-
-
-def test_a_file_that_is_no_registry_holds_nobody_up(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SERVONODE_RUNTIME_DIR", str(elsewhere))
-    for name in ("pipe", "link", "huge", "deep", "list"):
-        run_path(name).mkdir(mode=0o700)
-    os.mkfifo(run_path("pipe") / "registry.json")
-    (run_path("link") / "registry.json").symlink_to("/dev/zero")
-    with (run_path("huge") / "registry.json").open("wb") as stream:
-        stream.truncate(2**33)
-    (run_path("deep") / "registry.json").write_text("[" * 100_000)
-    (run_path("list") / "registry.json").write_text('["run"]')
-    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
-        ended.wait()
-    run_path("dead").mkdir(mode=0o700)
-    (run_path("dead") / "registry.json").write_text(json.dumps({"run": "dead", "pid": ended.pid, "nodes": {}}))
-    assert "no run named 'dead'" in line(servo("reset", "dead"), 2)
-    begin = time.monotonic()
-    assert find_runs() == {}
-    assert time.monotonic() - begin < SOON_S
-
-
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file away")
-def test_under_sudo_only_the_callers_own_processes_are_signalled(
-    elsewhere: Path, got: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SERVONODE_RUNTIME_DIR", str(elsewhere))
-    for wrong in ("", "x", "-1", "٣"):
-        monkeypatch.setenv("SUDO_UID", wrong)
-        assert owners() == [os.getuid()]
-    monkeypatch.setenv("SUDO_UID", "4242")
-    assert owners() == [os.getuid(), 4242]
-    with monkeypatch.context() as user:
-        user.setattr(os, "getuid", lambda: 1000)
-        assert owners() == [1000]
-    monkeypatch.setattr("servonode.operator.operator_requests.CONFIRM_S", 0.05)
-    code = "import os, signal; os.setuid(4242); os.write(1, b'!'); signal.pause()"
-    with run_folder("sphero") as folder, subprocess.Popen([sys.executable, "-c", code], stdout=-1) as theirs:
-        assert theirs.stdout is not None
-        assert theirs.stdout.read(1) == b"!"
-        folder.register(["plant"], this_process())  # the caller's folder names a process of root's
-        for path in (elsewhere, folder.path, folder.path / "registry.json"):
-            os.chown(path, 4242, 4242)
-        assert servo("estop").exit_code == 2
-        assert got == []
-        named = Named.of(theirs.pid)
-        folder.register(["plant"], {"pids": {"plant": named.pid}, "starts": {"plant": named.start}})
-        os.chown(folder.path / "registry.json", 4242, 4242)
-        assert servo("estop").exit_code == 1
-        assert theirs.wait(START_S) == -signal.SIGUSR1
 
 
 def test_the_request_loads_nothing_heavy(going: Callable[..., Node]) -> None:

@@ -1,8 +1,5 @@
 """Pause, step and speed of a simulated plant: on a clock that the test moves, and on processes."""
 
-import signal
-import sys
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,19 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import servonode
-from servonode.api import override_texts
-from servonode.bus import MemoryBus, Requester, Switchboard
+from servonode.bus import MemoryBus, Switchboard
 from servonode.bus.fleet_memory import BEGUN, ENDED, FINISHED, RESUME_NS, FleetMemory
-from servonode.bus.topology import CONTROLLER, PLANT
+from servonode.bus.topology import PLANT
 from servonode.nodes.lockstep import lockstep
 from servonode.nodes.plant_node import PlantNode
 from servonode.nodes.realtime import RealTime
-from tests.helpers.runs import START_S, Process, Runs, eventually, operator
 from tests.helpers.stepped import MS, WAITS, Bench, puck
 from tests.nodes.test_real_time import Happening, Paced, notices, silent
 
 SHORT = "run.duration=0.5"
-ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
 
 def asks(verb: str, answers: list[dict[str, Any]] | None = None, **arguments: Any) -> Happening:
@@ -329,81 +323,6 @@ ASKED: dict[str, Bench] = {}
 
 
 # on processes
-
-
-def ask(run: Process, verb: str, **arguments: Any) -> dict[str, Any]:
-    with Requester(run.path, PLANT) as requester:
-        return requester.ask({"ask": verb, **arguments}, 5.0)
-
-
-@ON_LINUX
-def test_a_paused_run_in_lockstep_ends_in_the_bits_of_the_simulation_and_replays(runs: Runs) -> None:
-    options: dict[str, Any] = {"run__duration": 40.0, "controller__delay": 1, "plant__actuator__limit": 0.01}
-    bag = runs.folder / "paused.mcap"
-    process = runs.start("trailer_pursuit_lockstep", *override_texts(options), words=("--record", str(bag)))
-    process.wait_open()
-    assert eventually(lambda: ask(process, "pause").get("done"))
-    times = [servonode.step(3, process.name), servonode.step(5, process.name)]
-    assert times[1] - times[0] == pytest.approx(0.05)
-    assert servonode.speed(2.0, process.name) == "active"
-    assert servonode.resume(process.name) == "active"
-    time.sleep(0.3)
-    assert servonode.status(process.name)["nodes"][PLANT]["values"]["speed"] == 2.0
-    assert servonode.pause(process.name) > times[1]
-    servonode.speed(None, process.name)
-    servonode.resume(process.name)
-    process.ends_with(0, START_S)
-    printed, final = process.printed, servonode.simulate("trailer_pursuit_lockstep", **options).final()
-    for key in ("t", "state", "input", "residual", "output", "energy", "steps"):
-        assert printed[key] == final[key]
-    assert (printed["pauses"], printed["speed_changes"], printed["faults"]) == (4, [2.0, None], [])
-    assert "paused            4x, " in process.stderr
-    replayed = operator("replay", str(bag), "--json")
-    assert replayed.returncode == 0, replayed.stdout + replayed.stderr
-
-
-@ON_LINUX
-def test_in_real_time_a_pause_clears_nothing_of_the_law_and_replays(runs: Runs) -> None:
-    bag = runs.folder / "paused.mcap"
-    settings = ("run.duration=3", "run.speed=1", "plant.safety.command_timeout_floor=0.5")
-    process = runs.start("trailer_pursuit", *settings, words=("--record", str(bag)))
-    process.wait_open()
-    assert eventually(lambda: ask(process, "status").get("t", 0.0) > 0.2)
-    t = servonode.pause(process.name)
-    time.sleep(0.8)  # longer than any timeout of commands
-    status = servonode.status(process.name)["nodes"]
-    assert (status[PLANT]["t"], status[PLANT]["paused"], status[PLANT]["fault"]) == (t, True, "")
-    assert "plant_silent" not in status[CONTROLLER]["counts"]
-    servonode.speed(0.1, process.name)  # a period of 0.1 s
-    servonode.resume(process.name)
-    time.sleep(0.5)
-    servonode.speed(2.0, process.name)
-    process.ends_with(0, START_S)
-    assert process.printed["faults"] == []
-    assert process.printed["residual_max"]["heading"] < 1e-3
-    replayed = operator("replay", str(bag), "--json")
-    assert replayed.returncode == 0, replayed.stdout + replayed.stderr
-
-
-@ON_LINUX
-@pytest.mark.parametrize("mode", ["realtime", "lockstep"])
-def test_a_paused_run_whose_controller_is_killed_ends_with_that_fault(mode: str, runs: Runs) -> None:
-    process = runs.start("trailer_pursuit", "run.duration=600", f"run.mode={mode}", "run.speed=1")
-    process.wait_open()
-    assert eventually(lambda: ask(process, "pause").get("done"))
-    process.kill(CONTROLLER)
-    process.ends_with(1, START_S)
-    assert any("controller" in each["text"] for each in process.printed["faults"])
-
-
-@ON_LINUX
-def test_a_paused_run_is_broken_off_by_ctrl_c(runs: Runs) -> None:
-    process = runs.start("trailer_pursuit", "run.duration=600", "run.speed=1")
-    process.wait_open()
-    assert eventually(lambda: ask(process, "pause").get("done"))
-    assert eventually(lambda: ask(process, "status")["paused"])
-    process.popen.send_signal(signal.SIGINT)
-    process.ends_with(130)
 
 
 def test_a_plant_that_is_late_is_as_late_at_another_speed() -> None:

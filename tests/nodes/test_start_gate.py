@@ -1,6 +1,5 @@
 """The common start where the other computer of a run has ended meanwhile."""
 
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,9 +15,7 @@ def test_a_start_ends_with_the_other_computers_part(tmp_path: Path) -> None:
         children=children, reap=lambda: False, dead=list, due=list, forward_output=lambda: None
     )
     gate = StartGate(tmp_path, processes, lambda: False, lambda name, text: faults.append(f"{name}: {text}"))
-    begin = time.monotonic()
     assert not gate.open({"relay", "controller"})
-    assert time.monotonic() - begin < 2.0
     assert faults == ["not_ready: the other computer has ended its part of the run before all was ready"]
     children["relay"].code = -9
     processes.dead = processes.due = lambda: ["relay"]

@@ -14,7 +14,7 @@ import pytest
 
 from servonode.bus import BusError
 from servonode.operator.find_runs import find_run, find_runs
-from tests.helpers.runs import END_S, START_S, columns_of, eventually, operator, private_runs, signalled
+from tests.helpers.runs import END_S, START_S, eventually, operator, private_runs, signalled
 
 ROBOTS = ("leader", "follower")
 
@@ -70,54 +70,6 @@ def only_fault(result: Any, robot: str) -> tuple[str, str]:
     """Name and text of the last fault of a robot."""
     fault = result["robots"][robot]["faults"][-1]
     return fault["name"], fault["text"]
-
-
-def test_lockstep_has_the_bits_of_the_simulation(tmp_path: Path) -> None:
-    settings = (
-        "--set",
-        "run.duration=3.005",
-        "--set",
-        "run.mode=lockstep",
-        "--set",
-        "robots.leader.plant.sensor.noise=1e-4",
-    )
-    done = operator("run", "trailer_convoy", "--no-report", "--out", "run.csv", *settings, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    done = operator("simulate", "trailer_convoy", "--out", "simulated.csv", *settings, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    for robot in ROBOTS:
-        bits = (tmp_path / f"run.{robot}.csv").read_bytes()
-        assert bits.count(b"\n") == 3007
-        assert bits == (tmp_path / f"simulated.{robot}.csv").read_bytes()
-
-
-def test_a_stop_in_lockstep_has_the_bits_of_the_simulation(tmp_path: Path) -> None:
-    settings = "--set", "run.duration=30", "--set", "run.mode=lockstep", "--every", "10"
-    limit = "--set", "robots.leader.plant.safety.state_limit={theta1 = 3.0}"
-    done = operator("run", "trailer_convoy", "--no-report", "--out", "run.csv", *settings, *limit, cwd=tmp_path)
-    assert done.returncode == 1, done.stderr
-    assert "robot leader: implausible_state: " in done.stderr
-    assert "all robots have stopped" in done.stderr
-    done = operator("simulate", "trailer_convoy", "--out", "simulated.csv", *settings, *limit, cwd=tmp_path)
-    assert done.returncode == 1, done.stderr
-    for robot in ROBOTS:
-        run, simulated = (columns_of(tmp_path / f"{mode}.{robot}.csv") for mode in ("run", "simulated"))
-        for name in run:  # a controller on a process answers also the state at which the leader's plant finds its fault
-            end = 405 if name.startswith("residual_") and robot == "leader" else None
-            assert run[name][:end].tobytes() == simulated[name][:end].tobytes(), name
-
-
-@pytest.mark.parametrize(("robot", "other"), [ROBOTS, ROBOTS[::-1]])
-def test_a_killed_controller_stops_both_and_is_named(tmp_path: Path, robot: str, other: str) -> None:
-    convoy = Convoy(tmp_path)
-    convoy.wait_open()
-    signalled(convoy.pid(robot, "controller"), signal.SIGKILL)
-    result = convoy.end(1)
-    assert "stale_command" in [fault["name"] for fault in result["robots"][robot]["faults"]]
-    name, text = only_fault(result, other)
-    assert name == "robot"
-    assert text.startswith(f"robot {robot} has stopped: ")
-    assert result["cause"].startswith(f"robot {robot}: ")
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])

@@ -1,0 +1,184 @@
+"""The kernel cache: built once, checked by each process, never half written, made again where it is damaged."""
+
+import errno
+import fcntl
+import os
+import signal
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from servonode.definitions import cache, store
+from servonode.definitions.cache import Compiled, load
+from servonode.kernels.build import built
+
+SOURCE = """\
+def twice(x: f64) -> f64:
+    return 2.0 * x
+"""
+DESCRIPTION = b'{"what": "a test"}'
+KEY = "test_cache_of_servonode"  # no real key: those are hexadecimal
+NAME = f"kernel_{KEY}"
+FILE = f"{KEY}.kernel"
+
+
+def build() -> tuple[str, bytes]:
+    return SOURCE, DESCRIPTION
+
+
+def new_process() -> None:
+    """What a new process knows of kernels: nothing."""
+    cache._loaded.pop(NAME, None)
+    store._report_unused.cache_clear()
+
+
+@pytest.fixture(autouse=True)
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty cache."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    new_process()
+    yield tmp_path / "servonode" / "kernels"
+    new_process()
+
+
+@pytest.fixture(scope="module")
+def compiled() -> Compiled:
+    """The kernel as it is kept."""
+    return Compiled(SOURCE, DESCRIPTION, *built(SOURCE, cache.text_of))
+
+
+@pytest.fixture
+def file(compiled: Compiled, root: Path) -> Path:
+    """Its file in this test's cache."""
+    for each in (root.parent, root):
+        each.mkdir(mode=0o700)
+    store.write(root / FILE, compiled)
+    (root / FILE).chmod(0o600)
+    return root / FILE
+
+
+def kernels(root: Path) -> list[str]:
+    """The files of the cache, but for those of object code, which others share."""
+    return sorted(each.name for each in root.iterdir() if not each.name.startswith("code_"))
+
+
+# what the user is told
+
+
+# nobody else's code
+
+
+def forked(work: Callable[[], object]) -> int:
+    """The id of a child process that does this work and ends with 0 where it raises nothing."""
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            work()
+            code = 0
+        except BaseException:  # noqa: BLE001  (the last frame of a process)
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    return pid
+
+
+def ended(pid: int) -> int:
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+# other users, as whom nothing can be written
+
+
+# many processes at once
+
+
+def all_well(count: int, work: Callable[[int], None]) -> None:
+    """Assert that this work ends without an error in so many processes at once."""
+    children = [forked(partial(work, i)) for i in range(count)]
+    assert [ended(child) for child in children] == [0] * count
+
+
+def counted(counter: Path, seconds: float = 0.1) -> tuple[str, bytes]:
+    """A build that takes a while, and says in a file that it has begun."""
+    with counter.open("a") as file:
+        file.write("built\n")
+    time.sleep(seconds)
+    return SOURCE, DESCRIPTION
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_five_processes_at_once_do_the_work_once(
+    root: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, damaged: bool
+) -> None:
+    if damaged:
+        for each in (root.parent, root):
+            each.mkdir(mode=0o700)
+        (root / FILE).touch(0o600)
+
+    def work(_: int) -> None:
+        module, description = load(KEY, lambda: counted(tmp_path / "counter"))
+        assert (module.twice(1.5), description) == (3.0, DESCRIPTION)
+
+    all_well(5, work)
+    assert (tmp_path / "counter").read_text() == "built\n"
+    assert kernels(root) == [FILE]
+
+
+def test_builds_that_load_other_kernels_do_not_wait_for_each_other(root: Path, tmp_path: Path) -> None:
+    def upper() -> tuple[str, bytes]:
+        load(KEY, lambda: counted(tmp_path / "counter", 0.05))
+        return f"from {NAME} import twice\n\n\ndef four(x: f64) -> f64:\n    return twice(twice(x))\n", b""
+
+    def work(i: int) -> None:
+        if i % 2:
+            load(KEY, lambda: counted(tmp_path / "counter", 0.05))
+        assert load(f"upper{i // 2 % 2}", upper)[0].four(1.0) == 4.0
+
+    all_well(8, work)
+    assert (tmp_path / "counter").read_text() == "built\n"
+    assert kernels(root) == [FILE, "upper0.kernel", "upper1.kernel"]
+
+
+def test_where_the_maker_is_killed_one_of_those_who_wait_makes_it(root: Path, tmp_path: Path) -> None:
+    def killed() -> tuple[str, bytes]:
+        (tmp_path / "begun").touch()
+        time.sleep(0.2)
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError
+
+    maker = forked(lambda: load(KEY, killed))
+    while not (tmp_path / "begun").exists():
+        time.sleep(0.01)
+    all_well(3, lambda _: load(KEY, lambda: counted(tmp_path / "counter")))
+    assert ended(maker) == -signal.SIGKILL
+    assert (tmp_path / "counter").read_text() == "built\n"
+    assert kernels(root) == [FILE]
+
+
+def test_without_locks_processes_that_build_at_once_both_succeed(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_locks(*_: Any) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    def both() -> tuple[str, bytes]:
+        (tmp_path / str(os.getpid())).touch()
+        for _ in range(3000):  # until both are inside their build
+            if len(list(tmp_path.glob("[0-9]*"))) == 2:
+                return SOURCE, b"{}"
+            time.sleep(0.01)
+        raise AssertionError("the other process is not there")
+
+    def work(_: int) -> None:
+        assert load(KEY, both)[0].twice(1.5) == 3.0
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    all_well(2, work)
+    assert kernels(root) == [FILE]
+    assert store.read(root / FILE, Compiled)

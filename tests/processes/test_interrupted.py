@@ -1,0 +1,66 @@
+"""From Python and from notebooks: what there is, how results show themselves, pictures, and one error for a mistake."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import servonode
+from servonode.errors import ServonodeError
+
+BROADEST, MOST_LINES, MOST_CHARACTERS = 130, 30, 2500  # of what an object shows of itself
+
+
+@pytest.fixture(scope="module")
+def run() -> servonode.Run:
+    return servonode.simulate("trailer_pursuit", run__duration=2.0)
+
+
+# what there is
+
+
+# how things show themselves
+
+
+# pictures and movies
+
+
+# runs on processes, and recordings
+
+
+def test_interrupted_run_stops_its_nodes() -> None:
+    call = "servonode.run('trailer_pursuit', name='broken_off', run__duration=300.0, run__speed=1.0)"
+    command = [sys.executable, "-c", f"import servonode\n{call}"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        nodes = nodes_of_run("broken_off")
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=30)
+    assert process.returncode == -signal.SIGINT
+    assert said.strip().splitlines()[-1] == "KeyboardInterrupt"
+    assert len(nodes) == 3
+    for pid in nodes.values():
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+def nodes_of_run(name: str) -> dict[str, int]:
+    """The processes of a run's nodes, once its plant is active."""
+    limit = time.monotonic() + 60.0
+    while time.monotonic() < limit:
+        try:
+            status = servonode.status(name)
+        except ServonodeError:
+            status = {"nodes": {}}
+        if status["nodes"].get("plant", {}).get("lifecycle") == "active":
+            pids: dict[str, int] = status["pids"]
+            return pids
+        time.sleep(0.1)
+    raise AssertionError(f"{name} did not begin")
+
+
+# one error for a mistake
+
+# a call, and what its error must say: the value, the place, the remedy
