@@ -105,7 +105,7 @@ class Bench:
             return followed.newest == value
 
         assert eventually(received)
-        for _ in range(5):  # those that are still under way come now, not at a later time of this clock
+        for _ in range(20):  # those that are still under way come now, not at a later time of this clock
             time.sleep(0.01)
             self.node.work()
 
