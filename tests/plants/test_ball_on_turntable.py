@@ -309,6 +309,34 @@ def test_k_ends_the_slip_by_moving_the_circle_for_good(ball: Machine, flow: Flow
     assert abs(moved_centre - centre) == pytest.approx(0.6, abs=1e-12)  # s f / Omega_*
 
 
+# the paper's attitude in body axes
+
+
+def test_taken_in_body_axes_the_same_angular_velocity_gives_another_attitude() -> None:
+    from scipy.integrate import solve_ivp
+
+    def by(rate: Callable[[Any, Any], Any]) -> Any:
+        solved = solve_ivp(lambda t, q: rate(S2.omega(t), q), (0.0, 10.0), S2.q0, **ball_sheet.SOLVER)
+        return solved.y[:, -1] / np.linalg.norm(solved.y[:, -1])
+
+    space, body = by(ball_sheet.quaternion_rate), by(ball_sheet.body_frame_rate)
+    assert ball_sheet.between(space, S2.attitude([10.0])[:, 0]) < 1e-11
+    assert ball_sheet.between(body, space) > 0.3
+
+
+def test_papers_expressions_are_those_of_body_axes(rng: np.random.Generator) -> None:
+    for _ in range(20):
+        q = rng.normal(size=4)
+        q /= np.linalg.norm(q)
+        omega = rng.normal(size=3)
+        r = ball_sheet.body_frame_rate(omega, q)
+        printed = 2 * q[0] * r[1] - 2 * q[1] * r[0] + 2 * q[3] * r[2] - 2 * q[2] * r[3]
+        assert printed == pytest.approx(omega[0], abs=1e-14)
+        r = ball_sheet.quaternion_rate(omega, q)
+        turned = 2 * q[0] * r[1] - 2 * q[1] * r[0] - 2 * q[3] * r[2] + 2 * q[2] * r[3]
+        assert turned == pytest.approx(omega[0], abs=1e-14)
+
+
 # three angles
 
 
@@ -368,7 +396,27 @@ def test_columns_are_the_angular_velocities_of_unit_rates(rng: np.random.Generat
             assert_allclose(rate, ball_sheet.quaternion_rate(omega, q), rtol=0, atol=1e-9)
 
 
+def test_euler_s_angles_fail_at_both_ends_and_for_any_body(rng: np.random.Generator) -> None:
+    """The determinant of their mass matrix is that of the inertia times sin(theta)^2."""
+    for psi, theta in rng.uniform(-3, 3, (20, 2)):
+        node = np.array([np.cos(psi), np.sin(psi), 0.0])
+        axis = np.array([np.sin(psi) * np.sin(theta), -np.cos(psi) * np.sin(theta), np.cos(theta)])
+        turned = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+        inertia = turned @ np.diag(rng.uniform(0.5, 2, 3)) @ turned.T
+        for I in (inertia, 0.4 * np.eye(3)):  # noqa: E741
+            W = np.column_stack([[0.0, 0.0, 1.0], node, axis])  # angular velocities of unit rates
+            found = np.linalg.det(W.T @ I @ W)
+            assert found == pytest.approx(np.linalg.det(I) * np.sin(theta) ** 2, rel=1e-9, abs=1e-12)
+
+
 # names, bounds, warnings, picture
+
+
+def test_the_state_has_its_eleven_numbers_in_order(ball: Machine) -> None:
+    entries = ("omega_0", "omega_1", "omega_2", "q_0", "q_1", "q_2", "q_3")
+    assert ball.description.state_names == ("x", "y", "x_dot", "y_dot", *entries)
+    assert ball.description.input_names == ()
+    assert_allclose(ball.state({}), [0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0], atol=0)
 
 
 def test_a_ball_that_would_slip_and_more_inertia_than_a_shell_s_are_warned_of(ball: Machine) -> None:

@@ -186,6 +186,19 @@ def test_off_the_profile_all_four_residuals_obey_their_equations_to_four_digits(
     assert g1_rate == pytest.approx(-2 * 10 * f1_rate - 100 * f[0], rel=1e-4)
 
 
+def test_without_the_terms_that_vanish_on_the_profile_the_slip_does_not_decay() -> None:
+    machine, _, exact = started(at_rate(10.0), standard, 0.4, 1.5)
+    y = off_the_profile(exact.state((0.4, 1.5, 0.0)))
+    source = by_hand(machine, standard, full=False)
+    h, rates = 1e-7, source.rates(y)
+    slip = [source.residuals(y + sign * h * rates)[2] for sign in (1, -1)]
+    slip_rate = (slip[0] - slip[1]) / (2 * h)
+    U, c, s = source.reactions(y)[3], np.cos(y[6]), np.sin(y[6])
+    f3 = source.residuals(y)[2]
+    assert slip_rate == pytest.approx(-10 * f3 - U * (y[3] * c + y[4] * s), rel=1e-6)
+    assert abs(slip_rate + 10 * f3) > 0.02 * abs(10 * f3)
+
+
 def test_the_decay_over_a_run_has_the_rate_lambda_to_four_digits() -> None:
     for rate in (10.0, 100.0):
         machine, _, exact = started(at_rate(rate, epsilon=1e-3), standard, 0.4, 1.5)
@@ -239,6 +252,18 @@ def test_d_is_the_gradient_less_the_curvature_and_the_determinant_never_vanishes
             assert np.linalg.det(source) == pytest.approx(-(1 + 1 / kappa) * size * y[5], rel=1e-9)
 
 
+def test_the_gradient_s_size_may_replace_its_part_along_the_radius_to_first_order_only() -> None:
+    y = exact_state(0.5)
+    errors = []
+    for turned in (1e-3, 1e-4):
+        alpha = y[6] + turned
+        x_a, z_a = y[0] + 0.01 * np.cos(alpha), y[1] + 0.01 * np.sin(alpha)
+        _, hx, hz, *_ = standard.jet(x_a, z_a)
+        f4 = hx * np.sin(alpha) - hz * np.cos(alpha)
+        errors.append((np.hypot(hx, hz) - (hx * np.cos(alpha) + hz * np.sin(alpha))) / f4**2)
+    assert errors[0] == pytest.approx(errors[1], rel=1e-2)
+
+
 @pytest.mark.parametrize("turning", ["blended", "energy"])
 def test_where_it_stops_the_reactions_are_the_limit_of_the_exact_ones(turning: str) -> None:
     for kappa in (1.0, 0.5, 0.4):
@@ -253,6 +278,30 @@ def test_where_it_stops_the_reactions_are_the_limit_of_the_exact_ones(turning: s
         if kappa == 1.0:
             assert found["R_x"] == pytest.approx(0.5 * weight * s * c, rel=1e-12)
             assert found["R_z"] == pytest.approx(0.5 * weight * (1 + s**2), rel=1e-12)
+
+
+def test_a_least_norm_solution_where_it_stops_would_let_it_slide() -> None:
+    y, r = Reduced(standard, DEFAULT).state((0.9, 0.0, 0.0)), 0.01
+    c, s = np.cos(y[6]), np.sin(y[6])
+    _, hx, hz, *_ = standard.jet(y[0] + r * c, y[1] + r * s)
+    rows, right = [[hx, hz, 0], [0, 0, 0], [-s, c, 1 / r]], [9.81 * hz, 0, 9.81 * c]
+    R_x, R_z, Q = np.linalg.lstsq(rows, right, rcond=None)[0]
+    assert pytest.approx(9.81 * r * c, rel=1e-3) == Q
+    assert abs(-s * R_x + c * R_z) < 1e-3 * 9.81 * abs(c)
+
+
+def test_with_the_sign_of_h_turned_alpha_runs_away() -> None:
+    """d has the wrong sign if it is printed as |grad h| - r (chi, H chi): a tangency residual then grows at lambda."""
+    y, r = exact_state(0.5), 0.01
+    y[6] += 1e-6
+    c, s = np.cos(y[6]), np.sin(y[6])
+    _, hx, hz, hxx, _, _ = (-each for each in standard.jet(y[0] + r * c, y[1] + r * s))
+    f4 = hx * s - hz * c
+    printed, right = np.hypot(hx, hz) - r * hxx * s * s, hx * c + hz * s - r * hxx * s * s
+    across = -hxx * s * y[3]
+    f4_rate = right * (across - 10 * f4) / printed - across
+    assert printed > 0 > right
+    assert abs(f4_rate) > 100 * abs(10 * f4)  # U has the wrong sign altogether
 
 
 # the exact motion
