@@ -37,6 +37,27 @@ def samples(trailer: Machine, sheet: ModuleType, rng: np.random.Generator) -> li
     return [(m, sheet.Trailer(m.parameters), sheet.random_state(rng), rng.normal(size=2)) for m in machines]
 
 
+def test_rates_energy_contact_forces_and_outputs_are_those_written_by_hand(samples: Any) -> None:
+    for machine, sheet, x, u in samples:
+        outputs, heading, b = machine.outputs(0.0, x, u), x[2] + x[3], sheet.p["b"]
+        close(machine.derivatives(0.0, x, u), sheet.rates(x, u), 1e-12)  # about a hundred roundings
+        assert machine.energy(0.0, x) == pytest.approx(sheet.kinetic(x), rel=1e-13)  # a few roundings
+        close(machine.full(0.0, x, u)[1], sheet.multipliers(x, u), 1e-11)  # as above
+        close([outputs[f"Lambda{i}"] for i in range(1, 5)], sheet.multipliers(x, u), 1e-11)
+        expected = [x[0] - b * np.cos(heading), x[1] - b * np.sin(heading), x[4] * np.cos(x[3])]
+        close([outputs[name] for name in ("X2", "Y2", "V2")], expected, 1e-14)
+        close([outputs["theta1_dot"], outputs["theta2_dot"]], sheet.wheel_rates(x), 1e-14)
+
+
+def test_rates_energy_and_contact_forces_of_the_printed_state(
+    trailer: Machine, agree_in_print: Callable[..., None]
+) -> None:
+    x, u = at(trailer, phi=0.6, V=0.5, Omega=0.4), np.array([0.03, -0.01])
+    agree_in_print(trailer.derivatives(0.0, x, u)[3:6], "-0.682321236698, 0.0249270795349, -0.442029026573")
+    agree_in_print(trailer.energy(0.0, x), "1.00743593364")
+    agree_in_print(trailer.full(0.0, x, u)[1], "0.9765690735, -0.3132589078, 0.3943585408, -0.1301735034")
+
+
 def test_the_sheet_by_hand_has_the_printed_constants(
     trailer: Machine, sheet: ModuleType, agree_in_print: Callable[..., None]
 ) -> None:
@@ -83,6 +104,20 @@ def test_the_wheel_slip_warning_begins_at_friction_times_load(trailer: Machine) 
 
 def test_an_inertia_exactly_at_its_limit_is_accepted() -> None:
     assert load_machine("diff_drive_trailer", {"d1": 0.5, "I1": 1.0}, {}).parameters["I1"] == 1.0
+
+
+def test_other_parameters_leave_the_first_machine_alone(trailer: Machine) -> None:
+    x, u = at(trailer, phi=0.6, V=0.5, Omega=0.4), np.array([0.03, -0.01])
+    before = trailer.derivatives(0.0, x, u)
+    other = trailer.with_parameters({"m2": 9.0})
+    assert not np.array_equal(other.derivatives(0.0, x, u), before)
+    assert np.array_equal(trailer.derivatives(0.0, x, u), before)
+
+
+def test_the_state_is_in_the_order_of_the_sheet(trailer: Machine) -> None:
+    expected = ("X", "Y", "psi", "phi", "V", "Omega", "theta1", "theta2")
+    assert trailer.description.state_names == expected
+    assert trailer.description.input_names == ("U1", "U2")
 
 
 # in motion
@@ -208,14 +243,6 @@ def test_errors_are_the_printed_ones(
         errors_in_open_loop(trailer, integrator, open_loop_end, [25, 200]), printed.split(","), strict=True
     ):
         agree_in_print(error, text)
-
-
-def test_other_parameters_leave_the_first_machine_alone(trailer: Machine) -> None:
-    x, u = at(trailer, phi=0.6, V=0.5, Omega=0.4), np.array([0.03, -0.01])
-    before = trailer.derivatives(0.0, x, u)
-    other = trailer.with_parameters({"m2": 9.0})
-    assert not np.array_equal(other.derivatives(0.0, x, u), before)
-    assert np.array_equal(trailer.derivatives(0.0, x, u), before)
 
 
 def test_advancing_equals_stepping(trailer: Machine) -> None:

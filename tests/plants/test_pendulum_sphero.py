@@ -237,12 +237,31 @@ def test_the_quaternion_turns_the_shell_with_its_angular_velocity(samples: Sampl
 # printed numbers
 
 
-def test_printed_integrals_of_the_sheet(sphero: Machine, agree_in_print: Print) -> None:
+def test_printed_rates_and_forces(sphero: Machine, agree_in_print: Print) -> None:
     x, by_hand = printed_start(sphero), ByHand(sphero)
     rates = sphero.derivatives(0.0, x, TORQUE)
+    agree_in_print(rates[:5], "0.3000000000, -0.1500000000, -0.03200000000, -0.004000000000, -0.01200000000")
     agree_in_print(0.15 * np.array([rates[6], -rates[5]]), "0.448981738, -0.3292139626")
+    agree_in_print(rates[5:11], "2.194759751, 2.993211587, -3.333333333, 27.52235041, 7.293955896, 4.015628591")
     agree_in_print([*by_hand.w(x), *by_hand.r0(x)], "1.636363636, -2.181818182, 3.03030303, 1.027876482, -1.36441034")
+    agree_in_print(sphero.energy(0.0, x), "-0.3267366304")
     agree_in_print(by_hand.integrals(x), "1.097440000, -0.5503200000, 3.000000000, -1.396000000, 0.03189748364")
+    outputs = sphero.outputs(0.0, x, TORQUE)
+    agree_in_print([outputs[f"N_{axis}"] for axis in "xyz"], "1.034012175, 0.8861426418, 28.16502781")
+
+
+def test_a_free_run_ends_in_the_printed_state(sphero: Machine, flow: Flow, agree_in_print: Print) -> None:
+    printed = "1.503600509, -0.7738535924, 0.03497665345, 0.5932896532, -0.8042288363, 1.074232295, 1.984255601, "
+    printed += "3.000000000, 0.5819752827, -0.9027300765, 1.095179747, "
+    printed += "-0.994855633, -0.06870244506, 0.03068352539, 0.06782893758"
+    agree_in_print(flow(sphero, printed_start(sphero), 5.0, REST)[:STATE, -1], printed)
+
+
+def test_a_run_under_torque_ends_in_the_printed_state(sphero: Machine, flow: Flow, agree_in_print: Print) -> None:
+    printed = "1.632458019, 0.8104889539, 0.179007483, 0.3525896107, -0.9184970808, -3.699730466, 7.520853794, "
+    printed += "-10.00000000, -1.548304367, -0.2582093624, 5.510753345, "
+    printed += "-0.9739813583, 0.08087078964, -0.1151461703, 0.1776558151"
+    agree_in_print(flow(sphero, sphero.state({}), 3.0, TORQUE)[:STATE, -1], printed)
 
 
 # integrals, energy, norms
@@ -551,6 +570,15 @@ def test_the_default_shell_is_thin_and_the_pendulum_a_ring(sphero: Machine) -> N
     assert p["C3"] == pytest.approx(p["m"] * 0.12**2, rel=1e-15)
     assert p["i"] == pytest.approx(p["C3"] / 2, rel=1e-15)
     assert [by_hand.A, by_hand.mu] == pytest.approx([0.0176, 11 / 3], rel=1e-15)
+
+
+def test_states_and_inputs_have_the_names_and_start_of_the_page(sphero: Machine) -> None:
+    description = sphero.description
+    vectors = {"n": 3, "omega": 3, "Omega": 3, "q": 4}
+    entries = [f"{name}_{k}" for name, size in vectors.items() for k in range(size)]
+    assert description.state_names == ("X", "Y", *entries)
+    assert description.input_names == ("Q_x", "Q_y", "Q_z")
+    assert_allclose(sphero.state({}), [0, 0, 0, 0, -1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0], atol=0)
 
 
 def test_the_outline_shows_shell_and_pendulum_from_above(sphero: Machine) -> None:
