@@ -24,7 +24,7 @@ MADE = ("launch_files.md",)  # pages of the reference that are made from the cod
 
 OLD_FILES = (
     "words", "place", "locate", "tidy", "momenta", "faces", "plumbing", "maps", "folder", "assembly", "examine",
-    "prospect", "child", "outcome", "grants", "ladder", "statistics", "recorder", "moving_picture", "moving_parts",
+    "prospect", "child", "outcome", "grants", "ladder", "statistics", "moving_picture", "moving_parts",
     "moving_ink", "moving_fields", "thinning", "ring",
 )  # fmt: skip
 WORDS = {  # a term in its private meaning: what to write instead
