@@ -189,14 +189,20 @@ def test_endpoints_that_cannot_be_are_refused_with_the_remedy(folder):
 
 
 IN_REAL_TIME = """
-import os, zmq
+import os, time, zmq
 from servonode.bus.zmq_io import new_context, open_socket
 os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(7))
 context = new_context()
 opened = open_socket(context, zmq.SUB)
-for task in map(int, os.listdir("/proc/self/task")):
-    if os.sched_getscheduler(task) == os.SCHED_FIFO:
-        print(task == os.getpid(), os.sched_getparam(task).sched_priority)
+def tasks():
+    for task in map(int, os.listdir("/proc/self/task")):
+        if os.sched_getscheduler(task) == os.SCHED_FIFO:
+            yield task == os.getpid(), os.sched_getparam(task).sched_priority
+end = time.monotonic() + 60
+while any(priority == 7 for own, priority in tasks() if not own) and time.monotonic() < end:
+    time.sleep(0.01)  # a thread gives itself its priority once it has begun
+for each in tasks():
+    print(*each)
 opened.close()
 context.term()
 """
