@@ -19,9 +19,7 @@ import servonode
 
 NOTEBOOKS = {path.stem: path for path in sorted((Path(__file__).parents[1] / "docs" / "notebooks").glob("*.py"))}
 
-SLOW = ("arm", "rolling")  # a run in real time; many runs
-
-EACH = [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in NOTEBOOKS]
+EACH = ["sleigh", pytest.param("rolling", marks=pytest.mark.slow)]  # that of the arm has a run in real time: soak
 
 
 @cache

@@ -103,10 +103,3 @@ def test_replay_says_at_which_step_another_controller_differs(launch: str, tmp_p
     result = command("replay", str(bag), "--code")
     assert result.exit_code == 1
     assert re.search(r"\n  step 5\d\d, t = 0\.5\d* s: input\.U1 is ", result.stdout), result.stdout
-
-
-@pytest.mark.slow
-@every_kind
-def test_it_runs_in_real_time_as_it_is(launch: str, kind: str) -> None:
-    result = command("run", launch, "--no-report", "--json", "--set", "run.duration=3")
-    assert result.exit_code == 0, result.stderr

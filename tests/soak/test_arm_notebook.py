@@ -8,9 +8,11 @@ from typing import Any
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
+import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
-NOTEBOOKS = {path.stem: path for path in sorted((Path(__file__).parents[1] / "docs" / "notebooks").glob("*.py"))}
+NOTEBOOKS = {path.stem: path for path in sorted((Path(__file__).parents[2] / "docs" / "notebooks").glob("*.py"))}
 
 
 @cache
@@ -33,6 +35,17 @@ def _without_windows() -> Iterator[None]:
 def names(request: pytest.FixtureRequest) -> dict[str, Any]:
     """All names of the notebook that a class of tests is named after."""
     return run(request.cls.__name__.removeprefix("Test").lower())
+
+
+@pytest.mark.parametrize("name", ["arm"])
+def test_its_figures_have_axes_with_finite_curves_and_labels(name: str) -> None:
+    figures = [each for each in run(name).values() if isinstance(each, Figure)]
+    assert figures
+    for axis in (axis for figure in figures for axis in figure.axes):
+        assert axis.lines
+        assert axis.get_xlabel()
+        assert axis.get_ylabel()
+        assert all(np.isfinite(line.get_ydata()).all() for line in axis.lines)
 
 
 class TestArm:
