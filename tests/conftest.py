@@ -112,7 +112,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """The sum of the durations, and the items beyond the budget that have no mark."""
     took: dict[str, float] = {}
     marked = set[str]()
-    for report in (each for found in terminalreporter.stats.values() for each in found if hasattr(each, "when")):
+    for report in (
+        each for found in terminalreporter.stats.values() for each in found if isinstance(each, pytest.TestReport)
+    ):
         took[report.nodeid] = took.get(report.nodeid, 0.0) + getattr(report, "duration", 0.0)
         if {"slow", *ROOMS.values()} & report.keywords.keys():
             marked.add(report.nodeid)
