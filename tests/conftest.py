@@ -1,5 +1,6 @@
 """Fixtures of all rooms. Helper modules live in tests/helpers and reach the tests as fixtures."""
 
+import itertools
 import os
 import shutil
 import signal
@@ -59,14 +60,9 @@ def pytest_configure() -> None:
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Workers of `-n auto`: none where files are named on the command line, else one per core."""
-    named = [Path(each.partition("::")[0]) for each in config.args]
-    return (
-        0
-        if any(each.is_file() for each in named)
-        else len(os.sched_getaffinity(0))
-        if sys.platform == "linux"
-        else os.cpu_count() or 1
-    )
+    if any(Path(each.partition("::")[0]).is_file() for each in config.args):
+        return 0
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling | None:
@@ -112,10 +108,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """The sum of the durations, and the items beyond the budget that have no mark."""
     took: dict[str, float] = {}
     marked = set[str]()
-    for report in (
-        each for found in terminalreporter.stats.values() for each in found if isinstance(each, pytest.TestReport)
-    ):
-        took[report.nodeid] = took.get(report.nodeid, 0.0) + getattr(report, "duration", 0.0)
+    everything = itertools.chain.from_iterable(terminalreporter.stats.values())
+    for report in (each for each in everything if isinstance(each, pytest.TestReport)):
+        took[report.nodeid] = took.get(report.nodeid, 0.0) + report.duration
         if {"slow", *ROOMS.values()} & report.keywords.keys():
             marked.add(report.nodeid)
     if len(took) > 1:

@@ -112,6 +112,16 @@ def shown(loop: servonode.Loop, run: servonode.Run) -> list[Any]:
     return [loop, run, loop.check(), loop.machine, model, program, loop.closed_loop.control.law, *numbers, *symbolic]
 
 
+def test_everything_shows_itself_in_few_lines(loop: servonode.Loop, run: servonode.Run) -> None:
+    for each in shown(loop, run):
+        text, page = repr(each), each._repr_html_()
+        assert len(text) <= MOST_CHARACTERS
+        assert len(text.splitlines()) <= MOST_LINES
+        assert max(map(len, text.splitlines())) <= BROADEST
+        assert len(page) <= 4 * MOST_CHARACTERS
+        assert "\u00a0" not in text
+
+
 def test_a_run_says_what_it_was_how_it_ended_and_where_it_is(run: servonode.Run) -> None:
     title, *lines = repr(run).splitlines()
     said = dict(line.strip().split("  ", 1) for line in lines if not line.startswith("     "))

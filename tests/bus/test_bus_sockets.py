@@ -1,3 +1,4 @@
+import gc
 import os
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import pytest
 import zmq
 
 from servonode.bus import Bus, BusError, Requester, State, encode, subscriptions_expected
+from servonode.bus.interfaces import HWM
 from tests.helpers.events import eventually, soon
 
 HEADER = {"t": 0.1, "run": 1, "k": 1, "mono": 1, "node": "plant", "src": 1}
@@ -82,6 +84,21 @@ def test_a_drain_keeps_order_up_to_its_bound_and_ends_with_the_newest(plant, con
     rest = received(subscriber, 70)
     assert [m.seq for _, m in first + rest] == list(range(100))
     assert len(first) == 30
+
+
+def test_a_stalled_reader_blocks_nobody_and_then_sees_the_newest(folder, plant, controller):
+    publisher, stalled = plant.publisher(2), controller.subscriber({"plant": ["state"]})
+    with Bus(folder, "echo") as other:
+        reader = other.subscriber({"plant": ["state"]})
+        assert publisher.wait_ready(soon())
+        for i in range(6 * HWM):
+            publisher.publish("state", state(i))
+            if i % 100 == 0:
+                reader.receive()
+    while stalled.wait(soon(0.1)):
+        stalled.receive()
+    publisher.publish("state", state(10**6))
+    assert received(stalled)[-1][1].seq == 10**6
 
 
 def test_what_is_not_two_good_frames_of_an_asked_topic_is_counted(raw, controller):
@@ -174,6 +191,20 @@ def test_a_second_node_of_the_same_name_is_refused(folder, plant):
     plant.publisher()
     with Bus(folder, "plant") as second, pytest.raises(BusError, match="rename"):
         second.publisher()
+
+
+def test_closing_with_unsent_messages_ends_and_twice_is_harmless(folder):
+    bus = Bus(folder, "plant")
+    publisher = bus.publisher()
+    other = Bus(folder, "controller")
+    other.subscriber({"plant": ["state"]})
+    publisher.wait_ready(soon(0.2))
+    for i in range(3000):
+        publisher.publish("state", state(i))
+    for closing in (bus, other, bus, other):
+        closing.close()
+    assert list(folder.iterdir()) == []
+    gc.collect()  # a leaked socket or context would warn here, and warnings are errors
 
 
 def test_endpoints_that_cannot_be_are_refused_with_the_remedy(folder):

@@ -155,6 +155,17 @@ def test_what_was_kept_meanwhile_ends_the_next_wait_although_nothing_new_comes(p
     assert received(subscriber, 10) == list(range(10))
 
 
+def test_a_stalled_reader_blocks_nobody_and_then_sees_the_newest(plant: Bus, controller: Bus) -> None:
+    publisher, stalled = plant.publisher(1), controller.direct_subscriber({"plant": ["state"]})
+    join(publisher, stalled)
+    for i in range(6 * HWM):
+        publisher.publish("state", state(i))
+    while stalled.receive():
+        plant.wait(0)
+    publisher.publish("state", state(10**6))
+    assert received(stalled)[-1] == 10**6
+
+
 def test_what_is_not_two_good_frames_of_an_asked_topic_is_counted(raw: "zmq.Socket[bytes]", controller: Bus) -> None:
     subscriber = controller.direct_subscriber({"plant": ["state"]})
     subscribed(raw, subscriber)

@@ -167,6 +167,14 @@ def test_nothing_waits_for_a_connection(tmp_path: Path) -> None:
         ends.close()
 
 
+def test_what_goes_to_whoever_does_not_read_is_dropped(ends: Ends) -> None:
+    ends.trust("observe")
+    assert ends.until(lambda: ends.robot.came, b"one")
+    for _ in range(3000):
+        ends.desk.tunnel.send(b"", b"x" * 10_000)
+    assert ends.desk.tunnel.counts["dropped"] > 1000
+
+
 def test_without_keys_there_is_none(tmp_path: Path) -> None:
     address = f"tcp://127.0.0.1:{free_port()}"
     robot, desk = End(Tunnel(address, True)), End(Tunnel(address, False))

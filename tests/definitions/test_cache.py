@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from servonode.definitions import cache, ownership, references, store
-from servonode.definitions.cache import CacheError, Compiled, load
+from servonode.definitions.cache import CacheError, Compiled, load, versions_digest
 from servonode.kernels.build import built
 from servonode.kernels.language import KernelError
 from servonode.mechanics.machine import Machine
@@ -56,7 +56,8 @@ def new_process() -> None:
 
 @pytest.fixture(autouse=True)
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty cache."""
+    """An empty cache; this process has its own digests already."""
+    versions_digest()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     new_process()
     yield tmp_path / "servonode" / "kernels"

@@ -38,6 +38,7 @@ from servonode.bus import (
 )
 from servonode.bus.topology import CONTROLLER, PLANT, nodes_of
 from servonode.operator.find_runs import TITLE, find_run
+from tests.helpers.events import LONG_S, eventually
 
 NODES = nodes_of(controlled=True)
 SEED = int(os.environ.get("SERVONODE_SEED") or random.SystemRandom().randrange(10**9))  # of what happens at random
@@ -45,7 +46,7 @@ MANY = int(os.environ.get("SERVONODE_KILLS", "12"))  # kills of one kind in a sl
 # bounds of waits, at which a test fails that would wait for ever: no computer is as busy as that
 START_S = 180.0  # from nothing to the first state, or to the end of a run in lockstep
 END_S = 60.0
-SOON_S = 60.0  # what comes within a period or a restart
+SOON_S = LONG_S  # what comes within a period or a restart
 ANSWER_S = 10.0
 NAP_NS = 20_000_000
 # settings with which each node that dies is started again at once; OFTEN: however often
@@ -66,16 +67,6 @@ def state_of(pid: int) -> str:
     with suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     return ""
-
-
-def eventually(holds: Callable[[], Any], within_s: float = SOON_S) -> bool:
-    """Whether it holds before the time is over."""
-    limit = time.monotonic() + within_s
-    while not holds():
-        if time.monotonic() > limit:
-            return bool(holds())
-        time.sleep(0.005)
-    return True
 
 
 class Watch:

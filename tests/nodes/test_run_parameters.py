@@ -129,6 +129,3 @@ def test_numbers_are_judged_together_with_those_that_were_changed_before() -> No
 def test_a_value_outside_of_its_range_is_refused(key: str, value: float, why: str) -> None:
     with pytest.raises(LaunchError, match=why):
         judged(loop_of("trailer_circle"), {}, {key: value})
-
-
-# a run

@@ -21,9 +21,6 @@ def address() -> str:
     return f"tcp://127.0.0.1:{free_port()}"
 
 
-# a real run
-
-
 # beside a run of the test's own
 
 

@@ -5,7 +5,6 @@ import fcntl
 import os
 import signal
 import time
-import traceback
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -14,32 +13,26 @@ from typing import Any
 import pytest
 
 from servonode.definitions import cache, store
-from servonode.definitions.cache import Compiled, load
+from servonode.definitions.cache import Compiled, load, versions_digest
 from servonode.kernels.build import built
-
-SOURCE = """\
-def twice(x: f64) -> f64:
-    return 2.0 * x
-"""
-DESCRIPTION = b'{"what": "a test"}'
-KEY = "test_cache_of_servonode"  # no real key: those are hexadecimal
-NAME = f"kernel_{KEY}"
-FILE = f"{KEY}.kernel"
-
-
-def build() -> tuple[str, bytes]:
-    return SOURCE, DESCRIPTION
-
-
-def new_process() -> None:
-    """What a new process knows of kernels: nothing."""
-    cache._loaded.pop(NAME, None)
-    store._report_unused.cache_clear()
+from tests.definitions.test_cache import (
+    DESCRIPTION,
+    FILE,
+    KEY,
+    NAME,
+    SOURCE,
+    counted,
+    ended,
+    forked,
+    kernels,
+    new_process,
+)
 
 
 @pytest.fixture(autouse=True)
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty cache."""
+    """An empty cache; this process has its own digests already."""
+    versions_digest()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     new_process()
     yield tmp_path / "servonode" / "kernels"
@@ -62,54 +55,10 @@ def file(compiled: Compiled, root: Path) -> Path:
     return root / FILE
 
 
-def kernels(root: Path) -> list[str]:
-    """The files of the cache, but for those of object code, which others share."""
-    return sorted(each.name for each in root.iterdir() if not each.name.startswith("code_"))
-
-
-# what the user is told
-
-
-# nobody else's code
-
-
-def forked(work: Callable[[], object]) -> int:
-    """The id of a child process that does this work and ends with 0 where it raises nothing."""
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            work()
-            code = 0
-        except BaseException:  # noqa: BLE001  (the last frame of a process)
-            traceback.print_exc()
-        finally:
-            os._exit(code)
-    return pid
-
-
-def ended(pid: int) -> int:
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-
-
-# other users, as whom nothing can be written
-
-
-# many processes at once
-
-
 def all_well(count: int, work: Callable[[int], None]) -> None:
     """Assert that this work ends without an error in so many processes at once."""
     children = [forked(partial(work, i)) for i in range(count)]
     assert [ended(child) for child in children] == [0] * count
-
-
-def counted(counter: Path, seconds: float = 0.1) -> tuple[str, bytes]:
-    """A build that takes a while, and says in a file that it has begun."""
-    with counter.open("a") as file:
-        file.write("built\n")
-    time.sleep(seconds)
-    return SOURCE, DESCRIPTION
 
 
 @pytest.mark.parametrize("damaged", [False, True])

@@ -9,33 +9,12 @@ import numpy as np
 import servonode
 from servonode.bus.topology import CONTROLLER
 from tests.helpers.runs import RESTARTED, START_S, Runs, eventually
+from tests.nodes.test_extended_restart import QUADROTOR, launch
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
 # The integrators are fitted to the state as if the law were continuous. Of the sampled quadrotor, with a restart every
 # 0.1 s from 0 to 3 s: the largest residual is at most 1.18 times that without, the largest change of an input between
 # two instants 2.5 times (0.0038 of 0.032 N m, at 0.2 s).
 MOMENTS, MORE, INPUTS_MORE = (0.2, 0.6, 1.7), 1.2, 2.6
-QUADROTOR = ("quadrotor/quadrotor.py:model", 'px = "x - X", pz = "z - Z"', 'X = "sin(2*t)", Z = "cos(2*t)"')
-
-
-def launch(folder: Path, machine: str, residuals: str, target: str) -> Path:
-    """A launch file in lockstep."""
-    file = folder / "extended.toml"
-    file.write_text(f"""
-        target = {{ {target} }}
-        [run]
-        duration = 3.0
-        mode = "lockstep"
-        [plant]
-        machine = "{EXAMPLES}/{machine}"
-        step = 0.001
-        initial.on_program = true
-        [controller]
-        period = 0.005
-        residuals = {{ {residuals} }}
-        gains.lambda = "auto"
-    """)
-    return file
 
 
 def test_a_process_that_is_restarted_in_lockstep_keeps_the_machine_on_its_way(runs: Runs, tmp_path: Path) -> None:

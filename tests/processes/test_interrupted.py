@@ -1,4 +1,4 @@
-"""From Python and from notebooks: what there is, how results show themselves, pictures, and one error for a mistake."""
+"""A run that Python started is interrupted."""
 
 import os
 import signal
@@ -10,25 +10,6 @@ import pytest
 
 import servonode
 from servonode.errors import ServonodeError
-
-BROADEST, MOST_LINES, MOST_CHARACTERS = 130, 30, 2500  # of what an object shows of itself
-
-
-@pytest.fixture(scope="module")
-def run() -> servonode.Run:
-    return servonode.simulate("trailer_pursuit", run__duration=2.0)
-
-
-# what there is
-
-
-# how things show themselves
-
-
-# pictures and movies
-
-
-# runs on processes, and recordings
 
 
 def test_interrupted_run_stops_its_nodes() -> None:
@@ -59,8 +40,3 @@ def nodes_of_run(name: str) -> dict[str, int]:
             return pids
         time.sleep(0.1)
     raise AssertionError(f"{name} did not begin")
-
-
-# one error for a mistake
-
-# a call, and what its error must say: the value, the place, the remedy

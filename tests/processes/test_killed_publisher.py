@@ -1,60 +1,64 @@
+"""A publisher that is killed leaves its path; the next one takes it, and readers follow."""
+
 import signal
 import subprocess
 import sys
-import time
+import threading
+from collections.abc import Callable
+from pathlib import Path
 
-import pytest
+from servonode.bus import Bus
+from tests.bus import test_bus_sockets, test_direct_subscriber
+from tests.bus.test_direct_subscriber import join, state
+from tests.helpers.events import eventually, soon
 
-from servonode.bus import Bus, State
-
-HEADER = {"t": 0.1, "run": 1, "k": 1, "mono": 1, "node": "plant", "src": 1}
-SECOND = 10**9  # ns
-
-
-def state(seq: int) -> State:
-    return State(**HEADER, seq=seq, state={"x": 0.1}, input={}, control=True)
-
-
-def soon(seconds: float = 3.0) -> int:
-    return time.monotonic_ns() + round(seconds * SECOND)
-
-
-def received(subscriber, n: int = 1):
-    """Messages until n have come or 3 s have gone."""
-    got, deadline = [], soon()
-    while len(got) < n and subscriber.wait(deadline):
-        got += subscriber.receive()
-    return got
+PUBLISHER = """\
+import sys, time
+from servonode.bus import Bus
+publisher = Bus(sys.argv[1], "plant").publisher(1)
+publisher.wait_ready(time.monotonic_ns() + 60 * 10**9)
+print(publisher.ready(), flush=True)
+time.sleep(600)
+"""
 
 
-@pytest.fixture
-def plant(folder):
-    with Bus(folder, "plant") as bus:
-        yield bus
-
-
-@pytest.fixture
-def controller(folder):
-    with Bus(folder, "controller") as bus:
-        yield bus
-
-
-def test_a_killed_publisher_leaves_a_path_that_the_next_takes_and_readers_follow(folder, controller):
-    subscriber = controller.subscriber({"plant": ["state"]})
-    code = (
-        "import sys, time; from servonode.bus import Bus\n"
-        "bus = Bus(sys.argv[1], 'plant'); p = bus.publisher(1)\n"
-        "p.wait_ready(time.monotonic_ns() + 3 * 10**9)\n"
-        "print(p.ready(), flush=True); time.sleep(30)"
-    )
-    with subprocess.Popen([sys.executable, "-c", code, str(folder)], stdout=subprocess.PIPE) as child:
-        assert child.stdout.readline() == b"True\n"
+def kill_a_publisher(folder: Path, look: Callable[[], object]) -> None:
+    """Start a publisher in a process, look for its messages until it has a subscriber, and kill it."""
+    command = [sys.executable, "-c", PUBLISHER, str(folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        said: list[str] = []
+        reader = threading.Thread(target=lambda: said.append(child.stdout.readline()))  # type: ignore[union-attr]
+        reader.start()
+        while reader.is_alive():
+            look()
         child.send_signal(signal.SIGKILL)
+    assert said == ["True\n"]
     assert (folder / "plant.pub").exists()
-    with Bus(folder, "plant") as bus:
-        publisher = bus.publisher(1)
-        deadline = soon()
-        while not publisher.ready() and time.monotonic_ns() < deadline:
-            assert not subscriber.wait(soon(0.005))
-        publisher.publish("state", state(2))
-        assert received(subscriber) == [("state", state(2))]
+
+
+def test_a_subscriber_of_libzmq_follows_the_one_in_its_place(folder: Path) -> None:
+    with Bus(folder, "controller") as controller:
+        subscriber = controller.subscriber({"plant": ["state"]})
+        kill_a_publisher(folder, lambda: subscriber.wait(soon(0.01)))
+        with Bus(folder, "plant") as bus:
+            publisher = bus.publisher(1)
+
+            def joined() -> bool:
+                assert not subscriber.wait(soon(0.005))
+                return publisher.ready()
+
+            assert eventually(joined)
+            publisher.publish("state", state(2))
+            assert test_bus_sockets.received(subscriber) == [("state", state(2))]
+
+
+def test_a_direct_subscriber_follows_the_one_in_its_place(folder: Path) -> None:
+    with Bus(folder, "controller") as controller:
+        subscriber = controller.direct_subscriber({"plant": ["state"]})
+        kill_a_publisher(folder, lambda: (subscriber.wait(soon(0.01)), subscriber.receive()))
+        with Bus(folder, "plant") as bus:
+            publisher = bus.publisher(1)
+            join(publisher, subscriber)
+            publisher.publish("state", state(2))
+            assert test_direct_subscriber.received(subscriber) == [2]

@@ -6,60 +6,30 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from servonode.bus import Bus, RunFolder, run_folder, run_path
+from servonode.bus import RunFolder, run_folder, run_path
 from servonode.bus.processes import Named
-from servonode.cli.main import main
 from servonode.operator import find_runs as found_runs
 from servonode.operator.find_runs import find_runs, owners
 from tests.helpers.runs import SOON_S, private_runtime
-
-Answer = Callable[[dict[str, Any]], dict[str, Any]]
-LIFECYCLES = {"arm": "active", "disarm": "inactive", "reset": "inactive", "reset_estop": "inactive", "estop": "fault"}
-ASKED = "confirmed; by request only"  # of a run whose registry names no process
-START_S = 30.0
-
-
-def obedient(request: dict[str, Any]) -> dict[str, Any]:
-    return {"done": True, "lifecycle": LIFECYCLES[request["ask"]]}
-
-
-class Node:
-    """A node's request socket, served in a thread."""
-
-    def __init__(self, folder: Path, node: str, answer: Answer) -> None:
-        self.asked: list[str] = []
-        self._folder, self._node, self._answer = folder, node, answer
-        self._end, self._open = threading.Event(), threading.Event()
-        self._thread = threading.Thread(target=self._serve)
-
-    def _serve(self) -> None:
-        with Bus(self._folder, self._node) as bus:
-            requests = bus.requests()
-            self._open.set()
-            while not self._end.is_set():
-                bus.wait(time.monotonic_ns() + 5_000_000)
-                while (request := requests.poll_request()) is not None:
-                    self.asked.append(request[1]["ask"])
-                    requests.reply(request[0], self._answer(request[1]))
-
-    def __enter__(self) -> "Node":
-        self._thread.start()
-        assert self._open.wait(START_S)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._end.set()
-        self._thread.join()
+from tests.nodes.test_operator_requests import (
+    ASKED,
+    OF_ANY,
+    START_S,
+    Answer,
+    Node,
+    line,
+    obedient,
+    registered,
+    servo,
+    this_process,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -83,33 +53,9 @@ def going() -> Iterator[Callable[..., Node]]:
         yield start
 
 
-def registered(name: str, **more: Any) -> Path:
-    """The registry of a run, with other entries."""
-    registry = run_path(name) / "registry.json"
-    registry.write_text(json.dumps(json.loads(registry.read_text()) | more))
-    return registry
-
-
-def servo(*words: str) -> Result:
-    result = CliRunner().invoke(main, words)
-    if not isinstance(result.exception, SystemExit | None):
-        raise result.exception
-    return result
-
-
-def line(result: Result, code: int) -> str:
-    """The one line on stderr of a command that ended with this code."""
-    assert result.exit_code == code, result.output
-    assert result.stdout == ""
-    text, end, rest = result.stderr.partition("\n")
-    assert (end, rest) == ("\n", "")
-    return text.removeprefix("servonode: ")
-
-
 # which run
 
 
-OF_ANY = {"topic list": "RUN", "topic info": "RUN state", "node list": "RUN", "estop": "RUN"}  # without a name too
 OF_ANY["fault"] = "RUN drive off"  # never without a name
 
 
@@ -157,12 +103,6 @@ def test_a_plant_that_does_not_answer_is_sent_the_signal() -> None:
     assert text.startswith("sphero: not confirmed: node 'plant' ")
     sent = f"process {plant.pid} was sent SIGUSR1 and stops as soon as it runs"
     assert text.endswith((f"; {sent}", f"; the plant's process {plant.pid} is gone"))
-
-
-def this_process(plant: bool = True) -> dict[str, Any]:
-    """What a registry says of a run whose plant is this process, or one that had its id before."""
-    now = Named.of(os.getpid())
-    return {"pids": {"plant": now.pid}, "starts": {"plant": now.start - (not plant)}}
 
 
 @pytest.fixture
@@ -238,15 +178,3 @@ def test_under_sudo_only_the_callers_own_processes_are_signalled(
         os.chown(folder.path / "registry.json", 4242, 4242)
         assert servo("estop").exit_code == 1
         assert theirs.wait(START_S) == -signal.SIGUSR1
-
-
-# how a run stands
-
-
-# from Python
-
-
-# waiting for a run
-
-
-# runs elsewhere

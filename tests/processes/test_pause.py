@@ -15,15 +15,6 @@ from tests.helpers.runs import START_S, Process, Runs, eventually, operator
 ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
 
-# in real time, on a clock of the test's
-
-
-# in real time, of several robots
-
-
-# in lockstep, on a clock of the test's
-
-
 # what is refused
 
 

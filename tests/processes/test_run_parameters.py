@@ -29,9 +29,6 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runs]:
         yield started
 
 
-# which numbers, and how they are judged
-
-
 # a run
 
 

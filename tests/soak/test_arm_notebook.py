@@ -1,8 +1,6 @@
 """docs/notebooks/arm.py, which has a run in real time."""
 
-import runpy
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +10,9 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+from tests.test_notebook import run
+
 NOTEBOOKS = {path.stem: path for path in sorted((Path(__file__).parents[2] / "docs" / "notebooks").glob("*.py"))}
-
-
-@cache
-def run(name: str) -> dict[str, Any]:
-    """All names of a notebook after its last cell."""
-    return runpy.run_path(str(NOTEBOOKS[name]))
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -2,26 +2,12 @@
 
 from pathlib import Path
 
-import servonode
-from servonode.closed_loop.closed_loop import ClosedLoop
 from tests.helpers.extras import needs_mujoco
 from tests.helpers.pages import PageProcess, begun, browser, needs_browser
-from tests.helpers.robots import SHAPES
 from tests.helpers.runs import START_S, Runs, eventually
+from tests.web.test_bodies import loop
 
 needs_mujoco()
-
-LAUNCH = """[run]
-duration = 1.0
-[plant]
-machine = "robot.xml"
-"""
-
-
-def loop(folder: Path, text: str = SHAPES) -> ClosedLoop:
-    (folder / "robot.xml").write_text(text)
-    (folder / "robot.toml").write_text(LAUNCH)
-    return servonode.load(folder / "robot.toml").closed_loop
 
 
 PICTURE = "return document.querySelector('.machine canvas').toDataURL()"

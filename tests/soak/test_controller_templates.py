@@ -4,11 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from servonode.cli.create import CONTROLLERS, make
+from servonode.cli.create import make
+from tests.cli.test_controller_templates import NEEDS, every_kind
 from tests.helpers.refusals import command
-
-NEEDS = {"lqr": (), "pid": (), "mpc": ("osqp",), "policy": ("onnxruntime", "onnx")}
-every_kind = pytest.mark.parametrize("kind", CONTROLLERS)
 
 
 @pytest.fixture

@@ -17,11 +17,10 @@ from servonode.bus.curve import Authenticator
 from servonode.bus.keys import KeyStore
 from servonode.bus.secure_link import SecureLink
 from servonode.bus.zmq_io import Secure, open_socket
+from tests.bus.test_curve import REFUSED_S
 from tests.helpers.curve_strangers import curve_stranger
 from tests.helpers.ports import free_port
 from tests.helpers.runs import START_S, eventually
-
-REFUSED_S = 0.4  # s in which nothing may come
 
 
 class Desk:

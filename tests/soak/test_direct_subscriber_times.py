@@ -6,14 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from servonode.bus import Bus, DirectSubscriber, Publisher, State
+from servonode.bus import Bus, DirectSubscriber, Publisher
 from servonode.bus.interfaces import HWM
-
-SECOND = 10**9  # ns
-
-
-def state(seq: int, node: str = "plant") -> State:
-    return State(t=0.1, run=1, k=1, mono=1, node=node, src=1, seq=seq, state={"x": 0.1}, input={}, control=True)
+from tests.bus.test_direct_subscriber import SECOND, state
 
 
 def soon(seconds: float = 3.0) -> int:

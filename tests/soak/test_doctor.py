@@ -9,18 +9,10 @@ from pathlib import Path
 import pytest
 
 from servonode.bus.listening_sockets import listening_sockets
-from servonode.operator.doctor import Finding, findings
+from tests.cli.test_doctor import text_of
 from tests.helpers.refusals import command
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-
-
-def found(subject: str) -> list[Finding]:
-    return [each for each in findings() if each.subject == subject]
-
-
-def text_of(subject: str) -> str:
-    return "\n".join(f"{each.level} {each.text}; {each.remedy}" for each in found(subject))
 
 
 @pytest.fixture(autouse=True)

@@ -1,22 +1,16 @@
 """Several robots on processes: the bits of a simulation, one start, and the fault of one stops all."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from servonode.bus import BusError
-from servonode.operator.find_runs import find_run, find_runs
-from tests.helpers.runs import END_S, START_S, eventually, operator, private_runs, signalled
-
-ROBOTS = ("leader", "follower")
+from servonode.operator.find_runs import find_runs
+from tests.helpers.runs import END_S, eventually, operator, private_runs, signalled
+from tests.processes.test_fleet_runs import ROBOTS, Convoy, only_fault
 
 
 @pytest.fixture(autouse=True)
@@ -24,52 +18,6 @@ def runtime(tmp_path: Path) -> Iterator[None]:
     """A folder for the runs of each test."""
     with private_runs(tmp_path):
         yield
-
-
-class Convoy:
-    """`servonode run trailer_convoy` in a process of its own."""
-
-    def __init__(self, folder: Path, *words: str, duration: float = 300.0, mode: str = "realtime") -> None:
-        self.name = f"convoy-{os.getpid()}-{time.monotonic_ns()}"
-        command = [sys.executable, "-m", "servonode.cli.main", "run", "trailer_convoy", "--name", self.name]
-        command += ["--no-report", "--json", "--set", f"run.duration={duration}", "--set", f"run.mode={mode}", *words]
-        self._error = folder / "stderr"
-        with self._error.open("w") as error:
-            self.popen = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=error, text=True, cwd=folder)
-
-    @property
-    def stderr(self) -> str:
-        return self._error.read_text()
-
-    def pid(self, robot: str, node: str) -> int:
-        """The process of a node, or with "launcher" the one that has forked it."""
-        registry = find_run(f"{self.name}.{robot}").registry
-        return int(registry["pid"] if node == "launcher" else registry["pids"][node])
-
-    def is_open(self) -> bool:
-        assert self.popen.poll() is None, self.stderr
-        try:
-            return all(find_run(f"{self.name}.{robot}").registry.get("open") for robot in ROBOTS)
-        except BusError:
-            return False
-
-    def wait_open(self) -> None:
-        assert eventually(self.is_open, START_S), self.stderr
-        time.sleep(0.3)
-
-    def end(self, code: int, within_s: float = START_S) -> Any:
-        """What it has printed, once it has ended with this code and nothing of it is left."""
-        printed, _ = self.popen.communicate(timeout=within_s)
-        assert self.popen.returncode == code, self.stderr
-        assert "Traceback" not in self.stderr, self.stderr
-        assert find_runs() == {}
-        return json.loads(printed)
-
-
-def only_fault(result: Any, robot: str) -> tuple[str, str]:
-    """Name and text of the last fault of a robot."""
-    fault = result["robots"][robot]["faults"][-1]
-    return fault["name"], fault["text"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])

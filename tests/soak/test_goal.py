@@ -3,9 +3,7 @@
 import os
 import pty
 import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,9 +11,9 @@ import pytest
 import servonode
 from servonode.bus.topology import TARGET
 from servonode.operator.operator_requests import OperatorError
-from tests.helpers.runs import START_S, Process, Runs, eventually, operator, private_runs
+from tests.cli.test_goal import GOALS, example, line
+from tests.helpers.runs import START_S, Process, Runs, eventually, private_runs
 
-GOALS = Path(__file__).parents[2] / "examples" / "goals"
 FORGIVING = ("plant.safety.command_timeout=0.5", "run.duration=600")
 
 
@@ -32,14 +30,6 @@ def driven(runs: Runs) -> Process:
     run.wait_open()
     assert eventually(lambda: run.ask("status")["lifecycle"] == "active", START_S)
     return run
-
-
-def line(*words: str, code: int) -> str:
-    """What `servonode goal` prints: one line."""
-    done = operator("goal", *words)
-    assert (done.returncode, bool(done.stdout)) == (code, code == 0), done.stderr
-    (only,) = (done.stdout or done.stderr).splitlines()
-    return only
 
 
 @pytest.mark.parametrize(("words", "code", "said"), [
@@ -87,10 +77,6 @@ def test_a_command_of_others_that_speaks_of_the_run_is_none_of_its_processes(dri
         other.communicate()
     assert driven.popen.pid in found
     assert other.pid not in found
-
-
-def example(name: str, *words: str, **more: Any) -> subprocess.Popen[str]:
-    return subprocess.Popen([sys.executable, str(GOALS / name), *words], text=True, stderr=subprocess.PIPE, **more)
 
 
 def test_keys_in_a_terminal_drive_the_robot_until_the_key_that_ends_it(driven: Process) -> None:

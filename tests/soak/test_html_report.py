@@ -13,10 +13,7 @@ from servonode.record.run import Run
 from servonode.web.html_report import html_report
 from tests.helpers.drawn_cart import LAUNCH, Viewed, viewed_cart
 from tests.helpers.pages import browser, needs_browser
-
-EVIL = "</script><script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">'\"&amp;<!--"
-
-VIEW = f"View(outline, title={EVIL!r}, caption=lambda v, p: {EVIL!r}, strip=True)"
+from tests.web.test_html_report import EVIL, VIEW, cut, shown
 
 
 @pytest.fixture(scope="module")
@@ -36,16 +33,6 @@ def cart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Viewed]:
         yield found
 
 
-def cut(run: Run, rows: int) -> Run:
-    """The first rows of a run."""
-
-    def first(columns: dict[str, Any]) -> dict[str, Any]:
-        return {name: values[:rows] for name, values in columns.items()}
-
-    alone = {name: getattr(run, name)[:rows] for name in ("t", "k", "energy", "work", "goal_t")}
-    return replace(run, **alone, state=first(run.state), input=first(run.input), residual=first(run.residual))
-
-
 # in a browser
 
 LAMBDA = "sideways force on the driven axle Λ₁ [N]"
@@ -59,16 +46,6 @@ MOVE = "const s = document.getElementById('time'); s.value = arguments[0]; s.dis
 def chromium() -> Iterator[Any]:
     with browser() as driver:
         yield driver
-
-
-def shown(chromium: Any, folder: Path, text: str) -> None:
-    """Open a file; nothing is wrong in it."""
-    file = folder / "a.html"
-    file.write_text(text, encoding="utf-8")
-    chromium.get(f"file://{file}")
-    chromium.set_window_size(1300, 1000)
-    assert chromium.get_log("browser") == []
-    assert chromium.execute_script("return performance.getEntriesByType('resource').length") == 0
 
 
 def picture(chromium: Any) -> str:

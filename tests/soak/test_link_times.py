@@ -1,7 +1,6 @@
 """The link to a machine in another process, over real sockets; the machine here is bare pyzmq."""
 
 import itertools
-import socket
 import sys
 import time
 from contextlib import closing
@@ -10,25 +9,14 @@ import pytest
 import zmq
 
 from servonode.bus import (
-    Applied,
     ExternalLink,
-    State,
     Subscriber,
     decode,
 )
 from servonode.bus.connection_limit import PAUSE_NS
+from tests.bus.test_link import Crowd, applied
 from tests.helpers.ports import free_port
 from tests.helpers.strangers import PUBLISHES, stranger
-
-HEADER = {"t": 0.1, "run": 1, "k": 1, "mono": 1, "node": "plant", "src": 1}
-
-
-def state(seq: int) -> State:
-    return State(**HEADER, seq=seq, state={"x": 0.1}, input={}, control=False)
-
-
-def applied(seq: int, **more) -> Applied:
-    return Applied(**HEADER, seq=seq, input={"u": 0.5}, desired={"u": 0.5}, re=-1, reasons=[], repeats=0, **more)
 
 
 @pytest.fixture(params=["ipc", "tcp"])
@@ -103,30 +91,6 @@ def test_a_link_takes_little_time_whatever_the_machine_sends(folder, what):
             time.sleep(0.001)
         assert sorted(costs)[180] < 2_000_000  # ns
     link.close()
-
-
-class Crowd:
-    """Connections to a tcp address that say nothing."""
-
-    def __init__(self, address: str, number: int) -> None:
-        self._place = ("127.0.0.1", int(address.rpartition(":")[2]))
-        self.held = [self.opened() for _ in range(number)]
-
-    def opened(self) -> socket.socket:
-        made = socket.socket()
-        made.setblocking(False)
-        made.connect_ex(self._place)
-        return made
-
-    def gets_in(self) -> bool:
-        """Whether one more is taken."""
-        with socket.socket() as more:
-            more.settimeout(0.1)
-            return more.connect_ex(self._place) == 0
-
-    def close(self) -> None:
-        for each in self.held:
-            each.close()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no filter for what asks for a connection")

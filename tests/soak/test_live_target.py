@@ -14,26 +14,7 @@ from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import read_launch
 from tests.closed_loop.test_goals import MACHINE
 from tests.helpers.runs import START_S, private_runs, private_runtime
-
-LAUNCH = """[run]
-duration = 2.0
-[plant]
-machine = "./machine.py:model"
-[plant.safety]
-limit = 1e3
-[controller]
-residuals = {{jerk = "x_dot - goal_d3 + 0.001*other"}}
-[target]
-other = "0.1*t"
-[target.goal]
-topic = "pose"
-address = "ipc://{place}"
-field = "pose.1"
-bandwidth = 25.0
-start = 0.5
-timeout = 0.3
-on_loss = "fault"
-"""
+from tests.nodes.test_live_target import LAUNCH
 
 
 @pytest.fixture

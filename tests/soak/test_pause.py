@@ -1,43 +1,14 @@
 """Pause, step and speed of a simulated plant: on a clock that the test moves, and on processes."""
 
 import signal
-import sys
 import time
-from typing import Any
-
-import pytest
 
 import servonode
-from servonode.bus import Requester
 from servonode.bus.topology import CONTROLLER, PLANT
-from tests.helpers.runs import START_S, Process, Runs, eventually, operator
-
-ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-
-
-# in real time, on a clock of the test's
-
-
-# in real time, of several robots
-
-
-# in lockstep, on a clock of the test's
-
-
-# what is refused
-
-
-def refused(answer: dict[str, Any]) -> str:
-    assert list(answer) == ["refused"]
-    return str(answer["refused"])
-
+from tests.helpers.runs import START_S, Runs, eventually, operator
+from tests.processes.test_pause import ON_LINUX, ask
 
 # on processes
-
-
-def ask(run: Process, verb: str, **arguments: Any) -> dict[str, Any]:
-    with Requester(run.path, PLANT) as requester:
-        return requester.ask({"ask": verb, **arguments}, 5.0)
 
 
 @ON_LINUX

@@ -14,8 +14,7 @@ from click.testing import CliRunner
 
 from servonode.cli.main import main
 from tests.helpers.external_programs import PROGRAMS
-
-LAUNCH = "trailer_pursuit_external"
+from tests.nodes.test_protocol_check import LAUNCH
 
 
 @pytest.fixture(scope="module")

@@ -16,9 +16,9 @@ import pytest
 from servonode.bus import State
 from servonode.bus.topology import PLANT
 from tests.helpers.runs import MANY, SEED, START_S, Process, Runs, Watch, eventually, signalled
+from tests.processes.test_record import LAUNCH
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-LAUNCH = "trailer_pursuit"
 DEATHS = MANY // 4
 COMMON = (
     "run.speed=1",

@@ -16,7 +16,7 @@ import pytest
 from servonode.bus.keys import KeyStore
 from tests.helpers.ports import free_port
 from tests.helpers.relays import LAUNCH
-from tests.helpers.runs import END_S, START_S, Process, eventually, operator, private_runtime, state_of
+from tests.helpers.runs import END_S, START_S, Process, columns_of, eventually, operator, private_runtime, state_of
 
 SHORT = ("run.duration=2", "run.speed=1", 'run.mode="lockstep"')
 REAL_TIME = ("run.duration=600", "run.speed=1", 'run.mode="realtime"', 'plant.safety.on_fault="wait"')
@@ -106,6 +106,27 @@ def computers(tmp_path: Path) -> Iterator[Computers]:
             yield made
         finally:
             made.end()
+
+
+def _set(*settings: str) -> list[str]:
+    return [word for setting in settings for word in ("--set", setting)]
+
+
+def test_lockstep_over_two_computers_has_the_bits_of_one(computers: Computers, tmp_path: Path) -> None:
+    computers.trust()
+    every = ("--every", "1")
+    runs = computers.start("robot", *SHORT, words=every), computers.start("desk", *SHORT, words=every)
+    for name, run in zip(("robot", "desk"), runs, strict=True):
+        computers.at(name)
+        run.ends_with(0)
+    done = operator("simulate", LAUNCH, "--out", str(tmp_path / "one.csv"), *every, *_set(*SHORT))
+    assert done.returncode == 0, done.stderr
+    one, two = columns_of(tmp_path / "one.csv"), runs[0].columns
+    assert len(one["t"]) > 100
+    states = [name for name in one if not name.startswith(("residual", "condition", "scale"))]  # which the desk has
+    assert all(two[name].tobytes() == one[name].tobytes() for name in states)
+    assert "the plant ran on the other computer" in runs[1].stderr
+    assert runs[0].printed["ended"] == runs[1].printed["ended"] == "completed"
 
 
 def test_a_run_in_real_time_is_operated_from_either_computer(computers: Computers) -> None:

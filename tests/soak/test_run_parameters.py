@@ -1,9 +1,7 @@
 """Numbers of a run in progress: which may change, how new ones are judged, from which step they act, what replays."""
 
 import json
-import math
 import os
-import random
 import subprocess
 import sys
 import time
@@ -20,14 +18,13 @@ from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_error import LaunchError
 from servonode.closed_loop.launch_file import numbers_in, read_launch
 from servonode.closed_loop.parameters import numbers_of, parameters_of
-from servonode.operator.operator_requests import OperatorError, ask, order
-from servonode.operator.run_parameters import Acting, RunParameters
-from servonode.record.bag import Bag, read_bag
+from servonode.operator.operator_requests import OperatorError, ask
+from servonode.operator.run_parameters import RunParameters
+from servonode.record.bag import read_bag
 from servonode.simulation.replay import replay
 from tests.helpers.refusals import command, refused_command
 from tests.helpers.runs import Process, Runs, eventually, private_runs
-
-Values = dict[str, float]
+from tests.processes.test_run_parameters import LOCKSTEP, PACED, run_and_change
 
 
 @pytest.fixture
@@ -37,100 +34,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runs]:
         yield started
 
 
-# which numbers, and how they are judged
-
-
 # a run
-
-
-def random_change(rng: random.Random, run: RunParameters) -> tuple[Values, bool]:
-    """One to three new values of one node, and whether they may act."""
-    if rng.random() < 1 / 3:
-        return rng.choice(BAD)(rng), False
-    if rng.random() < 0.1:  # ever lower
-        limit = run.now()["plant.safety.limit.U1"].value
-        return {"plant.safety.limit.U1": limit * rng.uniform(0.97, 1.0)}, True
-    good = {
-        "controller.gains.lambda_speed": rng.uniform(0.5, 8.0),
-        "controller.gains.lambda_phi": rng.uniform(0.5, 8.0),
-        "controller.parameters.m1": rng.uniform(3.0, 5.0),
-        "controller.settings.v": rng.uniform(0.3, 0.5),
-        "controller.settings.radius": rng.uniform(1.8, 2.2),
-    }
-    return {key: good[key] for key in rng.sample(sorted(good), rng.randint(1, 3))}, True
-
-
-BAD: list[Any] = [
-    lambda rng: {"controller.gains.lambda_phi": rng.uniform(81, 1e6)},
-    lambda rng: {"controller.parameters.m1": -rng.random()},
-    lambda _: {"controller.parameters.m1": math.nan},
-    lambda _: {"controller.settings.radius": math.inf},
-    lambda rng: {"controller.gains.lambda_speed": 3.0, "controller.gains.lambda_phi": rng.uniform(100, 200)},
-    lambda _: {"controller.gains.lambda_psi": 1.0},
-    lambda _: {"plant.safety.limit.U1": 1e9},
-    lambda _: {"controller.period": 0.02},
-]
-
-
-def changed_at_random(process: Process, seed: int, times: int) -> tuple[list[Acting], int]:
-    """What a run answers to so many changes at random, and how many it refused."""
-    rng, run, acting, refused = random.Random(seed), RunParameters(process.name), list[Acting](), 0
-    for _ in range(times):
-        values, good = random_change(rng, run)
-        if good:
-            acting += run.change(values)
-            continue
-        with pytest.raises((LaunchError, OperatorError)):
-            run.change(values)
-        refused += 1
-    return acting, refused
-
-
-def check_bag(bag: Bag, acting: list[Acting]) -> None:
-    """Each accepted change is in the recording, in its order, and acts from its step on, neither before nor after."""
-    for node in (CONTROLLER, PLANT):
-        its = [each for each in acting if each.node == node]
-        messages = [message for _, _, message in bag.messages([f"{node}/parameters"])]
-        assert [(each["k"], each["t"]) for each in messages] == [(each.k, each.t) for each in its]
-        for message, each in zip(messages, its, strict=True):
-            assert {key: message["values"][key] for key in each.values} == each.values
-    steps = [each.k for each in acting if each.node == CONTROLLER]
-    commands = [message for _, _, message in bag.messages(["controller/command"])]
-    for sent in commands:
-        used = sent.get("parameters_seq")
-        assert (-1 if used is None else used) == sum(k <= sent["k"] for k in steps) - 1
-    limits = [(each.k, each.values["plant.safety.limit.U1"]) for each in acting if each.node == PLANT]
-    for _, _, applied in bag.messages(["plant/applied"]):
-        lowest = min((limit for k, limit in limits if k <= applied["k"]), default=math.inf)
-        assert abs(applied["input"]["U1"]) <= lowest
-
-
-def run_and_change(runs: Runs, settings: list[str], seed: int, times: int, speed: float | None = None) -> None:
-    file = runs.folder / f"{seed}.mcap"
-    words = ["--record", str(file), "--every", "1000"]
-    process = runs.start("trailer_circle", *settings, "plant.safety.limit.U1=40", words=words)
-    process.wait_open()
-    if speed is not None:
-        order("speed", process.name, speed=speed)
-    acting, refused = changed_at_random(process, seed, times)
-    process.stop()
-    assert acting
-    assert refused
-    shown = command("bag", "info", str(file)).stdout
-    assert all(f"{key} = {value!r}" in shown for key, value in acting[-1].values.items())
-    changes = json.loads(command("bag", "info", "--json", str(file)).stdout)["changes"]
-    assert [(each["node"], each["k"], each["values"]) for each in changes] == [
-        (each.node, each.k, each.values) for each in acting
-    ]
-    bag = read_bag(file)
-    check_bag(bag, acting)
-    found = replay(bag, bag.closed_loop())
-    assert (found.differing_messages, found.left_out) == (0, 0), (found.first, found)
-    assert found.compared > 20
-
-
-PACED = ["run.speed=1", "run.duration=600", "plant.safety.command_timeout_floor=2"]  # for the same reason
-LOCKSTEP = ["run.mode=lockstep", "run.duration=3000"]
 
 
 @pytest.mark.parametrize("settings", [PACED, LOCKSTEP], ids=["realtime", "lockstep"])

@@ -3,15 +3,9 @@ import time
 
 import pytest
 
-from servonode.bus import Bus, State
+from servonode.bus import Bus
 from servonode.bus.interfaces import HWM
-
-HEADER = {"t": 0.1, "run": 1, "k": 1, "mono": 1, "node": "plant", "src": 1}
-SECOND = 10**9  # ns
-
-
-def state(seq: int) -> State:
-    return State(**HEADER, seq=seq, state={"x": 0.1}, input={}, control=True)
+from tests.bus.test_bus_sockets import SECOND, state
 
 
 def soon(seconds: float = 3.0) -> int:

@@ -9,17 +9,15 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import servonode
-from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.loop import Loop
-from servonode.views.shown_run import ShownRun
 from servonode.views.window import Window, headless_figure
 from servonode.views.window_process import Options
 from tests.helpers.runs import START_S, Process, Runs, eventually, operator
+from tests.views.test_window import Given
 
 END_S = 90.0  # a window takes only what nobody else wants
 
@@ -41,22 +39,6 @@ shown.run()
 @pytest.fixture(scope="module")
 def loop() -> Loop:
     return servonode.load("trailer_pursuit", run__duration=1.0)
-
-
-class Given(ShownRun):
-    """A run whose messages the test gives."""
-
-    def __init__(self, closed_loop: ClosedLoop) -> None:
-        super().__init__("given")
-        self.closed_loop, self.alive = closed_loop, True
-        self.messages: list[Any] = []
-
-    def look(self, now: float) -> bool:  # noqa: ARG002
-        return False
-
-    def receive(self) -> list[Any]:
-        messages, self.messages = self.messages, []
-        return [("", message) for message in messages]
 
 
 @pytest.fixture
