@@ -156,8 +156,9 @@ def _noise(part: Part, values: Array) -> Array:
     experiment = part.experiment
     residuals, found = _residuals(part, values), _spans(experiment)
     share = 1 - (len(values) + part.starts.size) / max(experiment.n_measurements, 1)
-    for i in (i for i, channel in enumerate(experiment.channels) if channel.resolved):
-        channel = experiment.channels[i]
+    for i, channel in enumerate(experiment.channels):
+        if not channel.resolved:
+            continue
         mean_square = float(np.mean(residuals[experiment.channel == i] ** 2)) / max(share, 0.1)
         found[i] = np.sqrt(max(mean_square, channel.quantum**2 / 12, (LEAST_NOISE * channel.span) ** 2))
     return found

@@ -73,7 +73,7 @@ class Store:
             return False
 
     def write(self, index: int, chunk: Chunk) -> None:
-        """Write a chunk, then its mark; who is interrupted meanwhile goes on until both are written.
+        """Write a chunk, then its digest; who is interrupted meanwhile goes on until both are written.
 
         Raises:
             StoreFull: the disk does not take it; StoreError: the folder was made or deleted by others meanwhile.
@@ -151,8 +151,8 @@ class Store:
             if self.plan.histories:
                 times = group.create_array(TIME, data=self.plan.times, dimension_names=(TIME,))
                 times.attrs["units"] = "s"
-            marks = {"shape": (self.plan.chunks,), "chunks": (1,), "dtype": "uint64", "fill_value": 0}
-            group.create_array(DIGESTS, dimension_names=("chunk",), **marks)
+            digests = {"shape": (self.plan.chunks,), "chunks": (1,), "dtype": "uint64", "fill_value": 0}
+            group.create_array(DIGESTS, dimension_names=("chunk",), **digests)
             with warnings.catch_warnings():  # zarr warns that other readers may not use this copy of the metadata
                 warnings.simplefilter("ignore", UserWarning)
                 zarr.consolidate_metadata(group.store)  # without it xarray is slow to open the folder, and warns
