@@ -2,8 +2,11 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from signal import SIGCONT, SIGSTOP
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -11,6 +14,7 @@ import pytest
 
 import servonode
 from servonode.bus import MemoryBus, Switchboard
+from servonode.bus.topology import CONTROLLER, PLANT, TARGET
 from servonode.closed_loop.launch_file import LaunchError, launch_of_table, read_launch, table_of
 from servonode.closed_loop.launch_text import launch_text
 from servonode.nodes.injected import MOST, InjectedFaults
@@ -20,6 +24,9 @@ from servonode.plants.injection import KINDS, Injection, Injector
 from servonode.record.events import EVENTS, with_events
 from servonode.record.injected import injected_text, with_found
 from servonode.record.run import Run
+from tests.safety.cases import HOP, LATENESS, WAITS, T, W, computer
+from tests.safety.test_watchdogs import armed_again, asked
+from tests.virtual import LOOK_NS, Computer
 
 Fault = dict[str, Any]
 BEGIN_S = 0.5
@@ -270,6 +277,61 @@ def test_a_fault_that_an_operator_asks_for_begins_at_the_present_step_or_at_its_
         ("stuck", 0.1, 1.0),
     ]
     assert faults.due == 2000
+
+
+@contextmanager
+def stalling(here: Computer) -> Iterator[Callable[[str, int], Any]]:
+    """Have a plant on a virtual computer stall a node for so long [ns], at its next step."""
+    plant: Any = here.processes[PLANT]
+    signals = {SIGSTOP: here.freeze, SIGCONT: here.thaw}
+
+    def sleep(seconds: float) -> None:
+        plant.spend(ns := round(seconds * 1e9))
+        plant.computed -= ns  # asleep is not at work
+
+    def timer(seconds: float, act: Callable[..., object], words: tuple[Any, ...]) -> Any:
+        at = here.clock() + round(seconds * 1e9)
+        return SimpleNamespace(start=lambda: here.events.plan(at, lambda: act(*words)))
+
+    def stall(node: str, ns: int) -> Any:
+        fault = {"on": "node", "kind": "stall", "name": node, "duration": ns / 1e9, "hardware": True}
+        return here.ask("fault", fault=fault)["done"]
+
+    def process(_: Any, node: str) -> Any:
+        return SimpleNamespace(send=lambda number, _: signals[number](node) or True)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("servonode.nodes.injected.Timer", timer)
+        patch.setattr("servonode.nodes.injected.time", SimpleNamespace(sleep=sleep))
+        patch.setattr(InjectedFaults, "_process", process)
+        yield stall
+
+
+@pytest.mark.parametrize("kind", ["simulated", "serial", "external"])
+@pytest.mark.parametrize(
+    ("node", "ns", "found", "after"),
+    [
+        (TARGET, 2 * W, "", 0), (CONTROLLER, W - 2 * T, "", 0), (CONTROLLER, 2 * W, "stale_command", W + LOOK_NS),
+        (PLANT, W // 2 - T, "", 0), (PLANT, 3 * W, "", 0), (PLANT, LATENESS + T, "host_stall", LATENESS + T),
+    ],
+)  # fmt: skip
+def test_a_node_that_stalls_for_too_long_is_found(kind: str, node: str, ns: int, found: str, after: int) -> None:
+    with computer(kind, WAITS) as here, stalling(here) as stall:
+        here.until_active()
+        here.go(30 * T)
+        state = asked(here, 3 * HOP)  # has been answered
+        assert stall(node, ns)
+        here.go(ns + 20 * T)
+        (told,) = here.plant.injected.noted
+        assert (told["kind"], told["names"], told["duration"]) == ("stall", [node], pytest.approx(ns / 1e9))
+        begun = state.mono + T  # the steps of a period are made at its end
+        assert here.plant.pace.lateness.stalls == (node == PLANT and ns > W // 2)
+        assert [each["name"] for each in here.ask("status")["faults"]] == [found] * bool(found)
+        assert not found or here.status("fault", begun).mono == begun + after
+        if found:
+            armed_again(here)
+        here.go(20 * T)
+        assert here.ask("status")["lifecycle"] == "active"
 
 
 REFUSED: list[tuple[object, str]] = [
