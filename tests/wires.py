@@ -48,6 +48,7 @@ from servonode.plants.drivers.loopback_link import LoopbackLink
 from servonode.plants.drivers.udp_transport import UdpTransport
 from tests.helpers import machine_packets
 from tests.helpers.board import LAUNCH, Board, library
+from tests.helpers.extras import python_can
 from tests.helpers.packages import WHEELS
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -703,8 +704,7 @@ class CanWire(LinedWire):
             self.bus.frames.append((BY, False, data))
 
     def connect(self, patch: pytest.MonkeyPatch) -> None:
-        import can
-
+        can = python_can()
         transport = "servonode.plants.drivers.can_transport"
         patch.setattr(can, "Bus", partial(CanBus, self))
         poll = SimpleNamespace(register=idle_call, poll=lambda _: self.bus is not None and self.bus.readable())

@@ -25,6 +25,11 @@ def needs_mujoco() -> None:
         pytest.skip(NO_MUJOCO, allow_module_level=True)
 
 
+def python_can() -> Any:
+    """The library of CAN buses; the test that calls it is skipped where it is not installed."""
+    return pytest.importorskip("can", reason='needs python-can: pip install "servonode[can]"')
+
+
 def neighbour(name: str) -> Any:
     """A module of the library of another tool; the test that calls it is skipped where it is not installed."""
     extra = "rerun" if name.startswith("rerun") else "neighbours"

@@ -20,6 +20,7 @@ from servonode.plants.drivers.packets import SIZE
 from servonode.plants.drivers.serial_transport import BITS as BYTE_BITS
 from servonode.plants.drivers.serial_transport import SerialTransport
 from tests.helpers.can_bus import CanFrames
+from tests.helpers.extras import python_can
 from tests.helpers.firmware import built
 from tests.helpers.wired import Events
 from tests.wires import BY, TO, CanWire, Firmware, SerialWire
@@ -46,7 +47,7 @@ class Line:
         if kind == "serial":
             self.wire, self.transport = SerialWire(self.queue, Firmware(), BAUD), SerialTransport("/dev/memory", BAUD)
         else:
-            pytest.importorskip("can", reason='needs python-can: pip install "servonode[can]"')
+            python_can()
             self.wire, self.transport = (
                 CanWire(self.queue, Firmware(), BITRATE),
                 CanTransport("any", "can0", BITRATE, TO, BY),
@@ -228,6 +229,7 @@ def test_a_bus_that_is_down_is_lost_and_opened_again_when_it_is_up() -> None:
     ],
 )
 def test_a_bus_that_cannot_be_used_is_refused(interface: str, channel: str, said: str) -> None:
+    python_can()
     with pytest.raises(BusError, match=said):
         CanTransport(interface, channel, BITRATE, TO, BY).open()
 

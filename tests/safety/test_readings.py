@@ -22,7 +22,7 @@ from tests.wires import Falsify, loop_of, parted, wired
 
 LEAVES = {"serial": 4 * MS, "external": 0}  # ns: until the last message has left and its driver has closed
 SAFE, FROZEN, FLOOD = 100 * MS, 200 * MS, 200  # safe_time, frozen_time; how often each state comes in a flood
-HEARD = pytest.mark.parametrize("kind", ["serial", "external"])  # whose wires keep each message
+RECEIVED = pytest.mark.parametrize("kind", ["serial", "external"])  # whose wires keep each message
 
 ENDS: dict[str, tuple[str, tuple[str | int, ...], int]] = {
     # a setting; what is asked or happens at a control state, or is waited [ns]; when the run is over, after that state
@@ -55,7 +55,7 @@ def ended(here: Computer, due: int) -> None:
     assert due <= first.at <= last.at <= end <= due + LOOK_NS + LEAVES[here.loop.driver.name]
 
 
-@HEARD
+@RECEIVED
 @pytest.mark.parametrize("how", ENDS)
 def test_promise_24_however_a_run_ends_its_machine_gets_zero_and_the_end(kind: str, how: str) -> None:
     setting, steps, due = ENDS[how]
@@ -75,7 +75,7 @@ def test_promise_24_however_a_run_ends_its_machine_gets_zero_and_the_end(kind: s
         assert kind == "serial" or not any(here.wire.acting)  # this firmware brakes by itself now
 
 
-@HEARD
+@RECEIVED
 def test_promise_24_a_machine_that_does_not_answer_gets_zero_and_the_end(kind: str) -> None:
     with computer(kind, "plant.device.wait=1") as here:
         here.wire.silent = True
@@ -91,7 +91,7 @@ def setups(here: Computer) -> list[list[float]]:
     return [[*setup.limits.values()] for setup in (cast(Setup, decode(*parted(data))) for data in sent)]
 
 
-@HEARD
+@RECEIVED
 def test_promise_27_a_machine_that_is_observed_gets_the_handshake_and_nothing_else(kind: str) -> None:
     loop = observing(loop_of(kind, *COMMON, WAITS, "plant.initial.V=0.5"))
     with Computer(loop, Line(HOP), wire=wired(kind)) as here:
@@ -141,7 +141,7 @@ FALSE: list[tuple[Callable[[], Falsify], str, str, int]] = [  # the fault, a par
 ]  # fmt: skip
 
 
-@HEARD
+@RECEIVED
 def test_promise_21_false_readings_are_named_faults_within_their_time_and_a_period(kind: str) -> None:
     with computer(kind, WAITS, f"plant.safety.frozen_time={FROZEN / 1e9}") as here:
         here.until_active()
@@ -172,7 +172,7 @@ def ages(here: Computer, since: int) -> list[float]:
     return [each.age * 1e9 for each in here.of(State, since) if each.control]
 
 
-@HEARD
+@RECEIVED
 def test_promise_20_ages_are_those_of_the_readings(kind: str) -> None:
     with computer(kind, WAITS) as here:
         here.until_active()
