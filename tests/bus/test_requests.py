@@ -17,6 +17,7 @@ from servonode.bus.tickets import MOST, TICKET, Tickets
 from tests.helpers.events import LONG_S, eventually, soon
 
 SECOND = 10**9  # ns
+SHORT_S = 1e-3  # a client that looks at its clock as often; where that stands still it waits for ever
 ARM, ESTOP, STOP = {"ask": "arm"}, {"ask": "estop"}, {"ask": "stop"}
 
 
@@ -75,12 +76,39 @@ def taken(requests: Requests) -> dict[str, Any]:
     return found[-1][1]
 
 
-def asked(folder: Path, request: dict[str, Any], seconds: float, while_waiting: Callable[[Future[Any]], object]) -> Any:
-    """The answer to a client of another thread, while this one does something."""
-    with ThreadPoolExecutor(1) as pool, Requester(folder, "plant") as requester:
-        future = pool.submit(requester.ask, request, seconds)
-        while_waiting(future)
-        return future.result()
+class Held:
+    """A node and a client whose clock stands still until it is told to go on: for the one as for the other."""
+
+    def __init__(self, folder: Path, requests: Requests) -> None:
+        self.now = 0
+        self._folder = folder
+        requests._tickets._clock = self.clock
+
+    def clock(self) -> int:
+        return self.now
+
+    def asked(self, request: dict[str, Any], while_waiting: Callable[[Future[Any]], object]) -> Any:
+        """The answer to a client of another thread, while this one does something."""
+        with ThreadPoolExecutor(1) as pool, Requester(self._folder, "plant", self.clock) as requester:
+            future = pool.submit(requester.ask, request, SHORT_S)
+            while_waiting(future)
+            return future.result()
+
+    def give_up(self, future: Future[Any]) -> None:
+        """The client's time ends, if it has begun to wait: else it goes on."""
+
+        def passed() -> bool:
+            self.now += SECOND
+            return future.done()
+
+        assert eventually(passed)
+        with pytest.raises(TimeoutError, match="did not answer"):
+            future.result()
+
+
+@pytest.fixture
+def held(folder: Path, requests: Requests) -> Held:
+    return Held(folder, requests)
 
 
 def serve(requests: Requests, done: Callable[[], bool]) -> list[dict[str, Any]]:
@@ -95,15 +123,16 @@ def serve(requests: Requests, done: Callable[[], bool]) -> list[dict[str, Any]]:
     return served
 
 
-def test_a_request_is_answered_and_a_late_answer_is_not_taken_for_the_next(folder: Path, requests: Requests) -> None:
-    with ThreadPoolExecutor(1) as pool, Requester(folder, "plant") as requester:
+def test_a_request_is_answered_and_a_late_answer_is_not_taken_for_the_next(
+    folder: Path, requests: Requests, held: Held
+) -> None:
+    with ThreadPoolExecutor(1) as pool, Requester(folder, "plant", held.clock) as requester:
         late: list[Any] = []
-        future = pool.submit(requester.ask, ARM, 0.2)
+        future = pool.submit(requester.ask, ARM, SHORT_S)
         assert eventually(lambda: late.append(requests.poll_request()) or late[-1])
-        with pytest.raises(TimeoutError, match="did not answer"):
-            future.result()
+        held.give_up(future)
         requests.reply(late[-1][0], {"late": True})
-        future = pool.submit(requester.ask, ARM, LONG_S)
+        future = pool.submit(requester.ask, ARM, SHORT_S)
         assert serve(requests, future.done) == [ARM]
         assert future.result() == ARM
 
@@ -117,19 +146,18 @@ def test_a_node_that_is_not_there_is_named_with_the_remedy(folder: Path, plant: 
             requester.ask(ARM, 0.05)
 
 
-def test_a_stalled_node_never_does_what_its_client_was_told_had_failed(folder: Path, requests: Requests) -> None:
+def test_a_stalled_node_never_does_what_its_client_was_told_had_failed(requests: Requests, held: Held) -> None:
     def stall_after_ticket(future: "Future[Any]") -> None:
         assert eventually(lambda: requests.poll_request() is None and requests._tickets._given)
         assert eventually(lambda: requests.reader.look())  # the request itself waits here
-        with pytest.raises(TimeoutError):
-            future.result()
+        held.give_up(future)
 
     with pytest.raises(TimeoutError, match="did not answer"):
-        asked(folder, ARM, 0.2, stall_after_ticket)
+        held.asked(ARM, stall_after_ticket)
     assert requests.poll_request() is None
     assert requests.counts == {"expired": 1}
     with pytest.raises(TimeoutError, match="did not answer"):  # stalled from the beginning on
-        asked(folder, ARM, 0.1, lambda future: future.exception())
+        held.asked(ARM, held.give_up)
     assert not eventually(requests.poll_request, 0.05)
 
 
@@ -219,7 +247,7 @@ def test_garbage_is_counted_and_the_next_good_request_is_served(client: Client, 
 
 
 def test_one_who_asks_without_end_neither_holds_the_node_up_nor_keeps_others_waiting(
-    folder: Path, client: Client, requests: Requests
+    client: Client, requests: Requests, held: Held
 ) -> None:
     ended = threading.Event()
 
@@ -242,7 +270,7 @@ def test_one_who_asks_without_end_neither_holds_the_node_up_nor_keeps_others_wai
                 if request is not None:
                     requests.reply(*request)
 
-        assert asked(folder, ARM, LONG_S, serving) == ARM
+        assert held.asked(ARM, serving) == ARM
         assert sorted(costs)[int(0.9 * len(costs))] < 2_000_000  # ns
     finally:
         ended.set()

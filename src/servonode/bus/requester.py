@@ -2,6 +2,7 @@
 
 import itertools
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -19,10 +20,11 @@ from servonode.bus.zmq_io import Context, Socket, connect, new_context, open_soc
 
 
 class Requester:
-    """Asks one node of the run in `folder`; a context manager that closes."""
+    """Asks one node of the run in `folder`; a context manager that closes. `clock` gives nanoseconds."""
 
-    def __init__(self, folder: Path | str, node: str) -> None:
+    def __init__(self, folder: Path | str, node: str, clock: Callable[[], int] = time.monotonic_ns) -> None:
         self.node = node
+        self._clock = clock
         self._address = endpoint(Path(folder), node, "req")
         self._numbers = itertools.count(1)
         self._context: Context | None = None
@@ -37,13 +39,13 @@ class Requester:
         payload = encode_map(request)
         if len(payload) > LARGEST:
             raise MessageError("length", f"{len(payload)} bytes, a request has at most {LARGEST}")
-        deadline = time.monotonic_ns() + round(timeout_s * 1e9)
+        deadline = self._clock() + round(timeout_s * 1e9)
         ticket, valid_ns = NO_TICKET, NEVER
         if expires:
             ticket = self._exchange(NO_TICKET, WANTS_TICKET, b"", deadline, timeout_s)
             if len(ticket) != TICKET.size:
                 return decode_map(ticket)  # the reason, where it gives no ticket
-            valid_ns = max(deadline - time.monotonic_ns(), 1)
+            valid_ns = max(deadline - self._clock(), 1)
         return decode_map(self._exchange(ticket, valid_ns, payload, deadline, timeout_s))
 
     def close(self) -> None:
@@ -58,7 +60,7 @@ class Requester:
         opened = self._connected()
         header = HEADER.pack(next(self._numbers), ticket, valid_ns)
         opened.send_multipart([header, payload])
-        while (left := deadline - time.monotonic_ns()) > 0:
+        while (left := deadline - self._clock()) > 0:
             if opened.poll(max(left // 1_000_000, 1)):
                 frames = opened.recv_multipart()
                 if len(frames) == 2 and frames[0] == header[:8]:
