@@ -26,6 +26,8 @@ from tests.helpers.workers import PROCESSES, Scheduling, this_worker
 # byte code of the tests, and of whatever they start, is written whatever the environment says
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# kernels are compiled in a tenth of the time, to the same bits: which is what the digests of runs show
+os.environ.setdefault("SERVONODE_OPTIMISATION", "0")
 # before anybody imports them: their assertions say what they found, as those of test files do
 pytest.register_assert_rewrite(
     "tests.soak.suite", "tests.helpers.followed", "tests.helpers.runs", "tests.helpers.stepped"

@@ -123,12 +123,12 @@ def test_the_digest_of_code_is_kept() -> None:
 
 def test_a_key_is_of_this_host_and_its_definition(monkeypatch: pytest.MonkeyPatch) -> None:
     keys_of = {key_of("a", "b"), key_of("ab"), key_of("a", "c"), key_of("a", "b", "")}
-    for fact in ("processor", "python", "llvmlite"):
-        other = msgspec.structs.replace(this_host(), **{fact: "elsewhere"})
+    for fact in ({"processor": "elsewhere"}, {"python": "elsewhere"}, {"llvmlite": "elsewhere"}, {"optimisation": 1}):
+        other = msgspec.structs.replace(this_host(), **fact)
         monkeypatch.setattr(keys, "this_host", lambda other=other: other)
         keys.versions_digest.cache_clear()
         keys_of.add(key_of("a", "b"))
-    assert len(keys_of) == 7
+    assert len(keys_of) == 8
 
 
 def test_the_version_of_a_library_is_that_which_it_states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

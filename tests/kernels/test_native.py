@@ -5,10 +5,14 @@ import pickle
 import sys
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
+from servonode.errors import StatementError
+from servonode.kernels import build
 from servonode.kernels.build import built
+from servonode.kernels.host import this_host
 from servonode.kernels.native import Kernel
 
 TEXT = """\
@@ -48,6 +52,23 @@ def test_results_have_their_types(kernel: Any) -> None:
     assert kernel.truth(1.0) is True
     assert kernel.truth(-1.0) is False
     assert kernel.waves(0.7) == math.sin(0.7) * math.cos(0.7) + 0.7**0.3 + math.atan2(0.7, 2.0) + math.tanh(0.7)
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_each_level_of_llvm_has_the_same_bits(kernel: Any, level: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "this_host", lambda: msgspec.structs.replace(this_host(), optimisation=level))
+    build._machine.cache_clear()
+    levelled = Kernel("test", TEXT, *built(TEXT, {}.__getitem__))
+    build._machine.cache_clear()
+    for x in np.random.default_rng(1).normal(0, 100, 200):
+        assert levelled.waves(abs(x)) == kernel.waves(abs(x))
+    assert levelled.f(*good()) == kernel.f(*good())
+
+
+def test_a_level_that_llvm_does_not_have_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SERVONODE_OPTIMISATION", "fast")
+    with pytest.raises(StatementError, match="SERVONODE_OPTIMISATION: 'fast' is no level of LLVM; choose 0, 1 or 2"):
+        this_host.__wrapped__()
 
 
 def test_a_call_keeps_no_reference(kernel: Any) -> None:

@@ -34,7 +34,7 @@ def key_of(*parts: str) -> str:
 def code_key(ir: str) -> str:
     """The cache key of object code: what turns LLVM IR into it is llvmlite for this processor, as one module asks."""
     host = this_host()
-    parts = (ir, host.processor, host.llvmlite, _code().digests["kernels.build"])
+    parts = (ir, host.processor, host.llvmlite, str(host.optimisation), _code().digests["kernels.build"])
     return "code_" + _digest("\0".join(parts).encode())[:32]
 
 

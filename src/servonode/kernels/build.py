@@ -10,13 +10,13 @@ import llvmlite.binding as llvm
 from servonode.kernels import ir
 from servonode.kernels.adapter import ADAPTER_TEXT
 from servonode.kernels.contents import Argument, Contents, Entry
+from servonode.kernels.host import this_host
 from servonode.kernels.ir import Array, Scalar, Signature, Type
 from servonode.kernels.language import parse
 from servonode.kernels.llvm import llvm_text
 
 TextOf = Callable[[str], str]
 Keeps = Callable[[str, Callable[[], bytes]], bytes]
-OPTIMISATION = 2
 _KEY = re.compile(r"kernel_[0-9a-f]{32}")
 
 
@@ -74,7 +74,7 @@ def _machine() -> Any:
     return target.create_target_machine(
         cpu=llvm.get_host_cpu_name(),
         features=llvm.get_host_cpu_features().flatten(),
-        opt=OPTIMISATION,
+        opt=this_host().optimisation,
         reloc="pic",
         codemodel="small",
     )
@@ -86,7 +86,7 @@ def _object_code(text: str) -> bytes:
     module = llvm.parse_assembly(text)
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
-    options = llvm.create_pipeline_tuning_options(speed_level=OPTIMISATION)
+    options = llvm.create_pipeline_tuning_options(speed_level=this_host().optimisation)
     options.loop_vectorization = False
     options.slp_vectorization = False
     builder = llvm.create_pass_builder(machine, options)

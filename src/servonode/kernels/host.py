@@ -5,6 +5,7 @@ Nothing of this imports llvmlite, which takes as long as loading many kernels.
 
 import functools
 import hashlib
+import os
 import platform
 import sys
 from importlib.util import find_spec
@@ -12,21 +13,35 @@ from pathlib import Path
 
 import msgspec
 
+from servonode.errors import StatementError
+
 _MODEL = ("model name", "flags", "CPU part", "Features")  # lines of /proc/cpuinfo, for x86 and ARM
 
 
 class Host(msgspec.Struct, frozen=True):
-    """Where machine code was made. processor: a digest of its model and features."""
+    """Where machine code was made. processor: a digest of its model and features.
+
+    optimisation: LLVM's level, 2. Another one of SERVONODE_OPTIMISATION gives the same bits; 0 compiles ten times as
+    fast and runs slower, for whoever computes little with many machines.
+    """
 
     processor: str
     python: str
     llvmlite: str
+    optimisation: int
 
 
 @functools.cache
 def this_host() -> Host:
-    """The host that this process runs on."""
-    return Host(hashlib.sha256(_processor().encode()).hexdigest(), sys.version, version_of("llvmlite"))
+    """The host that this process runs on. Raises StatementError if SERVONODE_OPTIMISATION is no level."""
+    return Host(hashlib.sha256(_processor().encode()).hexdigest(), sys.version, version_of("llvmlite"), _optimisation())
+
+
+def _optimisation() -> int:
+    level = os.environ.get("SERVONODE_OPTIMISATION", "2")
+    if level not in ("0", "1", "2"):
+        raise StatementError(f"SERVONODE_OPTIMISATION: {level!r} is no level of LLVM; choose 0, 1 or 2 (the default)")
+    return int(level)
 
 
 def _processor() -> str:
