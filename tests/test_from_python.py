@@ -8,7 +8,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-from collections.abc import Sequence
 from html.parser import HTMLParser
 from importlib import import_module
 from importlib.resources import files
@@ -27,6 +26,7 @@ from servonode.plants.view import View
 from servonode.record.bag import read_bag
 from servonode.tables import Tabular, several, valued
 from servonode.views.movie import ffmpeg
+from tests.helpers.recorded import recorded
 from tests.test_import_rules import HEAVY, loaded_by
 
 BROADEST, MOST_LINES, MOST_CHARACTERS = 130, 30, 2500  # of what an object shows of itself
@@ -368,15 +368,7 @@ def test_without_pandas_a_frame_is_one_error_of_servonode(run: servonode.Run, mo
     assert caught.value.__suppress_context__
 
 
-# runs on processes, and recordings
-
-
-def test_a_run_on_processes_has_the_bits_of_the_simulation(run: servonode.Run) -> None:
-    done = servonode.run("trailer_pursuit", name="from_python", run__mode="lockstep", run__duration=2.0)
-    assert done.control == "lockstep"
-    assert done.stats["rate"] > 0
-    for name, values in run.state.items():
-        assert np.array_equal(values, done.state[name]), name
+# runs and recordings
 
 
 def test_a_run_needs_the_main_thread(loop: servonode.Loop) -> None:
@@ -395,15 +387,11 @@ def test_a_run_needs_the_main_thread(loop: servonode.Loop) -> None:
 
 
 def test_a_recording_is_a_run_again(tmp_path: Path) -> None:
-    file = tmp_path / "short.mcap"
-    command = [sys.executable, "-m", "servonode.cli.main", "run", "trailer_pursuit_lockstep", "--set"]
-    command += ["run.duration=0.5", "--no-report", "--name", "short", "--record", str(file)]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    recorded = servonode.read_recording(str(file))
+    file = recorded(tmp_path / "short.mcap", "trailer_pursuit_lockstep", "run.duration=0.5")
+    again = servonode.read_recording(str(file))
     simulated = servonode.simulate("trailer_pursuit_lockstep", run__duration=0.5, every=1)
-    assert np.array_equal(recorded.state["phi"], simulated.state["phi"])
-    assert drawn(recorded.plot("phi")) == [[r"$\varphi$"]]
+    assert np.array_equal(again.state["phi"], simulated.state["phi"])
+    assert drawn(again.plot("phi")) == [[r"$\varphi$"]]
     bag = read_bag(file)
     title, *lines = repr(bag).splitlines()
     assert title.startswith("Recording ")
@@ -415,153 +403,6 @@ def test_a_recording_is_a_run_again(tmp_path: Path) -> None:
 
 
 # one error for a mistake
-
-OWN = """
-import numpy as np
-import servonode
-from sympy import symbols
-from servonode.controllers import Program, limit, residual, signal, target
-from servonode.mechanics import Model, body, condition, constraint, coordinate, jump, parameter, sensor, together
-
-loop = servonode.load("trailer_pursuit", run__duration=0.2)
-run = loop.simulate()
-x = coordinate("x", "place", "m")
-
-
-def with_unknown_symbol():
-    return Model(name="bad", description="", coordinates=(x,), kinetic=x.rate**2 * symbols("k"))
-
-
-def without_coordinate():
-    return Model(name="bad", description="", kinetic=x.rate**2)
-
-
-def of_no_model():
-    return 3
-
-
-def that_fails():
-    return {}["mass"]
-
-
-def launch(machine):
-    return {"run": {"duration": 1.0}, "plant": {"machine": machine}}
-"""
-LAUNCH = "trailer_pursuit"
-# a call, and what its error must say: the value, the place, the remedy
-CALLS = [
-    ("servonode.simulate('trailer_pursuit', dura=1)", ("simulate()", "'dura'", "did you mean run__duration?")),
-    ("servonode.load('trailer_pursuit', run_duration=1)", ("load()", "'run_duration'", "did you mean run__duration?")),
-    ("servonode.load('trailer_pursuit', run=3)", ("load(): run=3", "not a mapping", "write run__duration=")),
-    ("servonode.simulate('trailer_pursuit', contorl='sampled')", ("'contorl'", "did you mean control?")),
-    ("servonode.simulate('trailer_pursuit', run__duratoin=3)", (LAUNCH, "run__duratoin", "did you mean duration?")),
-    ("servonode.simulate('trailer_pursuit', run__duration='long')", ("run__duration", '"long"', "give the plant time")),
-    ("servonode.simulate('trailer_pursuit', control='exact')", ("control='exact'", "choose sampled or continuous")),
-    ("servonode.simulate('trailer_pursuit', every='many')", ("every = 'many'", "give a whole number")),
-    ("servonode.simulate('trailer_persuit')", ("trailer_persuit", "did you mean trailer_pursuit")),
-    ("servonode.simulate()", ("simulate()", "'launch'", "it takes launch")),
-    ("servonode.simulate(3)", ("launch=3", "give the path")),
-    ("servonode.load('trailer_pursuit', 'x')", ("load()", "it takes launch, strict, code")),
-    ("servonode.load('missing.toml')", ("missing.toml", "give the path of a TOML file")),
-    ("servonode.load({})", ("[run] duration", "missing", "give the plant time")),
-    ("servonode.load({'run': 3})", ("[run]", "3 is not a section", "write its keys below")),
-    ("servonode.load(launch(3))", ("[plant] machine", "3 is neither a name nor a function", "give one")),
-    ("servonode.load(launch(of_no_model))", ("of_no_model() returned int", "user.py line 21", "return Model(...)")),
-    ("servonode.load(launch(with_unknown_symbol))", ("'k'", "user.py line 14", "add it to the model")),
-    ("servonode.load(launch(without_coordinate))", ("user.py line 18", "bad")),
-    ("servonode.load(launch(that_fails))", ("KeyError: 'mass'", "user.py line 26", "correct this line")),
-    (
-        "servonode.load('trailer_pursuit', plant__parameters__m1=-1)",
-        ("[plant.parameters] m1", "-1 kg", "greater than"),
-    ),
-    ("servonode.load('trailer_pursuit', plant__parameters__m9=1)", ("[plant.parameters] m9", "choose I1")),
-    ("servonode.check('trailer_pursuit', controller__program='purusit')", ("'purusit'", "did you mean pursuit?")),
-    ("servonode.run('trailer_pursuit', nam='x')", ("run()", "'nam'", "did you mean name")),
-    ("servonode.read_recording('missing.mcap')", ("missing.mcap", "give the .mcap file")),
-    ("servonode.status('nobody')", ("no run named 'nobody'",)),
-    ("servonode.arm('nobody')", ("no run named 'nobody'",)),
-    ("loop.derivatives(0.0, {'phj': 1.0})", ("'phj' is not a state", "did you mean phi?")),
-    ("loop.law(0.0, inputs={})", ("law()", "'inputs'", "it takes t, state")),
-    ("loop.simulate(initial={'phj': 1.0})", ("[plant.initial] phj", "did you mean phi?")),
-    ("run.plot('phj')", ("'phj' is not a quantity", "did you mean phi")),
-    ("run.plot('phi', 'U1,')", ("'' is not a quantity of this run", "choose from t, X, Y")),
-    ("run.plot('phi', against='time')", ("'time' is not a quantity of this run",)),
-    ("run.plot(against='X')", ("against='X' needs quantities",)),
-    ("run.plot(agains='X')", ("plot() has no argument 'agains'", "did you mean against?")),
-    ("run.movie('x.avi')", ("x.avi", "choose .mp4 or .gif")),
-    ("run.movie('nowhere/run.gif')", ("the folder nowhere is not there",)),
-    ("run.movie(fps=0)", ("fps=0 is not a positive number",)),
-    ("run.write_csv('nowhere/run.csv')", ("the folder is not there",)),
-    ("run.write_csv('run.csv', every=0)", ("every=0 is not a number of rows",)),
-    ("Model(name='a', description='', cordinates=(x,))", ("Model()", "'cordinates'", "did you mean coordinates?")),
-    ("with_unknown_symbol().coupled(potental=x)", ("user.py", "potental", "give bodies")),
-    ("Model(name='a', description='', coordinates=x)", ("coordinates=", "user.py", "with a comma for a single one")),
-    ("coordinate('1a', 'place')", ("'1a'", "user.py", "ASCII identifiers")),
-    ("parameter('m', 'mass', 'kg', default=-1.0, above=0)", ("parameter m", "-1 kg", "correct the default")),
-    ("constraint('N', 'force', 3)", ("constraint N", "user.py", "no coordinate", "no rate")),
-    ("body('b', inertia=np.eye(2), angular_velocity=(1, 2, 3))", ("body b", "2 by 2", "as many rows as")),
-    ("body('b', mass=1, velocity=x.rate)", ("body b", "velocity=", "with a comma for a single one")),
-    ("condition(3, 'too low')", ("condition 3", "state it as a relation")),
-    ("sensor('s', 'angle', x, noise=-1)", ("sensor s", "noise=-1", "correct it")),
-    ("together('t', 'two', left=3)", ("left=3", "give the result of a machine's function")),
-    ("residual('r', 'x', 'text')", ("residual r", "'x'", "state it in symbols")),
-    ("residual('r', x, 'text', rate=-1)", ("residual r", "-1", "give 1/s")),
-    ("limit('l', (), 1.0, 'text')", ("limit l", "of= must list")),
-    ("Program(name='p', description='', residuals=(x,))", ("program p", "was not made by residual(...)")),
-    ("coordinate('a', 3)", ("coordinate(): description=3 is not a text", "give one")),
-    ("coordinate('a', 'place', start='far')", ("coordinate(): start='far' is not a number",)),
-    ("parameter('m', 'mass', default='heavy')", ("parameter(): default='heavy' is not a number or None",)),
-    ("jump(x <= 0, 3, 'it bounces')", ("jump(): changes=3 is not a mapping",)),
-    ("body('b', mass='heavy')", ("body b: mass: 'heavy'", "user.py", "state it in symbols")),
-    ("servonode.Loop('trailer_pursuit')", ("Loop(): closed_loop='trailer_pursuit' is not a ClosedLoop",)),
-    ("servonode.read_recording(3)", ("read_recording(): file=3 is not a text or a path",)),
-    ("run.plot(3)", ("plot(): quantities=3 is not a text",)),
-    ("servonode.run('trailer_pursuit', arm='yes')", ("arm='yes' is neither True nor False nor None",)),
-    ("servonode.simulat", ("'simulat'", "did you mean simulate")),
-    ("servonode.simulate('trailer_pursuit', 'sampled')", ("simulate()", "by name: control, loop")),
-    ("loop.law(float('nan'))", ("t = nan is not a time", "give one in s")),
-    ("loop.quantities['phj']", ("'phj' is not among these", "did you mean phi?")),
-    ("run.state['phj']", ("'phj' is not among these", "did you mean phi?", "choose from X, Y")),
-    ("run.columns['residual_heding']", ("did you mean residual_heading", "choose from t, X")),
-    ("run.outputs['x2']", ("'x2' is not among these", "X2, Y2")),
-    ("run.program_state['x']", ("'x' is not among these", "choose from none")),
-    ("run.movie('run.gif', fps=True)", ("fps=True is not a positive number",)),
-    ("run.write_csv('run.csv', every=True)", ("every=True is not a number of rows",)),
-    ("servonode.simulate('trailer_pursuit', every=True)", ("every = True", "give a whole number")),
-]
-MARK = "=====\n"
-
-
-@pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What a fresh interpreter writes after each wrong call of a user's file."""
-    file = tmp_path_factory.mktemp("user") / "user.py"
-    tried = "".join(
-        f"def call_{i}():\n    {call}\n\n\ntry:\n    call_{i}()\n"
-        f"except Exception:\n    sys.excepthook(*sys.exc_info())\nsys.stderr.write({MARK!r})\n"
-        for i, (call, _) in enumerate(CALLS)
-    )
-    file.write_text(f"{OWN}import sys\n{tried}")
-    done = subprocess.run([sys.executable, str(file)], cwd=file.parent, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    return dict(zip((call for call, _ in CALLS), done.stderr.split(MARK), strict=False))
-
-
-@pytest.mark.parametrize(("call", "words"), CALLS, ids=[call for call, _ in CALLS])
-def test_mistake_is_one_error_with_value_place_and_remedy(
-    answers: dict[str, str], call: str, words: Sequence[str]
-) -> None:
-    answer = answers[call]
-    assert answer.count("Traceback (most recent call last)") == 1, answer
-    assert "During handling" not in answer
-    assert "direct cause" not in answer
-    frames = [line for line in answer.splitlines() if line.startswith("  File ")]
-    ours = [line for line in frames if "user.py" not in line]
-    assert len(ours) <= 1, answer
-    assert call.replace(" ", "") in answer.replace(" ", "").replace("\n", "")
-    last = answer.strip().splitlines()[-1]
-    for word in words:
-        assert word in last, answer
 
 
 def test_a_function_that_no_file_holds_is_answered_with_its_line() -> None:

@@ -45,70 +45,6 @@ def test_a_saturated_drive_is_told_on_the_terminal_and_in_json_and_is_no_failure
     assert printed["fault"] is None
 
 
-# mistakes
-
-MISTAKES: dict[str, tuple[str, str]] = {  # name: (override, remedy)
-    "unknown_machine": ("plant.machine=diff_drive_trailr", "did you mean diff_drive_trailer?"),
-    "unknown_program": (
-        "controller.program=persuit", "did you mean pursuit? choose a name that servonode list programs shows"
-    ),
-    "unknown_key": ("plant.intgrator=rk4", "did you mean integrator?"),
-    "unknown_variant": ("controller.settings.variant=finit", "did you mean finite?"),
-    "unknown_setting": ("controller.settings.rho=2", "did you mean rho0?"),
-    "unknown_parameter": ("plant.parameters.mk=2", "did you mean m_k?"),
-    "unknown_believed_parameter": ("controller.parameters.mk=2", "did you mean m_k?"),
-    "unknown_state": ("plant.initial.ph=0.1", "did you mean phi?"),
-    "unknown_gain": ("controller.gains.lambda_heding=1", "did you mean lambda_heading?"),
-    "unknown_input": ("plant.actuator.limit.U3=1", "choose U1 or U2"),
-    "unknown_sensor": ("plant.sensor.noise.ph=1", "did you mean phi?"),
-    "unknown_target": ("target.z=1", "choose x or y"),
-    "text_for_a_parameter": ("plant.parameters.m1=heavy", "neither a number nor a function of t"),
-    "text_for_a_state": ("plant.initial.phi=[1, 2]", "give one"),
-    "negative_mass": ("plant.parameters.m1=-4", "must be greater than 0"),
-    "negative_believed_mass": ("controller.parameters.m1=-4", "must be greater than 0"),
-    "impossible_inertia": ("plant.parameters.I1=0.35", "raise I1"),
-    "negative_gain": ("controller.gains.lambda=-1", "0 or more"),
-    "distance_below_zero": ("controller.settings.rho0=-2", "must be greater than 0"),
-    "foreign_name": ("target.x=2 + speed*t", "unknown name 'speed'"),
-    "foreign_function": ("target.x=2 + sinh(t)", "sin, sqrt, tan"),
-    "no_settings": ("plant.settings.gravity=true", "remove it"),
-    "no_derivative": ("target.x=2 + abs(t)", "abs"),
-    "huge_power": ("target.x=9**9**9", "keep exponents within"),
-    "unfinished_expression": ("target.x=2 +", "target"),
-    "empty_expression": ("target.x=", "target"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("verb", ["simulate", "check", "run"])
-def test_a_missing_file_is_refused_with_what_there_is(verb: str) -> None:
-    assert "no such file; did you mean trailer_pursuit, " in refused_command(verb, "trailer_persuit.toml")
-
-
-@pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_refused_in_one_line_with_its_remedy(mistake: str) -> None:
-    override, remedy = MISTAKES[mistake]
-    assert remedy in refused_command("check", "trailer_pursuit", "--set", override)
-
-
-@pytest.mark.parametrize("verb", ["simulate", "run"])
-@pytest.mark.parametrize("mistake", ["unknown_key", "negative_mass", "foreign_name"])
-def test_simulate_and_run_refuse_what_check_refuses(verb: str, mistake: str) -> None:
-    override, remedy = MISTAKES[mistake]
-    assert remedy in refused_command(verb, "trailer_pursuit", "--set", override)
-
-
-def test_a_target_inside_the_guard_radius_is_refused_at_the_start() -> None:
-    line = refused_command("simulate", "trailer_pursuit", "--set", "target.x=0.03", "--set", "target.y=0")
-    assert "at the initial state the target is inside the guard radius" in line
-    assert "start farther away" in line
-
-
-def test_a_missing_target_is_asked_for_with_an_example(tmp_path: Path) -> None:
-    file = tmp_path / "a.toml"
-    file.write_text('run.duration = 1\nplant.machine = "diff_drive_trailer"\ncontroller.program = "pursuit"\n')
-    assert "give an expression of t, for example" in refused_command("check", str(file))
-
-
 @pytest.mark.parametrize("attack", ["__import__('os').system('touch {}')", "open('{}', 'w')", "(" * 5000 + "t"])
 @pytest.mark.parametrize("place", ["target.x", "controller.settings.U1"])
 def test_an_expression_cannot_run_code(tmp_path: Path, attack: str, place: str) -> None:
@@ -161,46 +97,6 @@ def test_a_cache_that_cannot_be_made_is_refused(tmp_path: Path, monkeypatch: pyt
     (tmp_path / "servonode").write_text("in the way")
     line = refused_command("check", launched(tmp_path, "a new ball"))
     assert line.endswith("set XDG_CACHE_HOME to a folder that can be written")
-
-
-BAD_USAGE = """
-simulate
-frobnicate
-simulate trailer_coast --every 0
-simulate trailer_coast --control continous
-simulate trailer_coast --rtol 0
-simulate trailer_coast --out /nonexistent/a.csv
-simulate trailer_coast --report /nonexistent/a.png
-simulate trailer_coast --report /tmp/a.xyz
-simulate trailer_coast --out /tmp
-simulate trailer_coast --fps 10
-simulate trailer_coast --movie a.avi
-run trailer_coast --name no/such/folder
-run trailer_coast --window 3
-list gnomes
-new machine 2fast
-protocol chek
-protocol check --machine a --launch b
---nonsense
-"""
-
-
-@pytest.mark.parametrize("typed", BAD_USAGE.split("\n")[1:-1])
-def test_bad_usage_ends_with_exit_code_2_before_anything_runs(typed: str) -> None:
-    assert refused_command(*typed.split())
-
-
-@pytest.mark.parametrize("verb", ["step", "speed"])
-def test_a_run_in_the_place_of_the_number_is_no_number(verb: str) -> None:
-    line = refused_command(verb, "trailer_coast")
-    assert "'trailer_coast' is not a valid number" in line
-    assert line.endswith(f"see servonode {verb} --help")
-
-
-def test_a_run_too_long_to_record_is_refused() -> None:
-    assert "larger --every" in refused_command(
-        "simulate", "trailer_coast", "--set", "run.duration=300000", "--every", "1"
-    )
 
 
 # what is printed
@@ -601,16 +497,6 @@ def test_a_file_of_verbs_holds_what_the_table_says() -> None:
         groups = [each for each in made if isinstance(each, click.Group)]  # whose commands stand beside them
         found |= {each.name: file for each in groups or made}
     assert found == FILES
-
-
-@pytest.mark.parametrize(
-    ("typed", "near"),
-    [("simulat", "did you mean simulate? "), ("frobnicate", "")],
-)
-def test_a_mistyped_verb_is_answered_with_the_nearest(typed: str, near: str) -> None:
-    line = refused_command(typed)
-    assert line.startswith(f"there is no command {typed!r}; {near}")
-    assert line.endswith("see servonode --help")
 
 
 def test_the_version_is_the_packages() -> None:

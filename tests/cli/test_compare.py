@@ -89,28 +89,6 @@ def test_a_picture_that_cannot_be_made_leaves_the_table(monkeypatch: pytest.Monk
     assert json.loads(result.stdout)["picture"] is None
 
 
-REFUSALS = {
-    "one": (("trailer_pursuit",), "1 sources are given; compare 2 to 8 of them"),
-    "nine": (("trailer_pursuit",) * 9, "9 sources are given"),
-    "ending": (("trailer_pursuit", "trailer_line", "--out", "a.gif"), "a.gif: unknown ending of a picture; choose"),
-    "page": (("trailer_pursuit", "trailer_line", "--out", "a.html"), "a.html: unknown ending of a picture"),
-    "folder": (("trailer_pursuit", "trailer_line", "--out", "no/a.png"), "the folder no does not exist"),
-    "missing": (("trailer_persuit", "trailer_line"), "did you mean trailer_pursuit"),
-    "no_csv": (("trailer_pursuit", "a.csv", *SHORT), "a.csv: cannot be read (No such file"),
-    "key": (("trailer_pursuit", "trailer_pursuit:plant.stp=1"), "did you mean step"),
-    "panel": (("trailer_line", "trailer_line", "--panel", "Xx", *SHORT), "no two sources have 'Xx'; did you mean X"),
-    "many": (("trailer_line", "trailer_line", "--panel", "X,Y,V,psi,phi", *SHORT), "has 5 names; give at most 4"),
-    "nothing": (("trailer_line", "ball_projected", *SHORT), "has nothing in common with the others"),
-    "csv_key": (("trailer_line", "a.csv:run.duration=1", *SHORT), "a.csv@FILE:run.duration=1"),
-}
-
-
-@pytest.mark.parametrize("case", REFUSALS)
-def test_what_cannot_be_compared_is_refused_in_one_line(case: str) -> None:
-    words, text = REFUSALS[case]
-    assert text in refused(*words)
-
-
 def test_code_of_a_launch_file_is_refused_where_asked() -> None:
     Path("a.toml").write_text('run.duration = 1\nplant.machine = "./cart.py:model"\n')
     assert "cart.py" in refused("trailer_line", "a.toml", "--no-code", *SHORT)

@@ -3,12 +3,10 @@
 import json
 import os
 import re
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import StringIO
+from pathlib import Path
 
 import pytest
 from msgspec import msgpack, structs
@@ -23,7 +21,7 @@ from servonode.cli.topic_values import NoSuchField, chosen, flat
 from servonode.cli.watch import Screen
 from servonode.operator.raw_inbox import Raw
 from tests.helpers.refusals import command, refused_command
-from tests.helpers.runs import END_S, Process, Runs, private_runs
+from tests.helpers.runs import private_runtime
 
 ECHO = ("topic", "echo")
 TOPICS = (
@@ -32,54 +30,18 @@ TOPICS = (
     "target/target",
 )  # fmt: skip
 NONE = "no run is in progress; start one with servonode run FILE"
-FORGIVING = ("run.speed=1", "run.duration=600", "plant.safety.command_timeout_floor=5")  # a busy host is not tested
 
 
-@contextmanager
-def began(*words: str, of: tuple[str, ...] = ECHO) -> Iterator["subprocess.Popen[str]"]:
-    """The command in a process of its own, once it has printed a line; killed at the end."""
-    typed = [sys.executable, "-m", "servonode.cli.main", *of, *words]
-    with subprocess.Popen(typed, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline()
-            yield process
-        finally:
-            process.kill()
+@pytest.fixture
+def runtime() -> Iterator[Path]:
+    """A runtime folder in which nothing runs."""
+    with private_runtime() as found:
+        yield found
 
 
 def refused(*words: str, of: tuple[str, ...] = ECHO) -> str:
     """The one line with which the command is refused."""
     return refused_command(*of, *words)
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
-    """A run in progress, which all tests look at; the last one ends it."""
-    with private_runs(tmp_path_factory.mktemp("topic")) as runs:
-        run = runs.start("trailer_pursuit", "plant.publish_every=1", *FORGIVING)
-        run.wait_open()
-        yield run
-
-
-def lines(*words: str) -> list[str]:
-    """What a command prints that succeeds without a word on standard error."""
-    result = command(*words)
-    assert (result.exit_code, result.stderr) == (0, ""), result
-    return result.stdout.splitlines()
-
-
-def report(*words: str, after: str) -> tuple[str, str]:
-    """Two lines of a command that reports once a second until it is interrupted, from one that holds `after` on."""
-    with began(*words, of=("topic",)) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        found = next(line for line in process.stdout if after in line)
-        second = process.stdout.readline()
-        process.send_signal(signal.SIGINT)
-        assert process.wait(END_S) == 130
-        assert process.stderr.read() == "servonode: interrupted\n"
-        return found, second
 
 
 def test_a_watched_status_is_refreshed_in_place_in_a_terminal_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +67,7 @@ def test_a_watched_status_is_refreshed_in_place_in_a_terminal_alone(monkeypatch:
     assert pipe.getvalue() == line * 2
 
 
-def test_without_a_run_there_is_the_table_of_topics_and_for_the_rest_one_line(runs: Runs) -> None:
+def test_without_a_run_there_is_the_table_of_topics_and_for_the_rest_one_line(runtime: Path) -> None:
     for words in (("topic", "list"), ("topic", "info", "state"), ("topic", "list", "--json")):
         result = command(*words)
         assert result.exit_code == 0
@@ -127,7 +89,7 @@ def test_without_a_run_there_is_the_table_of_topics_and_for_the_rest_one_line(ru
     assert refused("a", "b", "c").startswith("give one topic, with at most one run before it")
 
 
-def test_a_topic_that_stays_silent_ends_an_echo_that_is_told_how_long_to_wait(runs: Runs) -> None:
+def test_a_topic_that_stays_silent_ends_an_echo_that_is_told_how_long_to_wait(runtime: Path) -> None:
     with run_folder("left") as folder, Bus(folder.path, "plant") as bus:
         bus.publisher()
         own = {"pids": {"plant": os.getpid()}, "starts": {"plant": Named.of(os.getpid()).start}}

@@ -17,7 +17,6 @@ from servonode.closed_loop.launch_error import check_names, per_name, worded
 from servonode.closed_loop.launch_file import LaunchError, packaged, read_launch
 from servonode.closed_loop.launch_keys import LaunchFile
 from servonode.closed_loop.schema import SECTIONS, keys_of
-from tests.helpers.refusals import has_passages
 
 SMALL = """# Watch for: the robot settles behind the target.
 [run]
@@ -152,101 +151,28 @@ def test_the_last_period_may_be_cut_short(file: Path) -> None:
     assert read_launch(file, ["run.duration=0.015"]).steps == 15
 
 
-@pytest.mark.parametrize(
-    ("override", "remedy"),
-    [
-        ("controller.period=0.0105", r"0\.0105 s is not a whole number of .* 0\.001 s; use 0\.01 or 0\.011"),
-        ("controller.period=0.0004", r"0\.0004 s .*; use 0\.001$"),
-        ("run.duration=1.0005", r"1\.0005 s is not .* use 1 or 1\.001"),
-        ("plant.step=0.003", r"\[run\] duration: 10 s is not a whole number of .* 0\.003 s; use 9\.999 or"),
-        ("plant.step=1e-10", r"1e-10 s is 0 when rounded to ns; use at least 1e-9"),
-    ],
-)
-def test_times_that_do_not_divide_are_refused_with_the_nearest_ones(file: Path, override: str, remedy: str) -> None:
-    with pytest.raises(LaunchError, match=remedy):
-        read_launch(file, [override])
-
-
-MISTAKES = {  # a file: the place of the mistake, and behind it what is said, with ... for what is left out
-    "[rnu]": "[rnu]: unknown section; did you mean run? Choose controller, estimator, fault, hosts, plant, run, s",
-    "[zzz]": "[zzz]: unknown section; choose controller, estimator, fault, hosts, plant, run, supervision, sweep or",
-    "run = 3": "[run]: 3 is not a section; write its keys below [run]",
-    "[[run]]": "[run]: [a table] is not a section",
-    "speed = 3": "speed: outside every section; write it below [run], [plant], [controller], [estimator], [superv",
-    "[run]\nsped = 3": "[run] sped: unknown key; did you mean speed? Choose duration, lock_memory, lockstep_timeout",
-    "[plant.actuator]\nlimt = 3": "[plant.actuator] limt: unknown key; did you mean limit?",
-    "plant.sensor = 3": "[plant.sensor]: 3 is not a section; write its keys below [plant.sensor]",
-    "[run]": "[run] duration: missing; give the plant time after which the run ends, in s: a number > 0",
-    "": "[run] duration: missing",
-    "run.duration = 1": "[plant] machine: missing; give the machine; `servonode list machines` lists them",
-    "run.duration = 1\nplant.machine = 'a'\n[controller]": "[controller] program: missing; name a program",
-    'run.speed = "fast"': '[run] speed: "fast" is not a number >= 1e-06 and <= 1e+06; give plant ... (default 1.0)',
-    "run.speed = true": "[run] speed: true is not a number >= 1e-06",
-    "run.speed = 0": "[run] speed: 0 is not a number >= 1e-06",
-    "run.speed = nan": "[run] speed: nan is not a number >= 1e-06",
-    "run.speed = inf": "[run] speed: inf is not a number >= 1e-06 and <= 1e+06; give plant seconds",
-    "run.speed = []": "[run] speed: [] is not a number",
-    "run.duration = 0": "[run] duration: 0 is not a number > 0 and <= 9e+09; give the plant time",
-    "run.duration = 1e300": "[run] duration: 1e+300 is not a number",
-    "run.seed = 1.0": "[run] seed: 1.0 is not a whole number >= 0",
-    "run.seed = -1": "[run] seed: -1 is not a whole number >= 0",
-    "run.seed = true": "[run] seed: true is not a whole number",
-    "run.seed = 99999999999999999999": "[run] seed:  ... above 2**53; give a smaller number",
-    'run.mode = "realtme"': '[run] mode: "realtme" is unknown; did you mean realtime? Choose lockstep or realt',
-    "run.mode = 3": "[run] mode: 3 is unknown; choose lockstep or realtime",
-    'plant.driver = "parallel"': "[plant] driver:  ... choose can, external, loopback, mujoco, serial, simulated or",
-    'plant.integrator = "rk5"': "[plant] integrator:  ... Choose euler, heun, radau, ralston, rk2 or rk4",
-    "plant.step = -0.001": "[plant] step: -0.001 is not a number > 0",
-    "plant.publish_every = 0": "[plant] publish_every: 0 is not a whole number >= 1",
-    'plant.machine = ""': '[plant] machine: "" is not a nonempty text',
-    "plant.machine = 3": "[plant] machine: 3 is not a nonempty text",
-    "plant.parameters = 3": "[plant] parameters: 3 is not a table by name",
-    "plant.parameters.m = nan": "[plant.parameters] m: nan is not finite; give the values that differ from the machine",
-    "plant.parameters.m = true": "[plant.parameters] m: true is not a number",
-    "plant.parameters.m = 1" + "0" * 400: "[plant.parameters] m: a huge number is not a number",
-    "plant.settings.a = []": "[plant.settings] a:  ... not a text, a number or a boolean (true or false)",
-    "plant.settings.a = -inf": "[plant.settings] a: -inf is not finite",
-    "plant.initial.n = [0, nan]": "[plant.initial] n: [0, nan] is not finite",
-    "plant.initial.n = [0, true]": "[plant.initial] n: [0, true] is not a",
-    "plant.initial.n = {a = 1}": "[plant.initial] n: a table is not a",
-    "plant.actuator.limit = -1": "[plant.actuator] limit: -1 is not a number >= 0 or a table by name",
-    "plant.actuator.limit = {l = -1}": "[plant.actuator] limit.l: -1 is not a number >= 0; give the largest",
-    "plant.actuator.lag = {l = inf}": "[plant.actuator] lag.l: inf is not a number >= 0 and <= 9e+09; give the time",
-    "plant.sensor.bias = {x = nan}": "[plant.sensor] bias.x: nan is not finite",
-    "plant.sensor.drop = 1": "[plant.sensor] drop: 1 is not a number >= 0 and < 1; give the probability",
-    "plant.sensor.drop = {x = 0.5}": "[plant.sensor] drop: a table is not a number",
-    "plant.safety.command_timeout = -1": "[plant.safety] command_timeout: -1 is not a number >= 0",
-    'plant.safety.on_fault = "stp"': "[plant.safety] on_fault:  ... did you mean stop? Choose auto, resume, stop",
-    "controller.delay = -1": "[controller] delay:  ... whole number >= 0; give the time from a sample",
-    "controller.settings.a = 1" + "0" * 30: "[controller.settings] a:  ... above 2**53",
-    "controller.settings.a = [[1]]": "[controller.settings] a: [[...]] is not a",
-    "controller.gains.a = 1979-05-27": "[controller.gains] a:  ... not a number, a text or a list of numbers",
-    "target.x = true": "[target] x: true is not a text, a number or a table by name; give the goals by name: ex",
-    "target = 3": "[target]: 3 is not a table by name",
-    "run = {duration =": ": bad TOML:  ... line 1,  ... write key = value lines",
-    "[run]\nduration = ten": ": bad TOML: Invalid value (at line 2, column 12)",
-    "[run]\nduration = 1\nduration = 2\n": ": bad TOML:  ... (at line ",
+LONG = {  # a file that is too long for a row: what is said
+    "plant.parameters.m = 1" + "0" * 400: " [plant.parameters] m: a huge number is not a number",
     "x = " + "[" * 3000: ": the brackets are nested too deeply; use fewer",
     "x = 1" + "0" * 5000: ": an integer has thousands of digits; write a decimal such as 1e18",
     "#" * 1_000_001: ": longer than 100 kB; give the path of a TOML file",
-    '[run]\n"a\\nb\\u0000" = 1': "[run] a\\nb\\x00: unknown key",
-    ".".join("a" * 5000) + " = 1": "[a]: unknown section",
-    "plant.initial." + ".".join("a" * 5000) + " = 1": "[plant.initial] a: a table is not",
+    ".".join("a" * 5000) + " = 1": " [a]: unknown section",
+    "plant.initial." + ".".join("a" * 5000) + " = 1": " [plant.initial] a: a table is not",
 }
 
 
-@pytest.mark.parametrize("text", MISTAKES, ids=[text[:40] for text in MISTAKES])
-def test_a_mistake_names_file_section_key_and_remedy(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize("text", LONG, ids=[text[:20] for text in LONG])
+def test_a_file_of_thousands_of_characters_is_refused_in_a_short_line(tmp_path: Path, text: str) -> None:
     path = tmp_path / "a.toml"
     path.write_text(text)
-    error = refusal(path)
-    place, _, remedy = MISTAKES[text].partition(": ")
-    begin = f"{path} {place}".rstrip() + ": "
-    assert str(error).startswith(begin)
-    said = str(error).removeprefix(begin)
-    assert has_passages(said, remedy)
-    named = " ".join(part for part in (error.section and f"[{error.section}]", error.key) if part)
-    assert place == named.replace("\n", r"\n").replace("\0", r"\x00")
+    assert str(refusal(path)).startswith(f"{path}{LONG[text]}")
+
+
+def test_overrides_of_thousands_of_characters_are_raw_text_or_named_in_short(file: Path) -> None:
+    brackets = "[" * 3000 + "]" * 3000
+    assert read_launch(file, [f"target.x={brackets}"]).target["x"] == brackets  # no TOML, so raw
+    error = str(refusal(file, ".".join("a" * 5000) + "=1"))
+    assert error.startswith(f"{file} --set {'a.' * 497}...: unknown section")
 
 
 def test_an_error_reads_like_the_house_example(tmp_path: Path) -> None:
@@ -336,39 +262,6 @@ def test_the_last_override_wins_and_may_make_a_section(tmp_path: Path) -> None:
     launch = read(tmp_path, text, "controller.program=a", "controller.period=0.1", "controller.period=0.2")
     assert launch.controller is not None
     assert launch.controller.period == 0.2
-
-
-@pytest.mark.parametrize(
-    ("override", "place", "remedy"),
-    [
-        ("run.sped=1", "run.sped", "did you mean speed?"),
-        ("rnu.speed=1", "rnu.speed", "did you mean run?"),
-        ("run.speed=-1", "run.speed", "-1 is not a number >= 1e-06"),
-        ("run.speed=fast", "run.speed", '"fast" is not a number >= 1e-06'),
-        ("run.speed=nan", "run.speed", "nan is not"),
-        ("run.speed.x=1", "run.speed.x", "table"),
-        ("plant.machine.x=1", "plant.machine.x", "plant.machine is not a table in the file; set it as a whole"),
-        ("plant=5", "plant", "not SECTION.KEY=VALUE; write for example --set run.duration=10"),
-        ("plant.sensor=5", "plant.sensor", "write its keys below [plant.sensor]"),
-        ("plant.actuator={lag = -1}", "plant.actuator", "-1 is not a number >= 0"),
-        ("run.duration", "run.duration", "not SECTION.KEY=VALUE"),
-        ("=3", "", "not SECTION.KEY=VALUE"),
-        ("", "", "not SECTION.KEY=VALUE"),
-        ("run..speed=3", "run..speed", "not SECTION.KEY=VALUE"),
-        ("run.duration=0.0005", "run.duration", "use 0.001"),
-        ("target.x=" + "[" * 3000 + "]" * 3000, None, ""),
-        (".".join("a" * 5000) + "=1", "a." * 497 + "...", "unknown section"),
-    ],
-)
-def test_an_override_that_does_not_fit_is_named_as_one(
-    file: Path, override: str, place: str | None, remedy: str
-) -> None:
-    if place is None:
-        assert read_launch(file, [override]).target["x"] == override.partition("=")[2]  # no TOML, so raw
-        return
-    error = str(refusal(file, override))
-    assert error.startswith(f"{file} --set {place}: ")
-    assert remedy in error
 
 
 def test_a_name_that_is_not_valid_gives_the_nearest_and_the_list() -> None:

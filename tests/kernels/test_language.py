@@ -2,8 +2,7 @@
 
 import math
 import random
-import threading
-import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -110,16 +109,15 @@ def test_a_result_of_several_numbers_is_an_array() -> None:
 
 
 def test_a_kernel_leaves_the_interpreter_to_other_threads() -> None:
-    ours = compiled(
-        "def f(n: i64) -> f64:\n    s = 0.0\n    for i in range(n):\n        s += sin(s + 1.0)\n    return s\n"
-    )
-    thread = threading.Thread(target=ours.f, args=(10_000_000,))
-    thread.start()
-    went_on = 0
-    while thread.is_alive():
-        went_on += 1
-        time.sleep(0.001)
-    assert went_on > 10
+    text = "def f(x: f64[2], k: i64, n: i64) -> i64:\n    for i in range(n):\n        x[k] = 1.0*i\n"
+    text += "        if x[1] < 0.0:\n            return i\n    return n\n"  # each time anew: k might be 1
+    ours, x, most = compiled(text), np.zeros(2), 10**11
+    with ThreadPoolExecutor(1) as other:
+        answer = other.submit(ours.f, x, 0, most)
+        while not x[0]:
+            pass
+        x[1] = -1.0  # while it computes, or after its end if it keeps the interpreter
+        assert answer.result() < most
 
 
 @pytest.mark.parametrize(

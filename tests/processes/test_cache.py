@@ -2,9 +2,12 @@
 
 import errno
 import fcntl
+import grp  # noqa: F401  (which another user may be unable to import)
 import os
 import signal
+import tempfile
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -13,26 +16,26 @@ from typing import Any
 import pytest
 
 from servonode.definitions import cache, store
-from servonode.definitions.cache import Compiled, load, versions_digest
+from servonode.definitions.cache import CacheError, Compiled, load, versions_digest
 from servonode.kernels.build import built
 from tests.definitions.test_cache import (
     DESCRIPTION,
     FILE,
     KEY,
     NAME,
+    OTHER,
     SOURCE,
-    counted,
-    ended,
-    forked,
+    as_root,
+    build,
     kernels,
     new_process,
+    no_build,
 )
 
 
 @pytest.fixture(autouse=True)
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def root(compiled: Compiled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty cache; this process has its own digests already."""
-    versions_digest()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     new_process()
     yield tmp_path / "servonode" / "kernels"
@@ -42,6 +45,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def compiled() -> Compiled:
     """The kernel as it is kept."""
+    versions_digest()
     return Compiled(SOURCE, DESCRIPTION, *built(SOURCE, cache.text_of))
 
 
@@ -55,10 +59,108 @@ def file(compiled: Compiled, root: Path) -> Path:
     return root / FILE
 
 
+def forked(work: Callable[[], object]) -> int:
+    """The id of a child process that does this work and ends with 0 where it raises nothing."""
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            work()
+            code = 0
+        except BaseException:  # noqa: BLE001  (the last frame of a process)
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    return pid
+
+
+def ended(pid: int) -> int:
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+# other users, as whom nothing can be written
+
+
+def succeeds_as_another_user(work: Callable[[], object]) -> bool:
+    def as_other() -> None:
+        os.setgroups([])
+        os.setgid(OTHER)
+        os.setuid(OTHER)
+        work()
+
+    return ended(forked(as_other)) == 0
+
+
+@pytest.fixture
+def readable(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder to which every user comes, for a cache."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as home:
+        Path(home).chmod(0o755)
+        monkeypatch.setenv("XDG_CACHE_HOME", home)
+        monkeypatch.setenv("HOME", home)
+        yield Path(home)
+
+
+@as_root
+@pytest.mark.parametrize("owner", [0, OTHER])
+def test_a_warm_cache_that_cannot_be_written_works(compiled: Compiled, readable: Path, owner: int) -> None:
+    shared_file(compiled, readable)
+    everything = [readable, *readable.rglob("*")]
+    for each in everything:
+        os.chown(each, owner, owner)
+        each.chmod(0o555 if each.is_dir() else 0o444)
+
+    def works() -> None:
+        module, description = load(KEY, no_build)
+        assert (module.twice(1.5), description) == (3.0, DESCRIPTION)
+
+    assert succeeds_as_another_user(works)
+    assert [readable, *readable.rglob("*")] == everything
+
+
+def shared_file(compiled: Compiled, home: Path) -> Path:
+    folder = home / "servonode" / "kernels"
+    folder.mkdir(parents=True)
+    store.write(folder / FILE, compiled)
+    for each in (folder, folder.parent):
+        each.chmod(0o755)
+    return folder / FILE
+
+
+@as_root
+@pytest.mark.parametrize("cold", [False, True])
+def test_what_another_user_cannot_read_or_write_is_one_line(compiled: Compiled, readable: Path, cold: bool) -> None:
+    if cold:
+        wanted = f"the kernel cache {readable}/servonode/kernels cannot be written (Permission denied); free the"
+    else:
+        shared = shared_file(compiled, readable)
+        shared.chmod(0o600)
+        wanted = f"the kernel cache {shared} may not be read; have its owner allow it (chmod -R go+rX)"
+
+    def is_refused() -> None:
+        with pytest.raises(CacheError) as caught:
+            load(KEY, build)
+        assert str(caught.value).startswith(wanted)
+        assert "\n" not in str(caught.value)
+
+    assert succeeds_as_another_user(is_refused)
+
+
+# many processes at once
+
+
 def all_well(count: int, work: Callable[[int], None]) -> None:
     """Assert that this work ends without an error in so many processes at once."""
     children = [forked(partial(work, i)) for i in range(count)]
     assert [ended(child) for child in children] == [0] * count
+
+
+def counted(counter: Path, seconds: float = 0.1) -> tuple[str, bytes]:
+    """A build that takes a while, and says in a file that it has begun."""
+    with counter.open("a") as file:
+        file.write("built\n")
+    time.sleep(seconds)
+    return SOURCE, DESCRIPTION
 
 
 @pytest.mark.parametrize("damaged", [False, True])

@@ -6,8 +6,10 @@ import signal
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import servonode
 from tests.bags.test_bags import messages
 from tests.helpers.recorded import recorded
 from tests.helpers.refusals import command as servo
@@ -43,3 +45,13 @@ def test_processes_in_lockstep_give_the_recording_of_the_nodes_in_memory_and_ove
     for number in (1, 2):
         assert operator(*words, cwd=tmp_path).returncode == 0
         assert sorted(each.name for each in tmp_path.glob("r*.mcap")) == ["r.2.mcap", "r.mcap"][-number:]
+
+
+def test_a_run_from_python_has_the_bits_of_the_simulation() -> None:
+    settings = {"run__mode": "lockstep", "run__duration": 2.0, "run__lockstep_timeout": 60.0}
+    done = servonode.run("trailer_pursuit", name="from_python", **settings)
+    simulated = servonode.simulate("trailer_pursuit", run__duration=2.0)
+    assert done.control == "lockstep"
+    assert done.stats["rate"] > 0
+    for name, values in simulated.state.items():
+        assert np.array_equal(values, done.state[name]), name
