@@ -40,7 +40,7 @@ class Copy:
 
     def __init__(self, folder: Path) -> None:
         self.package = folder / "servonode"
-        shutil.copytree(SOURCES, self.package, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(SOURCES, self.package)  # byte code too
 
     def add(self, file: str, text: str) -> None:
         """Add a new file."""
