@@ -1,7 +1,6 @@
 """Bodies by their motion: in rates they are kinetic energies, in velocities momentum takes Lagrange's place."""
 
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,9 +12,7 @@ from sympy import Matrix, cos, diag, eye, sin
 
 from servonode.mechanics import (
     Model,
-    ModelError,
     body,
-    constraint,
     coordinate,
     input_,
     output,
@@ -28,7 +25,6 @@ from servonode.mechanics.derive import derive
 from servonode.mechanics.description import packed, unpacked
 from servonode.mechanics.machine import Machine
 from servonode.mechanics.machine_source import describe
-from tests.helpers.small_machines import refusal_of
 
 Flow = Callable[..., Any]
 A, C, M, L, G = 0.02, 0.03, 1.5, 0.1, 9.81  # of the top: across and along its axis, mass, to its centre, gravity
@@ -125,20 +121,6 @@ def test_a_body_in_rates_is_its_kinetic_energy() -> None:
     assert derive(Model(**named, bodies=(plate,))).M == derive(stated).M
 
 
-refusal = partial(refusal_of, top)
-
-
-def test_bodies_that_cannot_be_are_refused_with_the_remedy() -> None:
-    n, w = top().coordinates, top().velocities
-    fixed = body("top", inertia=Matrix([[1, 0, 0], [0, 2, 0], [0, 0, 3]]), angular_velocity=w)
-    assert "the inertia of body top does not turn with it" in refusal(bodies=(fixed,))
-    assert "the kinematics do not keep the identity first" in refusal(identities={"first": n[0] - 1})
-    held = constraint("R", "force", n[0].rate * n[0] + n[1].rate * n[1] + n[2].rate * n[2])
-    assert "contains the velocity w0; write it in rates of coordinates" in refusal(constraints=(held,))
-    with pytest.raises(ModelError, match="an inertia of 2 by 2 for 3 angular velocities"):
-        body("top", inertia=eye(2), angular_velocity=w)
-
-
 def test_a_disturbance_of_an_input_on_a_velocity_acts_as_the_input_does(spinning: Machine, small: ModuleType) -> None:
     def disturbed() -> Model:
         return changed(top(), Changes(disturbance={"N1": "0.2*sin(t)"}))
@@ -184,12 +166,6 @@ def test_the_entries_of_a_vector_go_as_one_list_outside() -> None:
 def test_a_vector_of_the_wrong_size_is_refused(size: int, value: Any, text: str) -> None:
     with pytest.raises(ValueError, match=f"is not {text}"):
         unpacked((("n", size),), {"n": value})
-
-
-def test_entries_of_a_vector_must_follow_each_other() -> None:
-    (first, *n), w = top_with_vectors().coordinates, top_with_vectors().velocities
-    with pytest.raises(ModelError, match="the entries of the vector n must follow each other in the state"):
-        top_with_vectors(order=(first, *w, *n))
 
 
 @pytest.mark.parametrize("diagonal", [(1, 0), (0, 1)], ids=["differences of squares", "one less squares"])

@@ -1,8 +1,6 @@
 """First-order states of a machine: a motor's current against the matrix exponential, its energies, laws, refusals."""
 
 from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -11,12 +9,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.linalg import expm
-from sympy import Heaviside
 
 import servonode
 from servonode.mechanics import (
     Model,
-    ModelError,
     constraint,
     coordinate,
     first_order,
@@ -30,7 +26,6 @@ from servonode.mechanics.changes import Changes, changed
 from servonode.mechanics.derive import derive
 from servonode.mechanics.evaluate import at_states
 from servonode.mechanics.machine import Machine
-from tests.helpers.small_machines import refusal_of
 
 HERE = Path(__file__)
 Flow = Callable[..., Any]
@@ -120,9 +115,6 @@ def stated(residuals: dict[str, str]) -> dict[str, Any]:
     }
 
 
-refusal = partial(refusal_of, lambda **change: replace(cart(), **change))
-
-
 def test_a_law_holds_the_current() -> None:
     loop = servonode.load(stated({"current": "i - 2"}))
     voltage = loop.law(0.0, {"w": 1.0, "i": 0.2})["V"]
@@ -131,22 +123,6 @@ def test_a_law_holds_the_current() -> None:
     assert run.state["i"][0] == 0.2
     assert run.state["i"][-1] == pytest.approx(2.0, abs=0.03)  # held voltages lag behind the growing speed
     assert np.abs(run.energy_error).max() < 1e-9
-
-
-def test_what_first_order_states_cannot_do_is_refused_with_the_remedy() -> None:
-    (i, rate), (V, _) = *cart().first_order.items(), *cart().inputs.items()
-    x, theta = cart().coordinates
-    w = cart().velocities[0]
-    assert "rate of i is not linear in the inputs; write it as a + b*u" in refusal(first_order={i: V**2})
-    assert "the rate of i jumps where" in refusal(first_order={i: rate + Heaviside(x)})
-    assert "kinetic energy contains the first-order state i" in refusal(kinetic=cart().kinetic + i**2)
-    assert "at rest contains the first-order state i, which is no motion" in refusal(dissipation=i**2)
-    assert "the rate of x contains the first-order state i" in refusal(kinematics={x: w + i, theta: w})
-    assert "or 0 for one that acts in first_order= alone" in refusal(inputs={V: x})
-    assert "'i', which the model does not list" in refusal(first_order={}, velocities=(w,), order=())
-    assert "first-order state i has no rate; give it in first_order={i: ...}" in refusal(first_order={})
-    with pytest.raises(ModelError, match=r"w in first_order= was not made by first_order\(...\)"):
-        replace(cart(), first_order={w: 1})
 
 
 def test_a_goal_that_the_input_reaches_through_the_current_alone_has_one_degree_more() -> None:

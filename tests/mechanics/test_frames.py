@@ -10,7 +10,6 @@ from scipy.spatial.transform import Rotation
 
 from servonode.mechanics import Model, ModelError, angle_between, distance, frame, rotation_error, tree
 from servonode.mechanics.evaluate import at_states
-from servonode.mechanics.expression import ExpressionError, parse
 from servonode.mechanics.frames import axis_error, frame_names, quantity
 from tests.helpers.arms import planar, spatial
 from tests.helpers.refusals import refusal
@@ -108,32 +107,3 @@ def test_a_frame_with_a_name_that_each_tree_has_is_refused_where_it_is_meant() -
     clash = Model(name="clash", description="", tree=tree(model.tree.links, frames=[frame("com", "link2")]))
     assert "'com' stands for the centre of mass, and is a frame" in refusal(ModelError, quantity, clash, "com.x")
     assert "com" in frame_names(clash)
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("tool.q", "tool has no 'q' here at position 0 of 'tool.q'; it has x, x_dot, omega_x"),
-        ("1 + tool.omega_y", "did you mean omega_x?"),
-        ("tol.x", "unknown frame 'tol' at position 0 of 'tol.x'; did you mean tool? there are tool, com, ground"),
-        ("2*tool", "'tool' is a frame, not a number at position 2"),
-        ("tool.axis_z", "is an axis, not a number"),
-        ("ground.x", "ground has no 'x' here at position 0 of 'ground.x'; use ground in angle(...)"),
-        ("distance(tool)", "give it two frames"),
-        ("distance(tool, q)", "unknown frame 'q'"),
-        ("angle(tool.axis_z, tool)", "give it two axes"),
-        ("angle(tool.x, com.x)", "it has axis_z"),
-        ("tool.x.y", "Attribute is not part of an expression"),
-        ("tool.__class__", "tool has no '__class__'"),
-        ("(1).real", "Attribute is not part of an expression"),
-        ("sin.x", "unknown frame 'sin'"),
-        ("distance(*tool)", "give it two frames"),
-    ],
-)
-def test_what_is_no_quantity_of_a_frame_is_refused(text: str, said: str) -> None:
-    assert said in refusal(ExpressionError, parse, text, ("t",), FRAMES)
-
-
-def test_without_frames_there_are_no_attributes() -> None:
-    assert "is no frame: there is no frame here" in refusal(ExpressionError, parse, "tool.x", ("t",))
-    assert "unknown name 'distance'" in refusal(ExpressionError, parse, "distance(a, b)", ("t",))

@@ -13,7 +13,6 @@ from numpy.testing import assert_allclose
 import servonode
 from servonode.mechanics import (
     Model,
-    ModelError,
     before,
     condition,
     constraint,
@@ -139,21 +138,7 @@ def test_vectors_and_quasi_velocities_keep_their_kind(small: ModuleType) -> None
     assert joined.constraints[0].multiplier.name == "bead_drive"
 
 
-def refusal(work: Callable[[], Any]) -> str:
-    with pytest.raises(ModelError) as caught:
-        work()
-    return str(caught.value)
-
-
-def test_what_cannot_be_joined_is_refused_with_the_remedy(small: ModuleType) -> None:
-    assert "left=3 is not a Model; give the result of a machine's function" in refusal(
-        lambda: together("t", "", left=3)
-    )
-    assert "no machines are given" in refusal(lambda: together("t", ""))
-    assert "coupled(masses=...) is not known; give bodies, constraints" in refusal(lambda: trains().coupled(masses=1))
+def test_independent_rates_take_the_prefix_of_their_machine() -> None:
     x, y = coordinate("x", ""), coordinate("y", "")
     loop = Model("loop", "", x.rate**2, coordinates=(x, y), independent=(x,), constraints=(constraint("N", "", x - y),))
-    assert "b has velocities of its own beside" in refusal(lambda: together("t", "", a=loop, b=small.cart_pole()))
-    twice = together("t", "", a=loop, b=loop)
-    assert [v.name for v in twice.independent] == ["a_x_dot", "b_x_dot"]
-    assert "'t-_x'" in refusal(lambda: together("t", "", **{"t-": loop}))
+    assert [v.name for v in together("t", "", a=loop, b=loop).independent] == ["a_x_dot", "b_x_dot"]

@@ -3,7 +3,8 @@
 A table has `files` (names and texts of what stands in the folder of each row) and groups; a group has rows and what
 they share. Of these keys a row has those that it needs:
   verb    load (a launch file read and resolved), check, simulate, run, show (commands on a launch file), command (any
-          command line, `words`), python (`call`, a statement in user.py of `files`), machine (its `parameters`)
+          command line, `words`), python (`call`, a statement in user.py of `files`), machine (its `parameters`),
+          inside (`call`, a statement after those of `given`, of what users may call or not; it raises an `error`)
   launch  a packaged launch file or a file of the table; of a row with `text` this text is the launch file
   set     one override or several; `words`: other words of the command line, a text that is split or a list
   edit    `old -> new` in the text of `file`; of a module the answer names the changed line, or the first with `at`,
@@ -12,6 +13,7 @@ they share. Of these keys a row has those that it needs:
   says    passages in their order, parted by ` ... `; behind a place or a line the first one begins there, unless
           `... ` stands before it
   code    the exit code, if it is not 2
+  needs   a module without which the row is skipped
 In every row nothing is written, and no traceback is shown.
 """
 
@@ -20,6 +22,7 @@ import tomllib
 import traceback
 from collections.abc import Callable, Iterator
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -40,7 +43,7 @@ COMMANDS = ("check", "simulate", "run", "show")
 CHANGES = ("edit", "call", "text", "words", "set", "parameters", "launch")  # by the first of which a row is called
 KEYS = {
     *("verb", "launch", "text", "set", "words", "edit", "file", "at", "line", "call", "machine", "parameters"),
-    *("place", "says", "code", "files"),
+    *("place", "says", "code", "files", "given", "error", "needs"),
 }
 SUBJECT = re.compile(r"(machine|program) \w+(: |, (?!constraint))")  # before what is said of a line of a module
 
@@ -148,10 +151,22 @@ def of_python(table: Path, row: Row) -> str:
     return shown.strip().splitlines()[-1]
 
 
+def of_inside(row: Row) -> str:
+    """The text of what the call raises, whose class is the row's."""
+    names = dict[str, Any]()
+    exec(row["given"], names)  # noqa: S102  (of a table of tests)
+    with pytest.raises(Exception) as caught:  # which it is, is compared
+        exec(row["call"], names)  # noqa: S102
+    assert type(caught.value).__name__ == row["error"], repr(caught.value)
+    return str(caught.value)
+
+
 @pytest.mark.parametrize(("table", "row"), list(rows()))
 def test_what_is_refused_is_one_line_with_its_remedy(
     table: Path, row: Row, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if find_spec(row.get("needs", "servonode")) is None:
+        pytest.skip(f"needs {row['needs']}")
     files, line = dict(row["files"]), 0
     if "edit" in row:
         files[row["file"]], line = edited(row)
@@ -163,7 +178,8 @@ def test_what_is_refused_is_one_line_with_its_remedy(
     monkeypatch.chdir(folder)
     before = contents(folder)
     answers: dict[str, Callable[[], str]] = {
-        "load": lambda: of_load(row), "machine": lambda: of_machine(row), "python": lambda: of_python(table, row)
+        "load": lambda: of_load(row), "machine": lambda: of_machine(row), "python": lambda: of_python(table, row),
+        "inside": lambda: of_inside(row),
     }  # fmt: skip
     answer = answers.get(row["verb"], lambda: of_command(row))()
     assert contents(folder) == before
@@ -171,7 +187,7 @@ def test_what_is_refused_is_one_line_with_its_remedy(
     assert len(answer) < 2000
     begin, says = "", row["says"]
     if "place" in row:
-        begin = " ".join(filter(None, (row["launch"], row["place"]))) + ": "
+        begin = " ".join(filter(None, (row.get("launch"), row["place"]))) + ": "
     if module := row.get("file", "").endswith(".py") and row.get("line", True):
         begin += f"{row['file']} line {line}: "
     assert answer.startswith(begin), f"{answer} -- instead of {begin}"
