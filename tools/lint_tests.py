@@ -2,7 +2,7 @@
 
 A test elsewhere has one process and a number as its clock, so that no busy computer can make it fail. A deadline that
 stands in the call of what waits is none of these, nor a compiler or another program whose end is awaited for at least
-a minute. `lint_tests.txt` beside this file lists what is there still: it may only become shorter.
+a minute.
 """
 
 import ast
@@ -12,7 +12,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 TESTS = ROOT / "tests"
-LEFT = Path(__file__).with_suffix(".txt")
 FREE = ("processes", "soak", "helpers", "conftest.py")  # a helper is judged by who imports it
 CLOCKS = {"monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time"}
 WAITS = {"sleep", "Popen", "fork", "forkpty", "posix_spawn", "posix_spawnp", "ProcessPoolExecutor"}
@@ -47,18 +46,14 @@ def found_in(file: Path) -> Iterator[tuple[int, str]]:
 
 
 def main() -> int:
-    """Print what is found; 1 if there is any that is not listed, or a listed one that is not there."""
-    left = set(LEFT.read_text("utf-8").splitlines()) if LEFT.is_file() else set()
-    faults, used = list[str](), set[str]()
-    for file in sorted(TESTS.rglob("*.py")):
-        path = file.relative_to(TESTS)
-        for line, name in found_in(file) if path.parts[0] not in FREE else ():
-            if (entry := f"tests/{path.as_posix()}: {name}") in left:
-                used.add(entry)
-            else:
-                faults.append(f"tests/{path.as_posix()}:{line}: {name}: give it a clock, or move it to tests/processes")
-    faults += [f"{LEFT.name}: {each!r} is there no more; remove the line" for each in sorted(left - used)]
-    sys.stdout.write("".join(f"{each}\n" for each in faults))
+    """Print what is found; 1 if there is any."""
+    faults = [
+        f"{file.relative_to(ROOT)}:{line}: {name}: give it a clock, or move it to tests/processes\n"
+        for file in sorted(TESTS.rglob("*.py"))
+        if file.relative_to(TESTS).parts[0] not in FREE
+        for line, name in found_in(file)
+    ]
+    sys.stdout.write("".join(faults))
     return int(bool(faults))
 
 

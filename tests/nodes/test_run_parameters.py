@@ -1,8 +1,6 @@
 """Numbers of a run in progress: which may change, how new ones are judged, from which step they act, what replays."""
 
 import math
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,16 +12,8 @@ from servonode.bus.topology import CONTROLLER, PLANT, SET
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.launch_error import LaunchError
 from servonode.closed_loop.parameters import judged, numbers_of, parameter, parameters_of
-from tests.helpers.runs import Runs, private_runs
 
 LOOPS = ("trailer_circle", "trailer_pursuit", "sphero_circle", "sphero_line", "snowboarder_curve", "sphero_tilt")
-
-
-@pytest.fixture
-def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runs]:
-    monkeypatch.setattr("servonode.operator.operator_requests.ANSWER_S", 20.0)  # however busy the computer is
-    with private_runs(tmp_path) as started:
-        yield started
 
 
 def loop_of(name: str, **settings: Any) -> ClosedLoop:

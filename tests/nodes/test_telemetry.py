@@ -1,4 +1,4 @@
-"""The open bus: what PlotJuggler makes of it, who may reach it, and that neither run nor viewers suffer by others."""
+"""The open bus: at which addresses it may be, and how the process that serves it ends."""
 
 import os
 import sys
@@ -7,29 +7,13 @@ from pathlib import Path
 import pytest
 
 from servonode.bus.loopback import check_telemetry
-from servonode.bus.processes import Named
-from servonode.bus.topology import PLANT
 from servonode.cli.telemetry import bound
 from servonode.nodes.helper_process import ProcessBeside
-from tests.helpers.ports import free_port
-from tests.helpers.runs import operator
+from tests.helpers.events import LONG_S
 
 
-@pytest.fixture
-def address() -> str:
-    """An address of this computer at which nobody listens."""
-    return f"tcp://127.0.0.1:{free_port()}"
-
-
-# beside a run of the test's own
-
-
-def own(nodes: tuple[str, ...] = (PLANT,)) -> dict[str, dict[str, int]]:
-    """What a registry says of nodes that all are this process."""
-    return {"pids": dict.fromkeys(nodes, os.getpid()), "starts": dict.fromkeys(nodes, Named.of(os.getpid()).start)}
-
-
-def test_helper_ends_though_others_hold_its_lifeline() -> None:
+def test_helper_ends_though_others_hold_its_lifeline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("servonode.nodes.helper_process.END_S", LONG_S)
     beside = ProcessBeside("beside", [sys.executable, "-c", "input(); exit(7)"], ends=True)
     beside.start()
     started = beside._process
@@ -58,16 +42,6 @@ def test_helper_ends_though_others_hold_its_lifeline() -> None:
 )
 def test_an_address_of_this_computer_alone_is_taken_and_others_are_refused_with_remedy(address: str, text: str) -> None:
     assert text in str(check_telemetry(address))
-
-
-def test_a_run_is_refused_at_an_address_that_others_reach() -> None:
-    result = operator("run", "trailer_pursuit", "--telemetry", "tcp://0.0.0.0:9872")
-    assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1)
-    assert result.stderr.startswith("servonode: trailer_pursuit [run] telemetry: 'tcp://0.0.0.0:9872' may be reached")
-    for words in (("--telemetry", "trailer_pursuit"), ("--telemetry", "trailer_pursuit", "trailer_pursuit")):
-        result = operator("run", *words)
-        assert result.returncode == 2
-        assert "'trailer_pursuit' is not an address such as tcp://127.0.0.1:9872; write --telemetry" in result.stderr
 
 
 @pytest.mark.skipif(not Path("/proc/net/if_inet6").exists(), reason="this computer has no IPv6")
