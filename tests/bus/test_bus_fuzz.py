@@ -5,7 +5,6 @@ import gc
 import itertools
 import os
 import socket
-import statistics
 import struct
 import time
 import tracemalloc
@@ -23,10 +22,8 @@ import pytest
 from servonode.bus import REASONS, TOPICS, Bus, Message, MessageError, Requester, State, decode, decode_map, encode
 from servonode.bus import messages as wire
 from servonode.bus.messages import MAX_PAYLOAD, plain
-from tests.helpers.events import soon
+from tests.helpers.events import LONG_S, soon
 
-LONGEST_NS = 50_000_000  # of computing for one message; what the machine makes it wait does not count
-USUAL_NS = 200_000
 MEMORY = 2**20  # bytes that refusing one message may take
 MANY = int(os.environ.get("SERVONODE_MESSAGES", "200_000"))  # of each kind, in a slow test
 GROWTH = 8 * 2**20  # bytes that all of them together may leave behind
@@ -204,13 +201,6 @@ def outcome(read: Decoder, topic: bytes, payload: bytes) -> object:
         raise AssertionError(f"{type(error).__name__} from {topic!r} {payload[:300].hex()}") from error
 
 
-def timed(read: Decoder, topic: bytes, payload: bytes) -> tuple[object, int]:
-    """The outcome, and the computing that it took [ns]."""
-    start = time.thread_time_ns()
-    result = outcome(read, topic, payload)
-    return result, time.thread_time_ns() - start
-
-
 def message(topic: bytes, payload: bytes) -> Message:
     """Decoded, and only what its type says: it goes out again and comes back the same."""
     found = decode(topic, payload)
@@ -236,24 +226,19 @@ DECODERS = pytest.mark.parametrize(
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="no /proc to read the memory from")
 @pytest.mark.parametrize("count", [20_000, pytest.param(MANY, marks=pytest.mark.slow)], ids=["few", "many"])
 @DECODERS
-def test_damaged_messages_are_refused_at_once_and_leave_nothing_behind(
+def test_damaged_messages_are_refused_and_leave_nothing_behind(
     read: Decoder, valid: list[tuple[bytes, bytes]], count: int
 ) -> None:
-    took, found = np.full(count, -1), Counter[str]()  # filled, so that its memory is there from the start
-    held = []
+    found, held = Counter[str](), []
     for i, (topic, payload) in enumerate(shots(valid, count, seed=count)):
         if i in (count // 5, 3 * count // 5):
             held.append(resident())
-        result, took[i] = timed(read, topic, payload)
-        if took[i] > LONGEST_NS / 10:  # the collector's or the machine's own, unless it is as slow again
-            took[i] = min(timed(read, topic, payload)[1] for _ in range(5))
+        result = outcome(read, topic, payload)
         found[result if isinstance(result, str) else "read"] += 1
     assert set(found) <= {*REASONS, "read"}
     held.append(resident())
     # what is left behind grows in both halves; memory that the process takes for something else, in one
     assert min(np.diff(held)) < GROWTH / 2
-    assert took.max() < LONGEST_NS
-    assert statistics.median(took.tolist()) < USUAL_NS
     # the fire hits: every reason occurs, and some of the damage is such as no decoder can see
     assert (
         min(found[reason] for reason in ("length", "malformed", "type", "non_finite", "limits", "read")) > count // 1000
@@ -383,7 +368,7 @@ class Node:
         """One request answered, one state delivered; what else arrives is kept in `strange`."""
         self.seq += 1
         with ThreadPoolExecutor(1) as pool:
-            asked = pool.submit(self.client.ask, {"number": self.seq}, 10.0)
+            asked = pool.submit(self.client.ask, {"number": self.seq}, LONG_S)
             while not asked.done():
                 self.bus.wait(time.monotonic_ns() + SECOND // 100)
                 self.publisher.subscriptions_seen()

@@ -1,13 +1,17 @@
-"""A relay of one computer in the test's own process, with the test in the place of the other computer."""
+"""A relay of one computer in the test's own process, with the test in the place of the other computer.
 
-import time
+Its clock goes on a little whenever it is read, and by a millisecond a turn: no stall of the computer is silence.
+"""
+
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
+import pytest
 
 from servonode.bus import Bus
 from servonode.bus.keys import TrustedKey
@@ -19,6 +23,7 @@ from servonode.nodes.meeting import ACCEPTED, HELLO, Hello
 from servonode.nodes.node_main import listeners_of
 from servonode.nodes.relay_node import RelayNode
 from servonode.record.shared_memory import NodeMemory
+from tests.helpers.events import LONG_S, soon
 
 HOST = "127.0.0.1"
 LAUNCH = "trailer_pursuit_lockstep"
@@ -64,14 +69,24 @@ class Relay:
     """A relay, and the test as the other computer. A context manager that closes."""
 
     def __init__(self, folder: Path, closed_loop: ClosedLoop) -> None:
-        self.closed_loop, self.wire = closed_loop, Wire()
+        self.closed_loop, self.wire, self.now = closed_loop, Wire(), 10**9
         self.bus = Bus(folder, "relay")
         computer = closed_loop.computer
         assert computer is not None
         self.computer = computer
         self.memories = {node: NodeMemory() for node in (*computer.nodes, *computer.others, "relay")}
         wire: Any = self.wire
+        self._patch = pytest.MonkeyPatch()
+        self._patch.setattr("servonode.nodes.relay_node.time", SimpleNamespace(monotonic_ns=self.clock))
         self.node = RelayNode(closed_loop, self.bus, listeners_of(closed_loop), wire, self.memories, 1)
+
+    def clock(self) -> int:
+        """The time [ns], a microsecond later than the last one."""
+        self.now += 1000
+        return self.now
+
+    def close(self) -> None:
+        self._patch.undo()
 
     def say(self, *frames: bytes, key: TrustedKey | None = None, peer: Peer | None = None) -> list[tuple[bytes, ...]]:
         """The other computer says this; what the relay sends in that turn."""
@@ -100,18 +115,18 @@ class Relay:
         """A counter of the relay's."""
         return self.node.all_counts().get(name, 0)
 
-    def until(self, holds: Callable[[], Any], within_s: float = 5.0) -> bool:
+    def until(self, holds: Callable[[], Any], within_s: float = LONG_S) -> bool:
         """Whether it holds in time, while the relay works."""
-        limit = time.monotonic() + within_s
-        while not holds() and time.monotonic() < limit:
+        limit = soon(within_s)
+        while not holds() and soon(0) < limit:
             self.node.work()
-            self.bus.wait(time.monotonic_ns() + 5_000_000, self.node.fds)
+            self.bus.wait(soon(0.005), self.node.fds)
+            self.now += 1_000_000
         return bool(holds())
 
 
 @contextmanager
 def relay(folder: Path, closed_loop: ClosedLoop) -> Iterator[Relay]:
     """A relay in this folder."""
-    made = Relay(folder, closed_loop)
-    with made.bus:
+    with closing(Relay(folder, closed_loop)) as made, made.bus:
         yield made

@@ -4,7 +4,6 @@ import json
 import random
 import struct
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from servonode.nodes.left_summaries import MOST_FAULTS, decode_summaries, encode
 from servonode.nodes.meeting import ACCEPTED, BUSY, HELLO, REFUSED, SILENT_NS
 from servonode.nodes.relay_node import CLOCK, ECHO, END, ENDED, REPLY, REQUEST, STRANGER, TOPIC, WANT
 from servonode.nodes.relayed_requests import MOST
+from tests.helpers.events import LONG_S, soon
 from tests.helpers.relays import HOST, PEER, Relay, computer_of, relay
 
 DEEP = b'{"start":1,"nodes":["target","controller"],"manifest":{},"more":' + b"[" * 60_000
@@ -209,7 +209,7 @@ def test_a_key_publishes_only_as_the_nodes_of_its_roles(desk: Relay) -> None:
         desk.say(TOPIC + PLANT, b"command", status(), key=MACHINE)  # which a plant does not publish
         desk.say(TOPIC + PLANT, b"status", status(t=float("nan")), key=MACHINE)
         desk.say(TOPIC + PLANT, b"status", status(fault="the only one"), key=MACHINE)
-        inbox.wait(time.monotonic_ns() + 2_000_000_000)
+        assert inbox.wait(soon())
         assert [message.fault for _, message in inbox.receive()] == ["the only one"]  # type: ignore[attr-defined]
     assert desk.count("role_of_key_screen") == desk.count("refused_node") == 1
     assert desk.count("role_of_key_robot") == desk.count("refused_topic") == desk.count("refused_non_finite") == 1
@@ -248,7 +248,7 @@ def test_a_key_asks_only_what_its_roles_let_it(
             assert asked[1] == {"ask": verb}
         else:
             assert "error" in decode_map(refused[0][1])
-            bus.wait(time.monotonic_ns() + 50_000_000)
+            bus.wait(soon(0.05))
             assert requests.poll_request() is None
 
 
@@ -270,7 +270,7 @@ def test_answers_reach_those_who_asked(desk: Relay) -> None:
         desk.say(REPLY + numbers[0], b"first")
         desk.say(REPLY + numbers[0], b"once more")
         for (opened, _), expected in zip(asking, (b"first", b"second"), strict=True):
-            assert opened.poll(2000)
+            assert opened.poll(LONG_S * 1e3)
             assert opened.recv_multipart() == [HEADER.pack(1, NO_TICKET, 0)[:8], expected]
             assert not opened.poll(20)
 
@@ -350,7 +350,7 @@ def test_a_plant_whose_status_is_not_valid_does_not_end_the_relay(robot: Relay) 
 def test_a_stranger_does_not_part_two_computers(robot: Relay) -> None:
     robot.meet(key=OPERATOR)
     assert robot.say(STRANGER, key=WATCHER, peer=b"another") in ([], [(STRANGER,)])
-    assert robot.node.meeting.connected(time.monotonic_ns())
+    assert robot.node.meeting.connected(robot.now)
     (told,) = [frames for frames in robot.meet(start=9, key=FOLLOWER, peer=b"another") if frames[0] == BUSY]
     assert told[1] == f"another computer (the computer with key {OPERATOR.name!r}) is connected to this run".encode()
 
@@ -386,7 +386,7 @@ def test_a_relay_that_is_not_known_says_hello_soon_but_not_without_end(desk: Rel
     hellos = sum(frames[0] == HELLO for _ in range(50) for frames in desk.say(STRANGER))
     assert 1 <= hellos <= 5
     desk.meet()
-    assert desk.node.meeting.connected(time.monotonic_ns())
+    assert desk.node.meeting.connected(desk.now)
 
 
 def test_a_relay_that_replaces_another_is_told_at_once_what_is_wanted(robot: Relay) -> None:

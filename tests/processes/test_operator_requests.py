@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +17,9 @@ import pytest
 from servonode.bus import RunFolder, run_folder, run_path
 from servonode.bus.processes import Named
 from servonode.operator import find_runs as found_runs
+from servonode.operator import operator_requests
 from servonode.operator.find_runs import find_runs, owners
+from tests.helpers.events import LONG_S
 from tests.helpers.runs import SOON_S, private_runtime
 from tests.nodes.test_operator_requests import (
     ASKED,
@@ -36,6 +39,8 @@ from tests.nodes.test_operator_requests import (
 def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A runtime folder of our own: no other run is in progress in it; those of other tests are not looked for."""
     monkeypatch.setattr(found_runs, "places_of_processes", list)
+    for limit in ("ANSWER_S", "CONFIRM_S"):  # however busy the computer is
+        monkeypatch.setattr(operator_requests, limit, LONG_S)
     with private_runtime() as folder:
         yield folder
 
@@ -178,3 +183,36 @@ def test_under_sudo_only_the_callers_own_processes_are_signalled(
         os.chown(folder.path / "registry.json", 4242, 4242)
         assert servo("estop").exit_code == 1
         assert theirs.wait(START_S) == -signal.SIGUSR1
+
+
+# runs elsewhere
+
+NAMESPACE = ("unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc")
+ELSEWHERE = """
+mkdir -m 700 $1/there $1/here
+SERVONODE_RUNTIME_DIR=$1/there $2 -m servonode.cli.main run trailer_pursuit --name far --no-report --set run.speed=1 \
+  --set run.duration=600 --set plant.safety.command_timeout_floor=5 > $1/out 2>&1 &
+run=$!
+export SERVONODE_RUNTIME_DIR=$1/here
+for i in $(seq 300); do [ -S $1/there/*/plant.req ] && break; sleep 0.1; done
+$2 -m servonode.cli.main estop
+code=$?
+kill -INT $run
+wait $run
+exit $code
+"""
+
+
+def has_namespaces() -> bool:
+    """Whether this user may make namespaces of processes."""
+    able = shutil.which("unshare") and subprocess.run([*NAMESPACE, "true"], capture_output=True, check=False)
+    return bool(able) and able.returncode == 0
+
+
+@pytest.mark.skipif(not has_namespaces(), reason="namespaces of processes are not available (unshare)")
+def test_estop_reaches_a_run_in_an_unknown_folder() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        command = [*NAMESPACE, "sh", "-c", ELSEWHERE, "sh", folder, sys.executable]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("far: stopped (fault), confirmed; process ")
