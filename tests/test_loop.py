@@ -8,7 +8,6 @@ from numpy.testing import assert_allclose
 from sympy import cos, sin
 
 import servonode
-from servonode.closed_loop.launch_file import LaunchError
 from servonode.controllers import Program, residual, signal
 from servonode.loop import Loop
 from servonode.mechanics import Model, coordinate, input_, parameter
@@ -104,32 +103,6 @@ def test_a_loop_says_what_it_is(loop: Loop) -> None:
         "  residuals      angle [rad] of relative degree 2",
         "  time           2 s in steps of 0.001 s (rk4), control every 0.01 s",
     ]
-
-
-MISTAKES = [
-    (lambda loop: loop.derivatives(0.0, {}, {"U": 1.0}), "'U' is not an input; choose N"),
-    (lambda loop: loop.derivatives("now"), "t = 'now' is not a number"),
-    (lambda loop: loop.derivatives(0.0, {"theta": None}), "the state theta = None is not a number"),
-    (lambda loop: loop.derivatives(0.0, [1.0]), r"state=\[1.0\] is not a mapping; .* state={'theta': 1.0}"),
-    (lambda loop: loop.simulate(control="sampeld"), r"did you mean sampled\? choose"),
-    (lambda loop: loop.simulate(every=2.5), "every = 2.5 is not a number of plant steps"),
-    (lambda loop: loop.simulate(control="continuous", rtol=-1), "rtol=-1 is not a tolerance; give a number from 1e-14"),
-    (lambda loop: loop.simulate(control="continuous", atol="a"), "atol = 'a' is not a number"),
-    (lambda loop: loop.simulate(initial=3), "initial=3 is not a mapping"),
-    (lambda loop: loop.show("pdf"), "form='pdf' is unknown; choose text, latex, c or urdf"),
-]
-
-
-@pytest.mark.parametrize(("call", "text"), MISTAKES)
-def test_a_mistake_is_answered_with_the_choices(loop: Loop, call: Any, text: str) -> None:
-    with pytest.raises(ValueError, match=text):
-        call(loop)
-
-
-def test_a_machine_alone_has_no_law() -> None:
-    alone = servonode.load({"run": {"duration": 1.0}, "plant": {"machine": pendulum}})
-    with pytest.raises(ValueError, match=r"has no \[controller\]"):
-        alone.law(0.0)
 
 
 def test_the_loop_simulates_as_the_function_does(loop: Loop) -> None:
@@ -237,20 +210,3 @@ def test_another_simulation_neither_derives_nor_surveys(monkeypatch: pytest.Monk
     monkeypatch.setattr("servonode.plants.MachineSource.build", never)
     for i in range(3):
         trailer.simulate(initial={"psi": 0.1 * i}, parameters={"m1": 4.0 + i}, targets={"x": 5.0 + i, "y": 2})
-
-
-@pytest.mark.parametrize(
-    ("given", "text"),
-    [
-        ({"initial": {"thet": 1.0}}, r"\[plant.initial\] thet: unknown name; did you mean theta\?"),
-        ({"initial": {"theta": float("nan")}}, r"\[plant.initial\] theta: nan is not finite"),
-        ({"initial": {"theta": "far"}}, r"\[plant.initial\] theta: 'far' is not a number"),
-        ({"parameters": {"m": -1.0}}, r"\[plant.parameters\] m: -1 kg must be greater than 0"),
-        ({"parameters": {"m": "1 + t"}}, r"\[plant.parameters\] m: this change needs a new derivation of the machine"),
-        ({"parameters": {"mass": 1.0}}, r"\[plant.parameters\] mass: unknown name"),
-        ({"targets": {"x": 1.0}}, r"\[target\] x: unknown name"),
-    ],
-)
-def test_other_numbers_that_do_not_fit_are_refused(loop: Loop, given: Any, text: str) -> None:
-    with pytest.raises(LaunchError, match=text):
-        loop.simulate(**given)

@@ -7,7 +7,6 @@ import pytest
 
 import servonode
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.closed_loop.launch_error import LaunchError
 from servonode.closed_loop.stages import Kept
 from servonode.closed_loop.variation import Variation
 from servonode.controllers.engine.curves import spline
@@ -96,66 +95,6 @@ def test_units_of_keys_are_those_of_the_quantities(loops: dict[str, servonode.Lo
         "controller.delay": "periods", "plant.step": "s",
     }  # fmt: skip
     assert dict(zip(units, Variation(loops["trailer_pursuit"].closed_loop, list(units)).units, strict=True)) == units
-
-
-@pytest.mark.parametrize(
-    ("name", "key", "text"),
-    [
-        ("trailer_pursuit", "plant.parameters.m9", r"\[plant.parameters\] m9: unknown name; .*choose"),
-        ("trailer_pursuit", "plant.initial.phj", r"\[plant.initial\] phj: unknown name; did you mean phi\?"),
-        ("trailer_pursuit", "controller.gains.rate", r"\[controller.gains\] rate: unknown name"),
-        ("trailer_pursuit", "controller.settings.rho", r"\[controller.settings\] rho: unknown name; did you mean rho0"),
-        ("trailer_pursuit", "target.z", r"\[target\] z: unknown name"),
-        ("trailer_pursuit", "plant.stepp", r"\[plant\] stepp: unknown key; did you mean step\?"),
-        ("trailer_pursuit", "plants.step", r"\[plants\]: unknown section; did you mean plant\?"),
-        ("trailer_pursuit", "step", "outside every section"),
-        ("trailer_pursuit", "sweep.seed", r"\[sweep\] seed: belongs to the sweep itself"),
-        ("trailer_pursuit", "goal.spead", r"\[goal\]: unknown section"),
-        ("trailer_pursuit", "plant.machine", r"\[plant\] machine: 1 is not a nonempty text"),
-        ("trailer_pursuit", "controller.predictor", "1 is not a boolean"),
-        ("trailer_pursuit", "controller.inversion.tail", r"\[controller.inversion\]: .* has no such section"),
-        ("trailer_pursuit", "plant.initial.phi.0", "no entry 0|is not a number"),
-        ("trailer_pursuit", "plant.disturbance.U1", r"\[plant.disturbance\] U1: is part of the machine's equations"),
-        ("trailer_pursuit", "controller.damping", r"\[controller\] damping: is part of the compiled law"),
-        ("trailer_pursuit", "controller.gains.integral", "integral action is part of the law's equations"),
-        ("hoop_rolls", "plant.settings.profile", r"\[plant.settings\] profile: is an option of the machine"),
-        ("hoop_rolls", "controller.gains.lambda", r"\[controller\]: the launch file has no such section"),
-        ("trailer_path", "controller.settings.travel", "no such file"),
-        ("ball_speeding_up", "plant.parameters.Omega", "needs a new derivation of the machine"),
-    ],
-)  # fmt: skip
-def test_a_key_that_cannot_vary_is_refused(name: str, key: str, text: str) -> None:
-    with pytest.raises(LaunchError, match=text):
-        Variation(servonode.load(name).closed_loop, [key])
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "text"),
-    [
-        ("plant.parameters.m1", -1.0, r"\[plant.parameters\] m1: -1 kg must be greater than 0"),
-        ("plant.initial.phi", np.nan, r"\[plant.initial\] phi: nan is not finite"),
-        ("plant.step", 0.0007, r"\[run\] duration: 0.3 s is not a whole number of plant steps of 0.0007 s"),
-        ("controller.period", 0.0105, r"\[controller\] period: 0.0105 s is not a whole number of plant steps"),
-        ("controller.delay", 1.5, r"\[controller\] delay: 1.5 is not a whole number >= 0"),
-        ("controller.delay", 1e9, r"\[controller\] delay: .* periods from sample to action are too many"),
-        ("controller.gains.lambda", -2, r"\[controller.gains\] lambda: -2.0 is not a convergence rate"),
-        ("plant.sensor.drop", 1, r"\[plant.sensor\] drop: 1 is not a number >= 0 and < 1"),
-        ("goal.speed", -1, r"\[goal\] speed: -1 is not a number from 0 to 1e\+06; give 1 for the goal as it is stated"),
-        ("run.seed", -3, r"\[run\] seed: -3 is not a whole number >= 0"),
-    ],
-)
-def test_a_value_is_judged_as_in_the_launch_file(
-    loops: dict[str, servonode.Loop], key: str, value: float, text: str
-) -> None:
-    variation = Variation(loops["trailer_pursuit"].closed_loop, [key])
-    with pytest.raises(LaunchError, match=text):
-        variation.at([value])
-
-
-def test_the_law_is_tried_at_each_start() -> None:
-    loop = servonode.load("snowboarder_turns_back", run__duration=0.1)
-    with pytest.raises(LaunchError, match="at the initial state the heading has left"):
-        Variation(loop.closed_loop, ["plant.initial.phi0"]).at([1.6])
 
 
 def simulated(closed_loop: ClosedLoop) -> list[Any]:

@@ -2,9 +2,9 @@
 
 A table has `files` (names and texts of what stands in the folder of each row) and groups; a group has rows and what
 they share. Of these keys a row has those that it needs:
-  verb    load (a launch file read and resolved), check, simulate, run, show (commands on a launch file), command (any
-          command line, `words`), python (`call`, a statement in user.py of `files`), machine (its `parameters`),
-          inside (`call`, a statement after those of `given`, of what users may call or not; it raises an `error`)
+  verb    one or several: load (a launch file read and resolved), check, simulate, run, show (commands on a launch
+          file), command (any command line, `words`), python (`call`, a statement in user.py of `files`), machine (its
+          `parameters`), inside (`call`, a statement after those of `given`, of any function; it raises an `error`)
   launch  a packaged launch file or a file of the table; of a row with `text` this text is the launch file
   set     one override or several; `words`: other words of the command line, a text that is split or a list
   edit    `old -> new` in the text of `file`; of a module the answer names the changed line, or the first with `at`,
@@ -58,9 +58,9 @@ def rows() -> Iterator[Any]:
                 assert row.keys() <= KEYS, row
                 assert row["says"], row
                 change = next(str(row[key]) for key in CHANGES if key in row)
-                yield pytest.param(
-                    table, row | {"files": found.get("files", {})}, id=f"{table.stem} {row['verb']}: {change[:80]}"
-                )
+                for verb in words_of(row["verb"]):
+                    called = f"{table.stem} {verb}: {change[:80]}"
+                    yield pytest.param(table, row | {"files": found.get("files", {}), "verb": verb}, id=called)
 
 
 def words_of(given: str | list[str]) -> list[str]:
@@ -151,13 +151,20 @@ def of_python(table: Path, row: Row) -> str:
     return shown.strip().splitlines()[-1]
 
 
+@cache
+def given_names(given: str) -> dict[str, Any]:
+    """What these statements name."""
+    names = dict[str, Any]()
+    exec(given, names)  # noqa: S102  (of a table of tests)
+    return names
+
+
 def of_inside(row: Row) -> str:
     """The text of what the call raises, whose class is the row's."""
-    names = dict[str, Any]()
-    exec(row["given"], names)  # noqa: S102  (of a table of tests)
+    names = dict(given_names(row["given"]))
     with pytest.raises(Exception) as caught:  # which it is, is compared
-        exec(row["call"], names)  # noqa: S102
-    assert type(caught.value).__name__ == row["error"], repr(caught.value)
+        exec(row["call"], names)  # noqa: S102  (likewise)
+    assert row["error"] in [each.__name__ for each in type(caught.value).__mro__], repr(caught.value)
     return str(caught.value)
 
 

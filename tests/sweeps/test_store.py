@@ -17,7 +17,7 @@ import zarr
 import servonode
 from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_file import read_launch, with_sweep
-from servonode.errors import ServonodeError, StatementError
+from servonode.errors import StatementError
 from servonode.loop import Loop
 from servonode.sweeps.plan import Plan
 from servonode.sweeps.run_sweep import Where, run_sweep
@@ -96,17 +96,6 @@ def test_times_of_histories_are_those_of_a_run_to_the_bit() -> None:
     np.testing.assert_array_equal(whole.sweep({PHI: np.array([0.1])}, histories=True).t, whole.simulate().t)
 
 
-def test_a_speed_of_a_goal_that_has_none_is_refused() -> None:
-    still = servonode.load("trailer_reverse", run__duration=0.2)
-    with pytest.raises(ServonodeError, match=r"\[sweep.vary\] goal.speed: no function of t in \[target\] or \[contr"):
-        still.sweep({"goal.speed": {"values": [1.0, 2.0]}})
-    for question in (still.region, still.tune):
-        with pytest.raises(ServonodeError, match=r"trailer_reverse \[goal\] speed: no function of t in \[target\] or"):
-            question({"goal.speed": (1.0, 2.0)})
-    with pytest.raises(ServonodeError, match=r"trailer_reverse \[goal\] speed: no function of t in \[target\] or"):
-        still.simulate(values={"goal.speed": 2.0})
-
-
 def test_histories_are_the_columns_of_each_run(loop: Loop, tmp_path: Path) -> None:
     found = swept(loop, histories=True, output=tmp_path / "a.zarr")
     assert found.phi.dims == ("run", "t")
@@ -117,25 +106,6 @@ def test_histories_are_the_columns_of_each_run(loop: Loop, tmp_path: Path) -> No
     assert found.phi.attrs["units"] == "rad"
     assert swept(loop, histories=True).equals(found)
     assert not loop.closed_loop.launch.sweep  # its own launch file is as it was
-
-
-@pytest.mark.parametrize(
-    ("key", "values"),
-    [("controller.period", [0.01, 0.02]), ("run.duration", [0.1, 0.2]), ("run.duration", [0.05, 0.1])],
-)
-def test_histories_with_other_times_are_refused(loop: Loop, key: str, values: list[float]) -> None:
-    with pytest.raises(ServonodeError, match=rf"{key}: histories need the same times in all runs; leave this key"):
-        loop.sweep({key: {"values": values}}, histories=True)
-
-
-def test_histories_with_a_step_that_the_machine_chooses_are_refused() -> None:
-    loop = servonode.load("hoop_bowl", run__duration=0.1)
-    step = f"{loop.closed_loop.launch.step_ns / 1e9:g}"
-    text = (
-        rf'hoop_bowl \[plant\] step: "auto": histories need the same times .*; give {step}, or leave the histories out'
-    )
-    with pytest.raises(ServonodeError, match=text):
-        loop.sweep({"plant.initial.q": {"values": [1.6, 1.7]}}, histories=True)
 
 
 class Broken(Exception):
@@ -241,20 +211,6 @@ def test_damaged_metadata_are_one_line(loop: Loop, tmp_path: Path, file: str, te
     (tmp_path / "a.zarr" / file).write_text(text)
     with pytest.raises(StoreError, match=r"a.zarr: holds no sweep of servonode; give another folder"):
         swept(loop, output=tmp_path / "a.zarr", resume=True)
-
-
-@pytest.mark.parametrize(
-    ("vary", "said"),
-    [
-        ({PHI: np.zeros((2, 2))}, "is not a list of numbers"),
-        ({PHI: np.array(["a"])}, r'\["a"\] is not a list of numbers'),
-        ({PHI: np.array([True, False])}, "is not a list of numbers"),
-        ({3: np.array([0.1])}, "vary: 3 is not a name; give names as texts, such as 'plant.parameters.m1'"),
-    ],
-)
-def test_values_that_are_no_list_of_numbers_are_refused(loop: Loop, vary: Any, said: str) -> None:
-    with pytest.raises(ServonodeError, match=said):
-        loop.sweep(vary)
 
 
 def test_a_folder_is_not_overwritten(loop: Loop, tmp_path: Path) -> None:
