@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from types import SimpleNamespace
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 import pytest
 
@@ -33,13 +33,17 @@ from servonode.bus import Applied, Command, Lifecycle, MemoryBus, Message, State
 from servonode.bus.codec import encode_frames
 from servonode.bus.interfaces import Wanted
 from servonode.bus.memory import MemoryPublisher, MemorySubscriber
+from servonode.bus.request_codec import decode_map, encode_map
+from servonode.bus.requests import Requests
+from servonode.bus.tickets import TICKET
 from servonode.bus.topology import CONTROLLER, PLANT, nodes_of, subscribers
+from servonode.bus.zmq_io import NOBLOCK
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.controller_node import ControllerNode
 from servonode.nodes.fleet_target_node import target_node_of
 from servonode.nodes.lockstep import lockstep, prepare
 from servonode.nodes.node import EventNode, Node
-from servonode.nodes.node_main import IDLE_NS
+from servonode.nodes.node_main import IDLE_NS, NodeBus
 from servonode.nodes.plant_node import PlantNode
 from servonode.nodes.realtime import RealTime
 
@@ -187,6 +191,49 @@ class Asked:
         self.verb, self.arguments, self.reply = verb, arguments, None
 
 
+class Desk(NodeBus):
+    """The requests of a node, as its process takes them: bytes of clients, which come when they come."""
+
+    def __init__(self, process: "Process") -> None:
+        self.came: deque[list[bytes]] = deque()
+        self.replies: list[tuple[int, Any]] = []  # and when: tickets as bytes
+        self.served, self.stopped, self.stopped_by, self._signalled = process.node, False, "", False
+        self._process, self._requests, self._parts = process, deque(), []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("servonode.bus.requests.Reader", lambda _: self)
+            self._request_socket = Requests(cast(Any, self))
+        self._request_socket._tickets._clock = self._process.computer.clock
+        process.desk = self
+
+    def post(self, header: bytes, content: Mapping[str, Any], line: Line) -> None:
+        """A client sends a request over its line."""
+        frames = [b"client", header, encode_map(content)]
+        at = line.arrival(self._process.events.now, sum(map(len, frames)))
+        if at is not None:
+            self._process.events.plan(at, lambda: (self.came.append(frames), self._process.wake()))
+
+    def ask(self, header: bytes, content: Mapping[str, Any], line: Line) -> Any:
+        """The reply to a request."""
+        n = len(self.replies)
+        self.post(header, content, line)
+        return self._process.computer.until(lambda: self.replies[n:])[0][1]
+
+    # the socket, as `Requests` reads it
+
+    def read(self) -> list[bytes] | None:
+        return self.came.popleft() if self.came else None
+
+    def disturbed(self) -> None: ...
+
+    def send(self, part: bytes, flags: int) -> None:
+        self._parts.append(part)
+        if flags == NOBLOCK:
+            *_, payload = self._parts
+            self._parts.clear()
+            reply = payload if len(payload) == TICKET.size else decode_map(payload)
+            self.replies.append((self._process.events.now, reply))
+
+
 class Process:
     """One node: asleep until something comes or its time is over, then it works.
 
@@ -204,6 +251,7 @@ class Process:
         self.node: Any = None
         self.turns = 0
         self._asked: deque[Asked] = deque()
+        self.desk: Desk | None = None
         self._sleep = 0  # number of the present sleep; what wakes an earlier one wakes nobody
         self._missed = False  # whether something would have woken it while it was frozen
 
@@ -254,6 +302,8 @@ class Process:
             if asked.verb == "stop":
                 self.node.halt()
             asked.reply = {} if asked.verb == "stop" else self.node.handle_request(asked.verb, asked.arguments)
+        if self.desk is not None:
+            self.desk.answer_requests()
 
     def freeze(self, frozen: bool) -> None:
         """Serve it no more, or again."""
@@ -369,6 +419,7 @@ class Computer:
             self._patch.setattr(f"servonode.{module}.secrets", seeded)
         computing = SimpleNamespace(thread_time_ns=lambda: self.running.computed if self.running else 0)
         self._patch.setattr("servonode.nodes.lateness.time", computing)
+        self._patch.setattr("servonode.nodes.node_main.time", SimpleNamespace(monotonic_ns=self.clock))
         self.wire = self._make_wire(self, self._patch)
         if self.wire is not None:
             self.wire.wake = self._machine_came

@@ -905,11 +905,11 @@ def wire(kind: str, queue: Any) -> Wire:
 
 
 @cache
-def loop_of(kind: str, *settings: str) -> ClosedLoop:
-    """The closed loop of a run over such a wire, made once; settings: further ones."""
+def loop_of(kind: str, *settings: str, launch: str = "") -> ClosedLoop:
+    """The closed loop of a run over such a wire, made once; settings, launch: further ones, another launch file."""
     with pytest.MonkeyPatch.context() as patch:
         install_own(patch)
-        return resolve(read_launch(WIRES[kind].launch, [*WIRES[kind].settings, *settings]), strict=False)
+        return resolve(read_launch(launch or WIRES[kind].launch, [*WIRES[kind].settings, *settings]), strict=False)
 
 
 def wired(kind: str | Callable[[Any], Wire]) -> Callable[[Any, pytest.MonkeyPatch], Wire]:

@@ -2,10 +2,13 @@
 
 from typing import Any
 
+import pytest
+
 from tests.virtual import MS, US, Computer, Line
-from tests.wires import loop_of, wired
+from tests.wires import WIRES, loop_of, wired
 
 KINDS = ("simulated", "loopback", "serial", "external")  # each other driver shares all but its wire with one of these
+EVERY = [*KINDS, *(pytest.param(each, marks=pytest.mark.slow) for each in WIRES if each not in KINDS)]
 T, W, LATENESS = 10 * MS, 100 * MS, 400 * MS  # ns: control period, command timeout, limit of lateness
 LOCKSTEP = 500 * MS  # lockstep_timeout
 HOP = 100 * US  # from node to node
@@ -22,6 +25,6 @@ COMMON = (
 )
 
 
-def computer(kind: str, *settings: str, hop: Line | None = None, **options: Any) -> Computer:
-    """A computer with a run of this kind of plant, which arms itself."""
-    return Computer(loop_of(kind, *COMMON, *settings), hop or Line(HOP), wire=wired(kind), **options)
+def computer(kind: str, *settings: str, hop: Line | None = None, launch: str = "", **options: Any) -> Computer:
+    """A computer with a run of this kind of plant, of its own launch file or another one, which arms itself."""
+    return Computer(loop_of(kind, *COMMON, *settings, launch=launch), hop or Line(HOP), wire=wired(kind), **options)
