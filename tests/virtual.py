@@ -197,6 +197,7 @@ class Desk(NodeBus):
     def __init__(self, process: "Process") -> None:
         self.came: deque[list[bytes]] = deque()
         self.replies: list[tuple[int, Any]] = []  # and when: tickets as bytes
+        self.answered: Callable[[list[bytes]], object] = lambda _: None
         self.served, self.stopped, self.stopped_by, self._signalled = process.node, False, "", False
         self._process, self._requests, self._parts = process, deque(), []
         with pytest.MonkeyPatch.context() as patch:
@@ -228,8 +229,9 @@ class Desk(NodeBus):
     def send(self, part: bytes, flags: int) -> None:
         self._parts.append(part)
         if flags == NOBLOCK:
-            *_, payload = self._parts
-            self._parts.clear()
+            *_, payload = parts = self._parts
+            self._parts = []
+            self.answered(parts)
             reply = payload if len(payload) == TICKET.size else decode_map(payload)
             self.replies.append((self._process.events.now, reply))
 
