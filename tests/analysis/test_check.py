@@ -370,6 +370,7 @@ print([name for name in ("sympy", "scipy.integrate", "scipy.optimize", "scipy.li
 """
 
 
+@pytest.mark.slow
 def test_a_check_that_finds_all_it_needs_imports_neither_sympy_nor_scipy() -> None:
     found = [
         subprocess.run([sys.executable, "-c", WARM], capture_output=True, text=True, timeout=120, check=True).stdout

@@ -203,6 +203,7 @@ def test_less_energy_than_at_rest_at_the_start_is_refused() -> None:
         found(q=-0.5, r=0.3, s=2.0, E_0=found(q=-0.5, r=0.3).parameters["E_0"])
 
 
+@pytest.mark.slow
 def test_the_automatic_step_is_that_of_the_larger_energy() -> None:
     for integrator in ("rk2", "rk4"):
         own, more = found(step=None, integrator=integrator), found(step=None, integrator=integrator, E_0=12.0)

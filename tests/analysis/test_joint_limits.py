@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 import servonode
 from servonode.mechanics import Model, coordinate, frame, input_, link, slide, tree
 from tests.helpers.arms import launch, two
@@ -40,6 +42,7 @@ def test_within_its_limits_nothing_is_said_of_a_joint() -> None:
     assert warned(report, "x") == warned(report, "F") == []
 
 
+@pytest.mark.slow
 def test_a_law_that_stops_at_a_singular_pose_names_it() -> None:
     report = check(two, BENT, OUT_OF_REACH)
     (refused,) = [each.text for each in report.findings if each.subject == "run" and each.level == "refuse"]

@@ -188,6 +188,7 @@ def test_the_margins_of_a_cart_are_those_of_its_closed_form() -> None:
     assert margins.disk == pytest.approx(found.disk)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cut", ["inputs", "sensors"])
 def test_at_the_ends_of_its_gain_margin_an_eigenvalue_is_on_the_circle(cut: Any) -> None:
     loop = both_held(delay=1)

@@ -62,6 +62,7 @@ RATES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("controller", "loop"), [({}, "fused"), ({"predictor": True, "delay": 1}, "nodes")])
 def test_integral_action_removes_what_unknown_friction_leaves(controller: dict[str, Any], loop: Any) -> None:
     def speed_error(**gains: float) -> float:

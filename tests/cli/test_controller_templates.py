@@ -45,6 +45,7 @@ def test_nothing_of_the_template_is_left(kind: str, tmp_path: Path) -> None:
         assert max(map(len, text.splitlines())) <= 120
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["lqr", "mpc", "policy"])
 def test_it_reverses_the_trailer_onto_the_line(launch: str, kind: str) -> None:
     run = servonode.simulate(launch)
@@ -61,6 +62,7 @@ def test_it_reverses_the_trailer_onto_the_line(launch: str, kind: str) -> None:
         assert np.abs(run.state["phi"]).max() > 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["pid"])
 def test_pid_holds_speed_and_heading_within_the_limits(launch: str) -> None:
     run = servonode.simulate(launch, plant__safety__limit=1.0)
@@ -71,6 +73,7 @@ def test_pid_holds_speed_and_heading_within_the_limits(launch: str) -> None:
     assert np.abs(run.inputs).max() <= 1.0
 
 
+@pytest.mark.slow
 @every_kind
 def test_check_passes_it(launch: str, kind: str) -> None:
     report = servonode.check(launch, run__duration=30.0)
@@ -78,6 +81,7 @@ def test_check_passes_it(launch: str, kind: str) -> None:
     assert report.program == f"./{kind}.py:{NAMES[kind]}"
 
 
+@pytest.mark.slow
 @every_kind
 def test_simulation_lockstep_and_replay_have_the_same_bits(launch: str, kind: str, tmp_path: Path) -> None:
     bag, settings = tmp_path / "run.mcap", ("--set", "run.mode=lockstep", "--set", "run.duration=1.5")

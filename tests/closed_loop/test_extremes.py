@@ -131,6 +131,7 @@ def refused(*words: str) -> str:
     return line.removeprefix("servonode: ")
 
 
+@pytest.mark.slow
 def test_of_a_long_run_the_beginning_is_checked_and_that_is_said() -> None:
     result = command("check", "trailer_open_loop", "--set", "run.duration=1000000")
     assert result.exit_code == 0, result.output

@@ -185,6 +185,7 @@ def test_a_goal_of_higher_relative_degree_is_refused() -> None:
     assert "[controller.inversion]: at the initial state the servo-constraint bob lost rank" in text
 
 
+@pytest.mark.slow
 def test_a_goal_that_leaves_nothing_free_has_the_solution_of_its_flat_output() -> None:
     """Elastic arm: p = 0.8 sin 2t gives the spring, the spring the motor's angle, both the torque, by hand."""
     loop = servonode.load(EXAMPLES / "elastic_arm" / "arm.toml", controller__inversion={"tolerance": 1e-10})

@@ -41,6 +41,7 @@ def test_limits_that_no_column_shows_are_warned_of_by_the_number_of_commands(lim
     assert f"{word} held back {counts[reason]} commands" in told
 
 
+@pytest.mark.slow
 def test_what_an_estimator_does_not_know_is_no_missed_goal() -> None:
     run = servonode.simulate("trailer_reverse_estimated")
     assert run.estimate is not None

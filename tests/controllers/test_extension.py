@@ -143,6 +143,7 @@ def derivatives(text: str, order: int, t: Array) -> list[Array]:
     return [np.broadcast_to(sympy.lambdify(T, f.diff(T, n), "numpy")(t), t.shape) for n in range(order + 1)]
 
 
+@pytest.mark.slow
 def test_planar_crane_follows_the_flat_inversion_by_hand() -> None:
     """Blajer and Kolodziejczyk's task: rest to rest, the load lifted over an obstacle.
 
@@ -178,6 +179,7 @@ def test_planar_crane_follows_the_flat_inversion_by_hand() -> None:
     assert abs(run.state["theta_dot"][-1]) < 1e-9
 
 
+@pytest.mark.slow
 def test_the_planar_crane_has_the_inputs_of_a_published_task() -> None:
     """R. Altmann and J. Heiland (2017): rest to rest from (0, 4) to (5, 1) in 3 s, and their closed form of the inputs.
 

@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+import pytest
 import sympy
 
 from servonode.controllers.engine.motion import LONGEST, StraightLine
@@ -13,6 +14,7 @@ m = parameter("m", "mass", "kg", default=2.0)
 RATES = {x: y, y: -sympy.sin(x), z: x * y}
 
 
+@pytest.mark.slow
 def test_derivatives_of_long_sums_of_products_grow_with_the_number_of_definitions() -> None:
     """A sum of products as reduced equations of motion have them: its third derivative is sympy's own."""
     stated = sum(m**i * x**i * y ** (4 - i) * sympy.cos(z) ** 3 * sympy.sin(x + z) ** 2 for i in range(5))

@@ -362,6 +362,7 @@ def test_a_trial_ends_though_helpers_of_the_controller_do_not(tmp_path: Path) ->
     os.close(read)
 
 
+@pytest.mark.slow
 def test_threads_may_each_make_one_that_imports_its_neighbours(tmp_path: Path) -> None:
     """What a source imports, and where it prints, are the process's: no thread sees what another one has changed."""
     own = OWN.replace("import numpy as np", "import numpy as np\n\nfrom beside import FACTOR").replace(

@@ -120,6 +120,7 @@ def test_an_environment_has_the_residuals_of_the_law(name: str) -> None:
 VARY = {"plant.parameters.m1": [3.0, 5.0], "plant.initial.phi": [-0.5, 0.5], "target.x": [1.0, 3.0]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_many_environments_have_the_bits_of_each(mode: str, threads: int) -> None:

@@ -50,6 +50,7 @@ def rms(observer: Observer, believed: Any, spoil: Any = None) -> tuple[Any, Any]
     return np.sqrt(np.mean(np.square(found), axis=0)), counts
 
 
+@pytest.mark.slow
 def test_outliers_of_20_sigma_once_in_100_readings_are_harmless_behind_the_gate(observer: Observer) -> None:
     clean, _ = rms(observer, machine.settings(observer))
     without, _ = rms(observer, machine.settings(observer), outlier)
@@ -62,6 +63,7 @@ def test_outliers_of_20_sigma_once_in_100_readings_are_harmless_behind_the_gate(
         assert sum(each.values()) < 4 + 0.004 * 350 * len(USED)
 
 
+@pytest.mark.slow
 def test_nees_is_inside_its_band_behind_the_gate_too(observer: Observer) -> None:
     nees, nis, readings = study(observer, 200, 40, machine.settings(observer), gated(observer), outlier)
     low, high = band(observer.n, 200)

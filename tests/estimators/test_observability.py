@@ -34,6 +34,7 @@ def test_encoders_alone_give_no_absolute_position() -> None:
     assert text.endswith("camera_x, camera_y would see some of them")
 
 
+@pytest.mark.slow
 def test_a_camera_and_encoders_see_everything() -> None:
     report = checked(run__duration=10.0)
     assert report.verdict == "yes"
@@ -45,6 +46,7 @@ def test_a_camera_and_encoders_see_everything() -> None:
     assert last < 0.1 * first
 
 
+@pytest.mark.slow
 def test_what_a_gate_rejected_is_told_and_much_of_it_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the gyroscope one good reading in 22 is beyond two standard deviations."""
     for most, level in ((0.1, "good"), (0.02, "warn")):
@@ -56,6 +58,7 @@ def test_what_a_gate_rejected_is_told_and_much_of_it_is_warned_of(monkeypatch: p
         assert text.endswith(": raise the noise of gyroscope, process_noise or gate") == (level == "warn")
 
 
+@pytest.mark.slow
 def test_a_camera_whose_pictures_do_not_come_observes_nothing() -> None:
     for errors in ({"delay": 50.0}, {"drop": 0.999}, {"lost_from": 0.0, "lost_for": 100.0}):
         report = checked(plant__sensors={"camera_x": errors, "camera_y": errors})
@@ -83,6 +86,7 @@ def test_an_unobserved_position_does_not_matter_to_a_goal_of_speeds() -> None:
     assert report.verdict == "yes"
 
 
+@pytest.mark.slow
 def test_a_robot_that_is_sure_of_a_straight_hitch_folds_its_trailer_and_the_law_does_not_see_it() -> None:
     """It backs its trailer, sure that the hitch is straight, where it is at 0.3 rad."""
     sure = servonode.simulate("trailer_reverse_estimated", every=10, estimator__initial_std={"phi": 0.0})
@@ -95,6 +99,7 @@ def test_a_robot_that_is_sure_of_a_straight_hitch_folds_its_trailer_and_the_law_
     assert "phi 3.29" in told["truly"]
 
 
+@pytest.mark.slow
 def test_a_robot_that_doubts_it_finds_the_hitch_by_its_wheels_and_backs_on() -> None:
     run = servonode.simulate("trailer_reverse_estimated", every=10, run__seed=1)
     assert run.fault is None
@@ -106,6 +111,7 @@ def test_a_robot_that_doubts_it_finds_the_hitch_by_its_wheels_and_backs_on() -> 
     assert np.mean(error[soon] < 2 * run.estimate.std["phi"][soon]) > 0.9
 
 
+@pytest.mark.slow
 def test_check_refuses_the_run_of_the_one_and_warns_of_the_others_straight_line() -> None:
     refused = checked("trailer_reverse_estimated", estimator__initial_std={"phi": 0.0})
     assert refused.verdict == "no"

@@ -59,6 +59,7 @@ def test_a_recording_gives_what_was_measured_and_the_inputs_that_acted(bag: Path
     ]
 
 
+@pytest.mark.slow
 def test_the_command_prints_intervals_and_writes_the_launch_file(bag: Path, tmp_path: Path) -> None:
     robot = tmp_path / "robot.toml"
     robot.write_text('[plant]\nmachine = "diff_drive_trailer"  # ours\n[plant.parameters]\nm1 = 4.0  # scales\n')
@@ -88,6 +89,7 @@ def test_the_command_proposes_an_experiment_that_can_be_simulated_and_draws(bag:
     assert "exists already" in again.stderr
 
 
+@pytest.mark.slow
 def test_what_is_written_keeps_a_combination_that_is_known_better_than_its_parts(tmp_path: Path) -> None:
     ahead = [f"controller.settings.{name}=0.3*sin(2*t) + 0.2*sin(5*t)" for name in ("U1", "U2")]
     bag, robot = recorded(tmp_path / "straight.mcap", "plant.initial.phi=0", *ahead), tmp_path / "robot.toml"

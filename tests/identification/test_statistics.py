@@ -51,6 +51,7 @@ def test_the_true_values_are_within_95_percent_intervals_as_often_as_these_say(m
     assert np.all(np.abs(np.mean(held, axis=0) - 0.95) < chance)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("machine", CASES)
 def test_a_few_seeded_records_give_the_parameters(machine: str) -> None:
     for seed in range(3):

@@ -75,6 +75,7 @@ def test_stabilisation_is_stable_up_to_the_limit_of_the_integrator(
     assert run(full, method, unstable)[1] > 1.0
 
 
+@pytest.mark.slow
 def test_the_residual_has_the_trend_of_the_theory(full: Any) -> None:
     methods = ("euler", "rk2", "rk4")
     halves = {x: {m: run(full, m, x) for m in methods} for x in (0.0, 0.01, 0.1, 1.0)}

@@ -80,6 +80,7 @@ servonode.simulate("trailer_rates", run__duration=0.01)
 """
 
 
+@pytest.mark.slow
 def test_a_first_run_derives_plant_and_law_from_one_derivation(tmp_path: Path) -> None:
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
     run = subprocess.run([sys.executable, "-c", FIRST_RUN], env=environment, capture_output=True, text=True, check=True)

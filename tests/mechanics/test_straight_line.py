@@ -51,6 +51,7 @@ def test_what_does_not_vanish_is_not_found_to_be_zero() -> None:
     assert not are_zero([sympy.Integer(0), named(x * y + z) - x * y])
 
 
+@pytest.mark.slow
 def test_a_chain_of_a_thousand_definitions_meets_no_recursion_limit() -> None:
     chain = x
     for _ in range(1100):
@@ -99,6 +100,7 @@ def test_wrong_kinematics_of_a_large_machine_are_refused() -> None:
         derive(car_with_trailers(4, wrong=1e-9))
 
 
+@pytest.mark.slow
 def test_the_equations_of_a_large_machine_are_shown_by_definitions_in_order() -> None:
     equations = derive(car_with_trailers(4))
     text, latex = show_text(equations, None, None), show_latex(equations, None, None)

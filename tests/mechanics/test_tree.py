@@ -164,6 +164,7 @@ def floating(**more: Any) -> tuple[Model, Tree]:
     return Model(name="floating", description="", parameters=(M1, L1), tree=grown, **more), grown
 
 
+@pytest.mark.slow
 def test_free_joints_and_balls_move_as_bodies_in_velocities() -> None:
     ours, _ = floating()
     x, y, z, a, b, c, d, q = ours.coordinates
@@ -244,6 +245,7 @@ def _joints(name: str, kind: str, axis: Any, armature: float) -> list[Any]:
     return [*(free if kind == "free" else ()), ball(n, w, armature)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_random_trees_are_those_of_MuJoCo(seed: int) -> None:
     mujoco: Any = pytest.importorskip("mujoco", reason=NO_MUJOCO)

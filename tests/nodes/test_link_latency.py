@@ -100,6 +100,7 @@ def direct(folder: Path) -> float:
     return float(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("delay_ms", "better"), [(20, 8), (30, 200)])
 def test_with_the_predictor_the_residuals_are_those_without_a_link(
     delay_ms: int, better: float, folder: Path, direct: float

@@ -165,6 +165,7 @@ def test_a_base_in_the_plane_stands_on_a_floor(tmp_path: Path) -> None:
     assert speed == pytest.approx(1.0 - 0.2 * 9.81 * 0.3, abs=0.01)
 
 
+@pytest.mark.slow
 def test_a_cart_stands_and_drives_on_its_wheels_and_caster(tmp_path: Path) -> None:
     inertial = """<inertial><origin xyz="{} 0 0"/><mass value="{}"/>
       <inertia ixx="{i}" iyy="{i}" izz="{i}" ixy="0" ixz="0" iyz="0"/></inertial>"""

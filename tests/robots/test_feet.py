@@ -16,6 +16,7 @@ needs_mujoco()
 MASS = 5.0 + 4 * (0.3 + 0.4 + 0.2 + 0.05)
 
 
+@pytest.mark.slow
 def test_the_force_under_a_foot_moves_the_centre_of_mass(tmp_path: Path, rng: np.random.Generator) -> None:
     """m (c'' - g) is the force of the ground, at random states and torques; the foot does not move."""
     machine = robot_machine(tmp_path, hopper(), base="free", feet=["F_foot"], friction=0.8)

@@ -139,6 +139,7 @@ def test_what_urdf_lacks_is_refused() -> None:
     assert "Model(tree=...)" in said
 
 
+@pytest.mark.slow
 def test_a_launch_file_of_a_robot_is_shown_as_urdf() -> None:
     file = str(ROOT / "examples/arm/figure_of_eight.toml")
     printed = command("show", file, "--urdf")

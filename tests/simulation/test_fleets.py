@@ -35,6 +35,7 @@ def simulated(folder: Path, *overrides: str, text: str = CONVOY) -> Mapping[str,
     return simulate_fleet(loops, dict.fromkeys(loops, 1))
 
 
+@pytest.mark.slow
 def test_each_robot_follows_the_one_before_it(tmp_path: Path) -> None:
     runs = simulated(tmp_path, "run.duration=30")
     x = {name: run.state["X"] for name, run in runs.items()}
@@ -63,6 +64,7 @@ def faults(runs: Mapping[str, Run]) -> dict[str, tuple[str, float]]:
     return {name: (run.fault["name"], run.fault["t"]) for name, run in runs.items() if run.fault}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("culprit", ["first", "middle", "last"])
 def test_all_stop_within_a_period_of_the_first_that_stops(tmp_path: Path, culprit: str) -> None:
     runs = simulated(tmp_path, "run.duration=6", *stops(culprit))
@@ -85,6 +87,7 @@ def test_two_that_stop_at_once_each_keep_their_own_fault(tmp_path: Path) -> None
     assert found["middle"][0] == "robot"
 
 
+@pytest.mark.slow
 def test_the_first_to_stop_stops_a_robot_that_would_stop_later(tmp_path: Path) -> None:
     early = faults(simulated(tmp_path, "run.duration=6", *stops("last", at=1e-5)))
     found = faults(simulated(tmp_path, "run.duration=6", *stops("first", at=2.0), *stops("last", at=1e-5)))

@@ -134,6 +134,7 @@ LAUNCHED = st.dictionaries(st.sampled_from(sorted(CHOICES)), st.none(), max_size
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None, database=None)
 @given(LAUNCHED, st.sampled_from([1, 7, 1000]))
 def test_any_settings_have_the_bits_of_the_nodes(launched: dict[str, Any], every: int) -> None:

@@ -72,6 +72,7 @@ def test_margin_of_random_runs_has_the_interval_of_the_crossing() -> None:
     assert (found.failed, found.reason) == (True, "lost")
 
 
+@pytest.mark.slow
 def test_noise_margin_counts_seeds_and_has_an_exact_interval() -> None:
     found = servonode.load(launch(CIRCLING, 6.0, 3.0, period=0.01)).robustness(seeds=36)
     noise = named(found, "noise")[0]

@@ -20,6 +20,7 @@ from tests.helpers.refusals import command
 UNSTABLE = launch("x", 6.0, 2.0, period=0.005, k=4.0, plant={"actuator": {"limit": 2.0}})
 
 
+@pytest.mark.slow
 def test_region_of_an_unstable_mass_with_a_limited_force_is_a_band() -> None:
     found = servonode.load(UNSTABLE).region({"plant.initial.x": (-1.0, 1.0), "plant.initial.x_dot": (-2.0, 2.0)})
     assert found.shares[REACHED] == pytest.approx(1 - 1.5**2 / 4, abs=0.01)  # the square less two triangles
@@ -63,6 +64,7 @@ def test_a_run_that_is_too_short_is_still_converging() -> None:
     assert found.shares[REACHED] == 0.0
 
 
+@pytest.mark.slow
 def test_faults_and_refused_starts_are_outcomes_with_their_words() -> None:
     loop = servonode.load("snowboarder_straight", plant__actuator__limit={"M_sigma": 300.0}, run__duration=3.0)
     found = loop.region({"plant.initial.sigma": (-1.2, 1.2), "plant.initial.phi0": (-1.5, 1.5)}, points=4)

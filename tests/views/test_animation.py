@@ -153,6 +153,7 @@ def test_wanted_path_reaches_the_limits_and_stands_in_the_legend() -> None:
     assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
 
 
+@pytest.mark.slow
 def test_movie_limits_contain_a_wanted_circle_and_stay_to_the_last_row() -> None:
     picture, t, columns = picture_of("sphero_circle")
     assert np.ptp(columns["Y"]) < 0.1
@@ -172,6 +173,7 @@ def test_a_lean_is_magnified_as_far_as_it_stays_readable(degrees: float, factor:
     assert magnification(np.radians(degrees)) == factor
 
 
+@pytest.mark.slow
 def test_a_small_lean_is_magnified_by_a_factor_that_falls_until_another_run() -> None:
     picture, t, columns = picture_of("sphero_pursuit")
     picture.show(t, columns)

@@ -101,6 +101,7 @@ def test_a_goal_that_is_older_than_a_period_of_its_target_is_a_gap() -> None:
     assert found == [[False, True, False]] * 2
 
 
+@pytest.mark.slow
 def test_what_a_picture_has_no_room_for_is_named() -> None:
     specs = [PanelSpec(f"w{i}", {"a": "a"}, title=f"w{i} [m]", maths=f"w{i} [m]") for i in range(MOST)]
     panels = [Panel(each, {"a": np.ones(3)}, {"a": 0.0}) for each in specs]

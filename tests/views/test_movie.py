@@ -52,6 +52,7 @@ def test_gif_has_frames_size_and_length_of_its_plan(coasting: Run, tmp_path: Pat
     assert [each.name for each in tmp_path.iterdir()] == ["coast.gif"]
 
 
+@pytest.mark.slow
 def test_an_mp4_is_h264_that_every_player_knows(coasting: Run, tmp_path: Path) -> None:
     reader = pytest.importorskip("imageio_ffmpeg", reason="imageio-ffmpeg is not installed")
     file = tmp_path / "coast.mp4"

@@ -157,6 +157,7 @@ def test_strips_of_one_unit_share_what_is_longest(cart: Viewed) -> None:
     assert [texts(axis)[-1] for axis in figure.axes[:2]] == ["1 N", "1 N"]
 
 
+@pytest.mark.slow
 def test_a_motion_that_escapes_is_drawn(tmp_path: Path) -> None:
     away: Any = {"controller__settings__Q_x": "1e3*exp(9*t)", "plant__safety__faults": False, "run__duration": 2.0}
     run = servonode.simulate("sphero_rolls", **away)
