@@ -394,63 +394,6 @@ def test_complex_eigenvalues_have_the_limit_of_their_direction() -> None:
     assert "at most" in refused(launch(S2, 1.0, 0.025, integrator="euler", parameters=K))
 
 
-WAYS = ("[plant.initial] off_constraint", "refuse, stabilise, project")
-
-
-def keeping(*K: float) -> dict[str, Any]:
-    return {"plant__parameters": dict(zip(("k1", "k2", "k3", "k4"), K, strict=True))}
-
-
-@pytest.mark.parametrize(
-    ("changes", "parts"),
-    [
-        # a start that slips
-        (
-            {"plant__initial__x_dot": 0.6, "plant__initial__y_dot": 1.0},
-            ("x_dot", "f1 = 0.6, f2 = 0 m/s", '"project"', '"stabilise"'),
-        ),
-        # no K that keeps a slip is taken, but zero
-        (keeping(1.0, 0.0, 0.0, -5.0), ("-5, 1 1/s",)),
-        (keeping(1.0, -2.0, 2.0, 1.0), ("1 - 2i, 1 + 2i 1/s",)),
-        (keeping(-1.0, 0.0, 0.0, 0.0), ("-1, 0 1/s",)),
-        (keeping(0.0, 1.0, -1.0, 0.0), ("0 - 1i, 0 + 1i 1/s",)),
-        ({"plant__settings__bypass": "skip"}, ("[plant.settings] bypass", 'scheme = "angles"')),
-        ({"plant__settings__bypass": "jump"}, ("[plant.settings] bypass", "none, skip, split")),
-        ({"plant__settings__scheme": "euler"}, ("[plant.settings] scheme",)),
-        ({"plant__initial__off_constraint": "ignore"}, WAYS),
-        ({"plant__initial__off_constraint": [1.0]}, WAYS),
-        ({"plant__initial__x": "here"}, ("[plant.initial] x", "number")),
-        ({"plant__parameters__delta": 0.5}, ("[plant.parameters] delta",)),
-        ({"plant__parameters__m": 0.0}, ("[plant.parameters] m", "greater than 0")),
-        ({"plant__initial__omega": [1.0, 2.0]}, ("[plant.initial] omega", "3 numbers")),
-        ({"plant__initial__x": [1.0]}, ("[plant.initial] x", "number")),
-        ({"plant__initial__q": [0.0, 0.0, 0.0, 0.0]}, ("[plant.initial] q", "quaternion")),
-        ({"plant__initial__alpha": 0.1}, ("[plant.initial] alpha",)),
-        ({"plant__step": '"auto"'}, ("[plant] step",)),
-    ],
-)
-def test_a_line_that_does_not_fit_is_refused_with_its_place(changes: dict[str, Any], parts: tuple[str, ...]) -> None:
-    line = refused(launch(S2, 1.0), **changes)
-    place = parts[0].replace("[", "").replace("] ", ".")
-    assert parts[0] in line or place.replace(".", "__") in line, line
-    assert all(part in line for part in parts[1:]), line
-
-
-@pytest.mark.parametrize(
-    ("initial", "part"),
-    [
-        ({"alpha": 0.1, "q": [1.0, 0.0, 0.0, 0.0]}, "leave alpha or q out"),
-        ({"alpha_dot": 0.1, "omega": [0.1, 0.0, 0.0]}, "leave alpha_dot or omega out"),
-        ({"beta": 1.5707963267948966}, "the three angles are singular here"),
-        ({"q": [0.0, 0.0, 1.0, 0.0]}, "the three angles are singular here"),
-    ],
-)
-def test_a_start_in_angles_that_cannot_be_is_refused(initial: dict[str, Any], part: str) -> None:
-    file = in_angles(source(-50.0))
-    file["plant"]["initial"] = initial
-    assert part in refused(file)
-
-
 def test_the_printed_forces_of_the_angle_model_know_constants_only() -> None:
     varying = {"disturbance": {"x": 1.0}, "parameters": {"m": "1 + 0.2*t", "J": "0.4 + 0.1*t"}}
     launch = {"run": {"duration": 1.0}, "plant": {"machine": "ball_on_turntable", "initial": {"x": 1.0}, **varying}}

@@ -322,32 +322,6 @@ def test_a_missing_port_a_forbidden_one_and_a_missing_extra_are_told_before_a_ru
         assert serial_transport.ports() == []
 
 
-@pytest.mark.parametrize(
-    ("given", "text"),
-    [
-        ({"plant.driver": "serial"}, r"\[plant.device\] port: missing; name the board's serial port"),
-        (
-            {"plant.driver": "can"},
-            r"\[plant.device\] channel: missing; name the CAN bus, such as can0 \(ip -brief link",
-        ),
-        ({"plant.driver": "udp"}, r"\[plant.device\] address: missing; give the board's address and port"),
-        ({"plant.device.address": "robot.local:9"}, "is not an address; give a numeric address and a port"),
-        ({"plant.device.address": "::1:9875"}, r"or \[::1\]:9875"),
-        ({"plant.device.address": "127.0.0.1:0"}, "is not an address"),
-        ({"plant.device.address": "127.0.0.1:\u0663"}, "is not an address"),
-        ({"plant.device.address": "0.0.0.0:9875"}, "is not the address of one machine"),
-        ({"plant.device.address": "255.255.255.255:9875"}, "is not the address of one machine"),
-        ({"plant.device.address": "192.168.4.1:9875"}, r"packets have no keys: .* plant.device.open_network = true"),
-        ({"run.speed": 2.0}, "plant.device.any_speed = true"),
-    ],
-)
-def test_what_a_driver_cannot_take_is_refused_with_the_remedy(given: dict[str, Any], text: str) -> None:
-    overrides = [f"{key}={value if isinstance(value, float) else repr(value)}" for key, value in given.items()]
-    launch = "trailer_pursuit_external" if "plant.driver" in given else LAUNCH
-    with pytest.raises(LaunchError, match=text):
-        resolve(read_launch(launch, overrides), strict=False)
-
-
 def test_a_network_that_others_reach_is_warned_of(closed_loop: ClosedLoop) -> None:
     said = ["plant.device.address='192.168.4.1:9875'", "plant.device.open_network=true"]
     wide = resolve(read_launch(LAUNCH, said), strict=False)

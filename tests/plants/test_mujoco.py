@@ -309,25 +309,3 @@ def test_without_mujoco_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("servonode.plants.drivers.mujoco.find_spec", lambda _: None)
     text = refused("trailer_pursuit_mujoco")
     assert '[plant] driver: "mujoco" needs the package mujoco: pip install "servonode[mujoco]"' in text
-
-
-VARIES = {"plant__parameters": {"m2": "2 + 0.1*sin(t)"}}
-PURSUIT = "trailer_pursuit_mujoco"
-
-
-@pytest.mark.parametrize(
-    ("file", "given", "text"),
-    [
-        ("snowboarder_carve", {"plant__driver": "mujoco"}, "snowboarder has none"),
-        ("snowboarder_carve", {"plant__driver": "mujoco"}, "(diff_drive_trailer, pendulum_sphero)"),
-        (PURSUIT, {"plant__mujoco": {"contact_time": 0.0005}},
-         "[plant.mujoco] contact_time: 0.0005 is shorter than two steps of the physics of 0.0005 s"),
-        (PURSUIT, VARIES, "[plant.parameters] m2: is a function of t"),
-        ("sphero_pursuit_mujoco", {"plant__parameters": {"C3": 0.03}},
-         "[plant] parameters: MuJoCo cannot build this machine"),
-        (PURSUIT, {"control": "continuous"}, '"mujoco" steps in time'),
-        (PURSUIT, {"plant__disturbance": {"X": 0.1}}, 'is for driver = "simulated" or "loopback"'),
-    ],
-)  # fmt: skip
-def test_what_mujoco_cannot_move_is_refused(file: str, given: dict[str, Any], text: str) -> None:
-    assert text in refused(file, **given)

@@ -438,22 +438,6 @@ def test_a_machine_whose_own_limits_are_smaller_is_told_of_while_it_clamps(loop:
 # the launch file
 
 
-@pytest.mark.parametrize(
-    ("settings", "text"),
-    [
-        (("supervision.plant=on-failure",), 'where the machine is would not be known; give "never"'),
-        (("estimator.std_limit={x = 1.0}",), "unknown"),
-        (("estimator.sensor_timeout={camera_x = 1.0}",), "unknown"),
-        (("plant.device.law=true",), "the firmware has no [estimator]"),
-        (("plant.device.sends=speech",), "sends"),
-    ],
-)  # fmt: skip
-def test_what_a_launch_file_cannot_have_is_refused_with_the_remedy(settings: tuple[str, ...], text: str) -> None:
-    with pytest.raises(LaunchError) as refused:
-        resolved(*settings)
-    assert text in str(refused.value)
-
-
 def test_readings_alone_need_an_estimator_and_a_driver_that_can_do_with_them() -> None:
     words = ["plant.driver=udp", "run.speed=1", 'plant.device.address="127.0.0.1:1"', "plant.device.sends=readings"]
     with pytest.raises(

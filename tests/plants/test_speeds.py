@@ -281,31 +281,6 @@ def test_inputs_whose_speeds_depend_on_each_other_are_refused(tmp_path: Path) ->
     assert not independent(np.full((2, 2), np.nan))
 
 
-LINK = "plant.driver=loopback"
-REFUSED = {
-    "is for drives that take speeds": ("plant.safety.speed_limit=1",),
-    "give actuator|leave it out, or set plant.command": (SLOW_DRIVES,),
-    "is of efforts": (VELOCITY, "plant.actuator.quantum=0.1"),
-    'driver "serial" sends efforts alone; choose "simulated", "loopback", "mujoco" or "external"': (
-        VELOCITY, "plant.driver=serial", "plant.device.port=/dev/ttyACM0", "plant.safety.limit=1", "run.speed=1",
-    ),
-    "MuJoCo's velocity servos have a finite one": (VELOCITY, "plant.driver=mujoco"),
-    "any speed; give speed_limit = { U1 = 0.5, U2 = 0.5 }": (
-        VELOCITY, "plant.driver=external", "plant.safety.limit=1", "run.speed=1",
-    ),
-    "unknown name; choose U1 or U2": (VELOCITY, "plant.safety.speed_limit={A=1}"),
-    "is unknown; choose effort or velocity": ('plant.command="speed"',),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("text", REFUSED)
-def test_what_cannot_be_is_refused(text: str) -> None:
-    if "mujoco" in str(REFUSED[text]):
-        needs_mujoco()
-    with pytest.raises(LaunchError, match=text):
-        trailer(*REFUSED[text])
-
-
 def test_a_plant_without_a_controller_takes_no_speeds(tmp_path: Path) -> None:
     with pytest.raises(LaunchError, match=r"there is no \[controller\]; add one"):
         puck(tmp_path, VELOCITY, controlled=False)
