@@ -18,11 +18,23 @@ from tests.helpers import machine_packets
 from tests.safety.cases import COMMON, HOP, LATENESS, WAITS, T, W, computer
 from tests.safety.test_watchdogs import armed_again, asked
 from tests.virtual import LOOK_NS, MS, Computer, Line, S
-from tests.wires import Falsify, loop_of, parted, wired
+from tests.wires import Falsify, Firmware, loop_of, parted, wired
 
-LEAVES = {"serial": 4 * MS, "external": 0}  # ns: until the last message has left and its driver has closed
+LEAVES = {  # ms: until the line has taken the last message, where it is not taken at once, and the driver has closed
+    "serial": 4, "sensors_only": 4, "device_law": 4, "can": 6, "460800 baud": 6, "115200 baud": 21, "57600 baud": 42,
+}  # fmt: skip
 SAFE, FROZEN, FLOOD = 100 * MS, 200 * MS, 200  # safe_time, frozen_time; how often each state comes in a flood
-RECEIVED = pytest.mark.parametrize("kind", ["serial", "external"])  # whose wires keep each message
+OTHERS = (  # slow
+    "udp", "can", "sensors_only", "device_law", "external_speeds", "own_driver",
+    "57600 baud", "115200 baud", "460800 baud",
+)  # fmt: skip
+
+
+def received(*others: str) -> pytest.MarkDecorator:
+    """Wires that keep each message: two in the fast tests, and these."""
+    slow = (pytest.param(each, marks=pytest.mark.slow) for each in others)
+    return pytest.mark.parametrize("kind", ["serial", "external", *slow])
+
 
 ENDS: dict[str, tuple[str, tuple[str | int, ...], int]] = {
     # a setting; what is asked or happens at a control state, or is waited [ns]; when the run is over, after that state
@@ -45,17 +57,17 @@ def over(here: Computer) -> int:
     return here.clock()
 
 
-def ended(here: Computer, due: int) -> None:
+def ended(here: Computer, kind: str, due: int) -> None:
     """The run ends when it is due, with zero and `final`, sent twice, and nothing is sent after them."""
     end = over(here)
     here.go(W)
     *before, first, last = here.wire.orders
     assert [(each.kind, each.final, any(each.inputs)) for each in (first, last)] == [("applied", True, False)] * 2
     assert not any(each.final for each in before)
-    assert due <= first.at <= last.at <= end <= due + LOOK_NS + LEAVES[here.loop.driver.name]
+    assert due <= first.at <= last.at == end <= due + LOOK_NS + LEAVES.get(kind, 0) * MS
 
 
-@RECEIVED
+@received(*OTHERS)
 @pytest.mark.parametrize("how", ENDS)
 def test_promise_24_however_a_run_ends_its_machine_gets_zero_and_the_end(kind: str, how: str) -> None:
     setting, steps, due = ENDS[how]
@@ -66,32 +78,32 @@ def test_promise_24_however_a_run_ends_its_machine_gets_zero_and_the_end(kind: s
         others: dict[Any, Callable[[], object]] = {"freeze": here.wire.freeze, "kill": lambda: here.kill(CONTROLLER)}
         for step in steps:
             here.go(step) if isinstance(step, int) else others.get(step, partial(here.post, step))()
-        ended(here, begun + due)
+        ended(here, kind, begun + due)
         if "stop" in steps:
             acted = here.first(Applied, lambda each: bool(each.reasons), begun)
             assert any(acted.input.values())  # it braked
         here.wire.freeze(False)
         here.go(T)
-        assert kind == "serial" or not any(here.wire.acting)  # this firmware brakes by itself now
+        assert isinstance(here.wire.machine, Firmware) or not any(here.wire.acting)  # which brakes by itself now
 
 
-@RECEIVED
+@received(*OTHERS)
 def test_promise_24_a_machine_that_does_not_answer_gets_zero_and_the_end(kind: str) -> None:
     with computer(kind, "plant.device.wait=1") as here:
         here.wire.silent = True
-        ended(here, here.clock() + S + RESEND_NS)
+        ended(here, kind, here.clock() + S + RESEND_NS)
 
 
 def setups(here: Computer) -> list[list[float]]:
     """The limits of each handshake that was sent; all else that was sent fails."""
     assert {order.kind for order in here.wire.orders} == {"setup"}
     sent: list[Any] = [data for _, data in here.wire.messages()]
-    if here.loop.driver.name == "serial":
+    if isinstance(here.wire.machine, Firmware):
         return [list(machine_packets.read_setup(packets.decode(data)[1]).limits) for data in sent]
     return [[*setup.limits.values()] for setup in (cast(Setup, decode(*parted(data))) for data in sent)]
 
 
-@RECEIVED
+@received("udp", "can", "external_speeds")
 def test_promise_27_a_machine_that_is_observed_gets_the_handshake_and_nothing_else(kind: str) -> None:
     loop = observing(loop_of(kind, *COMMON, WAITS, "plant.initial.V=0.5"))
     with Computer(loop, Line(HOP), wire=wired(kind)) as here:
@@ -141,7 +153,7 @@ FALSE: list[tuple[Callable[[], Falsify], str, str, int]] = [  # the fault, a par
 ]  # fmt: skip
 
 
-@RECEIVED
+@received("udp", "external_speeds", "own_driver")
 def test_promise_21_false_readings_are_named_faults_within_their_time_and_a_period(kind: str) -> None:
     with computer(kind, WAITS, f"plant.safety.frozen_time={FROZEN / 1e9}") as here:
         here.until_active()
@@ -172,7 +184,9 @@ def ages(here: Computer, since: int) -> list[float]:
     return [each.age * 1e9 for each in here.of(State, since) if each.control]
 
 
-@RECEIVED
+@received(  # at 57600 baud there are not more than 50 states a second
+    *(each for each in OTHERS if each != "57600 baud")
+)
 def test_promise_20_ages_are_those_of_the_readings(kind: str) -> None:
     with computer(kind, WAITS) as here:
         here.until_active()
