@@ -173,6 +173,12 @@ def test_a_folder_of_the_same_name_does_not_hide_the_package(tmp_path: Path) -> 
     assert done.stdout == f"{VERSION}\n"
 
 
+def test_a_driver_of_servonode_loads_neither_mujoco_nor_the_table_of_installed_packages() -> None:
+    loaded = loaded_by("import servonode; servonode.load('trailer_pursuit').closed_loop.driver")
+    assert "servonode.closed_loop" in loaded
+    assert not loaded & {"mujoco", "importlib.metadata"}
+
+
 def test_the_command_line_starts_without_the_heavy_libraries() -> None:
     loaded = loaded_by("import servonode, servonode.cli.main")
     assert "servonode" in loaded

@@ -14,6 +14,7 @@ from tests.helpers.refusals import command, refused_command
 
 NEEDS = {"lqr": (), "pid": (), "mpc": ("osqp",), "policy": ("onnxruntime", "onnx")}
 NAMES = {"lqr": "LQR", "pid": "SpeedAndHeading", "mpc": "MPC", "policy": "Policy"}
+PATIENT = ("--set", "run.lockstep_timeout=60")
 every_kind = pytest.mark.parametrize("kind", CONTROLLERS)
 
 
@@ -84,7 +85,7 @@ def test_check_passes_it(launch: str, kind: str) -> None:
 @pytest.mark.slow
 @every_kind
 def test_simulation_lockstep_and_replay_have_the_same_bits(launch: str, kind: str, tmp_path: Path) -> None:
-    bag, settings = tmp_path / "run.mcap", ("--set", "run.mode=lockstep", "--set", "run.duration=1.5")
+    bag, settings = tmp_path / "run.mcap", ("--set", "run.mode=lockstep", *PATIENT, "--set", "run.duration=1.5")
     tables = [tmp_path / "one.csv", tmp_path / "two.csv"]
     words = ("--no-report", "--record", str(bag), "--out", str(tables[0]))
     assert command("run", launch, *settings, *words).exit_code == 0
@@ -99,7 +100,7 @@ def test_simulation_lockstep_and_replay_have_the_same_bits(launch: str, kind: st
 @pytest.mark.parametrize("kind", ["lqr"])
 def test_replay_says_at_which_step_another_controller_differs(launch: str, tmp_path: Path) -> None:
     bag = tmp_path / "run.mcap"
-    settings = ("--set", "run.mode=lockstep", "--set", "run.duration=1")
+    settings = ("--set", "run.mode=lockstep", *PATIENT, "--set", "run.duration=1")
     assert command("run", launch, *settings, "--no-report", "--record", str(bag)).exit_code == 0
     file = tmp_path / "lqr.py"
     text = file.read_text("utf-8")

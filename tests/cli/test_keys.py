@@ -8,6 +8,7 @@ import pytest
 
 from servonode.bus.keys import KeyStore
 from servonode.cli.keys import keys
+from tests.helpers.key_folders import Computers
 from tests.helpers.refusals import command, refused_command
 
 SAY = "say what the key may do: --role observe or --role operate or --role plant or --role controller"
@@ -47,3 +48,32 @@ def test_the_way_of_a_key(folder: Path, tmp_path: Path) -> None:
         "robot is no longer trusted; runs in progress refuse it from now on\n"
     )
     assert refused_command("keys", "revoke", "robot") == "no key is trusted as 'robot'; trusted: none"
+
+
+def test_a_link_that_cannot_be_secure_is_refused_before_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SERVONODE_KEYS", str(tmp_path / "desk"))
+    computers = Computers(tmp_path)
+
+    def refused(*settings: str, words: tuple[str, ...] = (), launch: str = "trailer_pursuit_external") -> str:
+        result = command("run", launch, "--no-report", *words, *(word for each in settings for word in ("--set", each)))
+        assert (result.exit_code, result.stdout) == (2, "")
+        (line,) = [each for each in result.stderr.splitlines() if "deriving" not in each]
+        return line
+
+    at = "[plant.device] key: "
+    assert f"{at}missing: whoever reaches {computers.state} could be the machine" in refused(*computers.addresses)
+    assert f"{at}'robot' is given, and --insecure too" in refused(*computers.settings, words=("--insecure",))
+    assert f"{at}not needed, because no address of the machine is tcp" in refused(words=("--insecure",))
+    far = ("plant.device.state=tcp://192.0.2.1:9873", "plant.device.applied=tcp://0.0.0.0:9874")
+    text = refused(*far, words=("--insecure", "--arm"))
+    assert f"{at}the run has no keys (--insecure), and others than this computer are part of it, so it is never" in text
+    assert "there is no key pair 'lab'" in refused(*computers.settings, words=("--key", "lab"))
+    computers.desk.trust(computers.robot_key, ["controller"])
+    text = "key 'robot' is not trusted as plant; servonode keys trust robot.key --role controller --role plant"
+    assert text in refused(*computers.settings)
+    settings = ('plant.driver="external"', "run.speed=1")
+    assert "missing for U1, U2" in refused(
+        *settings, words=("--arm",), launch="trailer_pursuit"
+    )  # promise 18: no limit

@@ -13,7 +13,6 @@ from servonode.cli.create import COPIES, copy
 from tests.helpers.links import broken_links
 from tests.helpers.refusals import command, refused_command
 
-QUICK = ("--set", "run.speed=20", "--set", "run.duration=4")
 MADE = {"machine": ["py", "toml"], "program": ["py", "toml"], "run": ["toml"]}
 every_kind = pytest.mark.parametrize("kind", MADE)
 
@@ -29,27 +28,6 @@ def servonode(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
         timeout=120,
         check=False,
     )
-
-
-@pytest.mark.parametrize(
-    "kind", ["machine", *(pytest.param(each, marks=pytest.mark.slow) for each in ("program", "run"))]
-)
-def test_what_is_made_runs_with_the_printed_command(tmp_path: Path, kind: str) -> None:
-    made = servonode(tmp_path, "new", kind, "crab")
-    assert made.returncode == 0, made.stderr
-    names = [f"crab.{ending}" for ending in MADE[kind]]
-    assert made.stdout.splitlines() == [*(f"wrote {name}" for name in names), "now: servonode run crab.toml"]
-    assert sorted(each.name for each in tmp_path.iterdir()) == names
-    typed = made.stdout.splitlines()[-1].removeprefix("now: servonode ").split()
-    run = servonode(tmp_path, *typed, *QUICK)
-    assert run.returncode == 0, run.stderr
-    assert run.stdout.startswith("crab: completed after 4.000 s of plant time")
-    assert (tmp_path / "crab.png").read_bytes().startswith(b"\x89PNG")
-    if kind == "machine":
-        checked = command("check", str(tmp_path / "crab.toml"))
-        assert checked.exit_code == 0, checked.stderr
-        assert "after a fault    F brakes with -c_b*x_dot" in checked.stdout.splitlines()
-        assert "safe action" not in checked.stdout
 
 
 @every_kind

@@ -381,9 +381,19 @@ def test_who_waits_for_a_kernel_says_so_and_can_be_interrupted(
     maker = os.open(file.with_name(f".building-{FILE}"), os.O_CREAT | os.O_RDONLY)
     fcntl.flock(maker, fcntl.LOCK_EX)
     open_files = len(list(Path("/proc/self/fd").iterdir()))
-    threading.Timer(0.2, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)).start()
+    interrupt = threading.Timer(0.05, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
+
+    class Told(logging.Handler):
+        """Has it interrupted once it has said that it waits, which it does for ever."""
+
+        def emit(self, record: logging.LogRecord) -> None:
+            if "which is waited for" in record.getMessage():
+                interrupt.start()
+
+    logging.getLogger().addHandler(told := Told())
     with pytest.raises(KeyboardInterrupt):
         load(KEY, no_build)
+    logging.getLogger().removeHandler(told)
     assert len(list(Path("/proc/self/fd").iterdir())) == open_files
     os.close(maker)
     assert f"another process makes the kernel {KEY}, which is waited for" in caplog.text

@@ -47,7 +47,7 @@ MANY = int(os.environ.get("SERVONODE_KILLS", "12"))  # kills of one kind in a sl
 START_S = 180.0  # from nothing to the first state, or to the end of a run in lockstep
 END_S = 60.0
 SOON_S = LONG_S  # what comes within a period or a restart
-ANSWER_S = 10.0
+ANSWER_S = 10.0  # a minute in tests/processes
 NAP_NS = 20_000_000
 # settings with which each node that dies is started again at once; OFTEN: however often
 RESTARTED = (*(f'supervision.{node}="on-failure"' for node in NODES), "supervision.backoff=0")
@@ -231,10 +231,12 @@ class Process(Output):
         """Send a node a signal; the time [monotonic ns] just before."""
         return signalled(self.pids()[node], number)
 
-    def ask(self, word: str, node: str = PLANT, within_s: float = ANSWER_S) -> dict[str, Any]:
+    def ask(self, word: str, node: str = PLANT, within_s: float | None = None) -> dict[str, Any]:
         """The answer of a node to an operator's word."""
         with Requester(self.path, node) as requester:
-            return requester.ask({"ask": word}, within_s, expires=word != "estop")  # as servonode estop asks it
+            return requester.ask(
+                {"ask": word}, within_s or ANSWER_S, expires=word != "estop"
+            )  # as servonode estop asks it
 
     def order(self, word: str) -> str:
         """Have the plant carry out an operator's word; its lifecycle after that."""
@@ -299,9 +301,20 @@ class Process(Output):
         self.popen.wait(END_S)
 
 
-def operator(*words: str, descriptors: int = 0, **more: Any) -> subprocess.CompletedProcess[str]:
-    """`servonode` with these words as a process of its own; `descriptors`: with no more than so many of them."""
-    command = [sys.executable, "-m", "servonode.cli.main", *words]
+PATIENT = f"""
+from servonode.operator import operator_requests as limits
+limits.ANSWER_S = limits.CONFIRM_S = {LONG_S}
+from servonode.cli.main import main
+main()
+"""
+
+
+def operator(*words: str, descriptors: int = 0, patient: bool = False, **more: Any) -> subprocess.CompletedProcess[str]:
+    """`servonode` with these words as a process of its own; `descriptors`: with no more than so many of them.
+
+    patient: it waits for answers and confirmations for a minute.
+    """
+    command = [sys.executable, *(["-c", PATIENT] if patient else ["-m", "servonode.cli.main"]), *words]
     if descriptors:
         command = ["sh", "-c", f'ulimit -n {descriptors}; exec "$@"', "sh", *command]
     return subprocess.run(command, capture_output=True, text=True, timeout=START_S, check=False, **more)

@@ -27,6 +27,7 @@ from tests.helpers.runs import (
 )
 from tests.processes.test_nodes import WAITS, active
 
+PATIENT = ("plant.safety.command_timeout=10", "plant.safety.lateness_limit=10")
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
 
@@ -73,10 +74,10 @@ def test_promise_23_estop_needs_no_socket_launcher_or_file(runs: Runs) -> None:
         folders = [run.path, run.path.parent]
         untouched = [folder.stat().st_mtime_ns for folder in folders]
         asked = watch.status().mono
-        done = operator("estop", run.name, descriptors=12)
+        done = operator("estop", run.name, patient=True, descriptors=12)
         assert (done.returncode, done.stderr) == (0, "")  # one socket is enough, and that not for the stop itself
         watch.until(lambda m: type(m) is Applied and "fault:estop" in m.reasons, asked, START_S)
-        stop = json.loads(operator("estop", run.name, "--json").stdout)["runs"][0]
+        stop = json.loads(operator("estop", run.name, "--json", patient=True).stdout)["runs"][0]
         assert (stop["run"], stop["pid"], stop["lifecycle"]) == (run.name, plant, "fault")
         assert (stop["signalled"], stop["confirmed"]) == (True, True)
         assert [folder.stat().st_mtime_ns for folder in folders] == untouched
@@ -96,10 +97,10 @@ def session_runs(tmp_path: Path) -> Iterator[Runs]:
 
 
 def test_promise_23_estop_from_a_service_or_while_nodes_start_is_kept(session_runs: Runs) -> None:
-    run = session_runs.start("trailer_pursuit", "run.speed=1", "run.duration=6000", *RESTARTED, OFTEN)
+    run = session_runs.start("trailer_pursuit", "run.speed=1", "run.duration=6000", *PATIENT, *RESTARTED, OFTEN)
     assert eventually(run.registry, START_S)
     bare = {word: os.environ[word] for word in ("PATH", "HOME")}
-    done = operator("estop", run.name, env=bare, cwd="/")  # while its nodes are being started
+    done = operator("estop", run.name, patient=True, env=bare, cwd="/")  # while its nodes are being started
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"{run.name}: stopped (fault), confirmed; process {run.pids()[PLANT]} was signalled\n"
     run.wait_open()
@@ -107,8 +108,8 @@ def test_promise_23_estop_from_a_service_or_while_nodes_start_is_kept(session_ru
     run.kill(PLANT)  # its latch outlives it
     assert eventually(lambda: "plant was killed" in run.stderr and run.is_open(), START_S)
     assert [each["name"] for each in run.ask("status")["faults"]] == ["estop"]
-    assert "reset --estop" in operator("arm", run.name, env=bare).stderr
-    assert operator("reset", "--estop", run.name, env=bare).stdout == f"{run.name}: inactive\n"
+    assert "reset --estop" in operator("arm", run.name, patient=True, env=bare).stderr
+    assert operator("reset", "--estop", run.name, patient=True, env=bare).stdout == f"{run.name}: inactive\n"
     eventually(lambda: False, 0.2)  # until the launcher knows of it
     stopped_early(run, random.Random(23))
     signalled(run.popen.pid, signal.SIGUSR1)  # the launcher passes it on

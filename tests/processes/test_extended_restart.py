@@ -19,13 +19,15 @@ MOMENTS, MORE, INPUTS_MORE = (0.2, 0.6, 1.7), 1.2, 2.6
 
 def test_a_process_that_is_restarted_in_lockstep_keeps_the_machine_on_its_way(runs: Runs, tmp_path: Path) -> None:
     file = launch(tmp_path, *QUADROTOR)
-    run = runs.start(str(file), "run.duration=20", 'plant.safety.on_fault="resume"', *RESTARTED)
+    run = runs.start(
+        str(file), "run.duration=20", "run.lockstep_timeout=60", 'plant.safety.on_fault="resume"', *RESTARTED
+    )
     run.wait_open()
     before = run.pids()[CONTROLLER]
     time.sleep(0.2)
     run.kill(CONTROLLER, signal.SIGKILL)
     assert eventually(lambda: run.is_open() and run.pids()[CONTROLLER] != before, START_S)
-    run.ends_with(0)
+    run.ends_with(0, START_S)
     assert run.printed["restarts"] == {CONTROLLER: 1}
     columns = run.columns
     t, x = columns["t"], columns["x"]

@@ -17,6 +17,7 @@ from servonode.operator.find_runs import find_run, find_runs
 from tests.helpers.runs import START_S, columns_of, eventually, operator, private_runs, signalled
 
 ROBOTS = ("leader", "follower")
+PATIENT = ("--set", "run.lockstep_timeout=60")
 
 
 @pytest.fixture(autouse=True)
@@ -80,6 +81,7 @@ def test_lockstep_has_the_bits_of_the_simulation(tmp_path: Path) -> None:
         "run.mode=lockstep",
         "--set",
         "robots.leader.plant.sensor.noise=1e-4",
+        *PATIENT,
     )
     done = operator("run", "trailer_convoy", "--no-report", "--out", "run.csv", *settings, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -92,7 +94,7 @@ def test_lockstep_has_the_bits_of_the_simulation(tmp_path: Path) -> None:
 
 
 def test_a_stop_in_lockstep_has_the_bits_of_the_simulation(tmp_path: Path) -> None:
-    settings = "--set", "run.duration=30", "--set", "run.mode=lockstep", "--every", "10"
+    settings = "--set", "run.duration=30", "--set", "run.mode=lockstep", "--every", "10", *PATIENT
     limit = "--set", "robots.leader.plant.safety.state_limit={theta1 = 3.0}"
     done = operator("run", "trailer_convoy", "--no-report", "--out", "run.csv", *settings, *limit, cwd=tmp_path)
     assert done.returncode == 1, done.stderr
@@ -107,13 +109,15 @@ def test_a_stop_in_lockstep_has_the_bits_of_the_simulation(tmp_path: Path) -> No
             assert run[name][:end].tobytes() == simulated[name][:end].tobytes(), name
 
 
-@pytest.mark.parametrize(("robot", "other"), [ROBOTS, ROBOTS[::-1]])
-def test_a_killed_controller_stops_both_and_is_named(tmp_path: Path, robot: str, other: str) -> None:
-    convoy = Convoy(tmp_path)
+@pytest.mark.parametrize(("robot", "other", "mode", "fault"), [(*ROBOTS, "lockstep", "node_died")])
+def test_a_killed_controller_stops_both_and_is_named(
+    tmp_path: Path, robot: str, other: str, mode: str, fault: str
+) -> None:
+    convoy = Convoy(tmp_path, mode=mode, duration=100000.0)
     convoy.wait_open()
     signalled(convoy.pid(robot, "controller"), signal.SIGKILL)
     result = convoy.end(1)
-    assert "stale_command" in [fault["name"] for fault in result["robots"][robot]["faults"]]
+    assert fault in [each["name"] for each in result["robots"][robot]["faults"]]
     name, text = only_fault(result, other)
     assert name == "robot"
     assert text.startswith(f"robot {robot} has stopped: ")

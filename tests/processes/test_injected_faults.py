@@ -17,7 +17,7 @@ from tests.safety.test_injected_faults import BEGIN_S, CASES, TRAILER, Fault, in
 def test_processes_in_lockstep_give_the_bits_of_a_simulation(case: tuple[dict[str, Any], Fault, str]) -> None:
     run, fault, _ = case
     simulated = injected(run, fault)
-    ran = servonode.run(fault=[{"at": BEGIN_S} | fault], **run)
+    ran = servonode.run(fault=[{"at": BEGIN_S} | fault], run__lockstep_timeout=60.0, **run)
     assert ran.stats["injected"] == simulated.stats["injected"]
     assert simulated.columns.keys() == ran.columns.keys()
     for name, values in simulated.columns.items():

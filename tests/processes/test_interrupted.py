@@ -13,12 +13,13 @@ from servonode.errors import ServonodeError
 
 
 def test_interrupted_run_stops_its_nodes() -> None:
-    call = "servonode.run('trailer_pursuit', name='broken_off', run__duration=300.0, run__speed=1.0)"
+    call = "servonode.run('trailer_pursuit', name='broken_off', run__duration=300.0, run__speed=1.0, "
+    call += "plant__safety__command_timeout=10.0, plant__safety__lateness_limit=10.0)"
     command = [sys.executable, "-c", f"import servonode\n{call}"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         nodes = nodes_of_run("broken_off")
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=30)
+        _, said = process.communicate(timeout=60)
     assert process.returncode == -signal.SIGINT
     assert said.strip().splitlines()[-1] == "KeyboardInterrupt"
     assert len(nodes) == 3

@@ -122,7 +122,10 @@ def test_promise_26_nothing_is_imported_from_the_working_directory(
     for words in (fresh("servonode.views.display"), fresh("servonode.views.window", "a run", "{}")):
         started = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False, env=NO_DISPLAY)
         assert "there is no display" in started.stdout + started.stderr
-    done = commanded("run", LAUNCH, "--set", "run.duration=0.5", "--no-report", "--name", "from-here")
+    settings = [
+        word for each in ("mode=lockstep", "lockstep_timeout=60", "duration=0.5") for word in ("--set", f"run.{each}")
+    ]
+    done = commanded("run", LAUNCH, *settings, "--no-report", "--name", "from-here")
     assert done.returncode == 0, done.stderr
     assert not flag.exists()
     assert subprocess.run([sys.executable, "-c", "import json"], check=True, timeout=60).returncode == 0

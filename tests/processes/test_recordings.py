@@ -41,7 +41,18 @@ def test_processes_in_lockstep_give_the_recording_of_the_nodes_in_memory_and_ove
     found = json.loads(result.stdout)
     assert (result.returncode, found["differing"]) == (0, 0), (result.stdout, result.stderr)
     assert found["compared"] > 3 * 101
-    words = ["run", "trailer_pursuit_lockstep", "--set", "run.duration=0.2", "--no-report", "--record", "--name", "r"]
+    words = [
+        "run",
+        "trailer_pursuit_lockstep",
+        "--set",
+        "run.duration=0.2",
+        "--set",
+        "run.lockstep_timeout=60",
+        "--no-report",
+        "--record",
+        "--name",
+        "r",
+    ]
     for number in (1, 2):
         assert operator(*words, cwd=tmp_path).returncode == 0
         assert sorted(each.name for each in tmp_path.glob("r*.mcap")) == ["r.2.mcap", "r.mcap"][-number:]

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import termios
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +29,10 @@ def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def on_terminal(*words: str, stops: bool) -> tuple[int, Path]:
-    """The exit code of a run on a terminal that nobody reads; with `stops` it is stopped as by Ctrl-S."""
+def on_terminal(ends: ExitStack, file: Path, stops: bool) -> "subprocess.Popen[bytes]":
+    """A run on a terminal that nobody reads; with `stops` it is stopped as by Ctrl-S."""
     ours, theirs = pty.openpty()
+    ends.callback(os.close, ours)
 
     def prepare() -> None:
         os.setsid()
@@ -38,19 +40,19 @@ def on_terminal(*words: str, stops: bool) -> tuple[int, Path]:
         if stops:
             termios.tcflow(0, termios.TCOOFF)
 
-    try:
-        streams = dict.fromkeys(("stdin", "stdout", "stderr"), theirs)
-        process = subprocess.Popen([*COMMAND, *words], preexec_fn=prepare, **streams)  # type: ignore[call-overload]
-        os.close(theirs)
-        return process.wait(START_S), Path(words[-1])
-    finally:
-        os.close(ours)
+    command = [*COMMAND, "--name", file.stem, "--out", str(file)]
+    streams = dict.fromkeys(("stdin", "stdout", "stderr"), theirs)
+    process = subprocess.Popen(command, preexec_fn=prepare, **streams)  # type: ignore[call-overload]
+    os.close(theirs)
+    return process  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("stops", [True, False])
-def test_stopped_or_unread_terminal_holds_up_nothing(stops: bool, tmp_path: Path) -> None:
-    code, file = on_terminal("--out", str(tmp_path / "a.csv"), stops=stops)
-    assert (code, len(file.read_text().splitlines())) == (0, 502)
+def test_stopped_or_unread_terminal_holds_up_nothing(tmp_path: Path) -> None:
+    files = {tmp_path / "stopped.csv": True, tmp_path / "unread.csv": False}
+    with ExitStack() as ends:
+        for file, process in {file: on_terminal(ends, file, stops) for file, stops in files.items()}.items():
+            assert process.wait(START_S) == 0
+            assert len(file.read_text().splitlines()) == 502
 
 
 SHELL = {  # what stands behind the command, the exit code
@@ -62,18 +64,22 @@ SHELL = {  # what stands behind the command, the exit code
 }
 
 
-@pytest.mark.parametrize("rest", SHELL)
-def test_a_run_ends_as_it_should_wherever_its_output_goes(rest: str, tmp_path: Path) -> None:
-    file = tmp_path / "a.csv"
-    command = f"{' '.join(COMMAND)} --out {file} {rest}; exit ${{PIPESTATUS[0]}}"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=START_S, check=False)
-    assert done.returncode == SHELL[rest], done.stderr
-    assert "Traceback" not in done.stderr
-    assert [each.name for each in tmp_path.iterdir()] == ([] if SHELL[rest] == 2 else ["a.csv"])
-    if SHELL[rest] != 2:
-        assert len(file.read_text().splitlines()) == 502
-    if rest == ">/dev/full":
-        assert "standard output: the result could not be written (No space left on device)" in done.stderr
+def test_a_run_ends_as_it_should_wherever_its_output_goes(tmp_path: Path) -> None:
+    begun = list[tuple[str, Path, subprocess.Popen[str]]]()
+    for number, rest in enumerate(SHELL):  # all at once
+        (folder := tmp_path / str(number)).mkdir()
+        typed = f"{' '.join(COMMAND)} --name shell{number} --out {folder / 'a.csv'} {rest}; exit ${{PIPESTATUS[0]}}"
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        begun.append((rest, folder, subprocess.Popen(["bash", "-c", typed], text=True, **pipes)))  # type: ignore[call-overload]
+    for rest, folder, process in begun:
+        _, said = process.communicate(timeout=START_S)
+        assert (rest, process.returncode) == (rest, SHELL[rest]), said
+        assert "Traceback" not in said
+        assert [each.name for each in folder.iterdir()] == ([] if SHELL[rest] == 2 else ["a.csv"])
+        if SHELL[rest] != 2:
+            assert len((folder / "a.csv").read_text().splitlines()) == 502
+        if rest == ">/dev/full":
+            assert "standard output: the result could not be written (No space left on device)" in said
 
 
 # what a run needs to start
@@ -88,12 +94,9 @@ def refused(*words: str, **options: Any) -> str:
     return line
 
 
-def test_too_few_descriptors_are_one_line() -> None:
+def test_too_few_descriptors_and_what_is_no_folder_are_one_line(tmp_path: Path) -> None:
     line = refused(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (26, 26)))
     assert line == "servonode: this process may open 26 files, a run needs 128; raise it: ulimit -n 128"
-
-
-def test_what_is_no_folder_is_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for place in (tmp_path / "no" / "a.csv", tmp_path / "file" / "a.csv"):
         assert "does not exist or cannot be written; name another" in refused("--out", str(place))

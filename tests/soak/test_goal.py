@@ -3,7 +3,9 @@
 import os
 import pty
 import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,10 +13,22 @@ import pytest
 import servonode
 from servonode.bus.topology import TARGET
 from servonode.operator.operator_requests import OperatorError
-from tests.cli.test_goal import GOALS, example, line
-from tests.helpers.runs import START_S, Process, Runs, eventually, private_runs
+from tests.helpers.runs import START_S, Process, Runs, eventually, operator, private_runs
 
+GOALS = Path(__file__).parents[2] / "examples" / "goals"
 FORGIVING = ("plant.safety.command_timeout=0.5", "run.duration=600")
+
+
+def line(*words: str, code: int) -> str:
+    """What `servonode goal` prints: one line."""
+    done = operator("goal", *words)
+    assert (done.returncode, bool(done.stdout)) == (code, code == 0), done.stderr
+    (only,) = (done.stdout or done.stderr).splitlines()
+    return only
+
+
+def example(name: str, *words: str, **more: Any) -> subprocess.Popen[str]:
+    return subprocess.Popen([sys.executable, str(GOALS / name), *words], text=True, stderr=subprocess.PIPE, **more)
 
 
 @pytest.fixture(scope="module")

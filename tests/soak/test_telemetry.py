@@ -15,13 +15,13 @@ import pytest
 import zmq
 
 from servonode.bus import Bus, Status, run_folder
+from servonode.bus.processes import Named
 from servonode.bus.topology import PLANT
 from servonode.cli.telemetry import AddressTaken, bound, telemetry_beside
 from servonode.nodes.helper_process import ProcessBeside
 from tests.helpers.plotjuggler import PlotJuggler
 from tests.helpers.ports import free_port
 from tests.helpers.runs import END_S, RESTARTED, START_S, Process, Runs, eventually, operator, state_of
-from tests.nodes.test_telemetry import own
 
 FORGIVING = ("run.speed=1", "run.duration=600", "plant.safety.command_timeout_floor=5")  # a busy host is not tested
 LISTEN_S = 1.0
@@ -42,6 +42,11 @@ while time.monotonic() < end:
     except OSError:
         pass
 """
+
+
+def own(nodes: tuple[str, ...] = (PLANT,)) -> dict[str, dict[str, int]]:
+    """What a registry says of nodes that all are this process."""
+    return {"pids": dict.fromkeys(nodes, os.getpid()), "starts": dict.fromkeys(nodes, Named.of(os.getpid()).start)}
 
 
 @pytest.fixture

@@ -4,15 +4,53 @@ import csv
 import json
 import re
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pytest
 
-from tests.cli.test_topic import ECHO, FORGIVING, TOPICS, began, lines, refused, report
+from tests.cli.test_topic import ECHO, TOPICS, refused
+from tests.helpers.refusals import command
 from tests.helpers.runs import END_S, Process, eventually, private_runs
 
+FORGIVING = ("run.speed=1", "run.duration=600", "plant.safety.command_timeout_floor=5")  # a busy host is not tested
 FROZEN_S = 4.0  # in which the plant publishes more than the system's buffers and those of the echo hold
+
+
+@contextmanager
+def began(*words: str, of: tuple[str, ...] = ECHO) -> Iterator["subprocess.Popen[str]"]:
+    """The command in a process of its own, once it has printed a line; killed at the end."""
+    typed = [sys.executable, "-m", "servonode.cli.main", *of, *words]
+    with subprocess.Popen(typed, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline()
+            yield process
+        finally:
+            process.kill()
+
+
+def lines(*words: str) -> list[str]:
+    """What a command prints that succeeds without a word on standard error."""
+    result = command(*words)
+    assert (result.exit_code, result.stderr) == (0, ""), result
+    return result.stdout.splitlines()
+
+
+def report(*words: str, after: str) -> tuple[str, str]:
+    """Two lines of a command that reports once a second until it is interrupted, from one that holds `after` on."""
+    with began(*words, of=("topic",)) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        found = next(line for line in process.stdout if after in line)
+        second = process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(END_S) == 130
+        assert process.stderr.read() == "servonode: interrupted\n"
+        return found, second
 
 
 @pytest.fixture(scope="module")
