@@ -181,6 +181,14 @@ def test_an_error_reads_like_the_house_example(tmp_path: Path) -> None:
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
 
 
+def test_an_error_names_what_a_key_takes_in_its_own_order(file: Path) -> None:
+    """Whichever of two keys that take the same was refused first."""
+    kinds = {"plant.disturbance.X": "a text or a number", "plant.parameters.m1": "a number or a text"}
+    for key in (*kinds, *reversed(kinds)):
+        with pytest.raises(LaunchError, match=f"true is not {kinds[key]}; give"):
+            read_launch(str(file), [f"{key}=true"])
+
+
 def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
     assert "a directory; give the path of a TOML file" in str(refusal(tmp_path))
     assert "no such file" in str(refusal(tmp_path / "none.toml"))

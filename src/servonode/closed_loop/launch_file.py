@@ -539,9 +539,11 @@ def _fields(kind: type[Struct]) -> dict[str, FieldInfo]:
     return {field.name: field for field in fields(kind)}
 
 
-@cache
 def _part(kind: Any, wanted: type) -> Any:
-    """The part of an annotation that is a Struct or a dict, or None."""
+    """The part of an annotation that is a Struct or a dict, or None.
+
+    Not cached: `float | str` equals `str | float`, and an error would name what it takes in the order of another key.
+    """
     if isinstance(kind, type) and issubclass(kind, wanted):
         return kind
     if get_origin(kind) is wanted:
