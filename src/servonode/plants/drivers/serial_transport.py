@@ -156,10 +156,13 @@ class SerialTransport:
         while self._serial is not None:
             now = time.monotonic_ns()
             if not self._unsent:
-                if now < self._free_ns or not self._waiting or self._is_busy():
+                if now < self._free_ns or not self._waiting:
+                    return
+                if held := self._held():
+                    self._free_ns = now + self._lasts_ns(held)
                     return
                 self._unsent = stuffed(self._waiting.take())
-                self._free_ns = now + len(self._unsent) * BITS * 1_000_000_000 // self._baud
+                self._free_ns = now + self._lasts_ns(len(self._unsent))
             try:
                 self._unsent = self._unsent[os.write(self._serial.fileno(), self._unsent) :]
             except BlockingIOError:
@@ -167,14 +170,18 @@ class SerialTransport:
             except OSError as error:
                 self._lose(error)
 
-    def _is_busy(self) -> bool:
-        """Whether the system still holds bytes of an earlier frame, as where the line is slower than stated."""
+    def _lasts_ns(self, n: int) -> int:
+        """The time [ns] that the line takes for n bytes."""
+        return n * BITS * 1_000_000_000 // self._baud
+
+    def _held(self) -> int:
+        """The bytes of earlier frames that the system still holds, as where the line is slower than stated."""
         assert self._serial is not None
         try:
             waiting: int = self._serial.out_waiting
-            return waiting > 0
+            return waiting
         except OSError:
-            return False  # a port that cannot tell
+            return 0  # a port that cannot tell
 
     def receive(self, bound: int) -> list[bytes]:
         """The packets that have come, the newest `bound` of them; older ones are dropped and counted (`unread`).
