@@ -76,14 +76,23 @@ def taken(requests: Requests) -> dict[str, Any]:
 
 
 class Held:
-    """A node and a client whose clock stands still until it is told to go on: for the one as for the other."""
+    """A node and a client whose clock stands still until it is told to go on: for the one as for the other.
+
+    looks: whether the client looks for answers to what it has sent.
+    """
 
     def __init__(self, folder: Path, requests: Requests) -> None:
         self.now = 0
+        self.looks = threading.Event()
+        self.looks.set()
+        self._begun = False
         self._folder = folder
-        requests._tickets._clock = self.clock
+        requests._tickets._clock = lambda: self.now
 
     def clock(self) -> int:
+        """The client's, which it asks before it sends, and then whenever it looks."""
+        assert not self._begun or self.looks.wait(LONG_S)
+        self._begun = True
         return self.now
 
     def asked(self, request: dict[str, Any], while_waiting: Callable[[Future[Any]], object]) -> Any:
@@ -147,7 +156,9 @@ def test_a_node_that_is_not_there_is_named_with_the_remedy(folder: Path, plant: 
 
 def test_a_stalled_node_never_does_what_its_client_was_told_had_failed(requests: Requests, held: Held) -> None:
     def stall_after_ticket(future: "Future[Any]") -> None:
+        held.looks.clear()  # else its request may come within the look that gives the ticket
         assert eventually(lambda: requests.poll_request() is None and requests._tickets._given)
+        held.looks.set()
         assert eventually(lambda: requests.reader.look())  # the request itself waits here
         held.give_up(future)
 
