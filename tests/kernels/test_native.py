@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from servonode.errors import StatementError
+from servonode.errors import ServonodeError
 from servonode.kernels import build
 from servonode.kernels.build import built
 from servonode.kernels.host import this_host
@@ -67,7 +67,7 @@ def test_each_level_of_llvm_has_the_same_bits(kernel: Any, level: int, monkeypat
 
 def test_a_level_that_llvm_does_not_have_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SERVONODE_OPTIMISATION", "fast")
-    with pytest.raises(StatementError, match="SERVONODE_OPTIMISATION: 'fast' is no level of LLVM; choose 0, 1 or 2"):
+    with pytest.raises(ServonodeError, match="SERVONODE_OPTIMISATION: 'fast' is no level of LLVM; choose 0, 1 or 2"):
         this_host.__wrapped__()
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from servonode.errors import StatementError
+from servonode.errors import ServonodeError
 
 _MODEL = ("model name", "flags", "CPU part", "Features")  # lines of /proc/cpuinfo, for x86 and ARM
 
@@ -21,8 +21,7 @@ _MODEL = ("model name", "flags", "CPU part", "Features")  # lines of /proc/cpuin
 class Host(msgspec.Struct, frozen=True):
     """Where machine code was made. processor: a digest of its model and features.
 
-    optimisation: LLVM's level, 2. Another one of SERVONODE_OPTIMISATION gives the same bits; 0 compiles ten times as
-    fast and runs slower, for whoever computes little with many machines.
+    optimisation: LLVM's level, by SERVONODE_OPTIMISATION; the bits are those of each.
     """
 
     processor: str
@@ -33,14 +32,14 @@ class Host(msgspec.Struct, frozen=True):
 
 @functools.cache
 def this_host() -> Host:
-    """The host that this process runs on. Raises StatementError if SERVONODE_OPTIMISATION is no level."""
+    """The host that this process runs on. Raises ServonodeError if SERVONODE_OPTIMISATION is no level."""
     return Host(hashlib.sha256(_processor().encode()).hexdigest(), sys.version, version_of("llvmlite"), _optimisation())
 
 
 def _optimisation() -> int:
     level = os.environ.get("SERVONODE_OPTIMISATION", "2")
     if level not in ("0", "1", "2"):
-        raise StatementError(f"SERVONODE_OPTIMISATION: {level!r} is no level of LLVM; choose 0, 1 or 2 (the default)")
+        raise ServonodeError(f"SERVONODE_OPTIMISATION: {level!r} is no level of LLVM; choose 0, 1 or 2 (the default)")
     return int(level)
 
 

@@ -81,7 +81,7 @@ def armed(name: str | None, wait: float) -> dict[str, Any]:
         except BusError:
             if awaited is not None:
                 raise NeverArmed("the run has ended; it was not armed") from None
-            if time.monotonic() >= limit or len(find_runs(name)) > 1:  # one has begun meanwhile
+            if time.monotonic() >= limit or len(find_runs(name)) > 1:  # a single one has begun since
                 raise
         except OperatorError as error:
             if wait and not error.later:
