@@ -13,8 +13,6 @@ from tests.helpers.robots import ARM, INERTIAL, joint, link, urdf
 
 needs_mujoco()
 CHAIN = (link("a"), link("b"), joint("j", "a", "b"))
-TOO_LARGE = '<inertia ixx="0.3" iyy="0.04" izz="0.05" ixy="0" ixz="0" iyz="0"/></inertial>'
-
 
 def changed(old: str, new: str) -> str:
     """A chain of two links, the inertia of the last one changed."""
