@@ -14,6 +14,7 @@ from tests.helpers.robots import ARM, INERTIAL, joint, link, urdf
 needs_mujoco()
 CHAIN = (link("a"), link("b"), joint("j", "a", "b"))
 
+
 def changed(old: str, new: str) -> str:
     """A chain of two links, the inertia of the last one changed."""
     assert old in INERTIAL
