@@ -27,8 +27,6 @@ from tests.helpers.workers import PROCESSES, Scheduling, this_worker
 # byte code of the tests, and of whatever they start, is written whatever the environment says
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-# kernels are compiled in a tenth of the time, to the same bits: which is what the digests of runs show
-os.environ.setdefault("SERVONODE_OPTIMISATION", "0")
 # before anybody imports them: their assertions say what they found, as those of test files do
 pytest.register_assert_rewrite(
     "tests.soak.suite", "tests.helpers.followed", "tests.helpers.runs", "tests.helpers.stepped"
@@ -69,12 +67,14 @@ BUDGET_S, LISTED = 2.0, 40  # an item that takes longer is marked slow, or is li
 SOLVER = {"method": "DOP853", "rtol": 1e-13, "atol": 1e-13}
 
 
-def pytest_configure() -> None:
-    """A test that fails may leave a context of libzmq with open sockets.
+def pytest_configure(config: pytest.Config) -> None:
+    """Kernels of fast tests are compiled in a tenth of the time, to the same bits; slow ones compute more than that.
 
-    pyzmq would end it in the middle of a collection, which has taken its list of sockets before: it would wait for
-    them for ever.
+    A test that fails may leave a context of libzmq with open sockets. pyzmq would end it in the middle of a
+    collection, which has taken its list of sockets before: it would wait for them for ever.
     """
+    if "not slow" in config.option.markexpr:
+        os.environ.setdefault("SERVONODE_OPTIMISATION", "0")
     zmq.Context.__del__ = lambda _: None  # type: ignore[method-assign]
 
 
