@@ -127,6 +127,14 @@ def test_the_safe_action_follows_the_state_and_takes_energy_out(plain: ClosedLoo
     assert all(after < before for before, after in pairwise(energies))
 
 
+def test_the_safe_action_is_computed_again_within_a_long_step_of_the_recording(plain: ClosedLoop) -> None:
+    bench = Bench(plain, every=100).activate()
+    bench.node.fault("estop", "it happened")
+    count, held = len(bench.written), plain.safety.brake_steps
+    bench.node.advance_to(bench.node.plant.k + 4 * held)
+    assert len(bench.written) == count + 4
+
+
 def test_the_safe_action_keeps_the_limits_of_value_and_is_not_slowed_by_the_rate(folder: Path) -> None:
     bench = active(puck(folder, WAITS, "plant.safety.limit=1.2", "plant.safety.rate_limit=1.0"))
     bench.node.fault("estop", "it happened")
@@ -139,13 +147,18 @@ def test_a_safe_action_that_is_not_finite_is_zero_input(plain: ClosedLoop, monke
     bench = active(plain)
     bench.node.plant.x[2] = float("nan")
     bench.node.fault("estop", "it happened")
-    assert bench.written[-1] == (0.0, 0.0)
+    assert (bench.written[-1], bench.safely, bench.node.must_end()) == ((0.0, 0.0), 0, False)
+    bench.node.plant.finite = False  # as the plant itself finds it when it advances
+    bench.node.fault("law", "it happened")
+    assert (bench.written[-1], bench.safely, bench.node.must_end()) == ((0.0, 0.0), 1, True)
 
 
 def test_after_the_reset_the_safe_action_goes_on(plain: ClosedLoop) -> None:
     bench = active(plain)
     bench.node.fault("estop", "it happened")
+    bench.ask()
     bench.node.handle_request("reset_estop")
+    assert bench.applied[-1].reasons == ["inactive"]
     for _ in range(5):
         expected = bench.brake()
         bench.advance(1)

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from servonode.bus import Command
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.answers import OUTSTANDING
-from servonode.nodes.fault_ladder import MACHINE, SAFE_STATES, SafeState
+from servonode.nodes.fault_ladder import ESTOP_STAYS_LATCHED, MACHINE, SAFE_STATES, SafeState
 from tests.helpers.stepped import MS, SRC, WAITS, Bench, active, puck
 
 RATE = "plant.safety.rate_limit=10"  # 0.1 N a period
@@ -245,6 +245,21 @@ def test_power_is_judged_when_the_command_acts(delay: int, folder: Path) -> None
     assert F * float(bench.node.plant.x[2]) == pytest.approx(0.1, rel=1e-9)
 
 
+def test_the_rate_counts_from_what_power_has_left_of_a_delayed_command(folder: Path) -> None:
+    bench = active(puck(folder, WAITS, RATE, "plant.safety.power_limit=0.1", "controller.delay=1"))
+    bench.period(0.1)
+    bench.period(0.2)  # at 0.5 m/s, and faster when it acts
+    state = bench.ask()
+    bench.node.act()
+    (acting, _) = bench.acting
+    assert 0.19 < acting < 0.2
+    bench.give(bench.command(state, 0.0))
+    bench.advance(10)
+    bench.ask()
+    bench.node.act()
+    assert bench.acting[0] == pytest.approx(acting - 0.1, rel=1e-12)
+
+
 def test_value_and_power_win_over_the_rate(folder: Path) -> None:
     bench = active(puck(folder, WAITS, RATE, "plant.safety.limit=0.15", "plant.safety.power_limit=0.01"))
     bench.period(1.0)
@@ -285,6 +300,10 @@ def test_arming_is_refused_with_its_reason_in_each_state(plain: ClosedLoop) -> N
     bench.clock.now += 31 * MS
     refusal = "no controller answers the states; start it, or look at servonode status"
     assert refused(bench.node.handle_request("arm")) == refusal
+    bench.guard.unlimited = ("F", "G")
+    unlimited = "input F, G has no limit; give plant.safety.limit, or plant.safety.unsafe"
+    assert refused(bench.node.handle_request("arm")) == unlimited
+    bench.guard.unlimited = ()
     bench.answer(0.0)
     bench.clock.now += 30 * MS  # the command timeout, to the moment
     assert bench.node.handle_request("arm") == {"done": True, "lifecycle": "arming"}
@@ -300,6 +319,8 @@ def test_disarm_and_reset_are_refused_with_their_reason(plain: ClosedLoop) -> No
     assert refused(bench.node.handle_request("reset")) == "no fault is latched: the plant is inactive"
     bench.node.handle_request("estop")
     assert refused(bench.node.handle_request("disarm")) == "the plant is fault, not armed"
+    assert refused(bench.node.handle_request("reset")) == ESTOP_STAYS_LATCHED
+    assert bench.guard.arm(None) == "fault estop is latched; reset it first (servonode reset --estop)"
     assert bench.node.handle_request("status")["reset_ago"] is None
     assert bench.node.handle_request("reset_estop") == {"done": True, "lifecycle": "inactive"}
     bench.clock.now += 5 * 10**9
@@ -390,7 +411,7 @@ def test_a_plain_reset_beside_another_fault_leaves_the_emergency_stop(plain: Clo
     bench.node.fault("law", "it happened")
     bench.node.handle_request("estop")
     assert "done" in bench.node.handle_request("reset")
-    assert [each.name for each in bench.guard.ladder.latched] == ["estop"]
+    assert ([each.name for each in bench.guard.ladder.latched], bench.guard.lifecycle) == (["estop"], "fault")
     assert "refused" in bench.node.handle_request("arm")
     assert "done" in bench.node.handle_request("reset_estop")
 

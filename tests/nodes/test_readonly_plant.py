@@ -63,6 +63,15 @@ def test_without_an_answer_nothing_is_told(folder: Path) -> None:
     assert bench.node.status.describe()["would_send"] == {}
 
 
+def test_an_emergency_stop_brakes_nothing(folder: Path) -> None:
+    bench = Bench(observing(puck(folder, *LOOPBACK, *PLACE, "plant.initial.x_dot=0.5")))
+    bench.prepare()
+    bench.ask()
+    bench.node.handle_request("estop")
+    assert bench.brake()[0] < -1.0
+    assert (bench.acting, bench.guard.output.braking) == ((0.0, 0.0), False)
+
+
 def test_a_law_that_failed_would_send_nothing(folder: Path) -> None:
     bench = Bench(observing(puck(folder, *LOOPBACK, *PLACE)))
     bench.prepare()

@@ -255,6 +255,14 @@ def test_a_key_asks_only_what_its_roles_let_it(
 # requests
 
 
+def test_a_request_that_cannot_be_read_is_answered(robot: Relay) -> None:
+    robot.meet(key=OPERATOR)
+    header, _ = request("status")
+    answers = robot.say(REQUEST + PLANT + bytes(8), header, b"\xc1", key=OPERATOR)
+    (reply,) = (frames for frames in answers if frames[0][:1] == REPLY)
+    assert "the request cannot be read" in str(decode_map(reply[1])["error"])
+
+
 def test_answers_reach_those_who_asked(desk: Relay) -> None:
     """Two operators, whose requests have the same number, get each its own answer, in whatever order these come."""
     desk.meet()
