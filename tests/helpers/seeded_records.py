@@ -11,10 +11,16 @@ from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import launch_of_table
 from servonode.definitions.references import at_hand
 from servonode.identification.experiment import Experiment
+from servonode.identification.identify import _fitted, believed, chosen
 from servonode.identification.recorded import experiment_of_states
+from servonode.identification.rounding import unrounded
+from servonode.identification.trajectories import Trajectories
+from servonode.identification.uncertainty import residuals_of
 from servonode.mechanics import Model, coordinate, input_, parameter
 
 ENCODER = 2 * np.pi / 2048
+COARSE = [(force, differenced) for force in (0.5, 5.0) for differenced in (False, True)]
+WITHIN = 0.02  # of the true value
 
 
 def oscillator() -> Model:
@@ -140,3 +146,22 @@ def measured(loop: ClosedLoop) -> Experiment:
         plant.advance(steps)
     at = np.array(k)
     return experiment_of_states(f"seed {launch.run.seed}", loop, at, np.array(states), at, np.array(inputs))
+
+
+def estimated(loop: ClosedLoop, experiment: Experiment, names: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """The estimates of the parameters and half of their 95 % intervals."""
+    before = np.array([believed(loop)[name] for name in names])
+    found = _fitted([Trajectories(experiment, names)], before, chosen(loop, names), None)
+    found, covariance = unrounded(found, chosen(loop, names), residuals_of(found))
+    return found.values, covariance.quantile * np.sqrt(np.diag(covariance.matrix))
+
+
+def coarse_shares(force: float, differenced: bool, seeds: range) -> tuple[np.ndarray, np.ndarray]:
+    """Of each record and parameter whether the interval holds the truth, and the relative error."""
+    held, missed = [], []
+    for seed in seeds:
+        loop, experiment, true = coarse_case(force, differenced, seed)
+        values, errors = estimated(loop, experiment, ("M", "c"))
+        held.append(np.abs(values - true) <= errors)
+        missed.append(np.abs(values / true - 1))
+    return np.array(held), np.array(missed)

@@ -8,47 +8,15 @@ import pytest
 from scipy.optimize import nnls
 from scipy.signal import lfilter
 
-from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.identification.experiment import Experiment
 from servonode.identification.fit import Part, _step_within
-from servonode.identification.identify import _fitted, believed, chosen
-from servonode.identification.rounding import unrounded
 from servonode.identification.trajectories import Segments, Trajectories
 from servonode.identification.uncertainty import (
     Covariance,
     autocorrelation,
     ljung_box,
-    residuals_of,
     scores_density,
 )
-from tests.helpers.seeded_records import CASES, case, coarse_case
-
-SEEDS = 200
-LEAST, MOST = 0.93, 0.97  # of the intervals that hold the true value
-WITHIN = 0.02  # of the true value
-
-
-def estimated(loop: ClosedLoop, experiment: Experiment, names: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """The estimates of the parameters and half of their 95 % intervals."""
-    before = np.array([believed(loop)[name] for name in names])
-    found = _fitted([Trajectories(experiment, names)], before, chosen(loop, names), None)
-    found, covariance = unrounded(found, chosen(loop, names), residuals_of(found))
-    return found.values, covariance.quantile * np.sqrt(np.diag(covariance.matrix))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("machine", CASES)
-def test_the_true_values_are_within_95_percent_intervals_as_often_as_these_say(machine: str) -> None:
-    held, missed = [], []
-    for seed in range(SEEDS):
-        loop, experiment, true, names = case(machine, seed)
-        values, errors = estimated(loop, experiment, names)
-        held.append(np.abs(values - true) <= errors)
-        missed.append(np.abs(values / true - 1))
-    assert np.max(missed) < WITHIN
-    assert LEAST <= np.mean(held) <= MOST
-    chance = 3 * math.sqrt(0.95 * 0.05 / SEEDS)  # of one parameter alone
-    assert np.all(np.abs(np.mean(held, axis=0) - 0.95) < chance)
+from tests.helpers.seeded_records import CASES, COARSE, WITHIN, case, coarse_shares, estimated
 
 
 @pytest.mark.slow
@@ -61,34 +29,12 @@ def test_a_few_seeded_records_give_the_parameters(machine: str) -> None:
         assert np.all(np.abs(values - true) < 2 * errors)  # 3.9 standard deviations
 
 
-COARSE = [(force, differenced) for force in (0.5, 5.0) for differenced in (False, True)]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("force", "differenced"), COARSE)
-def test_intervals_hold_the_truth_through_coarse_encoders_as_often_as_they_say(force: float, differenced: bool) -> None:
-    held = coarse_shares(force, differenced, range(SEEDS))[0]
-    print(f"force {force} N, differenced {differenced}: {np.mean(held):.3f} of {held.size} held, {held.mean(0)} each")
-    assert LEAST <= np.mean(held) <= MOST
-
-
 @pytest.mark.parametrize(("force", "differenced"), COARSE)
 @pytest.mark.slow
 def test_noisy_speeds_cut_no_record_through_coarse_encoders(force: float, differenced: bool) -> None:
     held, missed = coarse_shares(force, differenced, range(1000, 1002))
     assert np.mean(held) >= 0.5
     assert np.max(missed) < 0.05
-
-
-def coarse_shares(force: float, differenced: bool, seeds: range) -> tuple[np.ndarray, np.ndarray]:
-    """Of each record and parameter whether the interval holds the truth, and the relative error."""
-    held, missed = [], []
-    for seed in seeds:
-        loop, experiment, true = coarse_case(force, differenced, seed)
-        values, errors = estimated(loop, experiment, ("M", "c"))
-        held.append(np.abs(values - true) <= errors)
-        missed.append(np.abs(values / true - 1))
-    return np.array(held), np.array(missed)
 
 
 def test_the_covariance_of_an_oscillator_is_that_of_its_analytic_slopes() -> None:
