@@ -184,6 +184,14 @@ def test_only_the_plants_computer_ends_a_run(desk: Relay) -> None:
     assert desk.memories["plant"].summary["k"] == 1
 
 
+def test_the_computer_of_the_controller_ends_no_run(robot: Relay, capfd: pytest.CaptureFixture[str]) -> None:
+    robot.meet()
+    robot.say(END, b'{"target":{"counts":{"sent":4}}}')
+    assert robot.memories["target"].summary["counts"] == {"sent": 4}
+    assert not robot.node.stop
+    assert "the plant goes on by itself" in capfd.readouterr().err
+
+
 def test_the_end_is_known_at_once_on_both_computers(robot: Relay) -> None:
     """The plant's computer waits for what the other's nodes left, and no longer."""
     robot.meet()
@@ -214,6 +222,12 @@ def test_a_key_publishes_only_as_the_nodes_of_its_roles(desk: Relay) -> None:
     assert desk.count("role_of_key_screen") == desk.count("refused_node") == 1
     assert desk.count("role_of_key_robot") == desk.count("refused_topic") == desk.count("refused_non_finite") == 1
     assert desk.node.t == 1.5
+
+
+def test_without_keys_nobody_speaks_for_a_node_that_runs_here(desk: Relay) -> None:
+    desk.meet()
+    desk.say(TOPIC + CONTROLLER, b"status", status("controller"))
+    assert desk.count("refused_topic") == 1
 
 
 @pytest.mark.parametrize(
