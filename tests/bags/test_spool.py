@@ -203,6 +203,12 @@ def test_first_block_that_describes_no_run_is_refused(tmp_path: Path, about: Any
         read_spool(tmp_path / "no.spool")
 
 
+def test_a_spool_of_another_version_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "next.spool").write_bytes(block(0, 0, json.dumps(ABOUT | {"format": 3}).encode()))
+    with pytest.raises(SpoolError, match="written by another version of servonode; use that one"):
+        read_spool(tmp_path / "next.spool")
+
+
 @pytest.mark.parametrize(
     "content",
     [bytes(13), np.full(4, np.nan).tobytes(), np.array([0.5, 1, 1, 1]).tobytes(), np.full(4, 1e300).tobytes()],
@@ -242,7 +248,7 @@ def test_what_is_no_spool_is_refused(tmp_path: Path, content: bytes) -> None:
 def test_rows_that_two_writers_wrote_are_there_once(tmp_path: Path) -> None:
     (tmp_path / "a.spool").write_bytes(
         HEAD + rows_block(PLANT, 0, table(0, 10)) + rows_block(PLANT, 0, 0 * table(0, 10))
-        + rows_block(PLANT, 0, table(0, 15)) + rows_block(PLANT, 20, table(20, 5))
+        + rows_block(PLANT, 0, table(0, 4)) + rows_block(PLANT, 2, table(2, 13)) + rows_block(PLANT, 20, table(20, 5))
     )  # fmt: skip
     run = read_spool(tmp_path / "a.spool")
     np.testing.assert_array_equal(run.rows.table(PLANT, 0, 3), np.vstack([table(0, 15), table(20, 5)]))
