@@ -75,6 +75,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     if "not slow" in config.option.markexpr:
         os.environ.setdefault("SERVONODE_OPTIMISATION", "0")
+    if config.option.markexpr == "soak":
+        config.pluginmanager.import_plugin("tests.soak.kept")
     zmq.Context.__del__ = lambda _: None  # type: ignore[method-assign]
 
 

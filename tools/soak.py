@@ -1,4 +1,4 @@
-"""Play the tests of tests/soak, one file after the other, and write their table: `python tools/soak.py [FILE ...]`.
+"""Play the tests that are marked `soak`, as all of tests/soak are, file by file: `python tools/soak.py [FILE ...]`.
 
 The folder SERVONODE_SOAK (`soak`) keeps results.jsonl, and of each failure text, seed, recordings, and the lateness of
 the computer. SERVONODE_SEED=N plays the same random numbers again. Without files all are played, and the table goes to
@@ -31,6 +31,13 @@ time for which the computer kept a ready process waiting during tests of a group
 | group | tests | passed | failed | skipped | minutes | worst lateness [ms] |
 |---|---|---|---|---|---|---|
 """
+
+
+def everything() -> list[str]:
+    """The files of the soak, and those of other rooms with tests that are marked so."""
+    files = sorted(each.relative_to(ROOT) for each in (ROOT / "tests").rglob("test_*.py"))
+    soaked = [each for each in files if each.parent.name == "soak" or "mark.soak" in (ROOT / each).read_text()]
+    return [str(each) for each in soaked]
 
 
 def table(lines: list[dict[str, Any]]) -> str:
@@ -68,7 +75,7 @@ def main(files: list[str]) -> int:
     folder = Path(os.environ.setdefault("SERVONODE_SOAK", str(Path("soak").absolute())))
     results, broken = folder / "results.jsonl", list[str]()
     results.unlink(missing_ok=True)
-    for file in files or sorted(str(each.relative_to(ROOT)) for each in (ROOT / "tests/soak").glob("test_*.py")):
+    for file in files or everything():
         if subprocess.run([*PYTEST, file], cwd=ROOT, check=False).returncode not in (0, 1, 5):
             broken.append(file)
     lines = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []

@@ -202,7 +202,7 @@ def ended(i: int, step: float = STEPS[-1], **how: Any) -> tuple[int, Array]:
     return round(run.state["n"][-1]), np.array([run.state[name][-1] for name in names])
 
 
-ALL = [pytest.param(i, marks=() if i < 2 else pytest.mark.slow) for i in range(50)]
+ALL = [pytest.param(i, marks=() if i < 2 else pytest.mark.slow if i < 12 else pytest.mark.soak) for i in range(50)]
 
 
 @pytest.mark.parametrize("i", ALL)

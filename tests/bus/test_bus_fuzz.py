@@ -25,7 +25,7 @@ from servonode.bus.messages import MAX_PAYLOAD, plain
 from tests.helpers.events import LONG_S, soon
 
 MEMORY = 2**20  # bytes that refusing one message may take
-MANY = int(os.environ.get("SERVONODE_MESSAGES", "200_000"))  # of each kind, in a slow test
+MANY = int(os.environ.get("SERVONODE_MESSAGES", "200_000"))  # of each kind, in the soak
 GROWTH = 8 * 2**20  # bytes that all of them together may leave behind
 SECOND = 10**9  # ns
 Rng = np.random.Generator
@@ -224,7 +224,7 @@ DECODERS = pytest.mark.parametrize(
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="no /proc to read the memory from")
-@pytest.mark.parametrize("count", [20_000, pytest.param(MANY, marks=pytest.mark.slow)], ids=["few", "many"])
+@pytest.mark.parametrize("count", [20_000, pytest.param(MANY, marks=pytest.mark.soak)], ids=["few", "many"])
 @DECODERS
 def test_damaged_messages_are_refused_and_leave_nothing_behind(
     read: Decoder, valid: list[tuple[bytes, bytes]], count: int

@@ -32,6 +32,7 @@ DOCUMENTED = {  # of each row of the table: the page, and the row there
     "  with camera": (FIRMWARE, "reversing, that and a camera"),
     "all on MuJoCo": (BENCHMARKS, "the same on MuJoCo"),
 }
+SHOWN = dict.fromkeys(("equations", "firmware, UDP", "  and camera"), pytest.mark.slow)  # the others in the soak
 WITHIN = 1.3  # other processors and libraries round in other ways, and backing up amplifies that
 EXACT = 1e-9  # m, rad: what the law leaves of the speed without any error is rounding alone
 RESOLUTION = 2.0**-23  # relative, of the numbers in packets
@@ -81,8 +82,7 @@ def test_each_row_is_documented(drivers: ModuleType) -> None:
         assert len(documented(page, row)) == 4
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("way", DOCUMENTED)
+@pytest.mark.parametrize("way", [pytest.param(each, marks=SHOWN.get(each, pytest.mark.soak)) for each in DOCUMENTED])
 def test_a_trailer_is_reversed_onto_a_line_as_well_as_documented(
     way: str, drivers: ModuleType, ideal: Mapping[str, Any]
 ) -> None:

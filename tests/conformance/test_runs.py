@@ -50,15 +50,19 @@ def first_of_each(what: Any) -> set[str]:
     return set(found.values())
 
 
-def slow_but(fast: set[str], launches: list[str]) -> list[Any]:
-    """All of them, marked slow but for the fast ones."""
-    return [pytest.param(each, marks=() if each in fast else pytest.mark.slow) for each in launches]
+def slow_but(fast: set[str], launches: list[str], longest: tuple[str, ...] = ()) -> list[Any]:
+    """All of them, marked slow but for the fast ones; the longest are part of the soak."""
+    marks = {
+        each: () if each in fast else pytest.mark.soak if each in longest else pytest.mark.slow for each in launches
+    }
+    return [pytest.param(each, marks=mark) for each, mark in marks.items()]
 
 
 CONTROLLED = [each for each in RUNNING if task(FILES[each])[1]]
 SIMULATED = [each for each in CONTROLLED if FILES[each].plant.driver in ("simulated", "loopback")]
 SENSOR = {"noise": 1e-6, "bias": 1e-6, "quantum": 1e-7, "delay": 0.002, "drop": 0.1}
 DRIVES = {"rate_limit": 1e4, "lag": 0.001, "delay": 0.002, "quantum": 1e-6, "dead_zone": 2e-6}
+LONGEST = ("trailer_pursuit_mujoco", "sphero_pursuit_mujoco", "trailer_estimated")  # 20 s each
 A_TASK = first_of_each(task)  # one launch file for each program of each machine
 A_MACHINE = first_of_each(lambda launch: launch.plant.machine)
 
@@ -88,7 +92,7 @@ def test_a_launch_file_begins_with_what_to_watch_for(name: str) -> None:
     assert packaged()[name] == first.removeprefix("# ")
 
 
-@pytest.mark.parametrize("name", slow_but(A_MACHINE, EXAMINED))
+@pytest.mark.parametrize("name", slow_but(A_MACHINE, EXAMINED, LONGEST))
 def test_check_passes_except_where_a_refusal_is_expected(name: str) -> None:
     report = servonode.check(name)
     refusals = "; ".join(each.text for each in report.findings if each.level == "refuse")

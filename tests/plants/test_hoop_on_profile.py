@@ -598,7 +598,7 @@ def test_what_is_advised_and_refused_is_below_the_limit_of_theory() -> None:
 FIGURE_1 = (1.0, 10.0, 100.0, 1e3, 1e4, 1e5)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_papers_residuals_over_its_range_of_rates(agree_in_print: Print) -> None:
     largest = [driven(at_rate(rate), default_start(), 101.0, 1e-5, "rk2")[1].max() for rate in FIGURE_1]
     assert max(largest) == pytest.approx(1.8e-8, rel=0.03)
@@ -631,7 +631,7 @@ def test_with_less_gravity_residuals_are_below_those_of_the_source() -> None:
         assert int(np.argmax(worst)) == 3  # tangency, where at 9.81 it is the energy
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_papers_late_residuals_are_the_printed_ones_and_stay() -> None:
     _, worst = driven(at_rate(1e3), default_start(), 101.0, 1e-5, "rk2", skipped=86.0)
     assert worst == pytest.approx([2.8e-10, 5.3e-9, 2.2e-9, 1.0e-9], rel=0.04)
