@@ -31,7 +31,7 @@ HANGS = 120  # s, after which a mutant whose tests do not end counts as killed
 KILLED, SURVIVED, LOST, BROKEN = "killed", "SURVIVED", "does not apply", "tests cannot run"
 OPTIONS = (
     *(word for each in ("xdist.plugin", "pytest_timeout", "_hypothesis_pytestplugin") for word in ("-p", each)),
-    *("-x", "-q", "-p", "no:cacheprovider", "-o", "addopts=", "--import-mode=importlib", "-m", "not slow and not soak"),
+    *("-x", "-q", "-p", "no:cacheprovider", "-o", "addopts=", "--import-mode=importlib"),
     *("--hypothesis-seed=0", f"--timeout={HANGS}"),
 )
 LOADED = ("numpy", "scipy.optimize", "sympy", "llvmlite.binding", "zmq", "msgspec", "hypothesis", "pytest")
@@ -95,9 +95,10 @@ class Copy:
         )  # fmt: skip
 
     def run(self, files: Sequence[str], nearest: Sequence[str] = ()) -> int:
-        """Run the tests of files, or those with one of these names, until one fails; returns pytest's exit code."""
+        """Run the fast tests of files, or all with one of these names, until one fails; returns pytest's exit code."""
         words = " or ".join(nearest) or " and ".join(f"not {word}" for word in self._slow)
-        print("\t".join([*OPTIONS, "-k", words, *files]), file=self._server.stdin, flush=True)
+        marks = "not soak" if nearest else "not slow and not soak"
+        print("\t".join([*OPTIONS, "-m", marks, "-k", words, *files]), file=self._server.stdin, flush=True)
         return int(self._server.stdout.readline() or -1)
 
     def output(self) -> str:

@@ -45,6 +45,9 @@ def texts(report: Any, level: str = "refuse") -> str:
          "V goes to infinity at t = 17.51 s", "hold V by another residual"),
         ("trailer_rates", {"controller__settings__v": -0.4},  # the trailer folds late; V / b
          "unstable, +0.4 1/s at zero: non-minimum phase", "turn the direction of travel"),
+        ("trailer_rates", {"controller__settings__v": -0.4, "run__duration": 11.0},
+         "unstable, +0.4 1/s at zero: non-minimum phase", "turn the direction of travel"),
+        ("hoop_flies", {}, "ends by a fault at t = 1.231 s: contact lost", ""),
     ],
 )  # fmt: skip
 def test_a_failed_check_names_reason_and_remedy(
@@ -108,6 +111,10 @@ def test_automatic_rates_are_a_third_of_the_limit_or_the_best() -> None:
         ("trailer_pursuit", {"controller__settings": {"variant": "plain"}, **SHORT},
          "speed, heading is not stabilised (rate 0)"),
         ("snowboarder_slalom", {}, "perturbations grow at most 18-fold"),  # without running away
+        ("trailer_rates", {"controller__settings__v": -0.4, "run__duration": 9.8},
+         "perturbations grow 30-fold in this run of 9.8 s"),
+        ("trailer_pursuit_loopback", {"plant__safety": {"limit": 1.0}, **SHORT},
+         "nothing limits the inputs after an arming"),
     ],
 )  # fmt: skip
 def test_what_is_doubtful_is_warned_of(launch: str, overrides: dict[str, Any], text: str) -> None:
@@ -222,11 +229,14 @@ def test_an_integrator_may_lose_a_thousandth_of_the_energy_turned_over(
     assert ("J turned over" in texts(servonode.check(SLEDGE), "warn")) == warned
 
 
-@pytest.mark.parametrize(("growth", "level"), [(2.9, "good"), (3.1, "warn"), (39.0, "warn")])
-def test_perturbations_that_grow_threefold_are_warned_of(
-    monkeypatch: pytest.MonkeyPatch, growth: float, level: str
+@pytest.mark.parametrize(
+    ("growth", "drifts", "level"),
+    [(2.9, False, "good"), (2.9, True, "warn"), (3.1, False, "warn"), (39.0, False, "warn")],
+)
+def test_perturbations_that_grow_threefold_or_drift_are_warned_of(
+    monkeypatch: pytest.MonkeyPatch, growth: float, drifts: bool, level: str
 ) -> None:
-    found = ZeroDynamics("bounded", "as judged", ("x",), (), 1.0, growth=growth)
+    found = ZeroDynamics("bounded", "as judged", ("x",), (), 1.0, growth=growth, drifts=drifts)
     monkeypatch.setattr("servonode.analysis.dry_run.judge", lambda *_: found)
     report = servonode.check("trailer_pursuit", **SHORT)
     assert [each.level for each in report.findings if each.text == "as judged"] == [level]

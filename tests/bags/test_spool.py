@@ -19,6 +19,7 @@ from servonode.record import shared_memory
 from servonode.record.events import merged_faults
 from servonode.record.files import recovered_file, recovery
 from servonode.record.recorder import Recorder
+from servonode.record.run_rows import held, held_index
 from servonode.record.shared_memory import MAX_FAULTS, NodeMemory, Ring
 from servonode.record.spool import (
     MESSAGES,
@@ -253,6 +254,12 @@ def test_rows_that_two_writers_wrote_are_there_once(tmp_path: Path) -> None:
     run = read_spool(tmp_path / "a.spool")
     np.testing.assert_array_equal(run.rows.table(PLANT, 0, 3), np.vstack([table(0, 15), table(20, 5)]))
     assert run.missing_rows[PLANT] == 5
+
+
+def test_an_answer_is_held_for_its_period_and_no_longer() -> None:
+    k, instants = np.arange(12), np.array([0.0, 5.0])  # the instant at step 10 has no answer
+    found = held(*held_index(k, instants, 5), {"F": np.array([1.0, 2.0])})["F"]
+    np.testing.assert_array_equal(found, [1.0] * 5 + [2.0] * 5 + [np.nan] * 2)
 
 
 def test_late_answers_to_the_life_before_are_left_out(tmp_path: Path) -> None:

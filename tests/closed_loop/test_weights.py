@@ -43,6 +43,9 @@ def test_the_inputs_have_the_least_weighted_sum_of_squares_that_serves_the_resid
     assert_allclose(tau, np.linalg.pinv(W / root) @ z / root, rtol=1e-10)
     idle = np.linalg.svd(W)[2][-1]  # which no residual sees
     assert abs(tau * root**2 @ idle) < 1e-10
+    law = found.closed_loop.control.law
+    answer = law.evaluate(0.0, found.closed_loop.machine.state(state), np.zeros(law.goal_layout.size))
+    assert_allclose(answer.condition, np.sqrt(np.linalg.cond(W / root**2 @ W.T, 1)), rtol=1e-10)  # of W Q^(-1/2)
 
 
 def test_weights_of_one_give_the_bits_of_no_weights() -> None:
