@@ -217,6 +217,11 @@ def test_the_loads_error_decays_as_the_matrix_exponential() -> None:
         expected = [(expm(A * t) @ f)[0] for t in run.t]
         assert abs(f[0]) > 0.1
         assert_allclose(run.residual[name], expected, atol=1e-9)
+    again = servonode.load(launch("crane/crane.py:model", CRANE, target, initial=initial)).closed_loop
+    assert again.control is not None
+    again.control.law.stabilise(dict(zip(CRANE, (3.0, 2.0), strict=True)))
+    at = 0.0, closed_loop.start, closed_loop.goal(0.0)
+    assert again.control.law.evaluate(*at).inputs.tolist() == law.evaluate(*at).inputs.tolist()
 
 
 def test_fused_nodes_and_the_law_in_c_agree() -> None:

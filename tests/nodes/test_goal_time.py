@@ -226,11 +226,16 @@ def test_a_limit_of_its_own_holds_for_a_while_after_an_arming_but_not_for_the_br
     assert abs(bench.acting[0]) > 0.5
 
 
-def test_a_machine_behind_a_link_grows_into_its_first_arming_too() -> None:
+def test_a_machine_behind_a_link_grows_into_its_first_arming_too(folder: Path) -> None:
     soft = servonode.load("trailer_pursuit_loopback", plant__safety__ramp=2).closed_loop.safety.soft_start
     assert (soft.ramp, soft.periods, soft.limits.value, soft.at_first) == (200, 2000, (0.057, 0.057), True)
     assert not servonode.load("trailer_pursuit_loopback", run__mode="lockstep").closed_loop.safety.soft_start.at_first
     assert not servonode.load("trailer_pursuit").closed_loop.safety.soft_start.at_first
+    bench = Bench(puck(folder, WAITS, "plant.driver=loopback", "plant.safety.ramp=0.1"))
+    bench.prepare()
+    assert bench.answer(1.0)
+    assert bench.applied[-1].reasons == ["ramp"]
+    assert bench.acting[0] == pytest.approx(0.01)  # the square of a tenth
 
 
 # limits of inputs and of readings
