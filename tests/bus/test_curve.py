@@ -225,3 +225,25 @@ def test_a_link_to_a_machine_that_is_not_trusted_leaves_nothing_open(tmp_path: P
         link.open()
     socket.create_server(("127.0.0.1", port)).close()
     link.close()
+
+
+def test_a_link_says_that_another_key_than_the_machines_has_asked_and_that_its_own_is_revoked(desk: Desk) -> None:
+    false, _ = desk.pair("false"), desk.pair("robot", "plant")
+    states, applied = (f"tcp://127.0.0.1:{free_port()}" for _ in range(2))
+    link = SecureLink(states, applied, Authenticator(desk.store), "robot")
+    link.open()
+    with zmq.Context() as context, context.socket(zmq.SUB) as opened:
+        Authenticator(false).client("desk", "controller")(opened)
+        opened.subscribe("")
+        opened.connect(applied)
+        deadline = soon()
+        while not link.counts["unknown_key"] and soon(0) < deadline:
+            link.receive()
+            select.select(link.fds, (), (), 0.02)
+    assert link.counts["unknown_key"] > 0
+    assert "nobody with the key 'robot' has connected; check that the machine runs, that it has that key" in link.hint
+    desk.store.revoke("robot")
+    while not link.lost and soon(0) < deadline:
+        link.receive()
+    assert "the machine's key 'robot' is no longer trusted" in link.lost
+    link.close()

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from servonode.bus import BusError, descriptors
+from tests.helpers.refusals import refused_command
 
 
 def limited(number: int, code: str) -> subprocess.CompletedProcess[str]:
@@ -41,3 +42,9 @@ def test_the_limit_is_raised_as_far_as_it_may_be(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(resource, "getrlimit", lambda _: (enough - 4, enough - 4))
     with pytest.raises(BusError, match="raise the limit"):
         descriptors.ensure_room()
+
+
+def test_a_run_that_may_open_too_few_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (26, 26))
+    text = "this process may open 26 files, a run needs 128; raise it: ulimit -n 128"
+    assert refused_command("run", "trailer_coast") == text

@@ -2,16 +2,23 @@
 
 import contextlib
 import socket
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import zmq
 
 from servonode.bus import Bus, Publisher
+from servonode.bus.ipc.connection import PublisherConnection
 from servonode.bus.ipc.publisher import SUBSCRIPTIONS
-from tests.helpers.events import eventually
+from servonode.bus.messages import MAX_PAYLOAD
+from tests.helpers.events import LONG_S, eventually
 from tests.helpers.strangers import frame, opening
+
+SIZES = (0, 1, 255, 256, MAX_PAYLOAD)  # bytes of a second frame, whose length has 1 or 8 bytes on the wire
+MESSAGES = [(b"state", bytes(7 * i % 256 for i in range(size))) for size in SIZES]
 
 
 @pytest.fixture
@@ -97,3 +104,52 @@ def test_who_subscribes_to_the_beginning_of_a_topic_hears_it_once(
         assert heard.recv_multipart() == [b"applied", b"1"]
         publisher.publish_frames(b"applied", b"2")
         assert heard.recv_multipart() == [b"applied", b"2"]
+
+
+# frames of each length, in both directions
+
+
+class Everything:
+    """An intake that takes each message as it is."""
+
+    def __init__(self) -> None:
+        self.words = {b"state": "state"}
+        self.counts: Counter[str] = Counter()
+
+    def take(self, topic: bytes, payload: bytes) -> tuple[bytes, bytes]:
+        return topic, payload
+
+
+def test_a_subscriber_of_libzmq_gets_each_frame_from_one_publisher_after_the_other(folder: Path) -> None:
+    with zmq.Context() as context, context.socket(zmq.SUB) as heard:
+        heard.connect(f"ipc://{folder}/plant.pub")
+        heard.subscribe("sta")
+        for _ in range(2):
+            with contextlib.closing(Publisher(f"ipc://{folder}/plant.pub", 1)) as publisher:
+                assert eventually(lambda: heard.poll(0) or publisher.ready())  # it subscribes in a call
+                assert publisher.subscriptions == {"sta": 1}
+                for word, payload in MESSAGES:
+                    publisher.publish_frames(word, payload)
+                    assert heard.poll(LONG_S * 1000)
+                    assert heard.recv_multipart() == [word, payload]
+
+
+def test_each_frame_of_a_publisher_of_libzmq_arrives_and_again_once_another_has_its_place(folder: Path) -> None:
+    intake: Any = Everything()
+    with contextlib.closing(PublisherConnection(f"ipc://{folder}/plant.pub", intake)) as connection:
+        for _ in range(2):
+            taken: list[Any] = []
+
+            def arrived(count: int, taken: list[Any] = taken) -> bool:
+                connection.receive_into(taken, 2 * len(MESSAGES))
+                return len(taken) >= count
+
+            with zmq.Context() as context, context.socket(zmq.XPUB) as publisher:
+                publisher.bind(f"ipc://{folder}/plant.pub")
+                assert eventually(lambda: arrived(0) and publisher.poll(0))
+                assert publisher.recv() == b"\x01state"
+                for word, payload in MESSAGES:
+                    publisher.send_multipart([word, payload])
+                assert eventually(lambda: arrived(len(MESSAGES)))
+            assert taken == MESSAGES
+    assert not intake.counts

@@ -1,6 +1,7 @@
 """`servonode keys`: two computers make keys, trust and revoke each other."""
 
 import json
+import socket
 from pathlib import Path
 
 import click
@@ -73,6 +74,13 @@ def test_a_link_that_cannot_be_secure_is_refused_before_the_start(
     computers.desk.trust(computers.robot_key, ["controller"])
     text = "key 'robot' is not trusted as plant; servonode keys trust robot.key --role controller --role plant"
     assert text in refused(*computers.settings)
+    with socket.create_server(("127.0.0.1", 0)) as tcp, socket.socket(socket.AF_UNIX) as ipc:
+        path = str(tmp_path / "taken")
+        ipc.bind(path)
+        ipc.listen()
+        for address, words in ((f"tcp://127.0.0.1:{tcp.getsockname()[1]}", ("--insecure",)), (f"ipc://{path}", ())):
+            text = f"[plant.device] applied: {address} is in use by another process, such as another run; stop"
+            assert text in refused(f"plant.device.applied={address}", words=words)
     settings = ('plant.driver="external"', "run.speed=1")
     assert "missing for U1, U2" in refused(
         *settings, words=("--arm",), launch="trailer_pursuit"

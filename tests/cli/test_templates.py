@@ -54,6 +54,15 @@ def test_new_refuses_what_is_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 @every_kind
+def test_what_is_made_moves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert command("new", kind, "crab").exit_code == 0
+    run = command("simulate", "crab.toml", "--set", "run.duration=2")
+    assert run.exit_code == 0, run.stderr
+    assert run.stdout.startswith("crab: completed after 2.000 s of plant time")
+
+
+@every_kind
 def test_nothing_is_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     monkeypatch.chdir(tmp_path)
     last = tmp_path / f"crab.{MADE[kind][-1]}"

@@ -34,6 +34,7 @@ Answer = Callable[[dict[str, Any]], dict[str, Any]]
 LIFECYCLES = {"arm": "active", "disarm": "inactive", "reset": "inactive", "reset_estop": "inactive", "estop": "fault"}
 ASKED = "confirmed; by request only"  # of a run whose registry names no process
 START_S = LONG_S
+NOBODY = 2**22 + 1  # no process has this number
 
 
 def obedient(request: dict[str, Any]) -> dict[str, Any]:
@@ -261,6 +262,18 @@ def test_without_a_name_every_run_is_stopped_and_else_those_that_are_named(going
     assert [node.asked for node in nodes] == [["estop"], ["estop"] * 2]
 
 
+def test_it_needs_no_launcher(going: Callable[..., Node]) -> None:
+    node = going("sphero")
+    registry = registered("sphero", pid=NOBODY)
+    assert servo("estop").stdout == f"sphero: stopped (fault), {ASKED}\n"
+    registry.write_text(registry.read_text()[:40])  # torn
+    assert servo("estop", "sphero").stdout == f"{registry.parent}: stopped (fault), {ASKED}\n"
+    registry.unlink()
+    assert servo("estop", "sphero").stdout == f"{registry.parent}: stopped (fault), {ASKED}\n"
+    assert servo("estop").stdout == f"{registry.parent}: stopped (fault), {ASKED}\n"
+    assert node.asked == ["estop"] * 4
+
+
 def test_one_that_refuses_does_not_keep_others_from_stopping(going: Callable[..., Node]) -> None:
     nodes = [going("left", refusing), going("right")]
     result = servo("estop")
@@ -442,6 +455,22 @@ def test_estop_stops_both_runs_of_one_name(
         assert sorted(result.stdout.splitlines()) == sorted(f"{path}: stopped (fault), {ASKED}" for path in paths)
     assert servonode.estop().keys() == {str(path) for path in paths}
     assert [node.asked for node in nodes] == [["estop"] * 3, ["arm", *["estop"] * 3]]
+
+
+def test_a_file_that_is_no_registry_holds_nobody_up(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SERVONODE_RUNTIME_DIR", str(elsewhere))
+    for name in ("pipe", "link", "huge", "deep", "list"):
+        run_path(name).mkdir(mode=0o700)
+    os.mkfifo(run_path("pipe") / "registry.json")
+    (run_path("link") / "registry.json").symlink_to("/dev/zero")
+    with (run_path("huge") / "registry.json").open("wb") as stream:
+        stream.truncate(2**33)
+    (run_path("deep") / "registry.json").write_text("[" * 100_000)
+    (run_path("list") / "registry.json").write_text('["run"]')
+    run_path("dead").mkdir(mode=0o700)
+    (run_path("dead") / "registry.json").write_text(json.dumps({"run": "dead", "pid": NOBODY, "nodes": {}}))
+    assert "no run named 'dead'" in line(servo("reset", "dead"), 2)
+    assert find_runs() == {}
 
 
 def test_folder_of_others_is_not_believed(elsewhere: Path, got: list[int], monkeypatch: pytest.MonkeyPatch) -> None:

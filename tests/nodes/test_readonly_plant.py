@@ -78,3 +78,9 @@ def test_a_law_that_failed_would_send_nothing(folder: Path) -> None:
     bench.give(bench.command(bench.ask(), 0.3, fault="singular"))
     assert bench.node.status.describe()["would_send"] == {}
     assert not bench.node.faults
+
+
+def test_a_simulation_that_is_only_observed_goes_on_under_zero_input(folder: Path) -> None:
+    moving = Driven(observing(puck(folder, "run.duration=0.5", "plant.initial.x=0.1", "plant.initial.y_dot=0.4")))
+    assert moving.node.plant.x[1] == pytest.approx(moving.states[0].state["y"] + 0.4 * 0.5)
+    assert {value for each in moving.applied for value in each.input.values()} == {0.0}

@@ -50,16 +50,13 @@ def forked(child) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def test_a_forked_child_can_drop_its_copy_without_unlocking(runtime):
+def test_a_forked_child_drops_its_copy_without_unlocking_and_does_not_hold_the_name(runtime):
     with run_folder("trailer") as run:
         for act in (run.forget, run.release):
             assert forked(act) == 0
             assert (run.path / "registry.json").exists()
             with pytest.raises(RunNameTaken):
                 run_folder("trailer")
-
-
-def test_a_child_that_forgot_does_not_hold_the_name(runtime):
     run = run_folder("trailer")
     ready, hold = os.pipe(), os.pipe()
     pid = os.fork()

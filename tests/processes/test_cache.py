@@ -101,23 +101,6 @@ def readable(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield Path(home)
 
 
-@as_root
-def test_a_warm_cache_that_cannot_be_written_works(compiled: Compiled, readable: Path) -> None:
-    shared_file(compiled, readable)
-    everything = [readable, *readable.rglob("*")]
-
-    def works() -> None:
-        module, description = load(KEY, no_build)
-        assert (module.twice(1.5), description) == (3.0, DESCRIPTION)
-
-    for owner in (0, OTHER):
-        for each in everything:
-            os.chown(each, owner, owner)
-            each.chmod(0o555 if each.is_dir() else 0o444)
-        assert succeeds_as_another_user(works)
-        assert [readable, *readable.rglob("*")] == everything
-
-
 def shared_file(compiled: Compiled, home: Path) -> Path:
     folder = home / "servonode" / "kernels"
     folder.mkdir(parents=True)
@@ -128,7 +111,9 @@ def shared_file(compiled: Compiled, home: Path) -> Path:
 
 
 @as_root
-def test_what_another_user_cannot_read_or_write_is_one_line(compiled: Compiled, readable: Path) -> None:
+def test_what_another_user_cannot_read_or_write_is_one_line_and_a_warm_cache_works(
+    compiled: Compiled, readable: Path
+) -> None:
     def is_refused(wanted: str) -> None:
         with pytest.raises(CacheError) as caught:
             load(KEY, build)
@@ -141,6 +126,18 @@ def test_what_another_user_cannot_read_or_write_is_one_line(compiled: Compiled, 
     shared.chmod(0o600)
     unreadable = f"the kernel cache {shared} may not be read; have its owner allow it (chmod -R go+rX)"
     assert succeeds_as_another_user(partial(is_refused, unreadable))
+    everything = [readable, *readable.rglob("*")]
+
+    def works() -> None:
+        module, description = load(KEY, no_build)
+        assert (module.twice(1.5), description) == (3.0, DESCRIPTION)
+
+    for owner in (0, OTHER):
+        for each in everything:
+            os.chown(each, owner, owner)
+            each.chmod(0o555 if each.is_dir() else 0o444)
+        assert succeeds_as_another_user(works)
+        assert [readable, *readable.rglob("*")] == everything
 
 
 # many processes at once
@@ -160,48 +157,44 @@ def counted(counter: Path, seconds: float = 0.1) -> tuple[str, bytes]:
     return SOURCE, DESCRIPTION
 
 
-def test_five_processes_at_once_do_the_work_once(root: Path, tmp_path: Path) -> None:
-    def work(_: int) -> None:
-        module, description = load(KEY, lambda: counted(tmp_path / "counter"))
+def test_many_processes_at_once_do_the_work_once_and_another_one_does_where_the_maker_is_killed(
+    root: Path, tmp_path: Path
+) -> None:
+    counter = tmp_path / "counter"
+
+    def lower(_: int) -> None:
+        module, description = load(KEY, lambda: counted(counter))
         assert (module.twice(1.5), description) == (3.0, DESCRIPTION)
 
-    all_well(5, work)
-    assert (tmp_path / "counter").read_text() == "built\n"
-    (root / FILE).write_bytes(b"")  # damaged
-    all_well(5, work)
-    assert (tmp_path / "counter").read_text() == "built\n" * 2
-    assert kernels(root) == [FILE]
-
-
-def test_builds_that_load_other_kernels_do_not_wait_for_each_other(root: Path, tmp_path: Path) -> None:
     def upper() -> tuple[str, bytes]:
-        load(KEY, lambda: counted(tmp_path / "counter", 0.05))
+        load(KEY, lambda: counted(counter, 0.05))
         return f"from {NAME} import twice\n\n\ndef four(x: f64) -> f64:\n    return twice(twice(x))\n", b""
 
-    def work(i: int) -> None:
+    def both(i: int) -> None:
         if i % 2:
-            load(KEY, lambda: counted(tmp_path / "counter", 0.05))
+            load(KEY, lambda: counted(counter, 0.05))
         assert load(f"upper{i // 2 % 2}", upper)[0].four(1.0) == 4.0
 
-    all_well(8, work)
-    assert (tmp_path / "counter").read_text() == "built\n"
-    assert kernels(root) == [FILE, "upper0.kernel", "upper1.kernel"]
-
-
-def test_where_the_maker_is_killed_one_of_those_who_wait_makes_it(root: Path, tmp_path: Path) -> None:
     def killed() -> tuple[str, bytes]:
         (tmp_path / "begun").touch()
         time.sleep(0.2)
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError
 
+    all_well(5, lower)
+    (root / FILE).write_bytes(b"")  # damaged
+    all_well(5, lower)
+    assert (counter.read_text(), kernels(root)) == ("built\n" * 2, [FILE])
+    (root / FILE).unlink()
+    all_well(8, both)  # builds that load other kernels do not wait for each other
+    assert (counter.read_text(), kernels(root)) == ("built\n" * 3, [FILE, "upper0.kernel", "upper1.kernel"])
+    (root / FILE).unlink()
     maker = forked(lambda: load(KEY, killed))
     while not (tmp_path / "begun").exists():
         time.sleep(0.01)
-    all_well(3, lambda _: load(KEY, lambda: counted(tmp_path / "counter")))
+    all_well(3, lower)
     assert ended(maker) == -signal.SIGKILL
-    assert (tmp_path / "counter").read_text() == "built\n"
-    assert kernels(root) == [FILE]
+    assert counter.read_text() == "built\n" * 4
 
 
 def test_without_locks_processes_that_build_at_once_both_succeed(

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 import servonode
-from tests.helpers.drivers import Driver, External, Loopback, Mujoco, Wheels
-from tests.helpers.extras import MUJOCO, NO_MUJOCO
-from tests.helpers.firmware import Can, Firmware, Sensing, Serial, Udp, built, free_udp_port
+from tests.helpers.drivers import Driver, External, Wheels
+from tests.helpers.firmware import Can, Firmware, Serial, Udp, built, free_udp_port
 from tests.helpers.runs import START_S, Runs
 
 DURATION = 0.5
@@ -20,16 +19,11 @@ LOCKSTEP = ("run.mode=lockstep", f"run.duration={DURATION}", "run.lockstep_timeo
 ROUNDING = 2.0**-20  # relative to the largest value of a state, of firmware's packets and libraries
 ESTIMATED = 0.02  # of what is estimated from noisy sensors; not relative: m, rad, m/s, rad/s
 DRIVERS: dict[str, tuple[Callable[[], Driver], float]] = {  # by how much a state may differ from the simulation's
-    "loopback": (Loopback, 0.0),
-    "external in Python": (External, ROUNDING),
-    "external in C": (lambda: External("c"), 0.0),
-    "external in JavaScript": (lambda: External("node"), ROUNDING),
+    "external": (External, ROUNDING),
     "udp": (Udp, ROUNDING),
     "serial": (Serial, ROUNDING),
     "can": (Can, ROUNDING),
-    "readings alone": (Sensing, ESTIMATED),
     "a package's own": (Wheels, ROUNDING),
-    "mujoco": (Mujoco, 0.0),
 }
 
 
@@ -37,9 +31,11 @@ DRIVERS: dict[str, tuple[Callable[[], Driver], float]] = {  # by how much a stat
 def test_a_run_over_the_drivers_real_wire_moves_as_the_simulation(name: str, runs: Runs) -> None:
     if name == "can":
         pytest.importorskip("can", reason='needs python-can: pip install "servonode[can]"')
-    if name == "mujoco" and not MUJOCO:
-        pytest.skip(NO_MUJOCO)
-    make, allowed = DRIVERS[name]
+    moves_as_the_simulation(runs, *DRIVERS[name])
+
+
+def moves_as_the_simulation(runs: Runs, make: Callable[[], Driver], allowed: float) -> None:
+    """A run in lockstep ends without a fault, and its states differ from the simulation's by no more than allowed."""
     driver = make()
     with driver.machine() as beside:
         words = ("--arm", *beside.words)
@@ -62,7 +58,7 @@ NUMBERS = [(option, word) for option in ("--corrupt", "--delay")
            for word in ("abc", "", "0.5s", "nan", "inf", "-1", "1e30")]  # fmt: skip
 
 
-def test_host_program_refuses_what_it_cannot_serve() -> None:
+def test_the_host_program_says_where_it_serves_or_why_not_and_leaves_the_link_of_its_successor(tmp_path: Path) -> None:
     for option, word in PLACES + NUMBERS:
         place = () if (option, word) in PLACES else ("--udp", str(free_udp_port()))
         command = [built("robot"), *place, option, word]
@@ -71,9 +67,6 @@ def test_host_program_refuses_what_it_cannot_serve() -> None:
         said = word.rpartition(":")[2] if (option, word) in PLACES else f"{option} '{word}': give a number from 0 to "
         assert said in done.stderr
         assert "give" in done.stderr
-
-
-def test_host_program_says_at_which_address_it_serves() -> None:
     port = free_udp_port()
     for given, served, *words in (
         (str(port), f"127.0.0.1:{port}"),
@@ -84,14 +77,11 @@ def test_host_program_says_at_which_address_it_serves() -> None:
             assert popen.stdout is not None
             assert popen.stdout.readline() == f"serving at {served}\n"
             popen.terminate()
-
-
-def test_host_program_that_ends_leaves_the_link_of_its_successor_alone(tmp_path: Path) -> None:
-    place = tmp_path / "port"
-    with Firmware("robot", "--pty", str(place)) as first, Firmware("robot", "--pty", str(place)) as second:
+    pty = tmp_path / "port"
+    with Firmware("robot", "--pty", str(pty)) as first, Firmware("robot", "--pty", str(pty)) as second:
         first.popen.terminate()
         assert first.popen.wait(START_S) == 0
-        assert place.is_char_device()
+        assert pty.is_char_device()
         second.popen.terminate()
         assert second.popen.wait(START_S) == 0
-        assert not place.is_symlink()
+        assert not pty.is_symlink()

@@ -46,8 +46,9 @@ def assert_latched(run: Process, watch: Watch) -> None:
     assert run.arm(watch).run != was
 
 
-def test_promise_15_estop_by_request_or_signal_is_latched(runs: Runs) -> None:
+def test_promises_15_23_estop_by_request_or_signal_needs_no_socket_launcher_or_file_and_is_latched(runs: Runs) -> None:
     run = active(runs, WAITS)
+    plant, others = run.pids()[PLANT], (run.popen.pid, run.pids()[CONTROLLER], run.pids()[TARGET])
     asks = {
         "request": lambda: run.order("estop"),
         "SIGUSR1": lambda: run.kill(PLANT, signal.SIGUSR1),
@@ -62,14 +63,7 @@ def test_promise_15_estop_by_request_or_signal_is_latched(runs: Runs) -> None:
             assert stop.mono <= status.mono
             assert_latched(run, watch)
             watch.forget()
-    run.stop()
-
-
-def test_promise_23_estop_needs_no_socket_launcher_or_file(runs: Runs) -> None:
-    run = active(runs, WAITS)
-    plant = run.pids()[PLANT]
-    with Watch(run.name) as watch:
-        for pid in (run.popen.pid, run.pids()[CONTROLLER], run.pids()[TARGET]):
+        for pid in others:
             signalled(pid, signal.SIGSTOP)
         folders = [run.path, run.path.parent]
         untouched = [folder.stat().st_mtime_ns for folder in folders]
@@ -81,7 +75,7 @@ def test_promise_23_estop_needs_no_socket_launcher_or_file(runs: Runs) -> None:
         assert (stop["run"], stop["pid"], stop["lifecycle"]) == (run.name, plant, "fault")
         assert (stop["signalled"], stop["confirmed"]) == (True, True)
         assert [folder.stat().st_mtime_ns for folder in folders] == untouched
-        for pid in (run.popen.pid, run.pids()[CONTROLLER], run.pids()[TARGET]):
+        for pid in others:
             signalled(pid, signal.SIGCONT)
         assert_latched(run, watch)
     run.stop()

@@ -6,7 +6,6 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 import zmq
@@ -14,11 +13,11 @@ import zmq
 from servonode.bus import Applied, Message, Setup, State
 from servonode.bus.curve import Authenticator
 from servonode.bus.keys import KeyStore
-from servonode.bus.topology import CONTROLLER, PLANT
+from servonode.bus.topology import PLANT
 from servonode.operator.operator_requests import status, status_text
 from tests.helpers.curve_strangers import FEW, curve_stranger
 from tests.helpers.drivers import Beside, Insecure, listening
-from tests.helpers.external_programs import PROGRAMS, PYTHON
+from tests.helpers.external_programs import PYTHON
 from tests.helpers.key_folders import Computers, descriptors_of
 from tests.helpers.runs import START_S, Process, Runs, Watch, eventually, operator, signalled
 
@@ -40,42 +39,7 @@ def is_active(run: Process) -> bool:
 # keys
 
 
-def test_another_key_than_the_machines_is_refused_on_both_sides(
-    runs: Runs, computers: Computers, tmp_path: Path
-) -> None:
-    false = KeyStore(tmp_path / "false").new("robot")
-    with computers.machine(PYTHON, false, computers.desk_key):
-        run = runs.start(LAUNCH, *computers.settings, "plant.device.wait=5")
-        run.ends_with(1, START_S)
-    text = run.fault("device")["text"]
-    assert "nobody with the key 'robot' has connected; check that the machine runs, that it has that key" in text
-    assert "unknown_key" in text
-
-
-@pytest.mark.parametrize("language", ["python"])
-def test_a_host_that_the_machine_does_not_trust_gets_no_state_and_a_revoked_key_ends_the_link(
-    runs: Runs, computers: Computers, tmp_path: Path, language: str
-) -> None:
-    other = KeyStore(tmp_path / "other")
-    other.new("desk")
-    other.trust(computers.robot_key, ["plant"])  # it knows whom it asks
-    with computers.machine(PROGRAMS[language](), computers.robot_key, computers.desk_key), zmq.Context() as context:
-        run = runs.start(LAUNCH, *computers.settings, *PATIENT, words=["--arm"])
-        assert is_active(run), run.stderr
-        assert "no keys" not in run.stderr
-        with context.socket(zmq.SUB) as false, context.socket(zmq.SUB) as true:
-            for opened, store in ((false, other), (true, computers.desk)):
-                Authenticator(store).client("robot", "plant")(opened)
-                opened.subscribe("")
-                opened.connect(computers.state)
-            assert true.poll(int(START_S * 1e3))
-            assert not false.poll(300)
-        computers.desk.revoke("robot")
-        run.ends_with(1, START_S)
-    assert "the machine's key 'robot' is no longer trusted" in run.fault("link_lost")["text"]
-
-
-def test_strangers_who_know_all_that_is_public_are_counted_and_disturb_nothing(
+def test_strangers_disturb_nothing_and_get_no_state_and_a_revoked_key_ends_the_link(
     runs: Runs, computers: Computers, tmp_path: Path
 ) -> None:
     watcher = KeyStore(tmp_path / "watcher").new("watcher")
@@ -89,8 +53,9 @@ def test_strangers_who_know_all_that_is_public_are_counted_and_disturb_nothing(
     with computers.machine(PYTHON, computers.robot_key, computers.desk_key):
         run = runs.start(LAUNCH, *computers.settings, *PATIENT, words=["--arm"])
         assert is_active(run), run.stderr
+        assert "no keys" not in run.stderr
         pids, before = run.pids(), descriptors_of(run)
-        with ExitStack() as stack:
+        with ExitStack() as stack:  # who know all that is public
             for what in FEW:
                 own = watcher.with_suffix(".key_secret") if what == "wrong role" else None
                 stack.enter_context(curve_stranger(what, port, server, own))
@@ -98,13 +63,32 @@ def test_strangers_who_know_all_that_is_public_are_counted_and_disturb_nothing(
             assert descriptors_of(run) < before + 128
         assert eventually(lambda: descriptors_of(run) <= before + 2, START_S)
         assert (run.ask("status")["lifecycle"], run.pids()) == ("active", pids), run.ask("status")["faults"]
-        assert run.order("estop") == "fault"
-        run.stop()
+        trusted_hosts_alone_get_states(computers, tmp_path)
+        computers.desk.revoke("robot")
+        run.ends_with(1, START_S)
+    assert "the machine's key 'robot' is no longer trusted" in run.fault("link_lost")["text"]
 
 
-@pytest.mark.parametrize("language", ["python"])
-def test_a_machine_with_unusable_keys_ends_in_one_line(computers: Computers, language: str) -> None:
-    program = PROGRAMS[language]()
+def trusted_hosts_alone_get_states(computers: Computers, folder: Path) -> None:
+    """A machine that sends states sends none to a host that it does not trust."""
+    other = KeyStore(folder / "other")
+    other.new("desk")
+    other.trust(computers.robot_key, ["plant"])  # it knows whom it asks
+    with zmq.Context() as context, context.socket(zmq.SUB) as false, context.socket(zmq.SUB) as true:
+        for opened, store in ((false, other), (true, computers.desk)):
+            Authenticator(store).client("robot", "plant")(opened)
+            opened.subscribe("")
+            opened.connect(computers.state)
+        assert true.poll(int(START_S * 1e3))
+        assert not false.poll(300)
+
+
+def test_a_machine_with_unusable_keys_ends_in_one_line(computers: Computers) -> None:
+    unusable_keys_end_it_in_one_line(computers, PYTHON)
+
+
+def unusable_keys_end_it_in_one_line(computers: Computers, program: list[str]) -> None:
+    """This program of a machine says what is wrong with keys that it cannot use."""
     own = str(computers.robot_key.with_suffix(".key_secret"))
     for files in ([own], [str(computers.robot_key), str(computers.desk_key)]):
         words = [*program, computers.state, computers.applied, "--keys", *files]
@@ -112,47 +96,32 @@ def test_a_machine_with_unusable_keys_ends_in_one_line(computers: Computers, lan
         assert (done.returncode, done.stderr.count("\n"), "key" in done.stderr) == (1, 1, True)
 
 
-def test_without_keys_a_run_says_so_and_is_armed_on_this_computer_alone(runs: Runs, computers: Computers) -> None:
-    far = (computers.addresses[0], f'plant.device.applied="{computers.applied.replace("127.0.0.1", "0.0.0.0")}"')
-    for addresses, armed in ((computers.addresses, True), (far, False)):
-        robot = subprocess.Popen([*PYTHON, computers.state, computers.applied])
-        try:
-            run = runs.start(LAUNCH, *addresses, *PATIENT, words=["--insecure"])
-            run.wait_open()
-            assert eventually(lambda run=run: run.ask("status")["lifecycle"] == "inactive", START_S)  # type: ignore[misc]
-            stands = run.ask("status")
-            assert stands["unsafe"] == ["the link to the machine has no keys (--insecure)"]
-            assert stands["values"]["insecure"] == 1.0
-            assert (
-                "UNSAFE: the link to the machine has no keys (--insecure)"
-                in operator("status", run.name, patient=True).stdout
-            )
-            answer = run.ask("arm")
-            assert bool(answer.get("done")) == armed, answer
-            assert armed or "so it is never armed; give both sides keys" in answer["refused"]
-            run.stop()
-        finally:
-            robot.kill()
-            robot.wait()
+def test_a_run_without_keys_says_so_and_its_machine_that_is_gone_is_a_fault_with_zero_input(runs: Runs) -> None:
+    without_keys_until_the_machine_gets(runs, signal.SIGKILL)
 
 
-# the machine
-
-
-@pytest.mark.parametrize("number", [signal.SIGKILL], ids=["SIGKILL"])
-def test_a_machine_that_is_gone_is_a_fault_with_zero_input(runs: Runs, number: signal.Signals) -> None:
+def without_keys_until_the_machine_gets(runs: Runs, number: signal.Signals) -> None:
+    """A run without keys says so and is armed on this computer; it ends by a fault once its machine is gone."""
     driver = Insecure()
     with driver.machine() as beside:
         words = ("--arm", *beside.words)
-        run = runs.start(driver.launch, *driver.settings, *beside.settings, *PATIENT, words=words)
+        settings = (*driver.settings, *beside.settings, *PATIENT, "plant.device.timeout=2")
+        run = runs.start(driver.launch, *settings, words=words)
         assert is_active(run), run.stderr
+        stands, text = run.ask("status"), "the link to the machine has no keys (--insecure)"
+        assert (stands["unsafe"], stands["values"]["insecure"]) == ([text], 1.0)
+        assert f"UNSAFE: {text}" in operator("status", run.name, patient=True).stdout
         signalled(beside.pid, number)
         run.ends_with(1, START_S)
     assert [each["name"] for each in run.printed["faults"]] == ["stale_state"]
 
 
-@pytest.mark.parametrize("numbers", [("TERM", "HUP", "INT", "INT")], ids=" ".join)
-def test_promise_24_a_machine_gets_zero_and_final_after_any_signals(runs: Runs, numbers: tuple[str, ...]) -> None:
+def test_promise_24_a_machine_gets_zero_and_final_after_any_signals(runs: Runs) -> None:
+    zero_and_final_after(runs, "TERM", "HUP", "INT", "INT")
+
+
+def zero_and_final_after(runs: Runs, *numbers: str) -> None:
+    """A run that gets these signals one after the other ends by one of them, and its machine gets zero and `final`."""
     driver = Insecure()
     with driver.machine() as beside:
         words = ("--arm", *beside.words)
@@ -226,21 +195,3 @@ def test_promise_27_nothing_reaches_an_observed_machine_whatever_is_asked(runs: 
         assert run.popen.wait(START_S) == 128 + signal.SIGINT
     assert_only_asked_to_take_part(sent)
     assert len({each.run for each in sent}) == 2, "the handshake of the reset is another one"
-
-
-@pytest.mark.parametrize("victim", [CONTROLLER])
-def test_promise_27_nothing_reaches_an_observed_machine_whoever_dies(runs: Runs, victim: str) -> None:
-    with observed(runs) as (run, _, sent):
-        run.kill(victim)
-        run.ends_with(1, START_S)
-        assert run.printed["faults"][-1]["name"] == "node_died"
-    assert_only_asked_to_take_part(sent)
-    assert victim == PLANT or run.printed["readonly"] is True
-
-
-def test_promise_27_a_simulation_that_is_only_observed_goes_on_under_zero_input(runs: Runs) -> None:
-    settings: tuple[Any, ...] = ("run.speed=1", "run.duration=0.8", "plant.initial.V=0.5", "plant.initial.phi=0.3")
-    run = runs.start("trailer_pursuit", *settings, *PATIENT[1:3], words=("--readonly",))
-    run.ends_with(0, START_S)
-    assert run.columns["X"][-1] > 0.3
-    assert not any(abs(run.columns[name]).max() for name in ("U1", "U2"))

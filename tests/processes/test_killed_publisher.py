@@ -9,13 +9,13 @@ from pathlib import Path
 
 from servonode.bus import Bus
 from tests.bus import test_bus_sockets, test_direct_subscriber
-from tests.bus.test_direct_subscriber import join, state
+from tests.bus.test_direct_subscriber import state
 from tests.helpers.events import eventually, soon
 
 PUBLISHER = """\
 import sys, time
 from servonode.bus import Bus
-publisher = Bus(sys.argv[1], "plant").publisher(1)
+publisher = Bus(sys.argv[1], "plant").publisher(2)
 publisher.wait_ready(time.monotonic_ns() + 60 * 10**9)
 print(publisher.ready(), flush=True)
 time.sleep(600)
@@ -37,28 +37,24 @@ def kill_a_publisher(folder: Path, look: Callable[[], object]) -> None:
     assert (folder / "plant.pub").exists()
 
 
-def test_a_subscriber_of_libzmq_follows_the_one_in_its_place(folder: Path) -> None:
-    with Bus(folder, "controller") as controller:
-        subscriber = controller.subscriber({"plant": ["state"]})
-        kill_a_publisher(folder, lambda: subscriber.wait(soon(0.01)))
+def test_subscribers_of_libzmq_and_our_own_follow_the_one_in_its_place(folder: Path) -> None:
+    with Bus(folder, "controller") as controller, Bus(folder, "watch") as watch:
+        subscriber, direct = watch.subscriber({"plant": ["state"]}), controller.direct_subscriber({"plant": ["state"]})
+
+        def look() -> None:
+            subscriber.wait(soon(0.01))
+            direct.wait(soon(0.01))
+            direct.receive()
+
+        kill_a_publisher(folder, look)
         with Bus(folder, "plant") as bus:
-            publisher = bus.publisher(1)
+            publisher = bus.publisher(2)
 
             def joined() -> bool:
-                assert not subscriber.wait(soon(0.005))
+                look()
                 return publisher.ready()
 
             assert eventually(joined)
             publisher.publish("state", state(2))
             assert test_bus_sockets.received(subscriber) == [("state", state(2))]
-
-
-def test_a_direct_subscriber_follows_the_one_in_its_place(folder: Path) -> None:
-    with Bus(folder, "controller") as controller:
-        subscriber = controller.direct_subscriber({"plant": ["state"]})
-        kill_a_publisher(folder, lambda: (subscriber.wait(soon(0.01)), subscriber.receive()))
-        with Bus(folder, "plant") as bus:
-            publisher = bus.publisher(1)
-            join(publisher, subscriber)
-            publisher.publish("state", state(2))
-            assert test_direct_subscriber.received(subscriber) == [2]
+            assert test_direct_subscriber.received(direct) == [2]

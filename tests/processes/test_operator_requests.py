@@ -1,35 +1,26 @@
 """The operator's verbs: beside a run that answers as its plant would, one that does not, and none."""
 
-import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from servonode.bus import RunFolder, run_folder, run_path
+from servonode.bus import run_folder
 from servonode.bus.processes import Named
 from servonode.operator import find_runs as found_runs
 from servonode.operator import operator_requests
-from servonode.operator.find_runs import find_runs, owners
+from servonode.operator.find_runs import owners
 from tests.helpers.events import LONG_S
-from tests.helpers.runs import SOON_S, private_runtime
+from tests.helpers.runs import private_runtime
 from tests.nodes.test_operator_requests import (
-    ASKED,
-    OF_ANY,
     START_S,
-    Answer,
-    Node,
     line,
-    obedient,
-    registered,
     servo,
     this_process,
 )
@@ -45,40 +36,7 @@ def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield folder
 
 
-@pytest.fixture
-def going() -> Iterator[Callable[..., Node]]:
-    """Starts a run: its folder, held by this process, and its plant's request socket."""
-    with ExitStack() as stack:
-
-        def start(name: str, answer: Answer = obedient) -> Node:
-            folder: RunFolder = stack.enter_context(run_folder(name))
-            folder.register(["plant"])
-            return stack.enter_context(Node(folder.path, "plant", answer))
-
-        yield start
-
-
-# which run
-
-
-OF_ANY["fault"] = "RUN drive off"  # never without a name
-
-
 # the emergency stop
-
-
-def test_it_needs_no_launcher(going: Callable[..., Node]) -> None:
-    node = going("sphero")
-    process = subprocess.Popen([sys.executable, "-c", ""])
-    process.wait()
-    registry = registered("sphero", pid=process.pid)
-    assert servo("estop").stdout == f"sphero: stopped (fault), {ASKED}\n"
-    registry.write_text(registry.read_text()[:40])  # torn
-    assert servo("estop", "sphero").stdout == f"{registry.parent}: stopped (fault), {ASKED}\n"
-    registry.unlink()
-    assert servo("estop", "sphero").stdout == f"{registry.parent}: stopped (fault), {ASKED}\n"
-    assert servo("estop").stdout == f"{registry.parent}: stopped (fault), {ASKED}\n"
-    assert node.asked == ["estop"] * 4
 
 
 HUNG = """
@@ -133,26 +91,6 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch, runtime: Path) -> Iterator[Path]:
     """A second folder in which runs of this user may be, with a short path."""
     with tempfile.TemporaryDirectory(prefix="sn-") as folder:
         yield Path(folder)
-
-
-def test_a_file_that_is_no_registry_holds_nobody_up(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SERVONODE_RUNTIME_DIR", str(elsewhere))
-    for name in ("pipe", "link", "huge", "deep", "list"):
-        run_path(name).mkdir(mode=0o700)
-    os.mkfifo(run_path("pipe") / "registry.json")
-    (run_path("link") / "registry.json").symlink_to("/dev/zero")
-    with (run_path("huge") / "registry.json").open("wb") as stream:
-        stream.truncate(2**33)
-    (run_path("deep") / "registry.json").write_text("[" * 100_000)
-    (run_path("list") / "registry.json").write_text('["run"]')
-    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
-        ended.wait()
-    run_path("dead").mkdir(mode=0o700)
-    (run_path("dead") / "registry.json").write_text(json.dumps({"run": "dead", "pid": ended.pid, "nodes": {}}))
-    assert "no run named 'dead'" in line(servo("reset", "dead"), 2)
-    begin = time.monotonic()
-    assert find_runs() == {}
-    assert time.monotonic() - begin < SOON_S
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file away")

@@ -1,7 +1,6 @@
 """The record of a run survives the death of any process, full disks and lost terminals; how runs are told to end."""
 
-import resource
-import shutil
+import json
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -14,6 +13,8 @@ import pytest
 
 from servonode.bus import State
 from servonode.bus.topology import PLANT
+from tests.bags.test_bags import messages
+from tests.helpers.refusals import command
 from tests.helpers.runs import START_S, Process, Runs, Watch, eventually, operator, signalled
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -72,11 +73,7 @@ def test_promise_25_killed_launcher_leaves_the_csv_file(runs: Runs, going: Going
 def test_promise_25_what_all_dead_processes_left_is_recovered(runs: Runs, going: Going) -> None:
     run = runs.start(LAUNCH, *COMMON)
     newest = going(run)
-    pids = (run.writer(), run.popen.pid, *run.pids().values())
-    signalled(run.popen.pid, signal.SIGSTOP)  # so that it starts no other writer
-    for pid in pids:
-        signalled(pid, signal.SIGKILL)
-    run.popen.wait(START_S)
+    all_are_killed(run)
     assert not run.csv.exists()
     (spool,) = run.spools()
     assert f"{run.csv} (" in recover(spool, run.csv)
@@ -88,9 +85,38 @@ def test_promise_25_what_all_dead_processes_left_is_recovered(runs: Runs, going:
     assert run.spools() == [spool]  # another run leaves it alone
 
 
-def test_promise_25_each_life_of_a_plant_leaves_its_record(runs: Runs, going: Going) -> None:
+def all_are_killed(run: Process) -> None:
+    """No process of a run is left."""
+    pids = (run.writer(), run.popen.pid, *run.pids().values())
+    signalled(run.popen.pid, signal.SIGSTOP)  # so that it starts no other writer
+    for pid in pids:
+        signalled(pid, signal.SIGKILL)
+    run.popen.wait(START_S)
+
+
+def test_promise_25_of_a_run_that_records_messages_the_spool_is_made_a_bag(runs: Runs, tmp_path: Path) -> None:
+    bag, spool = tmp_path / "killed.mcap", tmp_path / "killed.mcap.spool"
+    run = runs.start(LAUNCH, *COMMON, words=("--record", str(bag)))
+    run.wait_open()
+    assert eventually(lambda: spool.stat().st_size > 30_000, START_S)
+    all_are_killed(run)
+    result = command("bag", "recover", str(spool))
+    assert result.exit_code == 0, result.stderr
+    assert len(messages(bag)) > 20
+    assert command("replay", str(bag)).exit_code == 0
+    assert json.loads(command("bag", "info", str(bag), "--json").stdout)["ended"] == "killed"
+
+
+def test_promise_25_a_killed_writer_is_replaced_and_each_life_of_a_plant_leaves_its_record(
+    runs: Runs, going: Going
+) -> None:
     run = runs.start(LAUNCH, *COMMON, 'supervision.plant="on-failure"')
+    going(run)
+    writer = run.writer()
+    signalled(writer, signal.SIGKILL)
+    assert eventually(lambda: len(run.left_over()) == 5 and run.left_over(b"writer") not in ([], [writer]), START_S)
     newest = going(run)
+    assert run.ask("status")["lifecycle"] == "active"
     before = run.pids()[PLANT]
     run.kill(PLANT)
     assert eventually(lambda: run.is_open() and run.pids()[PLANT] != before, START_S)
@@ -99,85 +125,10 @@ def test_promise_25_each_life_of_a_plant_leaves_its_record(runs: Runs, going: Go
     killed, again = newest(), going(run, 0.5)
     run.kill(PLANT, signal.SIGHUP)
     run.ends_with(1, START_S)
+    assert "writer was killed by SIGKILL; another one continues the recording" in run.stderr
+    assert "stopped early after" in run.stderr
     assert_complete(run.columns, again())
-    assert (run.printed["ended"], run.printed["stopped_by"]) == ("stopped early", "SIGHUP")
+    assert (run.printed["ended"], run.printed["stopped_by"], run.printed["exit"]) == ("stopped early", "SIGHUP", 1)
     run.csv = run.csv.with_name(f"{run.csv.stem}.life1.csv")
     assert_complete(run.columns, killed)
     assert run.spools() == []
-
-
-def test_killed_writer_is_replaced_and_nothing_is_missing(runs: Runs, going: Going) -> None:
-    run = runs.start(LAUNCH, *COMMON)
-    going(run)
-    writer = run.writer()
-    signalled(writer, signal.SIGKILL)
-    assert eventually(lambda: len(run.left_over()) == 5 and run.left_over(b"writer") not in ([], [writer]), START_S)
-    newest = going(run)
-    assert run.ask("status")["lifecycle"] == "active"
-    signalled(run.popen.pid, signal.SIGTERM)
-    run.ends_with(143, START_S)
-    assert_complete(run.columns, newest())
-    assert run.printed["faults"] == []
-    assert "writer was killed by SIGKILL; another one continues the recording" in run.stderr
-
-
-def test_promise_25_full_disk_ends_the_recording_alone(runs: Runs) -> None:
-    settings = (*COMMON, "run.duration=4")  # in real time: the first block that is written is a small part of it
-    run = runs.start(LAUNCH, *settings, limits={resource.RLIMIT_FSIZE: 150_000})
-    assert run.popen.wait(START_S) == 1  # for the data, of a run that completed
-    assert (run.printed["t"], run.printed["ended"], run.printed["faults"]) == (4.0, "completed", [])
-    (spool,) = run.spools()
-    assert run.stderr.count("cannot be written") == 2
-    assert f"[writer] {spool}: cannot be written (File too large)" in run.stderr
-    kept = f"{run.csv}: cannot be written (File too large); what was recorded is kept: servonode recover {spool}"
-    assert kept in run.stderr
-    assert not run.csv.exists()
-    recover(spool, run.csv)
-    k = np.round(run.columns["t"] * 1000)
-    np.testing.assert_array_equal(k, np.arange(len(k)))
-    assert 0.5 < run.columns["t"][-1] < 4.0
-
-
-def test_record_of_a_removed_folder_is_saved_elsewhere(runs: Runs, going: Going, tmp_path: Path) -> None:
-    folder = tmp_path / "goes"
-    folder.mkdir()
-    run = runs.start(LAUNCH, *COMMON, "run.duration=5", words=("--out", str(folder / "a.csv")))
-    going(run, 0.2)
-    shutil.rmtree(folder)
-    assert run.popen.wait(START_S) == 1
-    assert (run.printed["t"], run.printed["ended"], run.printed["exit"]) == (5.0, "completed", 1)
-    assert f"servonode: {folder / 'a.csv'}: cannot be written (No such file or directory)" in run.stderr
-    saved = Path(run.stderr.partition("servonode recover ")[2].split()[0])
-    try:
-        recover(saved, run.csv)
-    finally:
-        saved.unlink()
-    assert len(run.csv.read_text().splitlines()) == 5002
-
-
-def test_a_plant_that_is_told_to_stop_is_not_completed(runs: Runs) -> None:
-    waits = 'plant.driver="loopback"'  # for an arming: before its first state
-    told = {how: runs.start(LAUNCH, *COMMON, *([] if how == "a request" else [waits]))
-            for how in ("a request", "SIGTERM", "SIGINT")}  # fmt: skip
-    for how, run in told.items():
-        run.wait_open()
-        stands = "active" if how == "a request" else "inactive"
-        assert eventually(lambda: run.ask("status")["lifecycle"] == stands, START_S)  # noqa: B023
-        if how == "a request":
-            run.ask("stop")
-        else:
-            run.kill(PLANT, getattr(signal, how))
-        run.ends_with(1, START_S)
-        assert (run.printed["ended"], run.printed["stopped_by"], run.printed["exit"]) == ("stopped early", how, 1)
-        assert "stopped early after" in run.stderr
-        assert run.printed["faults"] == []
-
-
-def test_a_run_in_lockstep_that_is_broken_off_sums_itself_up(runs: Runs, going: Going) -> None:
-    run = runs.start(LAUNCH, *COMMON, "run.mode=lockstep", "run.duration=5000")
-    going(run)
-    run.stop()
-    assert f"{run.name}: broken off after" in run.stderr
-    assert (run.printed["exit"], run.printed["faults"]) == (130, [])
-    assert run.columns["t"][-1] == run.printed["t"] > 0
-    assert runs.left_files() == []

@@ -17,7 +17,10 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /pro
 PATIENT = (WAITS, "plant.safety.command_timeout=10", "plant.safety.lateness_limit=10")
 
 
-def test_promise_17_garbage_at_every_port_and_odd_requests_disturb_nothing(runs: Runs) -> None:
+FLOODS = ("many subscriptions", "subscriptions come and go", "requests", "stream")
+
+
+def test_promises_17_22_garbage_odd_requests_and_floods_stop_neither_plant_nor_estop(runs: Runs) -> None:
     run, rng = active(runs, *PATIENT), random.Random(21)
     pids, before = run.pids(), run.ask("status")
     places = sorted(str(path) for path in run.path.iterdir() if path.is_socket())
@@ -32,15 +35,12 @@ def test_promise_17_garbage_at_every_port_and_odd_requests_disturb_nothing(runs:
     after = run.ask("status")
     assert (after["lifecycle"], after["t"] > before["t"]) == ("active", True)
     odd_requests_end_no_node(run)
+    crowds_stop_neither_plant_nor_estop(run, FLOODS)
     run.stop()
 
 
-FLOODS = ("many subscriptions", "subscriptions come and go", "requests", "stream")
-
-
-@pytest.mark.parametrize("whats", [FLOODS], ids=" and ".join)
-def test_promise_22_floods_and_crowds_stop_neither_plant_nor_estop(runs: Runs, whats: tuple[str, ...]) -> None:
-    run = active(runs, *PATIENT)
+def crowds_stop_neither_plant_nor_estop(run: Process, whats: tuple[str, ...]) -> None:
+    """Beside these strangers the plant stays active until the emergency stop, which reaches it."""
     pids = run.pids()
     with ExitStack() as stack, Watch(run.name) as watch:
         for what in whats:
@@ -54,7 +54,6 @@ def test_promise_22_floods_and_crowds_stop_neither_plant_nor_estop(runs: Runs, w
         assert watch.status("fault", later.mono, within_s=START_S).fault == "estop"
     assert run.pids() == pids
     assert eventually(lambda: answers(run), START_S)
-    run.stop()
 
 
 def answers(run: Process) -> bool:

@@ -1,9 +1,8 @@
-"""What is printed never holds up a run, whoever reads it; what a run needs to start."""
+"""What is printed never holds up a run, whoever reads it."""
 
 import fcntl
 import os
 import pty
-import resource
 import subprocess
 import sys
 import tempfile
@@ -11,7 +10,6 @@ import termios
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -80,26 +78,3 @@ def test_a_run_ends_as_it_should_wherever_its_output_goes(tmp_path: Path) -> Non
             assert len((folder / "a.csv").read_text().splitlines()) == 502
         if rest == ">/dev/full":
             assert "standard output: the result could not be written (No space left on device)" in said
-
-
-# what a run needs to start
-
-
-def refused(*words: str, **options: Any) -> str:
-    """The one line of a run that is refused."""
-    done = subprocess.run([*COMMAND, *words], capture_output=True, text=True, timeout=START_S, check=False, **options)
-    assert done.returncode == 2, done.stderr
-    line, _, rest = done.stderr.partition("\n")
-    assert rest == ""
-    return line
-
-
-def test_too_few_descriptors_and_what_is_no_folder_are_one_line(tmp_path: Path) -> None:
-    line = refused(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (26, 26)))
-    assert line == "servonode: this process may open 26 files, a run needs 128; raise it: ulimit -n 128"
-    (tmp_path / "file").touch()
-    for place in (tmp_path / "no" / "a.csv", tmp_path / "file" / "a.csv"):
-        assert "does not exist or cannot be written; name another" in refused("--out", str(place))
-    environment = os.environ | {"XDG_RUNTIME_DIR": "", "TMPDIR": str(tmp_path)}
-    (tmp_path / f"servonode-{os.getuid()}").touch()
-    assert "is not a folder" in refused(env=environment)

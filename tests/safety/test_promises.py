@@ -1,6 +1,7 @@
 """Promises of the runtime that do not depend on the driver; those that do are in suite.py."""
 
 import ast
+import py_compile
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,6 +14,7 @@ from servonode.cli.main import main
 from servonode.closed_loop.launch_file import LaunchError
 from servonode.nodes import answers, fault_ladder, guard, input_limiter, plant_output
 from servonode.plants import limits
+from tests.helpers.refusals import refused_command
 
 LAUNCH = "trailer_pursuit"
 FILTER = (answers, fault_ladder, guard, input_limiter, limits, plant_output)  # before the plant
@@ -91,3 +93,25 @@ def test_promise_26_without_code_everything_packaged_runs() -> None:
     named = {"plant__machine": "servonode.plants.diff_drive_trailer:model"}
     named["controller__program"] = "servonode.controllers.diff_drive_trailer_pursuit:program"
     assert servonode.load(LAUNCH, code=False, **named).machine.description.name == "diff_drive_trailer"
+
+
+def test_promise_26_code_in_a_world_writable_folder_is_not_run(tmp_path: Path, flag: Path) -> None:
+    (tmp_path / "evil.py").write_text(EVIL.format(flag=str(flag)) + MODEL)
+    (tmp_path / "evil.toml").write_text('run = {duration = 1}\nplant = {machine = "./evil.py:model"}\n')
+    tmp_path.chmod(0o1777)
+    said = refused_command("check", str(tmp_path / "evil.toml"))
+    assert f"every user of this computer can put files into {tmp_path.resolve()}, so no code is run" in said
+    assert not flag.exists()
+    tmp_path.chmod(0o700)
+    assert "returned NoneType, not a Model" in refused_command("check", str(tmp_path / "evil.toml"))
+    assert flag.exists()
+
+
+def test_promise_26_what_was_compiled_beside_a_machine_is_not_run(tmp_path: Path, flag: Path) -> None:
+    machine = tmp_path / "robot.py"
+    machine.write_text(EVIL.format(flag=str(flag)) + MODEL)
+    py_compile.compile(str(machine), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+    machine.write_text(MODEL)
+    (tmp_path / "robot.toml").write_text('run = {duration = 1}\nplant = {machine = "./robot.py:model"}\n')
+    assert "returned NoneType, not a Model" in refused_command("check", str(tmp_path / "robot.toml"))
+    assert not flag.exists()

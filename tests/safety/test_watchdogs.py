@@ -335,3 +335,13 @@ def test_a_run_has_the_same_bits_each_time() -> None:
 def test_a_line_delays_by_its_rate_and_its_delay() -> None:
     line = Line(delay_ns=MS, rate=1e6, loses=lambda number: number == 1)
     assert [line.arrival(at, 100) for at in (0, 0, 0, MS)] == [100 * US + MS, None, 300 * US + MS, MS + 100 * US + MS]
+
+
+def test_promise_16_without_a_watchdog_a_frozen_controller_is_not_missed() -> None:
+    settings = ("plant.safety.unsafe=true", "plant.safety.command_timeout=0")
+    with computer("simulated", WAITS, *settings) as here:
+        here.until_active()
+        here.freeze(CONTROLLER)
+        here.go(20 * W)
+        assert here.ask("status")["lifecycle"] == "active"  # which is why it is called unsafe
+        assert here.ask("status")["unsafe"] == ["no command watchdog"]

@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+import pytest
+
 from servonode.bus.topology import CONTROLLER, PLANT
 from tests.helpers.runs import START_S, Process, Runs, Watch
 from tests.processes.test_own_controllers import run_of, within_limits
@@ -33,6 +35,31 @@ def test_what_it_leaves_behind_is_collected(runs: Runs, tmp_path: Path) -> None:
         assert watch.latest(CONTROLLER).values["execution_max"] > 0
     run.stop()
     assert after - before < 100e6, (before, after)  # of 500 MB that it has left
+
+
+LIVELY = """threading.Thread(target=lambda: [time.sleep(0.01) for _ in range(10**6)], daemon=True).start()
+        while True: pass"""  # however lively a thread is
+
+
+@pytest.mark.parametrize(
+    ("body", "mode", "name"),
+    [(LIVELY, "realtime", "stale_command"), ("os.kill(os.getpid(), signal.SIGSTOP)", "lockstep", "lockstep_timeout")],
+)
+def test_one_that_does_not_answer_is_a_missed_command(
+    runs: Runs, tmp_path: Path, body: str, mode: str, name: str
+) -> None:
+    run = run_of(runs, tmp_path, body, f"run.mode={mode}")
+    run.ends_with(1, START_S)
+    assert run.fault(name)
+    within_limits(run)
+
+
+@pytest.mark.parametrize("body", ["os._exit(0)", "os.abort()"])
+def test_one_that_ends_its_process_ends_the_run_safely(runs: Runs, tmp_path: Path, body: str) -> None:
+    run = run_of(runs, tmp_path, body)
+    run.ends_with(1, START_S)
+    assert run.printed["faults"], run.stderr
+    within_limits(run)
 
 
 def resident(pid: int) -> int:

@@ -1,6 +1,8 @@
 """The record of a run: written while the run goes on, beside the output, and at most half a second of it is lost."""
 
 import random
+import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -118,3 +120,58 @@ def test_a_runtime_folder_that_fills_costs_nothing(runs: Runs, going: Going) -> 
     assert "Traceback" not in run.stderr
     assert run.fault("node_died")
     assert_complete(run.columns, newest())
+
+
+# how runs are told to end, and where their record goes
+
+
+def test_record_of_a_removed_folder_is_saved_elsewhere(runs: Runs, going: Going, tmp_path: Path) -> None:
+    folder = tmp_path / "goes"
+    folder.mkdir()
+    run = runs.start(LAUNCH, *COMMON, "run.duration=5", words=("--out", str(folder / "a.csv")))
+    going(run, 0.2)
+    shutil.rmtree(folder)
+    assert run.popen.wait(START_S) == 1
+    assert (run.printed["t"], run.printed["ended"], run.printed["exit"]) == (5.0, "completed", 1)
+    assert f"servonode: {folder / 'a.csv'}: cannot be written (No such file or directory)" in run.stderr
+    saved = Path(run.stderr.partition("servonode recover ")[2].split()[0])
+    try:
+        recover(saved, run.csv)
+    finally:
+        saved.unlink()
+    assert len(run.csv.read_text().splitlines()) == 5002
+
+
+def test_a_plant_that_is_told_to_stop_is_not_completed(runs: Runs) -> None:
+    waits = 'plant.driver="loopback"'  # for an arming: before its first state
+    told = {how: runs.start(LAUNCH, *COMMON, *([] if how == "a request" else [waits]))
+            for how in ("a request", "SIGTERM", "SIGINT")}  # fmt: skip
+    for how, run in told.items():
+        run.wait_open()
+        stands = "active" if how == "a request" else "inactive"
+        assert eventually(lambda: run.ask("status")["lifecycle"] == stands, START_S)  # noqa: B023
+        if how == "a request":
+            run.ask("stop")
+        else:
+            run.kill(PLANT, getattr(signal, how))
+        run.ends_with(1, START_S)
+        assert (run.printed["ended"], run.printed["stopped_by"], run.printed["exit"]) == ("stopped early", how, 1)
+        assert "stopped early after" in run.stderr
+        assert run.printed["faults"] == []
+
+
+def test_promise_25_full_disk_ends_the_recording_alone(runs: Runs) -> None:
+    settings = (*COMMON, "run.duration=4")  # in real time: the first block that is written is a small part of it
+    run = runs.start(LAUNCH, *settings, limits={resource.RLIMIT_FSIZE: 150_000})
+    assert run.popen.wait(START_S) == 1  # for the data, of a run that completed
+    assert (run.printed["t"], run.printed["ended"], run.printed["faults"]) == (4.0, "completed", [])
+    (spool,) = run.spools()
+    assert run.stderr.count("cannot be written") == 2
+    assert f"[writer] {spool}: cannot be written (File too large)" in run.stderr
+    kept = f"{run.csv}: cannot be written (File too large); what was recorded is kept: servonode recover {spool}"
+    assert kept in run.stderr
+    assert not run.csv.exists()
+    recover(spool, run.csv)
+    k = np.round(run.columns["t"] * 1000)
+    np.testing.assert_array_equal(k, np.arange(len(k)))
+    assert 0.5 < run.columns["t"][-1] < 4.0

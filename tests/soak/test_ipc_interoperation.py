@@ -1,4 +1,4 @@
-"""bus/ipc against libzmq in Python, C and JavaScript: each frame in both directions, and again after an end.
+"""bus/ipc against libzmq in C and JavaScript: each frame in both directions, and again after an end.
 
 A program of the other language prints the frames that it receives, as hexadecimal numbers; as a publisher it answers
 each subscription with a message of each of the given sizes.
@@ -6,8 +6,6 @@ each subscription with a message of each of the given sizes.
 
 import select
 import subprocess
-import sys
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import cache
@@ -18,25 +16,11 @@ import pytest
 
 from servonode.bus import Publisher
 from servonode.bus.ipc.connection import PublisherConnection
-from servonode.bus.messages import MAX_PAYLOAD
+from tests.bus.test_ipc_publisher import MESSAGES, SIZES, Everything
 from tests.helpers.c_code import compiler
 from tests.helpers.external_programs import EXAMPLES, external_node
 from tests.helpers.runs import START_S, eventually
 
-SIZES = (0, 1, 255, 256, MAX_PAYLOAD)  # bytes of a second frame, whose length has 1 or 8 bytes on the wire
-MESSAGES = [(b"state", bytes(7 * i % 256 for i in range(size))) for size in SIZES]
-
-IN_PYTHON = """
-import sys, zmq
-kind, address, *sizes = sys.argv[1:]
-opened = zmq.Context().socket(zmq.XPUB if kind == "pub" else zmq.SUB)
-opened.bind(address) if kind == "pub" else (opened.connect(address), opened.subscribe("sta"))
-while True:
-    frames = opened.recv_multipart()
-    print(" ".join(each.hex() for each in frames), flush=True)
-    for size in sizes if kind == "pub" and frames[0][:1] == b"\\1" else ():
-        opened.send_multipart([b"state", bytes(7 * i % 256 for i in range(int(size)))])
-"""
 IN_JAVASCRIPT = """
 const zmq = require("zeromq");
 const [kind, address, ...sizes] = process.argv.slice(1), publishes = kind === "pub";
@@ -115,13 +99,10 @@ class Peer:
 Start = Callable[[str], Any]  # of `pub` or `sub`
 
 
-@pytest.fixture(params=["python", "c", "node"])
+@pytest.fixture(params=["c", "node"])
 def start(request: pytest.FixtureRequest, folder: Path, c_program: Callable[[], list[str]]) -> Start:
     """Starts a program of this language, as a publisher or as a subscriber."""
-    if request.param == "python":
-        program = [sys.executable, "-c", IN_PYTHON]
-    else:
-        program = c_program() if request.param == "c" else [external_node()[0], "-e", IN_JAVASCRIPT]
+    program = c_program() if request.param == "c" else [external_node()[0], "-e", IN_JAVASCRIPT]
 
     @contextmanager
     def started(kind: str) -> Iterator[Peer]:
@@ -148,17 +129,6 @@ def test_a_subscriber_of_libzmq_gets_each_frame_from_one_publisher_after_the_oth
         with start("sub"):
             assert eventually(publisher.ready, START_S)
         assert eventually(lambda: publisher.subscriptions_seen() == 0)
-
-
-class Everything:
-    """An intake that takes each message as it is."""
-
-    def __init__(self) -> None:
-        self.words = {b"state": "state"}
-        self.counts: Counter[str] = Counter()
-
-    def take(self, topic: bytes, payload: bytes) -> tuple[bytes, bytes]:
-        return topic, payload
 
 
 def test_each_frame_of_a_publisher_of_libzmq_arrives_and_again_once_another_has_its_place(
