@@ -224,7 +224,7 @@ DECODERS = pytest.mark.parametrize(
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="no /proc to read the memory from")
-@pytest.mark.parametrize("count", [20_000, pytest.param(MANY, marks=pytest.mark.soak)], ids=["few", "many"])
+@pytest.mark.parametrize("count", [8_000, pytest.param(MANY, marks=pytest.mark.soak)], ids=["few", "many"])
 @DECODERS
 def test_damaged_messages_are_refused_and_leave_nothing_behind(
     read: Decoder, valid: list[tuple[bytes, bytes]], count: int
