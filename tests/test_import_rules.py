@@ -18,20 +18,22 @@ ROOT = Path(__file__).parent.parent
 EVERYBODYS = {"servonode.version", "servonode.errors", "servonode.tables", "servonode.arrays"}
 
 
-def table_of_rooms() -> dict[str, set[str]]:
-    """What each room may import beside itself and what is everybody's, as CONTRIBUTING says.
+def table_of_rooms() -> tuple[dict[str, set[str]], dict[str, int]]:
+    """What each room may import beside itself and what is everybody's, and its lines at most, as CONTRIBUTING says.
 
     A plus behind a room's name: and what that room may import.
     """
     found: dict[str, set[str]] = {}
+    most: dict[str, int] = {}
     for line in (ROOT / "CONTRIBUTING.md").read_text("utf-8").splitlines():
-        if row := re.fullmatch(r"\| `([\w/]+)/` \| .* \| (\S.*) \|", line):
+        if row := re.fullmatch(r"\| `([\w/]+)/` \| .* \| (\S.*) \| (\d+) \|", line):
             names = re.findall(r"`([\w/]+)`(\+?)", row[2])
             found[row[1]] = {name for name, _ in names}.union(*(found[name] for name, plus in names if plus))
-    return found
+            most[row[1]] = int(row[3])
+    return found, most
 
 
-MAY_IMPORT = table_of_rooms()
+MAY_IMPORT, LINES_AT_MOST = table_of_rooms()
 ROOMS = [room for room in MAY_IMPORT if "/" not in room and room != "servonode"]
 SOURCE = ROOT / "src"
 PACKAGE = SOURCE / "servonode"
@@ -123,10 +125,14 @@ def test_cache_key_digests_all_that_makes_a_kernel() -> None:
     assert {name for name in others if not name.startswith("servonode.definitions.")} <= EVERYBODYS
 
 
-def test_no_room_is_the_house() -> None:
+def test_no_room_is_larger_than_its_budget_nor_is_one_the_house() -> None:
     lines = dict.fromkeys(MAY_IMPORT, 0)
     for module, file in MODULES.items():
         lines[room_of(module)] += len(file.read_text(encoding="utf-8").splitlines())
+    beyond = [
+        f"{room}: {lines[room]} lines, at most {most}" for room, most in LINES_AT_MOST.items() if lines[room] > most
+    ]
+    assert beyond == []
     assert max(lines.values()) < LARGEST * sum(lines.values()), lines
 
 
