@@ -10,11 +10,11 @@ import servonode
 from servonode.cli.create import CONTROLLERS, make
 from servonode.record.bag import read_bag
 from servonode.simulation.replay import replay
+from tests.helpers.recorded import recorded
 from tests.helpers.refusals import command, refused_command
 
 NEEDS = {"lqr": (), "pid": (), "mpc": ("osqp",), "policy": ("onnxruntime", "onnx")}
 NAMES = {"lqr": "LQR", "pid": "SpeedAndHeading", "mpc": "MPC", "policy": "Policy"}
-PATIENT = ("--set", "run.lockstep_timeout=60")
 every_kind = pytest.mark.parametrize("kind", CONTROLLERS)
 
 
@@ -84,24 +84,21 @@ def test_check_passes_it(launch: str, kind: str) -> None:
 
 @pytest.mark.slow
 @every_kind
-def test_simulation_lockstep_and_replay_have_the_same_bits(launch: str, kind: str, tmp_path: Path) -> None:
-    bag, settings = tmp_path / "run.mcap", ("--set", "run.mode=lockstep", *PATIENT, "--set", "run.duration=1.5")
-    tables = [tmp_path / "one.csv", tmp_path / "two.csv"]
-    words = ("--no-report", "--record", str(bag), "--out", str(tables[0]))
-    assert command("run", launch, *settings, *words).exit_code == 0
-    assert command("simulate", launch, *settings, "--out", str(tables[1])).exit_code == 0
-    assert tables[0].read_bytes() == tables[1].read_bytes()
-    recorded = read_bag(bag)
-    found = replay(recorded, recorded.closed_loop(code=True))
+def test_simulation_nodes_and_replay_have_the_same_bits(launch: str, kind: str, tmp_path: Path) -> None:
+    bag = read_bag(recorded(tmp_path / "run.mcap", launch, "run.mode=lockstep", "run.duration=1.5"))
+    (nodes,) = bag.runs(bag.closed_loop(code=True))
+    simulated = servonode.simulate(launch, every=1, run__mode="lockstep", run__duration=1.5)
+    assert len(simulated.t) == 1501
+    for name, column in simulated.columns.items():
+        assert nodes.columns[name].tobytes() == column.tobytes(), name
+    found = replay(bag, bag.closed_loop(code=True))
     assert found.compared == (31 if kind == "mpc" else 151)
     assert not found.differing
 
 
 @pytest.mark.parametrize("kind", ["lqr"])
 def test_replay_says_at_which_step_another_controller_differs(launch: str, tmp_path: Path) -> None:
-    bag = tmp_path / "run.mcap"
-    settings = ("--set", "run.mode=lockstep", *PATIENT, "--set", "run.duration=1")
-    assert command("run", launch, *settings, "--no-report", "--record", str(bag)).exit_code == 0
+    bag = recorded(tmp_path / "run.mcap", launch, "run.mode=lockstep", "run.duration=1")
     file = tmp_path / "lqr.py"
     text = file.read_text("utf-8")
     file.write_text(text.replace("return -self.K @", "return (1 + 1e-15 * (t > 0.495)) * -self.K @"), "utf-8")
