@@ -75,7 +75,6 @@ KINDS: dict[str, Callable[[int, bytes, Pair | None], Clients | Connections]] = {
     "reconnections": lambda port, _server, _: Connections(port, lambda: b"", 0),
     "crowd": lambda port, _server, _: Connections(port, lambda: GREETING + HELLO, CROWD),
 }
-FEW = [what for what in KINDS if what != "crowd"]  # those that leave a run connections for others
 
 
 @contextmanager

@@ -205,7 +205,7 @@ def test_without_locks_processes_that_build_at_once_both_succeed(
 
     def both() -> tuple[str, bytes]:
         (tmp_path / str(os.getpid())).touch()
-        for _ in range(3000):  # until both are inside their build
+        for _ in range(12000):  # until both are inside their build
             if len(list(tmp_path.glob("[0-9]*"))) == 2:
                 return SOURCE, b"{}"
             time.sleep(0.01)

@@ -10,6 +10,7 @@ import pytest
 
 import servonode
 from servonode.errors import ServonodeError
+from tests.helpers.runs import START_S
 
 
 def test_interrupted_run_stops_its_nodes() -> None:
@@ -19,7 +20,7 @@ def test_interrupted_run_stops_its_nodes() -> None:
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         nodes = nodes_of_run("broken_off")
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=START_S)
     assert process.returncode == -signal.SIGINT
     assert said.strip().splitlines()[-1] == "KeyboardInterrupt"
     assert len(nodes) == 3
@@ -30,7 +31,7 @@ def test_interrupted_run_stops_its_nodes() -> None:
 
 def nodes_of_run(name: str) -> dict[str, int]:
     """The processes of a run's nodes, once its plant is active."""
-    limit = time.monotonic() + 60.0
+    limit = time.monotonic() + START_S
     while time.monotonic() < limit:
         try:
             status = servonode.status(name)

@@ -17,7 +17,7 @@ from servonode.operator import find_runs as found_runs
 from servonode.operator import operator_requests
 from servonode.operator.find_runs import owners
 from tests.helpers.events import LONG_S
-from tests.helpers.runs import private_runtime
+from tests.helpers.runs import PATIENT, private_runtime
 from tests.nodes.test_operator_requests import (
     START_S,
     line,
@@ -132,8 +132,8 @@ SERVONODE_RUNTIME_DIR=$1/there $2 -m servonode.cli.main run trailer_pursuit --na
   --set run.duration=600 --set plant.safety.command_timeout_floor=5 > $1/out 2>&1 &
 run=$!
 export SERVONODE_RUNTIME_DIR=$1/here
-for i in $(seq 300); do [ -S $1/there/*/plant.req ] && break; sleep 0.1; done
-$2 -m servonode.cli.main estop
+for i in $(seq 1200); do [ -S $1/there/*/plant.req ] && break; sleep 0.1; done
+$2 -c "$3" estop
 code=$?
 kill -INT $run
 wait $run
@@ -150,7 +150,7 @@ def has_namespaces() -> bool:
 @pytest.mark.skipif(not has_namespaces(), reason="namespaces of processes are not available (unshare)")
 def test_estop_reaches_a_run_in_an_unknown_folder() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        command = [*NAMESPACE, "sh", "-c", ELSEWHERE, "sh", folder, sys.executable]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        command = [*NAMESPACE, "sh", "-c", ELSEWHERE, "sh", folder, sys.executable, PATIENT]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("far: stopped (fault), confirmed; process ")

@@ -45,14 +45,6 @@ def on_terminal(ends: ExitStack, file: Path, stops: bool) -> "subprocess.Popen[b
     return process  # type: ignore[no-any-return]
 
 
-def test_stopped_or_unread_terminal_holds_up_nothing(tmp_path: Path) -> None:
-    files = {tmp_path / "stopped.csv": True, tmp_path / "unread.csv": False}
-    with ExitStack() as ends:
-        for file, process in {file: on_terminal(ends, file, stops) for file, stops in files.items()}.items():
-            assert process.wait(START_S) == 0
-            assert len(file.read_text().splitlines()) == 502
-
-
 SHELL = {  # what stands behind the command, the exit code
     ">/dev/full": 1,
     ">/dev/full 2>/dev/full": 1,
@@ -62,19 +54,25 @@ SHELL = {  # what stands behind the command, the exit code
 }
 
 
-def test_a_run_ends_as_it_should_wherever_its_output_goes(tmp_path: Path) -> None:
+def test_a_run_ends_as_it_should_wherever_its_output_goes_and_no_terminal_holds_it_up(tmp_path: Path) -> None:
     begun = list[tuple[str, Path, subprocess.Popen[str]]]()
-    for number, rest in enumerate(SHELL):  # all at once
-        (folder := tmp_path / str(number)).mkdir()
-        typed = f"{' '.join(COMMAND)} --name shell{number} --out {folder / 'a.csv'} {rest}; exit ${{PIPESTATUS[0]}}"
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        begun.append((rest, folder, subprocess.Popen(["bash", "-c", typed], text=True, **pipes)))  # type: ignore[call-overload]
-    for rest, folder, process in begun:
-        _, said = process.communicate(timeout=START_S)
-        assert (rest, process.returncode) == (rest, SHELL[rest]), said
-        assert "Traceback" not in said
-        assert [each.name for each in folder.iterdir()] == ([] if SHELL[rest] == 2 else ["a.csv"])
-        if SHELL[rest] != 2:
-            assert len((folder / "a.csv").read_text().splitlines()) == 502
-        if rest == ">/dev/full":
-            assert "standard output: the result could not be written (No space left on device)" in said
+    files = {tmp_path / "stopped.csv": True, tmp_path / "unread.csv": False}
+    with ExitStack() as ends:  # all at once
+        held = {file: on_terminal(ends, file, stops) for file, stops in files.items()}
+        for number, rest in enumerate(SHELL):
+            (folder := tmp_path / str(number)).mkdir()
+            typed = f"{' '.join(COMMAND)} --name shell{number} --out {folder / 'a.csv'} {rest}; exit ${{PIPESTATUS[0]}}"
+            pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+            begun.append((rest, folder, subprocess.Popen(["bash", "-c", typed], text=True, **pipes)))  # type: ignore[call-overload]
+        for rest, folder, process in begun:
+            _, said = process.communicate(timeout=START_S)
+            assert (rest, process.returncode) == (rest, SHELL[rest]), said
+            assert "Traceback" not in said
+            assert [each.name for each in folder.iterdir()] == ([] if SHELL[rest] == 2 else ["a.csv"])
+            if SHELL[rest] != 2:
+                assert len((folder / "a.csv").read_text().splitlines()) == 502
+            if rest == ">/dev/full":
+                assert "standard output: the result could not be written (No space left on device)" in said
+        for file, process in held.items():
+            assert process.wait(START_S) == 0
+            assert len(file.read_text().splitlines()) == 502
