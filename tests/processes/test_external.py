@@ -102,7 +102,7 @@ def without_keys_until_the_machine_gets(runs: Runs, number: signal.Signals) -> N
     driver = Insecure()
     with driver.machine() as beside:
         words = ("--arm", *beside.words)
-        settings = (*driver.settings, *beside.settings, *PATIENT, "plant.device.timeout=2")
+        settings = (*driver.settings, *beside.settings, *PATIENT)
         run = runs.start(driver.launch, *settings, words=words)
         assert is_active(run), run.stderr
         stands, text = run.ask("status"), "the link to the machine has no keys (--insecure)"

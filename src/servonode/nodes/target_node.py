@@ -25,6 +25,7 @@ LEAST_AHEAD = 256  # least number of control instants published ahead: twice as 
 MOST_AHEAD = 1024  # largest number of them: a controller keeps twice as many
 STATUSES_AHEAD = 4  # in real time: publish ahead for the time of this many statuses
 PAUSE_S = 0.001  # between two chunks
+AGAIN_NS = 1_000_000_000  # in real time, where goal time stands: a controller that was frozen has lost what it needs
 NONE_LIVE = "no goal of this run comes from outside; state one so in its launch file: [target.NAME] bandwidth = 5.0"
 
 
@@ -48,10 +49,10 @@ class TargetNode(EventNode):
         self.names = closed_loop.targets.entries
         self._lockstep, self._period_ns = launch.run.mode == "lockstep", launch.period_ns
         self._set_speed(launch.run.speed)
-        self._status_ns = 0  # time of the plant's newest status
         self._values = np.zeros(len(self.names))
         self._plant_at = -1  # control instant of the goal, by the plant's newest status
         self._plant_k = -1  # step of the plant, by this status
+        self._again_ns = 0  # from when on goals are published again while goal time stands
         self._next = 0  # control instant of the goal that is published next
         self._new = 0  # first control instant whose goal was never published
         self._readers = 0  # subscriptions made up to the last status
@@ -95,24 +96,21 @@ class TargetNode(EventNode):
         instant = (status.goal_k if status.goal_k >= 0 else status.k) // self.steps_per_period
         if status.run != self.outbox.run:
             self._changes, self._new = [(0, self._changes[-1][1])], 0
-        anew = status.run != self.outbox.run or self._has_new_reader()
+        before, self._readers = self._readers, self.outbox.readers()
+        anew = status.run != self.outbox.run or self._readers > before  # such as a restarted controller
         self.outbox.run = status.run
         if (speed := status.values.get(SPEED, self._speed)) != self._speed:
             self._set_speed(speed)
         lacks = status.k == self._plant_k and not status.values.get(PAUSED)
-        if anew or lacks:  # a start of plant or reader, or a missing goal
-            self._next = instant
+        stands = instant == self._plant_at and not self._lockstep and self.clock() >= self._again_ns
+        if anew or lacks or stands:  # a start of plant or reader, or a missing goal
+            self._next, self._again_ns = instant, self.clock() + AGAIN_NS
         passed = [each for each in self._changes if each[0] <= instant]
         self._changes = [(0, passed[-1][1]), *self._changes[len(passed) :]]
         self._plant_at, self._plant_k = instant, status.k
         self.active, self.t = True, instant * self.steps_per_period * self.step_ns / 1e9
         if self.status_is_due():
             self.publish_status(status.k, status.t)
-
-    def _has_new_reader(self) -> bool:
-        """Whether a node, such as a restarted controller, has subscribed since the last call."""
-        before, self._readers = self._readers, self.outbox.readers()
-        return self._readers > before
 
     def _publish(self, first: int, last: int) -> None:
         goals: list[tuple[int, float, dict[str, Any]]] = []
