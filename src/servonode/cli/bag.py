@@ -5,31 +5,37 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import click
 
 from servonode.cli import verb
+from servonode.cli.command import argument, command, group, option
+from servonode.cli.options import AsJson, Code, Movie, Reports
 
 if TYPE_CHECKING:
     from servonode.record.bag import Bag
 
-_bag = click.argument("file", type=verb.FILE, metavar="BAG")
+Recording = Annotated[Path, argument("BAG")]
+RECOVERED = "Where to write the recording (default: named after BAG)."
+MERGED = "Where to write the recording (default: RUN.merged.mcap beside the first)."
+TOPIC = "Export the messages of this topic instead of the run's rows."
+ROS2 = "Write FILE.mcap with the messages of ROS 2: joint states, tf, odometry."
+FOXGLOVE = "Write FILE.mcap with Foxglove's types: frames, scene, log, values."
+ENDED = {**verb.BAD_USAGE, **verb.INTERRUPTED}
 
 
-@verb.group
+@group
 def bag() -> None:
     """Inspect, export, plot, merge and recover recordings."""
 
 
-@bag.command(
-    cls=verb.Verb,
-    examples=("servonode bag info trailer_pursuit.mcap", "servonode bag info trailer_pursuit.mcap --json"),
-    exits={0: "shown", **verb.BAD_USAGE, **verb.INTERRUPTED},
+@command(
+    ("servonode bag info trailer_pursuit.mcap", "servonode bag info trailer_pursuit.mcap --json"),
+    {0: "shown", **ENDED},
+    of=bag,
 )
-@_bag
-@verb.as_json
-def info(file: Path, as_json: bool) -> None:
+def info(file: Recording, as_json: AsJson) -> None:
     """Show the contents of BAG: run, times, topics, gaps, events, damage.
 
     BAG is a recording, also a truncated one, or the .spool file that a killed run left.
@@ -42,20 +48,15 @@ def info(file: Path, as_json: bool) -> None:
     click.echo(json.dumps(found) if as_json else "\n".join(info_text(found)))
 
 
-@bag.command(
-    cls=verb.Verb,
-    examples=(
+@command(
+    (
         "servonode bag recover trailer_pursuit.mcap.spool",
         "servonode bag recover damaged.mcap --out whole.mcap",
     ),
-    exits={0: "the intact data were written", **verb.BAD_USAGE, **verb.INTERRUPTED},
+    {0: "the intact data were written", **ENDED},
+    of=bag,
 )
-@_bag
-@click.option(
-    "--out", type=verb.FILE, metavar="FILE.mcap", help="Where to write the recording (default: named after BAG)."
-)
-@verb.as_json
-def recover(file: Path, out: Path | None, as_json: bool) -> None:
+def recover(file: Recording, out: Annotated[Path | None, option(RECOVERED, "FILE.mcap")], as_json: AsJson) -> None:
     """Write a complete recording from the intact data of BAG.
 
     BAG is the .spool file of a run that was killed, or a truncated or damaged MCAP file. It is not changed.
@@ -68,24 +69,17 @@ def recover(file: Path, out: Path | None, as_json: bool) -> None:
     verb.show_lines(recover_bag(read_bag(file), out), as_json)
 
 
-@bag.command(
-    cls=verb.Verb,
-    examples=(
+@command(
+    (
         "servonode bag merge robot.mcap desk.mcap",
         "servonode bag merge robot.mcap desk.mcap.spool --out pursuit.mcap",
     ),
-    exits={0: "written", **verb.BAD_USAGE, **verb.INTERRUPTED},
+    {0: "written", **ENDED},
+    of=bag,
 )
-@_bag
-@click.argument("other", type=verb.FILE, metavar="BAG")
-@click.option(
-    "--out",
-    type=verb.FILE,
-    metavar="FILE.mcap",
-    help="Where to write the recording (default: RUN.merged.mcap beside the first).",
-)
-@verb.as_json
-def merge(file: Path, other: Path, out: Path | None, as_json: bool) -> None:
+def merge(
+    file: Recording, other: Recording, out: Annotated[Path | None, option(MERGED, "FILE.mcap")], as_json: AsJson
+) -> None:
     """Join the recordings of the two computers of one run.
 
     All times of the result are those of the plant's computer. What stands between the two clocks is known from the
@@ -99,26 +93,25 @@ def merge(file: Path, other: Path, out: Path | None, as_json: bool) -> None:
     verb.show_lines(merged(read_bag(file), read_bag(other), out), as_json)
 
 
-@bag.command(
-    cls=verb.Verb,
-    examples=(
+@command(
+    (
         "servonode bag export trailer_pursuit.mcap rows.csv",
         "servonode bag export trailer_pursuit.mcap rows.parquet",
         "servonode bag export trailer_pursuit.mcap commands.npz --topic controller/command",
         "servonode bag export trailer_pursuit.mcap ros2.mcap --ros2",
     ),
-    exits={0: "written", **verb.BAD_USAGE, **verb.INTERRUPTED},
+    {0: "written", **ENDED},
+    of=bag,
 )
-@_bag
-@click.argument("out", type=verb.FILE, metavar="FILE")
-@click.option("--topic", metavar="NODE/TOPIC", help="Export the messages of this topic instead of the run's rows.")
-@click.option("--ros2", is_flag=True, help="Write FILE.mcap with the messages of ROS 2: joint states, tf, odometry.")
-@click.option("--foxglove", is_flag=True, help="Write FILE.mcap with Foxglove's types: frames, scene, log, values.")
-@click.option("--rerun", is_flag=True, help="Write FILE.rrd for rerun, with the machine in space.")
-@verb.code
-@verb.as_json
 def export(
-    file: Path, out: Path, topic: str | None, ros2: bool, foxglove: bool, rerun: bool, code: bool | None, as_json: bool
+    file: Recording,
+    out: Annotated[Path, argument("FILE")],
+    topic: Annotated[str | None, option(TOPIC, "NODE/TOPIC")],
+    ros2: Annotated[bool, option(ROS2)],
+    foxglove: Annotated[bool, option(FOXGLOVE)],
+    rerun: Annotated[bool, option("Write FILE.rrd for rerun, with the machine in space.")],
+    code: Code,
+    as_json: AsJson,
 ) -> None:
     """Write the data of BAG as a table, or for another tool.
 
@@ -130,7 +123,11 @@ def export(
     from servonode.record.export import check_format, export_columns, export_run, export_topic
     from servonode.simulation.rows_of_messages import runs_in
 
-    tool = _tool_of(topic, ros2=ros2, foxglove=foxglove, rerun=rerun)
+    given = {"ros2": ros2, "foxglove": foxglove, "rerun": rerun, "topic": topic}
+    asked = [name for name, value in given.items() if value]
+    if len(asked) > 1:
+        raise click.UsageError(f"{' and '.join(f'--{name}' for name in asked)} exclude each other; give one of them.")
+    tool = asked[0] if asked and not topic else ""
     if tool:
         from servonode.neighbours.export import check_ending
 
@@ -153,42 +150,20 @@ def export(
     verb.show({"file": str(out), word: count}, as_json, f"{out} ({count} {word})")
 
 
-def _tool_of(topic: str | None, **tools: bool) -> str:
-    """The tool for which an export is asked for, empty: none; UsageError where it is not clear which."""
-    asked = [f"--{name}" for name, given in tools.items() if given] + (["--topic"] if topic else [])
-    if len(asked) > 1:
-        raise click.UsageError(f"{' and '.join(asked)} exclude each other; give one of them.")
-    return asked[0].removeprefix("--") if asked and not topic else ""
-
-
-@bag.command(
-    cls=verb.Verb,
-    examples=(
+@command(
+    (
         "servonode bag report trailer_pursuit.mcap",
         "servonode bag report trailer_pursuit.mcap --report pursuit.svg --movie pursuit.mp4",
     ),
-    exits={
+    {
         0: "drawn",
         1: "the recorded run had a fault, or a file could not be made",
         **verb.BAD_USAGE,
         **verb.BROKEN_OFF,
     },
+    of=bag,
 )
-@_bag
-@verb.reports
-@verb.movie
-@verb.as_json
-@verb.code
-def report(
-    file: Path,
-    reports: tuple[Path, ...],
-    movie: Path | None,
-    fps: float | None,
-    speed: float | None,
-    panels: tuple[str, ...],
-    as_json: bool,
-    code: bool | None,
-) -> None:
+def report(file: Recording, reports: Reports, movie: Movie, as_json: AsJson, code: Code) -> None:
     """Make the report and the movie of BAG.
 
     They look like those of run and simulate, and show the recorded data.
@@ -202,12 +177,12 @@ def report(
     closed_loop = verb.of_recording(read, code)
     reports = reports or (Path(f"{file.stem}.png"),)
     if closed_loop is None:
-        _draw_columns(read, reports, movie)
+        _draw_columns(read, reports, movie.movie)
         return
     check_reports(reports, closed_loop)
-    film = filming(movie, fps, speed, panels, closed_loop)
+    film = filming(movie, closed_loop)
     run = runs_in(read, closed_loop)[-1]
-    sys.exit(delivered(run, read.about["run"], as_json, None, reports, movie, film))
+    sys.exit(delivered(run, read.about["run"], as_json, None, reports, film))
 
 
 def _draw_columns(read: "Bag", reports: Sequence[Path], movie: Path | None) -> None:

@@ -6,15 +6,15 @@ from dataclasses import asdict
 import click
 
 from servonode.cli import verb
+from servonode.cli.command import command
+from servonode.cli.options import AsJson
 
 
-@click.command(
-    cls=verb.Verb,
-    examples=("servonode bench", "servonode bench --json"),
-    exits={0: "measured", 1: "a run met a fault", 2: "bad usage, or no run can be started", **verb.BROKEN_OFF},
+@command(
+    ("servonode bench", "servonode bench --json"),
+    {0: "measured", 1: "a run met a fault", 2: "bad usage, or no run can be started", **verb.BROKEN_OFF},
 )
-@verb.as_json
-def bench(as_json: bool) -> None:
+def bench(as_json: AsJson) -> None:
     """Measure round trip, lateness and rates beside bare floors.
 
     It takes some 10 s. Other programs make the numbers worse: measure on a computer that does nothing else.

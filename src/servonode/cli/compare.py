@@ -6,57 +6,44 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import click
 
 from servonode.cli import complete, verb
+from servonode.cli.command import argument, command
+from servonode.cli.options import AsJson, Code, Overrides, Panels, Picture
 
 if TYPE_CHECKING:
     from servonode.analysis.compared import Compared
     from servonode.closed_loop.closed_loop import ClosedLoop
-    from servonode.record.bag import Bag
-    from servonode.record.run import Run
 
 OVERRIDE = re.compile(r":(?=[^\W\d][\w.]*=)")  # before KEY=VALUE
+SOURCES = argument("SOURCE SOURCE...", required=True, shell_complete=complete.launch_files)
 
 
-@click.command(
-    cls=verb.Verb,
-    examples=(
+@command(
+    (
         "servonode compare trailer_pursuit trailer_pursuit:controller.gains.lambda=3",
         "servonode compare ball_projected ball_split --panel residual_slip_x --out slip.png",
         "servonode compare before.csv after.csv --json",
         "servonode compare pursuit.mcap trailer_pursuit --out pursuit.pdf",
         "servonode compare measured.csv@my_robot.toml my_robot.toml:plant.parameters.m1=5",
     ),
-    exits={
+    {
         0: "compared, even if a run ended with a fault",
         1: "the picture could not be made",
         2: "bad usage or input, or the runs have nothing in common",
-    }
-    | verb.INTERRUPTED,
-)
-@click.argument("sources", metavar="SOURCE SOURCE...", nargs=-1, required=True, shell_complete=complete.launch_files)
-@verb.overrides
-@verb.code
-@verb.as_json
-@verb.panels
-@click.option(
-    "--out",
-    type=verb.FILE,
-    default=Path("compare.png"),
-    show_default=True,
-    metavar="FILE.png",
-    help="Where to write the picture.",
+        **verb.INTERRUPTED,
+    },
 )
 def compare(
-    sources: tuple[str, ...],
-    overrides: tuple[str, ...],
-    code: bool | None,
-    as_json: bool,
-    panels: tuple[str, ...],
-    out: Path,
+    sources: Annotated[tuple[str, ...], SOURCES],
+    overrides: Overrides,
+    code: Code,
+    as_json: AsJson,
+    panels: Panels,
+    out: Picture = Path("compare.png"),
 ) -> None:
     """Compare runs: curves in one picture, numbers in a table.
 
@@ -126,49 +113,31 @@ def _short(override: str) -> str:
 
 def compared(source: Source, overrides: Sequence[str], code: bool | None) -> "Compared":
     """What is compared of a source; one line for each kind of file."""
-    from servonode.analysis.compared import Compared, run_of_csv
+    from servonode.analysis.compared import Compared, CompareError, read_csv, run_of_csv
     from servonode.simulation.rows_of_messages import runs_in
 
     def closed_loop(launch: str) -> "ClosedLoop":
         return verb.resolved(launch, [*overrides, *source.overrides], code)
 
+    def check_no_overrides(kind: str, remedy: str) -> None:
+        if source.overrides:
+            raise CompareError(f"{source.text}: a {kind} has no keys to override; {remedy}")
+
+    name, file = source.name, Path(source.file)
     if source.launch:
-        return Compared.of_run(source.name, run_of_csv(Path(source.file), closed_loop(source.launch)), False)
+        return Compared.of_run(name, run_of_csv(file, closed_loop(source.launch)), False)
     if source.file.endswith(".csv"):
-        return _table(source)
+        check_no_overrides("CSV file", f"name its launch file: {source.file}@FILE:{':'.join(source.overrides)}")
+        return Compared.of_table(name, read_csv(file))
     if source.file.endswith(".mcap"):
-        bag = _recorded(source)
-        loop = verb.of_recording(bag, code)
-        return (
-            Compared.of_run(source.name, runs_in(bag, loop)[-1])
-            if loop
-            else Compared.of_table(source.name, bag.columns())
-        )
-    return Compared.of_run(source.name, _simulated(closed_loop(source.file)))
+        from servonode.record.bag import read_bag
 
-
-def _table(source: Source) -> "Compared":
-    from servonode.analysis.compared import Compared, CompareError, read_csv
-
-    if source.overrides:
-        remedy = f"name its launch file: {source.file}@FILE:{':'.join(source.overrides)}"
-        raise CompareError(f"{source.text}: a CSV file has no keys to override; {remedy}")
-    return Compared.of_table(source.name, read_csv(Path(source.file)))
-
-
-def _recorded(source: Source) -> "Bag":
-    from servonode.analysis.compared import CompareError
-    from servonode.record.bag import read_bag
-
-    if source.overrides:
-        remedy = "name the launch file in its place, or see what replay --set says"
-        raise CompareError(f"{source.text}: a recording has no keys to override; {remedy}")
-    return read_bag(Path(source.file))
-
-
-def _simulated(closed_loop: "ClosedLoop") -> "Run":
+        check_no_overrides("recording", "name the launch file in its place, or see what replay --set says")
+        loop = verb.of_recording(bag := read_bag(file), code)
+        return Compared.of_run(name, runs_in(bag, loop)[-1]) if loop else Compared.of_table(name, bag.columns())
     from servonode.record.run import default_every
     from servonode.simulation.simulate import simulate_fused
 
-    closed_loop.check_known_goals()
-    return simulate_fused(closed_loop, default_every(closed_loop))
+    simulated = closed_loop(source.file)
+    simulated.check_known_goals()
+    return Compared.of_run(name, simulate_fused(simulated, default_every(simulated)))

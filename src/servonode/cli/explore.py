@@ -10,7 +10,7 @@ import click
 
 from servonode.cli import verb
 from servonode.cli.command import command, option
-from servonode.cli.options import COUNT, AsJson, Launch
+from servonode.cli.options import COUNT, AsJson, Launch, Picture
 
 EXITS = {0: "computed", 1: "the picture could not be made", **verb.BAD_USAGE, **verb.INTERRUPTED}
 PIXELS_PER_INCH = 270
@@ -29,7 +29,6 @@ KEPT = 'What a run must keep besides, as "max(abs(phi)) < 1.5" or "NAME: max(abs
 Over = Annotated[tuple[str, ...], option(KEYS, "KEY=LOW:HIGH", required=True)]
 Require = Annotated[tuple[str, ...], option(KEPT, "MEASURE<NUMBER")]
 Threads = Annotated[int | None, option("Number of threads (default: one per processor).", "N", COUNT)]
-Picture = Annotated[Path, option("Where to write the picture.", "FILE.png")]
 TRIES, MANY = click.IntRange(min=1, max=10_000), 1_000_000
 
 

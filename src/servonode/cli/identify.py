@@ -3,58 +3,41 @@
 import json
 import math
 from pathlib import Path
+from typing import Annotated
 
 import click
 
 from servonode.cli import verb
+from servonode.cli.command import argument, command, option
+from servonode.cli.options import ABOVE_ZERO, AsJson, Code, Overrides
+
+PARAMETERS = "The parameters of the machine to identify."
+SEGMENT = "Estimate a new initial state after this time (default: as rarely as the motion allows)."
+WRITE = "Put [plant.parameters] into this launch file, or a new file."
+PICTURE = "Draw what was measured and fitted, residuals and intervals."
+NEXT = "Write the launch file of an experiment that would tell more."
 
 
-@click.command(
-    cls=verb.Verb,
-    examples=(
+@command(
+    (
         "servonode identify run.mcap --parameters m1,c_w",
         "servonode identify monday.mcap tuesday.mcap --parameters m1,I1,c_w --picture fit.png",
         "servonode identify run.mcap --parameters m1,c_w --write my_robot.toml",
         "servonode identify run.mcap --parameters m1,m2,I2 --next next.toml",
     ),
-    exits={0: "identified", 1: "the record does not tell some of the parameters", **verb.BAD_USAGE, **verb.INTERRUPTED},
+    {0: "identified", 1: "the record does not tell some of the parameters", **verb.BAD_USAGE, **verb.INTERRUPTED},
 )
-@click.argument("recordings", metavar="RECORDING...", nargs=-1, required=True, type=verb.FILE)
-@click.option("--parameters", required=True, metavar="NAME,NAME", help="The parameters of the machine to identify.")
-@verb.overrides
-@verb.code
-@verb.as_json
-@click.option(
-    "--segment",
-    type=verb.ABOVE_ZERO,
-    metavar="SECONDS",
-    help="Estimate a new initial state after this time (default: as rarely as the motion allows).",
-)
-@click.option(
-    "--write", type=verb.FILE, metavar="FILE.toml", help="Put [plant.parameters] into this launch file, or a new file."
-)
-@click.option(
-    "--picture", type=verb.FILE, metavar="FILE.png", help="Draw what was measured and fitted, residuals and intervals."
-)
-@click.option(
-    "--next",
-    "next_file",
-    type=verb.FILE,
-    metavar="FILE.toml",
-    help="Write the launch file of an experiment that would tell more.",
-)
-@click.option("--no-law", is_flag=True, help="Do not simulate how the residuals of the law change.")
 def identify(
-    recordings: tuple[Path, ...],
-    parameters: str,
-    overrides: tuple[str, ...],
-    code: bool | None,
-    as_json: bool,
-    segment: float | None,
-    write: Path | None,
-    picture: Path | None,
-    next_file: Path | None,
-    no_law: bool,
+    recordings: Annotated[tuple[Path, ...], argument("RECORDING...", required=True)],
+    parameters: Annotated[str, option(PARAMETERS, "NAME,NAME", required=True)],
+    overrides: Overrides,
+    code: Code,
+    as_json: AsJson,
+    segment: Annotated[float | None, option(SEGMENT, "SECONDS", ABOVE_ZERO)],
+    write: Annotated[Path | None, option(WRITE, "FILE.toml")],
+    picture: Annotated[Path | None, option(PICTURE, "FILE.png")],
+    next_file: Annotated[Path | None, option(NEXT, "FILE.toml", flag="--next")],
+    no_law: Annotated[bool, option("Do not simulate how the residuals of the law change.")],
 ) -> None:
     """Identify parameters of a machine from recordings.
 

@@ -1,7 +1,7 @@
 """The arguments and options that several commands have, as types of their parameters, and what they may be."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -89,6 +89,10 @@ class Launch:
         """The closed loop; with `strict` false it may be one that a run would refuse to start."""
         return verb.resolved(self.file, self.overrides, self.code, strict)
 
+    def but(self, *overrides: str) -> "Launch":
+        """The same with more changed keys."""
+        return replace(self, overrides=(*self.overrides, *overrides))
+
     def fleet(self, strict: bool = True) -> "tuple[Fleet, dict[str, ClosedLoop]] | None":
         """The robots of a launch file with [robots], and the closed loop of each; None of another file."""
         return verb.resolved_fleet(self.file, self.overrides, self.code, strict)
@@ -121,3 +125,7 @@ class Movie:
         tuple[str, ...],
         option("Show a panel with these signals in the movie (repeatable).", "NAME,NAME", flag="--panel"),
     ]
+
+
+RunOrFile = Annotated[str | None, argument("[RUN|FILE]", required=False, shell_complete=complete.runs_or_launch_files)]
+Picture = Annotated[Path, option("Where to write the picture.", "FILE.png")]

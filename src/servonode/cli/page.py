@@ -1,55 +1,37 @@
 """`servonode page`: a browser page that shows a run in progress."""
 
 from pathlib import Path
+from typing import Annotated
 
 import click
 
 from servonode.cli import complete, verb
+from servonode.cli.command import command, option
+from servonode.cli.options import RunOrFile
+
+PORT = "Port of the page (default: 8642, or a free port if that is taken)."
+HOST = "Serve the page at this address of this computer; any other than the default needs a certificate."
+CERTIFICATE = "Serve the page over https with this certificate."
+PRIVATE_KEY = "Private key of the certificate; nobody else may read the file."
 
 
-@click.command(
-    cls=verb.Verb,
-    examples=(
+@command(
+    (
         "servonode page",
         "servonode page trailer_pursuit --port 8700",
         "ssh -L 8642:localhost:8642 robot servonode page",
         "servonode page --host 0.0.0.0 --certfile robot.pem --keyfile robot.key",
     ),
-    exits={
-        2: "bad usage, a missing library, or no such run",
-        **verb.INTERRUPTED,
-        143: "ended by SIGTERM",
-    },
+    {2: "bad usage, a missing library, or no such run", **verb.INTERRUPTED, 143: "ended by SIGTERM"},
 )
-@click.argument("run_or_file", metavar="[RUN|FILE]", required=False, shell_complete=complete.runs_or_launch_files)
-@click.option(
-    "--port",
-    type=click.IntRange(1, 65535),
-    metavar="PORT",
-    help="Port of the page (default: 8642, or a free port if that is taken).",
-)
-@click.option(
-    "--host",
-    metavar="HOST",
-    default="127.0.0.1",
-    show_default=True,
-    help="Serve the page at this address of this computer; any other than the default needs a certificate.",
-)
-@click.option(
-    "--certfile",
-    type=verb.FILE,
-    metavar="FILE.pem",
-    shell_complete=complete.files,
-    help="Serve the page over https with this certificate.",
-)
-@click.option(
-    "--keyfile",
-    type=verb.FILE,
-    metavar="FILE.key",
-    shell_complete=complete.files,
-    help="Private key of the certificate; nobody else may read the file.",
-)
-def page(run_or_file: str | None, port: int | None, host: str, certfile: Path | None, keyfile: Path | None) -> None:
+def page(
+    run_or_file: RunOrFile,
+    port: Annotated[int | None, option(PORT, "PORT", click.IntRange(1, 65535))],
+    *,
+    host: Annotated[str, option(HOST, "HOST")] = "127.0.0.1",
+    certfile: Annotated[Path | None, option(CERTIFICATE, "FILE.pem", shell_complete=complete.files)],
+    keyfile: Annotated[Path | None, option(PRIVATE_KEY, "FILE.key", shell_complete=complete.files)],
+) -> None:
     """Show a run in the browser, with an emergency stop.
 
     The page shows machine, curves, residuals, times and faults.

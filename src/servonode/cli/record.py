@@ -1,34 +1,36 @@
 """`servonode record`: record a run that is already in progress."""
 
+import sys
 from pathlib import Path
+from typing import Annotated
 
 import click
 
 from servonode.cli import verb
+from servonode.cli.command import command, option
+from servonode.cli.options import AsJson, OneRun
 
 
-@click.command(
-    cls=verb.Verb,
-    examples=("servonode record", "servonode record trailer_pursuit --out pursuit.mcap"),
-    exits={
+@command(
+    ("servonode record", "servonode record trailer_pursuit --out pursuit.mcap"),
+    {
         0: "the run ended, or Ctrl-C; the recording is complete",
         1: "messages are missing, or the recording ended before the run did",
         2: "bad usage or input, or no such run",
         143: verb.BROKEN_OFF[143],
     },
 )
-@verb.one_run
-@click.option("--out", type=verb.FILE, metavar="FILE.mcap", help="Where to write the recording (default: RUN.mcap).")
-@verb.as_json
-def record(name: str | None, out: Path | None, as_json: bool) -> None:
+def record(
+    name: OneRun,
+    out: Annotated[Path | None, option("Where to write the recording (default: RUN.mcap).", "FILE.mcap")],
+    as_json: AsJson,
+) -> None:
     """Record the messages of a run until it ends, or until Ctrl-C.
 
     RUN is the name or the folder of a run in progress. Without RUN, the command takes your only run. The run never
     waits for this command: messages that come faster than they can be read are lost and counted. servonode run
     --record loses none.
     """
-    import sys
-
     from servonode.cli.deliver import Signals
     from servonode.cli.start_checks import bag_file
     from servonode.operator.find_runs import find_run

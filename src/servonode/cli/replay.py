@@ -3,32 +3,34 @@
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
 from servonode.cli import verb
+from servonode.cli.command import argument, command, option
+from servonode.cli.options import AsJson, Code, Overrides
 
 if TYPE_CHECKING:
     from servonode.simulation.replay import Replay
 
 
-@click.command(
-    cls=verb.Verb,
-    examples=(
+@command(
+    (
         "servonode replay trailer_pursuit.mcap",
         "servonode replay trailer_pursuit.mcap --diff --set controller.gains.lambda=2.001",
         "servonode replay trailer_pursuit_lockstep.mcap --again",
     ),
-    exits={0: "all bits are equal", 1: "a command differs", **verb.BAD_USAGE, **verb.INTERRUPTED},
+    {0: "all bits are equal", 1: "a command differs", **verb.BAD_USAGE, **verb.INTERRUPTED},
 )
-@click.argument("bag", type=verb.FILE, metavar="BAG")
-@verb.overrides
-@verb.code
-@verb.as_json
-@click.option("--diff", is_flag=True, help="Show the first difference of each field.")
-@click.option("--again", is_flag=True, help="Run all nodes again in lockstep, and compare all messages.")
-def replay(bag: Path, overrides: tuple[str, ...], code: bool | None, as_json: bool, diff: bool, again: bool) -> None:
+def replay(
+    bag: Annotated[Path, argument("BAG")],
+    overrides: Overrides,
+    code: Code,
+    as_json: AsJson,
+    diff: Annotated[bool, option("Show the first difference of each field.")],
+    again: Annotated[bool, option("Run all nodes again in lockstep, and compare all messages.")],
+) -> None:
     """Run the controller of BAG again on its recorded states.
 
     Every command is computed again and compared with the recorded one bit by bit. --set changes the recorded launch

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
 
 import click
 
 from servonode.cli import verb
-
-TELEMETRY = "tcp://127.0.0.1:9872"  # where PlotJuggler looks
+from servonode.cli.command import command, option
+from servonode.cli.options import Address, AsJson, Every, Key, Launch, Out, Page, Reports, Window
 
 if TYPE_CHECKING:
     from servonode.cli.deliver import Signals
@@ -22,34 +22,36 @@ if TYPE_CHECKING:
     from servonode.nodes.recording import Recording
     from servonode.views.window_process import Options as WindowOptions
 
+VIEWERS = "tcp://127.0.0.1:9872"  # where PlotJuggler looks
+RECORD = "Record all messages (default: NAME.mcap)."
+TELEMETRY = f"Publish all topics at a tcp address of this computer, for viewers ({VIEWERS}); overrides run.telemetry."
+Record = Annotated[str | None, option(RECORD, "[FILE.mcap]", is_flag=False, flag_value="")]
+Telemetry = Annotated[str | None, option(TELEMETRY, "[ADDRESS]", Address(), is_flag=False, flag_value=VIEWERS)]
+
 
 @dataclass(frozen=True)
 class Options:
     """What the options of the command choose, by their names: one attribute for each of its many options."""
 
-    as_json: bool
-    out: Path | None
-    every: int | None
-    name: str | None
-    reports: tuple[Path, ...]
-    no_report: bool
-    record: str | None
-    plot: bool
-    telemetry: str | None
-    page: int | None
-    arm: bool
-    readonly: bool
-    key: str | None
-    insecure: bool
-    on: str | None
-    panels: tuple[str, ...]
-    window: float | None
-    save: Path | None
+    as_json: AsJson
+    out: Out
+    every: Every
+    name: Annotated[str | None, option("Name of the run (default: the file name without its ending).", "NAME")]
+    reports: Reports
+    no_report: Annotated[bool, option("Write no report (the default is the picture NAME.png).")]
+    record: Record
+    plot: Annotated[bool, option("Show the run in a window (servonode plot).")]
+    telemetry: Telemetry
+    page: Page
+    arm: Annotated[bool, option("Arm hardware at once; without it the run waits for servonode arm.")]
+    readonly: Annotated[bool, option("Never command the machine, only compute; servonode status shows the inputs.")]
+    key: Key
+    insecure: Annotated[bool, option("Meet machine and other computer without keys, on a closed bench network.")]
+    on: Annotated[str | None, option("Run the nodes that [hosts] gives to this computer, HOST, and listen.", "HOST")]
 
 
-@click.command(
-    cls=verb.Verb,
-    examples=(
+@command(
+    (
         "servonode run trailer_pursuit",
         "servonode run trailer_pursuit --set run.speed=1 --report pursuit.html",
         "servonode run trailer_pursuit --plot",
@@ -62,67 +64,35 @@ class Options:
         "servonode run my_robot.toml --on robot.local",
         "servonode run my_robot.toml --json --out my_robot.csv",
     ),
-    exits={
+    {
         0: "completed",
         1: "a fault, a plant that was stopped, or an output that could not be written",
         **verb.BAD_USAGE,
         **verb.BROKEN_OFF,
     },
 )
-@verb.launch_file
-@verb.as_json
-@verb.out
-@verb.every
-@click.option("--name", metavar="NAME", help="Name of the run (default: the file name without its ending).")
-@verb.reports
-@click.option("--no-report", is_flag=True, help="Write no report (the default is the picture NAME.png).")
-@click.option(
-    "--record", is_flag=False, flag_value="", metavar="[FILE.mcap]", help="Record all messages (default: NAME.mcap)."
-)
-@click.option("--plot", is_flag=True, help="Show the run in a window (servonode plot).")
-@click.option(
-    "--telemetry",
-    is_flag=False,
-    flag_value=TELEMETRY,
-    type=verb.Address(),
-    metavar="[ADDRESS]",
-    help=f"Publish all topics at a tcp address of this computer, for viewers ({TELEMETRY}); overrides run.telemetry.",
-)
-@verb.page
-@click.option("--arm", is_flag=True, help="Arm hardware at once; without it the run waits for servonode arm.")
-@click.option(
-    "--readonly", is_flag=True, help="Never command the machine, only compute; servonode status shows the inputs."
-)
-@verb.key
-@click.option(
-    "--insecure", is_flag=True, help="Meet machine and other computer without keys, on a closed bench network."
-)
-@click.option("--on", metavar="HOST", help="Run the nodes that [hosts] gives to this computer, HOST, and listen.")
-@verb.window
-def run(file: str, overrides: tuple[str, ...], code: bool | None, **options: Any) -> None:
+def run(launch: Launch, chosen: Options, shown: Window) -> None:
     """Run FILE: start its nodes as processes, connected by ZeroMQ."""
     from servonode.cli.start_checks import check_descriptors, window_options
     from servonode.views.display import check_display
 
-    chosen = Options(**options)
     if chosen.arm and chosen.readonly:
         raise click.UsageError(
             "--readonly never commands a machine, so the run cannot be armed; leave out --readonly or --arm."
         )
     check_descriptors(click.get_current_context().obj or [], chosen.as_json)
-    window = window_options(chosen.plot, chosen.panels, chosen.window, chosen.save)
+    window = window_options(chosen.plot, shown)
     if window:
         check_display()
     if chosen.telemetry is not None:
-        overrides = (*overrides, f"run.telemetry={json.dumps(chosen.telemetry, ensure_ascii=False)}")
+        launch = launch.but(f"run.telemetry={json.dumps(chosen.telemetry, ensure_ascii=False)}")
     if chosen.page is not None:
         from servonode.web.page import check_libraries
 
         check_libraries()
-    if fleet := verb.resolved_fleet(file, overrides, code):
+    if fleet := launch.fleet():
         sys.exit(_run_robots(*fleet, chosen, window))
-    closed_loop = verb.resolved(file, overrides, code)
-    sys.exit(_run(*_checked(closed_loop, chosen, window), window))
+    sys.exit(_run(*_checked(launch.resolved(), chosen, window), window))
 
 
 def _run_robots(

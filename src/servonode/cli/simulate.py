@@ -6,75 +6,49 @@ import sys
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
 from servonode.cli import verb
-from servonode.cli.verb import F
+from servonode.cli.command import command, option
+from servonode.cli.options import AsJson, Every, FiniteRange, Launch, Movie, Out, Reports
 
 if TYPE_CHECKING:
+    from servonode.cli.deliver import Output
     from servonode.closed_loop.closed_loop import ClosedLoop
     from servonode.closed_loop.fleet import Fleet
     from servonode.record.run import Run
 
+CONTROL = "Zero-order hold as in a run, or the continuous closed loop (DOP853)."
+LOOP = "Sampled control as one compiled loop, or as nodes in one process; the results are identical."
+RELATIVE = "Relative tolerance with --control continuous."
+ABSOLUTE = "Absolute tolerance with --control continuous."
 
-def _tolerance(name: str, least: float, text: str) -> Callable[[F], F]:
-    kind = verb.FiniteRange(min=least, max=0.1)
-    return click.option(name, type=kind, default=1e-12, show_default=True, metavar="NUMBER", help=text)
 
-
-@click.command(
-    cls=verb.Verb,
-    examples=(
+@command(
+    (
         "servonode simulate trailer_pursuit",
         "servonode simulate trailer_pursuit --control continuous --set run.duration=10 --json",
         "servonode simulate trailer_pursuit --out pursuit.csv --every 10",
         "servonode simulate trailer_pursuit --report pursuit.html --report pursuit.png",
         "servonode simulate trailer_pursuit --movie pursuit.mp4 --speed 10",
     ),
-    exits={0: "completed", 1: "a fault, or an output that could not be written", **verb.BAD_USAGE, **verb.BROKEN_OFF},
+    {0: "completed", 1: "a fault, or an output that could not be written", **verb.BAD_USAGE, **verb.BROKEN_OFF},
 )
-@verb.launch_file
-@verb.as_json
-@verb.out
-@verb.every
-@click.option(
-    "--control",
-    type=click.Choice(["sampled", "continuous"]),
-    default="sampled",
-    show_default=True,
-    help="Zero-order hold as in a run, or the continuous closed loop (DOP853).",
-)
-@click.option(
-    "--loop",
-    type=click.Choice(["fused", "nodes"]),
-    default="fused",
-    show_default=True,
-    help="Sampled control as one compiled loop, or as nodes in one process; the results are identical.",
-)
-@_tolerance("--rtol", 1e-14, "Relative tolerance with --control continuous.")
-@_tolerance("--atol", 1e-300, "Absolute tolerance with --control continuous.")
-@verb.reports
-@click.option("--no-report", is_flag=True, help="Write no report, as without --report.")
-@verb.movie
 def simulate(
-    file: str,
-    overrides: tuple[str, ...],
-    code: bool | None,
-    as_json: bool,
-    out: Path | None,
-    every: int | None,
-    control: str,
-    loop: str,
-    rtol: float,
-    atol: float,
-    reports: tuple[Path, ...],
-    no_report: bool,
-    movie: Path | None,
-    fps: float | None,
-    speed: float | None,
-    panels: tuple[str, ...],
+    launch: Launch,
+    as_json: AsJson,
+    out: Out,
+    every: Every,
+    *,
+    control: Annotated[str, option(CONTROL, type=click.Choice(["sampled", "continuous"]))] = "sampled",
+    loop: Annotated[str, option(LOOP, type=click.Choice(["fused", "nodes"]))] = "fused",
+    rtol: Annotated[float, option(RELATIVE, "NUMBER", FiniteRange(min=1e-14, max=0.1))] = 1e-12,
+    atol: Annotated[float, option(ABSOLUTE, "NUMBER", FiniteRange(min=1e-300, max=0.1))] = 1e-12,
+    reports: Reports,
+    no_report: Annotated[bool, option("Write no report, as without --report.")],
+    movie: Movie,
 ) -> None:
     """Simulate FILE in one process, as fast as possible."""
     from servonode.cli.start_checks import check_ending, check_reports, check_writable
@@ -85,21 +59,21 @@ def simulate(
     check_writable(out)
     check_ending(out, ".csv")
     reports = () if no_report else reports
-    if fleet := verb.resolved_fleet(file, overrides, code):
-        if control == "continuous" or movie is not None:
-            option = "--movie" if movie else "--control continuous"
-            raise click.UsageError(f"{option} takes one robot; give the launch file that a robot includes.")
+    if fleet := launch.fleet():
+        if control == "continuous" or movie.movie is not None:
+            refused = "--movie" if movie.movie else "--control continuous"
+            raise click.UsageError(f"{refused} takes one robot; give the launch file that a robot includes.")
         sys.exit(_simulate_robots(*fleet, as_json, out, every, reports))
-    closed_loop = verb.resolved(file, overrides, code)
+    closed_loop = launch.resolved()
     closed_loop.check_known_goals()
     check_reports(reports, closed_loop)
-    film = filming(movie, fps, speed, panels, closed_loop)
+    film = filming(movie, closed_loop)
     rows = every or (1 if out else default_every(closed_loop))
     if control == "continuous":
         result = simulate_continuous(closed_loop, rows, rtol, atol)
     else:
         result = (simulate_nodes if loop == "nodes" else simulate_fused)(closed_loop, rows)
-    sys.exit(delivered(result, closed_loop.launch.name, as_json, out, reports, movie, film))
+    sys.exit(delivered(result, closed_loop.launch.name, as_json, out, reports, film))
 
 
 def _simulate_robots(
@@ -124,7 +98,7 @@ def _simulate_robots(
         own = [file.with_name(f"{file.stem}.{robot}{file.suffix}") for file in ([out] if out else []) + [*reports]]
         files = (own[0] if out else None), tuple(own[1:] if out else own)
         with redirect_stdout(io.StringIO()) as said:
-            done = delivered(run, f"{fleet.name}.{robot}", as_json, *files, None, None)
+            done = delivered(run, f"{fleet.name}.{robot}", as_json, *files)
         results[robot], code = said.getvalue(), code or done
     if as_json:
         click.echo(json.dumps({"robots": {robot: json.loads(text) for robot, text in results.items()}, "exit": code}))
@@ -133,72 +107,62 @@ def _simulate_robots(
     return code
 
 
-@click.command(
-    cls=verb.Verb,
-    examples=("servonode check trailer_pursuit", "servonode check my_robot.toml --json"),
-    exits={0: "the check passed", 1: "the check failed", **verb.BAD_USAGE, **verb.INTERRUPTED},
+@command(
+    ("servonode check trailer_pursuit", "servonode check my_robot.toml --json"),
+    {0: "the check passed", 1: "the check failed", **verb.BAD_USAGE, **verb.INTERRUPTED},
 )
-@verb.launch_file
-@verb.as_json
-def check(file: str, overrides: tuple[str, ...], code: bool | None, as_json: bool) -> None:
+def check(launch: Launch, as_json: AsJson) -> None:
     """Check FILE before power-on, and explain the result."""
     from servonode.analysis.check import report, structure
     from servonode.cli.console import check_text, refused_text
     from servonode.closed_loop.launch_error import ProgramRefused
 
     try:
-        if fleet := verb.resolved_fleet(file, overrides, code, strict=False):
+        if fleet := launch.fleet(strict=False):
             results = {robot: report(each) for robot, each in fleet[1].items()}
             answers = {robot: each.as_dict() for robot, each in results.items()}
             texts = "\n\n".join(f"robot {robot}\n{check_text(each)}" for robot, each in results.items())
             click.echo(json.dumps({"robots": answers}) if as_json else texts)
             sys.exit(0 if all(results.values()) else 1)
-        result = report(verb.resolved(file, overrides, code, strict=False))
+        result = report(launch.resolved(strict=False))
     except ProgramRefused as refusal:
         findings = [{"level": "refuse", "subject": "program", "text": refusal.text}]
         known = structure(refusal.law)
-        answer = {"file": file, "verdict": "no", "findings": findings, **known}
+        answer = {"file": launch.file, "verdict": "no", "findings": findings, **known}
         click.echo(json.dumps(answer) if as_json else refused_text(known, refusal.text))
         sys.exit(1)
     click.echo(json.dumps(result.as_dict()) if as_json else check_text(result))
     sys.exit(0 if result else 1)
 
 
-Film = Callable[["Run"], str]
+Film = Callable[["Run"], "Output"]
 
 
-def filming(
-    file: Path | None, fps: float | None, speed: float | None, panels: tuple[str, ...], closed_loop: "ClosedLoop"
-) -> Film | None:  # fmt: skip
-    """The function that films a run and returns its line of the table; None without a movie. May refuse the movie."""
-    if file is None:
-        if fps or speed or panels:
+def filming(movie: Movie, closed_loop: "ClosedLoop") -> Film | None:
+    """The function that makes the output of a run's movie; None without a movie. May refuse the movie."""
+    if (file := movie.movie) is None:
+        if movie.fps or movie.speed or movie.panels:
             raise click.UsageError("--fps, --speed and --panel belong to a movie; give --movie FILE.mp4 as well")
         return None
+    from servonode.cli.deliver import Output
     from servonode.cli.start_checks import check_views
     from servonode.views.display import check_backend
 
     check_backend()
     from servonode.views.movie import plan, write_movie
 
-    planned = plan(file, fps, speed, closed_loop, panels)
+    planned = plan(file, movie.fps, movie.speed, closed_loop, movie.panels)
     check_views(closed_loop)
 
     def film(result: "Run") -> str:
         frames = write_movie(result, closed_loop.launch.name, planned)
         return f"{file} ({frames} frames, {planned.speed:g} plant seconds per second)"
 
-    return film
+    return lambda result: Output("movie", file, lambda: film(result))
 
 
 def delivered(
-    result: "Run",
-    name: str,
-    as_json: bool,
-    out: Path | None,
-    reports: tuple[Path, ...],
-    movie: Path | None,
-    film: Film | None,
+    result: "Run", name: str, as_json: bool, out: Path | None, reports: tuple[Path, ...], film: Film | None = None
 ) -> int:
     """Write the files of a simulation, print its result; its exit code."""
     from servonode.cli import deliver
@@ -207,12 +171,9 @@ def delivered(
         result.save_csv(file)
         return [file]
 
-    outputs = []
-    if out is not None:
-        outputs.append(deliver.csv_output(result, out, lambda: write(out)))
+    outputs = [] if out is None else [deliver.csv_output(result, out, lambda: write(out))]
     outputs += [deliver.report_output(result, name, file) for file in reports]
-    if movie is not None and film is not None:
-        outputs.append(deliver.Output("movie", movie, lambda: film(result)))
+    outputs += [film(result)] if film else []
     with deliver.Signals() as signals:
         done = deliver.make(outputs, signals)
     code = done.code(int(bool(result.faults)))

@@ -14,6 +14,7 @@ from servonode.errors import ServonodeError
 from servonode.nodes.terminal import STANDARD
 
 if TYPE_CHECKING:
+    from servonode.cli.options import Window
     from servonode.closed_loop.closed_loop import ClosedLoop
     from servonode.views.window_process import Options
 
@@ -68,17 +69,17 @@ def check_views(closed_loop: "ClosedLoop") -> None:
         check_view(closed_loop)
 
 
-def window_options(wanted: bool, panels: tuple[str, ...], window: float | None, save: Path | None) -> "Options | None":
+def window_options(wanted: bool, window: "Window") -> "Options | None":
     """The options of the window; None without a window."""
     from servonode.views.window_process import Options
 
     if not wanted:
-        if panels or window or save:
+        if window.panels or window.window or window.save:
             raise click.UsageError("--panel, --window and --save belong to the window; give --plot as well")
         return None
-    if save is not None:
-        _check_picture_file(save)
-    return Options(panels, window, str(save) if save else None)
+    if window.save is not None:
+        _check_picture_file(window.save)
+    return Options(window.panels, window.window, str(window.save) if window.save else None)
 
 
 def check_reports(files: Sequence[Path], closed_loop: "ClosedLoop") -> None:

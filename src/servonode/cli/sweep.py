@@ -4,63 +4,49 @@ import json
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import click
 
 from servonode.cli import verb
+from servonode.cli.command import command, option
+from servonode.cli.options import COUNT, AsJson, Launch
 
 if TYPE_CHECKING:
     from servonode.sweeps.chunk import Chunk
 
 BAR = 24  # characters of the progress bar
 TERMINAL_PERIOD_S, LOG_PERIOD_S = 0.2, 5.0
-COUNT = click.IntRange(min=1)
+OUTPUT = "Folder for the results, readable by xarray (default: the name of FILE with the ending .zarr)."
+THREADS = "Threads of this process (default: one for each processor)."
+WORKERS = "Compute in N processes on this computer instead, by dask."
 
 
-@click.command(
-    cls=verb.Verb,
-    examples=(
+@command(
+    (
         "servonode sweep trailer_sweep",
         "servonode sweep trailer_sweep --runs 4096 --set sweep.vary.plant.initial.phi=[-0.5,0.5]",
         "servonode sweep trailer_sweep --output hitch.zarr --resume",
         "servonode sweep trailer_sweep --scheduler tcp://10.0.0.7:8786",
     ),
-    exits={
+    {
         0: "all runs are computed; one that failed is a row with its reason",
         1: "the folder could not be written, or the cluster is lost; the finished runs are kept",
         **verb.BAD_USAGE,
         **verb.BROKEN_OFF,
     },
 )
-@verb.launch_file
-@verb.as_json
-@click.option(
-    "--output",
-    type=verb.FILE,
-    metavar="FOLDER.zarr",
-    help="Folder for the results, readable by xarray (default: the name of FILE with the ending .zarr).",
-)
-@click.option("--resume", is_flag=True, help="Compute only the runs that the folder lacks.")
-@click.option("--runs", type=COUNT, metavar="N", help="Number of runs of a random method (sweep.runs).")
-@click.option("--histories", is_flag=True, help="Keep every recorded row of each run too.")
-@click.option("--threads", type=COUNT, metavar="N", help="Threads of this process (default: one for each processor).")
-@click.option("--workers", type=COUNT, metavar="N", help="Compute in N processes on this computer instead, by dask.")
-@click.option("--scheduler", metavar="ADDRESS", help="Compute on the dask cluster of this scheduler instead.")
-@click.option("--send-code", is_flag=True, help="Let code of your own machine or program run on the cluster's workers.")
 def sweep(
-    file: str,
-    overrides: tuple[str, ...],
-    code: bool | None,
-    as_json: bool,
-    output: Path | None,
-    resume: bool,
-    runs: int | None,
-    histories: bool,
-    threads: int | None,
-    workers: int | None,
-    scheduler: str | None,
-    send_code: bool,
+    launch: Launch,
+    as_json: AsJson,
+    output: Annotated[Path | None, option(OUTPUT, "FOLDER.zarr")],
+    resume: Annotated[bool, option("Compute only the runs that the folder lacks.")],
+    runs: Annotated[int | None, option("Number of runs of a random method (sweep.runs).", "N", COUNT)],
+    histories: Annotated[bool, option("Keep every recorded row of each run too.")],
+    threads: Annotated[int | None, option(THREADS, "N", COUNT)],
+    workers: Annotated[int | None, option(WORKERS, "N", COUNT)],
+    scheduler: Annotated[str | None, option("Compute on the dask cluster of this scheduler instead.", "ADDRESS")],
+    send_code: Annotated[bool, option("Let code of your own machine or program run on the cluster's workers.")],
 ) -> None:
     """Simulate FILE many times, with the numbers of its [sweep]."""
     from servonode.sweeps.dataset import check_libraries
@@ -70,8 +56,9 @@ def sweep(
 
     check_libraries()
     where = Where(threads, workers, scheduler, send_code)
-    counted = () if runs is None else (f"sweep.runs={runs}",)
-    plan = Plan(verb.resolved(file, (*overrides, *counted), code), histories)
+    if runs is not None:
+        launch = launch.but(f"sweep.runs={runs}")
+    plan = Plan(launch.resolved(), histories)
     folder = output or Path(f"{plan.closed_loop.launch.name}.zarr")
     progress = Progress(plan.runs)
     try:
