@@ -68,7 +68,7 @@ def group(function: Callable[[], None]) -> click.Group:
 
 @dataclass(frozen=True)
 class Stated:
-    """An argument or option, as the annotation of a parameter states it. flag: its name, where it is another one."""
+    """An argument or option, as the annotation of a parameter states it. flag: its names, where they are other ones."""
 
     make: Callable[..., Callable[[Any], Any]]
     flag: str
@@ -82,7 +82,7 @@ class Stated:
             names: tuple[str, ...] = (name,)
             more |= {"nargs": -1} if several else {}
         else:
-            names = (self.flag or f"--{name.strip('_').replace('_', '-')}", name)
+            names = (*(self.flag.split() or [f"--{name.strip('_').replace('_', '-')}"]), name)
             more |= {"multiple": True} if several else {}
             if kind is bool:
                 more |= {"is_flag": True}
@@ -96,13 +96,13 @@ class Stated:
 def option(help: str, metavar: str | None = None, type: Any = None, *, flag: str = "", **more: Any) -> Stated:
     """An option `--NAME` with this help. A `bool` takes no value, a tuple is repeatable, a `Path` is a file.
 
-    flag: its name, where it is not the parameter's. more: as `click.option` has it. A default of the parameter is
-    that of the option, and is shown.
+    flag: its name, where it is not the parameter's, or several with spaces between. more: as `click.option` has it. A
+    default of the parameter is that of the option, and is shown. A parameter may have several options.
     """
     return Stated(click.option, flag, _given(help=help, metavar=metavar, type=type) | more)
 
 
-def argument(metavar: str, type: Any = None, **more: Any) -> Stated:
+def argument(metavar: str | None = None, type: Any = None, **more: Any) -> Stated:
     """An argument with this name in the help; a tuple takes any number of them. more: as `click.argument` has it."""
     return Stated(click.argument, "", _given(metavar=metavar, type=type) | more)
 
@@ -136,8 +136,9 @@ def command(
                 bundles[parameter.name] = kind, [each for each, *_ in found]
                 decorators += [stated.decorator(*each) for *each, stated in found]
             else:
-                stated = kind.__metadata__[0]
-                decorators.append(stated.decorator(parameter.name, kind.__origin__, parameter.default))
+                decorators += [
+                    stated.decorator(parameter.name, kind.__origin__, parameter.default) for stated in kind.__metadata__
+                ]
 
         @wraps(function)
         def call(**values: Any) -> None:

@@ -1,41 +1,37 @@
 """Has a part of a run in progress fail on purpose."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import click
 
 from servonode.cli import complete, verb
+from servonode.cli.command import argument, command, option
+from servonode.cli.operate import EXITS
+from servonode.cli.options import ABOVE_ZERO, AsJson, FiniteRange
 
-PLACES = ("drive", "sensor", "link", "node")
+PLACES = click.Choice(("drive", "sensor", "link", "node"))
 
 
-@click.command(
-    cls=verb.Verb,
-    logs=False,
-    examples=(
+@command(
+    (
         "servonode fault trailer_pursuit drive off U1",
         "servonode fault trailer_pursuit link delayed --size 0.1 --duration 2",
         "servonode fault trailer_pursuit node kill controller",
         "servonode fault my_robot link off --hardware",
     ),
-    exits={
-        0: "the fault is injected, or planned",
-        1: "the plant refused, or did not answer",
-        2: "bad usage, no such run, or several runs match",
-        **verb.INTERRUPTED,
-    },
+    EXITS | {0: "the fault is injected, or planned"},
+    logs=False,
 )
-@click.argument("run", metavar="RUN", shell_complete=complete.runs)
-@click.argument("place", metavar="drive|sensor|link|node", type=click.Choice(PLACES))
-@click.argument("kind", metavar="KIND")
-@click.argument("name", metavar="[NAME]", required=False)
-@click.option("--at", type=verb.FiniteRange(min=0), metavar="SECONDS", help="Begin at this plant time (default: now).")
-@click.option("--duration", type=verb.ABOVE_ZERO, metavar="SECONDS", help="End after this plant time (default: never).")
-@click.option("--size", type=verb.ABOVE_ZERO, metavar="SIZE", help="How large it is, where its kind has a size.")
-@click.option("--hardware", is_flag=True, help="Allow it in a machine that is no simulation.")
-@verb.as_json
 def fault(
-    run: str, place: str, kind: str, name: str | None, hardware: bool, as_json: bool, **numbers: float | None
+    run: Annotated[str, argument("RUN", shell_complete=complete.runs)],
+    place: Annotated[str, argument("|".join(PLACES.choices), PLACES)],
+    kind: Annotated[str, argument("KIND")],
+    name: Annotated[str | None, argument("[NAME]", required=False)],
+    at: Annotated[float | None, option("Begin at this plant time (default: now).", "SECONDS", FiniteRange(min=0))],
+    duration: Annotated[float | None, option("End after this plant time (default: never).", "SECONDS", ABOVE_ZERO)],
+    size: Annotated[float | None, option("How large it is, where its kind has a size.", "SIZE", ABOVE_ZERO)],
+    hardware: Annotated[bool, option("Allow it in a machine that is no simulation.")],
+    as_json: AsJson,
 ) -> None:
     """Inject a fault into a run, to see what finds it.
 
@@ -49,7 +45,8 @@ def fault(
 
     if kind not in KINDS[place]:
         raise click.UsageError(unknown(f"{kind} is no fault of a {place}", kind, KINDS[place]))
-    stated: dict[str, Any] = {"on": place, "kind": kind, "name": name, "hardware": hardware, **numbers}
+    stated: dict[str, Any] = {"on": place, "kind": kind, "name": name, "hardware": hardware}
+    stated |= {"at": at, "duration": duration, "size": size}
     stated = {key: value for key, value in stated.items() if value is not None}
     answer = order("fault", run, fault=stated)
     what = " ".join(filter(None, (place, kind, name)))

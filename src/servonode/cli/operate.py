@@ -4,11 +4,13 @@ import json
 import sys
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import click
 
 from servonode.cli import complete, verb
+from servonode.cli.command import argument, command, option
+from servonode.cli.options import WHICH_RUN, AsJson, FiniteRange, OneRun
 
 EXITS = {
     0: "done",
@@ -16,7 +18,7 @@ EXITS = {
     2: "bad usage, no such run, or several runs match",
     **verb.INTERRUPTED,
 }
-_command = partial(click.command, cls=verb.Verb, logs=False)
+_command = partial(command, logs=False)
 
 
 def send(words: Sequence[str], name: str | None, as_json: bool, text: str = "", **arguments: Any) -> None:
@@ -35,18 +37,17 @@ def send(words: Sequence[str], name: str | None, as_json: bool, text: str = "", 
 
 
 @_command(
-    examples=("servonode arm", "servonode arm trailer_pursuit", "servonode arm my_robot --wait 60"),
-    exits={**EXITS, 1: "not armed yet: the plant refused, or did not answer", 2: f"{EXITS[2]}; with --wait: never"},
+    ("servonode arm", "servonode arm trailer_pursuit", "servonode arm my_robot --wait 60"),
+    {**EXITS, 1: "not armed yet: the plant refused, or did not answer", 2: f"{EXITS[2]}; with --wait: never"},
     help="Arm a run, so that commands reach its machine.\n\n"
     "With --wait the command tries again until the machine has answered. It ends at once where waiting is of no use: "
-    f"the run has ended, or a fault is latched. {verb.WHICH_RUN}",
+    f"the run has ended, or a fault is latched. {WHICH_RUN}",
 )
-@verb.one_run
-@click.option(
-    "--wait", type=verb.FiniteRange(min=0, max=86400), default=0.0, metavar="SECONDS", help="Try for so many seconds."
-)
-@verb.as_json
-def arm(name: str | None, wait: float, as_json: bool) -> None:
+def arm(
+    name: OneRun,
+    wait: Annotated[float, option("Try for so many seconds.", "SECONDS", FiniteRange(min=0, max=86400), default=0.0)],
+    as_json: AsJson,
+) -> None:
     from servonode.operator import operator_requests as operate
     from servonode.operator.find_runs import robots_of
 
@@ -57,14 +58,15 @@ def arm(name: str | None, wait: float, as_json: bool) -> None:
 
 
 @_command(
-    examples=("servonode goal x=1.0 y=2.0", "servonode goal v=0.3 my_robot"),
-    exits={**EXITS, 1: "a goal was refused, or the target node did not answer"},
+    ("servonode goal x=1.0 y=2.0", "servonode goal v=0.3 my_robot"),
+    {**EXITS, 1: "a goal was refused, or the target node did not answer"},
     help="Give a run goals from outside, by the names of its targets.\n\n"
-    f"They are in SI units; a target takes them that has a bandwidth: [target.NAME] bandwidth = 5.0. {verb.WHICH_RUN}",
+    f"They are in SI units; a target takes them that has a bandwidth: [target.NAME] bandwidth = 5.0. {WHICH_RUN}",
 )
-@click.argument("words", metavar="NAME=VALUE ... [RUN]", nargs=-1, required=True, shell_complete=complete.runs)
-@verb.as_json
-def goal(words: tuple[str, ...], as_json: bool) -> None:
+def goal(
+    words: Annotated[tuple[str, ...], argument("NAME=VALUE ... [RUN]", required=True, shell_complete=complete.runs)],
+    as_json: AsJson,
+) -> None:
     from servonode.operator.operator_requests import set_goal
 
     pairs = [word.partition("=") for word in words if "=" in word]
@@ -82,52 +84,47 @@ def goal(words: tuple[str, ...], as_json: bool) -> None:
 
 def _number(name: str, text: str) -> float:
     try:
-        return float(verb.FiniteRange().convert(text, None, None))
+        return float(FiniteRange().convert(text, None, None))
     except click.UsageError:
         raise click.UsageError(f"{name}={text} is not a number; give one in SI units, as {name}=1.5") from None
 
 
 @_command(
-    examples=("servonode disarm", "servonode disarm trailer_pursuit"),
-    exits=EXITS,
+    ("servonode disarm", "servonode disarm trailer_pursuit"),
+    EXITS,
     help=f"Disarm a run: its machine takes the safe action.\n\n"
-    f"The machine ignores commands until the run is armed again. {verb.WHICH_RUN}",
+    f"The machine ignores commands until the run is armed again. {WHICH_RUN}",
 )
-@verb.one_run
-@verb.as_json
-def disarm(name: str | None, as_json: bool) -> None:
+def disarm(name: OneRun, as_json: AsJson) -> None:
     send(["disarm"], name, as_json)
 
 
 @_command(
-    examples=("servonode reset", "servonode reset trailer_pursuit", "servonode reset --estop trailer_pursuit"),
-    exits=EXITS,
+    ("servonode reset", "servonode reset trailer_pursuit", "servonode reset --estop trailer_pursuit"),
+    EXITS,
     help="Clear a run's latched faults, but not an emergency stop.\n\n"
-    f"The machine stays in its safe state until the run is armed. {verb.WHICH_RUN}",
+    f"The machine stays in its safe state until the run is armed. {WHICH_RUN}",
 )
-@verb.one_run
-@click.option("--estop", "estop_too", is_flag=True, help="Clear an emergency stop as well.")
-@click.option(
-    "--origin", is_flag=True, help="Accept the positions of a machine that has started anew, as a board after a reset."
-)
-@verb.as_json
-def reset(name: str | None, estop_too: bool, origin: bool, as_json: bool) -> None:
-    words = ["reset_estop" if estop_too else "reset"] if estop_too or not origin else []
-    send(["reset_origin", *words] if origin else words, name, as_json)
+def reset(
+    name: OneRun,
+    estop_too: Annotated[bool, option("Clear an emergency stop as well.", flag="--estop")],
+    origin: Annotated[
+        bool, option("Accept the positions of a machine that has started anew, as a board after a reset.")
+    ],
+    as_json: AsJson,
+) -> None:
+    words = ["reset_origin"] if origin else []
+    words += ["reset_estop"] if estop_too else [] if origin else ["reset"]
+    send(words, name, as_json)
 
 
 @_command(
-    examples=("servonode estop", "servonode estop trailer_pursuit", "servonode estop left_arm right_arm --json"),
-    exits={
-        0: "every run confirmed the stop",
-        1: "a run did not confirm",
-        2: "bad usage, or no such run",
-        **verb.INTERRUPTED,
-    },
+    ("servonode estop", "servonode estop trailer_pursuit", "servonode estop left_arm right_arm --json"),
+    EXITS | {0: "every run confirmed the stop", 1: "a run did not confirm", 2: "bad usage, or no such run"},
 )
-@click.argument("names", metavar="[RUN ...]", nargs=-1, shell_complete=complete.runs)
-@verb.as_json
-def estop(names: tuple[str, ...], as_json: bool) -> None:
+def estop(
+    names: Annotated[tuple[str, ...], argument("[RUN ...]", shell_complete=complete.runs)], as_json: AsJson
+) -> None:
     """Emergency stop: the machine takes its safe action at once.
 
     The stop is latched until servonode reset --estop. Without RUN, the command stops every run of this user, wherever
@@ -154,14 +151,15 @@ def estop(names: tuple[str, ...], as_json: bool) -> None:
 
 
 @_command(
-    examples=("servonode status", "servonode status trailer_pursuit --json", "servonode status --watch"),
-    exits={**EXITS, 0: "every node answered; with --watch: the run has ended", 1: "a node did not answer"},
-    help=f"Show the status of a run: its nodes, faults, times and counts.\n\n{verb.WHICH_RUN}",
+    ("servonode status", "servonode status trailer_pursuit --json", "servonode status --watch"),
+    {**EXITS, 0: "every node answered; with --watch: the run has ended", 1: "a node did not answer"},
+    help=f"Show the status of a run: its nodes, faults, times and counts.\n\n{WHICH_RUN}",
 )
-@verb.one_run
-@click.option("--watch", "watched", is_flag=True, help="Show it again twice a second, until the run ends.")
-@verb.as_json
-def status(name: str | None, watched: bool, as_json: bool) -> None:
+def status(
+    name: OneRun,
+    watched: Annotated[bool, option("Show it again twice a second, until the run ends.", flag="--watch")],
+    as_json: AsJson,
+) -> None:
     from servonode.operator import operator_requests as operate
     from servonode.operator.find_runs import robots_of
 

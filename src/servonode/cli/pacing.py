@@ -1,14 +1,16 @@
 """The verbs that stop and pace the time of a simulated plant: pause, resume, step, speed."""
 
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import click
 
 from servonode.cli import verb
+from servonode.cli.command import argument, command
 from servonode.cli.operate import EXITS, send
+from servonode.cli.options import WHICH_RUN, AsJson, FiniteRange, OneRun
 
-_command = partial(click.command, cls=verb.Verb, logs=False, exits=EXITS)
+_command = partial(command, exits=EXITS, logs=False)
 SIMULATED = "A machine that is not simulated has a time of its own, and its run refuses this."
 
 
@@ -24,24 +26,20 @@ def _pause(word: str, name: str | None, as_json: bool, **arguments: Any) -> None
 
 
 @_command(
-    examples=("servonode pause", "servonode pause trailer_pursuit --json"),
+    ("servonode pause", "servonode pause trailer_pursuit --json"),
     help="Pause a run: the time of its simulated plant stands still.\n\n"
     "It stands still from the next control instant on, until servonode resume or step. No timeout passes meanwhile, "
-    f"and an emergency stop ends the pause. {SIMULATED} {verb.WHICH_RUN}",
+    f"and an emergency stop ends the pause. {SIMULATED} {WHICH_RUN}",
 )
-@verb.one_run
-@verb.as_json
-def pause(name: str | None, as_json: bool) -> None:
+def pause(name: OneRun, as_json: AsJson) -> None:
     _pause("pause", name, as_json)
 
 
 @_command(
-    examples=("servonode resume", "servonode resume trailer_pursuit"),
-    help=f"Let the time of a paused run pass again.\n\n{verb.WHICH_RUN}",
+    ("servonode resume", "servonode resume trailer_pursuit"),
+    help=f"Let the time of a paused run pass again.\n\n{WHICH_RUN}",
 )
-@verb.one_run
-@verb.as_json
-def resume(name: str | None, as_json: bool) -> None:
+def resume(name: OneRun, as_json: AsJson) -> None:
     from servonode.operator.find_runs import robots_of
 
     send(["resume"], robots_of(name)[0], as_json, "goes on")  # of one robot: all go on
@@ -54,19 +52,16 @@ class Periods(click.IntRange):
 
 
 @_command(
-    examples=("servonode step", "servonode step 10", "servonode step 1 trailer_pursuit --json"),
+    ("servonode step", "servonode step 10", "servonode step 1 trailer_pursuit --json"),
     help="Let a paused run pass through N control periods (default: 1).\n\n"
     f"The command ends when the run is paused again. Without a controller a period is the time between two states. "
-    f"{verb.WHICH_RUN}",
+    f"{WHICH_RUN}",
 )
-@click.argument("periods", metavar="[N]", type=Periods(min=1), default=1)
-@verb.one_run
-@verb.as_json
-def step(periods: int, name: str | None, as_json: bool) -> None:
+def step(periods: Annotated[int, argument("[N]", Periods(min=1), default=1)], name: OneRun, as_json: AsJson) -> None:
     _pause("step", name, as_json, periods=periods)
 
 
-class Factor(verb.FiniteRange):
+class Factor(FiniteRange):
     """A number above 0, or max."""
 
     name = "number"
@@ -76,13 +71,12 @@ class Factor(verb.FiniteRange):
 
 
 @_command(
-    examples=("servonode speed 0.1", "servonode speed 2 trailer_pursuit", "servonode speed max"),
+    ("servonode speed 0.1", "servonode speed 2 trailer_pursuit", "servonode speed max"),
     help="Change how fast the time of a simulated plant passes.\n\n"
     "X is plant seconds per second of wall-clock time. A run in lockstep waits for its control instants then; with max "
-    f"it goes as fast as its nodes answer again. {SIMULATED} {verb.WHICH_RUN}",
+    f"it goes as fast as its nodes answer again. {SIMULATED} {WHICH_RUN}",
 )
-@click.argument("factor", metavar="X", type=Factor(min=0, min_open=True))
-@verb.one_run
-@verb.as_json
-def speed(factor: float | str, name: str | None, as_json: bool) -> None:
+def speed(
+    factor: Annotated[float | str, argument("X", Factor(min=0, min_open=True))], name: OneRun, as_json: AsJson
+) -> None:
     send(["speed"], name, as_json, f"speed {factor if factor == 'max' else format(factor, 'g')}", speed=factor)
