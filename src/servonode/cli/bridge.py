@@ -1,10 +1,13 @@
 """`servonode bridge`: a run in progress in other tools."""
 
+from typing import Annotated
+
 import click
 
 from servonode.cli import complete, verb
+from servonode.cli.command import argument, command, group, option
 
-_run = click.argument("run_or_file", metavar="[RUN|FILE]", required=False, shell_complete=complete.runs_or_launch_files)
+Shown = Annotated[str | None, argument("[RUN|FILE]", required=False, shell_complete=complete.runs_or_launch_files)]
 _EXITS = {
     0: "the run has ended",
     2: "bad usage, a missing library, or no such run",
@@ -13,26 +16,20 @@ _EXITS = {
 }
 
 
-@verb.group
+@group
 def bridge() -> None:
     """Show a run in progress in other tools, and take goals from them."""
 
 
-@bridge.command(
-    cls=verb.Verb,
-    examples=("servonode bridge foxglove", "servonode bridge foxglove trailer_pursuit --port 8766"),
-    exits=_EXITS,
+@command(
+    ("servonode bridge foxglove", "servonode bridge foxglove trailer_pursuit --port 8766"),
+    _EXITS,
+    of=bridge,
 )
-@_run
-@click.option(
-    "--port",
-    type=click.IntRange(1, 65535),
-    metavar="PORT",
-    default=8765,
-    show_default=True,
-    help="Port of the server, at 127.0.0.1.",
-)
-def foxglove(run_or_file: str | None, port: int) -> None:
+def foxglove(
+    run_or_file: Shown,
+    port: Annotated[int, option("Port of the server, at 127.0.0.1.", "PORT", click.IntRange(1, 65535))] = 8765,
+) -> None:
     """Show a run in Foxglove, change its numbers, and stop it.
 
     The bridge prints the address for Foxglove's "Open connection", and a link that opens it. It shows frames, the
@@ -52,22 +49,19 @@ def foxglove(run_or_file: str | None, port: int) -> None:
     serve(run, port)
 
 
-@bridge.command(
-    cls=verb.Verb,
-    examples=("servonode bridge ros2", "servonode bridge ros2 trailer_pursuit --domain 7"),
-    exits=_EXITS,
+DOMAIN = "Domain of ROS 2 (default: ROS_DOMAIN_ID, or 0)."
+
+
+@command(
+    ("servonode bridge ros2", "servonode bridge ros2 trailer_pursuit --domain 7"),
+    _EXITS,
+    of=bridge,
 )
-@_run
-@click.option(
-    "--domain",
-    type=click.IntRange(0, 232),
-    metavar="ID",
-    default=0,
-    envvar="ROS_DOMAIN_ID",
-    help="Domain of ROS 2 (default: ROS_DOMAIN_ID, or 0).",
-)
-@click.option("--network", is_flag=True, help="Let other computers take part, each of which may then move the machine.")
-def ros2(run_or_file: str | None, domain: int, network: bool) -> None:
+def ros2(
+    run_or_file: Shown,
+    domain: Annotated[int, option(DOMAIN, "ID", click.IntRange(0, 232), default=0, envvar="ROS_DOMAIN_ID")],
+    network: Annotated[bool, option("Let other computers take part, each of which may then move the machine.")],
+) -> None:
     """Publish a run to ROS 2, and take goals from it.
 
     ROS 2 need not be installed here. The bridge publishes joint states, transforms, odometry, inputs, residuals and

@@ -2,13 +2,16 @@
 
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from importlib.resources import files
 from pathlib import Path
+from typing import Annotated
 
 import click
 
 from servonode.cli import verb
+from servonode.cli.command import argument, command, option
+from servonode.cli.options import AsJson, Overrides
 from servonode.errors import ServonodeError, did_you_mean
 from servonode.version import TOP
 
@@ -25,9 +28,8 @@ class NotMade(ServonodeError, ValueError):
     """A file cannot be written; the text says why and how to fix it."""
 
 
-@click.command(
-    cls=verb.Verb,
-    examples=(
+@command(
+    (
         "servonode new machine crane",
         "servonode new machine --from panda.urdf",
         "servonode new machine duck --from duck.urdf --set plant.robot.base=free",
@@ -39,16 +41,15 @@ class NotMade(ServonodeError, ValueError):
         "servonode new launch my_launch_files",
         "servonode new firmware my_board",
     ),
-    exits={0: "done", **verb.BAD_USAGE},
+    {0: "done", **verb.BAD_USAGE},
 )
-@click.argument("kind", type=click.Choice([*KINDS, SCHEMA, *COPIES]))
-@click.argument("name", required=False)
-@click.argument("file", required=False)
-@click.option("--from", "robot", type=verb.FILE, metavar="FILE", help="Write the machine of this URDF or MJCF file.")
-@verb.overrides
-@verb.as_json
 def new(
-    kind: str, name: str | None, file: str | None, robot: Path | None, overrides: tuple[str, ...], as_json: bool
+    kind: Annotated[str, argument(type=click.Choice([*KINDS, SCHEMA, *COPIES]))],
+    name: Annotated[str | None, argument(required=False)],
+    file: Annotated[str | None, argument(required=False)],
+    robot: Annotated[Path | None, option("Write the machine of this URDF or MJCF file.", "FILE", flag="--from")],
+    overrides: Overrides,
+    as_json: AsJson,
 ) -> None:
     """Write commented files: machine, program, controller, run.
 
@@ -65,22 +66,28 @@ def new(
     if file is not None and kind != CONTROLLER:
         raise NotMade(f"{file!r} is one name too many: a {kind} has one; leave it out")
     if robot is not None:
-        made = of_robot(kind, robot, name, overrides)
-        verb.show({"files": [*map(str, made)]}, as_json, _told(made, f"now: servonode run {made[-1]}"))
-        return
-    if overrides:
+        from servonode.cli.create_robot import contents, robot_model
+
+        if kind != "machine":
+            raise NotMade(f"--from is of a machine, not of {kind}; write servonode new machine --from {robot}")
+        model = robot_model(robot, overrides)
+        name = name or model.name
+        made = _write(name, Path(), contents(model, name, robot))
+    elif overrides:
         raise NotMade("--set is of --from alone; change keys in the file that is written")
-    if name is None:
+    elif name is None:
         raise click.UsageError("Missing argument 'NAME'.")
-    if kind in COPIES:
-        folder = copy(kind, Path(name))
-        verb.show({"files": [str(folder)]}, as_json, f"wrote {folder}")
-        return
-    if kind == CONTROLLER:
-        kind, name = _of_kind(name), file or name
-    made = make(kind, name, Path())
-    remedy = f"name it in a launch file: #:schema ./{made[0]}" if kind == SCHEMA else f"now: servonode run {made[-1]}"
-    verb.show({"files": [*map(str, made)]}, as_json, _told(made, remedy))
+    elif kind in COPIES:
+        made = [copy(kind, Path(name))]
+    else:
+        if kind == CONTROLLER:
+            kind, name = _of_kind(name), file or name
+        made = make(kind, name, Path())
+    lines = [f"wrote {each}" for each in made]
+    if kind not in COPIES:
+        schema = f"name it in a launch file: #:schema ./{made[0]}"
+        lines.append(schema if kind == SCHEMA else f"now: servonode run {made[-1]}")
+    verb.show({"files": [*map(str, made)]}, as_json, "\n".join(lines))
 
 
 def make(kind: str, name: str, folder: Path) -> list[Path]:
@@ -90,25 +97,6 @@ def make(kind: str, name: str, folder: Path) -> list[Path]:
         NotMade: see `_write`.
     """
     return _write(name, folder, _contents(kind, name))
-
-
-def of_robot(kind: str, robot: Path, name: str | None, overrides: Sequence[str]) -> list[Path]:
-    """Write the machine of a robot's file and its launch file into the working folder; their paths.
-
-    Raises:
-        NotMade: it is no machine that is asked for, or see `_write`; NotFrom, LaunchError: see `robot_model`.
-    """
-    from servonode.cli.create_robot import contents, robot_model
-
-    if kind != "machine":
-        raise NotMade(f"--from is of a machine, not of {kind}; write servonode new machine --from {robot}")
-    model = robot_model(robot, overrides)
-    name = name or model.name
-    return _write(name, Path(), contents(model, name, robot))
-
-
-def _told(made: Sequence[Path], remedy: str) -> str:
-    return "\n".join([*(f"wrote {file}" for file in made), remedy])
 
 
 def _write(name: str, folder: Path, contents: Iterable[tuple[str, str]]) -> list[Path]:

@@ -7,20 +7,20 @@ from dataclasses import asdict
 import click
 
 from servonode.cli import verb
+from servonode.cli.command import command
+from servonode.cli.options import AsJson
 
 MARKS = {"good": "ok  ", "note": "note", "wrong": "WRONG"}
 
 
-@click.command(
-    cls=verb.Verb,
-    examples=("servonode doctor", "servonode doctor --json"),
-    exits={0: "runs can start here; notes may stand in the way of real time", 1: "something will not work"}
+@command(
+    ("servonode doctor", "servonode doctor --json"),
+    {0: "runs can start here; notes may stand in the way of real time", 1: "something will not work"}
     | verb.BAD_USAGE
     | verb.INTERRUPTED,
     logs=False,
 )
-@verb.as_json
-def doctor(as_json: bool) -> None:
+def doctor(as_json: AsJson) -> None:
     """Look at this computer: clock, limits, cores, folders, extras.
 
     Each finding says what it means, and what helps. Nothing is changed.

@@ -1,29 +1,30 @@
 """`servonode hil`: commands for hardware in the loop with a microcontroller."""
 
+import json
+import sys
 from typing import TYPE_CHECKING
 
 import click
 
 from servonode.cli import verb
+from servonode.cli.command import command, group
+from servonode.cli.options import AsJson, Launch, Wait
 
 if TYPE_CHECKING:
     from servonode.closed_loop.closed_loop import ClosedLoop
     from servonode.closed_loop.estimation import Sensing
 
 
-@verb.group
+EXITS = {0: "done", **verb.BAD_USAGE, **verb.INTERRUPTED}
+
+
+@group
 def hil() -> None:
     """Check the firmware of a microcontroller, and print its C header."""
 
 
-@hil.command(
-    "header",
-    cls=verb.Verb,
-    examples=("servonode hil header trailer_pursuit > my_machine.h",),
-    exits={0: "done", **verb.BAD_USAGE, **verb.INTERRUPTED},
-)
-@verb.launch_file
-def header(file: str, overrides: tuple[str, ...], code: bool | None) -> None:
+@command(("servonode hil header trailer_pursuit > my_machine.h",), EXITS, of=hil)
+def header(launch: Launch) -> None:
     """Print the C header for firmware of FILE's machine.
 
     It defines the sizes, the step, the initial state, and the schema number by which servonode and firmware check that
@@ -34,24 +35,17 @@ def header(file: str, overrides: tuple[str, ...], code: bool | None) -> None:
     from servonode.export.c_sensors import sensors_header
     from servonode.plants.drivers.firmware_header import firmware_header
 
-    closed_loop = verb.resolved(file, overrides, code, strict=False)
-    launch = closed_loop.launch
-    prefix = c_prefix(launch.name)
+    closed_loop = launch.resolved(strict=False)
+    prefix, step_ns = c_prefix(closed_loop.launch.name), closed_loop.launch.step_ns
     lines = law_header(closed_loop.control, closed_loop.estimation, f"{prefix}_law")
     sensing = _sensing(closed_loop)
     lines += sensors_header(sensing, prefix) if sensing else []
-    text = firmware_header(closed_loop.machine, closed_loop.start, launch.step_ns, f"{prefix}_plant_step", lines)
+    text = firmware_header(closed_loop.machine, closed_loop.start, step_ns, f"{prefix}_plant_step", lines)
     click.echo(text, nl=False)
 
 
-@hil.command(
-    "sensors",
-    cls=verb.Verb,
-    examples=("servonode hil sensors trailer_pursuit > sensors.c",),
-    exits={0: "done", **verb.BAD_USAGE, **verb.INTERRUPTED},
-)
-@verb.launch_file
-def sensors(file: str, overrides: tuple[str, ...], code: bool | None) -> None:
+@command(("servonode hil sensors trailer_pursuit > sensors.c",), EXITS, of=hil)
+def sensors(launch: Launch) -> None:
     """Print the sensor models of FILE's machine as C functions.
 
     They are for firmware that simulates the machine and sends only readings (plant.device.sends).
@@ -59,7 +53,7 @@ def sensors(file: str, overrides: tuple[str, ...], code: bool | None) -> None:
     from servonode.export.c import c_prefix
     from servonode.export.c_sensors import c_sensors
 
-    closed_loop = verb.resolved(file, overrides, code, strict=False)
+    closed_loop = launch.resolved(strict=False)
     sensing, name = _sensing(closed_loop), closed_loop.machine.description.name
     nothing = f"/* {name} has no simulated sensors: it defines none, or its motion cannot be linearised. */\n"
     click.echo(c_sensors(sensing, c_prefix(closed_loop.launch.name)) if sensing else nothing, nl=False)
@@ -79,36 +73,29 @@ def _sensing(closed_loop: "ClosedLoop") -> "Sensing | None":
         return None
 
 
-@hil.command(
-    "accept",
-    cls=verb.Verb,
-    examples=(
+@command(
+    (
         "servonode hil accept trailer_pursuit_udp",
         "servonode hil accept my_robot.toml --set plant.device.port=/dev/ttyACM0",
     ),
-    exits={
+    {
         0: "all checks passed",
         1: "a check failed, or could not be decided: do not arm the machine",
         2: "bad usage or input, or no answer",
         **verb.INTERRUPTED,
     },
+    of=hil,
 )
-@verb.launch_file
-@verb.wait
-@verb.as_json
-def accept(file: str, overrides: tuple[str, ...], code: bool | None, wait: float, as_json: bool) -> None:
+def accept(launch: Launch, wait: Wait, as_json: AsJson) -> None:
     """Test that firmware is safe without the host.
 
     Run this before you arm the machine for the first time. It tests the timeout and the safe action, the limits, and
     that the firmware refuses corrupt packets, other versions, other hosts and numbers that are not finite. In all its
     runs the inputs have limits of 4e-6, for the safe action too; keep the wheels off the ground all the same.
     """
-    import json
-    import sys
-
     from servonode.acceptance.hil_accept import accept as accepted
     from servonode.acceptance.protocol_check import Plan
 
-    report = accepted(verb.resolved(file, overrides, code, strict=False), Plan(wait=wait))
+    report = accepted(launch.resolved(strict=False), Plan(wait=wait))
     click.echo(json.dumps(report.as_dict()) if as_json else report.text())
     sys.exit(0 if report.verdict == "yes" else 1)

@@ -3,25 +3,26 @@
 import json
 import shutil
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import click
 
 from servonode.cli import verb
+from servonode.cli.command import argument, command, option
+from servonode.cli.options import AsJson, Launch
 
 WIDTH = 80  # columns
 KINDS = {"machines": "machines", "programs": "programs, by machine", "launch": "launch files", "drivers": "drivers"}
 
 
-@click.command(
-    "list",
-    cls=verb.Verb,
-    examples=("servonode list", "servonode list launch", "servonode list programs --json"),
-    exits={0: "done", **verb.BAD_USAGE},
+@command(
+    ("servonode list", "servonode list launch", "servonode list programs --json"),
+    {0: "done", **verb.BAD_USAGE},
+    name="list",
 )
-@click.argument("what", required=False, type=click.Choice(list(KINDS)))
-@verb.as_json
-def list_(what: str | None, as_json: bool) -> None:
+def list_(
+    what: Annotated[str | None, argument(type=click.Choice(list(KINDS)), required=False)], as_json: AsJson
+) -> None:
     """List machines, programs, launch files and drivers."""
     if what is not None:
         click.echo(json.dumps(_found(what)) if as_json else _text(what, _found(what)))
@@ -86,30 +87,34 @@ def _installed(group: str) -> dict[str, str]:
     return {name: f"from {value.partition(':')[0]}" for name, value in entry_points(group).items()}
 
 
-@click.command(
-    cls=verb.Verb,
-    examples=(
+C99 = "Print plant step, limits and controller as C99 that allocates no memory."
+
+
+@command(
+    (
         "servonode show trailer_pursuit",
         "servonode show my_robot.toml --latex > my_robot.tex",
         "servonode show my_robot.toml --c > my_robot.c",
         "servonode show my_arm.toml --urdf > my_arm.urdf",
     ),
-    exits={0: "done", **verb.BAD_USAGE, **verb.INTERRUPTED},
+    {0: "done", **verb.BAD_USAGE, **verb.INTERRUPTED},
 )
-@verb.launch_file
-@click.option("--latex", "form", flag_value="latex", help="Print a LaTeX document; it needs only amsmath.")
-@click.option(
-    "--c", "form", flag_value="c", help="Print plant step, limits and controller as C99 that allocates no memory."
-)
-@click.option("--urdf", "form", flag_value="urdf", help="Print the links and joints of the machine as URDF.")
-def show(file: str, overrides: tuple[str, ...], code: bool | None, form: Literal["latex", "c", "urdf"] | None) -> None:
+def show(
+    launch: Launch,
+    form: Annotated[
+        Literal["latex", "c", "urdf"] | None,
+        option("Print a LaTeX document; it needs only amsmath.", flag="--latex", flag_value="latex"),
+        option(C99, flag="--c", flag_value="c"),
+        option("Print the links and joints of the machine as URDF.", flag="--urdf", flag_value="urdf"),
+    ],
+) -> None:
     """Print the equations of FILE: mass matrix, bias, constraints, law."""
     from servonode.loop import Loop
 
-    if fleet := verb.resolved_fleet(file, overrides, code, strict=False):
+    if fleet := launch.fleet(strict=False):
         if form is not None:
             raise click.UsageError(f"--{form} takes one robot; give the launch file that a robot includes.")
         texts = (f"robot {robot}\n\n{Loop(each).show('text')}" for robot, each in fleet[1].items())
         click.echo("\n\n".join(texts))
         return
-    click.echo(Loop(verb.resolved(file, overrides, code, strict=False)).show(form or "text"))
+    click.echo(Loop(launch.resolved(strict=False)).show(form or "text"))

@@ -3,11 +3,14 @@
 import json
 from functools import partial
 from pathlib import Path
+from typing import Annotated
 
 import click
 from click.shell_completion import CompletionItem
 
 from servonode.cli import complete, verb
+from servonode.cli.command import argument, command, group, option
+from servonode.cli.options import AsJson
 
 EXITS = {0: "done", **verb.BAD_USAGE, **verb.INTERRUPTED}
 
@@ -26,18 +29,16 @@ def _roles(_ctx: click.Context, _param: click.Parameter, _incomplete: str) -> li
     return [CompletionItem(role, help=text) for role, text in ROLES.items()]
 
 
-@verb.group
+@group
 def keys() -> None:
     """Make, trust and revoke the keys with which computers connect."""
 
 
-_verb = partial(keys.command, cls=verb.Verb, logs=False)
+_command = partial(command, exits=EXITS, of=keys, logs=False)
 
 
-@_verb(examples=("servonode keys new desk", "servonode keys new robot"), exits=EXITS)
-@click.argument("name", metavar="NAME")
-@verb.as_json
-def new(name: str, as_json: bool) -> None:
+@_command(("servonode keys new desk", "servonode keys new robot"))
+def new(name: Annotated[str, argument("NAME")], as_json: AsJson) -> None:
     """Make a key pair called NAME.
 
     The secret key stays in this computer's folder of keys (mode 0700; SERVONODE_KEYS, or servonode/keys below
@@ -50,9 +51,8 @@ def new(name: str, as_json: bool) -> None:
     click.echo(json.dumps({"name": name, "file": str(file)}) if as_json else f"{file}")
 
 
-@_verb("list", examples=("servonode keys list", "servonode keys list --json"), exits=EXITS)
-@verb.as_json
-def list_(as_json: bool) -> None:
+@_command(("servonode keys list", "servonode keys list --json"), name="list")
+def list_(as_json: AsJson) -> None:
     """List the own key pairs, and the trusted keys with their roles."""
     from servonode.bus.keys import KeyStore
 
@@ -67,10 +67,10 @@ def list_(as_json: bool) -> None:
     click.echo("\n".join(lines) or f"no keys in {store.folder}; make a pair with servonode keys new NAME")
 
 
-@_verb(examples=("servonode keys show", "servonode keys show robot", "servonode keys show robot --json"), exits=EXITS)
-@click.argument("name", metavar="[NAME]", required=False, shell_complete=_trusted)
-@verb.as_json
-def show(name: str | None, as_json: bool) -> None:
+@_command(("servonode keys show", "servonode keys show robot", "servonode keys show robot --json"))
+def show(
+    name: Annotated[str | None, argument("[NAME]", required=False, shell_complete=_trusted)], as_json: AsJson
+) -> None:
     """Show a public key, own or trusted.
 
     Compare it on both computers before you trust a key that came over a network. Without NAME, the command shows the
@@ -87,24 +87,20 @@ def show(name: str | None, as_json: bool) -> None:
         click.echo(f"{key.name}  {key.public.decode()}  {', '.join(roles) if trusted else 'own'}")
 
 
-@_verb(
-    examples=(
+MAY = "What the key may do: observe, operate, plant or controller (repeatable)."
+
+
+@_command(
+    (
         "servonode keys trust robot.key --role plant",
         "servonode keys trust desk.key --role controller --role operate --role observe",
-    ),
-    exits=EXITS,
+    )
 )
-@click.argument("file", type=click.Path(path_type=Path), metavar="FILE", shell_complete=complete.files)
-@click.option(
-    "--role",
-    "roles",
-    multiple=True,
-    metavar="ROLE",
-    shell_complete=_roles,
-    help="What the key may do: observe, operate, plant or controller (repeatable).",
-)
-@verb.as_json
-def trust(file: Path, roles: tuple[str, ...], as_json: bool) -> None:
+def trust(
+    file: Annotated[Path, argument("FILE", shell_complete=complete.files)],
+    roles: Annotated[tuple[str, ...], option(MAY, "ROLE", flag="--role", shell_complete=_roles)],
+    as_json: AsJson,
+) -> None:
     """Trust the public key of another computer.
 
     FILE is the other computer's NAME.key, and the key is trusted by this NAME. Its roles say what it may do.
@@ -121,10 +117,8 @@ def trust(file: Path, roles: tuple[str, ...], as_json: bool) -> None:
     click.echo(json.dumps(said) if as_json else f"{key.name} is trusted: {', '.join(key.roles)}")
 
 
-@_verb(examples=("servonode keys revoke robot",), exits=EXITS)
-@click.argument("name", metavar="NAME", shell_complete=_trusted)
-@verb.as_json
-def revoke(name: str, as_json: bool) -> None:
+@_command(("servonode keys revoke robot",))
+def revoke(name: Annotated[str, argument("NAME", shell_complete=_trusted)], as_json: AsJson) -> None:
     """Trust the key NAME no more.
 
     Runs in progress refuse it from now on.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from servonode.cli.verb import WHICH_RUN
+from servonode.cli.options import WHICH_RUN
 from servonode.errors import ServonodeError
 
 if TYPE_CHECKING:

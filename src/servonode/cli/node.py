@@ -2,29 +2,30 @@
 
 import json
 import sys
+from typing import Annotated
 
 import click
 
 from servonode.cli import verb
+from servonode.cli.command import argument, command, group
 from servonode.cli.listening import printing, run_and
+from servonode.cli.options import WHICH_RUN, AsJson, OneRun
 
 
-@verb.group
+@group
 def node() -> None:
     """List and describe the nodes of a run."""
 
 
-@node.command(
-    "list",
-    cls=verb.Verb,
+@command(
+    ("servonode node list", "servonode node list trailer_pursuit --json"),
+    {0: "shown", 2: "bad usage, or no such run", **verb.INTERRUPTED},
+    of=node,
+    name="list",
+    help=f"Show the nodes of a run.\n\n{WHICH_RUN}",
     logs=False,
-    examples=("servonode node list", "servonode node list trailer_pursuit --json"),
-    exits={0: "shown", 2: "bad usage, or no such run", **verb.INTERRUPTED},
-    help=f"Show the nodes of a run.\n\n{verb.WHICH_RUN}",
 )
-@verb.one_run
-@verb.as_json
-def list_(name: str | None, as_json: bool) -> None:
+def list_(name: OneRun, as_json: AsJson) -> None:
     from servonode.operator.find_runs import find_run
 
     nodes = sorted(find_run(name).described()["nodes"])
@@ -32,16 +33,14 @@ def list_(name: str | None, as_json: bool) -> None:
         click.echo(json.dumps(nodes) if as_json else "\n".join(nodes))
 
 
-@node.command(
-    cls=verb.Verb,
+@command(
+    ("servonode node info plant", "servonode node info trailer_pursuit controller --json"),
+    {0: "shown", 1: "the node does not answer", 2: "bad usage, or no such run or node", **verb.INTERRUPTED},
+    of=node,
+    help=f"Show a node: its process, lifecycle, topics and requests.\n\n{WHICH_RUN}",
     logs=False,
-    examples=("servonode node info plant", "servonode node info trailer_pursuit controller --json"),
-    exits={0: "shown", 1: "the node does not answer", 2: "bad usage, or no such run or node", **verb.INTERRUPTED},
-    help=f"Show a node: its process, lifecycle, topics and requests.\n\n{verb.WHICH_RUN}",
 )
-@click.argument("words", metavar="[RUN] NODE", nargs=-1, required=True)
-@verb.as_json
-def info(words: tuple[str, ...], as_json: bool) -> None:
+def info(words: Annotated[tuple[str, ...], argument("[RUN] NODE", required=True)], as_json: AsJson) -> None:
     from servonode.cli.node_table import node_info, node_text
 
     name, word = run_and("node", words)

@@ -2,13 +2,16 @@
 
 import json
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
 from servonode.cli import verb
+from servonode.cli.command import argument, command, group, option
 from servonode.cli.listening import printing, run_and
+from servonode.cli.options import AsJson, OneRun
 
 if TYPE_CHECKING:
     from servonode.closed_loop.parameters import Parameter
@@ -20,7 +23,7 @@ EXITS = {
     2: "bad usage, no such run or number, or a value that the checks refuse",
     **verb.INTERRUPTED,
 }
-_key = click.argument("words", metavar="[RUN] KEY", nargs=-1, required=True)
+OneKey = Annotated[tuple[str, ...], argument("[RUN] KEY", required=True)]
 
 
 def _run(name: str | None) -> "RunParameters":
@@ -29,7 +32,7 @@ def _run(name: str | None) -> "RunParameters":
     return RunParameters(name)
 
 
-@verb.group
+@group
 def param() -> None:
     """Read and change numbers of a run in progress.
 
@@ -38,12 +41,11 @@ def param() -> None:
     """
 
 
-@param.command(
-    name="list", cls=verb.Verb, examples=("servonode param list", "servonode param list --json"), exits=EXITS
-)
-@verb.one_run
-@verb.as_json
-def list_(name: str | None, as_json: bool) -> None:
+_command = partial(command, exits=EXITS, of=param)
+
+
+@_command(("servonode param list", "servonode param list --json"), name="list")
+def list_(name: OneRun, as_json: AsJson) -> None:
     """List the numbers of a run that may change."""
     found = _run(name).now()
     if as_json:
@@ -55,39 +57,35 @@ def list_(name: str | None, as_json: bool) -> None:
             click.echo(f"{key:<{width}}  {_shown(each.value):>12} {each.unit:<8} {each.range}")
 
 
-@param.command(cls=verb.Verb, examples=("servonode param get controller.gains.lambda_yaw_rate",), exits=EXITS)
-@_key
-@verb.as_json
-def get(words: tuple[str, ...], as_json: bool) -> None:
+@_command(("servonode param get controller.gains.lambda_yaw_rate",))
+def get(words: OneKey, as_json: AsJson) -> None:
     """Print one number of a run."""
-    name, key = run_and("key", words)
-    each = _run(name).get(key := _joined(key))
+    key, each = _one(words)
     verb.show({key: _as_dict(each)["value"]}, as_json, _shown(each.value))
 
 
-@param.command(cls=verb.Verb, examples=("servonode param describe controller.parameters.m1",), exits=EXITS)
-@_key
-@verb.as_json
-def describe(words: tuple[str, ...], as_json: bool) -> None:
+@_command(("servonode param describe controller.parameters.m1",))
+def describe(words: OneKey, as_json: AsJson) -> None:
     """Describe a number of a run: value, unit, range, node."""
-    name, key = run_and("key", words)
-    each = _run(name).get(key := _joined(key))
+    key, each = _one(words)
     text = f"{key} = {_shown(each.value)} {each.unit}: {each.description}\nrange: {each.range}\nnode: {each.node}"
     verb.show({key: _as_dict(each)}, as_json, text)
 
 
-@param.command(
-    name="set",
-    cls=verb.Verb,
-    examples=(
+def _one(words: tuple[str, ...]) -> "tuple[str, Parameter]":
+    """The key, as the run has it, and its number."""
+    name, key = run_and("key", words)
+    return (key := _joined(key)), _run(name).get(key)
+
+
+@_command(
+    (
         "servonode param set controller.gains.lambda=3",
         "servonode param set trailer_pursuit controller.parameters.m1=4 controller.parameters.m2=1",
     ),
-    exits=EXITS,
+    name="set",
 )
-@click.argument("words", metavar="[RUN] KEY=VALUE ...", nargs=-1, required=True)
-@verb.as_json
-def set_(words: tuple[str, ...], as_json: bool) -> None:
+def set_(words: Annotated[tuple[str, ...], argument("[RUN] KEY=VALUE ...", required=True)], as_json: AsJson) -> None:
     """Change numbers of a run, all at once or none.
 
     They change between two control instants. The answer says from which plant step on they act.
@@ -112,11 +110,12 @@ def _pair(text: str) -> tuple[str, float]:
         raise click.UsageError(f"{text!r} is not KEY=NUMBER; write for example controller.gains.lambda=3") from None
 
 
-@param.command(cls=verb.Verb, examples=("servonode param dump", "servonode param dump --out tuned.toml"), exits=EXITS)
-@verb.one_run
-@click.option("--all", "everything", is_flag=True, help="Also those that have not changed since the start of the run.")
-@click.option("--out", type=verb.FILE, metavar="FILE.toml", help="Write to this file.")
-def dump(name: str | None, everything: bool, out: Path | None) -> None:
+@_command(("servonode param dump", "servonode param dump --out tuned.toml"))
+def dump(
+    name: OneRun,
+    everything: Annotated[bool, option("Also those that have not changed since the start of the run.", flag="--all")],
+    out: Annotated[Path | None, option("Write to this file.", "FILE.toml")],
+) -> None:
     """Print the changed numbers of a run as TOML.
 
     The output is for servonode param load and for a launch file.
@@ -134,10 +133,8 @@ def dump(name: str | None, everything: bool, out: Path | None) -> None:
     out.write_text(text)
 
 
-@param.command(cls=verb.Verb, examples=("servonode param load tuned.toml",), exits=EXITS)
-@click.argument("words", metavar="[RUN] FILE.toml", nargs=-1, required=True)
-@verb.as_json
-def load(words: tuple[str, ...], as_json: bool) -> None:
+@_command(("servonode param load tuned.toml",))
+def load(words: Annotated[tuple[str, ...], argument("[RUN] FILE.toml", required=True)], as_json: AsJson) -> None:
     """Change numbers of a run to those of a file.
 
     The file is as servonode param dump writes it. All are judged together; then each node takes its own ones at once,

@@ -2,13 +2,16 @@
 
 import json
 import sys
+from typing import Annotated
 
 import click
 
 from servonode.cli import verb
+from servonode.cli.command import argument, command, group, option
+from servonode.cli.options import AsJson, Key, Overrides, Wait
 
 
-@verb.group
+@group
 def protocol() -> None:
     """Check a machine program against the protocol.
 
@@ -16,32 +19,31 @@ def protocol() -> None:
     """
 
 
-@protocol.command(
-    "check",
-    cls=verb.Verb,
-    examples=(
+@command(
+    (
         "servonode protocol check --launch trailer_pursuit_external",
         "servonode protocol check ipc:///run/user/1000/servonode/devices/diff_drive_trailer",
         "servonode protocol check tcp://127.0.0.1:9873 tcp://127.0.0.1:9874 --machine diff_drive_trailer",
     ),
-    exits={
+    {
         0: "all checks passed",
         1: "a check failed, or could not be decided",
         2: "bad usage or input, or no answer",
         **verb.INTERRUPTED,
     },
+    of=protocol,
 )
-@click.argument("addresses", metavar="[ADDRESS | STATE APPLIED]", nargs=-1)
-@click.option("--launch", "file", metavar="FILE", help="Use the machine, names and times of this launch file.")
-@click.option("--machine", metavar="NAME", help="Use this machine, without a launch file.")
-@verb.wait
-@verb.key
-@verb.overrides
-@verb.as_json
 def check(
-    addresses: tuple[str, ...], file: str | None, machine: str | None, wait: float, key: str | None,
-    overrides: tuple[str, ...], as_json: bool,
-) -> None:  # fmt: skip
+    addresses: Annotated[tuple[str, ...], argument("[ADDRESS | STATE APPLIED]")],
+    file: Annotated[
+        str | None, option("Use the machine, names and times of this launch file.", "FILE", flag="--launch")
+    ],
+    machine: Annotated[str | None, option("Use this machine, without a launch file.", "NAME")],
+    wait: Wait,
+    key: Key,
+    overrides: Overrides,
+    as_json: AsJson,
+) -> None:
     """Act as the host of a machine program, and check its messages.
 
     The command reports every deviation from the protocol:

@@ -2,12 +2,15 @@
 
 import json
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import click
 
 from servonode.cli import topic_rates, verb
+from servonode.cli.command import command, group, option
 from servonode.cli.listening import WHICH, messages, printing, run_and
+from servonode.cli.options import COUNT, WHICH_RUN, AsJson, FiniteRange, OneRun
+from servonode.cli.topic_rates import OneTopic
 
 if TYPE_CHECKING:
     from servonode.cli.topic_table import TopicEntry
@@ -22,24 +25,25 @@ EXITS = {
 }
 
 
-@verb.group
+@group
 def topic() -> None:
     """List, describe and print the topics of a run."""
 
 
-@topic.command(
-    "list",
-    cls=verb.Verb,
+@command(
+    ("servonode topic list", "servonode topic list trailer_pursuit -t", "servonode topic list -v"),
+    SHOWN,
+    of=topic,
+    name="list",
+    help=f"Show the topics of a run, or all topics if no run is in progress.\n\n{WHICH_RUN}",
     logs=False,
-    examples=("servonode topic list", "servonode topic list trailer_pursuit -t", "servonode topic list -v"),
-    exits=SHOWN,
-    help=f"Show the topics of a run, or all topics if no run is in progress.\n\n{verb.WHICH_RUN}",
 )
-@verb.one_run
-@click.option("-t", "--show-types", is_flag=True, help="Show the type of the messages.")
-@click.option("-v", "--verbose", is_flag=True, help="Show types, publishers, subscribers and contents.")
-@verb.as_json
-def list_(name: str | None, show_types: bool, verbose: bool, as_json: bool) -> None:
+def list_(
+    name: OneRun,
+    show_types: Annotated[bool, option("Show the type of the messages.", flag="-t --show-types")],
+    verbose: Annotated[bool, option("Show types, publishers, subscribers and contents.", flag="-v --verbose")],
+    as_json: AsJson,
+) -> None:
     from servonode.cli.topic_table import summary, table
 
     run = _run(name)
@@ -54,17 +58,15 @@ def list_(name: str | None, show_types: bool, verbose: bool, as_json: bool) -> N
                 click.echo(f"{each.name} [{each.type}]" if show_types else each.name)
 
 
-@topic.command(
-    cls=verb.Verb,
-    logs=False,
-    examples=("servonode topic info state", "servonode topic info trailer_pursuit plant/status --json"),
-    exits=SHOWN,
+@command(
+    ("servonode topic info state", "servonode topic info trailer_pursuit plant/status --json"),
+    SHOWN,
+    of=topic,
     help=f"Show the contents, the publishers and the subscribers of a topic.\n\n"
     f"{WHICH} If no run is in progress, the command describes the topics of any run.",
+    logs=False,
 )
-@click.argument("words", metavar="[RUN] TOPIC", nargs=-1, required=True)
-@verb.as_json
-def info(words: tuple[str, ...], as_json: bool) -> None:
+def info(words: OneTopic, as_json: AsJson) -> None:
     from servonode.cli.topic_table import described, table
     from servonode.operator.listener import named
 
@@ -82,37 +84,28 @@ def info(words: tuple[str, ...], as_json: bool) -> None:
             click.echo(described(found, address))
 
 
-@topic.command(
-    cls=verb.Verb,
-    logs=False,
-    examples=(
+@command(
+    (
         "servonode topic echo state",
         "servonode topic echo state --field state.V --once",
         "servonode topic echo state --field t --field state --csv > states.csv",
         "servonode topic echo trailer_pursuit plant/status -n 1 --json",
     ),
-    exits=EXITS,
+    EXITS,
+    of=topic,
     help=f"Print the messages of a topic, one per line.\n\n{WHICH} The run never waits for this command.",
-)
-@click.argument("words", metavar="[RUN] TOPIC", nargs=-1, required=True)
-@click.option(
-    "--field", "fields", multiple=True, metavar="FIELD", help="Print only this field, such as state.V (repeatable)."
-)
-@click.option("--csv", "as_csv", is_flag=True, help="Print CSV: a line of names, then a line of values per message.")
-@click.option("--json", "as_json", is_flag=True, help="Print each message as a JSON object on one line.")
-@click.option("-n", "count", type=click.IntRange(min=1), metavar="COUNT", help="End after this many messages.")
-@click.option("--once", is_flag=True, help="End after one message.")
-@click.option(
-    "--timeout", type=verb.FiniteRange(min=0), metavar="SECONDS", help="End when no message comes for this long."
+    logs=False,
 )
 def echo(
-    words: tuple[str, ...],
-    fields: tuple[str, ...],
-    as_csv: bool,
-    as_json: bool,
-    count: int | None,
-    once: bool,
-    timeout: float | None,
+    words: OneTopic,
+    fields: Annotated[
+        tuple[str, ...], option("Print only this field, such as state.V (repeatable).", "FIELD", flag="--field")
+    ],
+    as_csv: Annotated[bool, option("Print CSV: a line of names, then a line of values per message.", flag="--csv")],
+    as_json: Annotated[bool, option("Print each message as a JSON object on one line.", flag="--json")],
+    count: Annotated[int | None, option("End after this many messages.", "COUNT", COUNT, flag="-n")],
+    once: Annotated[bool, option("End after one message.")],
+    timeout: Annotated[float | None, option("End when no message comes for this long.", "SECONDS", FiniteRange(min=0))],
 ) -> None:
     from servonode.cli.topic_values import Printer
 

@@ -4,13 +4,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from statistics import fmean, pstdev
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
 from servonode.cli import verb
+from servonode.cli.command import argument, command, option
 from servonode.cli.listening import WHICH, followed, printing
 
 if TYPE_CHECKING:
@@ -18,68 +18,7 @@ if TYPE_CHECKING:
 
 REPORT_S = 1.0  # s (wall clock) between two reports
 EXITS = {0: "the run has ended", 2: "bad usage, or no such run or topic", **verb.INTERRUPTED}
-_command = partial(click.command, cls=verb.Verb, logs=False, exits=EXITS)
-_as_json = click.option("--json", "as_json", is_flag=True, help="Print each report as a JSON object on one line.")
-_words = click.argument("words", metavar="[RUN] TOPIC", nargs=-1, required=True)
-
-
-def _window(default: int) -> Callable[[Any], Any]:
-    text = f"Compute over this many of the newest messages (default: {default})."
-    return click.option("--window", "-w", type=click.IntRange(min=2), default=default, metavar="N", help=text)
-
-
-@_command(
-    examples=("servonode topic hz state", "servonode topic hz trailer_pursuit plant/state --window 500"),
-    help=f"Show the rate of the messages of a topic, once a second.\n\n"
-    f"The times are those of the sender's clock. {WHICH}",
-)
-@_words
-@_window(10000)
-@_as_json
-def hz(words: tuple[str, ...], window: int, as_json: bool) -> None:
-    published = _published()
-    _report(words, window, as_json, lambda raw, _: published(raw.payload) / 1e9, rate, rate_text)
-
-
-@_command(
-    examples=("servonode topic bw state", "servonode topic bw plant/state --window 1000"),
-    help=f"Show the bandwidth of a topic, once a second.\n\n{WHICH}",
-)
-@_words
-@_window(100)
-@_as_json
-def bw(words: tuple[str, ...], window: int, as_json: bool) -> None:
-    published = _published()
-    measured = lambda raw, _: (published(raw.payload) / 1e9, len(raw.payload))  # noqa: E731
-    _report(words, window, as_json, measured, bandwidth, bandwidth_text)
-
-
-@_command(
-    examples=("servonode topic delay state", "servonode topic delay controller/command --window 500"),
-    help="Show the delay of the messages of a topic, once a second.\n\n"
-    "The delay is measured from the sender's monotonic clock "
-    "to that of this process, on the same computer. This command takes only idle processor time, so it shows longer "
-    f"delays on a busy computer. {WHICH}",
-)
-@_words
-@_window(10000)
-@_as_json
-def delay(words: tuple[str, ...], window: int, as_json: bool) -> None:
-    published = _published()
-    measured = lambda raw, came: (came - published(raw.payload)) / 1e9  # noqa: E731
-    _report(words, window, as_json, measured, delay_of, delay_text, 0.0, one_clock=True)
-
-
-def _published() -> Callable[[bytes], int]:
-    """The function that reads from a payload when it was published, by its sender's monotonic clock [ns]."""
-    from msgspec import Struct
-    from msgspec.msgpack import Decoder
-
-    class Head(Struct):
-        mono: int
-
-    decode = Decoder(Head).decode
-    return lambda payload: decode(payload).mono
+OneTopic = Annotated[tuple[str, ...], argument("[RUN] TOPIC", required=True)]
 
 
 def rate(times: Sequence[float]) -> dict[str, float]:
@@ -132,55 +71,105 @@ def _bytes(number: float) -> str:
     return f"{number / 1e3:.2f} KB" if number < 1e6 else f"{number / 1e6:.2f} MB"
 
 
-def _report(
-    words: Sequence[str],
-    window: int,
-    as_json: bool,
-    measured: "Callable[[Raw, int], Any]",
+def _reports(
+    name: str,
+    default: int,
+    examples: Sequence[str],
+    help: str,
+    measured: "Callable[[int, int, Raw], Any]",
     numbers: Callable[[Sequence[Any]], dict[str, float]],
     text: Callable[[Mapping[str, float]], str],
     poll_s: float | None = None,
     one_clock: bool = False,
-) -> None:
-    """Measure each message with the time at which it was received [ns]; report the newest of each publisher.
+) -> click.Command:
+    """The command that measures each message, and reports of the newest of each publisher.
 
-    poll_s: as of RawInbox. one_clock: whether the times are compared with this computer's clock.
-
-    Raises:
-        BusError: that is so, and the node runs on another computer.
+    default: how many those are. measured: from when a message was published and received [ns], and it. poll_s: as of
+    RawInbox. one_clock: whether the times are compared with this computer's clock; a node of another one raises
+    BusError.
     """
-    from msgspec import DecodeError
+    many = f"Compute over this many of the newest messages (default: {default})."
+    size = option(many, "N", click.IntRange(min=2), flag="--window -w", default=default)
 
-    from servonode.bus import BusError
+    @command(examples, EXITS, name=name, help=help, logs=False)
+    def reports(
+        words: OneTopic,
+        window: Annotated[int, size],
+        as_json: Annotated[bool, option("Print each report as a JSON object on one line.", flag="--json")],
+    ) -> None:
+        from msgspec import DecodeError, Struct
+        from msgspec.msgpack import Decoder
 
-    kept: dict[str, deque[Any]] = {}
-    fresh: set[str] = set()  # those of which something came since the last report
-    due = time.monotonic() + REPORT_S
+        from servonode.bus import BusError
 
-    def report() -> None:
-        if not fresh and not as_json:
-            click.echo("no new messages")
-        for name in sorted(fresh):
-            if found := numbers(kept[name]):
-                said = "" if as_json else text(found)
-                verb.show({"topic": name, **found}, as_json, f"{name} {said}" if len(kept) > 1 else said)
-        fresh.clear()
+        class Head(Struct):
+            mono: int  # when it was published, by its sender's clock
 
-    with followed(words, poll_s) as listener, printing():
-        far = set(listener.registry.get("elsewhere", ())) if one_clock else set()
-        for batch in listener.batches():
-            came = time.monotonic_ns()
-            for raw in batch:
-                name = f"{raw.node}/{raw.topic}"
-                if raw.node in far:
-                    why = f"the {raw.node} runs on another computer, which has another clock; ask there, or see"
-                    raise BusError(f"{name}: {why} the delay of the link: servonode topic echo relay/status")
-                with suppress(DecodeError):  # of whatever has taken the node's place
-                    value = measured(raw, came)
-                    kept.setdefault(name, deque(maxlen=window)).append(value)
-                    fresh.add(name)
-            if time.monotonic() >= due:
+        head = Decoder(Head)
+        kept: dict[str, deque[Any]] = {}
+        fresh: set[str] = set()  # those of which something came since the last report
+        due = time.monotonic() + REPORT_S
+
+        def report() -> None:
+            if not fresh and not as_json:
+                click.echo("no new messages")
+            for name in sorted(fresh):
+                if found := numbers(kept[name]):
+                    said = "" if as_json else text(found)
+                    verb.show({"topic": name, **found}, as_json, f"{name} {said}" if len(kept) > 1 else said)
+            fresh.clear()
+
+        with followed(words, poll_s) as listener, printing():
+            far = set(listener.registry.get("elsewhere", ())) if one_clock else set()
+            for batch in listener.batches():
+                came = time.monotonic_ns()
+                for raw in batch:
+                    name = f"{raw.node}/{raw.topic}"
+                    if raw.node in far:
+                        why = f"the {raw.node} runs on another computer, which has another clock; ask there, or see"
+                        raise BusError(f"{name}: {why} the delay of the link: servonode topic echo relay/status")
+                    with suppress(DecodeError):  # of whatever has taken the node's place
+                        value = measured(head.decode(raw.payload).mono, came, raw)
+                        kept.setdefault(name, deque(maxlen=window)).append(value)
+                        fresh.add(name)
+                if time.monotonic() >= due:
+                    report()
+                    due = time.monotonic() + REPORT_S
+            if fresh or not kept:
                 report()
-                due = time.monotonic() + REPORT_S
-        if fresh or not kept:
-            report()
+
+    return reports
+
+
+hz = _reports(
+    "hz",
+    10000,
+    ("servonode topic hz state", "servonode topic hz trailer_pursuit plant/state --window 500"),
+    f"Show the rate of the messages of a topic, once a second.\n\nThe times are those of the sender's clock. {WHICH}",
+    lambda published, _came, _raw: published / 1e9,
+    rate,
+    rate_text,
+)
+bw = _reports(
+    "bw",
+    100,
+    ("servonode topic bw state", "servonode topic bw plant/state --window 1000"),
+    f"Show the bandwidth of a topic, once a second.\n\n{WHICH}",
+    lambda published, _came, raw: (published / 1e9, len(raw.payload)),
+    bandwidth,
+    bandwidth_text,
+)
+delay = _reports(
+    "delay",
+    10000,
+    ("servonode topic delay state", "servonode topic delay controller/command --window 500"),
+    "Show the delay of the messages of a topic, once a second.\n\n"
+    "The delay is measured from the sender's monotonic clock to that of this process, on the same computer. "
+    "This command takes only idle processor time, so it shows longer "
+    f"delays on a busy computer. {WHICH}",
+    lambda published, came, _raw: (came - published) / 1e9,
+    delay_of,
+    delay_text,
+    poll_s=0.0,
+    one_clock=True,
+)
