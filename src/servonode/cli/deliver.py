@@ -5,6 +5,7 @@ import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
@@ -131,35 +132,42 @@ def make(outputs: Sequence[Output], signals: Signals) -> Delivered:
     return done
 
 
-def csv_output(
-    run: Run, file: Path, write: Callable[[], Sequence[Path]], whole: bool = False, lacking: Sequence[str] = ()
-) -> Output:
-    """The CSV file of a run; `write` makes it, and gives all files it has made, this one last."""
+def outputs_of(
+    outcome: Outcome, name: str, out: Path | None, reports: Sequence[Path], recording: Recording | None = None
+) -> list[Output]:
+    """The files of a run: rows, recording, reports; `recording`: of the nodes, if there were any."""
+    run, found = outcome.run, list[Output]()
+    if run is not None and out is not None:
+        lacking = recording.lacking(rows=True) if recording else ()
+        rows = partial(_write_rows, [*outcome.earlier, run], out)
+        found.append(Output("data", out, rows, recording is not None, lacking))
+    if recording is not None and recording.bag is not None:
+        lacking = recording.lacking()
+        bag = partial(_write_bag, outcome, recording, recording.bag, bool(lacking))
+        found.append(Output("recording", recording.bag, bag, lacking=lacking))
+    if run is not None:
+        found += [Output("report", file, partial(_write_report, run, name, file)) for file in reports]
+    return found
 
-    def make() -> str:
-        *earlier, _ = write()
-        more = f"; earlier lives of the plant: {', '.join(map(str, earlier))}" if earlier else ""
-        return f"{file} ({len(run.t)} rows){more}"
 
-    return Output("data", file, make, whole, lacking)
+def _write_rows(runs: list[Run], file: Path) -> str:
+    from servonode.record.run_rows import write_runs
+
+    *earlier, _ = write_runs(runs, file)
+    more = f"; earlier lives of the plant: {', '.join(map(str, earlier))}" if earlier else ""
+    return f"{file} ({len(runs[-1].t)} rows){more}"
 
 
-def bag_output(outcome: Outcome, recording: Recording, file: Path) -> Output:
-    """The recording of all messages of a run."""
+def _write_bag(outcome: Outcome, recording: Recording, file: Path, lacking: bool) -> str:
     from servonode.record.bag import bag_of_spool
 
-    lacking = recording.lacking()
-
-    def make() -> str:
-        exit_code = outcome.exit_code or int(bool(lacking))
-        ending: dict[str, Any] = {"faults": outcome.faults, "ended": outcome.ending, "exit": exit_code}
-        if run := outcome.run:
-            ending |= {"stats": run.stats, "wall_s": run.wall_s}
-        read = bag_of_spool(recording.recorded, file)
-        drawn, without = _drawings(read, recording.closed_loop) if outcome.run else ([], "")
-        return f"{file} ({recording.write_bag(ending, drawn)} messages{without})"
-
-    return Output("recording", file, make, lacking=lacking)
+    exit_code = outcome.exit_code or int(lacking)
+    ending: dict[str, Any] = {"faults": outcome.faults, "ended": outcome.ending, "exit": exit_code}
+    if run := outcome.run:
+        ending |= {"stats": run.stats, "wall_s": run.wall_s}
+    read = bag_of_spool(recording.recorded, file)
+    drawn, without = _drawings(read, recording.closed_loop) if outcome.run else ([], "")
+    return f"{file} ({recording.write_bag(ending, drawn)} messages{without})"
 
 
 def _drawings(bag: "Bag", closed_loop: ClosedLoop) -> "tuple[list[Drawn], str]":
@@ -172,30 +180,22 @@ def _drawings(bag: "Bag", closed_loop: ClosedLoop) -> "tuple[list[Drawn], str]":
         return [], f"; without drawings: {error}"
 
 
-def report_output(run: Run, name: str, file: Path) -> Output:
-    """A report of a run, by the ending of its file."""
-
-    def make() -> str:
-        if file.suffix.lower() in PAGES:
-            from servonode.web.html_report import write_html_report as write
-        else:
-            from servonode.views.report import write_report as write
-        write(run, name, file)
-        return str(file)
-
-    return Output("report", file, make)
+def _write_report(run: Run, name: str, file: Path) -> str:
+    if file.suffix.lower() in PAGES:
+        from servonode.web.html_report import write_html_report as write
+    else:
+        from servonode.views.report import write_report as write
+    write(run, name, file)
+    return str(file)
 
 
 ENDED = {"fault": "ended by a fault"}  # as people read it; other endings stand as they are
 
 
 def say(
-    run: Run | None,
+    outcome: Outcome,
     name: str,
     as_json: bool,
-    faults: list[dict[str, Any]],
-    ending: str,
-    stopped: str,
     code: int,
     done: Delivered,
     remedies: Mapping[str, str] = MappingProxyType({}),
@@ -205,23 +205,24 @@ def say(
 
     remedies: by output, where its data is kept. elsewhere: whether the plant ran on another computer.
     """
+    run, ending, stopped = outcome.run, outcome.ending, outcome.stopped
     for word, text in done.failures.items():
         _print(f"servonode: {text}{f'; {remedies[word]}' if word in remedies else ''}", sys.stderr)
     if run is None:
-        for fault in faults:
+        for fault in outcome.faults:
             _print(f"servonode: {name}: {fault['name']}: {fault['text']}", sys.stderr)
         if stopped and not elsewhere:
             _print(f"servonode: {name}: stopped early, before its first state: {stopped}", sys.stderr)
     if as_json:
-        final = run.final() if run is not None else {}
-        _print(json.dumps(final | {"faults": faults, "ended": ending, "stopped_by": stopped, "exit": code}), sys.stdout)
-    if run is None and elsewhere:
-        where = "the plant ran on the other computer, whose record has its states"
-        text = "\n".join([f"{name}: {ENDED.get(ending, ending)}; {where}", *done.rows])
-        _print(text, sys.stderr if as_json else sys.stdout)
+        found = {"faults": outcome.faults, "ended": ending, "stopped_by": stopped, "exit": code}
+        _print(json.dumps((run.final() if run is not None else {}) | found), sys.stdout)
     if run is not None:
-        text = "\n".join([table(run, name, ending == "broken off", stopped), *done.rows])
-        _print(text, sys.stderr if as_json else sys.stdout)
+        head = table(run, name, outcome.interrupted, stopped)
+    elif elsewhere:
+        head = f"{name}: {ENDED.get(ending, ending)}; the plant ran on the other computer, whose record has its states"
+    else:
+        return
+    _print("\n".join([head, *done.rows]), sys.stderr if as_json else sys.stdout)
 
 
 def _print(text: str, stream: Any) -> None:

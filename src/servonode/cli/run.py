@@ -108,32 +108,28 @@ def _run_robots(
     if chosen.record is not None:
         chosen = replace(chosen, record=str(_bag(chosen.record, name)))
     own = [_options_of(robot, chosen, name, i) for i, robot in enumerate(loops)]
-    checked = dict(zip(loops, (_checked(*each, window) for each in zip(loops.values(), own, strict=True)), strict=True))
-    launches = {robot: partial(_run, *each, window) for robot, each in checked.items()}
-    parts = {robot: recording.bag for robot, (_, _, recording) in checked.items()}
+    checked = [_checked(*each, window) for each in zip(loops.values(), own, strict=True)]
+    launches = {robot: partial(_run, *each, window) for robot, each in zip(loops, checked, strict=True)}
+    parts = {robot: recording.bag for robot, (_, recording) in zip(loops, checked, strict=True)}
     return run_fleet(name, memory_of(loops), launches, chosen.as_json, lambda: joined_bag(chosen.record, parts))
 
 
 def _options_of(robot: str, chosen: Options, name: str, number: int) -> Options:
     """The options of one robot: its name in that of the run and in those of the files."""
-
-    def own(file: Path) -> Path:
-        return file.with_name(f"{file.stem}.{robot}{file.suffix}")
+    from servonode.cli.start_checks import file_of
 
     return replace(
         chosen,
         name=f"{name}.{robot}",
-        out=chosen.out and own(chosen.out),
-        reports=tuple(map(own, chosen.reports)),
-        record=None if chosen.record is None else str(own(Path(chosen.record))),
+        out=chosen.out and file_of(robot, chosen.out),
+        reports=tuple(file_of(robot, each) for each in chosen.reports),
+        record=None if chosen.record is None else str(file_of(robot, Path(chosen.record))),
         page=chosen.page and chosen.page + number,
     )
 
 
-def _checked(
-    closed_loop: "ClosedLoop", chosen: Options, window: "WindowOptions | None"
-) -> "tuple[ClosedLoop, Options, Recording]":
-    """The closed loop that runs, the options with name and reports, and the recording; refuses what cannot be made."""
+def _checked(closed_loop: "ClosedLoop", chosen: Options, window: "WindowOptions | None") -> "tuple[Options, Recording]":
+    """The options with their reports, and the recording of what runs; refuses what cannot be made."""
     from servonode.cli.start_checks import check_ending, check_reports, check_writable
     from servonode.closed_loop.closed_loop import observing, on_computer, with_keys
     from servonode.nodes.recording import Recording
@@ -152,11 +148,10 @@ def _checked(
     check_reports(reports, closed_loop)
     bag = None if chosen.record is None else _bag(chosen.record, name)
     rows = chosen.every or (1 if chosen.out or bag else default_every(closed_loop))
-    chosen = replace(chosen, name=name, reports=reports, every=rows)
-    return closed_loop, chosen, Recording(closed_loop, rows, name, chosen.out, bag)
+    return replace(chosen, reports=reports), Recording(closed_loop, rows, name, chosen.out, bag)
 
 
-def _run(closed_loop: "ClosedLoop", chosen: Options, recorded: "Recording", window: "WindowOptions | None") -> int:
+def _run(chosen: Options, recorded: "Recording", window: "WindowOptions | None") -> int:
     """Launch the nodes with what watches them, and write the files; the exit code."""
     from servonode.bus.topology import LAUNCHER
     from servonode.cli.console import StatusLine
@@ -168,9 +163,7 @@ def _run(closed_loop: "ClosedLoop", chosen: Options, recorded: "Recording", wind
     from servonode.nodes.terminal import drain_output, never_waiting
     from servonode.views.window_process import window_process
 
-    name, every = chosen.name, chosen.every
-    assert name is not None
-    assert every is not None
+    closed_loop, name = recorded.closed_loop, recorded.run
     watchers = [window_process(name, window)] if window else []
     if chosen.page is not None:
         from servonode.web.page import page_process
@@ -189,10 +182,10 @@ def _run(closed_loop: "ClosedLoop", chosen: Options, recorded: "Recording", wind
                 if not launcher.outcome.interrupted:
                     start_watchers()
 
-            launcher = Launcher(closed_loop, name, every, progress, begun, recording, arm=chosen.arm or None)
+            launcher = Launcher(closed_loop, name, recorded.every, progress, begun, recording, arm=chosen.arm or None)
             outcome = launcher.launch()
         line.close()
-        code = _deliver(outcome, recording, signals, name, chosen)
+        code = _deliver(outcome, recording, signals, chosen)
         return drain_output(printed, said, code, chosen.as_json)
 
 
@@ -205,28 +198,13 @@ def _bag(given: str, name: str) -> Path:
     return bag_file(given, name)
 
 
-def _deliver(
-    outcome: "Outcome",
-    recording: "Recording",
-    signals: "Signals",
-    name: str,
-    chosen: Options,
-) -> int:
+def _deliver(outcome: "Outcome", recording: "Recording", signals: "Signals", chosen: Options) -> int:
     """Write the files of a run, print its result; its exit code."""
     from servonode.bus.topology import PLANT
     from servonode.cli import deliver
     from servonode.record.files import recovery
-    from servonode.record.run_rows import write_runs
 
-    run, outputs = outcome.run, []
-    if run is not None and (out := chosen.out) is not None:
-        lacking = recording.lacking(rows=True)
-        outputs.append(deliver.csv_output(run, out, lambda: write_runs([*outcome.earlier, run], out), True, lacking))
-    if recording.bag is not None:
-        outputs.append(deliver.bag_output(outcome, recording, recording.bag))
-    if run is not None:
-        outputs += [deliver.report_output(run, name, file) for file in chosen.reports]
-    done = deliver.make(outputs, signals)
+    done = deliver.make(deliver.outputs_of(outcome, recording.run, chosen.out, chosen.reports, recording), signals)
     signals.number = signals.number or outcome.signal
     code = done.code(outcome.exit_code)
     wanted = {"data": recording.out, "recording": recording.bag}
@@ -235,7 +213,5 @@ def _deliver(
     remedies = {word: recovery(kept, file) for word, file in unmade.items()} if kept else {}
     computer = recording.closed_loop.computer
     elsewhere = computer is not None and PLANT in computer.others
-    deliver.say(
-        run, name, chosen.as_json, outcome.faults, outcome.ending, outcome.stopped, code, done, remedies, elsewhere
-    )
+    deliver.say(outcome, recording.run, chosen.as_json, code, done, remedies, elsewhere)
     return code

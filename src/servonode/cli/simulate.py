@@ -85,7 +85,7 @@ def _simulate_robots(
     reports: tuple[Path, ...],
 ) -> int:
     """Simulate several robots; each has files of its own, with its name in theirs. The exit code."""
-    from servonode.cli.start_checks import check_reports
+    from servonode.cli.start_checks import check_reports, file_of
     from servonode.record.run import default_every
     from servonode.simulation.simulate_fleet import simulate_fleet
 
@@ -95,8 +95,7 @@ def _simulate_robots(
     rows = {robot: every or (1 if out else default_every(each)) for robot, each in loops.items()}
     results, code = dict[str, Any](), 0
     for robot, run in simulate_fleet(loops, rows).items():
-        own = [file.with_name(f"{file.stem}.{robot}{file.suffix}") for file in ([out] if out else []) + [*reports]]
-        files = (own[0] if out else None), tuple(own[1:] if out else own)
+        files = out and file_of(robot, out), tuple(file_of(robot, each) for each in reports)
         with redirect_stdout(io.StringIO()) as said:
             done = delivered(run, f"{fleet.name}.{robot}", as_json, *files)
         results[robot], code = said.getvalue(), code or done
@@ -166,16 +165,12 @@ def delivered(
 ) -> int:
     """Write the files of a simulation, print its result; its exit code."""
     from servonode.cli import deliver
+    from servonode.nodes.collect import Outcome
 
-    def write(file: Path) -> list[Path]:
-        result.save_csv(file)
-        return [file]
-
-    outputs = [] if out is None else [deliver.csv_output(result, out, lambda: write(out))]
-    outputs += [deliver.report_output(result, name, file) for file in reports]
-    outputs += [film(result)] if film else []
+    outcome = Outcome(result, faults=result.faults)
+    outputs = deliver.outputs_of(outcome, name, out, reports) + ([film(result)] if film else [])
     with deliver.Signals() as signals:
         done = deliver.make(outputs, signals)
-    code = done.code(int(bool(result.faults)))
-    deliver.say(result, name, as_json, result.faults, "fault" if result.faults else "completed", "", code, done)
+    code = done.code(outcome.exit_code)
+    deliver.say(outcome, name, as_json, code, done)
     return code

@@ -133,6 +133,11 @@ def spool_of(file: Path) -> Path:
     return file.with_name(f"{file.name}.spool")
 
 
+def file_of(robot: str, file: Path) -> Path:
+    """The file of one robot of several, which has its name before the ending."""
+    return file.with_name(f"{file.stem}.{robot}{file.suffix}")
+
+
 def _numbered(run: str) -> Iterator[Path]:
     yield Path(f"{run}.mcap")
     yield from (Path(f"{run}.{number}.mcap") for number in count(2))
