@@ -26,9 +26,10 @@ COMMAND = '''"""`servonode hello`."""
 import click
 
 from servonode.cli import verb
+from servonode.cli.command import command
 
 
-@click.command(cls=verb.Verb, examples=("servonode hello",), exits={0: "done", **verb.BAD_USAGE})
+@command(("servonode hello",), {0: "done", **verb.BAD_USAGE})
 def hello() -> None:
     """Greet the user."""
     click.echo("hello")
