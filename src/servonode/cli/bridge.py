@@ -1,5 +1,6 @@
 """`servonode bridge`: a run in progress in other tools."""
 
+from functools import partial
 from typing import Annotated
 
 import click
@@ -8,7 +9,7 @@ from servonode.cli import complete, verb
 from servonode.cli.command import argument, command, group, option
 
 Shown = Annotated[str | None, argument("[RUN|FILE]", required=False, shell_complete=complete.runs_or_launch_files)]
-_EXITS = {
+EXITS = {
     0: "the run has ended",
     2: "bad usage, a missing library, or no such run",
     **verb.INTERRUPTED,
@@ -21,11 +22,10 @@ def bridge() -> None:
     """Show a run in progress in other tools, and take goals from them."""
 
 
-@command(
-    ("servonode bridge foxglove", "servonode bridge foxglove trailer_pursuit --port 8766"),
-    _EXITS,
-    of=bridge,
-)
+_command = partial(command, exits=EXITS, of=bridge)
+
+
+@_command(("servonode bridge foxglove", "servonode bridge foxglove trailer_pursuit --port 8766"))
 def foxglove(
     run_or_file: Shown,
     port: Annotated[int, option("Port of the server, at 127.0.0.1.", "PORT", click.IntRange(1, 65535))] = 8765,
@@ -52,11 +52,7 @@ def foxglove(
 DOMAIN = "Domain of ROS 2 (default: ROS_DOMAIN_ID, or 0)."
 
 
-@command(
-    ("servonode bridge ros2", "servonode bridge ros2 trailer_pursuit --domain 7"),
-    _EXITS,
-    of=bridge,
-)
+@_command(("servonode bridge ros2", "servonode bridge ros2 trailer_pursuit --domain 7"))
 def ros2(
     run_or_file: Shown,
     domain: Annotated[int, option(DOMAIN, "ID", click.IntRange(0, 232), default=0, envvar="ROS_DOMAIN_ID")],

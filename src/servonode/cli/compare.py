@@ -12,7 +12,7 @@ import click
 
 from servonode.cli import complete, verb
 from servonode.cli.command import argument, command
-from servonode.cli.options import AsJson, Code, Overrides, Panels, Picture
+from servonode.cli.options import AsJson, Code, Launch, Overrides, Panels, Picture
 
 if TYPE_CHECKING:
     from servonode.analysis.compared import Compared
@@ -117,7 +117,7 @@ def compared(source: Source, overrides: Sequence[str], code: bool | None) -> "Co
     from servonode.simulation.rows_of_messages import runs_in
 
     def closed_loop(launch: str) -> "ClosedLoop":
-        return verb.resolved(launch, [*overrides, *source.overrides], code)
+        return Launch(launch, (*overrides, *source.overrides), code).resolved()
 
     def check_no_overrides(kind: str, remedy: str) -> None:
         if source.overrides:

@@ -81,7 +81,10 @@ def new(
         made = [copy(kind, Path(name))]
     else:
         if kind == CONTROLLER:
-            kind, name = _of_kind(name), file or name
+            if name not in CONTROLLERS:
+                near, kinds = did_you_mean(name, CONTROLLERS), ", ".join(CONTROLLERS)
+                raise NotMade(f"{name!r} is no kind of controller; {near}give {kinds}, and then a name for its file")
+            kind, name = f"{CONTROLLER} {name}", file or name
         made = make(kind, name, Path())
     lines = [f"wrote {each}" for each in made]
     if kind not in COPIES:
@@ -114,15 +117,6 @@ def _write(name: str, folder: Path, contents: Iterable[tuple[str, str]]) -> list
     for file, text in texts.items():
         file.write_text(text, encoding="utf-8")
     return list(texts)
-
-
-def _of_kind(name: str) -> str:
-    """The key of FILES of a kind of controller."""
-    if name not in CONTROLLERS:
-        near = did_you_mean(name, CONTROLLERS)
-        text = f"{name!r} is no kind of controller; {near}give {', '.join(CONTROLLERS)}, and then a name for its file"
-        raise NotMade(text)
-    return f"{CONTROLLER} {name}"
 
 
 def copy(kind: str, folder: Path) -> Path:

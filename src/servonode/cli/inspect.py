@@ -39,7 +39,13 @@ def _found(kind: str) -> dict[str, Any]:
 
         return known_drivers()
     if kind == "programs":
-        return _programs()
+        from servonode import controllers
+
+        groups: dict[str, dict[str, str]] = {}  # two machines may have a program of the same name
+        for entry in controllers.PROGRAMS:
+            groups.setdefault(entry.machine or "any machine", {})[entry.name] = entry.summary
+        installed = _installed(controllers.ENTRY_POINTS)
+        return groups | ({"installed packages": installed} if installed else {})
     if kind == "launch":
         from servonode.closed_loop.launch_file import packaged
 
@@ -67,17 +73,6 @@ def _listed(found: Mapping[str, str], indent: str = "") -> str:
     if rows:
         formatter.write_dl(rows, col_max=width)
     return formatter.getvalue().rstrip("\n")
-
-
-def _programs() -> dict[str, dict[str, str]]:
-    """The programs with their summaries, by machine; two machines may have one of the same name."""
-    from servonode import controllers
-
-    groups: dict[str, dict[str, str]] = {}
-    for entry in controllers.PROGRAMS:
-        groups.setdefault(entry.machine or "any machine", {})[entry.name] = entry.summary
-    installed = _installed(controllers.ENTRY_POINTS)
-    return groups | ({"installed packages": installed} if installed else {})
 
 
 def _installed(group: str) -> dict[str, str]:

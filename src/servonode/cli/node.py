@@ -2,6 +2,7 @@
 
 import json
 import sys
+from functools import partial
 from typing import Annotated
 
 import click
@@ -17,13 +18,14 @@ def node() -> None:
     """List and describe the nodes of a run."""
 
 
-@command(
+_command = partial(command, of=node, logs=False)
+
+
+@_command(
     ("servonode node list", "servonode node list trailer_pursuit --json"),
     {0: "shown", 2: "bad usage, or no such run", **verb.INTERRUPTED},
-    of=node,
     name="list",
     help=f"Show the nodes of a run.\n\n{WHICH_RUN}",
-    logs=False,
 )
 def list_(name: OneRun, as_json: AsJson) -> None:
     from servonode.operator.find_runs import find_run
@@ -33,12 +35,10 @@ def list_(name: OneRun, as_json: AsJson) -> None:
         click.echo(json.dumps(nodes) if as_json else "\n".join(nodes))
 
 
-@command(
+@_command(
     ("servonode node info plant", "servonode node info trailer_pursuit controller --json"),
     {0: "shown", 1: "the node does not answer", 2: "bad usage, or no such run or node", **verb.INTERRUPTED},
-    of=node,
     help=f"Show a node: its process, lifecycle, topics and requests.\n\n{WHICH_RUN}",
-    logs=False,
 )
 def info(words: Annotated[tuple[str, ...], argument("[RUN] NODE", required=True)], as_json: AsJson) -> None:
     from servonode.cli.node_table import node_info, node_text

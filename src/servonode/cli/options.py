@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
-from servonode.cli import complete, verb
+from servonode.cli import complete
 from servonode.cli.command import argument, option
 
 if TYPE_CHECKING:
@@ -87,7 +87,19 @@ class Launch:
 
     def resolved(self, strict: bool = True) -> "ClosedLoop":
         """The closed loop; with `strict` false it may be one that a run would refuse to start."""
-        return verb.resolved(self.file, self.overrides, self.code, strict)
+        if self._is_recording():
+            from servonode.record.bag import read_bag
+
+            return read_bag(Path(self.file)).closed_loop(self.overrides, code=self.code, strict=strict)
+        from servonode.closed_loop.closed_loop import resolve
+        from servonode.closed_loop.launch_file import read_launch
+
+        return resolve(read_launch(self.file, self.overrides), strict=strict, code=self.code is not False)
+
+    def _is_recording(self) -> bool:
+        """Whether it is a recording, or the part FILE.mcap/ROBOT of one."""
+        above = Path(self.file).parent
+        return self.file.endswith(".mcap") or (above.suffix == ".mcap" and above.is_file())
 
     def but(self, *overrides: str) -> "Launch":
         """The same with more changed keys."""
@@ -95,7 +107,12 @@ class Launch:
 
     def fleet(self, strict: bool = True) -> "tuple[Fleet, dict[str, ClosedLoop]] | None":
         """The robots of a launch file with [robots], and the closed loop of each; None of another file."""
-        return verb.resolved_fleet(self.file, self.overrides, self.code, strict)
+        if self._is_recording():
+            return None
+        from servonode.closed_loop.fleet import read_fleet, resolve_fleet
+
+        fleet = read_fleet(self.file, self.overrides)
+        return None if fleet is None else (fleet, resolve_fleet(fleet, strict=strict, code=self.code is not False))
 
 
 @dataclass(frozen=True)

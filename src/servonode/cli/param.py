@@ -73,9 +73,11 @@ def describe(words: OneKey, as_json: AsJson) -> None:
 
 
 def _one(words: tuple[str, ...]) -> "tuple[str, Parameter]":
-    """The key, as the run has it, and its number."""
+    """The key as the run has it, plant.parameters.link3.mass as plant.parameters.link3_mass, and its number."""
+    from servonode.closed_loop.launch_file import joined
+
     name, key = run_and("key", words)
-    return (key := _joined(key)), _run(name).get(key)
+    return (key := joined(key)), _run(name).get(key)
 
 
 @_command(
@@ -103,9 +105,11 @@ def set_(words: Annotated[tuple[str, ...], argument("[RUN] KEY=VALUE ...", requi
 
 
 def _pair(text: str) -> tuple[str, float]:
+    from servonode.closed_loop.launch_file import joined
+
     key, _, value = text.partition("=")
     try:
-        return _joined(key.strip()), float(value)
+        return joined(key.strip()), float(value)
     except ValueError:
         raise click.UsageError(f"{text!r} is not KEY=NUMBER; write for example controller.gains.lambda=3") from None
 
@@ -148,13 +152,6 @@ def load(words: Annotated[tuple[str, ...], argument("[RUN] FILE.toml", required=
         _change(run, values, as_json)
     else:
         verb.show({}, as_json, f"{file} holds no number; nothing is changed")
-
-
-def _joined(key: str) -> str:
-    """A key as the run has it, plant.parameters.link3.mass as plant.parameters.link3_mass."""
-    from servonode.closed_loop.launch_file import joined
-
-    return joined(key)
 
 
 def _change(run: "RunParameters", values: Mapping[str, float], as_json: bool) -> None:

@@ -1,6 +1,7 @@
 """`servonode topic`: what the nodes of a run publish, and what each topic carries."""
 
 import json
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,13 +31,14 @@ def topic() -> None:
     """List, describe and print the topics of a run."""
 
 
-@command(
+_command = partial(command, of=topic, logs=False)
+
+
+@_command(
     ("servonode topic list", "servonode topic list trailer_pursuit -t", "servonode topic list -v"),
     SHOWN,
-    of=topic,
     name="list",
     help=f"Show the topics of a run, or all topics if no run is in progress.\n\n{WHICH_RUN}",
-    logs=False,
 )
 def list_(
     name: OneRun,
@@ -44,10 +46,9 @@ def list_(
     verbose: Annotated[bool, option("Show types, publishers, subscribers and contents.", flag="-v --verbose")],
     as_json: AsJson,
 ) -> None:
-    from servonode.cli.topic_table import summary, table
+    from servonode.cli.topic_table import summary
 
-    run = _run(name)
-    entries = table(run.described()["nodes"] if run else None)
+    run, entries = _topics(name)
     with printing():
         if as_json:
             click.echo(json.dumps([each.as_dict() for each in entries]))
@@ -58,23 +59,20 @@ def list_(
                 click.echo(f"{each.name} [{each.type}]" if show_types else each.name)
 
 
-@command(
+@_command(
     ("servonode topic info state", "servonode topic info trailer_pursuit plant/status --json"),
     SHOWN,
-    of=topic,
     help=f"Show the contents, the publishers and the subscribers of a topic.\n\n"
     f"{WHICH} If no run is in progress, the command describes the topics of any run.",
-    logs=False,
 )
 def info(words: OneTopic, as_json: AsJson) -> None:
-    from servonode.cli.topic_table import described, table
+    from servonode.cli.topic_table import described
     from servonode.operator.listener import named
 
     name, word = run_and("topic", words)
-    run = _run(name)
-    entries = table(run.described()["nodes"] if run else None)
+    run, entries = _topics(name)
     wanted = named(word, {each.node: None for each in entries})
-    found: list[TopicEntry] = [each for each in entries if each.topic in wanted.get(each.node, ())]
+    found = [each for each in entries if each.topic in wanted.get(each.node, ())]
     address = run.registry.get("telemetry") if run else None
     with printing():
         if as_json:
@@ -84,7 +82,7 @@ def info(words: OneTopic, as_json: AsJson) -> None:
             click.echo(described(found, address))
 
 
-@command(
+@_command(
     (
         "servonode topic echo state",
         "servonode topic echo state --field state.V --once",
@@ -92,9 +90,7 @@ def info(words: OneTopic, as_json: AsJson) -> None:
         "servonode topic echo trailer_pursuit plant/status -n 1 --json",
     ),
     EXITS,
-    of=topic,
     help=f"Print the messages of a topic, one per line.\n\n{WHICH} The run never waits for this command.",
-    logs=False,
 )
 def echo(
     words: OneTopic,
@@ -119,14 +115,18 @@ def echo(
             printer.show(message)
 
 
-def _run(name: str | None) -> "Found | None":
-    """The named run, else the only one in progress; None, with a message, if no run is in progress."""
+def _topics(name: str | None) -> "tuple[Found | None, list[TopicEntry]]":
+    """A run, by name or the only one in progress, and its topics; None and those of any run where none is in progress.
+
+    Then a message says so.
+    """
+    from servonode.cli.topic_table import table
     from servonode.operator.find_runs import find_run, find_runs
 
     if name is None and not find_runs():
         click.echo("servonode: no run is in progress; these are the topics of any run", err=True)
-        return None
-    return find_run(name)
+        return None, table(None)
+    return (run := find_run(name)), table(run.described()["nodes"])
 
 
 for _rate in (topic_rates.hz, topic_rates.bw, topic_rates.delay):

@@ -1,15 +1,13 @@
 """The common parts of the command line's verbs: exit codes, and what is read and shown."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
     from servonode.closed_loop.closed_loop import ClosedLoop
-    from servonode.closed_loop.fleet import Fleet
     from servonode.record.bag import Bag
 
 BAD_USAGE = {2: "bad usage or input"}
@@ -31,18 +29,6 @@ def show_lines(lines: Iterable[str], as_json: bool) -> None:
         click.echo(line)
 
 
-def resolved(file: str, overrides: Sequence[str], code: bool | None, strict: bool = True) -> "ClosedLoop":
-    """The resolved launch file; with `strict` false it may be one that a run would refuse to start."""
-    if _is_recording(file):  # with a launch file in it
-        from servonode.record.bag import read_bag
-
-        return read_bag(Path(file)).closed_loop(overrides, code=code, strict=strict)
-    from servonode.closed_loop.closed_loop import resolve
-    from servonode.closed_loop.launch_file import read_launch
-
-    return resolve(read_launch(file, overrides), strict=strict, code=code is not False)
-
-
 def of_recording(read: "Bag", code: bool | None) -> "ClosedLoop | None":
     """What was run, of a recording; None, with a line that says why, where it is code that may not run."""
     from servonode.closed_loop.launch_error import CodeRefused
@@ -52,23 +38,6 @@ def of_recording(read: "Bag", code: bool | None) -> "ClosedLoop | None":
     except CodeRefused as error:
         click.echo(f"servonode: {read.file}: {error}; the rows come as they were recorded", err=True)
         return None
-
-
-def _is_recording(file: str) -> bool:
-    """Whether it is a recording, or the part FILE.mcap/ROBOT of one."""
-    return file.endswith(".mcap") or (Path(file).parent.suffix == ".mcap" and Path(file).parent.is_file())
-
-
-def resolved_fleet(
-    file: str, overrides: Sequence[str], code: bool | None, strict: bool = True
-) -> "tuple[Fleet, dict[str, ClosedLoop]] | None":
-    """The robots of a launch file with [robots], and the closed loop of each; None of another file."""
-    if _is_recording(file):
-        return None
-    from servonode.closed_loop.fleet import read_fleet, resolve_fleet
-
-    fleet = read_fleet(file, overrides)
-    return None if fleet is None else (fleet, resolve_fleet(fleet, strict=strict, code=code is not False))
 
 
 def made(write: Callable[[], None]) -> str:
