@@ -1,6 +1,5 @@
 """`servonode bag`: inspect, recover, merge and export recordings."""
 
-import json
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -45,14 +44,11 @@ def info(file: Recording, as_json: AsJson) -> None:
     from servonode.record.info import info_text
 
     found = found_in(read_bag(file))
-    click.echo(json.dumps(found) if as_json else "\n".join(info_text(found)))
+    verb.show(found, as_json, "\n".join(info_text(found)))
 
 
 @command(
-    (
-        "servonode bag recover trailer_pursuit.mcap.spool",
-        "servonode bag recover damaged.mcap --out whole.mcap",
-    ),
+    ("servonode bag recover trailer_pursuit.mcap.spool", "servonode bag recover damaged.mcap --out whole.mcap"),
     {0: "the intact data were written", **ENDED},
     of=bag,
 )
@@ -70,10 +66,7 @@ def recover(file: Recording, out: Annotated[Path | None, option(RECOVERED, "FILE
 
 
 @command(
-    (
-        "servonode bag merge robot.mcap desk.mcap",
-        "servonode bag merge robot.mcap desk.mcap.spool --out pursuit.mcap",
-    ),
+    ("servonode bag merge robot.mcap desk.mcap", "servonode bag merge robot.mcap desk.mcap.spool --out pursuit.mcap"),
     {0: "written", **ENDED},
     of=bag,
 )
@@ -155,12 +148,7 @@ def export(
         "servonode bag report trailer_pursuit.mcap",
         "servonode bag report trailer_pursuit.mcap --report pursuit.svg --movie pursuit.mp4",
     ),
-    {
-        0: "drawn",
-        1: "the recorded run had a fault, or a file could not be made",
-        **verb.BAD_USAGE,
-        **verb.BROKEN_OFF,
-    },
+    {0: "drawn", 1: "the recorded run had a fault, or a file could not be made", **verb.BAD_USAGE, **verb.BROKEN_OFF},
     of=bag,
 )
 def report(file: Recording, reports: Reports, movie: Movie, as_json: AsJson, code: Code) -> None:

@@ -1,6 +1,5 @@
 """`servonode compare`: several runs in one picture and one table."""
 
-import json
 import re
 import sys
 from collections.abc import Sequence
@@ -64,7 +63,7 @@ def compare(
     numbers = [measures(source, taken) for source in taken]
     failure = verb.made(lambda: write_comparison(taken, chosen, out))
     answer = comparison_text.answer(taken, numbers) | {"picture": None if failure else str(out)}
-    click.echo(json.dumps(answer) if as_json else comparison_text.text(taken, numbers))
+    verb.show(answer, as_json, comparison_text.text(taken, numbers))
     click.echo(
         f"servonode: {out}: {failure}" if failure else f"  picture           {out}", err=as_json or bool(failure)
     )

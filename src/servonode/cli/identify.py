@@ -1,6 +1,5 @@
 """`servonode identify`: parameters of a machine from recordings of it."""
 
-import json
 import math
 from pathlib import Path
 from typing import Annotated
@@ -57,7 +56,7 @@ def identify(
     names = [name.strip() for name in parameters.split(",") if name.strip()]
     found = identification_of(recordings, names, segment, not no_law, overrides, code)
     values = {name: each.shown for name, each in found.estimates.items()}
-    click.echo(json.dumps(found.as_dict()) if as_json else text(found))
+    verb.show(found.as_dict(), as_json, text(found))
     if write is not None:
         write_section(write, values, remarks(found))
         click.echo(f"parameters: {write}", err=as_json)

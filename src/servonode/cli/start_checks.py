@@ -3,7 +3,7 @@
 import os
 import resource
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -115,7 +115,8 @@ def bag_file(given: str, run: str, option: str = "--record") -> Path:
     Raises UsageError for one that is there, or is no .mcap, and what `check_writable` raises.
     """
     if not given:
-        return next(file for file in _numbered(run) if not file.exists() and not spool_of(file).exists())
+        numbered = (Path(f"{run}.{number}.mcap" if number > 1 else f"{run}.mcap") for number in count(1))
+        return next(file for file in numbered if not file.exists() and not spool_of(file).exists())
     file = Path(given)
     if file.suffix != ".mcap":
         raise click.UsageError(f"{option} {given}: a recording is an MCAP file; name it FILE.mcap, or give no name")
@@ -136,8 +137,3 @@ def spool_of(file: Path) -> Path:
 def file_of(robot: str, file: Path) -> Path:
     """The file of one robot of several, which has its name before the ending."""
     return file.with_name(f"{file.stem}.{robot}{file.suffix}")
-
-
-def _numbered(run: str) -> Iterator[Path]:
-    yield Path(f"{run}.mcap")
-    yield from (Path(f"{run}.{number}.mcap") for number in count(2))

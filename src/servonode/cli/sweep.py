@@ -1,6 +1,5 @@
 """`servonode sweep`: many runs of a launch file with other numbers, in threads or on a cluster."""
 
-import json
 import sys
 import time
 from pathlib import Path
@@ -69,7 +68,7 @@ def sweep(
         raise
     progress.close()
     answer = summary(found)
-    click.echo(json.dumps(answer | {"output": str(folder)}) if as_json else summary_text(answer))
+    verb.show(answer | {"output": str(folder)}, as_json, summary_text(answer))
     click.echo(f"  results in {folder}", err=as_json)
 
 
