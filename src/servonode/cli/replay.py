@@ -1,6 +1,5 @@
 """`servonode replay`: run the controller of a recording again on the recorded states."""
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -40,12 +39,9 @@ def replay(
 
     parts = parts_of(bag)
     found = {part: _replayed(part, overrides, code, again) for part in parts}
-    if as_json:
-        answers = {part.name: _as_dict(each) for part, each in found.items()}
-        click.echo(json.dumps({"robots": answers} if parts != [bag] else answers[bag.name]))
-    else:
-        for part, each in found.items():
-            _show(part, each, "messages" if again else "commands", diff)
+    answers = {part.name: _as_dict(each) for part, each in found.items()}
+    text = "\n".join(_text(part, each, "messages" if again else "commands", diff) for part, each in found.items())
+    verb.show({"robots": answers} if parts != [bag] else answers[bag.name], as_json, text)
     sys.exit(1 if any(each.differing for each in found.values()) else 0)
 
 
@@ -71,8 +67,10 @@ def _as_dict(found: "Replay") -> dict[str, Any]:
     return {"compared": found.compared, "left_out": found.left_out, **differing}
 
 
-def _show(bag: Path, found: "Replay", what: str, diff: bool) -> None:
+def _text(bag: Path, found: "Replay", what: str, diff: bool) -> str:
     left_out = f"; {found.left_out} left out, for their state, goal or numbers are not in it" if found.left_out else ""
-    click.echo(f"{bag}: {found.compared} {what} compared, {found.differing_messages} differ{left_out}")
-    for each in list(found.first.values())[: None if diff else 1]:
-        click.echo(f"  {each}" + (f" ({found.differing[each.name]} differ)" if diff else ""))
+    first = list(found.first.values())[: None if diff else 1]
+    return "\n".join(
+        [f"{bag}: {found.compared} {what} compared, {found.differing_messages} differ{left_out}"]
+        + [f"  {each}" + (f" ({found.differing[each.name]} differ)" if diff else "") for each in first]
+    )
