@@ -2,7 +2,7 @@
 
 import re
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
@@ -99,7 +99,12 @@ def make(kind: str, name: str, folder: Path) -> list[Path]:
     Raises:
         NotMade: see `_write`.
     """
-    return _write(name, folder, _contents(kind, name))
+    if kind == SCHEMA:
+        from servonode.closed_loop.schema import launch_schema
+
+        return _write(name, folder, [(".json", launch_schema(installed=True))])
+    texts = {each: (files("servonode.cli.templates") / each).read_text("utf-8") for each in FILES[kind]}
+    return _write(name, folder, ((Path(each).suffix, re.sub(r"\bNAME\b", name, text)) for each, text in texts.items()))
 
 
 def _write(name: str, folder: Path, contents: Iterable[tuple[str, str]]) -> list[Path]:
@@ -128,21 +133,6 @@ def copy(kind: str, folder: Path) -> Path:
     if folder.exists():
         raise NotMade(f"{folder} is there already; choose another name, or move it away")
     installed = Path(str(files("servonode"))) / kind
-    shutil.copytree(
-        installed if installed.is_dir() else TOP.parent / kind,
-        folder,
-        ignore=shutil.ignore_patterns("build", "__pycache__"),
-    )
+    source = installed if installed.is_dir() else TOP.parent / kind
+    shutil.copytree(source, folder, ignore=shutil.ignore_patterns("build", "__pycache__"))
     return folder
-
-
-def _contents(kind: str, name: str) -> Iterator[tuple[str, str]]:
-    """Suffix and text of each file."""
-    if kind == SCHEMA:
-        from servonode.closed_loop.schema import launch_schema
-
-        yield ".json", launch_schema(installed=True)
-        return
-    for template in FILES[kind]:
-        text = (files("servonode.cli.templates") / template).read_text("utf-8")
-        yield Path(template).suffix, re.sub(r"\bNAME\b", name, text)
