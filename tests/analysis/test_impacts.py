@@ -217,7 +217,7 @@ def test_a_random_machine_has_the_impacts_and_the_state_that_scipy_finds(i: int)
     assert (by_nodes[0], by_nodes[1].tolist()) == (count, state.tolist())
 
 
-@pytest.mark.parametrize("cases", [range(2), pytest.param(range(50), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("cases", [range(2), pytest.param(range(50), marks=pytest.mark.soak)])
 def test_sampled_impacts_come_nearer_to_the_located_ones_in_proportion_to_the_step(cases: range) -> None:
     errors = np.array([[np.abs(ended(i, step)[1] - case(i)[-1]).max() for step in STEPS] for i in cases])
     assert (errors < 600 * np.array(STEPS)).all()

@@ -114,7 +114,7 @@ def study(
     return np.mean([found[:, 0] for found, _ in done], axis=0), nis / readings, int(readings)
 
 
-@pytest.mark.parametrize("instants", [40, pytest.param(150, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("instants", [40, pytest.param(150, marks=pytest.mark.soak)])
 def test_nees_and_nis_are_inside_their_bands_over_200_runs(observer: Observer, instants: int) -> None:
     nees, nis, readings = study(observer, 200, instants, settings(observer))
     low, high = band(observer.n, 200)

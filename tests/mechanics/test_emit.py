@@ -183,7 +183,7 @@ def test_the_emitted_solve_is_that_of_numpy(n: int, rng: np.random.Generator) ->
         assert_allclose(out.T, np.linalg.solve(M, right.T), rtol=0, atol=1e-12)  # condition up to 100
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_operations_of_a_chain_grow_as_its_joints_and_those_of_its_mass_matrix_as_their_square() -> None:
     inertial = {"mass": 2, "centre": (0.1, 0.2, 0.1), "inertia": np.diag([0.3, 0.3, 0.4])}
     counts = {}

@@ -717,7 +717,7 @@ VARIANTS: dict[str, tuple[str, ...]] = {
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("examples", [25, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("examples", [25, pytest.param(1000, marks=pytest.mark.soak)])
 def test_any_sequence_of_commands_stops_and_armings_is_safe(variant: str, examples: int, folder: Path) -> None:
     met: set[str] = set()
     machine = type("Sequence", (AnySequence,), {"closed_loop": puck(folder, *VARIANTS[variant]), "met": met})

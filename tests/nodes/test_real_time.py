@@ -101,7 +101,7 @@ def test_a_deadline_is_off_by_rounding_alone_however_long_the_run(speed: float, 
 
 
 @pytest.mark.parametrize("speed", [1.0, 6.0, 0.3])
-@pytest.mark.parametrize("events", [2000, pytest.param(30_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("events", [2000, pytest.param(30_000, marks=pytest.mark.soak)])
 def test_the_grid_is_absolute_however_late_each_wake_up_was(speed: float, events: int, folder: Path) -> None:
     closed_loop = puck(folder, f"run.speed={speed}", f"run.duration={events / 1000}", "plant.parameters.c_b=1e-9",
                     controlled=False)  # fmt: skip

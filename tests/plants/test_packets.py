@@ -256,7 +256,7 @@ def fuzz(count: int) -> None:
         assert number <= tried[kind] / 65536 + 6 * math.sqrt(tried[kind] / 65536 + 1), (kind, number)
 
 
-@pytest.mark.parametrize("count", [20_000, pytest.param(MANY, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [20_000, pytest.param(MANY, marks=pytest.mark.soak)])
 def test_random_and_mutated_strings_are_refused_in_python(count: int) -> None:
     fuzz(count)
 
@@ -284,7 +284,7 @@ def test_sealed_nonsense_is_judged_field_by_field_and_never_raises_anything_else
 
 
 @pytest.mark.parametrize(
-    ("program", "count"), [("fuzz", 50_000), ("fuzz_small", 10_000), pytest.param("fuzz", MANY, marks=pytest.mark.slow)]
+    ("program", "count"), [("fuzz", 50_000), ("fuzz_small", 10_000), pytest.param("fuzz", MANY, marks=pytest.mark.soak)]
 )
 def test_random_and_mutated_strings_are_refused_in_c_under_the_sanitizers(program: str, count: int) -> None:
     code, said, wrong = ran(program, count)
