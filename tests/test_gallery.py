@@ -105,7 +105,7 @@ def test_the_numbers_of_an_entry_are_those_of_its_runs() -> None:
     assert printed("--check", "ball_circle") == ""
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_all_numbers_are_those_of_the_runs() -> None:
     assert printed("--check") == ""
 

@@ -59,7 +59,7 @@ def test_feet_that_cannot_be_are_refused(tmp_path: Path) -> None:
     assert "friction: feet names none" in refusal(tmp_path, hopper(), base="free", friction=0.5)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_the_trunk_of_a_quadruped_sways_on_four_feet(tmp_path: Path) -> None:
     """Twelve motors for six numbers, by least norm: residuals to 1e-6; at rest the feet carry m g."""
     file = tmp_path / "robot.urdf"

@@ -141,18 +141,14 @@ def test_any_settings_have_the_bits_of_the_nodes(launched: dict[str, Any], every
     assert_same_bits(loop_of("trailer_pursuit", [f"{name}={value}" for name, value in launched.items()], 0.213), every)
 
 
-OTHERS = [
-    "trailer_pursuit",
-    "trailer_look_ahead",
-    "trailer_reverse",
-    "sphero_pursuit",
-    "snowboarder_carve",
-    "trailer_rates",
+OTHERS = ("trailer_look_ahead", "trailer_reverse", "sphero_pursuit", "snowboarder_carve", "trailer_rates")
+EACH = [
+    pytest.param("trailer_pursuit", marks=pytest.mark.slow),
+    *(pytest.param(each, marks=pytest.mark.soak) for each in OTHERS),
 ]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("name", EACH)
 def test_so_do_many_more_on_other_machines(name: str) -> None:
     @settings(max_examples=400, deadline=None, database=None)
     @given(LAUNCHED, st.sampled_from([1, 7, 1000]))
