@@ -139,7 +139,7 @@ def test_what_comes_while_only_requests_are_waited_for_is_kept(
         controller._waiter.wait_for_request(soon(0.002))
     for i in range(HWM + 50):
         publisher.publish("state", state(i))
-        if i % 100 == 0:
+        if i % 10 == 0:
             controller._waiter.wait_for_request(soon(0.001))
     sleeps, rest = list[int](), controller._waiter._sleep
 
