@@ -5,10 +5,10 @@ from typing import Annotated
 
 import click
 
-from servonode.cli import complete, verb
-from servonode.cli.command import argument, command, group, option
+from servonode.cli import verb
+from servonode.cli.command import command, group, option
+from servonode.cli.options import RunOrFile
 
-Shown = Annotated[str | None, argument("[RUN|FILE]", required=False, shell_complete=complete.runs_or_launch_files)]
 EXITS = {
     0: "the run has ended",
     2: "bad usage, a missing library, or no such run",
@@ -27,7 +27,7 @@ _command = partial(command, exits=EXITS, of=bridge)
 
 @_command(("servonode bridge foxglove", "servonode bridge foxglove trailer_pursuit --port 8766"))
 def foxglove(
-    run_or_file: Shown,
+    run_or_file: RunOrFile,
     port: Annotated[int, option("Port of the server, at 127.0.0.1.", "PORT", click.IntRange(1, 65535))] = 8765,
 ) -> None:
     """Show a run in Foxglove, change its numbers, and stop it.
@@ -54,7 +54,7 @@ DOMAIN = "Domain of ROS 2 (default: ROS_DOMAIN_ID, or 0)."
 
 @_command(("servonode bridge ros2", "servonode bridge ros2 trailer_pursuit --domain 7"))
 def ros2(
-    run_or_file: Shown,
+    run_or_file: RunOrFile,
     domain: Annotated[int, option(DOMAIN, "ID", click.IntRange(0, 232), default=0, envvar="ROS_DOMAIN_ID")],
     network: Annotated[bool, option("Let other computers take part, each of which may then move the machine.")],
 ) -> None:
