@@ -25,7 +25,7 @@ _COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=",
 }  # fmt: skip
 _SHARED = {"add_shared": "add", "swap_shared": "xchg"}
-_SCALARS = {each.value: each for each in ir.Scalar}
+_SCALARS = {each.value: each for each in ir.Scalar} | {"float": ir.F64, "int": ir.I64}
 
 
 class KernelError(ValueError):
@@ -91,7 +91,7 @@ def _refuse(node: ast.AST, what: str) -> NoReturn:
 
 
 def stated_type(node: ast.expr, sizes: Mapping[str, int]) -> ir.Type:
-    """The type that an annotation states: f64, i64, bool, f64[3, n_x], f64[:, 7]."""
+    """The type that an annotation states: f64 or float, i64 or int, bool, f64[3, n_x], f64[:, 7]; : is any_size."""
     match node:
         case ast.Name(id=name) if name in _SCALARS:
             return _SCALARS[name]
@@ -105,7 +105,7 @@ def _length(node: ast.expr, i: int, sizes: Mapping[str, int]) -> int | None:
     match node:
         case ast.Name(id=name) if name in sizes:
             return sizes[name]
-        case ast.Slice(lower=None, upper=None, step=None) if i == 0:
+        case ast.Slice(lower=None, upper=None, step=None) | ast.Name(id="any_size") if i == 0:
             return None
         case ast.Constant(value=int(n)) if n >= 0:
             return n
@@ -132,7 +132,8 @@ class _Reader:
             if each.annotation is None:
                 _refuse(node, f"the argument {each.arg} without a type")
             arguments.append(ir.Local(each.arg, stated_type(each.annotation, module.constants)))
-        result = None if node.returns is None else stated_type(node.returns, module.constants)
+        nothing = node.returns is None or ast.unparse(node.returns) == "None"
+        result = None if node.returns is None or nothing else stated_type(node.returns, module.constants)
         self.signature = ir.Signature(node.name, tuple(arguments), result, home)
         self.locals: dict[str, ir.Local] = {each.name: each for each in arguments}
         self.loops: set[str] = set()

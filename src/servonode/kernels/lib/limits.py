@@ -1,0 +1,88 @@
+"""The limits of the inputs' value, rate and power."""
+
+from servonode.kernels.lib.machine import input_rates, n_constants, n_tau, n_x
+from servonode.kernels.lib.names import bounded, f64, i64, isfinite, n_counts
+
+VALUE = 0  # rows of the bounds
+RATE = 1
+
+
+def power_of(values: f64[n_tau], factor: float, rates: f64[n_tau]) -> float:
+    """The power of the inputs times a factor [W]."""
+    power = 0.0
+    for i in range(n_tau):
+        power += values[i] * factor * rates[i]
+    return power
+
+
+def limit_power(
+    values: f64[n_tau],
+    power: float,
+    t: float,
+    x: f64[n_x],
+    c: f64[n_constants],
+    rates: f64[n_tau],
+    counts: i64[n_counts],
+) -> bool:
+    """Scale all inputs by one factor, so that their power at the state x is within the limit; whether it did.
+
+    Negative power, braking, is never cut.
+    """
+    input_rates(t, x, c, rates)
+    finite = True
+    for i in range(n_tau):
+        finite = finite and isfinite(rates[i])
+    asked = power_of(values, 1.0, rates)
+    if finite and asked <= power:
+        return False
+    counts[2 * n_tau] += 1
+    factor = 0.0
+    if finite and isfinite(asked):
+        factor = power / asked
+        slack = 1.1102230246251565e-16  # the rounding of the sum, which may be far more than that of its terms
+        while not power_of(values, factor, rates) <= power:
+            slack *= 2.0
+            factor *= 1.0 - slack  # 0 after 53 turns
+        for i in range(n_tau):
+            values[i] *= factor
+    else:
+        for i in range(n_tau):
+            values[i] = 0.0
+    return True
+
+
+def limit(
+    values: f64[n_tau],
+    before: f64[n_tau],
+    elapsed: float,
+    bounds: f64[bounded, n_tau],
+    power: float,
+    t: float,
+    x: f64[n_x],
+    c: f64[n_constants],
+    rates: f64[n_tau],
+    counts: i64[n_counts],
+) -> None:
+    """Bring the inputs within all limits; those applied `before` were decided `elapsed` [s] ago.
+
+    Value and power win over rate: an input may drop faster than its rate limit to obey them.
+    """
+    changed = False
+    for i in range(n_tau):
+        asked = values[i]
+        inside = min(max(asked, -bounds[VALUE, i]), bounds[VALUE, i])
+        if inside != asked:
+            changed = True
+            counts[i] += 1
+        values[i] = inside
+    for i in range(n_tau):
+        change = bounds[RATE, i] * elapsed
+        inside = min(max(values[i], before[i] - change), before[i] + change)
+        if inside != values[i]:
+            changed = True
+            counts[n_tau + i] += 1
+            values[i] = min(max(inside, -bounds[VALUE, i]), bounds[VALUE, i])  # where `before` was beyond
+    if isfinite(power):
+        changed = limit_power(values, power, t, x, c, rates, counts) or changed
+    if changed:
+        counts[2 * n_tau + 1] += 1
