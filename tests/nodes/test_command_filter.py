@@ -178,7 +178,7 @@ def test_the_compiled_loop_clamps_to_the_same_bits() -> None:
 
 
 def test_inputs_limits_and_names_must_be_as_many() -> None:
-    with pytest.raises(ValueError, match="zip"):
+    with pytest.raises(ValueError, match="2 inputs, 2 before, 1 limits, 2 names"):
         limited([1.0, 2.0], [0.0, 0.0], 0.0, Limits((1.0,), (1.0,)), NAMES)
     with pytest.raises(ValueError, match="one each per input"):
         Limits((1.0, 2.0), (1.0,))

@@ -12,7 +12,7 @@ from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.definitions import cache
 from servonode.environments.stated import Stated
 from servonode.mechanics.signatures import Signature, Whole, sizes_text
-from servonode.plants.effect_kernels import BELIEVED, DRIVE, ERRORS, effects_of
+from servonode.plants.effect_kernels import BELIEVED, DRIVE, ERRORS, drives_of, readings_of
 from servonode.plants.limit_kernels import LIMITS, limits_of
 
 # how an episode stands; FAULT + i: fault i of the machine, from 1 on; END + i: stated condition i, from 0 on
@@ -59,7 +59,8 @@ class TeamKernel(Protocol):
 _SOURCE = '''\
 {header}
 from {steps} import n_x, n_tau, n_constants, advance
-from {effects} import n_state, act, drives, measure, plausible
+from {drives} import act, drives
+from {readings} import n_state, measure, plausible
 from {limits} import n_counts, limit as bring_within, limit_power
 {imports}
 {sizes}{stated}
@@ -70,13 +71,15 @@ def apply(
 ):
     """Put the wanted inputs, within all limits, into the queue, and leave in their place those that act now."""
     rates = empty(n_tau)
-    bring_within(wanted, newest, period, bounds, power, t, x, c, rates, counts)
+    if isfinite(power):
+        input_rates(t, x, c, rates)
+    bring_within(wanted, newest, period, bounds, power, rates, counts)
     for i in range(n_tau):
         queue[delay_at, i] = wanted[i]
         newest[i] = wanted[i]
         wanted[i] = queue[now_at, i]
     if delay_at != now_at and isfinite(power):
-        limit_power(wanted, power, t, x, c, rates, counts)
+        limit_power(wanted, power, rates, counts)
 
 
 {definition}\
@@ -130,7 +133,7 @@ def apply(
                     measured[e]
                 )
             if status[e] == GOES_ON and judged[e]:
-                if not plausible(t, measured[e], believed[e], least, before[e], since[e]):
+                if plausible(t, measured[e], believed[e], least, before[e], since[e]) >= 0:
                     status[e] = IMPLAUSIBLE
             {faults}
             for i in range(n_goal):
@@ -204,7 +207,7 @@ def period_of(closed_loop: ClosedLoop, stated: Stated, sizes: dict[str, int]) ->
     machine, launch = closed_loop.machine, closed_loop.launch
     law = closed_loop.control.law if stated.has_residuals and closed_loop.control else None
     watched = launch.plant.safety.faults and machine.description.faults
-    imports = f"from {machine.kernel.__name__} import faults\n" if watched else ""
+    imports = f"from {machine.kernel.__name__} import input_rates{', faults' if watched else ''}\n"
     follows = law is not None and bool(law.description.states)
     if law is not None:
         names = "law, n_y, n_out, n_s, n_memory, n_constants as n_c_law" + (", follow" if follows else "")
@@ -214,8 +217,9 @@ def period_of(closed_loop: ClosedLoop, stated: Stated, sizes: dict[str, int]) ->
     sizes = sizes | CODES | WORK | {"n_columns": len(stated.columns)}
     parts = {
         "steps": machine.steps(launch.plant.integrator).__name__,
-        "effects": effects_of(machine.n_state, machine.n_inputs).__name__,
-        "limits": limits_of(machine.kernel.__name__, machine.n_inputs).__name__,
+        "drives": drives_of(machine.n_inputs).__name__,
+        "readings": readings_of(machine.n_state).__name__,
+        "limits": limits_of(machine.n_inputs).__name__,
         "imports": imports,
         "sizes": sizes_text(sizes),
         "faults": _FAULTS if watched else "",

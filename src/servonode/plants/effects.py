@@ -1,13 +1,11 @@
 """The imperfections of a simulated device: the effects of its drives on inputs and of its sensors on states."""
 
-from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
 
 from servonode.arrays import Array
-
-EXACT = 2.0**53  # whole numbers up to here are exact
+from servonode.plants.effect_kernels import drives_of, readings_of
 
 
 @dataclass(frozen=True)
@@ -47,14 +45,6 @@ class ActuatorEffects:
         return [round(delay / step) for delay in self.delay]
 
 
-def rounded(values: Array, quantum: Array) -> Array:
-    """The values in whole steps of `quantum`; as they are where that is 0, or below what a double resolves."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        steps = np.round(values / np.where(quantum > 0, quantum, 1.0))
-        result: Array = np.where((quantum > 0) & (np.abs(steps) < EXACT), steps * quantum, values)
-    return result
-
-
 def clipped(values: Array, most: Array) -> Array:
     """The values, or where they are larger than `most` that, with their sign; what is within stays as it is."""
     result: Array = np.where(np.abs(values) > most, np.copysign(most, values), values)
@@ -68,38 +58,24 @@ class Actuator:
     """
 
     def __init__(self, effects: ActuatorEffects, step: float) -> None:
-        self.effects = effects
-        self._ideal = effects.ideal
-        self.output = np.zeros(len(effects.limit))
-        self._limited = np.zeros(len(effects.limit))  # behind the rate limit, before the lag
-        self._demand = np.zeros(len(effects.limit))
-        self._limit, self._change, self._blend, self._quantum, self._dead_zone = effects.numbers(step)
-        self._pipes = [deque([0.0] * n) for n in effects.late_by(step)]
+        n, depths = len(effects.limit), np.array(effects.late_by(step), dtype=np.int64)
+        self.effects, self._kernel = effects, drives_of(n)
+        self.output, self._demand = np.zeros(n), np.zeros(n)
+        self._k, self._dynamic = 0, effects.dynamic
+        # behind the delay; behind the rate limit, before the lag
+        self._parts = effects.numbers(step), depths, np.zeros((max([1, *depths]), n)), self._demand, np.zeros(n)
 
     def write(self, demand: Array) -> None:
         """Take a new demand, to be held."""
-        if self._ideal:
-            self.output[:] = clipped(demand, self._limit)
-            return
         self._demand[:] = demand
-        if not self.effects.dynamic:
-            self.output[:] = self._shaped(self._demand)
+        if not self._dynamic:
+            self._kernel.act(self._parts[0], self._demand, self.output)
 
     def advance(self) -> None:
         """Let one plant step pass."""
-        if not self.effects.dynamic:
-            return
-        delayed = self._demand.copy()
-        for i, pipe in enumerate(self._pipes):
-            if pipe:
-                pipe.append(delayed[i])
-                delayed[i] = pipe.popleft()
-        self._limited += clipped(self._shaped(delayed) - self._limited, self._change)
-        self.output += self._blend * (self._limited - self.output)
-
-    def _shaped(self, demand: Array) -> Array:
-        value = np.where(np.abs(demand) < self._dead_zone, 0.0, demand)
-        return clipped(rounded(value, self._quantum), self._limit)
+        if self._dynamic:
+            self._kernel.drives(self._k, *self._parts, self.output)
+            self._k += 1
 
 
 @dataclass(frozen=True)
@@ -122,17 +98,17 @@ class Sensor:
     """Measures a state with the effects; all random numbers come from `rng`."""
 
     def __init__(self, effects: SensorEffects, rng: np.random.Generator) -> None:
-        self.effects = effects
-        self._ideal = effects.ideal
-        self._rng = rng
-        self._noise, self._bias, self._quantum = map(np.array, (effects.noise, effects.bias, effects.quantum))
+        self.effects, self._ideal, self._rng = effects, effects.ideal, rng
+        self._noise, self._errors = np.array(effects.noise), np.array([effects.bias, effects.quantum])
 
     def measure(self, state: Array) -> Array:
         """The measured state; a new array unless the sensor is ideal."""
         if self._ideal:
             return state
-        value = state + self._bias + self._noise * self._rng.standard_normal(len(state))
-        return rounded(value, self._quantum)
+        measured = np.zeros(len(state) + 1)  # the last one is the work's
+        noise = self._noise * self._rng.standard_normal(len(state))
+        readings_of(len(state)).measure(np.append(state, 0.0), self._errors, noise, measured)
+        return measured[:-1]
 
     def drops(self) -> bool:
         """Whether this state message is lost."""

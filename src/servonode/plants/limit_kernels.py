@@ -14,12 +14,11 @@ Counts = Annotated[Whole, "n_counts"]
 
 
 @functools.cache
-def limits_of(machine: str, n_tau: int) -> Any:
-    """The compiled limits of the machine in the module `machine`.
+def limits_of(n_tau: int) -> Any:
+    """The compiled limits of so many inputs. n_counts: one for each input's value and rate, one for power, one for all.
 
     Raises:
         CacheError: the kernel cache cannot be read or written.
     """
-    sizes = {"bounded": len(LIMITS), "n_counts": 2 * n_tau + 2}
-    source = library_text("limits", {"machine": machine}, sizes)
+    source = library_text("limits", {}, {"n_tau": n_tau, "bounded": len(LIMITS), "n_counts": 2 * n_tau + 2})
     return cache.load(cache.key_of("limits", source), lambda: (source, b"{}"))[0]

@@ -1,13 +1,20 @@
-"""Limits of the inputs' value, rate and power, as pure functions, the same for simulation and hardware."""
+"""Limits of the inputs' value, rate and power, the same for simulation and hardware."""
 
+import functools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-Rates = Callable[[], Iterable[float]]  # the velocity on which each input works, at the measured state
+import numpy as np
+
+from servonode.arrays import Array
+from servonode.plants.limit_kernels import limits_of
+
+Rates = Callable[[], Sequence[float] | Array]  # the velocity on which each input works, at the measured state
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Limits:
     """What may reach the machine; `inf` where there is no limit.
 
@@ -27,6 +34,11 @@ class Limits:
         wrong = [each for each in (*self.value, *self.rate, self.power) if not each >= 0]
         if wrong:
             raise ValueError(f"a limit is {wrong[0]}; give a magnitude, 0 or more")
+
+    @functools.cached_property
+    def bounds(self) -> Array:
+        """Value and rate as the compiled limits take them, (2, inputs)."""
+        return np.array([self.value, self.rate], dtype=float)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,71 +75,27 @@ def limited(
     Raises:
         ValueError: a value is not finite (a clamp would turn NaN into full torque), or power is limited without rates.
     """
-    applied: list[float] = []
-    reasons: list[str] = []
-    for value, limit, name in zip(asked, limits.value, names, strict=True):
-        if not math.isfinite(value):
-            raise ValueError(f"input {name} is {value}; only finite inputs may reach a limit")
-        inside = min(max(value, -limit), limit)
-        applied.append(inside)
-        if inside != value:
-            reasons.append(f"limit:{name}")
-    if min(limits.rate, default=math.inf) < math.inf:
-        applied = _slewed(applied, before, elapsed, limits, names, reasons)
-    if limits.power < math.inf:
-        if rates is None:
-            raise ValueError("a limit on power needs the rates on which the inputs work")
-        applied = _within_power(applied, list(map(float, rates())), limits.power, reasons)
-    return applied, reasons
-
-
-def _slewed(
-    values: list[float],
-    before: Sequence[float],
-    elapsed: float,
-    limits: Limits,
-    names: Sequence[str],
-    reasons: list[str],
-) -> list[float]:
-    """Values, already within their limits, no further from `before` than the rates allow; adds to `reasons`."""
-    result: list[float] = []
+    if not len(asked) == len(before) == len(limits.value) == len(names):
+        raise ValueError(f"{len(asked)} inputs, {len(before)} before, {len(limits.value)} limits, {len(names)} names")
+    if limits.power < math.inf and rates is None:
+        raise ValueError("a limit on power needs the rates on which the inputs work")
+    kernel, told, values, old, works, counts = _limiter(tuple(names))
+    values[:], old[:], counts[:] = asked, before, 0
+    if rates is not None and limits.power < math.inf:
+        works[:] = rates()
     seconds = elapsed if 0.0 < elapsed < math.inf else 0.0  # else, NaN too: no time, no change
-    for value, old, limit, rate, name in zip(values, before, limits.value, limits.rate, names, strict=True):
-        if not math.isfinite(old):
-            raise ValueError(f"input {name} was {old}; only finite inputs have been applied")
-        if rate == math.inf:  # times no time it would be NaN
-            result.append(value)
-            continue
-        change = rate * seconds
-        inside = min(max(value, old - change), old + change)
-        if inside != value:
-            reasons.append(f"rate:{name}")
-            inside = min(max(inside, -limit), limit)  # where `before` was beyond
-        result.append(inside)
-    return result
+    wrong = kernel.limit(values, old, seconds, limits.bounds, limits.power, works, counts)
+    if wrong >= 0:
+        if not math.isfinite(asked[wrong]):
+            raise ValueError(f"input {names[wrong]} is {asked[wrong]}; only finite inputs may reach a limit")
+        raise ValueError(f"input {names[wrong]} was {before[wrong]}; only finite inputs have been applied")
+    reasons = [each for each, count in zip(told, counts.tolist(), strict=False) if count] if counts[-1] else []
+    return values.tolist(), reasons
 
 
-def _within_power(values: list[float], rates: list[float], most: float, reasons: list[str]) -> list[float]:
-    """The values, or all of them scaled by one factor so that their power is at most `most` [W]; adds to `reasons`."""
-    power = _power(values, rates)
-    finite = all(map(math.isfinite, rates))
-    if finite and power <= most:
-        return values
-    reasons.append("power")
-    if not finite or not math.isfinite(power):
-        return [0.0] * len(values)
-    factor, slack = most / power, 2.0**-53
-    while True:
-        scaled = [value * factor for value in values]
-        if _power(scaled, rates) <= most:
-            return scaled
-        slack *= 2.0  # the rounding of the sum above, which may be far more than that of its terms
-        factor *= 1.0 - slack  # 0 after 53 turns
-
-
-def _power(values: Sequence[float], rates: Sequence[float]) -> float:
-    """Sum of input times rate [W]."""
-    power = 0.0
-    for value, rate in zip(values, rates, strict=True):
-        power += value * rate  # one by one, as in the exported C: sum() corrects its rounding from Python 3.12 on
-    return power
+@functools.cache
+def _limiter(names: tuple[str, ...]) -> tuple[Any, tuple[str, ...], Array, Array, Array, Any]:
+    """The compiled function, what its counts mean, and the arrays of its arguments, for inputs of these names."""
+    told = (*(f"limit:{name}" for name in names), *(f"rate:{name}" for name in names), "power")
+    n = len(names)
+    return limits_of(n), told, np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(2 * n + 2, dtype=np.int64)

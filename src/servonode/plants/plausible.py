@@ -4,6 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 
+import numpy as np
+
+from servonode.plants.effect_kernels import readings_of
+
 
 @dataclass(frozen=True)
 class StateLimits:
@@ -30,32 +34,25 @@ class Plausible:
     """
 
     def __init__(self, limits: StateLimits, least: float) -> None:
-        self.limits, self._least = limits, least
-        self._valued = [i for i, most in enumerate(limits.value) if most < inf]
-        self._rated = [i for i, most in enumerate(limits.rate) if most < inf]
-        self._t = 0.0
-        self._before: Sequence[float] | None = None
+        n = len(limits.names)
+        self.limits, self._least, self._kernel = limits, least, readings_of(n)
+        self._believed = np.array([limits.value, limits.rate])
+        self._measured, self._before, self._since = np.zeros(n + 1), np.zeros(n), np.full(1, -1.0)
 
     def forget(self) -> None:
         """The next reading follows none: a machine may be anywhere when a run begins."""
-        self._before = None
+        self._since[0] = -1.0
 
     def complaint(self, t: float, values: Sequence[float]) -> tuple[str, str] | None:
         """Name and text of the fault that the values measured at t [s] are; None: they are good, and the newest."""
-        limits = self.limits
-        for i in self._valued:
-            if not abs(values[i]) <= limits.value[i]:
-                text = f"the reading {limits.names[i]} = {values[i]:g} is beyond {limits.value[i]:g}, which is its "
-                return "implausible_state", f"{text}plant.safety.state_limit; check the sensor, or raise the limit"
-        if self._before is not None and self._rated:
-            passed = max(t - self._t, self._least)
-            for i in self._rated:
-                before, most = self._before[i], limits.rate[i] * passed
-                if not abs(values[i] - before) <= most:
-                    text = (
-                        f"the reading {limits.names[i]} jumped from {before:g} to {values[i]:g} in {t - self._t:g} s, "
-                    )
-                    text += f"beyond its plant.safety.state_rate_limit of {limits.rate[i]:g} per s; check the "
-                    return "implausible_state", f"{text}sensor (is an angle wrapped?), or raise the limit"
-        self._t, self._before = t, values
-        return None
+        self._measured[:-1] = values
+        found = self._kernel.plausible(t, self._measured, self._believed, self._least, self._before, self._since)
+        if found < 0:
+            return None
+        limits, i = self.limits, found % len(values)
+        if found == i:
+            text = f"the reading {limits.names[i]} = {values[i]:g} is beyond {limits.value[i]:g}, which is its "
+            return "implausible_state", f"{text}plant.safety.state_limit; check the sensor, or raise the limit"
+        text = f"the reading {limits.names[i]} jumped from {self._before[i]:g} to {values[i]:g} in "
+        text += f"{t - self._since[0]:g} s, beyond its plant.safety.state_rate_limit of {limits.rate[i]:g} per s; "
+        return "implausible_state", f"{text}check the sensor (is an angle wrapped?), or raise the limit"

@@ -12,7 +12,7 @@ from servonode.controllers import ServoLaw
 from servonode.definitions import cache
 from servonode.mechanics.kernels import Constants, Inputs, State
 from servonode.mechanics.signatures import Signature, Whole, sizes_text
-from servonode.plants.effect_kernels import Believed, Drive, Errors, effects_of
+from servonode.plants.effect_kernels import Believed, Drive, Errors, drives_of, readings_of
 from servonode.plants.limit_kernels import Bounds, Counts, limits_of
 from servonode.plants.record_layout import PlantRecordLayout
 
@@ -165,7 +165,7 @@ _IMPERFECT = {
                 progress[0], progress[1], progress[2] = k, row, answer
                 return -2
             measure(late[(k + 1) % n_late], errors, noise[state[READING]], measured)
-            if publish_every > 0 and not plausible(k * step_ns / 1e9, measured, believed, least, before, since):
+            if publish_every > 0 and plausible(k * step_ns / 1e9, measured, believed, least, before, since) >= 0:
                 state[UNNAMED] = 1
                 return k
             answers_now = control and lost[state[READING]] == 0
@@ -190,16 +190,17 @@ _IMPERFECT = {
     "act": """\
             for i in range(len(u)):
                 queue[(instant + delay) % depth, i] = inputs[i]
-            bring_within(
-                queue[(instant + delay) % depth], newest, period, bounds, power, k * step_ns / 1e9, x, c, rates, counts
-            )
+            if isfinite(power):
+                input_rates(k * step_ns / 1e9, x, c, rates)
+            bring_within(queue[(instant + delay) % depth], newest, period, bounds, power, rates, counts)
             for i in range(len(u)):
                 newest[i] = queue[(instant + delay) % depth, i]
             due[(instant + delay) % depth] = instant + delay
             state[ANSWERED] = instant
         if control and due[instant % depth] == instant:
             if delay > 0 and isfinite(power):
-                limit_power(queue[instant % depth], power, k * step_ns / 1e9, x, c, rates, counts)
+                input_rates(k * step_ns / 1e9, x, c, rates)
+                limit_power(queue[instant % depth], power, rates, counts)
             for i in range(len(u)):
                 demand[i] = queue[instant % depth, i]
             if state[ANSWERED] + delay == instant:
@@ -276,11 +277,10 @@ def _source(closed_loop: ClosedLoop, law: ServoLaw, imperfect: bool) -> str:
 def _effects(closed_loop: ClosedLoop) -> str:
     """The imports of a loop with effects."""
     machine = closed_loop.machine
-    effects, limits = (
-        effects_of(machine.n_state, machine.n_inputs),
-        limits_of(machine.kernel.__name__, machine.n_inputs),
-    )
+    drives, readings = drives_of(machine.n_inputs).__name__, readings_of(machine.n_state).__name__
     return (
-        f"from {effects.__name__} import n_state, act, drives, measure, plausible\n"
-        f"from {limits.__name__} import n_counts, limit as bring_within, limit_power\n"
+        f"from {machine.kernel.__name__} import input_rates\n"
+        f"from {drives} import act, drives\n"
+        f"from {readings} import n_state, measure, plausible\n"
+        f"from {limits_of(machine.n_inputs).__name__} import n_counts, limit as bring_within, limit_power\n"
     )

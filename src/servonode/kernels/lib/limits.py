@@ -1,7 +1,6 @@
 """The limits of the inputs' value, rate and power."""
 
-from servonode.kernels.lib.machine import input_rates, n_constants, n_tau, n_x
-from servonode.kernels.lib.names import bounded, f64, i64, isfinite, n_counts
+from servonode.kernels.lib.names import bounded, f64, i64, isfinite, n_counts, n_tau
 
 VALUE = 0  # rows of the bounds
 RATE = 1
@@ -15,20 +14,11 @@ def power_of(values: f64[n_tau], factor: float, rates: f64[n_tau]) -> float:
     return power
 
 
-def limit_power(
-    values: f64[n_tau],
-    power: float,
-    t: float,
-    x: f64[n_x],
-    c: f64[n_constants],
-    rates: f64[n_tau],
-    counts: i64[n_counts],
-) -> bool:
-    """Scale all inputs by one factor, so that their power at the state x is within the limit; whether it did.
+def limit_power(values: f64[n_tau], power: float, rates: f64[n_tau], counts: i64[n_counts]) -> bool:
+    """Scale all inputs by one factor, so that their power is within the limit; whether it did.
 
-    Negative power, braking, is never cut.
+    Negative power, braking, is never cut. rates: the velocity on which each input works.
     """
-    input_rates(t, x, c, rates)
     finite = True
     for i in range(n_tau):
         finite = finite and isfinite(rates[i])
@@ -57,16 +47,17 @@ def limit(
     elapsed: float,
     bounds: f64[bounded, n_tau],
     power: float,
-    t: float,
-    x: f64[n_x],
-    c: f64[n_constants],
     rates: f64[n_tau],
     counts: i64[n_counts],
-) -> None:
+) -> int:
     """Bring the inputs within all limits; those applied `before` were decided `elapsed` [s] ago.
 
-    Value and power win over rate: an input may drop faster than its rate limit to obey them.
+    Value and power win over rate: an input may drop faster than its rate limit to obey them. Returns -1, or, with all
+    left as it was, the first input that is not finite, or was not: a clamp would make a full input of it.
     """
+    for i in range(n_tau):
+        if not isfinite(values[i]) or not isfinite(before[i]):
+            return i
     changed = False
     for i in range(n_tau):
         asked = values[i]
@@ -76,13 +67,15 @@ def limit(
             counts[i] += 1
         values[i] = inside
     for i in range(n_tau):
-        change = bounds[RATE, i] * elapsed
-        inside = min(max(values[i], before[i] - change), before[i] + change)
-        if inside != values[i]:
-            changed = True
-            counts[n_tau + i] += 1
-            values[i] = min(max(inside, -bounds[VALUE, i]), bounds[VALUE, i])  # where `before` was beyond
+        if isfinite(bounds[RATE, i]):  # times no time it would be no number
+            change = bounds[RATE, i] * elapsed
+            inside = min(max(values[i], before[i] - change), before[i] + change)
+            if inside != values[i]:
+                changed = True
+                counts[n_tau + i] += 1
+                values[i] = min(max(inside, -bounds[VALUE, i]), bounds[VALUE, i])  # where `before` was beyond
     if isfinite(power):
-        changed = limit_power(values, power, t, x, c, rates, counts) or changed
+        changed = limit_power(values, power, rates, counts) or changed
     if changed:
         counts[2 * n_tau + 1] += 1
+    return -1

@@ -48,10 +48,6 @@ class n_x(metaclass=Size):
     """The states, and the work."""
 
 
-class n_constants(metaclass=Size):
-    """The constants of a machine's kernel."""
-
-
 class n_counts(metaclass=Size):
     """One count for each input's value and rate, one for power, one for all."""
 
