@@ -68,6 +68,7 @@ from servonode.plants import MachineSource
 from servonode.plants.drivers.driver import Driver, DriverContext, LawTerms
 from servonode.plants.drivers.estimated import EstimateTerms
 from servonode.plants.drivers.installed import find_driver
+from servonode.plants.effect_kernels import load_effects
 from servonode.plants.effects import ActuatorEffects, SensorEffects
 from servonode.plants.injection import Injection, Injector
 from servonode.plants.prepare import Preparation
@@ -319,10 +320,8 @@ class ClosedLoop(Tabular):
 
     def speed_motion(self, machine: Machine, step_ns: int) -> SpeedMotion | None:
         """The simulation of drives that take speeds; None: they take efforts."""
-        drives = self.drives
-        return (
-            SpeedMotion(machine, self.launch.plant.integrator, step_ns, drives, self.actuator.limit) if drives else None
-        )
+        drives, integrator = self.drives, self.launch.plant.integrator
+        return SpeedMotion(machine, integrator, step_ns, drives, self.actuator.limit) if drives else None
 
     def motion(self) -> Motion | None:
         """What moves the machine of a simulation, from the initial state; None: its equations under the inputs.
@@ -511,6 +510,7 @@ def at_start(
         if plant.actuator != Actuator():
             raise KeyRefused("plant.actuator", None, f"{what}; leave [plant.actuator] out")
     machine.steps(plant.integrator)  # loaded here, once for all nodes that are forked
+    load_effects(machine.n_state, machine.n_inputs)
     return machine, stage(_stated_start, machine, plant.initial)
 
 

@@ -13,8 +13,7 @@ from servonode.environments.kernel import GOES_ON, N_WORK, WORK, period_of
 from servonode.environments.stated import Stated
 from servonode.environments.team import Team
 from servonode.errors import StatementError
-from servonode.plants.effect_kernels import BELIEVED, DRIVE, ERRORS
-from servonode.plants.limit_kernels import LIMITS
+from servonode.plants.effect_kernels import BELIEVED, DRIVE, ERRORS, LIMITS
 from servonode.simulation.fused_loop import GoalTables, goal_tables
 from servonode.simulation.reading_errors import ReadingErrors
 

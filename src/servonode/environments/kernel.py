@@ -12,8 +12,7 @@ from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.definitions import cache
 from servonode.environments.stated import Stated
 from servonode.mechanics.signatures import Signature, Whole, sizes_text
-from servonode.plants.effect_kernels import BELIEVED, DRIVE, ERRORS, drives_of, readings_of
-from servonode.plants.limit_kernels import LIMITS, limits_of
+from servonode.plants.effect_kernels import BELIEVED, DRIVE, ERRORS, LIMITS, drives_of, limits_of, readings_of
 
 # how an episode stands; FAULT + i: fault i of the machine, from 1 on; END + i: stated condition i, from 0 on
 CODES = {"GOES_ON": 0, "NOT_FINITE": 1, "IMPLAUSIBLE": 2, "NO_REWARD": 3, "DURATION": 4, "FAULT": 5, "END": 10_000}
@@ -226,7 +225,7 @@ def period_of(closed_loop: ClosedLoop, stated: Stated, sizes: dict[str, int]) ->
         "residuals": (_FOLLOW if follows else "") + _LAW if law else "",
     }
     key = cache.key_of("environment", repr((_SOURCE, parts, stated)), cache.code_digest("mechanics.emit"))
-    return cache.load(key, lambda: (_source(stated, parts), b"{}"), "an environment")[0]
+    return cache.load(key, lambda: (_source(stated, dict(parts)), b"{}"), "an environment")[0]
 
 
 def _source(stated: Stated, parts: dict[str, str]) -> str:
@@ -235,11 +234,5 @@ def _source(stated: Stated, parts: dict[str, str]) -> str:
     period, work = Signature.of(PeriodKernel, "period"), Signature.of(TeamKernel, "work")
     names = ", ".join(each.name for each in period.arguments[3:])
     work = replace(work, arguments=(work.arguments[0], *period.arguments[3:], *work.arguments[1:]))
-    return _SOURCE.format(
-        header=HEADER,
-        stated=functions_of(stated),
-        definition=period.definition(),
-        work=work.definition(),
-        names=names,
-        **parts,
-    )
+    parts |= {"stated": functions_of(stated), "definition": period.definition(), "work": work.definition()}
+    return _SOURCE.format(header=HEADER, names=names, **parts)

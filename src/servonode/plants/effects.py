@@ -98,16 +98,17 @@ class Sensor:
     """Measures a state with the effects; all random numbers come from `rng`."""
 
     def __init__(self, effects: SensorEffects, rng: np.random.Generator) -> None:
-        self.effects, self._ideal, self._rng = effects, effects.ideal, rng
+        self.effects, self._rng = effects, rng
         self._noise, self._errors = np.array(effects.noise), np.array([effects.bias, effects.quantum])
+        self._kernel = None if effects.ideal else readings_of(len(effects.noise))
 
     def measure(self, state: Array) -> Array:
         """The measured state; a new array unless the sensor is ideal."""
-        if self._ideal:
+        if self._kernel is None:
             return state
         measured = np.zeros(len(state) + 1)  # the last one is the work's
         noise = self._noise * self._rng.standard_normal(len(state))
-        readings_of(len(state)).measure(np.append(state, 0.0), self._errors, noise, measured)
+        self._kernel.measure(np.append(state, 0.0), self._errors, noise, measured)
         return measured[:-1]
 
     def drops(self) -> bool:

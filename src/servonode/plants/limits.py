@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from servonode.arrays import Array
-from servonode.plants.limit_kernels import limits_of
+from servonode.plants.effect_kernels import limits_of
 
 Rates = Callable[[], Sequence[float] | Array]  # the velocity on which each input works, at the measured state
 

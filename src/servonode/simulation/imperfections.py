@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.plants.limit_kernels import LIMITS
+from servonode.plants.effect_kernels import LIMITS
 from servonode.simulation.loop_source import STATE
 from servonode.simulation.reading_errors import ReadingErrors
 

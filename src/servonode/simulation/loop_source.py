@@ -12,8 +12,7 @@ from servonode.controllers import ServoLaw
 from servonode.definitions import cache
 from servonode.mechanics.kernels import Constants, Inputs, State
 from servonode.mechanics.signatures import Signature, Whole, sizes_text
-from servonode.plants.effect_kernels import Believed, Drive, Errors, drives_of, readings_of
-from servonode.plants.limit_kernels import Bounds, Counts, limits_of
+from servonode.plants.effect_kernels import Believed, Bounds, Counts, Drive, Errors, drives_of, limits_of, readings_of
 from servonode.plants.record_layout import PlantRecordLayout
 
 # entries of what an imperfect loop goes on with; UNNAMED: whether it has stopped for what only the nodes can name
