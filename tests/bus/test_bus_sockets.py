@@ -10,6 +10,7 @@ import zmq
 
 from servonode.bus import Bus, BusError, Requester, State, encode, subscriptions_expected
 from servonode.bus.interfaces import HWM
+from servonode.bus.zmq_io import CLOSE_MS
 from tests.helpers.events import LONG_S, eventually, soon
 
 HEADER = {"t": 0.1, "run": 1, "k": 1, "mono": 1, "node": "plant", "src": 1}
@@ -247,3 +248,13 @@ def test_threads_of_libzmq_have_the_priority_below_the_node():
     if "PermissionError" in done.stderr:
         pytest.skip("no priority of real time is granted here")
     assert sorted(done.stdout.split("\n")) == ["", "False 6", "False 6", "True 7"]
+
+
+def test_a_close_waits_only_for_what_answers_requests(folder, monkeypatch):
+    waited = {}
+    close = zmq.Socket.close
+    monkeypatch.setattr(zmq.Socket, "close", lambda it, linger: waited.update({it.type: linger}) or close(it, linger))
+    with Bus(folder, "launcher") as launcher:
+        launcher.subscriber({"plant": ["state"]})
+        launcher.requests()
+    assert waited == {zmq.SUB: 0, zmq.ROUTER: CLOSE_MS}

@@ -142,7 +142,7 @@ class Bus:
         return self._waiter.wait(deadline_ns, fds)
 
     def close(self) -> None:
-        """Close all sockets and end the context; unsent messages are dropped. A second call does nothing."""
+        """Close all sockets and end the context; unsent messages, subscriptions too, are dropped. A second call does nothing."""
         if self._is_closed or os.getpid() != self._owner:
             return
         self._is_closed = True
@@ -151,7 +151,7 @@ class Bus:
         for publisher in self._publishers:
             publisher.close()
         for opened in self._sockets:
-            opened.close(linger=CLOSE_MS)  # for the reply to a stop
+            opened.close(linger=0 if opened.type == zmq.SUB else CLOSE_MS)  # for the reply to a stop
         if self._context is not None:
             self._context.term()
         for path in self._bound:
