@@ -142,7 +142,7 @@ class Bus:
         return self._waiter.wait(deadline_ns, fds)
 
     def close(self) -> None:
-        """Close all sockets and end the context; unsent messages, subscriptions too, are dropped. A second call does nothing."""
+        """Close all sockets and end the context; what is not sent yet is dropped. A second call does nothing."""
         if self._is_closed or os.getpid() != self._owner:
             return
         self._is_closed = True
