@@ -1,28 +1,21 @@
 """Keys of the cache: digests of all that a kernel depends on.
 
 The text of a kernel depends on what states it, and on the modules that turn this into text. A changed definition is
-another key, never a stale hit; a comment in a module that derives, or a change in one that does not, is no other key.
+another key, never a stale hit; a change in a module that does not derive is no other key.
 """
 
 import hashlib
-import marshal
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from types import CodeType
+from typing import NamedTuple
 
-import msgspec
-
-from servonode.definitions.store import stored
 from servonode.kernels.host import this_host, version_of
 
 _PACKAGE = "servonode"
 _FOLDER = Path(__file__).parents[1]
-_IMPORT = re.compile(
-    rf"^[ \t]*(?:from {_PACKAGE}([\w.]*) import (\([^)]*\)|[^\n]*)|import ({_PACKAGE}\b[^\n#]*))", re.MULTILINE
-)
+_NAMED = re.compile(rf"{_PACKAGE}([\w.]*)(?: import (\([^)]*\)|[^\n]*))?")
 ROOMS = ("kernels", "mechanics", "robots", "controllers/engine", "controllers/inversion")  # their modules make kernels
 
 
@@ -45,8 +38,8 @@ def versions_digest() -> str:
     return _digest("\n".join([repr(this_host()), code_digest("kernels.build"), *libraries]).encode())
 
 
-class Code(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Modules by name: a digest of the code of each, and the names that it imports from servonode, some no modules."""
+class Code(NamedTuple):
+    """Modules by name: a digest of each source, and the names that it takes from servonode, some no modules."""
 
     digests: dict[str, str]
     imports: dict[str, list[str]]
@@ -56,23 +49,14 @@ class Code(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def code_digest(*modules: str) -> str:
     """A digest of the code of servonode's modules, given without the package's name, and of those that they import.
 
-    Imports are followed within ROOMS: the others read, keep, or word, but make nothing of a kernel. Comments, the
-    text of docstrings and the layout of lines do not count.
-
-    Raises:
-        CacheError: the cache cannot be read or written.
+    Imports are followed within ROOMS: the others read, keep, or word, but make nothing of a kernel.
     """
     return digest_of_code(_code(), *modules)
 
 
 @cache
 def _code() -> Code:
-    """The code of ROOMS. It is kept in the cache, for compiling takes a quarter of a second."""
-    sources = _sources()
-    digest = hashlib.sha256(sys.version.encode() + Path(__file__).read_bytes())
-    for name, source in sources.items():
-        digest.update(name.encode() + b"\0" + source + b"\0")
-    return stored(digest.hexdigest()[:32], Code, lambda: code_of(sources))
+    return code_of(_sources())
 
 
 def _sources() -> dict[str, bytes]:
@@ -85,7 +69,7 @@ def _sources() -> dict[str, bytes]:
 def code_of(sources: Mapping[str, bytes]) -> Code:
     """The code of sources by module."""
     return Code(
-        {name: _digest_of(source) for name, source in sources.items()},
+        {name: hashlib.sha256(source).hexdigest() for name, source in sources.items()},
         {name: sorted(set(_imported(source.decode()))) for name, source in sources.items()},
     )
 
@@ -109,27 +93,12 @@ def reached(code: Code, *modules: str) -> set[str]:
 
 
 def _imported(source: str) -> Iterator[str]:
-    """What a module imports from servonode, within functions and for type checkers too."""
-    for statement in _IMPORT.finditer(source):
-        package, names, plain = statement.groups()
-        if plain:
-            yield from (each.split()[0].removeprefix(f"{_PACKAGE}.") for each in plain.split(",") if each.split())
-            continue
-        listed = re.sub(r"#.*|[()\\]", "", names).split(",")
+    """What a module imports from servonode, within functions and for type checkers too, and what else it names."""
+    for package, names in _NAMED.findall(source):
         prefix = package.removeprefix(".")
-        named = (f"{prefix}.{each.split()[0]}".removeprefix(".") for each in listed if each.split())
-        yield from filter(None, [prefix, *named])
-
-
-def _digest_of(source: bytes) -> str:
-    """A digest of what the compiler makes of a source without its docstrings and assertions."""
-    return _digest(marshal.dumps(_without_lines(compile(source, "", "exec", dont_inherit=True, optimize=2)), 2))
-
-
-def _without_lines(code: CodeType) -> CodeType:
-    """The code, and that within it, without the numbers of its lines."""
-    consts = tuple(_without_lines(each) if isinstance(each, CodeType) else each for each in code.co_consts)
-    return code.replace(co_consts=consts, co_firstlineno=1, co_linetable=b"")
+        yield prefix
+        listed = re.sub(r"#.*|[()\\]", "", names).split(",")
+        yield from (f"{prefix}.{each.split()[0]}".removeprefix(".") for each in listed if each.split())
 
 
 def _digest(data: bytes) -> str:
