@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose
 from servonode.plants import load_machine
 from servonode.plants.effect_kernels import readings_of
 from servonode.plants.effects import Actuator, ActuatorEffects, Sensor, SensorEffects
+from servonode.plants.plausible import Plausible, StateLimits
 from servonode.plants.record_layout import PlantRecordLayout
 
 STEP = 0.001
@@ -42,11 +43,13 @@ def demands(rng: np.random.Generator) -> Any:
         ({}, lambda u: u),
         ({"limit": 0.7}, lambda u: np.clip(u, -0.7, 0.7)),
         ({"dead_zone": 0.5}, lambda u: np.where(np.abs(u) < 0.5, 0.0, u)),
+        ({"limit": 0.7, "quantum": 0.5}, lambda u: np.clip(np.round(u / 0.5) * 0.5, -0.7, 0.7)),
     ],
 )
 def test_a_drive_without_memory_is_a_function_of_its_demand(
     effects: dict[str, float], expected: Any, demands: Any
 ) -> None:
+    demands = np.append(demands, (0.5, -0.5, 0.7))  # the edges, too
     np.testing.assert_array_equal(answer(drive(**effects), demands), expected(demands))
 
 
@@ -207,3 +210,17 @@ def test_the_parts_of_a_row_lie_one_behind_the_other() -> None:
     assert columns[row.x] == [*machine.state_names, "work"]
     assert columns[row.inputs] == ["U1", "U2"]
     assert [columns[0], *columns[row.stamps]] == ["k", "goal_k", "age"]
+
+
+@pytest.mark.parametrize(
+    ("readings", "complaints"),
+    [
+        ([(0.0, 2.0), (1.0, 2.1), (2.0, -2.1)], [False, True, True]),  # the limit of value
+        ([(5.0, 1.9), (5.1, 1.7)], [False, True]),  # the first may be anywhere, the next may not jump
+        ([(0.0, 0.0), (0.1, 1.0), (0.2, 0.15)], [False, True, False]),  # one that is refused is not the newest
+        ([(0.0, 0.0), (0.0, 0.005), (0.0, 0.02)], [False, False, True]),  # two at once differ as over the least time
+    ],
+)
+def test_a_reading_is_plausible_within_its_limits(readings: list[tuple[float, float]], complaints: list[bool]) -> None:
+    plausible = Plausible(StateLimits(("theta",), (2.0,), (1.0,)), 0.01)
+    assert [plausible.complaint(t, (value,)) is not None for t, value in readings] == complaints
