@@ -21,7 +21,7 @@ from sympy import cos
 
 import servonode
 from servonode import controllers, mechanics
-from servonode.errors import CallError, ServonodeError, StatementError, plain
+from servonode.errors import ServonodeError, StatementError
 from servonode.plants.view import View
 from servonode.record.bag import read_bag
 from servonode.tables import Tabular, several, valued
@@ -411,16 +411,6 @@ def test_a_function_that_no_file_holds_is_answered_with_its_line() -> None:
     exec(compile(text, "<stdin>", "exec"), names)  # noqa: S102  (as what is typed into an interpreter)
     with pytest.raises(ServonodeError, match="<stdin> line 2: ZeroDivisionError: division by zero; correct this line"):
         servonode.load({"run": {"duration": 1.0}, "plant": {"machine": names["machine"]}})
-
-
-def test_what_is_no_mistake_of_the_call_keeps_its_traceback() -> None:
-    def fails() -> None:
-        int("x" + 1)  # type: ignore[operator]
-
-    with pytest.raises(TypeError) as caught:
-        plain(fails)()
-    assert not isinstance(caught.value, CallError)
-    assert caught.traceback[-1].name == "fails"
 
 
 def test_a_functions_name_and_signature_stay() -> None:

@@ -13,7 +13,7 @@ from servonode.closed_loop.launch_file import LaunchError, launch_of_table, read
 from servonode.closed_loop.launch_keys import LaunchFile, Sections
 from servonode.closed_loop.launch_text import toml_value
 from servonode.definitions.references import at_hand
-from servonode.errors import CallError, StatementError, did_you_mean, plain
+from servonode.errors import CallError, StatementError, did_you_mean, nearest
 from servonode.loop import Loop
 from servonode.result import Run
 
@@ -28,7 +28,6 @@ Launch: TypeAlias = "str | Path | Mapping[str, Any] | Model"
 WHERE = (("plant", "machine", "Model"), ("controller", "program", "Program"))
 
 
-@plain
 def load(launch: Launch, *, strict: bool = True, code: bool = True, **overrides: Any) -> Loop:
     """The machine and its law, ready to be looked into, checked and simulated: a `Loop`.
 
@@ -54,7 +53,6 @@ def load(launch: Launch, *, strict: bool = True, code: bool = True, **overrides:
     return Loop(resolve(launch_of(launch, overrides, load), strict=strict, code=code))
 
 
-@plain
 def simulate(
     launch: Launch,
     *,
@@ -93,7 +91,6 @@ def simulate(
     return found.simulate(control, loop, every, rtol, atol)
 
 
-@plain
 def sweep(
     launch: Launch,
     vary: Mapping[str, Any] | None = None,
@@ -152,7 +149,6 @@ def sweep(
     )  # fmt: skip
 
 
-@plain
 def run(
     launch: Launch,
     *,
@@ -187,7 +183,6 @@ def run(
     return found.run(name=name, every=every, arm=arm)
 
 
-@plain
 def check(launch: Launch, *, code: bool = True, **overrides: Any) -> "Report":
     """What `servonode check` finds before power-on: a `Report` with `verdict` ("yes" or "no"), findings and numbers.
 
@@ -206,7 +201,6 @@ def check(launch: Launch, *, code: bool = True, **overrides: Any) -> "Report":
     return Loop(resolve(launch_of(launch, overrides, check), strict=False, code=code)).check()
 
 
-@plain
 def read_recording(file: str | Path, *, code: bool | None = None, **overrides: Any) -> Run:
     """The run in a recording (.mcap) or in the spool that a killed run has left: a `Run`, with `plot` and `movie`.
 
@@ -230,7 +224,6 @@ def read_recording(file: str | Path, *, code: bool | None = None, **overrides: A
     return Run.of(runs_in(bag, bag.closed_loop(override_texts(overrides), code=code))[-1])
 
 
-@plain
 def identify(
     recordings: "str | Path | Run | Sequence[str | Path | Run]",
     parameters: str | Sequence[str],
@@ -323,8 +316,7 @@ def _unknown_argument(word: str, called: Callable[..., Any], keys: Mapping[str, 
     if not near:  # a key without its section, or with one underscore
         dotted = [(section, key) for section, known in keys.items() for key in known]
         spelled = {f"{section}_{key}": (section, key) for section, key in dotted} | {key: (s, key) for s, key in dotted}
-        nearest = did_you_mean(word, spelled).removeprefix("did you mean ").removesuffix("? ")
-        near = f"did you mean {'__'.join(spelled[nearest])}? " if nearest else ""
+        near = "".join(f"did you mean {'__'.join(spelled[each])}? " for each in nearest(word, spelled))
     text = f"{called.__name__}() has no argument {word!r}; {near}it takes {', '.join(arguments)}"
     return f"{text}, and keys of launch files as SECTION__KEY=, with the sections {', '.join(keys)}"
 

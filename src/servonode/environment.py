@@ -15,7 +15,7 @@ from servonode.environments.batch import Batch
 from servonode.environments.episodes import Episodes
 from servonode.environments.kernel import DURATION, END, FAULT, GOES_ON, IMPLAUSIBLE, NO_REWARD, NOT_FINITE
 from servonode.environments.stated import Stated
-from servonode.errors import NotInstalled, StatementError, did_you_mean, installing, plain_class
+from servonode.errors import NotInstalled, StatementError, did_you_mean, installing
 
 try:
     import gymnasium
@@ -111,7 +111,6 @@ def _values(options: Mapping[str, Any] | None) -> Mapping[str, float]:
     return values
 
 
-@plain_class
 class Env(_Environment, gymnasium.Env[Array, Array]):
     """A machine with its goal as an environment: its action is the inputs that a law would give.
 
@@ -205,7 +204,6 @@ class Env(_Environment, gymnasium.Env[Array, Array]):
         return batch.observed[0].copy(), float(batch.rewards[0]), ended, status == DURATION, info
 
 
-@plain_class
 class VectorEnv(_Environment, GymnasiumVectorEnv[Array, Array, Array]):
     """Many environments of one launch file, which step together in compiled code: see `Env`.
 

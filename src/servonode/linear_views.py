@@ -4,7 +4,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Self
 
 from servonode.analysis import frequency_response, orbits, poles_along
-from servonode.errors import StatementError, did_you_mean, plain
+from servonode.errors import StatementError, did_you_mean
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,7 +25,6 @@ class FrequencyResponse(frequency_response.FrequencyResponse):
         """The same with a picture."""
         return cls(**_fields_of(found))
 
-    @plain
     def plot(self) -> "Figure":
         """Magnitude and phase at each signal while the others stay closed, and the singular values of S and T.
 
@@ -53,7 +52,6 @@ class PolesAlong(poles_along.PolesAlong):
         """The same with a picture."""
         return cls(**_fields_of(found))
 
-    @plain
     def plot(self) -> "Figure":
         """Real and imaginary parts over time, as a matplotlib Figure."""
         from servonode.views.linear_figures import poles_figure
@@ -77,7 +75,6 @@ class PeriodicOrbit(orbits.PeriodicOrbit):
         """The same with a picture."""
         return cls(**_fields_of(found))
 
-    @plain
     def plot(self, x: str | None = None, y: str | None = None) -> "Figure":
         """The orbit in the plane of two states, and its multipliers with the unit circle, as a matplotlib Figure.
 

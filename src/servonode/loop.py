@@ -18,7 +18,7 @@ from servonode.closed_loop.launch_file import GOAL_SPEED, with_sweep
 from servonode.closed_loop.stages import Kept
 from servonode.closed_loop.variation import varied
 from servonode.controllers import derive_program
-from servonode.errors import ServonodeError, StatementError, did_you_mean, plain, plain_class
+from servonode.errors import ServonodeError, StatementError, did_you_mean
 from servonode.mechanics.description import Quantity
 from servonode.mechanics.machine import Machine, Matrices
 from servonode.record.run import Named, default_every
@@ -49,7 +49,6 @@ class RunFailed(ServonodeError, RuntimeError):
     exit_code = 1
 
 
-@plain_class
 class Loop(Tabular):
     """A machine with its law, as a launch file states them. States and inputs go by name, in SI units and radians.
 
@@ -106,7 +105,6 @@ class Loop(Tabular):
         """
         return self._by_name(self.closed_loop.start)
 
-    @plain
     def derivatives(self, t: float, state: Values = {}, inputs: Values = {}) -> dict[str, float]:  # noqa: B006  (read only)
         """The rate of each state [its unit per s], by the state's name.
 
@@ -124,7 +122,6 @@ class Loop(Tabular):
         """
         return self._by_name(self.machine.derivatives(time_of(t), self._state(state), self._inputs(inputs)))
 
-    @plain
     def matrices(self, t: float, state: Values = {}) -> Matrices:  # noqa: B006
         """M (n_q, n_q), h (n_q,), B (n_q, n_tau), A (n_c, n_q), gamma (n_c,) of the machine's full form at a state.
 
@@ -146,7 +143,6 @@ class Loop(Tabular):
         except ValueError as error:
             raise StatementError(str(error)) from error
 
-    @plain
     def outputs(self, t: float, state: Values = {}, inputs: Values = {}) -> dict[str, float]:  # noqa: B006
         """Contact forces [N] and other monitored values, by name; arguments and errors as for `derivatives`.
 
@@ -156,7 +152,6 @@ class Loop(Tabular):
         """
         return self.machine.outputs(time_of(t), self._state(state), self._inputs(inputs))
 
-    @plain
     def law(self, t: float, state: Values = {}) -> dict[str, float]:  # noqa: B006
         """The inputs that the law answers to a state, before any limit, by name.
 
@@ -175,7 +170,6 @@ class Loop(Tabular):
             raise StatementError(control.law.explain(answer))
         return dict(zip(self.machine.description.input_names, map(float, answer.inputs), strict=True))
 
-    @plain
     def residuals(self, t: float, state: Values = {}) -> dict[str, float]:  # noqa: B006
         """The residuals at a state, by name; raises as `law`.
 
@@ -189,7 +183,6 @@ class Loop(Tabular):
         names = [each.name for each in control.law.description.residuals]
         return dict(zip(names, map(float, answer.residuals), strict=True))
 
-    @plain
     def terms(self, t: float, state: Values = {}) -> dict[str, Array]:  # noqa: B006
         """The arrays of the servo law at a state, by name: f, f_dot, J, delta, W, b and F.
 
@@ -209,7 +202,6 @@ class Loop(Tabular):
             raise StatementError(f"program {name} states its inputs itself; it has no W, look at law(t, state)")
         return control.law.terms(t, *self._seen(time_of(t), state))
 
-    @plain
     def equations(self) -> Any:
         """The symbolic equations of the plant (sympy), derived anew: an `Equations` with M, h, B, A, G, ...
 
@@ -219,7 +211,6 @@ class Loop(Tabular):
 
         return derive(self.closed_loop.source.build())
 
-    @plain
     def servo(self) -> Any:
         """The symbolic servo-constraints on the believed model, derived anew: a `Servo` with f, J, delta, `equations`.
 
@@ -231,7 +222,6 @@ class Loop(Tabular):
         damped = launch.controller is not None and launch.controller.damping > 0
         return derive_program(control.source, control.believed.key, control.believed.build, control.options, damped)
 
-    @plain
     def simulate(
         self,
         control: Literal["sampled", "continuous"] = "sampled",
@@ -292,13 +282,11 @@ class Loop(Tabular):
             simulate_nodes(closed_loop, rows) if loop == "nodes" else simulate_fused(closed_loop, rows, self._kept)
         )
 
-    @plain
     def run(self, *, name: str | None = None, every: int | None = None, arm: bool | None = None) -> Run:
         """Run it on processes; see `servonode.run`."""
         check_every(every)
         return run_on_processes(self.closed_loop, name, every, arm)
 
-    @plain
     def sweep(
         self,
         vary: Mapping[str, Any] | None = None,
@@ -331,7 +319,6 @@ class Loop(Tabular):
         plan = Plan(replace(self.closed_loop, launch=launch), histories)
         return run_sweep(plan, where, None if output is None else Path(output), resume)
 
-    @plain
     def region(
         self,
         over: Mapping[str, tuple[float, float]],
@@ -369,7 +356,6 @@ class Loop(Tabular):
         check_mapping("over", over, "plant.initial.NAME")
         return region(self.closed_loop, ranges_of(over), require, points, runs, threads)
 
-    @plain
     def robustness(self, *, require: Sequence[str] = (), seeds: int = 40, threads: int | None = None) -> "Robustness":
         """How wrong parameters may be, and how much noise, delay and period a run bears: a `Robustness`.
 
@@ -393,7 +379,6 @@ class Loop(Tabular):
 
         return robustness(self.closed_loop, require, seeds, threads)
 
-    @plain
     def tune(
         self,
         over: Mapping[str, tuple[float, float]],
@@ -429,7 +414,6 @@ class Loop(Tabular):
         check_mapping("over", over, "controller.gains.lambda")
         return tune(self.closed_loop, ranges_of(over), cost, require, runs, seeds, threads)
 
-    @plain
     def fastest(self) -> "Fastest":
         """How fast the goal may be driven: the largest speed of its time at which no input reaches a limit.
 
@@ -445,7 +429,6 @@ class Loop(Tabular):
 
         return fastest(self.closed_loop)
 
-    @plain
     def show(self, form: Literal["text", "latex", "c", "urdf"] = "text") -> str:
         """The derived equations: as text, as a LaTeX document, or as C99 functions of plant, limits and controller.
 
@@ -473,14 +456,12 @@ class Loop(Tabular):
         weights = control.stated.weights if control else {}
         return (show_latex if form == "latex" else show_text)(equations, servo, gains, weights)
 
-    @plain
     def check(self) -> "Report":
         """What `servonode check` prints: verdict, residuals, margins, warnings; see `servonode.check`."""
         from servonode.analysis.check import report
 
         return report(self.closed_loop)
 
-    @plain
     def linearize(self, t: float = 0.0, state: Values = {}, *, equilibrium: bool = False) -> "Linearisation":  # noqa: B006
         """Plant, closed continuous loop and one period of the sampled loop, linear in deviations from a state.
 
@@ -502,7 +483,6 @@ class Loop(Tabular):
 
         return linearise(self.closed_loop, time_of(t), *self._with_own(state), equilibrium)
 
-    @plain
     def poles(self, run: Run | None = None, *, times: int = 200) -> "PolesAlong":
         """The poles of the continuous closed loop along a run (None: a simulated one), at about so many times.
 
@@ -520,7 +500,6 @@ class Loop(Tabular):
             raise StatementError(f"times = {times!r} is not a number of times; give a whole number of 1 or more")
         return PolesAlong.of(poles_along(self.simulate() if run is None else run, times))
 
-    @plain
     def frequency_response(
         self,
         omega: Any = None,
@@ -551,7 +530,6 @@ class Loop(Tabular):
         loop, _ = self._cut(t, state, cut, equilibrium)
         return FrequencyResponse.of(frequency_response(loop, omega))
 
-    @plain
     def margins(
         self,
         t: float = 0.0,
@@ -574,7 +552,6 @@ class Loop(Tabular):
 
         return margins_of(*self._cut(t, state, cut, equilibrium))
 
-    @plain
     def orbit(self, state: Values = {}, *, period: float | None = None) -> "PeriodicOrbit":  # noqa: B006
         """The periodic motion of the continuous closed loop near that from a state on, with Floquet's multipliers.
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from servonode.errors import StatementError, plain
+from servonode.errors import StatementError
 from servonode.record.run import Run as RecordedRun
 from servonode.record.run import is_truth
 from servonode.tables import Row, Tabular
@@ -36,7 +36,6 @@ class Run(RecordedRun):
         """The same run with pictures and movies."""
         return cls(**{each.name: getattr(run, each.name) for each in fields(run)})
 
-    @plain
     def plot(self, *quantities: str, against: str = "t") -> "Figure":
         """The report's picture of the run, or an axis for each of the chosen quantities, as a matplotlib Figure.
 
@@ -69,7 +68,6 @@ class Run(RecordedRun):
         _show_in_notebooks()
         return figure
 
-    @plain
     def movie(self, path: str | Path | None = None, *, fps: float | None = None, speed: float | None = None) -> "Movie":
         """A movie of the machine and its panels: written to a file, and shown by a notebook as the cell's last value.
 

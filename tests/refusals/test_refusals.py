@@ -134,7 +134,7 @@ def called(table: Path) -> tuple[dict[str, Callable[[], None]], TemporaryDirecto
 
 
 def of_python(table: Path, row: Row) -> str:
-    """The last line of the traceback, which shows the call, at most one frame of ours, and no other error."""
+    """The last line of the traceback, which shows the call and no other error."""
     with pytest.raises(Exception) as caught:  # whichever it is, its text counts
         called(table)[0][row["call"]]()
     error = caught.value
@@ -143,8 +143,6 @@ def of_python(table: Path, row: Row) -> str:
     assert shown.count("Traceback (most recent call last)") == 1, shown
     assert "During handling" not in shown
     assert "direct cause" not in shown
-    frames = [line for line in shown.splitlines() if line.startswith("  File ")]
-    assert len([line for line in frames if "user.py" not in line]) <= 1, shown
     assert row["call"].replace(" ", "") in shown.replace(" ", "").replace("\n", "")
     if isinstance(error, ServonodeError):
         assert error.exit_code == row.get("code", 2)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.arrays import Array
-from servonode.errors import StatementError, did_you_mean, plain
+from servonode.errors import StatementError, did_you_mean
 from servonode.tables import Row, Tabular, named, several
 
 Complex = npt.NDArray[np.complex128]
@@ -106,7 +106,6 @@ class LinearSystem(Tabular):
         eye = np.eye(len(self.A))
         return np.array([self.C @ np.linalg.solve(at * eye - self.A, self.B.astype(complex)) + self.D for at in points])
 
-    @plain
     def part(self, inputs: Sequence[str] | None = None, outputs: Sequence[str] | None = None) -> "LinearSystem":
         """The same states with some of the inputs and outputs, in that order; None: all.
 
@@ -129,7 +128,6 @@ class LinearSystem(Tabular):
                 raise StatementError(f"{name!r} is not an {word}; {near}choose of {', '.join(known) or 'none'}")
         return [known.index(name) for name in (known if wanted is None else wanted)]
 
-    @plain
     def to_control(self) -> Any:
         """The same as a `control.StateSpace` of python-control, with these names.
 

@@ -1,6 +1,5 @@
 """The gains of a launch file: rates, automatic rates, coupled matrices, or inertia, dissipation and stiffness."""
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ from servonode.closed_loop.launch_error import KeyRefused, check_names
 from servonode.closed_loop.launch_keys import AUTO
 from servonode.mechanics import discrete
 from servonode.mechanics.description import ProgramDescription, Quantity
-from servonode.mechanics.stabilize import Gains, with_integral
+from servonode.mechanics.stabilize import Gains, GainsError, with_integral
 
 SECTION = "controller.gains"
 MATRICES, PERTURBATION = ("K0", "K1"), ("inertia", "dissipation", "stiffness")
@@ -53,7 +52,7 @@ def resolve_gains(given: Mapping[str, Any], description: ProgramDescription, per
     except ValueError as error:
         if isinstance(error, KeyRefused):
             raise
-        text = re.sub(r"residual (\d+)", lambda found: f"residual {names[int(found[1])]}", str(error))
+        text = error.of(names[error.residual]) if isinstance(error, GainsError) else str(error)
         raise KeyRefused(SECTION, None, text) from error
 
 

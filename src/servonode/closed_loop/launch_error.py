@@ -78,10 +78,10 @@ def worded(file: str | Path) -> Iterator[None]:
     except ProgramUnfit as error:
         refusal = ProgramRefused(file, error.section, error.key, error.text)
         refusal.law = error.law
-        raise refusal from error
+        raise refusal from None
     except KeyRefused as error:
         kind = CodeRefused if isinstance(error, UnknownCode) else LaunchError
-        raise kind(file, error.section, error.key, error.text) from error
+        raise kind(file, error.section, error.key, error.text) from None
 
 
 @contextmanager
@@ -98,7 +98,7 @@ def stated_in(
         raise
     except StatementError as error:
         kind = KeyRefused if error.section else kind
-        raise kind(error.section or section, error.key or key, f"{before}{error}{after}") from error
+        raise kind(error.section or section, error.key or key, f"{before}{error}{after}") from None
 
 
 def check_names(section: str, given: Iterable[str], valid: Collection[str]) -> None:

@@ -56,6 +56,7 @@ _REMEDIES = {  # of what users' sources raise
     "^ModuleNotFoundError": "install it here, or correct this line",
     "Cannot convert expression to float|loop of ufunc": "take cos and the like from sympy, not from math or numpy",
     "'(Coordinate|Velocity|FirstOrder)' object has no attribute": "a rate is written .rate, as x.rate",
+    "unexpected keyword argument": "correct its name, or leave it out",
 }
 
 

@@ -131,7 +131,7 @@ class Expression:
             raise self._error("has a power too high", f"keep exponents within -{MAX_EXPONENT}..{MAX_EXPONENT}")
         return result
 
-    def require_derivatives(self, order: int, name: str) -> None:
+    def require_derivatives(self, order: int, name: str, needed_by: str = "the program") -> None:
         """Raise ExpressionError, for `name` such as 'target x', unless it has `order` derivatives where it is defined.
 
         Conservative: abs(t)**2 has none. The edge of a domain (sqrt at 0) and the cut of atan2 do not count. A root
@@ -141,7 +141,7 @@ class Expression:
         if kink:
             where = "0" if kink in ("abs", "sqrt") else "the switch between its arguments"
             message = (
-                f"{name}: {kink} has no derivative at {where} and the program needs {order}; "
+                f"{name}: " * bool(name) + f"{kink} has no derivative at {where} and {needed_by} needs {order}; "
                 f"use a smooth expression (for example {SMOOTH_INSTEAD[kink]})"
             )
             raise ExpressionError(message, self.text)

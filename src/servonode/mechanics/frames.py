@@ -8,7 +8,7 @@ from typing import Any
 
 import sympy
 
-from servonode.errors import ModelError, checked
+from servonode.errors import ModelError
 from servonode.mechanics.differentiate import along
 from servonode.mechanics.expression import AXES, PLACES, RATES_OF_TURN
 from servonode.mechanics.functions import root
@@ -22,7 +22,6 @@ UNITS = dict.fromkeys(PLACES[:3], "m") | dict.fromkeys(PLACES[3:], "m/s") | dict
 UNITS |= {"distance": "m", "angle": "rad"}
 
 
-@checked
 def rotation_error(rotation: Matrix, wanted: Matrix) -> Matrix:
     """The turn (3,) [rad] from the wanted axes to the present ones, in the axes in which both (3, 3) are given.
 
@@ -50,14 +49,12 @@ def axis_error(axis: Matrix, wanted: Matrix) -> Matrix:
     return (wanted.cross(axis) * named(2 / (1 + wanted.dot(axis)))).applyfunc(named)
 
 
-@checked
 def distance(one: Any, other: Any) -> Expr:
     """The distance [m] of two frames of a tree; as a goal it must not be 0, where it has no derivative."""
     between = one.position - other.position
     return root(named(between.dot(between)))
 
 
-@checked
 def angle_between(one: Matrix, other: Matrix) -> Expr:
     """The angle [rad] between two unit vectors (3,); as a goal it must not be 0 or pi, where it has no derivative.
 

@@ -8,7 +8,7 @@ import msgspec
 import sympy
 
 from servonode.definitions.source_location import here
-from servonode.errors import ModelError, checked
+from servonode.errors import ModelError
 from servonode.mechanics.description import Quantity
 from servonode.mechanics.model import Model
 from servonode.mechanics.symbols import Condition, Constraint, Coordinate, Named, Rate, before, condition
@@ -23,7 +23,6 @@ _SEQUENCES = (
 _MAPPINGS = ("kinematics", "inputs", "reactions", "first_order", "identities", "safe")
 
 
-@checked
 def together(name: str, description: str, /, **machines: Model) -> Model:
     """One machine of several, all names with their machine's prefix: `together("train", "two carts", left=a, right=b)`.
 

@@ -11,7 +11,7 @@ import numpy as np
 import sympy
 
 from servonode.definitions.source_location import Place, here
-from servonode.errors import ModelError, checked
+from servonode.errors import ModelError
 from servonode.mechanics import recursion
 from servonode.mechanics.entries import Entries, armature_of, entry, rotation_rows, rows_of, triple, unit_axis
 from servonode.mechanics.recursion import Motion, Turn
@@ -116,7 +116,6 @@ class Frame(Stated):
     place: Place = field(default_factory=here)
 
 
-@checked
 def hinge(q: Coordinate, axis: Entries = (0, 0, 1), armature: Expr = 0) -> Joint:
     """A joint that turns by the angle q about an axis through the link's origin.
 
@@ -133,7 +132,6 @@ def hinge(q: Coordinate, axis: Entries = (0, 0, 1), armature: Expr = 0) -> Joint
     return Joint("hinge", (q,), (q.rate,), unit_axis(q.name, axis), armature_of(q.name, armature))
 
 
-@checked
 def slide(q: Coordinate, axis: Entries = (0, 0, 1), armature: Expr = 0) -> Joint:
     """A joint that moves by q along an axis; arguments as of `hinge`, the armature in kg.
 
@@ -144,7 +142,6 @@ def slide(q: Coordinate, axis: Entries = (0, 0, 1), armature: Expr = 0) -> Joint
     return Joint("slide", (q,), (q.rate,), unit_axis(q.name, axis), armature_of(q.name, armature))
 
 
-@checked
 def ball(quaternion: Entries, spin: Entries, armature: Expr = 0) -> Joint:
     """A joint that turns freely about the link's origin.
 
@@ -169,7 +166,6 @@ def ball(quaternion: Entries, spin: Entries, armature: Expr = 0) -> Joint:
     return Joint("ball", tuple(quaternion), tuple(spin), zero, armature_of("a ball", armature))
 
 
-@checked
 def link(
     name: str,
     parent: str = "",
@@ -205,7 +201,6 @@ def link(
     return made
 
 
-@checked
 def frame(name: str, link: str, position: Entries = (0, 0, 0), rotation: Entries = UNIT) -> Frame:
     """A place on a link, such as a tool: arguments as of `link`.
 

@@ -11,7 +11,7 @@ from typing import Any
 import sympy
 
 from servonode.definitions.source_location import Place, here
-from servonode.errors import ModelError, plain, plain_class, unshown
+from servonode.errors import ModelError, unshown
 from servonode.mechanics.forces import stated_forces
 from servonode.mechanics.independent import solved
 from servonode.mechanics.sensors import Sensor
@@ -33,6 +33,8 @@ from servonode.mechanics.symbols import (
     Stabilised,
     Velocity,
     check_kinds,
+    check_mapping,
+    check_texts,
     listed,
     refuse_uncompilable,
 )
@@ -54,7 +56,6 @@ _MAPPINGS = {
 }
 
 
-@plain_class
 @dataclass(frozen=True, repr=False)
 class Model(Tabular):
     """A machine: kinetic energy T(q, q', t), potential U(q, q', t), losses, constraints A q' = b, inputs, outputs.
@@ -169,6 +170,7 @@ class Model(Tabular):
         return f"Model {self.name}: {self.description}", [*rows, *bodies]
 
     def __post_init__(self) -> None:
+        check_texts("Model()", name=self.name, description=self.description)
         self._check_kinds()
         object.__setattr__(self, "forces", stated_forces(self.name, self.forces, self.place))
         if self.tree is not None:
@@ -288,9 +290,7 @@ class Model(Tabular):
         """Check that each entry was made by the function of its kind."""
         what = f"machine {self.name}"
         for keyword in _MAPPINGS:
-            if not isinstance(getattr(self, keyword), Mapping):
-                text = f"{what}: {keyword}= is not a mapping; write it as {_MAPPINGS[keyword]}"
-                raise ModelError(text, self.place.argument(keyword))
+            check_mapping(what, keyword, getattr(self, keyword), _MAPPINGS[keyword], self.place)
         kinds: dict[str, type] = {
             "coordinates": Coordinate,
             "independent": Velocity if isinstance(self.independent, Mapping) else Coordinate,
@@ -465,7 +465,6 @@ class Model(Tabular):
             sensors=tuple(each.mapped(changed(each.expression)) for each in self.sensors),
         )
 
-    @plain
     def coupled(self, **more: Any) -> "Model":
         """The machine with additions, by arguments of Model: energies are added, sequences and mappings are extended.
 

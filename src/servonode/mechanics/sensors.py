@@ -7,9 +7,9 @@ from typing import Any
 import sympy
 
 from servonode.definitions.source_location import Place, here
-from servonode.errors import ModelError, checked
+from servonode.errors import ModelError
 from servonode.mechanics.description import Quantity, SensorDescription
-from servonode.mechanics.symbols import check_name, refuse_uncompilable
+from servonode.mechanics.symbols import quantity_of, refuse_uncompilable
 
 Expr = Any
 
@@ -31,7 +31,6 @@ class Sensor:
         return replace(self, expression=expression)
 
 
-@checked
 def sensor(
     name: str,
     description: str,
@@ -61,7 +60,7 @@ def sensor(
     >>> encoder.expression, encoder.description.quantum
     (theta, 0.001)
     """
-    check_name("sensor", name)
+    quantity = quantity_of("sensor", name, description, unit)
     refuse_uncompilable(f"sensor {name}", expression, here())
     for word, value, least in (("noise", noise, 0.0), ("quantum", quantum, 0.0), ("delay", delay, 0.0)):
         if not least <= value < math.inf:
@@ -72,5 +71,5 @@ def sensor(
         raise ModelError(f"sensor {name}: drop={drop} is not a share from 0 to below 1; correct it", here())
     if wraps and unit != "rad":
         raise ModelError(f"sensor {name}: wraps=True is for angles in rad, its unit is {unit}; leave it out", here())
-    stated = SensorDescription(Quantity(name, description, unit), noise, quantum, rate, delay, drop, wraps)
+    stated = SensorDescription(quantity, noise, quantum, rate, delay, drop, wraps)
     return Sensor(stated, sympy.sympify(expression))

@@ -33,6 +33,21 @@ Matrix = npt.ArrayLike
 _ROUNDING = 1e-11  # of the fastest eigenvalue: a real part nearer to 0 cannot be told from 0
 
 
+class GainsError(ServonodeError, ValueError):
+    """Gains that cannot be because of one residual, which `{}` stands for in the text."""
+
+    def __init__(self, text: str, residual: int) -> None:
+        super().__init__(text, residual)
+        self.text, self.residual = text, residual
+
+    def of(self, name: str | int) -> str:
+        """The text with this name of the residual."""
+        return self.text.format(f"residual {name}")
+
+    def __str__(self) -> str:
+        return self.of(self.residual)
+
+
 class UnstableGains(ServonodeError, ValueError):
     """Gains whose residuals do not all decay; `eigenvalue` [1/s] is the one that decays least."""
 
@@ -67,16 +82,14 @@ class Gains:
 
     def __post_init__(self) -> None:
         for i in (i for i, r in enumerate(self.relative_degrees) if r < 1):
-            raise ValueError(f"residual {i} has relative degree {self.relative_degrees[i]}; it must be 1 or more")
+            raise GainsError(f"{{}} has relative degree {self.relative_degrees[i]}; it must be 1 or more", i)
         for name in ("K0", "K1", "KI"):
             array = _matrix(name, getattr(self, name), len(self.relative_degrees))
             array.setflags(write=False)
             object.__setattr__(self, name, array)
         for i, j in np.argwhere(self.K1 * (np.array(self.relative_degrees) == 1)):
-            raise ValueError(
-                f"K1[{i}, {j}] = {self.K1[i, j]:g} multiplies the rate of residual {j}, which has relative degree 1 "
-                f"and acts by its value; put the gain into K0[{i}, {j}]"
-            )
+            text = f"K1[{i}, {j}] = {self.K1[i, j]:g} multiplies the rate of {{}}, which has relative degree 1"
+            raise GainsError(f"{text} and acts by its value; put the gain into K0[{i}, {j}]", int(j))
 
     @classmethod
     def from_rates(cls, rates: Sequence[float], relative_degrees: Sequence[int]) -> Self:
@@ -94,8 +107,8 @@ class Gains:
         """
         n = len(relative_degrees)
         for i in (i for i, r in enumerate(relative_degrees) if r > 2):
-            text = f"residual {i} has relative degree {relative_degrees[i]}, and matrices are for 1 and 2"
-            raise ValueError(f'{text}; give convergence rates, lambda = "auto" or numbers of 1/s')
+            text = f"{{}} has relative degree {relative_degrees[i]}, and matrices are for 1 and 2"
+            raise GainsError(f'{text}; give convergence rates, lambda = "auto" or numbers of 1/s', i)
         return cls(np.array(K0, float), np.array(K1, float), tuple(relative_degrees), np.zeros((n, n)))
 
     @classmethod
@@ -167,7 +180,7 @@ def with_integral(gains: Gains, rates: Sequence[float]) -> Gains:
     each = _one_each("integral rates", rates, gains.relative_degrees)
     for j, rate in enumerate(each):
         if rate and not gains.K0[:, j].any():
-            raise ValueError(f"residual {j} has integral rate {rate:g} but no gain in K0; give it a rate lambda first")
+            raise GainsError(f"{{}} has integral rate {rate:g} but no gain in K0; give it a rate lambda first", j)
     return replace(gains, KI=gains.K0 * each)
 
 

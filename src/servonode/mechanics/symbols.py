@@ -15,7 +15,7 @@ from sympy.functions.elementary.piecewise import ExprCondPair
 from sympy.printing.str import StrPrinter
 
 from servonode.definitions.source_location import Place, here
-from servonode.errors import ModelError, checked, short
+from servonode.errors import ModelError, short, unshown
 from servonode.mechanics.description import Quantity, Requirement, derivative_name
 from servonode.mechanics.differentiate import diff
 from servonode.mechanics.functions import COMPILED, TO_STATE, choose
@@ -31,9 +31,46 @@ Expr = Any  # sympy ships no types; every expression is a sympy.Expr
 
 
 def check_name(kind: str, name: str) -> None:
-    if not (name.isascii() and name.isidentifier() and len(name) <= LONGEST_NAME):
+    if not (isinstance(name, str) and name.isascii() and name.isidentifier() and len(name) <= LONGEST_NAME):
         text = f"names are ASCII identifiers (phi, m1, c_w) of at most {LONGEST_NAME} characters"
         raise ModelError(f"{kind} name {short(name)}: {text}", here())
+
+
+def check_texts(what: str, **texts: Any) -> None:
+    """Check that each is one line of characters that every terminal shows.
+
+    Raises:
+        ModelError: one is not.
+    """
+    for word, text in texts.items():
+        if not isinstance(text, str):
+            raise ModelError(f"{what}: {word}={short(text)} is not a text; give one", here())
+        if complaint := unshown(text):
+            raise ModelError(f"{what}: {word}={complaint}", here())
+
+
+def quantity_of(kind: str, name: str, description: str, unit: str = "1", **numbers: float | None) -> Quantity:
+    """What a user states of a quantity: `start` or `default`, bounds and limits.
+
+    Raises:
+        ModelError: the name is no ASCII identifier, a text is not one line, or a number is not one.
+    """
+    check_name(kind, name)
+    check_texts(f"{kind} {name}", description=description, unit=unit)
+    for word, value in numbers.items():
+        if value is not None and not _is_number(value):
+            raise ModelError(f"{kind} {name}: {word}={short(value)} is not a number; give one", here())
+    if "start" in numbers:
+        numbers["default"] = numbers.pop("start")
+    return Quantity(name, description, unit, **numbers)
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return not isinstance(value, str | bytes)
 
 
 def listed(what: str, keyword: str, given: Any, place: Place) -> tuple[Any, ...]:
@@ -46,6 +83,17 @@ def listed(what: str, keyword: str, given: Any, place: Place) -> tuple[Any, ...]
         text = f"{what}: {keyword}= is not a sequence; write {keyword}=(..., ) with a comma for a single one"
         raise ModelError(text, place.argument(keyword, follow=False))
     return tuple(given)
+
+
+def check_mapping(what: str, keyword: str, given: Any, example: str, place: Place) -> None:
+    """Check that an argument is a mapping.
+
+    Raises:
+        ModelError: it is not.
+    """
+    if not isinstance(given, Mapping):
+        text = f"{what}: {keyword}= is not a mapping; write it as {example}"
+        raise ModelError(text, place.argument(keyword))
 
 
 def check_kinds(what: str, keyword: str, entries: Iterable[Any], kind: type, place: Place) -> None:
@@ -290,7 +338,6 @@ class Body:
         return replace(self, mass=change(self.mass), **changed)
 
 
-@checked
 def coordinate(
     name: str,
     description: str,
@@ -313,10 +360,11 @@ def coordinate(
     >>> theta.rate, theta.acceleration
     (theta_dot, theta_ddot)
     """
-    return Coordinate(Quantity(name, description, unit, start, **_limits(name, limit, rate_limit)))
+    return Coordinate(
+        _limited(quantity_of("coordinate", name, description, unit, start=start, limit=limit, rate_limit=rate_limit))
+    )
 
 
-@checked
 def velocity(
     name: str,
     description: str,
@@ -332,10 +380,11 @@ def velocity(
     >>> velocity("v", "forward speed", "m/s").rate
     v_dot
     """
-    return Velocity(Quantity(name, description, unit, start, **_limits(name, limit, rate_limit)))
+    return Velocity(
+        _limited(quantity_of("velocity", name, description, unit, start=start, limit=limit, rate_limit=rate_limit))
+    )
 
 
-@checked
 def first_order(
     name: str,
     description: str,
@@ -367,22 +416,24 @@ def first_order(
     >>> [each.name for each in motor.state]
     ['x', 'x_dot', 'i']
     """
-    return FirstOrder(Quantity(name, description, unit, start, **_limits(name, limit, rate_limit)))
+    return FirstOrder(
+        _limited(quantity_of("first_order", name, description, unit, start=start, limit=limit, rate_limit=rate_limit))
+    )
 
 
-def _limits(name: str, limit: float | None, rate_limit: float | None = None) -> dict[str, Any]:
-    """The limits of a state's readings, or of an input.
+def _limited(quantity: Quantity) -> Quantity:
+    """The quantity, of a state or an input, with the limits of its readings or magnitude checked.
 
     Raises:
         ModelError: one is not a positive number.
     """
-    for word, value in (("limit", limit), ("rate_limit", rate_limit)):
+    for word, value in (("limit", quantity.limit), ("rate_limit", quantity.rate_limit)):
         if value is not None and not 0 < value < float("inf"):
-            raise ModelError(f"{name}: {word}={value} is not a positive number; give one, or leave it out", here())
-    return {"limit": limit, "rate_limit": rate_limit}
+            text = f"{quantity.name}: {word}={value} is not a positive number; give one, or leave it out"
+            raise ModelError(text, here())
+    return quantity
 
 
-@checked
 def vector(
     word: Callable[..., Any], name: str, description: str, unit: str = "1", *, start: Sequence[float] = (0, 0, 0)
 ) -> sympy.MatrixBase:
@@ -400,7 +451,6 @@ def vector(
     return sympy.Matrix(entries)
 
 
-@checked
 def body(
     name: str,
     *,
@@ -424,6 +474,7 @@ def body(
     >>> body("wheel", mass=m, velocity=(x.rate,), inertia=J, angular_velocity=phi.rate).kinetic
     J*phi_dot**2/2 + m*x_dot**2/2
     """
+    check_texts("body", name=name)
     spin = sympy.Matrix(list(angular_velocity) if isinstance(angular_velocity, Sequence | sympy.MatrixBase)
                         else [angular_velocity])  # fmt: skip
     stated = sympy.Matrix(inertia) if hasattr(inertia, "__len__") else inertia
@@ -438,7 +489,6 @@ def body(
     return Body(name, sympy.sympify(mass), sympy.Matrix(list(moves)), N, spin)
 
 
-@checked
 def parameter(
     name: str,
     description: str,
@@ -458,14 +508,13 @@ def parameter(
     >>> m.quantity.default, m.quantity.unit
     (2.0, 'kg')
     """
-    quantity = Quantity(name, description, unit, default, above, at_least)
+    quantity = quantity_of("parameter", name, description, unit, default=default, above=above, at_least=at_least)
     complaint = None if default is None else quantity.complaint(default)
     if complaint:
         raise ModelError(f"parameter {name}: its default {complaint}; correct the default or the bound", here())
     return Parameter(quantity)
 
 
-@checked
 def input_(name: str, description: str, unit: str = "1", *, limit: float | None = None) -> Input:
     """A commanded generalized force; `Model(inputs=)` has the rate on which it does work.
 
@@ -478,19 +527,17 @@ def input_(name: str, description: str, unit: str = "1", *, limit: float | None 
     >>> input_("N", "torque of the motor", "N m").quantity.unit
     'N m'
     """
-    return Input(Quantity(name, description, unit, **_limits(name, limit)))
+    return Input(_limited(quantity_of("input", name, description, unit, limit=limit)))
 
 
-@checked
 def reaction(name: str, description: str, unit: str = "N") -> Reaction:
     """An unknown that the `stabilised` rows of the machine determine at every evaluation of the right-hand side.
 
     `Model(reactions=)` has the rate on which it does work, 0 for none. It may be the rate of a coordinate.
     """
-    return Reaction(Quantity(name, description, unit))
+    return Reaction(quantity_of("reaction", name, description, unit))
 
 
-@checked
 def constraint(name: str, description: str, stated: Expr, unit: str = "N") -> Constraint:
     """A passive constraint `stated` = 0; `name`, `description` and `unit` belong to its multiplier, a force.
 
@@ -508,7 +555,7 @@ def constraint(name: str, description: str, stated: Expr, unit: str = "N") -> Co
     >>> constraint("S", "force of the rod", x**2 + y**2 - 1).row
     2*x*x_dot + 2*y*y_dot
     """
-    return Constraint(Quantity(name, description, unit), stated)
+    return Constraint(quantity_of("constraint", name, description, unit), stated)
 
 
 @dataclass(frozen=True)
@@ -523,7 +570,6 @@ class Output(Stated):
     place: Place = field(default_factory=here)
 
 
-@checked
 def output(name: str, description: str, expression: Expr, unit: str = "1") -> Output:
     """A monitored value. A goal may contain it if it consists of states, rates, parameters and time.
 
@@ -536,9 +582,9 @@ def output(name: str, description: str, expression: Expr, unit: str = "1") -> Ou
     >>> output("height", "height of the tip", 1 - sin(theta), "m").expression
     1 - sin(theta)
     """
-    check_name("output", name)
+    quantity = quantity_of("output", name, description, unit)
     refuse_uncompilable(f"output {name}", expression, here(), switches=True)
-    return Output(Quantity(name, description, unit), sympy.sympify(expression))
+    return Output(quantity, sympy.sympify(expression))
 
 
 @dataclass(frozen=True)
@@ -554,7 +600,6 @@ class Condition:
     place: Place = field(default_factory=here)
 
 
-@checked
 def condition(relation: Expr, text: str, name: str = "machine") -> Condition:
     """A condition from a sympy relation such as `I1 >= m1 * d1**2`; `text` explains a violation.
 
@@ -569,6 +614,7 @@ def condition(relation: Expr, text: str, name: str = "machine") -> Condition:
     1.2 - theta
     """
     check_name("fault", name)
+    check_texts(f"condition {relation}", text=text)
     if not isinstance(relation, (sympy.Ge, sympy.Gt, sympy.Le, sympy.Lt)):
         raise ModelError(f"condition {relation!r}: state it as a relation, for example I1 >= m1*d1**2", here())
     names = sorted(s.name for s in relation.free_symbols if isinstance(s, Parameter))
@@ -628,7 +674,6 @@ class Stabilised:
     place: Place = field(default_factory=here)
 
 
-@checked
 def stabilised(name: str, description: str, residual: Expr, row: Expr, unit: str = "1") -> Stabilised:
     """A constraint that is held by reactions, themselves determined by a stable equation of its residual.
 
@@ -639,13 +684,12 @@ def stabilised(name: str, description: str, residual: Expr, row: Expr, unit: str
     Raises:
         ModelError: the name is not valid, or an expression cannot be compiled.
     """
-    check_name("constraint", name)
+    quantity = quantity_of("constraint", name, description, unit)
     for word, stated in (("residual", residual), ("row", row)):
         refuse_uncompilable(f"constraint {name}: its {word}", stated, here())
-    return Stabilised(Quantity(name, description, unit), sympy.sympify(residual), sympy.sympify(row))
+    return Stabilised(quantity, sympy.sympify(residual), sympy.sympify(row))
 
 
-@checked
 def derivative(expression: Expr) -> Expr:
     """The total time derivative in rates: q -> q.rate, q.rate -> q.acceleration, v -> v.rate, p -> p.rate, and of t.
 
@@ -691,7 +735,6 @@ class Jump:
         return any(each.has(Before) for each in self.changes.values())
 
 
-@checked
 def jump(relation: Expr, changes: Mapping[Any, Expr], description: str) -> Jump:
     """New values of states where `relation` begins to hold, for example at an impact; the same in all modes.
 
@@ -713,7 +756,9 @@ def jump(relation: Expr, changes: Mapping[Any, Expr], description: str) -> Jump:
     >>> jump(z <= 0, {z.rate: -0.8 * z.rate}, "the ball bounces").margin
     -z
     """
+    check_texts("jump", description=description)
     margin, strict = _margin(relation)
+    check_mapping(f"jump {description!r}", "changes", changes, "{v: -e*v}", here())
     if not changes:
         raise ModelError(f"jump {description!r}: it sets no state; give some, such as {{v: -e*v}}", here())
     for symbol, value in changes.items():
@@ -745,7 +790,6 @@ class Before(sympy.Symbol):  # type: ignore[misc]
         return symbol
 
 
-@checked
 def before(state: Expr) -> Expr:
     """The value that a state had at the beginning of the plant step, for what a `jump` sets."""
     if not isinstance(state, Coordinate | Velocity | Rate):

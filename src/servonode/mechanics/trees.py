@@ -8,7 +8,7 @@ from typing import Any
 import sympy
 
 from servonode.definitions.source_location import Place, here
-from servonode.errors import ModelError, checked
+from servonode.errors import ModelError
 from servonode.mechanics import recursion
 from servonode.mechanics.differentiate import gradient
 from servonode.mechanics.entries import Entries, triple
@@ -21,7 +21,6 @@ Expr = Any
 Held = tuple[int, Turn, Vector]  # the node to which something is fixed, its axes and origin there
 
 
-@checked
 def tree(links: Sequence[Link], gravity: Entries = (0, 0, -9.81), frames: Sequence[Frame] = ()) -> "Tree":
     """Links in any order; `gravity` [m/s^2] in the ground's axes. `Model(tree=...)` adds its energies to the machine.
 

@@ -19,7 +19,7 @@ from servonode.bus.processes import Named
 from servonode.bus.requester import Requester
 from servonode.bus.run_folder import BusError
 from servonode.bus.topology import PLANT, TARGET
-from servonode.errors import ServonodeError, plain
+from servonode.errors import ServonodeError
 from servonode.operator.find_runs import Found, find_run, find_runs, folders_of_runs, no_run_error
 
 ANSWER_S = 2.0  # s (wall clock) to wait for an answer
@@ -51,7 +51,6 @@ class NotStopped(OperatorError):
     """An emergency stop that not every run confirmed; the text has a line for each run that did not."""
 
 
-@plain
 def arm(name: str | None = None, *, wait: float = 0.0) -> str:
     """Let commands reach the machine of run `name` (absent: the only one in progress); returns its lifecycle.
 
@@ -91,13 +90,11 @@ def armed(name: str | None, wait: float) -> dict[str, Any]:
         time.sleep(max(min(AGAIN_S, limit - time.monotonic()), 0.0))
 
 
-@plain
 def disarm(name: str | None = None) -> str:
     """Have the machine take its safe action and ignore commands until it is armed again; otherwise as `arm`."""
     return str(order("disarm", name)["lifecycle"])
 
 
-@plain
 def reset(name: str | None = None, *, estop: bool = False, origin: bool = False) -> str:
     """Clear latched faults: the run stays safe until it is armed again; otherwise as `arm`.
 
@@ -110,7 +107,6 @@ def reset(name: str | None = None, *, estop: bool = False, origin: bool = False)
     return str(order("reset_estop" if estop else "reset", name)["lifecycle"])
 
 
-@plain
 def estop(*names: str) -> dict[str, str]:
     """Stop the machines of these runs at once (absent: of all in progress); returns their lifecycles by name.
 
@@ -128,7 +124,6 @@ def estop(*names: str) -> dict[str, str]:
     return {stop.run: stop.lifecycle for stop in stops}
 
 
-@plain
 def status(name: str | None = None) -> dict[str, Any]:
     """The status of run `name` (absent: the only one in progress): {"run", "pid", "pids", "nodes"}.
 
@@ -143,7 +138,6 @@ def status(name: str | None = None) -> dict[str, Any]:
     return {"run": run.name, "pid": run.registry.get("pid", 0), "pids": pids, "nodes": stands}
 
 
-@plain
 def pause(name: str | None = None) -> float:
     """Have the time of a simulated plant stand still from the next control instant on; returns that time [s].
 
@@ -152,13 +146,11 @@ def pause(name: str | None = None) -> float:
     return float(paused("pause", name)["t"])
 
 
-@plain
 def resume(name: str | None = None) -> str:
     """Let the time of a paused plant pass again; otherwise as `arm`."""
     return str(order("resume", name)["lifecycle"])
 
 
-@plain
 def step(periods: int = 1, name: str | None = None) -> float:
     """Let a paused plant pass through so many control periods; returns the time at which it is paused again [s].
 
@@ -167,7 +159,6 @@ def step(periods: int = 1, name: str | None = None) -> float:
     return float(paused("step", name, periods=periods)["t"])
 
 
-@plain
 def speed(factor: float | None, name: str | None = None) -> str:
     """Let the time of a simulated plant pass `factor` times as fast as wall-clock time; otherwise as `arm`.
 
@@ -239,7 +230,6 @@ def _done(verb: str, run: Found, answer: dict[str, Any]) -> dict[str, Any]:
     return {"lifecycle": "", **answer, "run": run.name}
 
 
-@plain
 def publish_goal(name: str | None = None, /, **goal: float) -> float:
     """Give run `name` (absent: the only one in progress) goals from outside, as publish_goal(x=1.0, y=2.0).
 

@@ -168,7 +168,7 @@ def read_bag(file: Path) -> Bag:
         with stored.open("rb") as stream:
             magic = stream.read(len(MAGIC))
     except OSError as error:
-        raise BagError(f"{file}: cannot be read ({error.strerror}); give the .mcap file of a recording") from error
+        raise BagError(f"{file}: cannot be read ({error.strerror}); give the .mcap file of a recording") from None
     if magic.startswith(SPOOL_MAGIC):
         return bag_of_spool(read_spool(file), file)
     if magic != MAGIC or (robot and robot not in robots_in(stored)):

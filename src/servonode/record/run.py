@@ -15,7 +15,7 @@ from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.controller_section import Control
 from servonode.closed_loop.goal_reached import limited_share
 from servonode.closed_loop.run_warnings import RunWarning
-from servonode.errors import NotInstalled, StatementError, did_you_mean, plain
+from servonode.errors import NotInstalled, StatementError, did_you_mean
 from servonode.mechanics import rows
 from servonode.mechanics.description import packed
 from servonode.plants.skeleton import traces
@@ -330,7 +330,6 @@ class Run(Tabular):
         stamps = {"goal_t": self.goal_t} if np.any(self.goal_t != self.t) else {}
         return stamps | ({"state_age": self.state_age} if self.state_age is not None else {})
 
-    @plain
     def to_dataframe(self) -> Any:
         """The columns as a pandas DataFrame with index t [s]; `.attrs["units"]` has the units.
 
@@ -350,7 +349,6 @@ class Run(Tabular):
         frame.attrs["units"] = self.units
         return frame
 
-    @plain
     def write_csv(self, file: str | Path, every: int = 1) -> None:
         """Write t, states, inputs, residuals and energy as CSV, every `every`-th row, all digits.
 

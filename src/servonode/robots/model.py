@@ -10,7 +10,7 @@ import numpy as np
 import sympy
 
 from servonode.definitions.source_location import Place
-from servonode.errors import CallError, ModelError
+from servonode.errors import ModelError
 from servonode.mechanics import links, trees
 from servonode.mechanics.description import JOINT_LIMIT
 from servonode.mechanics.model import Model
@@ -44,8 +44,8 @@ def model(robot: Robot, contacts: Contacts | None = None) -> Model:
     """
     try:
         return _Machine(robot, contacts or Contacts()).model()
-    except (ModelError, CallError) as error:
-        raise RobotError(f"{robot.file.name}: {getattr(error, 'text', error)}") from error
+    except ModelError as error:
+        raise RobotError(f"{robot.file.name}: {error.text}") from None
 
 
 class _Machine:

@@ -11,7 +11,7 @@ import numpy as np
 from servonode.arrays import Array
 from servonode.closed_loop.variation import Variation
 from servonode.sweeps.measures import TEXTS, Measures
-from servonode.sweeps.runner import Outcome, Runner
+from servonode.sweeps.runner import Ended, Outcome, Runner
 
 
 @dataclass(frozen=True)
@@ -19,14 +19,15 @@ class Chunk:
     """The runs of a chunk, n of them.
 
     values (n, number of keys): of the variation's keys. measures: (n,) each, nan where a run gave none; texts are
-    objects. reasons: of each run why it did not complete, "" where it did. histories, on request: each column (n, rows)
-    by its name, nan after the end of a run, and from a fault on.
+    objects. reasons: of each run why it did not complete, "" where it did; ended: the same by its parts. histories, on
+    request: each column (n, rows) by its name, nan after the end of a run, and from a fault on.
     """
 
     values: Array
     measures: dict[str, Array]
     reasons: list[str]
     histories: dict[str, Array]
+    ended: Sequence[Ended | None] = ()
 
 
 def run_chunk(variation: Variation, values: Array, measures: Measures, threads: int = 1) -> Chunk:
@@ -70,7 +71,8 @@ def _chunk(values: Array, measures: Measures, outcomes: Sequence[Outcome]) -> Ch
         name: np.array([each.measures[name] for each in outcomes], dtype=object if name in TEXTS else float)
         for name in measures.names
     }
-    return Chunk(values, kept, [each.reason for each in outcomes], _histories(outcomes, measures))
+    reasons, ended = [each.reason for each in outcomes], [each.ended for each in outcomes]
+    return Chunk(values, kept, reasons, _histories(outcomes, measures), ended)
 
 
 def _histories(outcomes: Sequence[Outcome], measures: Measures) -> dict[str, Array]:

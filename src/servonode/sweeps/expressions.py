@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -101,6 +102,19 @@ class StatedMeasure:
         expression = parse(inner, self._columns)
         self._taken.append((how, expression.tree, tuple(sorted(expression.names))))
         return f"taken_{len(self._taken) - 1}"
+
+
+@dataclass(frozen=True)
+class ColumnMeasure:
+    """A number that is taken of one column, whose values (n,) at times t (n,) [s] are changed before."""
+
+    how: str  # of TAKEN
+    column: str
+    change: Callable[[Array, Array], Array]
+
+    def of(self, t: Array, columns: Columns) -> float:
+        (values,), times = known_rows([columns(self.column)], t)
+        return TAKEN[self.how](self.change(values, times), times)
 
 
 def _number(how: str, tree: Node, names: Sequence[str], t: Array, columns: Columns) -> float:

@@ -9,7 +9,7 @@ from servonode.closed_loop.variation import Variation
 from servonode.errors import StatementError
 from servonode.record.run import Run
 from servonode.sweeps.columns import Columns, column_units, columns_of_run, known_rows
-from servonode.sweeps.expressions import StatedMeasure
+from servonode.sweeps.expressions import ColumnMeasure, StatedMeasure
 
 SETTLED = 0.02  # share of its largest magnitude within which a residual has settled
 ROUNDING = 1e-6  # magnitude of a residual that has never been disturbed
@@ -31,7 +31,9 @@ class Measures:
     whether the columns of each run are kept too.
     """
 
-    def __init__(self, variation: Variation, stated: Mapping[str, str], histories: bool = False) -> None:
+    def __init__(
+        self, variation: Variation, stated: Mapping[str, str | ColumnMeasure], histories: bool = False
+    ) -> None:
         """Raises StatementError: a stated measure is no expression of columns, or has the name of another one."""
         base = variation.base
         self.histories = histories
@@ -46,7 +48,10 @@ class Measures:
         for name in stated:
             if text := self._unfit(name, units):
                 raise StatementError(f"measure {name}: {text}; give it another name")
-        self._stated = [StatedMeasure(name, text, self.columns) for name, text in stated.items()]
+        self._stated = {
+            name: StatedMeasure(name, each, self.columns) if isinstance(each, str) else each
+            for name, each in stated.items()
+        }
         self._units = units | dict.fromkeys(stated, "")
 
     def _unfit(self, name: str, known: Mapping[str, str]) -> str:
@@ -91,7 +96,7 @@ class Measures:
         for name in self._inputs:
             found[f"effort_{name}"] = float(np.square(columns(name)[:-1]) @ held)
         found |= {"settle_time": float(np.max(settled)), "duration": float(t[-1]), "fault": "", "fault_time": np.nan}
-        return found | {each.name: each.of(t, columns) for each in self._stated}
+        return found | {name: each.of(t, columns) for name, each in self._stated.items()}
 
 
 def _settled(t: Array, size: Array, largest: float) -> float:

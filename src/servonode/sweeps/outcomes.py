@@ -19,18 +19,16 @@ from servonode.errors import StatementError
 from servonode.record.run import default_every
 from servonode.simulation.simulate import simulate_fused
 from servonode.sweeps.chunk import Chunk, run_chunk
+from servonode.sweeps.expressions import ColumnMeasure
 from servonode.sweeps.measures import Measures
+from servonode.sweeps.runner import Ended
 
 REACHED = "reaches the goal"
 BOUND = re.compile(
     r"(?:(?P<name>[^:]*):)?\s*(?P<measure>.+?)\s*(?P<sign>[<>])\s*(?P<bound>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*"
 )
-REFUSAL = re.compile(
-    r"\S+ \[(?P<section>[\w.]+)\](?: (?P<key>[^:]+))?: (?P<text>.*)", re.DOTALL
-)  # the text of a LaunchError
 DURATION = "run.duration"
 AT_LIMIT = 1 - 1e-9  # share of a limit from which on an input is at it, as `goal_reached.at_limit` has it
-STEEP = 1e12  # slope of a step from 0 to 1 that is written as a tanh
 LONGEST = 70  # characters of a reason
 SLICE = 5000  # runs whose measures are kept at once
 
@@ -111,20 +109,19 @@ class Judge:
         self.limited = {name: limit for name, limit in limits if np.isfinite(limit)}
         self.measures = Measures(variation, {**self._stated(), **stated})
 
-    def _stated(self) -> dict[str, str]:
+    def _stated(self) -> dict[str, str | ColumnMeasure]:
         """The measures of which the criterion is made."""
         end, step = self.loop.launch.duration_ns / 1e9, self.loop.launch.step_ns / 1e9
-        half, last = (_after(share * end - step / 2) for share in (0.5, 0.75))
-        found = {}
+        half, last = (share * end - step / 2 for share in (0.5, 0.75))
+        found: dict[str, str | ColumnMeasure] = {}
         for name in self.residuals:
-            size = f"abs(residual_{name})"
-            found[f"early_{name}"] = f"max({size}*(1 - {_after(end / 4)}))"
-            found[f"before_{name}"] = f"max({size}*({half} - {last}))"
-            found[f"late_{name}"] = f"max({size}*{last})"
+            column = f"residual_{name}"
+            found[f"early_{name}"] = _largest(column, 0.0, end / 4)
+            found[f"before_{name}"] = _largest(column, half, last)
+            found[f"late_{name}"] = _largest(column, last, np.inf)
         for name, limit in self.limited.items():
-            at = _step(f"abs({name})/{max(limit, ROUNDING)!r} - {AT_LIMIT!r}")
-            found[f"limited_{name}"] = f"mean({at})"
-            found[f"limited_late_{name}"] = f"mean({at}*{half})"
+            found[f"limited_{name}"] = _share_at_limit(name, limit, 0.0)
+            found[f"limited_late_{name}"] = _share_at_limit(name, limit, half)
         return found | {f"require_{i}": each.measure for i, each in enumerate(self.requirements, 1)}
 
     def run(self, values: Array) -> Chunk:
@@ -144,11 +141,11 @@ class Judge:
         columns = {name: chunk.measures[name] for name in self._stated()}
         columns |= self._limited_before_faults(chunk)
         rows = ({name: float(values[i]) for name, values in columns.items()} for i in range(len(chunk.values)))
-        return [self._reason(stopped, row) for stopped, row in zip(chunk.reasons, rows, strict=True)]
+        return [self._reason(ended, row) for ended, row in zip(chunk.ended, rows, strict=True)]
 
     def _limited_before_faults(self, chunk: Chunk) -> dict[str, Array]:
         """The shares of the time at limits, which runs that faults ended have from the same runs until just before."""
-        stated = {name: text for name, text in self._stated().items() if name.startswith("limited_")}
+        stated = {name: each for name, each in self._stated().items() if name.startswith("limited_")}
         step = self.loop.launch.step_ns / 1e9
         ends = np.round(chunk.measures["fault_time"] / step - 1) * step
         ended = np.flatnonzero(ends > 0)
@@ -162,10 +159,10 @@ class Judge:
             column[ended] = found[name]
         return columns
 
-    def _reason(self, stopped: str, row: Mapping[str, float]) -> str:
+    def _reason(self, ended: Ended | None, row: Mapping[str, float]) -> str:
         at_limit = [name for name in self.limited if row[f"limited_{name}"] > LIMITED_SHARE]
-        if stopped:
-            return _with_limits(_shortened(stopped), at_limit)
+        if ended:
+            return _with_limits(_shortened(ended), at_limit)
         late = max((row[f"limited_late_{name}"] for name in self.limited), default=0.0)
         found = [self._missed(name, row, 2 * late > LIMITED_SHARE) for name in self.residuals]
         if any(found):
@@ -212,27 +209,25 @@ def _amplitudes(loop: ClosedLoop) -> list[float]:
     return [float(each) for each in found]
 
 
-def _after(t: float) -> str:
-    """1 from this time [s] on, 0 before."""
-    return _step(f"t - {t!r}")
+def _largest(column: str, since: float, until: float) -> ColumnMeasure:
+    """The largest magnitude of a column between two times [s]."""
+    return ColumnMeasure("max", column, lambda values, t: np.where((since <= t) & (t <= until), np.abs(values), 0.0))
 
 
-def _step(text: str) -> str:
-    """1 where an expression is positive, 0 where it is negative."""
-    return f"(1 + tanh({STEEP:g}*({text})))/2"
+def _share_at_limit(name: str, limit: float, since: float) -> ColumnMeasure:
+    """The share of the run's time for which, from a time [s] on, an input is at its limit."""
+    least = AT_LIMIT * max(limit, ROUNDING)
+    return ColumnMeasure("mean", name, lambda values, t: ((np.abs(values) > least) & (since <= t)).astype(float))
 
 
-def _shortened(reason: str) -> str:
+def _shortened(ended: Ended) -> str:
     """A reason by its beginning, without what differs from run to run; of a refusal what is refused."""
-    refused = REFUSAL.fullmatch(reason)
-    if refused and refused["section"] == "plant.parameters":
+    if ended.section == "plant.parameters":
         return "refused: no such machine"
-    if refused and refused["key"]:
-        return f"refused: {refused['key']}"
-    text = refused["text"] if refused else reason.partition(": ")[2]
-    head = re.split(
-        r"[:;]|, (?=[a-z])| \((?=[A-Za-z])| at t = ", text.removeprefix("at the initial state "), maxsplit=1
-    )[0].strip()
+    if ended.key:
+        return f"refused: {ended.key}"
+    text = ended.text.removeprefix("at the initial state ")
+    head = re.split(r"[:;]|, (?=[a-z])| \((?=[A-Za-z])| at t = ", text, maxsplit=1)[0].strip()
     return head if len(head) <= LONGEST else f"{head[: LONGEST - 1].rstrip()}…"
 
 

@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from msgspec.structs import replace as struct_replace
 
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.closed_loop.launch_error import LaunchError
 from servonode.closed_loop.stages import Kept
 from servonode.closed_loop.variation import Variation
 from servonode.definitions.cache import CacheError
@@ -21,6 +23,14 @@ from servonode.sweeps.columns import RecordedColumns, columns_of_run, places_of
 from servonode.sweeps.measures import REFUSED, Measures
 
 
+class Ended(NamedTuple):
+    """Why a run did not complete, without what it is called: of a refusal with the section and key that it names."""
+
+    text: str
+    section: str | None = None
+    key: str | None = None
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What is kept of a run. reason: why it did not complete. columns: its histories."""
@@ -28,6 +38,7 @@ class Outcome:
     measures: Mapping[str, float | str]
     reason: str = ""
     columns: Mapping[str, Array] | None = None
+    ended: Ended | None = None  # the reason by its parts
 
 
 class Runner:
@@ -49,8 +60,11 @@ class Runner:
             return self._of_run(simulate_nodes(closed_loop, default_every(closed_loop)))
         except CacheError:
             raise
+        except LaunchError as error:
+            ended = Ended(error.text, error.section, error.key)
+            return Outcome(self._measures.of_fault(REFUSED, np.nan), str(error), ended=ended)
         except (ServonodeError, ArithmeticError, ValueError) as error:
-            return Outcome(self._measures.of_fault(REFUSED, np.nan), str(error))
+            return Outcome(self._measures.of_fault(REFUSED, np.nan), str(error), ended=Ended(str(error)))
 
     def _fused(self, closed_loop: ClosedLoop) -> Outcome:
         """A run in the compiled loop; the nodes say what follows where it stops, unless that is known."""
@@ -67,7 +81,7 @@ class Runner:
         before = -(-ended.stopped // every)
         columns = RecordedColumns(closed_loop, self._places, table[:before], answers[: ended.answers])
         found = self._measures.of_fault(fault.name, fault.t)
-        return Outcome(found, f"{fault.name}: {fault.text}", self._histories(columns))
+        return Outcome(found, f"{fault.name}: {fault.text}", self._histories(columns), Ended(fault.text))
 
     def _histories(self, columns: RecordedColumns) -> Mapping[str, Array] | None:
         """Copies of all columns, on request."""
@@ -91,7 +105,8 @@ class Runner:
         if columns and fault is not None:
             before = int(np.searchsorted(run.t, fault["t"]))
             columns = {name: values[:before] for name, values in columns.items()}
-        return Outcome(self._measures.of_run(run), reason, columns)
+        ended = None if fault is None else Ended(str(fault["text"]))
+        return Outcome(self._measures.of_run(run), reason, columns, ended)
 
 
 def _shortened(closed_loop: ClosedLoop, steps: int) -> ClosedLoop:

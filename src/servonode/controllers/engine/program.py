@@ -11,7 +11,7 @@ from typing import Any
 import sympy
 
 from servonode.definitions.source_location import Place, here
-from servonode.errors import ModelError, checked, plain_class
+from servonode.errors import ModelError
 from servonode.mechanics.description import Quantity, derivative_name
 from servonode.mechanics.stated import Stated
 from servonode.mechanics.switches import settled
@@ -20,8 +20,11 @@ from servonode.mechanics.symbols import (
     Input,
     Parameter,
     check_kinds,
+    check_mapping,
     check_name,
+    check_texts,
     listed,
+    quantity_of,
     refuse_uncompilable,
 )
 from servonode.tables import Row, Tabular, named, several
@@ -63,7 +66,6 @@ class Signal(_Signal):
     """A function of time from the settings of the program, evaluated in the controller."""
 
 
-@checked
 def target(name: str, description: str, unit: str = "1") -> Target:
     """A moving goal: its value and derivatives come from [target] of the launch file, over the bus.
 
@@ -71,10 +73,9 @@ def target(name: str, description: str, unit: str = "1") -> Target:
     >>> target("x", "position of the target", "m").rate
     x_dot
     """
-    return Target(Quantity(name, description, unit))
+    return Target(quantity_of("target", name, description, unit))
 
 
-@checked
 def signal(name: str, description: str, unit: str = "1", *, default: str) -> Signal:
     """A function of time, set in [controller.settings]; `default` is an expression of t.
 
@@ -82,7 +83,7 @@ def signal(name: str, description: str, unit: str = "1", *, default: str) -> Sig
     >>> signal("g", "wanted angle", "rad", default="0.3*sin(t)").derivative(2)
     g_ddot
     """
-    return Signal(Quantity(name, description, unit), default)
+    return Signal(quantity_of("signal", name, description, unit), default)
 
 
 class State(sympy.Symbol):  # type: ignore[misc]
@@ -101,7 +102,6 @@ class State(sympy.Symbol):  # type: ignore[misc]
         return (self.quantity, self.start), {}
 
 
-@checked
 def state(name: str, description: str, unit: str = "1", *, start: Expr = 0) -> State:
     """A state of the program, such as an arc length; Program(states=) gives its rate.
 
@@ -115,9 +115,9 @@ def state(name: str, description: str, unit: str = "1", *, start: Expr = 0) -> S
     >>> state("s", "arc length driven", "m").start
     0
     """
-    check_name("state", name)
+    quantity = quantity_of("state", name, description, unit)
     refuse_uncompilable(f"state {name}: start", start, here())
-    return State(Quantity(name, description, unit), sympy.sympify(start))
+    return State(quantity, sympy.sympify(start))
 
 
 class Setpoint(sympy.Symbol):  # type: ignore[misc]
@@ -135,7 +135,6 @@ class Setpoint(sympy.Symbol):  # type: ignore[misc]
         return (self.name, self.expression), {}
 
 
-@checked
 def setpoint(name: str, expression: Expr) -> Setpoint:
     """The set value of an inner loop: `expression`, taken as constant wherever residuals are differentiated.
 
@@ -160,7 +159,6 @@ class Watch(Stated):
     place: Place = field(default_factory=here)
 
 
-@checked
 def watch(name: str, description: str, expression: Expr, unit: str = "1") -> Watch:
     """A quantity that a run records beside its residuals, such as a reference speed; Program(watches=) lists it.
 
@@ -175,9 +173,9 @@ def watch(name: str, description: str, expression: Expr, unit: str = "1") -> Wat
     >>> watch("swing", "square of the angle", theta**2, "rad^2").expression
     theta**2
     """
-    check_name("watch", name)
+    quantity = quantity_of("watch", name, description, unit)
     refuse_uncompilable(f"watch {name}", expression, here(), switches=True)
-    return Watch(Quantity(name, description, unit), settled(expression))
+    return Watch(quantity, settled(expression))
 
 
 @dataclass(frozen=True)
@@ -209,7 +207,6 @@ def weight_symbol(name: str) -> Expr:
     return sympy.Symbol(f"weight_{name}", positive=True)
 
 
-@checked
 def residual(
     name: str, expression: Expr, description: str, unit: str = "1", *, rate: float | None = None, damping: Expr = 0,
     output: Expr | None = None,
@@ -234,10 +231,9 @@ def residual(
     >>> angle.expression, angle.gain
     (theta - g, lambda_angle)
     """
-    check_name("residual", name)
+    quantity = quantity_of("residual", name, description, unit, default=rate, at_least=0)
     for each in (expression, damping, 0 if output is None else output):
         refuse_uncompilable(f"residual {name}", each, here())
-    quantity = Quantity(name, description, unit, rate, at_least=0)
     if rate is not None and (complaint := quantity.complaint(rate)):
         text = "give 1/s, 0 for none, or leave rate= out: period and delay decide"
         raise ModelError(f"residual {name}: its convergence rate {complaint}; {text}", here())
@@ -267,7 +263,6 @@ class Limit:
         return sympy.Symbol(f"scale_{self.quantity.name}", real=True)
 
 
-@checked
 def limit(name: str, of: Sequence[Any], at_most: Expr, description: str) -> Limit:
     """A bound `at_most` on the norm of a vector, which is scaled down to it with its direction kept.
 
@@ -284,7 +279,7 @@ def limit(name: str, of: Sequence[Any], at_most: Expr, description: str) -> Limi
     >>> limit("torque", (U1, U2), 2.0, "what the motors give").kind
     'inputs'
     """
-    check_name("limit", name)
+    quantity = quantity_of("limit", name, description)
     entries = listed(f"limit {name}", "of", list(of) if isinstance(of, sympy.MatrixBase | Mapping) else of, here())
     mixed = len({Residual if isinstance(e, Residual) else Input if isinstance(e, Input) else None for e in entries}) > 1
     if not entries or mixed:
@@ -292,7 +287,7 @@ def limit(name: str, of: Sequence[Any], at_most: Expr, description: str) -> Limi
     for each in (at_most, *(e for e in entries if not isinstance(e, Residual))):
         refuse_uncompilable(f"limit {name}", each, here())
     made = tuple(e if isinstance(e, Residual) else sympy.sympify(e) for e in entries)
-    return Limit(Quantity(name, description), made, sympy.sympify(at_most))
+    return Limit(quantity, made, sympy.sympify(at_most))
 
 
 def _described(residual: Residual) -> str:
@@ -302,7 +297,6 @@ def _described(residual: Residual) -> str:
     return f"{named(quantity.description, quantity.unit)}, convergence rate {rate}"
 
 
-@plain_class
 @dataclass(frozen=True, repr=False)
 class Program(Tabular):
     """A goal: the residuals that the law holds at zero, with their targets, parameters and guards.
@@ -375,6 +369,7 @@ class Program(Tabular):
         return f"Program {self.name}: {self.description}", rows
 
     def __post_init__(self) -> None:
+        check_texts("Program()", name=self.name, description=self.description)
         self._check_kinds()
         self._check_completion()
 
@@ -391,9 +386,7 @@ class Program(Tabular):
         mapped = {"start": Parameter, "inputs": Input, "states": State, "posture": object}
         for keyword, kind in mapped.items():  # whether the machine has the keys of a posture is asked later
             stated = getattr(self, keyword)
-            if not isinstance(stated, Mapping):
-                text = f"{what}: {keyword}= is not a mapping; write it as {{symbol: expression}}"
-                raise ModelError(text, self.place.argument(keyword))
+            check_mapping(what, keyword, stated, "{symbol: expression}", self.place)
             check_kinds(what, keyword, stated, kind, self.place)
         entries = [*self.relations, *self.start.values(), *self.inputs.values(), *self.states.values()]
         entries += self.posture.values()

@@ -272,10 +272,9 @@ def read_profile(text: str) -> Profile:
     """
     try:
         expression = parse(text, ("x", "z"))
-        expression.require_derivatives(3, "profile")
+        expression.require_derivatives(3, "", needed_by="the hoop")
     except ExpressionError as error:
-        text = str(error).removeprefix("profile: ").replace("the program needs 3", "the hoop needs 3")
-        raise ProfileError(text) from error
+        raise ProfileError(str(error)) from error
     if _has(expression.tree, "wrap"):
         raise ProfileError("wrap jumps and the hoop needs 3 derivatives; use a smooth expression")
     return Profile(expression, "z" in expression.names)
