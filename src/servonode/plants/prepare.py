@@ -53,6 +53,15 @@ def number(initial: Mapping[str, Any], name: str) -> float:
     return float(value)
 
 
+def boundary(holds: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:
+    """Two neighbouring numbers from `low`, where it holds, to `high`, of which only the first one lets it hold."""
+    while True:
+        middle = (low + high) / 2
+        if middle in (low, high):
+            return low, high
+        low, high = (middle, high) if holds(middle) else (low, middle)
+
+
 def require_fixed(wanted: Wanted, names: Iterable[str], undisturbed: str, constant: str) -> None:
     """Refuse disturbances, and functions of time for these parameters, each with its text.
 

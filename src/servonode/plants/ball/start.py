@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from servonode.arrays import Array
-from servonode.plants.ball.angles import attitude, columns
-from servonode.plants.prepare import Preparation, Prepared, Unprepared, Wanted, number, require_fixed
+from servonode.plants.ball.angles import columns
+from servonode.plants.prepare import Preparation, Prepared, Unprepared, Wanted, boundary, number, require_fixed
 
+Initial = Mapping[str, Any]  # [plant.initial]
 START = ("omega", "q", "off_constraint")  # beside the states, of which the scheme "quaternion" has the first two
 ANGLES = ("alpha", "beta", "gamma")
 K_NAMES = ("k1", "k2", "k3", "k4")
@@ -30,23 +31,9 @@ class Ball:
     Omega: float
     K: Array
 
-    @property
-    def s(self) -> float:
-        return self.J / (self.J + self.m * self.a**2)
-
-
-@dataclass(frozen=True)
-class Motion:
-    """Position and velocity of the centre (2,), angular velocity (3,), attitude (4,)."""
-
-    r: Array
-    v: Array
-    omega: Array
-    q: Array
-
-    def slip(self, ball: Ball) -> Array:
-        (x, y), omega = self.r, self.omega
-        return self.v + ball.a * np.array([-omega[1], omega[0]]) + ball.Omega * np.array([y, -x])
+    def rolling(self, r: Array, omega: Array) -> Array:
+        """The velocity (2,) of the centre at a place with which a ball of an angular velocity does not slip."""
+        return np.array([self.a * omega[1] - self.Omega * r[1], -self.a * omega[0] + self.Omega * r[0]])
 
 
 def prepare(wanted: Wanted) -> Prepared:
@@ -55,28 +42,31 @@ def prepare(wanted: Wanted) -> Prepared:
     Raises:
         Unprepared: the bypass, K or the initial condition cannot be.
     """
-    angles = wanted.settings["scheme"] == "angles"
-    if wanted.settings["bypass"] != "none" and not angles:
+    in_angles = wanted.settings["scheme"] == "angles"
+    if wanted.settings["bypass"] != "none" and not in_angles:
         text = 'the scheme "quaternion" has no singularity to step over; leave bypass out, or set scheme = "angles"'
         raise Unprepared("plant.settings", "bypass", text)
-    if angles:  # the printed multipliers have the motion solved for
+    if in_angles:  # the printed multipliers have the motion solved for
         require_fixed(
             wanted,
             ("m", "a", "J"),
             'the forces of scheme "angles" are printed without disturbances; take it out, or take "quaternion"',
             'the forces of scheme "angles" are printed for a constant one; give a number, or take "quaternion"',
         )
-    ball = _ball(wanted.parameters)
+    m, a, J, Omega, *K = (float(wanted.parameters[name]) for name in ("m", "a", "J", "Omega", *K_NAMES))
+    ball, initial = Ball(m, a, J, Omega, np.array(K).reshape(2, 2)), wanted.initial
     notes = _check_K(ball.K, wanted)
-    motion = _motion(wanted, ball, angles)
-    motion, said = _settled(motion, ball, _off_constraint(wanted.initial))
-    states = _in_angles(motion, wanted.initial) if angles else _in_quaternions(motion)
-    return Prepared(initial=states, notes=(*notes, *said))
-
-
-def _ball(values: Mapping[str, float]) -> Ball:
-    m, a, J, Omega = (float(values[name]) for name in ("m", "a", "J", "Omega"))
-    return Ball(m, a, J, Omega, np.array([[values["k1"], values["k2"]], [values["k3"], values["k4"]]], dtype=float))
+    angles = _angles(initial) if in_angles else None
+    q = _unit(initial)
+    r, v, omega = _completed(initial, ball, _omega(initial, angles))
+    v, omega, remarks = _settled(ball, r, v, omega, initial)
+    states = dict(zip(("x", "y", "x_dot", "y_dot"), [*r, *v], strict=True))
+    if angles is None:
+        states |= {f"omega_{i}": each for i, each in enumerate(omega)} | {f"q_{i}": each for i, each in enumerate(q)}
+    else:  # the columns are normal to each other
+        rates = [np.dot(each, omega) / np.dot(each, each) for each in columns(np, *angles)]
+        states |= dict(zip(ANGLES, angles, strict=True)) | dict(zip(map("{}_dot".format, ANGLES), rates, strict=True))
+    return Prepared(initial={name: float(each) for name, each in states.items()}, notes=(*notes, *remarks))
 
 
 # the matrix K
@@ -136,182 +126,103 @@ def _growth(z: complex, integrator: str) -> float:
 
 def _largest(eigenvalue: complex, integrator: str) -> float:
     """The largest |z| in the direction of the eigenvalue at which a step does not enlarge f."""
-    from scipy.optimize import brentq
-
     way = cmath.exp(1j * cmath.phase(eigenvalue))
     stable = [z for z in np.linspace(0.0, 4.0, 401).tolist() if _growth(z * way, integrator) <= 0]
-    return float(brentq(lambda z: _growth(z * way, integrator), stable[-1], stable[-1] + 0.01))
+    return boundary(lambda z: _growth(z * way, integrator) <= 0, stable[-1], stable[-1] + 0.01)[0]
 
 
 # the initial condition
 
 
-@dataclass(frozen=True)
-class Turning:
-    """Attitude (4,) and angular velocity (3,), and whether the latter was given."""
-
-    q: Array
-    omega: Array
-    stated: bool
-
-
-def _motion(wanted: Wanted, ball: Ball, angles: bool) -> Motion:
-    """What [plant.initial] says, completed on the constraint where velocities or the angular velocity are absent."""
-    values = _Values(wanted.initial)
-    turning = _turning_of_angles(values) if angles else _turning(values, _unit(values))
-    r = np.array([values.number("x"), values.number("y")])
-    return _completed(values, ball, r, turning)
+def _completed(initial: Initial, ball: Ball, omega: Array | None) -> tuple[Array, Array, Array]:
+    """r, v, omega: velocities that are not given follow from omega; omega, where not given, from both velocities."""
+    r, v = (np.array([number(initial, name) for name in names]) for names in (("x", "y"), ("x_dot", "y_dot")))
+    given = ["x_dot" in initial, "y_dot" in initial]
+    if omega is None and all(given):
+        return r, v, np.array([ball.Omega * r[0] - v[1], v[0] + ball.Omega * r[1], 0.0]) / ball.a
+    omega = np.zeros(3) if omega is None else omega
+    return r, np.where(given, v, ball.rolling(r, omega)), omega
 
 
-def _turning(values: "_Values", q: Array) -> Turning:
-    """With omega as it is given."""
-    return Turning(q, values.entries("omega", (0.0, 0.0, 0.0)), values.has("omega"))
-
-
-def _completed(values: "_Values", ball: Ball, r: Array, turning: Turning) -> Motion:
-    """Velocities that are not given follow from omega; omega, where it is not given, from both velocities."""
-    given = [values.has("x_dot"), values.has("y_dot")]
-    v = np.array([values.number("x_dot"), values.number("y_dot")])
-    if all(given) and not turning.stated:
-        omega = np.array([ball.Omega * r[0] - v[1], v[0] + ball.Omega * r[1], 0.0]) / ball.a
-        return Motion(r, v, omega, turning.q)
-    omega = turning.omega
-    rolling = np.array([ball.a * omega[1] - ball.Omega * r[1], -ball.a * omega[0] + ball.Omega * r[0]])
-    return Motion(r, np.where(given, v, rolling), omega, turning.q)
-
-
-def _off_constraint(initial: Mapping[str, Any]) -> str:
-    """What becomes of an initial condition that slips.
+def _settled(ball: Ball, r: Array, v: Array, omega: Array, initial: Initial) -> tuple[Array, Array, tuple[str, ...]]:
+    """v and omega as off_constraint has it, and what there is to say of it.
 
     Raises:
-        Unprepared: it is not one of the choices.
+        Unprepared: the initial condition slips and may not, or off_constraint is not one of the choices.
     """
-    stated = initial.get("off_constraint", OFF_CONSTRAINT[0])
-    if stated not in OFF_CONSTRAINT:
-        raise Unprepared(
-            "plant.initial", "off_constraint", f"{stated!r} is not known; choose {', '.join(OFF_CONSTRAINT)}"
-        )
-    return str(stated)
-
-
-def _settled(motion: Motion, ball: Ball, off_constraint: str) -> tuple[Motion, tuple[str, ...]]:
-    """The initial condition as off_constraint has it, and what there is to say of it.
-
-    Raises:
-        Unprepared: it slips and may not.
-    """
-    f = motion.slip(ball)
-    parts = np.concatenate([motion.v, ball.a * motion.omega[:2], ball.Omega * motion.r])
+    off_constraint = initial.get("off_constraint", OFF_CONSTRAINT[0])
+    if off_constraint not in OFF_CONSTRAINT:
+        text = f"{off_constraint!r} is not known; choose {', '.join(OFF_CONSTRAINT)}"
+        raise Unprepared("plant.initial", "off_constraint", text)
+    f = v + ball.a * np.array([-omega[1], omega[0]]) + ball.Omega * np.array([r[1], -r[0]])
+    parts = np.concatenate([v, ball.a * omega[:2], ball.Omega * r])
     if float(np.hypot(*f)) <= SLIPS * (1.0 + float(np.abs(parts).sum())):
-        return motion, ()
+        return v, omega, ()
     slips = f"the initial state slips: f1 = {f[0]:.6g}, f2 = {f[1]:.6g} m/s"
     if off_constraint == "refuse":
         text = f"{slips}; leave x_dot and y_dot out and they follow, or set off_constraint here:"
         remedies = '"project" for the impulse that ends the slip, "stabilise" to let K end it, which changes the path'
         raise Unprepared("plant.initial", "x_dot", f"{text} {remedies}")
     if off_constraint == "stabilise":
-        if not ball.K.any():
-            return motion, (f"{slips}, and stays because K = 0",)
-        return motion, (f"{slips}; K f ends it, and the friction of this changes the path permanently",)
-    return _after_impulse(motion, ball, f), (f"{slips}; ended by the impulse of friction that removes it",)
+        ends = "; K f ends it, and the friction of this changes the path permanently"
+        return v, omega, (slips + (ends if ball.K.any() else ", and stays because K = 0"),)
+    s = ball.J / (ball.J + ball.m * ball.a**2)
+    turned = ball.a * ball.m * s / ball.J * np.array([-f[1], f[0], 0.0])
+    return v - s * f, omega + turned, (f"{slips}; ended by the impulse of friction that removes it",)
 
 
-def _after_impulse(motion: Motion, ball: Ball, f: Array) -> Motion:
-    """The motion after an impulse of friction that leaves no slip."""
-    turned = ball.a * ball.m * ball.s / ball.J * np.array([-f[1], f[0], 0.0])
-    return Motion(motion.r, motion.v - ball.s * f, motion.omega + turned, motion.q)
+def _omega(initial: Initial, angles: Array | None) -> Array | None:
+    """The angular velocity (3,) as it is given, by omega or by the rates of the angles; None where it is not."""
+    rates = [f"{name}_dot" for name in ANGLES]
+    if angles is not None and any(name in initial for name in rates):
+        return np.array(columns(np, *angles)).T @ [number(initial, name) for name in rates]
+    return _vector(initial, "omega", (0.0, 0.0, 0.0)) if "omega" in initial else None
 
 
-def _in_quaternions(motion: Motion) -> dict[str, float]:
-    vectors = {"omega": motion.omega, "q": motion.q}
-    entries = {f"{name}_{i}": float(each) for name, vector in vectors.items() for i, each in enumerate(vector)}
-    return _place(motion) | entries
+def _angles(initial: Initial) -> Array:
+    """alpha, beta, gamma (3,): as they are given, not brought to a principal value, or those of q.
 
-
-def _place(motion: Motion) -> dict[str, float]:
-    (x, y), (x_dot, y_dot) = motion.r.tolist(), motion.v.tolist()
-    return {"x": x, "y": y, "x_dot": x_dot, "y_dot": y_dot}
-
-
-# in angles
-
-
-def _turning_of_angles(values: "_Values") -> Turning:
-    """The same for the scheme "angles": its attitude by q or by angles, its turning by omega or by their rates."""
-    stated = [name for name in ANGLES if values.has(name)]
-    if stated and values.has("q"):
+    Raises:
+        Unprepared: attitude or angular velocity are given twice, or the angles are singular there.
+    """
+    stated = [name for name in ANGLES if name in initial]
+    if stated and "q" in initial:
         raise Unprepared("plant.initial", stated[0], f"q already gives the attitude; leave {stated[0]} or q out")
-    angles = np.array([values.number(name) for name in ANGLES]) if stated else _angles_of(_unit(values))
-    rates = [f"{name}_dot" for name in ANGLES if values.has(f"{name}_dot")]
-    if rates and values.has("omega"):
-        text = f"omega already gives the rotation; leave {rates[0]} or omega out"
-        raise Unprepared("plant.initial", rates[0], text)
-    _check_regular(angles, stated)
-    q = np.array(attitude(np, *angles))
-    if not rates:
-        return _turning(values, q)
-    spins = [values.number(f"{name}_dot") for name in ANGLES]
-    return Turning(q, np.array(columns(np, *angles)).T @ spins, True)
-
-
-def _check_regular(angles: Array, stated: list[str]) -> None:
+    if stated:
+        angles = np.array([number(initial, name) for name in ANGLES])
+    else:
+        q0, q1, q2, q3 = _unit(initial).tolist()
+        level = np.hypot(q0, q1)
+        angles = np.array([np.arctan2(q3, np.hypot(level, q2)), np.arctan2(q2, level), np.arctan2(q1, q0)])
+    rate = next((f"{name}_dot" for name in ANGLES if f"{name}_dot" in initial), None)
+    if rate and "omega" in initial:
+        raise Unprepared("plant.initial", rate, f"omega already gives the rotation; leave {rate} or omega out")
     if abs(np.cos(angles[0]) * np.cos(angles[1])) < NEAR:
         text = "the three angles are singular here, cos(alpha) cos(beta) = 0: no rates give the angular velocity"
         key = stated[0] if stated else "q"
         raise Unprepared("plant.initial", key, f'{text}; choose another initial state, or set scheme = "quaternion"')
+    return angles
 
 
-def _angles_of(q: Array) -> Array:
-    """alpha, beta, gamma (3,) of an attitude."""
-    q0, q1, q2, q3 = q.tolist()
-    level = np.hypot(q0, q1)
-    return np.array([np.arctan2(q3, np.hypot(level, q2)), np.arctan2(q2, level), np.arctan2(q1, q0)])
+def _vector(initial: Initial, name: str, default: tuple[float, ...]) -> Array:
+    """A vector of [plant.initial], its default where it is absent.
+
+    Raises:
+        Unprepared: it is no list of as many numbers.
+    """
+    value = initial.get(name, list(default))
+    if not isinstance(value, list | tuple) or len(value) != len(default):
+        raise Unprepared("plant.initial", name, f"{value!r} is not a list of {len(default)} numbers; give one")
+    return np.array(value, dtype=float)
 
 
-def _in_angles(motion: Motion, initial: Mapping[str, Any]) -> dict[str, float]:
-    """States of the scheme "angles"; angles that are given stay as they are, not brought to a principal value."""
-    values = _Values(initial)
-    given = any(values.has(name) for name in ANGLES)
-    angles = np.array([values.number(name) for name in ANGLES]) if given else _angles_of(motion.q)
-    # the columns are normal to each other
-    rates = [float(np.dot(each, motion.omega) / np.dot(each, each)) for each in columns(np, *angles)]
-    states = _place(motion)
-    states |= dict(zip(ANGLES, angles.tolist(), strict=True))
-    return states | {f"{name}_dot": rate for name, rate in zip(ANGLES, rates, strict=True)}
-
-
-class _Values:
-    """[plant.initial]: numbers, and vectors as lists."""
-
-    def __init__(self, initial: Mapping[str, Any]) -> None:
-        self._stated = initial
-
-    def has(self, name: str) -> bool:
-        return name in self._stated
-
-    def number(self, name: str) -> float:
-        """A state, 0 where it is absent; raises Unprepared."""
-        return number(self._stated, name)
-
-    def entries(self, name: str, default: tuple[float, ...]) -> Array:
-        """A vector, its default where it is absent.
-
-        Raises:
-            Unprepared: it is no list of as many numbers.
-        """
-        value = self._stated.get(name, list(default))
-        if not isinstance(value, list | tuple) or len(value) != len(default):
-            raise Unprepared("plant.initial", name, f"{value!r} is not a list of {len(default)} numbers; give one")
-        return np.array(value, dtype=float)
-
-
-def _unit(values: _Values) -> Array:
+def _unit(initial: Initial) -> Array:
     """The attitude's quaternion, brought to norm 1.
 
     Raises:
         Unprepared: it is zero.
     """
-    q = values.entries("q", (1.0, 0.0, 0.0, 0.0))
+    q = _vector(initial, "q", (1.0, 0.0, 0.0, 0.0))
     size = float(np.linalg.norm(q))
     if not 1e-6 < size < 1e6:
         raise Unprepared("plant.initial", "q", f"{q.tolist()} is not an attitude; give a quaternion, scalar first")

@@ -10,34 +10,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from servonode.arrays import Array
-from servonode.plants.hoop.profile import STEEP, Ground, Profile
+from servonode.plants.hoop.profile import Ground, Jet, Profile, row
+from servonode.plants.prepare import Unprepared, boundary
 
 Real = Any  # a float or an array of floats
 
 STATES = ("x", "z", "theta", "x_dot", "z_dot", "theta_dot", "alpha")
-CHUNK = 256  # profile points that are looked at together
+CHUNK = 256  # profile points that are looked at first; then twice as many, and so on
 PER_RADIUS = 4  # profile points per hoop radius, near the start
-COARSER = 8  # chunks after which points stand twice as far apart
-MOST = 400_000  # points in one direction
+OFFSETS = np.cumsum(2.0 ** (np.arange(2**16) // 2048))  # where they stand, further and further apart
 SAMPLES = 4001  # points in the range of the motion, for its largest values
-
-
-class TooCurved(ValueError):
-    """A valley narrower than the hoop, at x with a curvature radius [m]."""
-
-    def __init__(self, x: float, radius: float) -> None:
-        super().__init__(f"x = {x:.6g}, radius {radius:.6g}")
-        self.x, self.radius = x, radius
-
-
-class ProfileEnd(ValueError):
-    """The profile ends or stands vertical at x."""
-
-    def __init__(self, x: float, z: float | None = None) -> None:
-        super().__init__(f"x = {x:.6g}")
-        self.x, self.z = x, z
 
 
 @dataclass(frozen=True)
@@ -90,27 +75,24 @@ class Rates:
     epsilon: float
     energy: float  # E_0 [J]
 
-    def local(self, x: Array) -> tuple[Array, Array, Array, Array, Array, Any]:
-        """mu, chi, eta, tau, H, h at the contact point of a state (7,)."""
-        c, s = math.cos(x[6]), math.sin(x[6])
-        h = self.profile.jet(x[0] + self.hoop.r * c, x[1] + self.hoop.r * s)
-        eta, H = np.array([h.x, h.z], float), np.array([[h.xx, h.xz], [h.xz, h.zz]], float)
-        return np.array([c, s]), np.array([-s, c]), eta, np.array([-eta[1], eta[0]]), H, h
+    def local(self, x: Array) -> tuple[Array, Array, Jet, Array]:
+        """mu, chi, h at the contact point of a state (7,), and the residuals f1..f4."""
+        b, c, s = self.hoop, math.cos(x[6]), math.sin(x[6])
+        h = self.profile.jet(x[0] + b.r * c, x[1] + b.r * s)
+        energy = b.energy(dict(zip(STATES, x.tolist(), strict=True))) - self.energy
+        slip = x[4] * c - x[3] * s + b.r * x[5]
+        return np.array([c, s]), np.array([-s, c]), h, np.array([float(h.value), energy, slip, s * h.x - c * h.z])
 
     def residuals(self, x: Array) -> Array:
         """f1..f4 at a state (7,)."""
-        b = self.hoop
-        mu, chi, _, tau, _, h = self.local(x)
-        v = x[3:5]
-        energy = b.M * (v @ v) / 2 + b.J * x[5] ** 2 / 2 + b.M * b.g * x[1] - self.energy
-        return np.array([float(h.value), energy, v @ chi + b.r * x[5], mu @ tau])
+        return self.local(x)[3]
 
     def reactions(self, x: Array) -> Array:
         """R_x, R_z, Q, U at a state (7,)."""
         b, rate = self.hoop, self.rate
-        mu, chi, eta, _, H, _ = self.local(x)
+        mu, chi, h, (f1, f2, f3, f4) = self.local(x)
+        eta, H = np.array([h.x, h.z], float), np.array([[h.xx, h.xz], [h.xz, h.zz]], float)
         v, turning = x[3:5], x[5]
-        f1, f2, f3, f4 = self.residuals(x)
         U = (v @ H @ chi - rate * f4) / (eta @ mu - b.r * (chi @ H @ chi))
         g1 = v @ eta
         k = turning / (turning**2 + self.epsilon**2)
@@ -154,7 +136,6 @@ class Segment:
     """
 
     points: Ground
-    square: Array  # s^2 at the points [m^2/s^2]
     time: float
     turns: bool
 
@@ -163,227 +144,148 @@ class Segment:
 class ReachableRange:
     """Where the energy and the run's duration let the hoop get: the profile there from left to right, and s^2.
 
-    closed: whether it turns on both sides. period: the time for there and back [s], or that of the run.
+    period: the time for there and back [s], or that of the run. turns: on the left, on the right.
     """
 
     points: Ground
     square: Array
-    closed: bool
     period: float
-    turns: tuple[bool, bool]  # on the left, on the right
-
-    def lowest(self, r: float) -> float | None:
-        """The lowest height of the centre [m]; None where it continues falling when the time is over."""
-        heights = np.asarray(self.points.centre(r)[1])
-        i = int(np.argmin(heights))
-        falls = (i == 0 and not self.turns[0]) or (i == len(heights) - 1 and not self.turns[1])
-        return None if falls and len(heights) > 1 else float(heights[i])
+    turns: tuple[bool, bool]
 
 
+@dataclass(frozen=True)
 class ProfileTraversal:
-    """Goes along a profile from a start point with a certain energy.
+    """Goes along a profile from a start point with a certain energy, to where it ends, turns, or loses contact.
 
-    It has a method for each question on the way: where it ends, turns, loses contact, and how long it takes.
-
-    Raises (its methods): TooCurved, ProfileEnd.
+    Raises (its methods): Unprepared.
     """
 
-    def __init__(self, profile: Profile, hoop: Hoop, start: Ground, energy: float) -> None:
-        self.profile, self.hoop, self.start, self.energy = profile, hoop, start, energy
+    profile: Profile
+    hoop: Hoop
+    start: Ground
+    energy: float
 
     def reach(self, s: float, duration: float) -> ReachableRange:
         """Where it gets from the start with the speed s there in this time."""
-        downhill = -np.sign(float(self.start.slope))
-        ahead = float(np.sign(s) or downhill)
+        ahead = float(np.sign(s) or -np.sign(float(self.start.slope)))
         if ahead == 0.0:  # at rest where nothing pulls, perhaps on a top: either way
             segments = {side: self.segment(side, duration) for side in (-1.0, 1.0)}
         else:
             first = self.segment(ahead, duration)
             left = duration - 2 * first.time if first.turns else 0.0
             segments = {ahead: first, -ahead: self.segment(-ahead, left)}
-        left_segment, right_segment = segments[-1.0], segments[1.0]
-        points, square = self._sampled(left_segment, right_segment)
+        sides = (segments[-1.0], segments[1.0])
+        points = row(*(each.points for each in sides))
+        points = points[np.unique(points.q, return_index=True)[1]]
+        if 1 < len(points.q) < SAMPLES:
+            points = self._sampled(points)
         self._check_curvature(points)
-        closed = left_segment.turns and right_segment.turns
-        period = 2 * (left_segment.time + right_segment.time)
-        return ReachableRange(
-            points, square, closed, period if closed else duration, (left_segment.turns, right_segment.turns)
-        )
+        turns = (sides[0].turns, sides[1].turns)
+        period = 2 * (sides[0].time + sides[1].time) if all(turns) else duration
+        return ReachableRange(points, np.maximum(self._square(points), 0.0), period, turns)
 
     def segment(self, ahead: float, limit: float) -> Segment:
         """Outward in the direction +1 or -1 for at most the time `limit` [s], and as long as it keeps contact."""
-        parts, time, spacing, chunks = [self.start_points()], 0.0, self.hoop.r / PER_RADIUS, 0
-        while limit > 0 and chunks * CHUNK < MOST:
-            chunks += 1
-            last = _point(parts[-1], -1)
-            more = self.ground(last, float(last.q) + ahead * spacing * np.arange(1.0, CHUNK + 1))
-            square = np.asarray(self.hoop.speed_squared(more, self.energy))
-            beyond = int(np.argmax(square < 0)) if (square < 0).any() else len(square)
-            inside = _cut(more, beyond)
-            taken = np.cumsum(self._times(_joined(_cut(parts[-1], None, -1), inside)))
-            late = min(int(np.searchsorted(taken, limit - time)), self._leaves(inside))
-            if late < len(taken):
-                parts.append(_cut(inside, late + 1))
-                return self._segment(parts, limit, False)
-            time += float(taken[-1]) if len(taken) else 0.0
-            parts.append(inside)
-            if beyond < CHUNK:  # the hoop gets to the last of them: only now it matters what comes after
-                before = _point(_joined(_cut(parts[-2], None, -1), inside), -1)
-                q = float(last.q) + ahead * spacing * (beyond + 1)
-                return self._ended(parts, before, q, beyond < len(square), time, limit)
-            if chunks % COARSER == 0:
-                spacing *= 2
-        return self._segment(parts, limit, False)
+        points, count = row(self.start), 0
+        while limit > 0 and count < len(OFFSETS):
+            count = 2 * count or CHUNK
+            q = float(self.start.q) + ahead * self.hoop.r / PER_RADIUS * OFFSETS[:count]
+            points = self._continued(points, q[len(points.q) - 1 :])
+            inside = _first(self._square(points)[1:] < 0)
+            times = np.cumsum(self._times(points[: inside + 1]))
+            over = _first((times >= limit) | self._pulls(points)[1 : inside + 1])
+            if over < inside:
+                return Segment(points[: over + 2], limit, False)
+            if inside < count:  # the hoop gets to the last of them: only now it matters what comes after
+                return self._ended(points[: inside + 1], float(q[inside]), float(times[-1]) if inside else 0.0, limit)
+        return Segment(points, limit, False)
 
-    def _ended(
-        self, parts: list[Ground], last: Ground, q: float, energy_ends: bool, time: float, limit: float
-    ) -> Segment:  # fmt: skip
+    def _ended(self, points: Ground, q: float, time: float, limit: float) -> Segment:
         """The segment whose last point was reached at a time [s], and that ends somewhere between this point and q.
 
         Raises:
-            ProfileEnd: the profile does, and neither time nor contact before.
+            Unprepared: the profile does, and neither time nor contact before.
         """
-        high = q if energy_ends else self._last_place(last, q)
-        if not energy_ends and self._square(self.next(last, high)) >= 0:
-            end = _row(self.next(last, high))
-            if time + self._shortest(_joined(_row(last), end)) >= limit or self._leaves(end) == 0:
-                return self._segment(parts, limit, False)
-            place = self.profile.vertical(high, float(end.p[0])) if self.profile.implicit else None
-            raise ProfileEnd(*(place or (high, None)))
-        turn = self._turning_point(last, high)
-        time += float(self._times(_joined(_row(last), turn))[0])
-        if time >= limit:
-            return self._segment([*parts, turn], limit, False)
-        return self._segment([*parts, turn], time, True)
+        last = points[-1]
 
-    def _leaves(self, points: Ground) -> int:
-        """The first of the points at which the profile would have to pull; their number if none exists."""
-        square = np.maximum(np.asarray(self.hoop.speed_squared(points, self.energy)), 0.0)
-        pulls = (np.asarray(self.hoop.normal_force(points, square)) < 0) & (points.bend < 0)
-        return int(np.argmax(pulls)) if pulls.any() else len(pulls)
+        def goes_on(q: float) -> bool:
+            point = self._next(last, q)
+            return bool(point.stands) and self._square(point) >= 0
 
-    def start_points(self) -> Ground:
-        """The start as an array of one point."""
-        return _row(self.start)
+        low, high = boundary(goes_on, float(last.q), q)
+        end = row(last if low == last.q else self._next(last, low))
+        time += float(self._times(row(last, end))[0])
+        turns = bool(self._next(last, high).stands)
+        if time >= limit or turns:
+            return Segment(row(points, end), min(time, limit), turns and time < limit)
+        if self._pulls(end)[0]:
+            return Segment(points, limit, False)
+        place = self.profile.vertical(low, float(end.p[0])) if self.profile.implicit else None
+        where = f"x = {low:.6g}" if place is None else f"x = {place[0]:.6g}, z = {place[1]:.6g}"
+        text = f"the profile ends or is vertical at {where}, and the hoop gets there"
+        raise Unprepared("plant.settings", "profile", f"{text}; start lower or slower, or run for a shorter time")
 
-    def ground(self, last: Ground, q: Array) -> Ground:
-        """The profile at abscissae that continue from a last point; it is cut where the profile ends or is vertical."""
+    def _pulls(self, points: Ground) -> npt.NDArray[np.bool_]:
+        """At which points the profile would have to pull."""
+        square = np.maximum(self._square(points), 0.0)
+        return np.asarray((self.hoop.normal_force(points, square) < 0) & (points.bend < 0))
+
+    def _continued(self, points: Ground, q: Array) -> Ground:
+        """The points and those at abscissae after them; it is cut where the profile ends or is vertical."""
         if not self.profile.implicit:
-            found = self.profile.at(q, np.zeros_like(q))
-        else:
-            points = []
-            for each in q:
-                last = self.next(last, float(each))
-                if not _stands(last):
-                    break
-                points.append((last.q, last.p, last.slope, last.bend))
-            found = Ground(*np.array(points, float).reshape(-1, 4).T)
-        bad = ~_stands(found)
-        return _cut(found, int(np.argmax(bad)) if bad.any() else len(bad))
+            more = self.profile.at(q, np.zeros_like(q))
+            return row(points, more[: _first(~more.stands)])
+        found = [points[-1]]
+        for each in q:
+            found.append(self._next(found[-1], float(each)))
+            if not found[-1].stands:
+                return row(points, *found[1:-1])
+        return row(points, *found[1:])
 
-    def next(self, last: Ground, q: float) -> Ground:
+    def _next(self, last: Ground, q: float) -> Ground:
         """The point at q on the branch of the last one; nan if none exists."""
         z = self.profile.height(q, float(last.p + last.slope * (q - last.q)))
         point = self.profile.at(q, z)
         fits = not self.profile.implicit or float(self.profile.jet(q, z).z) < 0
         return point if fits else Ground(q, np.nan, np.nan, np.nan)
 
-    def _last_place(self, last: Ground, q: float) -> float:
-        """The last abscissa between a last point and q that is still profile."""
-        low, high = float(last.q), q
-        for _ in range(80):
-            middle = (low + high) / 2
-            low, high = (middle, high) if bool(_stands(self.next(last, middle))) else (low, middle)
-        return low
-
-    def _turning_point(self, last: Ground, high: float) -> Ground:
-        """The turning point between a last point and an abscissa where the energy does not suffice."""
-        from scipy.optimize import brentq
-
-        if self._square(last) <= 0 or high == float(last.q):
-            return _row(last)
-        where = brentq(lambda q: self._square(self.next(last, q)), float(last.q), high, xtol=1e-15)
-        return _row(self.next(last, float(where)))
-
-    def _square(self, point: Ground) -> float:
-        return float(self.hoop.speed_squared(point, self.energy))
+    def _square(self, points: Ground) -> Any:
+        return self.hoop.speed_squared(points, self.energy)
 
     def _times(self, points: Ground) -> Array:
-        """The times between neighbours [s]: as if it accelerated evenly from one to the next."""
-        s = np.sqrt(np.maximum(np.asarray(self.hoop.speed_squared(points, self.energy)), 0.0))
-        path = np.abs(np.diff(points.q) * _between((1 - self.hoop.r * points.curvature) * points.W))
+        """The times between neighbours [s]: the centre straight on, as if it accelerated evenly."""
+        s = np.sqrt(np.maximum(self._square(points), 0.0))
+        path = np.hypot(*np.diff(points.centre(self.hoop.r)))
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(path > 0, path / _between(s), 0.0)
+            return np.asarray(np.where(path > 0, path / _between(s), 0.0))
 
-    def _shortest(self, two: Ground) -> float:
-        """No more than the time between two points [s]: the centre straight on, since W may grow beyond all bounds."""
-        x, z = two.centre(self.hoop.r)
-        s = np.sqrt(np.maximum(np.asarray(self.hoop.speed_squared(two, self.energy)), 0.0))
-        path = float(np.hypot(*np.diff([x, z])[:, 0]))
-        return path / float(s.max()) if path > 0 and s.max() > 0 else 0.0
-
-    def _segment(self, parts: list[Ground], time: float, turns: bool) -> Segment:
-        points = parts[0]
-        for each in parts[1:]:
-            points = _joined(points, each)
-        return Segment(points, np.maximum(np.asarray(self.hoop.speed_squared(points, self.energy)), 0.0), time, turns)
-
-    def _sampled(self, left: Segment, right: Segment) -> tuple[Ground, Array]:
-        """Both segments as one row of points, at least SAMPLES of them."""
-        points = _joined(Ground(*(each[::-1] for each in _entries(left.points))), _cut(right.points, None, 1))
-        q, once = np.unique(points.q, return_index=True)
-        points = Ground(*(each[once] for each in _entries(points)))
-        if 1 < len(q) < SAMPLES:
-            fine = np.linspace(q[0], q[-1], SAMPLES)
-            points = self.profile.at(fine, self._heights(points, fine))
-        return points, np.maximum(np.asarray(self.hoop.speed_squared(points, self.energy)), 0.0)
-
-    def _heights(self, points: Ground, fine: Array) -> Array:
-        """The heights at abscissae between points that are known."""
-        from scipy.interpolate import CubicHermiteSpline
-
-        z = np.asarray(CubicHermiteSpline(points.q, points.p, points.slope)(fine))
+    def _sampled(self, points: Ground) -> Ground:
+        """SAMPLES points of the same range, each from the nearest of these."""
+        q = np.linspace(points.q[0], points.q[-1], SAMPLES)
+        near = points[np.searchsorted(_between(points.q), q)]
+        z = near.p + (q - near.q) * (near.slope + (q - near.q) * near.bend / 2)
         for _ in range(6 if self.profile.implicit else 0):
-            h = self.profile.jet(fine, z)
+            h = self.profile.jet(q, z)
             z = z - h.value / h.z
-        return z
+        return self.profile.at(q, z)
 
     def _check_curvature(self, points: Ground) -> None:
-        curvature = np.asarray(points.curvature)
-        i = int(np.argmax(curvature))
-        if 1 - self.hoop.r * curvature[i] <= 0:
-            raise TooCurved(float(points.q[i]), float(1 / curvature[i]))
+        i = int(np.argmax(points.curvature))
+        curvature, r = float(points.curvature[i]), self.hoop.r
+        if 1 - r * curvature <= 0:
+            text = (
+                f"too narrow a valley at x = {points.q[i]:.4g}: its radius is {1 / curvature:.4g} m, the hoop's {r:g} m"
+            )
+            raise Unprepared("plant.settings", "profile", f"{text}; make r smaller or the profile flatter")
 
 
-def _entries(points: Ground) -> tuple[Array, Array, Array, Array]:
-    return points.q, points.p, points.slope, points.bend
-
-
-def _point(points: Ground, i: int) -> Ground:
-    return Ground(*(each[i] for each in _entries(points)))
-
-
-def _row(point: Ground) -> Ground:
-    """One point as arrays."""
-    return Ground(*(np.array([float(each)]) for each in _entries(point)))
-
-
-def _cut(points: Ground, end: int | None, first: int = 0) -> Ground:
-    return Ground(*(each[first:end] for each in _entries(points)))
-
-
-def _joined(one: Ground, other: Ground) -> Ground:
-    return Ground(*map(np.concatenate, zip(_entries(one), _entries(other), strict=True)))
+def _first(holds: npt.NDArray[np.bool_]) -> int:
+    """The first place at which it holds; the length where it does nowhere."""
+    return int(np.argmax(holds)) if holds.any() else len(holds)
 
 
 def _between(values: Array) -> Array:
     return (values[1:] + values[:-1]) / 2
-
-
-def _stands(points: Ground) -> Any:
-    """Where there is a profile that is not vertical."""
-    with np.errstate(invalid="ignore"):
-        return np.isfinite(points.p) & np.isfinite(points.bend) & (np.abs(points.slope) < STEEP)
 
 
 def largest_second_changes(profile: Profile, hoop: Hoop, reach: ReachableRange) -> Array:

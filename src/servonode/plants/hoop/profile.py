@@ -13,6 +13,7 @@ import numpy as np
 from servonode.arrays import Array
 from servonode.errors import ServonodeError
 from servonode.mechanics.expression import Apply, Expression, ExpressionError, Node, Number, Symbol, parse
+from servonode.plants.prepare import boundary
 
 Real = Any  # a float or an array of floats
 
@@ -149,6 +150,15 @@ class Ground:
     slope: Real
     bend: Real
 
+    def __getitem__(self, which: Any) -> "Ground":
+        return Ground(self.q[which], self.p[which], self.slope[which], self.bend[which])
+
+    @property
+    def stands(self) -> Any:
+        """Where the profile is there and not vertical."""
+        with np.errstate(invalid="ignore"):
+            return np.isfinite(self.p) & np.isfinite(self.bend) & (np.abs(self.slope) < STEEP)
+
     @property
     def W(self) -> Real:
         """The length of the profile per length of x."""
@@ -167,6 +177,11 @@ class Ground:
     def centre(self, r: float) -> tuple[Real, Real]:
         """The centre (x, z) of a hoop of radius r that touches here [m]."""
         return self.q - r * self.slope / self.W, self.p + r / self.W
+
+
+def row(*points: Ground) -> Ground:
+    """Points and rows of points as one row."""
+    return Ground(*(np.hstack([getattr(each, name) for each in points]) for name in ("q", "p", "slope", "bend")))
 
 
 @dataclass(frozen=True)
@@ -242,10 +257,8 @@ class Profile:
 
     def _between(self, q: float, low: float, high: float) -> float:
         """The root between two heights where the sign changes; nan at a pole."""
-        from scipy.optimize import brentq
-
-        z = float(brentq(lambda z: float(self.jet(q, z).value), low, high, xtol=1e-15, maxiter=200))
-        return self.height(q, z)
+        rises = self.jet(q, low).value < 0
+        return self.height(q, boundary(lambda z: bool((self.jet(q, z).value < 0) == rises), low, high)[0])
 
     def vertical(self, q: float, z: float) -> tuple[float, float] | None:
         """The place (x, z) near a point where h = h_z = 0, by Newton's method."""

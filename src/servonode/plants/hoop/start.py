@@ -10,11 +10,9 @@ import numpy as np
 from servonode.plants.hoop.motion import (
     STATES,
     Hoop,
-    ProfileEnd,
     ProfileTraversal,
     Rates,
     ReachableRange,
-    TooCurved,
     largest_second_changes,
 )
 from servonode.plants.hoop.profile import Ground, Profile, ProfileError, read_profile
@@ -71,7 +69,7 @@ def prepare(wanted: Wanted) -> Prepared:
     hoop = Hoop(*(float(values[name]) for name in ("M", "r", "kappa", "g")))
     start = _start(wanted, profile, hoop)
     _check_energy(hoop, start)
-    reach = _reach(profile, hoop, start, wanted.duration)
+    reach = ProfileTraversal(profile, hoop, start.contact, start.highest).reach(start.s, wanted.duration)
     epsilon = _given(wanted, "epsilon") or _epsilon(hoop, reach, start.highest, float(values["floor"]))
     rate, step = _rate_and_step(wanted, profile, hoop, start, reach, epsilon)
     notes = (*_check_rate(wanted, rate, step), *_energy_note(wanted, hoop, start, rate))
@@ -108,7 +106,8 @@ def _start(wanted: Wanted, profile: Profile, hoop: Hoop) -> Start:
     states = {name: given[name] for name in STATES if name in given}
     if not any(name in given for name in START) and {"x", "z", "alpha"} <= states.keys():
         state = dict.fromkeys(STATES, 0.0) | states
-        contact = _contact_of(profile, hoop, state)
+        q, near = (state[name] + hoop.r * way(state["alpha"]) for name, way in (("x", math.cos), ("z", math.sin)))
+        contact = _contact(profile, q, near, "x", ", where the hoop would touch")
         chi = (-math.sin(state["alpha"]), math.cos(state["alpha"]))
         s = state["x_dot"] * chi[0] + state["z_dot"] * chi[1]
         energy = hoop.energy(state)
@@ -117,7 +116,7 @@ def _start(wanted: Wanted, profile: Profile, hoop: Hoop) -> Start:
         if "z_a" in given and not profile.implicit:
             text = "the profile z = p(x) has one height at q; z_a is for curves h(x, z) = 0, leave it out"
             raise Unprepared("plant.initial", "z_a", text)
-        contact = _contact_at(profile, given.get("q", 1.0), given.get("z_a"))
+        contact = _contact(profile, given.get("q", 1.0), given.get("z_a"), "q", "; choose another q")
         state = hoop.start(contact, s)
         energy = hoop.energy(state)
         state |= states
@@ -127,25 +126,20 @@ def _start(wanted: Wanted, profile: Profile, hoop: Hoop) -> Start:
     return Start(state, contact, s, kept, max(kept, energy, rolling, hoop.energy(state)))
 
 
-def _contact_at(profile: Profile, q: float, z_a: float | None) -> Ground:
-    """The profile point at q, by its height where the profile has several there."""
-    heights = profile.heights(q, 0.0 if z_a is None else z_a)
+def _contact(profile: Profile, q: float, near: float | None, key: str, remedy: str) -> Ground:
+    """The profile point at q: the one nearest to a height, else the only one; `key`, `remedy`: where none exists."""
+    heights = profile.heights(q, 0.0 if near is None else near)
     if not heights:
-        raise Unprepared("plant.initial", "q", f"there is no profile point at x = {q:g}; choose another q")
+        raise Unprepared("plant.initial", key, f"there is no profile point at x = {q:g}{remedy}")
     falls = [z for z in heights if float(profile.jet(q, z).z) < 0]
-    if z_a is not None:
-        z = heights[0]
-        if z not in falls:
-            raise _wrong_sign(profile, q, z)
-        return profile.at(q, z)
-    if not falls:
-        raise _wrong_sign(profile, q, heights[0])
-    if len(falls) > 1:
+    if near is None and len(falls) > 1:
         several = ", ".join(f"{z:g}" for z in sorted(falls[:6]))
-        raise Unprepared(
-            "plant.initial", "q", f"the profile has several heights at x = {q:g}; give one as z_a: {several}"
-        )
-    return profile.at(q, falls[0])
+        text = f"the profile has several heights at x = {q:g}; give one as z_a: {several}"
+        raise Unprepared("plant.initial", "q", text)
+    z = falls[0] if near is None and falls else heights[0]
+    if z not in falls:
+        raise _wrong_sign(profile, q, z)
+    return profile.at(q, z)
 
 
 def _wrong_sign(profile: Profile, q: float, z: float) -> Unprepared:
@@ -158,33 +152,6 @@ def _wrong_sign(profile: Profile, q: float, z: float) -> Unprepared:
         )
     text = f"h rises upwards (h_z = {h_z:.3g} > 0) at x = {q:g}, z = {z:g}; turn its sign: profile = "
     return Unprepared("plant.settings", "profile", f'{text}"{profile.turned}"')
-
-
-def _contact_of(profile: Profile, hoop: Hoop, state: Mapping[str, float]) -> Ground:
-    """The profile point at which a state touches, or nearly so."""
-    q = state["x"] + hoop.r * math.cos(state["alpha"])
-    near = state["z"] + hoop.r * math.sin(state["alpha"])
-    heights = profile.heights(q, near)
-    if not heights:
-        raise Unprepared("plant.initial", "x", f"there is no profile point at x = {q:g}, where the hoop would touch")
-    z = heights[0]
-    if not float(profile.jet(q, z).z) < 0:
-        raise _wrong_sign(profile, q, z)
-    return profile.at(q, z)
-
-
-def _reach(profile: Profile, hoop: Hoop, start: Start, duration: float) -> ReachableRange:
-    try:
-        return ProfileTraversal(profile, hoop, start.contact, start.highest).reach(start.s, duration)
-    except TooCurved as place:
-        text = f"too narrow a valley at x = {place.x:.4g}: its radius is {place.radius:.4g} m, the hoop's {hoop.r:g} m"
-        raise Unprepared("plant.settings", "profile", f"{text}; make r smaller or the profile flatter") from place
-    except ProfileEnd as place:
-        where = f"x = {place.x:.6g}" + ("" if place.z is None else f", z = {place.z:.6g}")
-        text = f"the profile ends or is vertical at {where}, and the hoop gets there"
-        raise Unprepared(
-            "plant.settings", "profile", f"{text}; start lower or slower, or run for a shorter time"
-        ) from place
 
 
 def _check_energy(hoop: Hoop, start: Start) -> None:
@@ -211,15 +178,12 @@ def _energy_note(wanted: Wanted, hoop: Hoop, start: Start, rate: float) -> tuple
 
 def _epsilon(hoop: Hoop, reach: ReachableRange, energy: float, floor: float) -> float:
     """The width of turning points [rad/s]: a small part of the largest theta_dot, rounded to one digit."""
-    lowest = reach.lowest(hoop.r)
-    if lowest is None:
-        return 0.02 / hoop.r
-    fastest = 2 * (energy - hoop.M * hoop.g * lowest) / ((1 + hoop.kappa) * hoop.M * hoop.r**2)
-    return _one_digit(max(TURNING * math.sqrt(max(fastest, 0.0)), 10 * floor / hoop.r))
-
-
-def _one_digit(value: float) -> float:
-    return float(f"{value:.0e}")
+    heights = np.atleast_1d(reach.points.centre(hoop.r)[1])
+    i = int(np.argmin(heights))
+    if len(heights) > 1 and ((i == 0 and not reach.turns[0]) or (i == len(heights) - 1 and not reach.turns[1])):
+        return 0.02 / hoop.r  # it continues falling when the time is over
+    fastest = 2 * (energy - hoop.M * hoop.g * float(heights[i])) / ((1 + hoop.kappa) * hoop.M * hoop.r**2)
+    return float(f"{max(TURNING * math.sqrt(max(fastest, 0.0)), 10 * floor / hoop.r):.0e}")
 
 
 def _rate_and_step(
