@@ -1,6 +1,7 @@
 """`servonode check`: the report on a closed loop before power-on."""
 
 import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -8,12 +9,12 @@ import numpy as np
 
 from servonode.analysis.aftermath import actions
 from servonode.analysis.dry_run import dry_run
-from servonode.analysis.own_limits import finite, idle_sizes, own_limits
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.hosts import network_remark
 from servonode.closed_loop.static_checks import WATCHED, Examination, Finding
 from servonode.controllers import ServoLaw
 from servonode.definitions import cache
+from servonode.mechanics.description import JOINT_LIMIT
 from servonode.tables import Row, Tabular, several
 
 MAX_SHOWN = 4  # findings of one kind, and residuals, in a report's short table
@@ -110,9 +111,9 @@ def report(closed_loop: ClosedLoop) -> Report:
         found.add("good", "kinematics", f"{text}60 digits, not by a proof")
     for text in description.notes:
         found.add("warn", "machine", text)
-    if text := own_limits(closed_loop):
+    if text := _own_limits(closed_loop):
         found.add("good", "limits", text)
-    for text in idle_sizes(closed_loop):
+    for text in _idle_sizes(closed_loop):
         found.add("warn", "limits", text)
     for text in closed_loop.machine.warnings(0.0, closed_loop.start, u):
         found.add("warn", "start", text)
@@ -188,14 +189,14 @@ def _safety(closed_loop: ClosedLoop) -> dict[str, Any]:
     launch, limits, names = closed_loop.launch, closed_loop.safety.limits, closed_loop.machine.description.input_names
     return {
         "driver": launch.plant.driver,
-        "limit": finite(limits.value, names),
-        "rate_limit": finite(limits.rate, names),
+        "limit": _finite(limits.value, names),
+        "rate_limit": _finite(limits.rate, names),
         "power_limit": limits.power if np.isfinite(limits.power) else None,
         "safe_action": "the machine's own" if closed_loop.machine.description.has_safe_action else "zero input",
         "safe_time": closed_loop.safety.safe_steps * launch.step_ns / 1e9,
         "on_fault": closed_loop.safety.on_fault,
         "ramp": launch.plant.safety.ramp,
-        "arming_limit": finite(closed_loop.safety.soft_start.limits.value, names)
+        "arming_limit": _finite(closed_loop.safety.soft_start.limits.value, names)
         if closed_loop.safety.soft_start.periods
         else {},
         "arming_time": launch.plant.safety.arming_time,
@@ -257,3 +258,45 @@ def _mismatches(closed_loop: ClosedLoop) -> tuple[list[str], list[str]]:
         more, odd = program_mismatches(believed, control.source.build(believed, control.options))
         wrong, unknown = [*wrong, *more], [*unknown, *odd]
     return wrong, unknown
+
+
+def _own_limits(closed_loop: ClosedLoop) -> str:
+    """The limits that act because the machine states them: of inputs, and of the ranges of joints."""
+    machine, stated = closed_loop.machine, closed_loop.launch.plant.safety.limit
+    own = {each.name: each.limit for each in machine.description.inputs if each.limit is not None}
+    if stated is not None:
+        own = {name: most for name, most in own.items() if isinstance(stated, Mapping) and name not in stated}
+    stated_most = _stated_sizes(closed_loop)
+    ends = _range_ends(closed_loop)
+    own |= {end: value for end, (joint, value) in ends.items() if abs(value) <= stated_most.get(joint, np.inf)}
+    listed = ", ".join(f"{name} {value:.4g}" for name, value in own.items())
+    return f"of {closed_loop.source.definition.file.name} act: {listed}" if own else ""
+
+
+def _range_ends(closed_loop: ClosedLoop) -> dict[str, tuple[str, float]]:
+    """The ends of the ranges of joints, by their parameters: the joint, and where the end is."""
+    machine = closed_loop.machine
+    faults = machine.description.faults if closed_loop.launch.plant.safety.faults else ()
+    names = [name for each in faults if each.name == JOINT_LIMIT for name in each.names]
+    return {name: (name.rpartition("_")[0], machine.parameters[name]) for name in names}
+
+
+def _stated_sizes(closed_loop: ClosedLoop) -> dict[str, float]:
+    """What plant.safety.state_limit states, by state."""
+    readings = closed_loop.safety.stated_readings
+    return _finite(readings.value, readings.names)
+
+
+def _idle_sizes(closed_loop: ClosedLoop) -> Iterator[str]:
+    """A line for each state_limit of a joint beyond its range, so that the range always acts first."""
+    ends = _range_ends(closed_loop)
+    for joint, most in _stated_sizes(closed_loop).items():
+        own = {end: abs(value) for end, (of, value) in ends.items() if of == joint}
+        if own and most > max(own.values()):
+            text = f"state_limit of {joint}, {most:g}, is beyond its range, which acts first"
+            yield f"{text}; plant.parameters.{max(own, key=own.__getitem__)} moves its end"
+
+
+def _finite(limits: Sequence[float], names: Sequence[str]) -> dict[str, float]:
+    """The limits that there are, by input."""
+    return {name: most for name, most in zip(names, limits, strict=True) if np.isfinite(most)}

@@ -13,11 +13,12 @@ from servonode.analysis.arrival import judge_arrival, judge_limits, missed_resid
 from servonode.analysis.goal_speed import slower_goal
 from servonode.analysis.held_residuals import ROWS, judge_along, judge_noise, pose, rows_of
 from servonode.analysis.internal_motion import Linearised
+from servonode.analysis.linearisation import sampled_step
 from servonode.analysis.observability import judge_estimate
-from servonode.analysis.orbit_verdict import judge_orbit
+from servonode.analysis.orbits import judge_orbit
 from servonode.analysis.periodic_motion import Orbit
 from servonode.analysis.remedies import working_rate
-from servonode.analysis.sampled_loop import judge_sampling
+from servonode.analysis.sampled_step import lively
 from servonode.analysis.zero_dynamics import ZeroDynamics, judge
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import with_step
@@ -27,6 +28,7 @@ from servonode.record.run import Run, default_every
 from servonode.simulation.event_integration import SimulationError
 from servonode.simulation.simulate import can_fuse, simulate_fused
 
+PERIOD_GROWS = 1e-4  # above 1 by which an eigenvalue of a period must be to count as growing
 GROWTH = 3.0  # perturbations that grow more than this are warned of
 FEW_ROWS = 10  # of a run whose eigenvalues are looked at
 NO_ENERGY = 1e-12  # J, below which the balance is rounding
@@ -205,7 +207,29 @@ def _judge_zero_dynamics(closed_loop: ClosedLoop, run: Run, whole: float, found:
     if judgement.judgement == "bounded" and judgement.orbit is None and not judgement.near:
         judge_orbit(closed_loop, run, whole, found)
     if explicit and fed and judgement.near:
-        judge_sampling(closed_loop, judgement.near[-1], judgement.passive, found)
+        _judge_sampling(closed_loop, judgement.near[-1], judgement.passive, found)
+
+
+def _judge_sampling(closed_loop: ClosedLoop, at: Linearised, passive: Sequence[str], found: Examination) -> None:
+    """Add what one period makes of perturbations of an equilibrium, where the program states its inputs.
+
+    A law with residuals has its limits in closed form (docs/explanation/mathematics.md, eq. 9); of feedback that a user
+    states only the period itself tells whether it is slow enough for the period and the delay.
+    """
+    control = closed_loop.control
+    assert control is not None
+    step = sampled_step(closed_loop, at.time)
+    kept, n_x = lively(step.names, passive), len(closed_loop.start)
+    period_map = step.open_at_inputs(step.state_at(at.state[:n_x], at.state[n_x:])).closed[np.ix_(kept, kept)]
+    radius = float(np.abs(np.linalg.eigvals(period_map)).max(initial=0.0))
+    found.numbers["sampled_radius"] = radius
+    period, delay = control.times.period, control.delay
+    text = f"largest eigenvalue of a period of {period:g} s with a delay of {delay:g} periods: "
+    text += f"{radius:.4g} (limit 1)"
+    if radius > 1 + PERIOD_GROWS:
+        found.add("refuse", "sampling", f"{text}; lower the feedback, or shorten period and delay")
+    else:
+        found.add("good", "sampling", text)
 
 
 def _judge_fast_zeros(judgement: ZeroDynamics, period: float, found: Examination) -> None:

@@ -23,6 +23,7 @@ DECAYS = 1e-9  # what the largest eigenvalue of a period is below 1 at least of 
 DAMPED = 1e-8  # of the fastest pole [1/s], at least 1: what a real part is below 0 at least
 DEAD = 1e-6  # of a pole of a sampled system
 SHOWN = 1e-6  # a part of a pole below this is printed as 0
+GOLDEN = (5**0.5 - 1) / 2
 UNREACHED = 1e-9  # of the norm of (A, B): a direction below this is no new one
 
 
@@ -167,6 +168,22 @@ def pole_text(pole: complex) -> str:
     real = pole.real if abs(pole.real) > SHOWN else 0.0
     imag = pole.imag if abs(pole.imag) > SHOWN * max(10.0, abs(pole)) else 0.0
     return f"{real:.4g}{imag:+.4g}j" if imag else f"{real:.4g}"
+
+
+def least_between(of: Callable[[float], float], low: float, high: float, width: float) -> float:
+    """Where a function is least between two places, to within this width: golden sections."""
+    inside = [high - GOLDEN * (high - low), low + GOLDEN * (high - low)]
+    values = [of(each) for each in inside]
+    while high - low > width:
+        if values[0] < values[1]:
+            high, inside[1], values[1] = inside[1], inside[0], values[0]
+            inside[0] = high - GOLDEN * (high - low)
+            values[0] = of(inside[0])
+        else:
+            low, inside[0], values[0] = inside[0], inside[1], values[1]
+            inside[1] = low + GOLDEN * (high - low)
+            values[1] = of(inside[1])
+    return (low + high) / 2
 
 
 def slope(of: Callable[[Array], Array], x: Array, sides: Array | None = None) -> Array:

@@ -111,7 +111,7 @@ def linearise(closed_loop: ClosedLoop, t: float, x: Array, own: Array, at_rest: 
     if at_rest and about == "motion" and _integrates_errors(closed_loop):
         text = "integrals of residuals are taken as 0: with the parameters that the law believes the loop comes to rest"
         remarks += [f"{text} where they are not"]
-    (plant, rough), (closed, rougher) = _plant(loop, t, both), _closed(loop, t, both)
+    (plant, rough), (closed, rougher) = (_continuous(loop, t, both, each) for each in (False, True))
     if doubtful := dict.fromkeys(rough + rougher):
         text = "are in doubt: differences of other sizes give others, as next to a limit or to something steep"
         remarks += [f"slopes by {several(doubtful, 8)} {text}"]
@@ -192,50 +192,28 @@ def _residuals(loop: ContinuousLoop, t: float, x: Array) -> Array:
     return loop.control.law.evaluate(t, x[: loop.n_x], loop.closed_loop.goal(t, x[loop.n_x :])).residuals
 
 
-def _plant(loop: ContinuousLoop, t: float, x: Array) -> tuple[LinearSystem, list[str]]:
-    """The machine alone, under the inputs that the law gives at this state, and by what its slopes are in doubt."""
-    n, u, described = loop.n_x - 1, loop.inputs(t, x), loop.machine.description
+def _continuous(loop: ContinuousLoop, t: float, x: Array, closed: bool) -> tuple[LinearSystem, list[str]]:
+    """The closed loop, whose inputs are added to those of the law, or the machine alone, and what is in doubt.
 
-    def moved(both: Array) -> Array:
-        state, inputs = np.append(both[:n], 0.0), both[n:]
-        own = np.append(state, x[loop.n_x :])
-        return np.append(loop.machine.derivatives(t, state, inputs)[:n], _shown(loop, t, own, inputs))
-
-    names, units = _outputs(loop)
-    S, doubtful = checked_slope(moved, np.append(x[:n], u))
-    system = _system("plant", S, described.state_names, described.input_names, names, units)
-    return system, [(*system.states, *system.inputs)[i] for i in doubtful]
-
-
-def _closed(loop: ContinuousLoop, t: float, x: Array) -> tuple[LinearSystem, list[str]]:
-    """The closed continuous loop, whose inputs are added to those of the law, and by what its slopes are in doubt."""
-    entries, n, described = loop.entries, len(loop.entries), loop.machine.description
+    The machine alone is under the inputs that the law gives at this state. In doubt are slopes by the listed names.
+    """
+    described, n_x = loop.machine.description, loop.n_x
+    entries, states = (loop.entries, loop.names) if closed else (np.arange(n_x - 1), described.state_names)
+    n, given = len(entries), np.zeros(loop.machine.n_inputs) if closed else loop.inputs(t, x)
 
     def moved(both: Array) -> Array:
         state = x.copy()
         state[entries] = both[:n]
-        u = loop.inputs(t, state) + both[n:]
+        u = both[n:] + (loop.inputs(t, state) if closed else 0.0)
         rates = loop.rates(t, state)
-        rates[: loop.n_x] = loop.machine.derivatives(t, state[: loop.n_x], u)
+        rates[:n_x] = loop.machine.derivatives(t, state[:n_x], u)
         return np.append(rates[entries], _shown(loop, t, state, u))
 
-    names, units = _outputs(loop)
-    start = np.append(x[entries], np.zeros(len(described.inputs)))
-    S, doubtful = checked_slope(moved, start)
-    system = _system("closed", S, loop.names, described.input_names, names, units)
-    return system, [(*system.states, *system.inputs)[i] for i in doubtful]
-
-
-def _system(
-    name: str,
-    S: Array,
-    states: tuple[str, ...],
-    inputs: tuple[str, ...],
-    outputs: tuple[str, ...],
-    units: dict[str, str],
-) -> LinearSystem:
-    n = len(states)
-    return LinearSystem(name, S[:n, :n], S[:n, n:], S[n:, :n], S[n:, n:], states, inputs, outputs, units)
+    outputs, units = _outputs(loop)
+    S, doubtful = checked_slope(moved, np.append(x[entries], given))
+    inputs, name = described.input_names, "closed" if closed else "plant"
+    system = LinearSystem(name, S[:n, :n], S[:n, n:], S[n:, :n], S[n:, n:], states, inputs, outputs, units)
+    return system, [(*states, *inputs)[i] for i in doubtful]
 
 
 def _sampled(closed_loop: ClosedLoop, t: float, x: Array, own: Array) -> LinearSystem:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from servonode.analysis.frequency_response import CutLoop
-from servonode.analysis.linear_system import DECAYS, Complex
+from servonode.analysis.linear_system import DECAYS, Complex, least_between
 from servonode.analysis.sampled_step import Open
 from servonode.arrays import Array
 from servonode.tables import Row, Tabular
@@ -25,7 +25,7 @@ NEAR_CIRCLE, MOVED = 1e-3, 0.02  # distance from the unit circle of roots that a
 ON_CIRCLE = 1e-9  # of the phase, or of log |L|, that a crossing may miss
 NOTHING = 1e-6  # a factor below this is zero, and above its inverse infinite
 LONGEST = 30  # periods of a delay that are tried
-REFINED = 40  # golden sections of a peak
+REFINED = 1e-8  # of the distance of two frequencies, to which a peak is found
 NEARLY, PEAKS = 0.98, 3  # of the largest value on the grid, and how many peaks: what is refined
 
 
@@ -251,18 +251,9 @@ def _peak(of: Callable[[float], float], omega: Array) -> tuple[float, float]:
     found = [(float(values[i]), float(omega[i])) for i in tops]
     high = [i for i in tops if values[i] > NEARLY * values[best] and 0 < i < len(omega) - 1]
     for i in sorted(high, key=lambda i: -values[i])[:PEAKS]:
-        found.append(_refined(of, omega[i - 1], omega[i + 1]))
+        at = least_between(lambda w: -of(w), omega[i - 1], omega[i + 1], REFINED * (omega[i + 1] - omega[i - 1]))
+        found.append((float(of(at)), at))
     return max(found)
-
-
-def _refined(of: Callable[[float], float], low: float, high: float) -> tuple[float, float]:
-    """The maximum between two frequencies, by golden sections."""
-    share = (np.sqrt(5) - 1) / 2
-    for _ in range(REFINED):
-        a, b = high - share * (high - low), low + share * (high - low)
-        low, high = (low, b) if of(a) > of(b) else (a, high)
-    at = float(low + high) / 2
-    return float(of(at)), at
 
 
 def largest_mu(M: Complex) -> float:

@@ -15,15 +15,17 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.analysis.linear_system import Complex, slope
-from servonode.analysis.periodic_motion import period_of
+from servonode.analysis.periodic_motion import period_of, turns
 from servonode.analysis.perturbations import Motion
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.closed_loop.static_checks import Examination, Level
 from servonode.errors import StatementError
 from servonode.mechanics.equilibrium import states_beside
+from servonode.record.run import Run
 from servonode.simulation.continuous_loop import ContinuousLoop, passive_coordinates
 from servonode.simulation.event_integration import MachineJumps, SimulationError, integrated
-from servonode.tables import Row, Tabular, several, valued
+from servonode.tables import TOGETHER, Row, Tabular, several, valued
 
 RTOL = ATOL = 1e-11
 LOOKS = 4000  # times of a run at which a return is looked for
@@ -33,6 +35,9 @@ LEFT_ALONE = 1e-6  # of the largest singular value: a direction below it is one 
 SHARE = 1e-3  # of an amplitude, by which neighbours differ whose differences are M
 SHOWN = 1e-5  # an imaginary part of a multiplier below this is not printed
 NEUTRAL = 1e-4  # a multiplier so near to 1 in magnitude neither grows nor decays
+LOST = 40.0  # growth within the run from which on an unstable orbit is refused
+BY_RUN = 0.1  # of the orbit's amplitudes: how near the run must be to it at its end
+MOVES = 1e-3  # what a state of the last quarter of the run must at least go through, relative to 1
 STANDS = 1e-9  # what neither goal nor rates may change by, of a loop that does not depend on time
 
 
@@ -128,6 +133,12 @@ class Flow:
         """Which of the lively entries are angles, in which a whole turn may be the same place."""
         return self.loop.angles[np.searchsorted(self.loop.entries, self.lively)]
 
+    def apart(self, lively: Array, other: Array) -> Array:
+        """The differences of lively entries (n_t, n), of angles the least ones."""
+        apart: Array = lively - other
+        apart[:, self.turning] = (apart[:, self.turning] + np.pi) % (2 * np.pi) - np.pi
+        return apart
+
     def along(self, x: Array, times: Array) -> tuple[Array, tuple[float, ...]]:
         """The states (n_times, n) at these times of the motion that is at x at the first of them, and its jumps' times.
 
@@ -204,11 +215,9 @@ def _returning(flow: Flow, x: Array, period: float | None) -> tuple[Array, float
     times = np.linspace(0.0, end, LOOKS)
     states = flow.along(x, times)[0]
     later, since = states[LOOKS // 2 :, flow.lively], times[LOOKS // 2 :] - times[LOOKS // 2]
-    apart = later - later[0]
-    turning = flow.turning
-    apart[:, turning] = (apart[:, turning] + np.pi) % (2 * np.pi) - np.pi
+    apart = flow.apart(later, later[0])
     size = np.ptp(later, axis=0)
-    size = np.where(turning, np.minimum(size, np.pi), size)
+    size = np.where(flow.turning, np.minimum(size, np.pi), size)
     distance = np.linalg.norm(apart / np.where(size > 0, size, 1.0), axis=1)
     if distance.max() < STANDS or not np.isfinite(distance).all():
         raise NoOrbit("the motion comes to rest, or never moves; linearize() looks at an equilibrium")
@@ -247,12 +256,8 @@ def _found(flow: Flow, x: Array, period: float) -> PeriodicOrbit:
 def _missed(flow: Flow, x: Array, last: Array) -> Array:
     """By how much a motion misses its beginning, but for whole turns of its angles."""
     moved = last - x[flow.lively]
-    turned = np.where(flow.turning, 2 * np.pi * np.round(moved / (2 * np.pi)), 0.0)
-    if turned.any():
-        there = flow.beside(x, x[flow.lively] + turned)
-        if not np.allclose(flow.loop.rates(0.0, there), flow.loop.rates(0.0, x), rtol=1e-6, atol=1e-6):
-            return moved
-    return moved - turned
+    turned = turns(flow.loop, x, moved, flow.lively, flow.turning)
+    return moved if turned is None else moved - turned
 
 
 def _amplitudes(flow: Flow, x: Array, period: float) -> Array:
@@ -295,3 +300,65 @@ def _told(flow: Flow, x: Array, period: float, size: Array) -> PeriodicOrbit:
         states=states[:, loop.entries],
         columns=loop.names,
     )
+
+
+def judge_orbit(closed_loop: ClosedLoop, run: Run, whole: float, found: Examination) -> bool:
+    """Add the periodic motion that a run comes to, if there is one; whole [s]: the time over which a growth counts.
+
+    A loop whose goal moves is left out, unless its machine has jumps: of the others `zero_dynamics` finds the orbit.
+    """
+    if run.fault or not _moves(run):
+        return False
+    try:
+        flow = Flow(closed_loop)
+        if flow.forced and not closed_loop.machine.description.jumps:
+            return False
+        end = closed_loop.launch.duration_ns / 1e9
+        last = flow.along(flow.loop.start, np.array([0.0, end]))[0][-1]
+        orbit = find_orbit(closed_loop, flow.loop.start)
+        if _distance_to(flow, orbit, last) > BY_RUN:
+            return False
+    except (NoOrbit, SimulationError):
+        return False
+    _add_verdict(orbit, whole, found)
+    return True
+
+
+def _moves(run: Run) -> bool:
+    late = np.array(list(run.state.values()))[:, -max(len(run.t) // 4, 2) :]
+    return bool(np.ptp(late, axis=1).max(initial=0.0) > MOVES * (1 + np.abs(late).max(initial=0.0)))
+
+
+def _distance_to(flow: Flow, orbit: PeriodicOrbit, x: Array) -> float:
+    """How far a state is from the orbit, as a share of its amplitudes."""
+    kept = np.searchsorted(flow.loop.entries, flow.lively)
+    states = orbit.states[:, kept]
+    apart, size = flow.apart(states, x[flow.lively]), np.ptp(states, axis=0)
+    size = np.maximum(size, MOVES * size.max(initial=0.0))
+    return float((np.abs(apart) / size).max(axis=1).min())
+
+
+def _add_verdict(orbit: PeriodicOrbit, whole: float, found: Examination) -> None:
+    multipliers = [[float(each.real), float(each.imag)] for each in orbit.multipliers]
+    found.numbers["periodic_motion"] = {
+        "period": orbit.period, "multipliers": multipliers, "state": dict(orbit.state), "jumps": list(orbit.jumps),
+    }  # fmt: skip
+    through = several(
+        (valued(*each, orbit.units[each[0]]) for each in orbit.state.items() if each[0] in orbit.names), 6
+    )
+    text = f"of {orbit.period:.4g} s through {through}: largest Floquet multiplier {orbit.largest:.4g}"
+    level, words = _judged(orbit, whole)
+    found.add(level, "periodic motion", f"{text}; {words}".replace(TOGETHER, " "))
+
+
+def _judged(orbit: PeriodicOrbit, whole: float) -> tuple[Level, str]:
+    if orbit.stable is None:
+        return "good", "beside it perturbations neither grow nor decay, as in a family of such motions"
+    if orbit.stable:
+        return "good", "perturbations decay"
+    with np.errstate(over="ignore"):
+        grown = float(np.float64(orbit.largest) ** int(whole / orbit.period))
+    if grown > LOST:
+        return "refuse", "unstable: feed back what the goal leaves free, or choose another motion"
+    longest = orbit.period * float(np.log(LOST) / np.log(orbit.largest))
+    return "warn", f"unstable, {grown:.2g}-fold in this run of {whole:g} s: one of more than {longest:.3g} s is refused"

@@ -7,13 +7,13 @@ multipliers: perturbations grow by them in each period, whatever the eigenvalues
 (A. H. Nayfeh, D. T. Mook, Nonlinear Oscillations, 1979, chapter 5).
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from servonode.analysis.internal_motion import LONGEST_STEP, MOST, InternalMotion, Linearised, size
+from servonode.analysis.linear_system import least_between
 from servonode.analysis.perturbations import COPIES, Motion
 from servonode.arrays import Array
 from servonode.mechanics.equilibrium import states_beside
@@ -21,12 +21,13 @@ from servonode.simulation.continuous_loop import ContinuousLoop
 from servonode.simulation.loop_equations import BATCH
 
 Numbers = npt.NDArray[np.int64]
+Marks = npt.NDArray[np.bool_]
 RTOL, ATOL = 1e-8, 1e-10
 SMALLEST = 1e-300  # a multiplier of zero has a logarithm
 EFFORT, AT_LEAST = 2, 200  # steps for each step of the motion, and more, that a periodic one may cost
 SAMPLES = 4  # for each step of the motion: times at which a return of F is looked for
 FEWEST, LARGEST = 400, 20_000  # of them
-GOLDEN, EXACTLY = (5**0.5 - 1) / 2, 1e-12  # share of the time to which a period is found
+EXACTLY = 1e-12  # share of the time to which a period is found
 STILL = 1e-9  # an amplitude below this is rounding, relative to the size where that is above 1
 SAME = 1e-6  # share of its amplitude by which F may differ a period later
 PROBES = 5  # times at which this is looked at
@@ -93,26 +94,10 @@ def period_of(loop: ContinuousLoop, motion: Motion) -> float | None:
     for i in np.flatnonzero((missed[1:-1] < missed[:-2]) & (missed[1:-1] <= missed[2:])) + 1:
         if missed[i] > missed[: i + 1].max() / 2:
             continue
-        period = _least(apart, float(times[i - 1]), float(times[i + 1]), EXACTLY * end)
+        period = least_between(apart, float(times[i - 1]), float(times[i + 1]), EXACTLY * end)
         if max(apart(period, since) for since in period * np.linspace(0.0, 0.9, PROBES) ** 2) < SAME:
             return period
     return None
-
-
-def _least(of: Callable[[float], float], low: float, high: float, width: float) -> float:
-    """Where a function is least between two places, to within this width: golden sections."""
-    inside = [high - GOLDEN * (high - low), low + GOLDEN * (high - low)]
-    values = [of(each) for each in inside]
-    while high - low > width:
-        if values[0] < values[1]:
-            high, inside[1], values[1] = inside[1], inside[0], values[0]
-            inside[0] = high - GOLDEN * (high - low)
-            values[0] = of(inside[0])
-        else:
-            low, inside[0], values[0] = inside[0], inside[1], values[1]
-            inside[1] = low + GOLDEN * (high - low)
-            values[1] = of(inside[1])
-    return (low + high) / 2
 
 
 def orbit_near(free: InternalMotion, motion: Motion, period: float) -> Orbit | None:
@@ -132,8 +117,8 @@ def orbit_near(free: InternalMotion, motion: Motion, period: float) -> Orbit | N
         if found is None:
             return None
         matrix, moved = found[1][chosen], (found[0] - x)[loop.entries]
-        turned = np.where(loop.angles, 2 * np.pi * np.round(moved / (2 * np.pi)), 0.0)
-        if turned.any() and not _same_after(loop, x, turned):
+        turned = turns(loop, x, moved, loop.entries, loop.angles)
+        if turned is None:
             return None
         missed = (moved - turned)[chosen]
         if np.abs(missed).max(initial=0.0) < RETURNED:
@@ -144,11 +129,15 @@ def orbit_near(free: InternalMotion, motion: Motion, period: float) -> Orbit | N
     return None
 
 
-def _same_after(loop: ContinuousLoop, x: Array, turned: Array) -> bool:
-    """Whether F is the same where angles have made these turns."""
+def turns(
+    loop: ContinuousLoop, x: Array, moved: Array, entries: Numbers, angles: npt.NDArray[np.bool_]
+) -> Array | None:
+    """The whole turns that angles among the entries of the state x have made; None: F is not the same after them."""
+    turned = np.where(angles, 2 * np.pi * np.round(moved / (2 * np.pi)), 0.0)
     there = x.copy()
-    there[loop.entries] += turned
-    return bool(np.allclose(loop.rates(0.0, there), loop.rates(0.0, x), rtol=SAME, atol=SAME))
+    there[entries] += turned
+    same = np.allclose(loop.rates(0.0, there), loop.rates(0.0, x), rtol=SAME, atol=SAME)
+    return turned if same or not turned.any() else None
 
 
 def _orbit(loop: ContinuousLoop, x: Array, chosen: Numbers, period: float, matrix: Array) -> Orbit:
