@@ -121,7 +121,7 @@ def test_without_losses_the_motion_runs_backwards_as_well(case: MachineCase) -> 
 
 @every_machine
 def test_the_minimal_form_agrees_with_the_full_form(case: MachineCase) -> None:
-    if not hasattr(case.machine.kernel, "full"):
+    if not case.machine.description.has_full_form:
         pytest.skip("stated in velocities: there is no full form")
     for at in situations(case):
         rates, (accelerated, forces) = at.machine.derivatives(at.t, at.x, at.u), at.machine.full(at.t, at.x, at.u)
@@ -138,7 +138,7 @@ def test_the_minimal_form_agrees_with_the_full_form(case: MachineCase) -> None:
 @every_machine
 def test_the_full_form_is_that_of_lagrange_found_from_the_energies(case: MachineCase) -> None:
     # d/dt dT/dv - dT/dq + dV/dq of T = v'M(q)v/2 and V by differences: h, but for losses, whose power is the rest of it
-    if not hasattr(case.machine.kernel, "full"):
+    if not case.machine.description.has_full_form:
         pytest.skip("stated in velocities: there is no full form")
     for at in situations(case):
         machine, idle = without_losses(at.machine), np.zeros(at.machine.n_inputs)

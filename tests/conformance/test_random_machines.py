@@ -100,7 +100,7 @@ class RandomCase(MachineCase):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_random_machine_has_the_identities_of_the_packaged_ones(seed: int) -> None:
     case = RandomCase(f"random{seed}", ())
-    for holds in HELD + (OF_FULL_FORMS if hasattr(case.machine.kernel, "full") else []):
+    for holds in HELD + (OF_FULL_FORMS if case.machine.description.has_full_form else []):
         holds(case)
     if seed % 4 < 2:
         identities.test_every_integrator_has_its_order(case, "rk4")

@@ -24,7 +24,7 @@ def test_a_machine_has_its_known_numbers(row: dict[str, Any], flow: Callable[...
     found = {"energy": machine.energy(0.0, x), "power": rates[-1], **machine.outputs(0.0, x, u)}
     for name, value, rate in zip(machine.description.state_names, x, rates, strict=False):
         found |= {name: value, f"{name}'": rate}
-    if hasattr(machine.kernel, "full"):
+    if machine.description.has_full_form:
         found |= {f"full{i}": each for i, each in enumerate(machine.full(0.0, x, u)[1])}
     for names, text in row["expect"].items():
         printed = text.split(",")

@@ -5,7 +5,7 @@ Their keys cover the sources that define a kernel and everything that turns them
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -47,7 +47,9 @@ class Compiled(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     contents: Contents
 
 
-def load(key: str, build: Build, what: str = "", numbers: bool = False) -> tuple["Kernel", bytes]:
+def load(
+    key: str, build: Build, what: str = "", numbers: bool = False, later: Sequence[str] = ()
+) -> tuple["Kernel", bytes]:
     """The compiled kernel and the description of a key, from the cache or built by `build`; once per process.
 
     `build` returns the text (see `kernels.language`) and the description. What takes longer than a second to make is
@@ -55,6 +57,7 @@ def load(key: str, build: Build, what: str = "", numbers: bool = False) -> tuple
 
     numbers: the text holds numbers of a launch file. It is compiled once for all texts that differ in numbers only,
     with the bits of each, and so is each kernel that takes functions from it.
+    later: functions that are not compiled here, see `build.built`.
 
     Raises:
         CacheError: the cache cannot be read or written.
@@ -63,7 +66,7 @@ def load(key: str, build: Build, what: str = "", numbers: bool = False) -> tuple
     if name not in _loaded:
         from servonode.kernels.native import Kernel  # with llvmlite, which takes 50 ms: commands without kernels do not
 
-        found = stored(key, Compiled, lambda: _compiled(build, what or "a kernel of the loop", numbers))
+        found = stored(key, Compiled, lambda: _compiled(build, what or "a kernel of the loop", numbers, later))
         _loaded[name] = Kernel(name, found.text, found.code, found.contents), found.description
         if numbers or _takes_numbers(found.text):
             _with_numbers.add(name)
@@ -108,7 +111,7 @@ def loaded_digests() -> dict[str, str]:
     return {name: hashlib.sha256(kernel.text.encode()).hexdigest() for name, (kernel, _) in _loaded.items()}
 
 
-def _compiled(build: Build, what: str, numbers: bool) -> Compiled:
+def _compiled(build: Build, what: str, numbers: bool, later: Sequence[str]) -> Compiled:
     from servonode.kernels.build import built
 
     with reported(f"deriving and compiling {what}, once"), progress_of(what):
@@ -116,7 +119,7 @@ def _compiled(build: Build, what: str, numbers: bool) -> Compiled:
         text, description = build()
         lines, derived = text.count("\n"), monotonic()
         doing("compiling", f"{lines} lines")
-        code, contents = built(text, text_of, _kept_code, for_numbers=numbers or _takes_numbers(text))
+        code, contents = built(text, text_of, _kept_code, numbers or _takes_numbers(text), later)
         times = f"derived in {derived - begin:.1f} s, {lines} lines compiled in {monotonic() - derived:.1f} s"
         done(f"{what}: {times}")
     return Compiled(text, description, code, contents)

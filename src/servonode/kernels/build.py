@@ -2,7 +2,7 @@
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -21,18 +21,23 @@ _KEY = re.compile(r"kernel_[0-9a-f]{32}")
 
 
 def built(
-    text: str, text_of: TextOf, kept: Keeps = lambda _, make: make(), for_numbers: bool = False
+    text: str,
+    text_of: TextOf,
+    kept: Keeps = lambda _, make: make(),
+    for_numbers: bool = False,
+    later: Sequence[str] = (),
 ) -> tuple[bytes, Contents]:
     """Object code of a kernel, and its contents; `text_of` gives the text of a kernel from which it imports functions.
 
     kept: gives object code for LLVM IR, from a cache or from the function it is given: other definitions, and changed
     modules that derive, often come to the same IR.
     for_numbers: the code is the same for all texts that differ only in their numbers.
+    later: functions that are compiled only where others call them; other kernels may import them.
 
     Raises:
         KernelError: the text is outside of the kernel language.
     """
-    module, numbers = parse(text, text_of), list[float]()
+    module, numbers = ir.without(parse(text, text_of), later), list[float]()
     whole = _without_keys(llvm_text(module, numbers if for_numbers else None)) + ADAPTER_TEXT
     code = kept(whole, lambda: _object_code(whole))
     return code, Contents(_entries(module), module.constants, tuple(numbers))

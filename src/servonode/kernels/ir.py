@@ -9,7 +9,7 @@ where a function does not need it.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import NamedTuple
 
@@ -279,6 +279,13 @@ class Module:
 def calls(node: object) -> Iterator[Signature]:
     """The functions that expressions and statements call."""
     return (each.function for each in nodes(node) if isinstance(each, Called))
+
+
+def without(module: Module, names: Sequence[str]) -> Module:
+    """The module less its functions of these names that no other of its functions calls."""
+    called = {each.symbol for function in module.functions.values() for each in calls(function.body)}
+    dropped = {module.names[name].symbol for name in names if name in module.names} - called
+    return replace(module, functions={name: each for name, each in module.functions.items() if name not in dropped})
 
 
 def written(module: Module) -> dict[str, frozenset[str]]:

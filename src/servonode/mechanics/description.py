@@ -142,6 +142,7 @@ class MachineDescription(msgspec.Struct, frozen=True):
     sensors: tuple[SensorDescription, ...] = ()
     places: dict[str, str] = {}  # where in the source: "model", "kinetic", ..., and each coordinate's kinematics
     notes: tuple[str, ...] = ()  # what `check` says of the machine
+    has_full_form: bool = False  # in rates with multipliers
     by_numbers: tuple[str, ...] = ()  # constraints and identities that random states show to hold, without a proof
     skeleton: Skeleton | None = None  # of a tree
 

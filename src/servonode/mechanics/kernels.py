@@ -22,7 +22,7 @@ class MachineKernel(Protocol):
     """A machine's module. What a machine does not state (faults, inputs, a full form, ...) is not in its module.
 
     It has a method for each generated function; energies, residuals and monitored are energy, constraint_residual and
-    outputs for n states at once.
+    outputs for n states at once. `full` and `matrices`, long and rarely wanted, are compiled in a module of their own.
     """
 
     __name__: str

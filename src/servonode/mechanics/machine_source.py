@@ -67,6 +67,7 @@ def describe(model: Model, by_numbers: tuple[str, ...] = ()) -> MachineDescripti
         sensors=tuple(each.description for each in model.sensors),
         places=_places(model),
         notes=tuple(model.notes),
+        has_full_form=model.has_full_form,
         by_numbers=by_numbers,
         skeleton=_skeleton(model.tree) if model.tree else None,
     )
