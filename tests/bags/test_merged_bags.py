@@ -14,8 +14,7 @@ import pytest
 from servonode.bus import TOPICS
 from servonode.bus.topology import CONTROLLER, PLANT, RELAY, TARGET
 from servonode.record.bag import Bag, read_bag
-from servonode.record.causal_order import in_order
-from servonode.record.merge import OTHER_RELAY
+from servonode.record.merge import OTHER_RELAY, in_order
 from servonode.record.run_rows import RunRows
 from servonode.record.spool import MESSAGES, ROWS, Recorded, about_block, block, message_entry
 from servonode.record.write import Contents, provenance, write_contents
