@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import NODEFAULT, Struct, inspect
 
 from servonode.closed_loop.connection import PASSED_OVER
-from servonode.closed_loop.schema import SECTIONS, keys_of
+from servonode.closed_loop.key_table import SECTIONS, keys_of
 from servonode.plants.drivers import DRIVERS
 from servonode.plants.drivers.driver import Driver
 from servonode.plants.injection import KINDS, SIZES
@@ -149,7 +149,7 @@ def launch_reference() -> str:
 def _section(name: str, struct: type[Struct]) -> str:
     """The heading of a section, what it is, and its keys."""
     sentence = (struct.__doc__ or "").partition(":")[2].strip()
-    rows = "".join(_row(field) for field in keys_of(name, struct))
+    rows = "".join(_row(field) for field in keys_of(struct))
     return f"\n## [{name}]\n\n{sentence[:1].upper()}{sentence[1:]}\n\n{COLUMNS}{rows}"
 
 

@@ -15,8 +15,7 @@ from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.controller_section import Control
 from servonode.closed_loop.launch_error import worded
 from servonode.closed_loop.launch_file import GOAL_SPEED, with_sweep
-from servonode.closed_loop.stages import Kept
-from servonode.closed_loop.variation import varied
+from servonode.closed_loop.variation import with_numbers
 from servonode.controllers import derive_program
 from servonode.errors import ServonodeError, StatementError, did_you_mean
 from servonode.mechanics.description import Quantity
@@ -58,7 +57,6 @@ class Loop(Tabular):
 
     def __init__(self, closed_loop: ClosedLoop) -> None:
         self.closed_loop = closed_loop
-        self._kept = Kept()
 
     def __reduce__(self) -> Any:
         """Pickle the closed loop; what is kept of its variations is computed again."""
@@ -273,14 +271,12 @@ class Loop(Tabular):
 
             with worded(self.closed_loop.launch.file):
                 check_speed(self.closed_loop, *GOAL_SPEED.split("."))
-        closed_loop = varied(self.closed_loop, changed, self._kept) if changed else self.closed_loop
+        closed_loop = with_numbers(self.closed_loop, changed) if changed else self.closed_loop
         closed_loop.check_known_goals()
         rows = every or default_every(closed_loop)
         if control == "continuous":
             return Run.of(simulate_continuous(closed_loop, rows, rtol, atol))
-        return Run.of(
-            simulate_nodes(closed_loop, rows) if loop == "nodes" else simulate_fused(closed_loop, rows, self._kept)
-        )
+        return Run.of(simulate_nodes(closed_loop, rows) if loop == "nodes" else simulate_fused(closed_loop, rows))
 
     def run(self, *, name: str | None = None, every: int | None = None, arm: bool | None = None) -> Run:
         """Run it on processes; see `servonode.run`."""

@@ -13,10 +13,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from servonode.closed_loop import launch_file
+from servonode.closed_loop.key_table import SECTIONS, keys_of
 from servonode.closed_loop.launch_error import check_names, per_name, worded
 from servonode.closed_loop.launch_file import LaunchError, packaged, read_launch
 from servonode.closed_loop.launch_keys import LaunchFile
-from servonode.closed_loop.schema import SECTIONS, keys_of
 
 SMALL = """# Watch for: the robot settles behind the target.
 [run]
@@ -293,8 +293,8 @@ def test_a_number_stands_for_all_names_and_a_table_for_those_it_names() -> None:
 
 
 def test_every_key_has_a_sentence_and_a_unit() -> None:
-    for name, section in SECTIONS:
-        for field in keys_of(name, section):
+    for _, section in SECTIONS:
+        for field in keys_of(section):
             info = msgspec.inspect.type_info(field.type)
             assert isinstance(info, msgspec.inspect.Metadata), field.name
             assert (info.extra_json_schema or {})["description"]

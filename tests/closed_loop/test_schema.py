@@ -8,10 +8,16 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from msgspec.structs import fields
 
-from servonode.closed_loop.schema import SECTIONS, keys_of_launch_files, launch_schema
+from servonode.bus.topology import CONTROLLER, PLANT, TARGET
+from servonode.cli import complete
+from servonode.closed_loop.hosts import shared_keys
+from servonode.closed_loop.key_table import SECTIONS, description, key_of, keys_of, keys_of_launch_files
+from servonode.closed_loop.schema import launch_schema
+from servonode.sweeps.design import Axis
 from tests.helpers.extras import json_validator
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -87,3 +93,22 @@ def test_the_schema_knows_descriptions_with_units(schema: Any) -> None:
 def test_the_schema_refuses_what_the_reader_refuses(schema: Any, wrong: dict[str, Any]) -> None:
     assert schema.is_valid(GOOD)
     assert not schema.is_valid(GOOD | wrong)
+
+
+def test_one_line_of_a_struct_says_all_of_a_key(schema: Any) -> None:
+    """Each key that has a name of its own: schema, completion, `param`, sweeps and runs on two computers."""
+    completed = {each.value.rstrip("=") for each in complete.keys(click.Context(click.Command("a")), None, "")}
+    for section, struct in SECTIONS:
+        for field in keys_of(struct) if "NAME" not in section and "[" not in section else ():
+            dotted, known = f"{section}.{field.name}", key_of(f"{section}.{field.name}")
+            assert known is not None
+            stated = schema.schema["$defs"][struct.__name__]["properties"][field.name]["description"]
+            assert stated == description(field) + (f" [{known.unit}]" if known.unit else "")
+            assert dotted in completed
+            assert known.live in ("", PLANT, CONTROLLER, TARGET)
+            assert known.live or known.derived or known.fixed, f"{dotted}: why it stays as it is during a run"
+            assert Axis(dotted, [0, 2]).whole == known.is_whole
+            table = {field.name: 1}
+            for name in reversed(section.split(".")):
+                table = {name: table}
+            assert bool(list(shared_keys(table))) != known.here

@@ -7,7 +7,7 @@ import pytest
 
 import servonode
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.closed_loop.stages import Kept
+from servonode.closed_loop.parts import Parts
 from servonode.closed_loop.variation import Variation
 from servonode.controllers.engine.curves import spline
 from servonode.controllers.engine.signals import load_signals
@@ -73,17 +73,17 @@ def test_variations_one_after_another_leave_no_trace(loops: dict[str, servonode.
         same(loop.simulate(), before)
 
 
-def test_stages_are_computed_again_where_their_arguments_differ() -> None:
-    calls, kept, text = [], Kept(), ["a"]
+def test_parts_are_made_again_where_their_arguments_differ() -> None:
+    calls, parts, text = [], Parts(), ["a"]
 
-    def stage(a: object, b: float) -> tuple[object, float]:
+    def made(a: object, b: float) -> tuple[object, float]:
         calls.append((a, b))
         return a, b
 
-    first = kept(stage, text, 1.0)
-    assert kept(stage, text, float("1.0")) is first  # an equal number
-    assert kept(stage, ["a"], 1.0) is not first  # a list that is another object may change
-    assert kept(stage, text, 2.0) == (text, 2.0)
+    first = parts.of(made, text, 1.0)
+    assert parts.of(made, text, float("1.0")) is first  # an equal number
+    assert parts.of(made, ["a"], 1.0) is not first  # a list that is another object may change
+    assert parts.of(made, text, 2.0) == (text, 2.0)
     assert len(calls) == 3
 
 

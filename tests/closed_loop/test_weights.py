@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import servonode
-from servonode.closed_loop.device_law import law_schema
+from servonode.closed_loop.device_terms import law_schema
 from servonode.closed_loop.launch_error import LaunchError
 from servonode.closed_loop.variation import Variation
 from servonode.controllers import Program, residual

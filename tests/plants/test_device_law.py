@@ -11,7 +11,7 @@ import servonode
 from servonode.bus import Message
 from servonode.bus.interfaces import BOUND
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
-from servonode.closed_loop.device_law import goal_orders, law_schema
+from servonode.closed_loop.device_terms import goal_orders, law_schema
 from servonode.closed_loop.launch_file import LaunchError, read_launch
 from servonode.nodes.driver import driven_plant
 from servonode.nodes.lockstep import lockstep

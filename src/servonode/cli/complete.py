@@ -71,7 +71,7 @@ def runs_or_launch_files(_ctx: click.Context, _param: click.Parameter, incomplet
 @quiet
 def keys(ctx: click.Context, _param: click.Parameter, _incomplete: str) -> list[CompletionItem]:
     """The keys of a launch file, each with what it is; those that FILE on the line states come too, such as targets."""
-    from servonode.closed_loop.schema import keys_of_launch_files
+    from servonode.closed_loop.key_table import keys_of_launch_files
 
     known = keys_of_launch_files()
     file = ctx.params.get("file") or next((word for word in ctx.args if not word.startswith("-")), "")

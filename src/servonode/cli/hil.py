@@ -30,7 +30,7 @@ def header(launch: Launch) -> None:
     It defines the sizes, the step, the initial state, and the schema number by which servonode and firmware check that
     they have the same machine. With plant.device.law it defines the same for the law in the firmware.
     """
-    from servonode.closed_loop.device_law import law_header
+    from servonode.closed_loop.device_terms import law_header
     from servonode.export.c import c_prefix
     from servonode.export.c_sensors import sensors_header
     from servonode.plants.drivers.firmware_header import firmware_header

@@ -7,7 +7,7 @@ is one LaunchError, before anything moves.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -27,36 +27,48 @@ from servonode.closed_loop.controller_section import (
     resolve_control,
     unused_keys,
 )
-from servonode.closed_loop.device_law import check_device_law, law_terms
-from servonode.closed_loop.device_readings import check_device_readings, estimate_terms, sends_readings
-from servonode.closed_loop.effects import actuator_effects, sensor_effects
+from servonode.closed_loop.device_terms import (
+    check_device_law,
+    check_device_readings,
+    estimate_terms,
+    law_terms,
+    sends_readings,
+)
 from servonode.closed_loop.estimation import Estimation, Sensing, estimation_of, sensing_of
-from servonode.closed_loop.goals import jumps
+from servonode.closed_loop.goals import LiveGoal, jumps
 from servonode.closed_loop.hosts import Computer, check_hosts, computer
 from servonode.closed_loop.injections import injection
-from servonode.closed_loop.inversion import inverted
-from servonode.closed_loop.inversion_findings import examine_inversion
+from servonode.closed_loop.inversion import examine_inversion, inverted
 from servonode.closed_loop.known_code import SHIPPED, refuse_code
 from servonode.closed_loop.launch_error import KeyRefused, LaunchError, ProgramUnfit, stated_in, worded
 from servonode.closed_loop.launch_keys import Actuator, InjectedFault, LaunchFile
-from servonode.closed_loop.live_goals import LiveGoal
 from servonode.closed_loop.machine_section import (
+    actuator_effects,
     check_safe_action,
+    completed,
     initial_states,
     load,
     plant_source,
     possible_start,
+    preparation_of,
+    sensor_effects,
     with_given,
 )
-from servonode.closed_loop.own_controller import check_own, examine_own, placed, trial, with_residuals
-from servonode.closed_loop.preparation import completed, preparation_of
-from servonode.closed_loop.safety_settings import SafetySettings, safety_settings
+from servonode.closed_loop.parts import Parts, part
+from servonode.closed_loop.safety_settings import SafetySettings, check_watches, safety_settings
 from servonode.closed_loop.speeds import check_speeds, drives_of, examine_speeds
-from servonode.closed_loop.stages import Stage, computed
 from servonode.closed_loop.start_on_program import wants_program_start
-from servonode.closed_loop.static_checks import Examination, examine, singular_at_rest
+from servonode.closed_loop.static_checks import (
+    Examination,
+    check_own,
+    examine,
+    examine_own,
+    placed,
+    singular_at_rest,
+    trial,
+    with_residuals,
+)
 from servonode.closed_loop.wanted_positions import wanted_positions, wanted_targets
-from servonode.closed_loop.watches import check_watches
 from servonode.controllers.engine.layout import Answer
 from servonode.controllers.engine.signals import Signals
 from servonode.controllers.own.trial import Trial
@@ -120,6 +132,7 @@ class ClosedLoop(Tabular):
     insecure: bool = False  # whether a machine may be met at tcp addresses without keys
     computer: Computer | None = None  # the part of a run on two computers that is here; None: all of it
     member: Member | None = None  # its place among the robots of one launch; None: it is alone
+    parts: Parts = field(default_factory=Parts, compare=False)  # of those with other numbers
 
     def __reduce__(self) -> Any:
         """Pickle what was stated, of which it is resolved again, and what was chosen since."""
@@ -421,7 +434,8 @@ def resolve(launch: LaunchFile, strict: bool = True, code: bool | Mapping[str, s
         connection_of(launch).check()
         check_watches(plant, launch.run)
         check_hosts(launch)
-        _check_telemetry(launch.run.telemetry)
+        if launch.run.telemetry is not None and (problem := check_telemetry(launch.run.telemetry)):
+            raise KeyRefused("run", "telemetry", problem)
         source = plant_source(plant, launch.path.parent)
         preparation = preparation_of(plant, source)
         machine = load(source)  # once; from here on only its parameters differ
@@ -492,17 +506,10 @@ def on_computer(closed_loop: ClosedLoop, on: str | None) -> ClosedLoop:
     return replace(closed_loop, computer=computer(closed_loop.launch, on))
 
 
-def _check_telemetry(address: str | None) -> None:
-    if address is not None and (problem := check_telemetry(address)):
-        raise KeyRefused("run", "telemetry", problem)
-
-
-def at_start(
-    launch: LaunchFile, source: MachineSource, loaded: Machine, stage: Stage = computed
-) -> tuple[Machine, Array]:
+def at_start(launch: LaunchFile, source: MachineSource, loaded: Machine) -> tuple[Machine, Array]:
     """The machine with its parameters, and its initial state, of a completed launch file."""
     plant = launch.plant
-    machine = stage(with_given, source, loaded, "plant.parameters", plant.parameters, launch.times.duration)
+    machine = _with_parameters(source, loaded, plant.parameters, launch.times.duration)
     if not machine.n_inputs:
         what = f"machine {machine.description.name} has no inputs"
         if launch.controller:
@@ -511,9 +518,17 @@ def at_start(
             raise KeyRefused("plant.actuator", None, f"{what}; leave [plant.actuator] out")
     machine.steps(plant.integrator)  # loaded here, once for all nodes that are forked
     load_effects(machine.n_state, machine.n_inputs)
-    return machine, stage(_stated_start, machine, plant.initial)
+    return machine, _stated_start(machine, plant.initial)
 
 
+@part
+def _with_parameters(
+    source: MachineSource, loaded: Machine, parameters: Mapping[str, float | str], duration: float
+) -> Machine:
+    return with_given(source, loaded, "plant.parameters", parameters, duration)
+
+
+@part
 def _stated_start(machine: Machine, initial: Mapping[str, Any]) -> Array:
     return machine.state(initial_states(initial, machine))
 
@@ -540,31 +555,26 @@ def _refused_with(law: DerivedLaw | None) -> Iterator[None]:
         raise
 
 
-def assembled(
-    derived: Derived, launch: LaunchFile, machine: Machine, start: Array, stage: Stage = computed
-) -> ClosedLoop:
-    """The closed loop, not yet examined, of the compiled parts and a completed launch file.
-
-    stage: calls each stage of the resolution.
-    """
+def assembled(derived: Derived, launch: LaunchFile, machine: Machine, start: Array) -> ClosedLoop:
+    """The closed loop, not yet examined, of the compiled parts and a completed launch file."""
     plant, controller, times, described = launch.plant, launch.controller, launch.times, machine.description
     _check_unused(launch, derived.law)
     control = None
     if controller is not None and derived.law is not None:
-        control, start = resolve_control(derived.law, controller, launch, start, stage)
+        control, start = resolve_control(derived.law, controller, launch, start)
         if controller.inversion is not None:
-            once = stage is computed
-            control, start = inverted(control, controller.inversion, launch.target, plant, start, keep=once)
-    actuator = stage(actuator_effects, plant.actuator, described, times.step)
-    sensor = stage(sensor_effects, plant.sensor, described, times.step)
+            control, start = inverted(control, controller.inversion, launch.target, plant, start)
+    actuator = actuator_effects(plant.actuator, described, times.step)
+    sensor = sensor_effects(plant.sensor, described, times.step)
     driver, run, supervision = find_driver(plant.driver), launch.run, launch.supervision
-    drives = stage(drives_of, plant, described)
-    safety = stage(
-        safety_settings, plant.safety, plant.device, driver, run, supervision, times, described, actuator, drives
-    )
-    machine, start = stage(possible_start, machine, start, plant.safety.faults)
+    drives = drives_of(plant, described)
+    safety = safety_settings(plant.safety, plant.device, driver, run, supervision, times, described, actuator, drives)
+    machine, start = possible_start(machine, start, plant.safety.faults)
     control = placed(control, launch, safety, start) if control else None
-    sensing = _sensing(launch, derived.source, machine)
+    sensing = None
+    if launch.estimator is not None or plant.sensors:  # somebody reads them
+        section = "estimator" if launch.estimator else "plant.sensors"
+        sensing = sensing_of(plant, derived.source, machine, times, launch.run.seed, section)
     estimation = _estimation(launch, control, start)
     check_device_readings(plant, supervision.plant != "never", estimation)
     check_device_law(plant, control, estimation)
@@ -595,14 +605,6 @@ def _check_unused(launch: LaunchFile, law: DerivedLaw | None) -> None:
     if wants_program_start(launch.plant.initial) and not (law and law.law.n_s):
         text = "there is no program with residuals that could set the initial state; remove it"
         raise KeyRefused("plant.initial", "on_program", text)
-
-
-def _sensing(launch: LaunchFile, source: MachineSource, machine: Machine) -> Sensing | None:
-    """The sensors of the simulated machine; None where nobody reads them."""
-    if launch.estimator is None and not launch.plant.sensors:
-        return None
-    section = "estimator" if launch.estimator else "plant.sensors"
-    return sensing_of(launch.plant, source, machine, launch.times, launch.run.seed, section)
 
 
 def _estimation(launch: LaunchFile, control: Control | None, start: Array) -> Estimation | None:

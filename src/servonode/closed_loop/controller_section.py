@@ -1,4 +1,4 @@
-"""The controller's half of a launch file: program, options, parameters, signals, gains, all checked."""
+"""The controller's half of a launch file: program, options, parameters, signals, gains."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping
@@ -11,13 +11,12 @@ import numpy as np
 
 from servonode.arrays import Array
 from servonode.closed_loop.gains import resolve_gains, wants_integral
-from servonode.closed_loop.goals import Target, stated_goals
+from servonode.closed_loop.goals import LiveGoal, Target, live_goals, stated_goals
 from servonode.closed_loop.hosts import network_delay
 from servonode.closed_loop.launch_error import KeyRefused, ProgramUnfit, check_names, stated_in
 from servonode.closed_loop.launch_keys import Controller, FrameGoal, LaunchFile, Plant, Times
-from servonode.closed_loop.live_goals import LiveGoal, live_goals
 from servonode.closed_loop.machine_section import believed_source, chosen, load, with_given
-from servonode.closed_loop.stages import Stage, computed
+from servonode.closed_loop.parts import part
 from servonode.closed_loop.start_on_program import law_at_start
 from servonode.controllers import (
     PROGRAMS,
@@ -241,6 +240,7 @@ def _check_weights(weights: Mapping[str, float], law: ServoLaw) -> None:
         raise KeyRefused(WEIGHTS, next(iter(weights)), f"{text}out, or complete the program by least_norm=True")
 
 
+@part
 def _with_believed(
     source: MachineSource,
     machine: Machine,
@@ -253,32 +253,29 @@ def _with_believed(
 
 
 def resolve_control(
-    derived: DerivedLaw, controller: Controller, launch: LaunchFile, start: Array, stage: Stage = computed
+    derived: DerivedLaw, controller: Controller, launch: LaunchFile, start: Array
 ) -> tuple[Control, Array]:
     """The control of [controller] and [target], as it begins at an initial state, and that state.
 
-    The state is moved onto the program where [plant.initial] wants it. stage: calls each stage of the resolution.
+    The state is moved onto the program where [plant.initial] wants it.
 
     Raises:
         KeyRefused: something in these sections does not fit; ProgramUnfit: there is no state on the program.
     """
     plant, times, target = launch.plant, launch.times, launch.target
-    machine = stage(
-        _with_believed, derived.believed, derived.machine, controller.parameters, plant.parameters, times.duration
-    )
+    machine = _with_believed(derived.believed, derived.machine, controller.parameters, plant.parameters, times.duration)
     machine.steps(plant.integrator)  # loaded here, once for all nodes that are forked
     description, speed = derived.law.description, launch.goal_speed
     of_posture = {} if controller.posture is None else {POSTURE_RATE: controller.posture.rate}
-    settings = stage(_settings, controller.settings | of_posture, derived)
-    law = stage(_with_numbers, derived.law, machine, settings, controller.weights)
-    signals = stage(_signals, settings, description).at_speed(speed)
-    targets = stage(_targets, target, description).at_speed(speed)
+    settings = _settings(controller.settings | of_posture, derived)
+    law = _with_numbers(derived.law, machine, settings, controller.weights)
+    signals = _signals(settings, description).at_speed(speed)
+    targets = _targets(target, description).at_speed(speed)
     network = network_delay(launch)
     delay = _checked_delay(controller, plant, network, times.period, description)
-    gains = stage(resolve_gains, controller.gains, description, times.period, delay)
-    live = stage(live_goals, target, description, times.period, launch.run.mode)
-    law, start = stage(
-        _started, stage(_using, law, gains), targets, signals, settings, plant.initial, start
+    gains = resolve_gains(controller.gains, description, times.period, delay)
+    live = live_goals(target, description, times.period, launch.run.mode)
+    law, start = _started(_using(law, gains), targets, signals, settings, plant.initial, start
     )  # fmt: skip
     control = Control(
         controller, times, delay, derived.source, derived.options, derived.believed, law, signals, targets, gains, live,
@@ -287,6 +284,7 @@ def resolve_control(
     return control, start
 
 
+@part
 def _with_numbers(
     law: ServoLaw, machine: Machine, settings: Mapping[str, Any], weights: Mapping[str, float]
 ) -> ServoLaw:
@@ -297,6 +295,7 @@ def _with_numbers(
     return law.weighing(weights) if weights else law
 
 
+@part
 def _using(law: ServoLaw, gains: Gains) -> ServoLaw:
     """The law with these gains."""
     law = law.with_parameters({})
@@ -304,6 +303,7 @@ def _using(law: ServoLaw, gains: Gains) -> ServoLaw:
     return law
 
 
+@part
 def _started(
     law: ServoLaw, targets: Signals, signals: Signals, settings: Mapping[str, Any], initial: Mapping[str, Any], x: Array
 ) -> tuple[ServoLaw, Array]:
@@ -311,6 +311,7 @@ def _started(
     return law_at_start(law, lambda law: _goal(law, targets, signals, 0.0), frozenset(settings), initial, x)
 
 
+@part
 def _settings(given: Mapping[str, Any], derived: DerivedLaw) -> dict[str, Any]:
     """The settings that are not options, lists entry by entry; all that the program needs, and none that it has not."""
     description = derived.law.description
@@ -392,12 +393,14 @@ def _texts(settings: Mapping[str, Any], program: ProgramDescription) -> dict[str
     return texts
 
 
+@part
 def _signals(settings: Mapping[str, Any], program: ProgramDescription) -> Signals:
     """The program's own functions of time."""
     with stated_in(SETTINGS):
         return load_signals(_texts(settings, program), program.signal_order)
 
 
+@part
 def _targets(target: Target, program: ProgramDescription) -> Signals:
     """The goals of [target]."""
     with stated_in("target"):

@@ -14,7 +14,7 @@ from servonode.closed_loop.controller_section import Control
 from servonode.closed_loop.launch_error import KeyRefused, check_names, per_name, stated_in
 from servonode.closed_loop.launch_keys import Estimator as Keys
 from servonode.closed_loop.launch_keys import Plant, Run, SensorErrors, Times
-from servonode.closed_loop.watches import command_timeout
+from servonode.closed_loop.safety_settings import command_timeout
 from servonode.estimators.estimator import Estimator
 from servonode.estimators.kalman import ExtendedKalmanFilter
 from servonode.estimators.settings import EstimatorSettings, Gate

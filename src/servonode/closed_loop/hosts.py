@@ -12,17 +12,12 @@ from typing import Any
 from servonode.bus.keys import ROLE_OF
 from servonode.bus.loopback import port_of
 from servonode.bus.topology import CONTROLLER, PLANT, TARGET, nodes_of
+from servonode.closed_loop.key_table import key_of
 from servonode.closed_loop.launch_error import KeyRefused, LaunchError, choices, unknown, worded
 from servonode.closed_loop.launch_keys import Hosts, LaunchFile
 from servonode.closed_loop.launch_text import toml_value
 
 _ADDRESS = re.compile(r"tcp://([A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*\.?|\[[0-9A-Fa-f:.]+\]):([0-9]{1,5})")
-
-OWN_KEYS = {  # which may differ, because they concern one computer alone
-    "run": {"telemetry", "lock_memory", "priority", "pin"},
-    "plant.device": {"state", "applied", "port", "address", "open_network", "key"},
-    "hosts": {"plant", "controller", "target", "key"},  # who runs which node is compared where the computers meet
-}
 
 
 @dataclass(frozen=True)
@@ -84,7 +79,9 @@ def computer(launch: LaunchFile, on: str | None) -> Computer | None:
     rest = tuple(node for node in nodes if node not in given)
     if listens:
         return Computer(there, rest, address, listens, key="")
-    return Computer(rest, there, address, listens, launch.hosts.key or _default_key(address))
+    host = _host(address)
+    by_name = "" if _is_number(host) else host.partition(".")[0]
+    return Computer(rest, there, address, listens, launch.hosts.key or by_name)
 
 
 def on_one_computer(launch: LaunchFile, *nodes: str) -> bool:
@@ -163,7 +160,8 @@ def shared_keys(table: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Each key of a launch file that both computers must have alike, `[section] key` or `[fault] tables`, as TOML."""
     for path, value in _leaves((), table):
         section, key = ".".join(path[:-1]), path[-1]
-        if key not in OWN_KEYS.get(section, ()):
+        known = key_of(".".join(path))
+        if known is None or not known.here:  # a key that concerns one computer alone may differ
             yield f"[{section}] {key}" if section else f"[{key}] tables", toml_value(value)
 
 
@@ -215,9 +213,3 @@ def _is_number(host: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _default_key(address: str) -> str:
-    """The name that the key of a computer has unless another is given; empty: its address is a number."""
-    host = _host(address)
-    return "" if _is_number(host) else host.partition(".")[0]

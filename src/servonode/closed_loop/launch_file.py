@@ -3,6 +3,7 @@
 A file that does not fit gives one LaunchError with file, section and key; no malformed input gives anything else.
 """
 
+import csv
 import json
 import math
 import os
@@ -14,18 +15,18 @@ from decimal import Decimal
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_args, get_origin
+from typing import Any, TypeVar, get_args
 
 import msgspec
 from msgspec import Struct, inspect
 from msgspec.structs import FieldInfo, asdict, fields, replace
 
+from servonode.closed_loop.key_table import part
 from servonode.closed_loop.launch_error import LaunchError as LaunchError  # part of what is read here
 from servonode.closed_loop.launch_error import choices, stated_in, unknown, worded
 from servonode.closed_loop.launch_keys import LARGEST, Goal, LaunchFile, Sections, Sweep, Times, Vary
-from servonode.closed_loop.samples import read_samples
 from servonode.definitions.references import ROBOTS
-from servonode.errors import did_you_mean
+from servonode.errors import StatementError, did_you_mean
 from servonode.mechanics.expression import text_of
 from servonode.plants.drivers import DRIVERS
 from servonode.plants.drivers.installed import driver_names
@@ -36,6 +37,8 @@ MOST_STEPS = 10**10  # of a run: four months at 1 kHz
 HAS_PARAMETERS = re.compile(r"(robots\.\w+\.)?(plant|controller)")
 GOAL_SPEED, MOST_SPEED = "goal.speed", 1e6  # the key of what only a variation has
 S = TypeVar("S", bound=Struct)
+MOST_POINTS = 10_000
+LONGEST_LINE = 100_000  # characters
 
 
 def read_launch(file: str | Path, overrides: Sequence[str] = ()) -> LaunchFile:
@@ -270,7 +273,7 @@ class _Reader:
         key, equals, raw = text.partition("=")
         option = joined(".".join(name.strip() for name in key.split(".")))
         names = option.split(".")
-        several = option in (known := _fields(Sections)) and _part(known[option].type, list) is not None
+        several = option in (known := _fields(Sections)) and part(known[option].type, list) is not None
         if not equals or not all(names) or (len(names) < 2 and not several):
             problem = "not SECTION.KEY=VALUE; write for example --set run.duration=10"
             raise LaunchError(self.file, None, None, problem, option)
@@ -310,7 +313,7 @@ class _Reader:
         old, inside = getattr(of, name), f"{section}.{name}" if section else name
         if isinstance(old, Struct) and inner:
             return replace(of, **{name: self.replaced(old, inside, inner, value)})
-        if inner and old is None and _part(known[name].type, dict) is None:
+        if inner and old is None and part(known[name].type, dict) is None:
             raise self._error(inside, None, "the launch file has no such section, which cannot vary; write it")
         return replace(of, **{name: self._value(section, known[name], self._placed(inside, old, inner, value))})
 
@@ -357,7 +360,7 @@ class _Reader:
         values = {name: self._value(section, known[name], value) for name, value in table.items()}
         for name, field in known.items():
             if field.required and name not in values:
-                if _part(field.type, Struct) is None:
+                if part(field.type, Struct) is None:
                     words = _words(inspect.type_info(field.type))
                     raise self._error(section, name, f"missing; {_remedy(field)}: {words}")
                 values[name] = self._value(section, field, {})
@@ -366,9 +369,9 @@ class _Reader:
     def _value(self, section: str, field: FieldInfo, value: object) -> Any:
         """The value of one key: a struct, a table by name, or a leaf."""
         inside = f"{section}.{field.name}" if section else field.name
-        by_name, struct = _part(field.type, dict), _part(field.type, Struct)
+        by_name, struct = part(field.type, dict), part(field.type, Struct)
         if struct and by_name is None:
-            several = _part(field.type, list) is not None
+            several = part(field.type, list) is not None
             return self.sections(struct, inside, value) if several else self.section(struct, inside, value)
         if by_name is None or not isinstance(value, dict):
             key = field.name if section else None
@@ -379,7 +382,7 @@ class _Reader:
 
     def _entry(self, section: str, key: str, field: FieldInfo, kind: Any, item: object) -> Any:
         """An entry of a table by name: a section, or a leaf where it is or may be one."""
-        struct = _part(kind, Struct)
+        struct = part(kind, Struct)
         if struct and (kind == struct or isinstance(item, dict)):
             return self.section(struct, f"{section}.{key}", item)
         return self._leaf(section, key, field, kind, item)
@@ -539,19 +542,6 @@ def _fields(kind: type[Struct]) -> dict[str, FieldInfo]:
     return {field.name: field for field in fields(kind)}
 
 
-def _part(kind: Any, wanted: type) -> Any:
-    """The part of an annotation that is a Struct or a dict, or None.
-
-    Not cached: `float | str` equals `str | float`, and an error would name what it takes in the order of another key.
-    """
-    if isinstance(kind, type) and issubclass(kind, wanted):
-        return kind
-    if get_origin(kind) is wanted:
-        return kind
-    parts = get_args(kind)[:1] if get_origin(kind) is Annotated else get_args(kind)
-    return next((found for part in parts if (found := _part(part, wanted)) is not None), None)
-
-
 def _misfit(field: FieldInfo, kind: Any, value: object) -> str:
     info = _bare(inspect.type_info(kind))
     if isinstance(info, inspect.LiteralType):
@@ -617,3 +607,57 @@ def _shown(value: object) -> str:
     else:
         text = "a huge number" if isinstance(value, int) and abs(value) > 10**60 else str(value)
     return text if len(text) <= 62 else text[:57] + "..."
+
+
+class SamplesError(StatementError):
+    """A file of samples cannot be read, or has not what is asked for; the text says why and where."""
+
+
+def read_samples(file: Path, column: str) -> list[list[float]]:
+    """The pairs of time [s] and value of one column.
+
+    Raises:
+        SamplesError: it cannot be read, lacks a column, or holds what is not a finite number; its `key` says what is
+            wrong of the launch file.
+    """
+    try:
+        if not file.is_file():
+            raise SamplesError(f"{file} does not exist; give the path of a CSV file, relative to the launch file")
+        with file.open(encoding="utf-8", newline="") as stream:
+            return _points(file, csv.reader(iter(lambda: stream.readline(LONGEST_LINE), "")), column)
+    except OSError as error:
+        raise SamplesError(f"{file} cannot be read ({error.strerror or error}); give a CSV file") from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise SamplesError(
+            f"{file} is not a CSV file ({error}); give one with a line of names, t among them"
+        ) from error
+
+
+def _points(file: Path, reader: "csv._reader", column: str) -> list[list[float]]:  # type: ignore[name-defined]
+    names = [each.strip() for each in next(reader, [])]
+    if "t" not in names:
+        raise SamplesError(f"{file} has no column t; its first line must name its columns, the times as t [s]")
+    if column not in names:
+        others = [each for each in names if each != "t"]
+        near = did_you_mean(column, others)
+        error = SamplesError(f"{file} has no column {column!r}; {near}write column = one of {', '.join(others)}")
+        error.key = "column"
+        raise error
+    at, points = (names.index("t"), names.index(column)), list[list[float]]()
+    for row in reader:
+        if any(each.strip() for each in row):
+            points.append([_number(file, reader.line_num, names[i], row[i] if i < len(row) else "") for i in at])
+        if len(points) > MOST_POINTS:
+            text = f"{file} has more than {MOST_POINTS} rows; keep every second or tenth of them"
+            raise SamplesError(text)
+    return points
+
+
+def _number(file: Path, line: int, name: str, text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise SamplesError(f"{file}, line {line}: {name} is {text[:30]!r}, which is not a finite number; give one")
+    return number

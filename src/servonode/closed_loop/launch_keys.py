@@ -4,10 +4,11 @@
 """
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
+from servonode.bus.topology import CONTROLLER, PLANT, TARGET
 from servonode.controllers.engine.curves import LEAST_DEGREE, MOST_DEGREE
 from servonode.plants.drivers import DRIVERS
 from servonode.plants.drivers.mujoco_keys import Contact
@@ -17,6 +18,14 @@ from servonode.plants.robot_keys import RobotKeys
 
 AUTO = "auto"  # where the machine or servonode chooses
 LARGEST = 1e50  # of any number, whatever its unit: products of a few larger ones would no longer be finite
+
+# why a key stays as it is while a run is in progress
+OF_GRID = "the plant and the law share the grid of control instants"
+OF_DELAY = "the plant schedules commands by it, and the law is judged with it"
+OF_OPTIONS = "options and expressions of t are derived before the run; what is a number can change"
+OF_MACHINE = "is the machine itself; controller.parameters are what the law assumes of it"
+OF_START = "is the state at the start of the run, which has passed"
+OF_GOAL = "points, expressions of t and topics are compiled before the run; a goal stated as a number can change"
 
 OptionalSeconds = Seconds | None
 Pace = Annotated[float, Meta(ge=1e-6, le=1e6)]
@@ -41,14 +50,19 @@ DriverName = Annotated[str, Meta(extra_json_schema={"enum": sorted(DRIVERS)})]
 class Section(Struct, frozen=True, forbid_unknown_fields=True):
     """A section of a launch file; the annotation of each key has its unit and description.
 
-    A section has as many attributes as a launch file has keys in it.
+    A section has as many attributes as a launch file has keys in it. fixed: why they stay as they are while a run is in
+    progress, unless a key says something else; of a section in another one: absent, what that says.
     """
+
+    fixed: ClassVar[str] = ""
 
 
 class Run(Section, frozen=True):
     """[run]: the duration and the clock."""
 
-    duration: Annotated[Seconds, key("the plant time after which the run ends", "s")]
+    fixed: ClassVar[str] = "the clock, the length and the files of a run are set when it starts"
+
+    duration: Annotated[Seconds, key("the plant time after which the run ends", "s", times=True)]
     mode: Annotated[
         Literal["realtime", "lockstep"],
         key("the clock: real time, or lockstep, in which the plant waits for each answer"),
@@ -56,49 +70,52 @@ class Run(Section, frozen=True):
     speed: Annotated[Pace, key("plant seconds per second of wall-clock time in real time")] = 1.0
     seed: Annotated[Whole, key("the seed of all random effects")] = 1
     lockstep_timeout: Annotated[
-        Seconds,
-        key("the longest wait for an answer in lockstep, in real time for the first", "s (wall clock)"),
+        Seconds, key("the longest wait for an answer in lockstep, in real time for the first", "s (wall clock)")
     ] = 5.0
-    lock_memory: Annotated[bool, key("whether the nodes' memory is locked against swapping, if permitted")] = True
+    lock_memory: Annotated[
+        bool, key("whether the nodes' memory is locked against swapping, if permitted", here=True)
+    ] = True
     priority: Annotated[
-        Annotated[int, Meta(ge=0, le=98)], key("the SCHED_FIFO priority of plant and controller; 0: normal scheduling")
+        Annotated[int, Meta(ge=0, le=98)],
+        key("the SCHED_FIFO priority of plant and controller; 0: normal scheduling", here=True),
     ] = 0
-    pin: Annotated[bool, key("whether plant and controller get a core each in real time")] = False
+    pin: Annotated[bool, key("whether plant and controller get a core each in real time", here=True)] = False
     telemetry: Annotated[
         Text | None,
-        key("the address at which all topics are published for viewers, such as tcp://127.0.0.1:9872"),
+        key("the address at which all topics are published for viewers, such as tcp://127.0.0.1:9872", here=True),
     ] = None
 
 
 class Actuator(Section, frozen=True):
     """[plant.actuator]: the imperfections of the drives; one number for all inputs, or a table by input."""
 
-    limit: Annotated[Sizes, key("the largest magnitude of an input", "its unit")] = None
-    rate_limit: Annotated[Sizes, key("the fastest change of an input", "its unit per s")] = None
-    lag: Annotated[Waits, key("the time constant of a first-order lag", "s")] = None
-    delay: Annotated[Waits, key("the dead time before an input acts", "s")] = None
-    quantum: Annotated[Sizes, key("the step to which an input is rounded", "its unit")] = None
-    dead_zone: Annotated[Sizes, key("the magnitude up to which an input has no effect", "its unit")] = None
+    limit: Annotated[Sizes, key("the largest magnitude of an input", "its unit", of="input")] = None
+    rate_limit: Annotated[Sizes, key("the fastest change of an input", "its unit per s", of="input")] = None
+    lag: Annotated[Waits, key("the time constant of a first-order lag", "s", of="input")] = None
+    delay: Annotated[Waits, key("the dead time before an input acts", "s", of="input", sizes=True)] = None
+    quantum: Annotated[Sizes, key("the step to which an input is rounded", "its unit", of="input")] = None
+    dead_zone: Annotated[Sizes, key("the magnitude up to which an input has no effect", "its unit", of="input")] = None
     bandwidth: Annotated[
-        Positives, key("the bandwidth of velocity loops of drives that take speeds (absent: ideal)", "rad/s")
+        Positives,
+        key("the bandwidth of velocity loops of drives that take speeds (absent: ideal)", "rad/s", of="input"),
     ] = None
 
 
 class Sensor(Section, frozen=True):
     """[plant.sensor]: the errors of the published state; one number for all states, or a table by state."""
 
-    noise: Annotated[Sizes, key("the standard deviation of white noise", "its unit")] = None
-    bias: Annotated[Numbers, key("the constant error", "its unit")] = None
-    quantum: Annotated[Sizes, key("the step to which a state is rounded", "its unit")] = None
-    delay: Annotated[Wait, key("the age of a state message when it is published", "s")] = 0.0
-    drop: Annotated[Chance, key("the probability that a state message is lost")] = 0.0
+    noise: Annotated[Sizes, key("the standard deviation of white noise", "its unit", of="state")] = None
+    bias: Annotated[Numbers, key("the constant error", "its unit", of="state")] = None
+    quantum: Annotated[Sizes, key("the step to which a state is rounded", "its unit", of="state")] = None
+    delay: Annotated[Wait, key("the age of a state message when it is published", "s", sizes=True)] = 0.0
+    drop: Annotated[Chance, key("the probability that a state message is lost", sizes=True)] = 0.0
 
 
 class SensorErrors(Section, frozen=True):
     """[plant.sensors.NAME]: the errors of one sensor of the machine; absent keys have the machine's own values."""
 
-    noise: Annotated[Size | None, key("the standard deviation of white noise", "its unit")] = None
-    quantum: Annotated[Size | None, key("the step to which a reading is rounded", "its unit")] = None
+    noise: Annotated[Size | None, key("the standard deviation of white noise", "its unit", of="sensor")] = None
+    quantum: Annotated[Size | None, key("the step to which a reading is rounded", "its unit", of="sensor")] = None
     rate: Annotated[
         Annotated[float, Meta(gt=0, le=1e9)] | None,
         key("the readings per second (absent: one each control instant)", "Hz"),
@@ -112,11 +129,12 @@ class SensorErrors(Section, frozen=True):
 class Safety(Section, frozen=True):
     """[plant.safety]: what the plant node enforces on commands and readings; absent limits are the actuator's."""
 
-    limit: Annotated[Sizes, key("the largest magnitude of an input", "its unit")] = None
-    rate_limit: Annotated[Sizes, key("the fastest change of an input", "its unit per s")] = None
+    fixed: ClassVar[str] = "only limit, rate_limit and power_limit can be lowered while a run is in progress"
+
+    limit: Annotated[Sizes, key("the largest magnitude of an input", "its unit", of="input", live=PLANT)] = None
+    rate_limit: Annotated[Sizes, key("the fastest change of an input", "its unit per s", of="input", live=PLANT)] = None
     power_limit: Annotated[
-        Size | None,
-        key("the largest total power of the inputs when a command begins to act", "W"),
+        Size | None, key("the largest total power of the inputs when a command begins to act", "W", live=PLANT)
     ] = None
     speed_limit: Annotated[
         Sizes,
@@ -134,35 +152,28 @@ class Safety(Section, frozen=True):
         ),
     ] = None
     unsafe: Annotated[
-        bool,
-        key("whether timeouts may be off or over 10 s (wall clock), and an external plant's inputs unlimited"),
+        bool, key("whether timeouts may be off or over 10 s (wall clock), and an external plant's inputs unlimited")
     ] = False
     ramp: Annotated[
         Annotated[float, Meta(ge=0, le=600)],
         key("the time after arming over which inputs grow to their values, as its square", "s"),
     ] = 0.5
     arming_limit: Annotated[
-        Sizes, key("the largest magnitude of an input during arming_time (absent: limit)", "its unit")
+        Sizes, key("the largest magnitude of an input during arming_time (absent: limit)", "its unit", of="input")
     ] = None
     arming_time: Annotated[Seconds, key("the time after arming during which arming_limit holds", "s")] = 10.0
     state_limit: Annotated[
-        Sizes,
-        key("the largest plausible magnitude of a state (absent: the machine's)", "its unit"),
+        Sizes, key("the largest plausible magnitude of a state (absent: the machine's)", "its unit", of="state")
     ] = None
     state_rate_limit: Annotated[
-        Sizes,
-        key("the fastest plausible change of a state (absent: the machine's)", "its unit per s"),
+        Sizes, key("the fastest plausible change of a state (absent: the machine's)", "its unit per s", of="state")
     ] = None
     frozen_time: Annotated[
-        Seconds,
-        key("the longest time of identical readings although inputs should move the machine", "s"),
+        Seconds, key("the longest time of identical readings although inputs should move the machine", "s")
     ] = 0.5
     repeats: Annotated[
         Whole | None,
-        key(
-            "the periods for which the last command may be held (absent: up to command_timeout)",
-            "periods",
-        ),
+        key("the periods for which the last command may be held (absent: up to command_timeout)", "periods"),
     ] = None
     lateness_limit: Annotated[
         Annotated[float, Meta(ge=0.001, le=MAX_SECONDS)] | None,
@@ -196,21 +207,26 @@ class Device(Section, frozen=True):
 
     state: Annotated[
         Text | None,
-        key("the address at which the machine publishes states (absent: the private socket MACHINE.state)"),
+        key("the address at which the machine publishes states (absent: the private socket MACHINE.state)", here=True),
     ] = None
     applied: Annotated[
         Text | None,
-        key("the address at which servonode publishes applied inputs (absent: the private socket MACHINE.applied)"),
+        key(
+            "the address at which servonode publishes applied inputs (absent: the private socket MACHINE.applied)",
+            here=True,
+        ),
     ] = None
-    port: Annotated[Text | None, key("the serial port of a microcontroller, such as /dev/serial/by-id/NAME")] = None
+    port: Annotated[
+        Text | None, key("the serial port of a microcontroller, such as /dev/serial/by-id/NAME", here=True)
+    ] = None
     baud: Annotated[
         Annotated[int, Meta(ge=300, le=12_000_000)], key("the speed of the serial line; native USB ignores it", "bit/s")
     ] = 115200
     address: Annotated[
-        Text | None, key("the numeric address and UDP port of a microcontroller, such as 127.0.0.1:9875")
+        Text | None, key("the numeric address and UDP port of a microcontroller, such as 127.0.0.1:9875", here=True)
     ] = None
     open_network: Annotated[
-        bool, key("whether other computers may reach the address; packets are not authenticated")
+        bool, key("whether other computers may reach the address; packets are not authenticated", here=True)
     ] = False
     interface: Annotated[Text, key("the interface of python-can to a CAN bus")] = "socketcan"
     channel: Annotated[Text | None, key("the CAN bus of a microcontroller, such as can0")] = None
@@ -225,70 +241,83 @@ class Device(Section, frozen=True):
     ] = "state"
     state_rate: Annotated[
         Annotated[float, Meta(gt=0, le=1e6)] | None,
-        key(
-            "how often a microcontroller sends (absent: 1000, or what a serial line or CAN bus can carry)",
-            "1/s",
-        ),
+        key("how often a microcontroller sends (absent: 1000, or what a serial line or CAN bus can carry)", "1/s"),
     ] = None
-    law: Annotated[
-        bool,
-        key("whether the law in the firmware acts; the controller goes on as a check"),
-    ] = False
+    law: Annotated[bool, key("whether the law in the firmware acts; the controller goes on as a check")] = False
     law_tolerance: Annotated[
         Share, key("the largest deviation of that law from the controller, as a share of each limit")
     ] = 0.1
     wait: Annotated[Seconds, key("the longest wait for the machine at the start", "s (wall clock)")] = 30.0
     timeout: Annotated[
-        OptionalSeconds,
-        key("the longest wait for a state (absent: command_timeout)", "s (wall clock)"),
+        OptionalSeconds, key("the longest wait for a state (absent: command_timeout)", "s (wall clock)")
     ] = None
-    settings: Annotated[dict[str, Setting], key("the settings of a driver from an installed package")] = {}
+    settings: Annotated[dict[str, Setting], key("the settings of a driver from an installed package", apart=True)] = {}
     any_speed: Annotated[bool, key("whether run.speed may differ from 1, because the machine is a simulator")] = False
     key: Annotated[
-        Text | None,
-        _key("the name of the machine's trusted key, with the role plant; tcp needs one"),
+        Text | None, _key("the name of the machine's trusted key, with the role plant; tcp needs one", here=True)
     ] = None
 
 
 class Plant(Section, frozen=True):
     """[plant]: the machine, its integration, and its imperfections."""
 
+    fixed: ClassVar[str] = "machine, driver, ports, drives and sensors are set when the run starts"
+
     machine: Annotated[
         Text, key("the machine; `servonode list machines` lists them; or the path of a URDF or MJCF file")
     ]
-    driver: Annotated[
-        DriverName,
-        key("the connection between plant node and machine"),
-    ] = "simulated"
+    driver: Annotated[DriverName, key("the connection between plant node and machine")] = "simulated"
     command: Annotated[
         Literal["effort", "velocity"],
         key("what the drives take: forces and torques, or the speeds that these bring about"),
     ] = "effort"
     step: Annotated[
-        Seconds | Literal["auto"], key('the integrator step; "auto": the machine chooses it, if it can', "s")
+        Seconds | Literal["auto"],
+        key('the integrator step; "auto": the machine chooses it, if it can', "s", times=True),
     ] = 0.001
     integrator: Annotated[
-        Integrator,
-        key("the integration method; rk2 is the midpoint rule, radau (Radau IIA) is for stiff machines"),
+        Integrator, key("the integration method; rk2 is the midpoint rule, radau (Radau IIA) is for stiff machines")
     ] = "rk4"
-    publish_every: Annotated[Count, key("the steps per state message; every control instant has one", "steps")] = 1
+    publish_every: Annotated[
+        Count, key("the steps per state message; every control instant has one", "steps", sizes=True)
+    ] = 1
     parameters: Annotated[
         dict[str, float | str],
-        key("the values that differ from the machine's defaults: numbers, functions of t, or auto", "SI"),
+        key(
+            "the values that differ from the machine's defaults: numbers, functions of t, or auto",
+            "SI",
+            of="parameter",
+            fixed=OF_MACHINE,
+            apart=True,
+        ),
     ] = {}
-    settings: Annotated[dict[str, str | float | bool], key("the options of the machine")] = {}
+    settings: Annotated[
+        dict[str, str | float | bool], key("the options of the machine", derived="an option of the machine", apart=True)
+    ] = {}
     disturbance: Annotated[
         dict[str, str | float],
-        key("the disturbing forces by coordinate or input, as expressions of t and the states", "N or N m"),
+        key(
+            "the disturbing forces by coordinate or input, as expressions of t and the states",
+            "N or N m",
+            derived="part of the machine's equations",
+            apart=True,
+        ),
     ] = {}
     initial: Annotated[
         dict[str, float | list[float] | bool | str],
-        key("the states at t = 0, or other quantities from which the machine computes them", "SI"),
+        key(
+            "the states at t = 0, or other quantities from which the machine computes them",
+            "SI",
+            of="start",
+            fixed=OF_START,
+            apart=True,
+        ),
     ] = {}
     actuator: Actuator = Actuator()
     sensor: Sensor = Sensor()
     sensors: Annotated[
-        dict[str, SensorErrors], key("the errors by sensor; `servonode show FILE` lists the sensors")
+        dict[str, SensorErrors],
+        key("the errors by sensor; `servonode show FILE` lists the sensors", of="sensor", apart=True),
     ] = {}
     safety: Safety = Safety()
     device: Device = Device()
@@ -300,29 +329,30 @@ class Plant(Section, frozen=True):
 class Supervision(Section, frozen=True):
     """[supervision]: whether the launcher restarts a node that ended early."""
 
+    fixed: ClassVar[str] = "the launcher has begun with it"
+
     plant: Annotated[
-        Literal["never", "on-failure"],
-        key("when the plant node is restarted; never after a fault that ends the run"),
+        Literal["never", "on-failure"], key("when the plant node is restarted; never after a fault that ends the run")
     ] = "never"
     controller: Annotated[Restart, key("when the controller node is restarted")] = "never"
     target: Annotated[Restart, key("when the target node is restarted")] = "never"
     attempts: Annotated[Count, key("the most restarts of a node within window")] = 5
     window: Annotated[Seconds, key("the time over which restarts are counted", "s (wall clock)")] = 60.0
     backoff: Annotated[
-        Wait,
-        key("the wait before the second restart within window; it doubles each time", "s (wall clock)"),
+        Wait, key("the wait before the second restart within window; it doubles each time", "s (wall clock)")
     ] = 0.1
 
 
 class Hosts(Section, frozen=True):
     """[hosts]: the computer of some nodes, if a run is on two; nodes without an address run on the other computer."""
 
+    fixed: ClassVar[str] = "the computers have met"
+
     plant: Annotated[
-        Text | None,
-        key("the tcp address of the plant node's computer, such as tcp://robot.local:7400"),
+        Text | None, key("the tcp address of the plant node's computer, such as tcp://robot.local:7400", here=True)
     ] = None
-    controller: Annotated[Text | None, key("the tcp address of the controller node's computer")] = None
-    target: Annotated[Text | None, key("the tcp address of the target node's computer")] = None
+    controller: Annotated[Text | None, key("the tcp address of the controller node's computer", here=True)] = None
+    target: Annotated[Text | None, key("the tcp address of the target node's computer", here=True)] = None
     delay: Annotated[
         OptionalSeconds,
         key(
@@ -333,7 +363,8 @@ class Hosts(Section, frozen=True):
     key: Annotated[
         Text | None,
         _key(
-            "the name under which the other computer trusts that computer's key (absent: the first label of its name)"
+            "the name under which the other computer trusts that computer's key (absent: the first label of its name)",
+            here=True,
         ),
     ] = None
 
@@ -342,18 +373,14 @@ class Inversion(Section, frozen=True):
     """[controller.inversion]: track the bounded solution of the goal; without this section the servo law alone acts."""
 
     tail: Annotated[
-        OptionalSeconds,
-        key("the time by which the solution extends beyond the run (absent: as needed)", "s"),
+        OptionalSeconds, key("the time by which the solution extends beyond the run (absent: as needed)", "s")
     ] = None
     tolerance: Annotated[
         Tolerance, key("the largest error in an interval, relative to 1 plus the size of the states")
     ] = 1e-10
     weights: Annotated[
         dict[str, float],
-        key(
-            "the weights of states and inputs in the feedback's cost (absent: by their ranges)",
-            "1 per unit squared",
-        ),
+        key("the weights of states and inputs in the feedback's cost (absent: by their ranges)", "1 per unit squared"),
     ] = {}
 
 
@@ -393,45 +420,70 @@ class Posture(Section, frozen=True):
 class Controller(Section, frozen=True):
     """[controller]: the program and its period; without this section the inputs are zero and there is no watchdog."""
 
+    fixed: ClassVar[str] = "the program, and what chooses its equations, is derived before the run"
+
     program: Annotated[
-        Text | None,
-        key("the program, of `servonode list programs`, or a program or controller in a file of yours"),
+        Text | None, key("the program, of `servonode list programs`, or a program or controller in a file of yours")
     ] = None
     residuals: Annotated[
         dict[str, str | float],
-        key("the residuals, instead of a program: expressions of t, states, parameters, targets, settings"),
+        key(
+            "the residuals, instead of a program: expressions of t, states, parameters, targets, settings",
+            derived="part of the law's equations",
+            apart=True,
+        ),
     ] = {}
     goal: Annotated[
         dict[str, FrameGoal],
-        key("goals of frames by frame, in place of a program or beside residuals: each coordinate is a residual"),
+        key(
+            "goals of frames by frame, in place of a program or beside residuals: each coordinate is a residual",
+            apart=True,
+        ),
     ] = {}
     posture: Posture | None = None
-    period: Annotated[Seconds, key("the time between control instants", "s")] = 0.01
-    delay: Annotated[Whole, key("the time from a sample to the instant at which its command acts", "periods")] = 0
+    period: Annotated[Seconds, key("the time between control instants", "s", times=True, fixed=OF_GRID)] = 0.01
+    delay: Annotated[
+        Whole,
+        key("the time from a sample to the instant at which its command acts", "periods", fixed=OF_DELAY, sizes=True),
+    ] = 0
     predictor: Annotated[bool, key("whether the law uses the state predicted over the delay")] = False
     damping: Annotated[
         Share,
         key(
             "the damping of the least squares, as a fraction of W, near singular goals: it begins where the "
-            "condition of W is 1/damping, with a posture 1/damping^2 (0: none, the law stops where it is singular)"
+            "condition of W is 1/damping, with a posture 1/damping^2 (0: none, the law stops where it is singular)",
+            derived="part of the compiled law",
         ),
     ] = 0.0
     parameters: Annotated[
-        dict[str, float], key("the values that differ between the controller's model and the plant", "SI")
+        dict[str, float],
+        key(
+            "the values that differ between the controller's model and the plant",
+            "SI",
+            of="parameter",
+            live=CONTROLLER,
+            apart=True,
+        ),
     ] = {}
     gains: Annotated[
-        dict[str, float | str | list[list[float]]], key('the gains: convergence rates, "auto", or matrices', "1/s")
+        dict[str, float | str | list[list[float]]],
+        key('the gains: convergence rates, "auto", or matrices', "1/s", of="gain", live=CONTROLLER, apart=True),
     ] = {}
-    settings: Annotated[dict[str, Setting], key("the options of the program")] = {}
+    settings: Annotated[
+        dict[str, Setting],
+        key("the options of the program", of="setting", live=CONTROLLER, fixed=OF_OPTIONS, apart=True),
+    ] = {}
     weights: Annotated[
         dict[str, float],
-        key("the weights of the inputs' squares in a least norm, by input (absent: 1)"),
+        key("the weights of the inputs' squares in a least norm, by input (absent: 1)", of="weight", live=CONTROLLER),
     ] = {}
     inversion: Inversion | None = None
 
 
 class Estimator(Section, frozen=True):
     """[estimator]: the law uses a state estimated from sensor readings; without this section, the plant's state."""
+
+    fixed: ClassVar[str] = "the filter has begun with it"
 
     sensors: Annotated[list[str] | None, key("the sensors that the filter uses (absent: all)")] = None
     process_noise: Annotated[
@@ -458,10 +510,7 @@ class Estimator(Section, frozen=True):
     ] = None
     std_limit: Annotated[
         dict[str, Size],
-        key(
-            "the standard deviation, by state, above which a plant that estimates does not arm, or ends",
-            "its unit",
-        ),
+        key("the standard deviation, by state, above which a plant that estimates does not arm, or ends", "its unit"),
     ] = {}
     sensor_timeout: Annotated[
         dict[str, Seconds],
@@ -484,8 +533,7 @@ class Goal(Section, frozen=True):
         key("the points: pairs of time and value, `[[0, 0.0], [2, 1.5]]`", "s, unit of the target"),
     ] = None
     samples: Annotated[
-        Text | None,
-        key("the CSV file with the points, relative to the launch file, with a column `t`"),
+        Text | None, key("the CSV file with the points, relative to the launch file, with a column `t`")
     ] = None
     column: Annotated[Text | None, key("the column of that file (absent: the target's name)")] = None
     degree: Annotated[
@@ -506,8 +554,7 @@ class Goal(Section, frozen=True):
     ] = None
     address: Annotated[Text | None, key("the address of that topic: ipc:///PATH")] = None
     field: Annotated[
-        Text | None,
-        key("the field of its messages with the value, such as `pose.x` (absent: the target's name)"),
+        Text | None, key("the field of its messages with the value, such as `pose.x` (absent: the target's name)")
     ] = None
     bandwidth: Annotated[
         Annotated[float, Meta(gt=0, le=1e6)] | None,
@@ -519,13 +566,13 @@ class Goal(Section, frozen=True):
     ] = None
     range: Annotated[
         Annotated[list[float], Meta(min_length=2, max_length=2)] | None,
-        key("the lowest and the highest value; one beyond is refused", "unit of the target"),
+        key("the lowest and the highest value; one beyond is refused", "unit of the target", of="target"),
     ] = None
     rate: Annotated[
         Annotated[float, Meta(gt=0)] | None,
         key("the rate at which the goal moves to another value (absent: as fast as the filter)", "unit per s"),
     ] = None
-    start: Annotated[float, key("the value until the first message", "unit of the target")] = 0.0
+    start: Annotated[float, key("the value until the first message", "unit of the target", of="target")] = 0.0
     timeout: Annotated[
         Seconds, key("the longest wait for the next message; then the goal is lost", "s (wall clock)")
     ] = 1.0
@@ -537,8 +584,7 @@ class Goal(Section, frozen=True):
         ),
     ] = "rest"
     fault_after: Annotated[
-        Seconds | None,
-        key("the time for which a lost goal is held, before its commands end", "s (wall clock)"),
+        Seconds | None, key("the time for which a lost goal is held, before its commands end", "s (wall clock)")
     ] = None
 
     @property
@@ -567,6 +613,8 @@ class Vary(Section, frozen=True):
 class Sweep(Section, frozen=True):
     """[sweep]: many runs of the launch file with other numbers (`servonode sweep`); a single run ignores it."""
 
+    fixed: ClassVar[str] = "it belongs to a sweep, and to no run"
+
     vary: Annotated[
         dict[str, list[float] | Vary],
         key("the keys that vary, each with `[low, high]`, `{low, high, points}` or `{values}`"),
@@ -578,8 +626,7 @@ class Sweep(Section, frozen=True):
     runs: Annotated[Count | None, key("the number of runs (a grid has its own)")] = None
     seed: Annotated[Whole, key("the seed of a random method")] = 0
     chunk: Annotated[
-        Count | None,
-        key("the runs computed, and kept, at once (absent: some 10 million plant steps)"),
+        Count | None, key("the runs computed, and kept, at once (absent: some 10 million plant steps)")
     ] = None
     measures: Annotated[
         dict[str, Text],
@@ -618,7 +665,13 @@ class Sections(Section, frozen=True):
     hosts: Hosts | None = None
     target: Annotated[
         dict[str, str | float | Goal],
-        key("the goals by name: expressions of t, goals through points, or goals from outside", "SI"),
+        key(
+            "the goals by name: expressions of t, goals through points, or goals from outside",
+            "SI",
+            of="target",
+            live=TARGET,
+            fixed=OF_GOAL,
+        ),
     ] = {}
     sweep: Sweep | None = None
     fault: Annotated[list[InjectedFault], key("the faults that are injected into the run")] = []

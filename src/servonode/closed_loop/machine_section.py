@@ -1,27 +1,37 @@
-"""The machine's half of a launch file: where it stands, its options, parameters and changes, all checked."""
+"""The machine's half of a launch file: where it stands, its options, parameters, drives, sensors and preparation."""
 
+import logging
 from collections.abc import Collection, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from msgspec import to_builtins
+from msgspec.structs import replace
 
 from servonode.arrays import Array
-from servonode.closed_loop.launch_error import KeyRefused, check_names, stated_in
-from servonode.closed_loop.launch_keys import AUTO, Controller, Plant
+from servonode.closed_loop.launch_error import KeyRefused, check_names, per_name, stated_in
+from servonode.closed_loop.launch_file import with_step
+from servonode.closed_loop.launch_keys import AUTO, Actuator, Controller, LaunchFile, Plant, Sensor
+from servonode.closed_loop.parts import part
 from servonode.controllers.engine.signals import load_signals
 from servonode.definitions.references import Option, names_robot
 from servonode.mechanics.changes import Changes
 from servonode.mechanics.closure import closed
+from servonode.mechanics.description import MachineDescription, packed
 from servonode.mechanics.expression import parse
 from servonode.mechanics.machine import Machine
 from servonode.plants import MachineSource, find_machine
+from servonode.plants.effects import ActuatorEffects, SensorEffects
+from servonode.plants.prepare import Preparation, Prepared, Wanted
 from servonode.plants.robot_keys import RobotKeys
 
 TRIES = 8  # speeds at which the safe action is tried
 INSTANTS = 1000  # at which functions of time are held against a parameter's bounds
 ROUNDED = 1e-3  # m or rad by which a state of rounded numbers may miss a holonomic constraint
+MOST_WAITING = 1_000_000  # plant steps that a drive or a sensor may be late by
+_log = logging.getLogger(__name__)
 
 
 def plant_source(plant: Plant, folder: Path) -> MachineSource:
@@ -154,6 +164,7 @@ def parameters_at(machine: Machine, source: MachineSource, t: float) -> dict[str
     return machine.parameters | dict(zip(source.changes.varying, values.tolist(), strict=True))
 
 
+@part
 def possible_start(machine: Machine, start: Array, faults: bool) -> tuple[Machine, Array]:
     """The machine as it is assembled at an initial state, and that state.
 
@@ -323,3 +334,140 @@ def _functions(section: str, given: Mapping[str, float | str]) -> dict[str, str 
 def _constant(value: float | str) -> float | None:
     """The number, also of a text such as "pi/4"; None for a function of time."""
     return parse(value).constant() if isinstance(value, str) else float(value)
+
+
+@part
+def actuator_effects(drive: Actuator, machine: MachineDescription, step: float) -> ActuatorEffects:
+    """What the drives make of commands, by input; step [s]: of the plant.
+
+    Raises:
+        KeyRefused: a name that is no input, or a delay of too many steps.
+    """
+    absent = {"limit": np.inf, "rate_limit": np.inf}
+    effects = ActuatorEffects(
+        **{
+            key: per_name("plant.actuator", key, getattr(drive, key), machine.input_names, absent.get(key, 0.0))
+            for key in (each.name for each in fields(ActuatorEffects))
+        }
+    )
+    _check_delay("plant.actuator", max(effects.delay, default=0.0), step)
+    return effects
+
+
+@part
+def sensor_effects(sensor: Sensor, machine: MachineDescription, step: float) -> SensorEffects:
+    """What the sensors make of the state; step [s]: of the plant.
+
+    Raises:
+        KeyRefused: a name that is not a state, or a delay of too many steps.
+    """
+    by_state = {
+        key: per_name("plant.sensor", key, getattr(sensor, key), machine.state_names, 0.0)
+        for key in ("noise", "bias", "quantum")
+    }
+    effects = SensorEffects(**by_state, delay=sensor.delay, drop=sensor.drop)
+    _check_delay("plant.sensor", effects.delay, step)
+    return effects
+
+
+def _check_delay(section: str, delay: float, step: float) -> None:
+    """Refuse a delay [s] of more steps than are kept in memory."""
+    if delay > MOST_WAITING * step:
+        text = f"{delay:g} s are {delay / step:.3g} plant steps of {step:g} s, of which at most {MOST_WAITING:.0e} can "
+        raise KeyRefused(section, "delay", f"{text}wait; give at most {MOST_WAITING * step:g}")
+
+
+def preparation_of(plant: Plant, source: MachineSource) -> Preparation | None:
+    """What the machine finds out itself, if anything.
+
+    Raises:
+        KeyRefused: "auto" where the machine chooses nothing.
+    """
+    with stated_in("plant", "machine"):
+        preparation = source.preparation()
+    _check_auto(plant, source, preparation)
+    return preparation
+
+
+def completed(
+    launch: LaunchFile, source: MachineSource, preparation: Preparation | None, machine: Machine
+) -> LaunchFile:
+    """The launch file with numbers where the machine, of any parameters, chooses them.
+
+    Raises:
+        KeyRefused: an unknown name in [plant.initial], or what the machine refuses.
+    """
+    if preparation is None:
+        return launch
+    plant = launch.plant
+    given = {name: value for name, value in plant.parameters.items() if value != AUTO}
+    machine = with_given(source, machine, "plant.parameters", given, launch.times.duration)
+    initial_states(plant.initial, machine, preparation.start)
+    wanted = Wanted(
+        settings=source.settings,
+        parameters=parameters_at(machine, source, 0.0),
+        given=frozenset(given),
+        varying=frozenset(source.changes.varying),
+        disturbed=frozenset(source.changes.disturbance),
+        initial={name: value for name, value in plant.initial.items() if not isinstance(value, bool)},
+        step=None if plant.step == AUTO else float(plant.step),
+        integrator=plant.integrator,
+        duration=launch.times.duration,
+    )
+    found = _prepared(plant.machine, source, preparation, wanted)
+    if complaint := _complaint(machine, preparation, wanted, found):
+        raise KeyRefused(
+            "plant", "machine", f"the preparation of {plant.machine} gave {complaint}; correct its function"
+        )
+    for note in found.notes:
+        _log.warning("%s", note)
+    numbers = machine.state(found.initial)[: machine.n_state].tolist()
+    initial: dict[str, Any] = packed(machine.description.layout, numbers)
+    on_program = {name: value for name, value in plant.initial.items() if isinstance(value, bool)}
+    plant = replace(plant, initial=initial | on_program, parameters=given | dict(found.parameters))
+    launch = replace(launch, plant=plant)
+    return launch if found.step is None else with_step(launch, found.step)
+
+
+def _complaint(machine: Machine, preparation: Preparation, wanted: Wanted, found: Prepared) -> str:
+    """What is wrong with what a preparation gives, empty where nothing is.
+
+    It must give states and parameters of the machine, finite, and all that was left to it.
+    """
+    description = machine.description
+    known = {"initial": description.state_names, "parameters": [each.name for each in description.parameters]}
+    for word, names in known.items():
+        for name, value in getattr(found, word).items():
+            if name not in names:
+                return f"{word} {name!r}, which the machine does not have"
+            if isinstance(value, bool | str) or not np.isfinite(value):
+                return f"{name} = {value!r}, which is not a finite number"
+    missing = [name for name in preparation.auto if name not in {*wanted.given, *found.parameters}]
+    if missing:
+        return f"no {missing[0]}, which was left to it"
+    if wanted.step is None and found.step is None:
+        return "no step, which was left to it"
+    notes: Any = found.notes  # the letters of a text are texts too
+    return "notes that are one text instead of a tuple of texts" if isinstance(notes, str) else ""
+
+
+def _prepared(machine: str, source: MachineSource, preparation: Preparation, wanted: Wanted) -> Prepared:
+    """What the machine's function gives."""
+    with stated_in("plant", "machine"):
+        found = source.definition.run(lambda: preparation.prepare(wanted))
+    if not isinstance(found, Prepared):
+        text = f"the preparation of {machine} gave {found!r}; let it return Prepared(...)"
+        raise KeyRefused("plant", "machine", text)
+    return found
+
+
+def _check_auto(plant: Plant, source: MachineSource, preparation: Preparation | None) -> None:
+    """Refuse "auto" where the machine chooses nothing."""
+    auto = preparation.auto if preparation else ()
+    name = source.definition.reference
+    if plant.step == AUTO and not (preparation and preparation.settles_step):
+        raise KeyRefused("plant", "step", f"{name} does not choose its step; give a number of seconds")
+    wrong = [each for each, value in plant.parameters.items() if value == AUTO and each not in auto]
+    if wrong:
+        remedy = f'give a number; "auto" is for {", ".join(auto)}' if auto else "give a number"
+        raise KeyRefused("plant.parameters", wrong[0], f"{name} does not choose it; {remedy}")

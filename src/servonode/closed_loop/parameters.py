@@ -12,38 +12,20 @@ from typing import Any
 import numpy as np
 
 from servonode.arrays import Array
-from servonode.bus.topology import CONTROLLER, PLANT, TARGET
+from servonode.bus.topology import PLANT, TARGET
 from servonode.closed_loop.closed_loop import ClosedLoop, examined
 from servonode.closed_loop.controller_section import SETTINGS, Control
 from servonode.closed_loop.gains import MATRICES, PERTURBATION, SECTION
+from servonode.closed_loop.key_table import key_of
 from servonode.closed_loop.launch_error import KeyRefused, ProgramUnfit, worded
 from servonode.closed_loop.machine_section import check_safe_action
-from servonode.closed_loop.stages import Kept
 from servonode.closed_loop.static_checks import Examination
-from servonode.closed_loop.variation import varied
-from servonode.closed_loop.variation_keys import check_number, unit_of
+from servonode.closed_loop.variation import check_number, unit_of, with_numbers
 from servonode.mechanics import discrete
 from servonode.mechanics.description import Quantity
 
 LIMITS = "plant.safety"
 MOST_NUMBERS = 200  # that a node is sent at once
-# why other keys stay as they are; the first that fits
-FIXED = {
-    "run.": "the clock, the length and the files of a run are set when it starts",
-    "plant.safety.": "only limit, rate_limit and power_limit can be lowered while a run is in progress",
-    "plant.parameters.": "is the machine itself; controller.parameters are what the law assumes of it",
-    "plant.initial.": "is the state at the start of the run, which has passed",
-    "plant.": "machine, driver, ports, drives and sensors are set when the run starts",
-    "controller.period": "the plant and the law share the grid of control instants",
-    "controller.delay": "the plant schedules commands by it, and the law is judged with it",
-    "controller.settings.": "options and expressions of t are derived before the run; what is a number can change",
-    "controller.": "the program, and what chooses its equations, is derived before the run",
-    "target.": "points, expressions of t and topics are compiled before the run; a goal stated as a number can change",
-    "estimator.": "the filter has begun with it",
-    "hosts.": "the computers have met",
-    "supervision.": "the launcher has begun with it",
-    "sweep.": "it belongs to a sweep, and to no run",
-}
 OWN = "a controller in Python gets its numbers when it is made"
 FIRMWARE = "the law is in the machine's firmware, which holds its own numbers"
 INVERTED = "the bounded solution of [controller.inversion] was computed with it before the run"
@@ -52,13 +34,12 @@ ESTIMATED = "the filter of [estimator] computes with the same model, and its cov
 
 @dataclass(frozen=True)
 class Parameter:
-    """A number that may change: its node, its value now, its range. above: whether it must exceed `least`.
+    """A number that may change: its value now, its range. above: whether it must exceed `least`.
 
     largest_rate: of a gain, above which the checks of the sampled loop refuse it.
     """
 
     key: str
-    node: str
     value: float
     unit: str
     description: str
@@ -66,6 +47,13 @@ class Parameter:
     most: float = math.inf
     above: bool = False
     largest_rate: float = math.inf
+
+    @property
+    def node(self) -> str:
+        """The node that computes with it."""
+        known = key_of(self.key)
+        assert known is not None
+        return known.live
 
     def complaint(self, value: float) -> str:
         """Why this is no value of it; empty: it is one."""
@@ -110,7 +98,7 @@ def _gains(control: Control) -> Iterator[Parameter]:
         for i, row in enumerate(given[key]):
             for j, value in enumerate(row):
                 text = f"row {i}, column {j} of {key}"
-                yield Parameter(f"{SECTION}.{key}.{i}.{j}", CONTROLLER, value, "SI", text)
+                yield Parameter(f"{SECTION}.{key}.{i}.{j}", value, "SI", text)
     residuals = () if matrices else program.residuals
     alone = [i for i, each in enumerate(residuals) if f"lambda_{each.name}" not in given]
     largest = [
@@ -130,7 +118,7 @@ def _gains(control: Control) -> Iterator[Parameter]:
 
 def _rate(name: str, value: float, of: str, largest: float = math.inf) -> Parameter:
     text = f"convergence rate {of}"
-    return Parameter(f"{SECTION}.{name}", CONTROLLER, value, "1/s", text, 0.0, largest_rate=largest)
+    return Parameter(f"{SECTION}.{name}", value, "1/s", text, 0.0, largest_rate=largest)
 
 
 def _settings(control: Control) -> Iterator[Parameter]:
@@ -153,21 +141,21 @@ def _believed(control: Control) -> Iterator[Parameter]:
 def _of(each: Quantity, key: str, value: float) -> Parameter:
     least = each.at_least if each.above is None else each.above
     low = -math.inf if least is None else least
-    return Parameter(key, CONTROLLER, value, each.unit, each.description, low, above=each.above is not None)
+    return Parameter(key, value, each.unit, each.description, low, above=each.above is not None)
 
 
 def _weights(control: Control) -> Iterator[Parameter]:
     law = control.law
     if law.description.weighted:
         for name, value in zip(law.machine.description.input_names, law.weights.tolist(), strict=True):
-            yield Parameter(f"controller.weights.{name}", CONTROLLER, value, "1", f"weight of {name}", 0.0, above=True)
+            yield Parameter(f"controller.weights.{name}", value, "1", f"weight of {name}", 0.0, above=True)
 
 
 def _goals(closed_loop: ClosedLoop) -> Iterator[Parameter]:
     topics = {each.name for each in closed_loop.live}
     for name, goal in closed_loop.targets.numbers.items():
         if name not in topics:
-            yield Parameter(f"target.{name}", TARGET, goal, "SI", f"the goal {name}")
+            yield Parameter(f"target.{name}", goal, "SI", f"the goal {name}")
 
 
 def _limits(closed_loop: ClosedLoop) -> Iterator[Parameter]:
@@ -179,14 +167,14 @@ def _limits(closed_loop: ClosedLoop) -> Iterator[Parameter]:
     ):
         text = "largest magnitude" if key == "limit" else "fastest change"
         if isinstance(stated, int | float):
-            yield Parameter(f"{LIMITS}.{key}", PLANT, stated, f"SI{per}", f"{text} of each input", 0.0, stated)
+            yield Parameter(f"{LIMITS}.{key}", stated, f"SI{per}", f"{text} of each input", 0.0, stated)
             continue
         for each, most in zip(inputs.inputs, now, strict=True):
             unit = f"{each.unit}{per}"
-            yield Parameter(f"{LIMITS}.{key}.{each.name}", PLANT, most, unit, f"{text} of {each.name}", 0.0, most)
+            yield Parameter(f"{LIMITS}.{key}.{each.name}", most, unit, f"{text} of {each.name}", 0.0, most)
     if inputs.inputs:
         most = limits.power
-        yield Parameter(f"{LIMITS}.power_limit", PLANT, most, "W", "largest power of all inputs together", 0.0, most)
+        yield Parameter(f"{LIMITS}.power_limit", most, "W", "largest power of all inputs together", 0.0, most)
 
 
 def _closed(closed_loop: ClosedLoop, key: str) -> str:
@@ -219,7 +207,8 @@ def parameter(closed_loop: ClosedLoop, key: str) -> Parameter:
     with worded(closed_loop.launch.file):
         check_number(closed_loop, key)
         unit_of(closed_loop, key)  # refuses unknown names
-        reason = _closed(closed_loop, key) or next((text for of, text in FIXED.items() if key.startswith(of)), "")
+        stated = key_of(key)
+        reason = _closed(closed_loop, key) or (stated.fixed if stated else "")
         raise KeyRefused(section, name, f"stays as it is while a run is in progress: {reason}")
 
 
@@ -233,8 +222,9 @@ def judged(closed_loop: ClosedLoop, changed: Mapping[str, float], values: Mappin
     with worded(launch.file):
         for key, value in values.items():
             if complaint := parameter(closed_loop, key).complaint(value):
-                raise KeyRefused(*_place(key), f"{complaint}; give one that is")
-        new = varied(closed_loop, {**changed, **values}, Kept())
+                section, _, name = key.rpartition(".")
+                raise KeyRefused(section, name, f"{complaint}; give one that is")
+        new = with_numbers(closed_loop, {**changed, **values})
         found = examined(new)
         for each in found.refusals:
             raise ProgramUnfit(
@@ -253,11 +243,6 @@ def _eigenvalue(closed_loop: ClosedLoop, found: Examination, subject: str) -> st
         return ""
     most = discrete.REFUSE * margin["limit"] / closed_loop.launch.times.period
     return f"; eigenvalue {margin['radius']:.4g} over a period; the largest rate that is taken is {most:.4g} 1/s"
-
-
-def _place(key: str) -> tuple[str, str]:
-    section, _, name = key.rpartition(".")
-    return section, name
 
 
 def numbers_of(closed_loop: ClosedLoop, node: str) -> Array:

@@ -8,7 +8,6 @@ import numpy as np
 
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.closed_loop.stages import Kept
 from servonode.environments.kernel import GOES_ON, N_WORK, WORK, period_of
 from servonode.environments.stated import Stated
 from servonode.environments.team import Team
@@ -33,7 +32,7 @@ class Batch:
         """apart: whether the machines' goals differ. Raises StatementError where these take too much memory."""
         launch, control = base.launch, base.control
         assert control is not None
-        self.base, self.n, self._kept, self._has_law = base, n, Kept(), stated.has_residuals
+        self.base, self.n, self._has_law = base, n, stated.has_residuals
         step, self._depth = launch.step_ns / 1e9, control.stated.delay + 1
         self.periods = launch.steps // (launch.steps_per_period or 1)
         self._n_late = round(base.sensor.delay / step) + 1
@@ -106,7 +105,7 @@ class Batch:
         if self._has_law:
             part["c_law"][e], part["memory"][e] = law.c, law.memory()
             part["y"][e, law.goal_layout.states] = law.initial_states
-        self._place_goal(int(part["goal_from"][e]), goal_tables(closed_loop, self._kept))
+        self._place_goal(int(part["goal_from"][e]), goal_tables(closed_loop))
         self._place_errors(e, ReadingErrors(closed_loop, every=False))
         self._kernel.period(e, e + 1, False, *self._arguments)
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.closed_loop.key_table import key_of
 from servonode.closed_loop.launch_error import KeyRefused, LaunchError, worded
 from servonode.closed_loop.launch_file import with_sweep
 from servonode.closed_loop.variation import Variation
@@ -16,10 +17,6 @@ from servonode.sweeps.outcomes import is_random
 
 MOST_DRAWS = 100  # until a draw is not refused
 SEED = "run.seed"
-FIXED = (  # what arrays and times depend on
-    *("plant.step", "plant.publish_every", "controller.period", "controller.delay", "run.duration"),
-    *("plant.sensor.delay", "plant.sensor.drop", "plant.actuator.delay"),
-)
 OF_GOAL = ("target.", "controller.settings.", "goal.", "controller.parameters.")  # what goals may depend on
 
 
@@ -37,7 +34,7 @@ class Episodes:
         with worded(base.launch.file):
             self._axes = [Axis(key, each) for key, each in (stated.vary if stated else {}).items()]
             for axis in self._axes:
-                if f"{axis.key}.".startswith(tuple(f"{each}." for each in FIXED)):
+                if (known := key_of(axis.key)) and (known.times or known.sizes):
                     text = "cannot vary from episode to episode; make an environment for each value"
                     raise KeyRefused("sweep.vary", axis.key, text)
                 if axis.key.startswith("plant.sensor.noise") and not any(base.sensor.noise):

@@ -11,7 +11,7 @@ from servonode.bus import BusFace, Command, Report, State, Status, Target, Wante
 from servonode.bus.durations import Durations
 from servonode.bus.topology import CONTROLLER
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.closed_loop.watches import command_timeout
+from servonode.closed_loop.safety_settings import command_timeout
 from servonode.controllers.engine.layout import Answer
 from servonode.mechanics.description import unpacked
 from servonode.nodes.answerer import Answerer

@@ -17,7 +17,7 @@ from servonode.bus.fleet_memory import Member, RobotSamples
 from servonode.bus.samples import Samples
 from servonode.bus.topology import GOAL_HELD, LIVE_TARGET, TARGET
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.closed_loop.live_goals import LiveGoal
+from servonode.closed_loop.goals import LiveGoal
 from servonode.controllers.engine.follow_filter import FollowFilter
 from servonode.nodes.node import NO_ARGUMENTS, Clock, EventNode
 from servonode.nodes.pause import PAUSED

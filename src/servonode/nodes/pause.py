@@ -9,7 +9,7 @@ from typing import Any
 
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.launch_error import KeyRefused
-from servonode.closed_loop.watches import command_timeout
+from servonode.closed_loop.safety_settings import command_timeout
 from servonode.nodes.guard import Guard
 from servonode.nodes.node import Clock
 from servonode.nodes.plant_time import StepGrid

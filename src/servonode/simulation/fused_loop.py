@@ -7,7 +7,6 @@ import numpy as np
 
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.closed_loop.stages import Stage, computed
 from servonode.controllers.engine.signals import Signals
 from servonode.controllers.inversion.feedforward import Feedforward
 from servonode.nodes.node import Fault
@@ -25,12 +24,12 @@ class GoalTables:
     signals: Array
 
 
-def goal_tables(closed_loop: ClosedLoop, stage: Stage = computed) -> GoalTables:
-    """Those of a run of a closed loop with a controller. stage: calls what they depend on."""
+def goal_tables(closed_loop: ClosedLoop) -> GoalTables:
+    """Those of a run of a closed loop with a controller."""
     launch, control = closed_loop.launch, closed_loop.control
     assert control is not None
     times = launch.steps, launch.steps_per_period or 1, control.stated.delay, launch.step_ns
-    return stage(_tables, control.targets, control.signals, *times)
+    return closed_loop.parts.of(_tables, control.targets, control.signals, *times)
 
 
 def _tables(
@@ -92,14 +91,13 @@ def _controlled(closed_loop: ClosedLoop, every: int, goals: GoalTables, rows: Ar
     return Ended(stopped, int(progress[2]), goal_from, more.counts() if more else {}, fault)
 
 
-def fused_loop(closed_loop: ClosedLoop, every: int, rows: Array, answers: Array, stage: Stage = computed) -> Ended:
+def fused_loop(closed_loop: ClosedLoop, every: int, rows: Array, answers: Array) -> Ended:
     """Fill the records of a run, as far as no fault ends it before its time.
 
-    rows, answers: filled with a row of each `every` steps and one of each answered control instant. stage: see
-    `goal_tables`.
+    rows, answers: filled with a row of each `every` steps and one of each answered control instant.
     """
     if closed_loop.control is not None:
-        return _controlled(closed_loop, every, goal_tables(closed_loop, stage), rows, answers)
+        return _controlled(closed_loop, every, goal_tables(closed_loop), rows, answers)
     stopped, fault = coast(closed_loop, every, rows)
     return Ended(stopped, 0, 0, {}, fault)
 

@@ -12,7 +12,6 @@ from servonode.bus import MemoryBus, Switchboard
 from servonode.bus.topology import CONTROLLER, PLANT, TARGET, nodes_of, subscribers
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.launch_file import LaunchError
-from servonode.closed_loop.stages import Stage, computed
 from servonode.nodes.controller_node import ControllerNode
 from servonode.nodes.fleet_target_node import target_node_of
 from servonode.nodes.live_target_node import LiveTargetNode
@@ -111,8 +110,8 @@ def _begun_at_once(closed_loop: ClosedLoop) -> ClosedLoop:
     return replace(closed_loop, safety=replace(safety, soft_start=replace(safety.soft_start, at_first=False)))
 
 
-def simulate_fused(closed_loop: ClosedLoop, every: int, stage: Stage = computed) -> Run:
-    """The sampled loop as one compiled function: the same bits as the nodes. stage: calls what runs may have in common.
+def simulate_fused(closed_loop: ClosedLoop, every: int) -> Run:
+    """The sampled loop as one compiled function: the same bits as the nodes.
 
     A run that meets a fault is given to the nodes, which know what follows from it.
     """
@@ -124,7 +123,7 @@ def simulate_fused(closed_loop: ClosedLoop, every: int, stage: Stage = computed)
     row = PlantRecordLayout.of(machine.description)
     record = Recorder(row.columns(machine.description)[row.computed][1:], launch.steps // every + 2)
     answers = _answers(closed_loop)
-    ended = fused_loop(closed_loop, every, record.data, answers.data, stage)
+    ended = fused_loop(closed_loop, every, record.data, answers.data)
     record.count, answers.count = rows_of(launch.steps, every), ended.answers
     if not ended.completed:
         return simulate_nodes(closed_loop, every)

@@ -8,20 +8,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from servonode.arrays import Array
+from servonode.closed_loop.key_table import key_of
 from servonode.closed_loop.launch_error import KeyRefused
 from servonode.closed_loop.launch_keys import Sweep, Vary
 
 MOST_RUNS = 10_000_000
 RATE = 5000  # plant seconds per second that a compiled loop does on one core, for estimates of time
 YEAR_S, DAY_S, HOUR_S, MINUTE_S = 31_557_600, 86_400, 3600, 60
-WHOLE = (  # keys that are whole numbers, and may vary
-    "run.seed",
-    "controller.delay",
-    "plant.publish_every",
-    "plant.mujoco.substeps",
-    "plant.safety.repeats",
-    "supervision.attempts",
-)
 VARY, SWEEP = "sweep.vary", "sweep"
 
 
@@ -30,7 +23,7 @@ class Axis:
 
     def __init__(self, key: str, stated: Sequence[float] | Vary) -> None:
         """Raises KeyRefused where it states no range and no values."""
-        self.key, self.whole = key, key in WHOLE
+        self.key, self.whole = key, is_whole(key)
         vary = stated if isinstance(stated, Vary) else _pair(key, stated)
         self.points, self.log = vary.points, vary.scale == "log"
         self.values = None if vary.values is None else np.array(vary.values, dtype=float)
@@ -93,6 +86,12 @@ class Axis:
     def _check_whole(self, *values: float) -> None:
         if self.whole and not all(value.is_integer() and value >= 0 for value in map(float, values)):
             raise KeyRefused(VARY, self.key, "the key takes whole numbers; give such")
+
+
+def is_whole(key: str) -> bool:
+    """Whether a key takes whole numbers alone."""
+    known = key_of(key)
+    return known is not None and known.is_whole
 
 
 def _pair(key: str, stated: Sequence[float]) -> Vary:

@@ -9,6 +9,7 @@ import numpy as np
 from servonode.analysis.goal_speed import check_speed
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.closed_loop.key_table import key_of
 from servonode.closed_loop.launch_error import KeyRefused, stated_in, worded
 from servonode.closed_loop.launch_file import GOAL_SPEED
 from servonode.closed_loop.launch_keys import AUTO, LaunchFile
@@ -21,7 +22,6 @@ from servonode.sweeps.measures import Measures
 Chunks = Generator[tuple[int, Chunk], None, None]  # with their indices, as they are finished
 STEPS_OF_CHUNK = 10_000_000  # plant steps, some two seconds of a compiled loop
 LEAST, MOST, MOST_CHUNKS = 20, 5000, 2000  # runs of a chunk, and chunks of a sweep, where the user states none
-TIMES = ("plant.step", "controller.period", "run.duration")  # keys on which the times of a history depend
 LEAST_OF_HISTORIES = 4  # runs of a chunk that keeps every recorded row
 
 
@@ -82,7 +82,7 @@ class Plan:
 def _check_times(closed_loop: ClosedLoop, keys: Iterable[str]) -> None:
     """Refuse histories of runs that may have other times than the launch file's."""
     need = "histories need the same times in all runs"
-    if moved := next((key for key in keys if key in TIMES), None):
+    if moved := next((key for key in keys if (known := key_of(key)) and known.times), None):
         raise KeyRefused(VARY, moved, f"{need}; leave this key, or the histories, out")
     if closed_loop.derived.stated.plant.step == AUTO:
         text = (

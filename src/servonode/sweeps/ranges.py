@@ -8,8 +8,7 @@ import numpy as np
 
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.closed_loop.variation import Variation
-from servonode.closed_loop.variation_keys import stated_number
+from servonode.closed_loop.variation import Variation, stated_number
 from servonode.errors import StatementError
 from servonode.mechanics.description import Quantity
 

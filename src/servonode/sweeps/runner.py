@@ -10,7 +10,6 @@ from msgspec.structs import replace as struct_replace
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.launch_error import LaunchError
-from servonode.closed_loop.stages import Kept
 from servonode.closed_loop.variation import Variation
 from servonode.definitions.cache import CacheError
 from servonode.errors import ServonodeError
@@ -45,7 +44,7 @@ class Runner:
     """The runs of one thread."""
 
     def __init__(self, variation: Variation, measures: Measures) -> None:
-        self._variation, self._measures, self._kept = variation, measures, Kept()
+        self._variation, self._measures = variation, measures
         self._places = places_of(variation.base)
         self._records = (np.zeros((0, 0)), np.zeros((0, 0)))  # of plant and controller
 
@@ -70,7 +69,7 @@ class Runner:
         """A run in the compiled loop; the nodes say what follows where it stops, unless that is known."""
         every = default_every(closed_loop)
         table, answers = self._tables(closed_loop, every)
-        ended = fused_loop(closed_loop, every, table, answers, self._kept)
+        ended = fused_loop(closed_loop, every, table, answers)
         if ended.completed:
             columns = RecordedColumns(closed_loop, self._places, table, answers[: ended.answers])
             return Outcome(self._measures.of_columns(columns.t, columns), "", self._histories(columns))

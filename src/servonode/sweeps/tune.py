@@ -17,7 +17,7 @@ from servonode.errors import StatementError
 from servonode.mechanics.description import Quantity
 from servonode.record.run import default_every
 from servonode.simulation.simulate import simulate_fused
-from servonode.sweeps.design import WHOLE
+from servonode.sweeps.design import is_whole
 from servonode.sweeps.outcomes import Judge, is_random
 from servonode.sweeps.ranges import Range, numbers_at, quantities_of
 from servonode.tables import Row, Tabular
@@ -311,8 +311,8 @@ def _values(of: Range, share: Array, loop: ClosedLoop) -> Array:
     """The values of a key at these shares of its range: whole numbers, or whole plant steps, where it takes such."""
     values = of.low * (of.high / of.low) ** share if _logarithmic(of) else of.at(share)
     step = loop.launch.step_ns / 1e9 if of.key in STEPPED else 1.0
-    if of.key in (*WHOLE, *STEPPED):
-        values = np.round(np.maximum(np.round(values / step), 0.0 if of.key in WHOLE else 1.0) * step, 9)
+    if (whole := is_whole(of.key)) or of.key in STEPPED:
+        values = np.round(np.maximum(np.round(values / step), 0.0 if whole else 1.0) * step, 9)
     return np.asarray(values)
 
 

@@ -1,23 +1,32 @@
-"""The law in a microcontroller's firmware: whether the law of the launch file can act there, and its terms."""
+"""What a machine behind a link does by itself: the law in its firmware, or readings alone in place of its state."""
 
+import math
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
+from servonode.arrays import Array
 from servonode.closed_loop.controller_section import Control
 from servonode.closed_loop.estimation import Estimation
 from servonode.closed_loop.launch_error import KeyRefused
 from servonode.closed_loop.launch_keys import Plant
 from servonode.controllers import ServoLaw
 from servonode.mechanics.description import ProgramDescription, Quantity, derivative_name, derivatives
+from servonode.mechanics.machine import Machine
 from servonode.plants.drivers.driver import LawTerms
+from servonode.plants.drivers.estimated import EstimateTerms
+from servonode.plants.drivers.frozen_sensors import Foresight
 from servonode.plants.drivers.installed import find_driver
 from servonode.plants.drivers.packets import LARGEST, MOST_GOAL, law_schema_of
 
-SECTION, KEY = "plant.device", "law"
+READINGS = "readings"
+TELLS = 4.0  # quanta, likewise
+SURE = 8.0  # standard deviations by which a reading must change that nothing else explains
 
 
 def acts_in_device(plant: Plant) -> bool:
     """Whether the launch file asks for it, and its driver reaches firmware."""
-    return plant.device.law and find_driver(plant.driver).uses("device", KEY)
+    return plant.device.law and find_driver(plant.driver).uses("device", "law")
 
 
 def check_device_law(plant: Plant, control: Control | None, estimation: Estimation | None) -> None:
@@ -29,7 +38,7 @@ def check_device_law(plant: Plant, control: Control | None, estimation: Estimati
     if acts_in_device(plant):
         for obstacle in _obstacles(control, estimation):
             text = f"the law cannot act in firmware: {obstacle}; change that, or leave plant.device.law out"
-            raise KeyRefused(SECTION, KEY, text)
+            raise KeyRefused("plant.device", "law", text)
 
 
 def law_terms(plant: Plant, control: Control | None, limits: Sequence[float]) -> LawTerms | None:
@@ -121,3 +130,75 @@ def _memory(control: Control) -> Iterator[str]:
         yield f"program {program.name} has states of its own ({', '.join(each.name for each in own)})"
     if program.integral:
         yield f"program {program.name} feeds back integrals of its residuals"
+
+
+def sends_readings(plant: Plant) -> bool:
+    """Whether the machine sends no state, and its driver can do with that."""
+    return plant.device.sends == READINGS and find_driver(plant.driver).uses("device", "sends")
+
+
+def check_device_readings(plant: Plant, restarted: bool, estimation: Estimation | None) -> None:
+    """Refuse a machine whose state could not be estimated, as it sends no readings, or readings alone.
+
+    restarted: whether the plant node may be.
+
+    Raises:
+        KeyRefused: packets of the state with an [estimator]; readings alone without one, or with a plant node that
+            may be restarted.
+    """
+    if not sends_readings(plant):
+        if estimation is not None and find_driver(plant.driver).transport is not None:
+            text = f'packets of driver = "{plant.driver}" carry the state or readings, never both; give '
+            text += (
+                f'plant.device.sends = "{READINGS}" with firmware that sends its readings, or leave this section out'
+            )
+            raise KeyRefused("estimator", None, text)
+        return
+    if estimation is None:
+        text = f'"{READINGS}" says that the machine sends no state, and there is no [estimator] that would find it; '
+        raise KeyRefused("plant.device", "sends", f'{text}add one, or have the machine send its state and say "state"')
+    if restarted:
+        text = "a plant node that is restarted has lost its estimate, and where the machine is would not be known; "
+        raise KeyRefused("supervision", "plant", f'{text}give "never" with plant.device.sends = "{READINGS}"')
+
+
+def estimate_terms(plant: Plant, estimation: Estimation | None) -> EstimateTerms | None:
+    """On what terms the plant node estimates the machine's state; None where the machine sends it."""
+    if estimation is None or not sends_readings(plant):
+        return None
+    settings, observed = estimation.settings, estimation.observer.machine
+    machine, step = observed.description, settings.step_ns / 1e9
+    silence = {settings.sensors[i].name: estimation.silence[i] for i in settings.used}
+    names = tuple(each.name for each in settings.sensors)
+    return EstimateTerms(
+        estimation.estimator, machine.input_names, machine.columns, names, silence, estimation.std_limits,
+        math.ceil(estimation.wait / step), step, lambda x, u, seconds: _unseen(observed, x, u, seconds),
+        _foresight(estimation, plant.safety.frozen_time),
+    )  # fmt: skip
+
+
+def _foresight(estimation: Estimation, frozen_time: float) -> Foresight:
+    """What the equations predict of the readings of the sensors in use, which may stay the same so long [s]."""
+    observer, settings = estimation.observer, estimation.settings
+    step_ns = settings.step_ns
+    machine, sensors = observer.machine, settings.sensors
+    advance = machine.advancer(observer.integrator)
+
+    def measure(k: int, x: Array, u: Array) -> Array:
+        z = np.zeros(observer.n_z)
+        observer.measure(k * step_ns / 1e9, x, u, z)
+        return z
+
+    return Foresight(
+        lambda k, n, x, u: advance(k, n, step_ns, x, u, machine.c), measure,
+        {sensors[i].name: i for i in settings.used},
+        {sensors[i].name: TELLS * sensors[i].quantum + SURE * sensors[i].noise for i in settings.used},
+        math.ceil(frozen_time * 1e9 / step_ns), step_ns / 1e9,
+    )  # fmt: skip
+
+
+def _unseen(machine: Machine, x: Array, u: Array, seconds: float) -> Array:
+    """How a state may have moved in a time in which nobody saw it (2, n): on as it did, and to rest."""
+    description = machine.description
+    moves = [float(name in description.velocities) for name in description.columns]
+    return np.array([machine.derivatives(0.0, x, u)[:-1] * seconds, x[:-1] * moves])
