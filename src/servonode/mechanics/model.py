@@ -172,13 +172,13 @@ class Model(Tabular):
     def __post_init__(self) -> None:
         check_texts("Model()", name=self.name, description=self.description)
         self._check_kinds()
-        object.__setattr__(self, "forces", stated_forces(self.name, self.forces, self.place))
+        self._complete(forces=stated_forces(self.name, self.forces, self.place))
         if self.tree is not None:
             self._take_from_tree(self.tree)
         self._check_expressions()
         self._settle()
         self._complete_kinematics()
-        object.__setattr__(self, "jumps", tuple(self._in_states(each) for each in self.jumps))
+        self._complete(jumps=tuple(self._in_states(each) for each in self.jumps))
         self._check_names()
         if set(self.state) != {*self.coordinates, *self.velocities}:
             missing = ", ".join(sorted({each.name for each in (*self.coordinates, *self.velocities)}))
@@ -189,6 +189,10 @@ class Model(Tabular):
             if self.state[first : first + len(entries)] != entries:
                 text = f"machine {self.name}: the entries of the vector {name} must follow each other in the state"
                 raise ModelError(text, self.place.argument("order"))
+
+    def _complete(self, **values: Any) -> None:
+        """Put what follows from the stated arguments in their place, while the machine is made."""
+        vars(self).update(values)
 
     def _take_from_tree(self, tree: Tree) -> None:
         """Complete coordinates, kinematics, velocities and identities by those of the tree.
@@ -207,10 +211,12 @@ class Model(Tabular):
             text = f"machine {self.name}: nothing moves, as no link of its tree has a joint; give one with joints="
             raise ModelError(text, self.place.argument("tree"))
         turning = {q: rate for q, rate in tree.rates.items() if rate != q.rate and q not in self.kinematics}
-        completed = {"coordinates": coordinates, "kinematics": {**self.kinematics, **turning}}
-        completed |= {"velocities": self._with_motions(tree), "identities": {**tree.identities, **self.identities}}
-        for name, value in completed.items():
-            object.__setattr__(self, name, value)
+        self._complete(
+            coordinates=coordinates,
+            kinematics={**self.kinematics, **turning},
+            velocities=self._with_motions(tree),
+            identities={**tree.identities, **self.identities},
+        )
 
     def _with_motions(self, tree: Tree) -> tuple[Velocity, ...]:
         """The stated velocities, then the motions of the tree that are velocities, in its order."""
@@ -224,15 +230,15 @@ class Model(Tabular):
 
     def _settle(self) -> None:
         """Bring expressions that may switch into one form."""
-        for word in ("potential", "dissipation"):
-            object.__setattr__(self, word, settled(getattr(self, word)))
-        rates = {state: without_signs(rate) for state, rate in self.first_order.items()}
-        object.__setattr__(self, "first_order", rates)
-        outputs = tuple(
-            replace(each, expression=settled(each.expression)) if each.expression.has(*PIECEWISE) else each
-            for each in self.outputs
+        self._complete(
+            potential=settled(self.potential),
+            dissipation=settled(self.dissipation),
+            first_order={state: without_signs(rate) for state, rate in self.first_order.items()},
+            outputs=tuple(
+                replace(each, expression=settled(each.expression)) if each.expression.has(*PIECEWISE) else each
+                for each in self.outputs
+            ),
         )
-        object.__setattr__(self, "outputs", outputs)
 
     def _complete_kinematics(self) -> None:
         """Give each coordinate its rate: the stated one, or a velocity of its own."""
@@ -247,7 +253,7 @@ class Model(Tabular):
         if self.independent:
             self._solve_loops(coordinates)
         if not self.kinematics_order:
-            object.__setattr__(self, "kinematics_order", tuple(self.kinematics))
+            self._complete(kinematics_order=tuple(self.kinematics))
         known = {q.name: q for q in self.velocities}
         own = {
             q.rate: known.get(f"{q.name}_dot") or q.own_velocity()
@@ -258,9 +264,7 @@ class Model(Tabular):
         more = (*own.values(), *self.first_order)
         velocities = (*self.velocities, *(v for v in more if v not in self.velocities))
         order = tuple(own.get(each, each) for each in self.order)
-        completed = {"coordinates": coordinates, "kinematics": kinematics, "velocities": velocities, "order": order}
-        for name, value in completed.items():
-            object.__setattr__(self, name, value)
+        self._complete(coordinates=coordinates, kinematics=kinematics, velocities=velocities, order=order)
 
     def _in_states(self, jump: Jump) -> Jump:
         """The jump in states: rates of coordinates are what the kinematics say, and are set where they are a state."""
@@ -282,9 +286,7 @@ class Model(Tabular):
             raise ModelError(text, place)
         found = solved(what, tuple(coordinates), tuple(stated.items()), self.constraints, self.place)
         faults = tuple(each for each in self.faults if each.requirement.name != "dead_point")
-        object.__setattr__(self, "kinematics", found.rates)
-        object.__setattr__(self, "velocities", (*stated, *others))
-        object.__setattr__(self, "faults", (*found.dead_points, *faults))
+        self._complete(kinematics=found.rates, velocities=(*stated, *others), faults=(*found.dead_points, *faults))
 
     def _check_kinds(self) -> None:
         """Check that each entry was made by the function of its kind."""
@@ -314,7 +316,7 @@ class Model(Tabular):
             raise ModelError(f"{what}: {complaint}", self.place)
         for keyword, kind in kinds.items():
             if keyword not in _MAPPINGS and not (keyword == "independent" and kind is Velocity):
-                object.__setattr__(self, keyword, listed(what, keyword, getattr(self, keyword), self.place))
+                self._complete(**{keyword: listed(what, keyword, getattr(self, keyword), self.place)})
             check_kinds(what, keyword, getattr(self, keyword), kind, self.place)
 
     def _check_expressions(self) -> None:
