@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from typing import Any, Self, cast
 
 from servonode.bus import Wanted
-from servonode.bus.interfaces import RawIntake
+from servonode.bus.interfaces import Intake
 from servonode.bus.request_codec import decode_map, encode_map
 from servonode.bus.requests import HEADER, NEVER, NO_TICKET
 from servonode.bus.topology import NODES, RELAY, subscribers
@@ -140,7 +140,7 @@ class RelayBus(VirtualBus):
 
     process: "RelayProcess"
 
-    def direct_subscriber(self, wanted: Wanted, intake: RawIntake) -> Inbox:
+    def direct_subscriber(self, wanted: Wanted, intake: Intake[bytes]) -> Inbox:
         made = self.subscriber(wanted)
         made._intake = cast(Any, intake)
         return made

@@ -35,7 +35,7 @@ import pytest
 
 from servonode.bus import Message, decode
 from servonode.bus.codec import encode_frames
-from servonode.bus.interfaces import BOUND, Intake
+from servonode.bus.interfaces import BOUND, message_intake
 from servonode.bus.link import MACHINE_TOPICS
 from servonode.bus.topology import PLANT
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
@@ -764,7 +764,7 @@ class MemoryLink:
     fds: tuple[int, ...] = ()
 
     def __init__(self, wire: Wire) -> None:
-        self._wire, self._intake = wire, Intake({"machine": MACHINE_TOPICS})
+        self._wire, self._intake = wire, message_intake({"machine": MACHINE_TOPICS})
         self.counts = self._intake.counts
 
     def open(self) -> None: ...

@@ -12,7 +12,8 @@ from numpy.testing import assert_allclose
 
 import servonode
 from servonode.bus import Lifecycle, MemoryBus, State, Status, Switchboard, Target
-from servonode.bus.samples import FieldIntake
+from servonode.bus.interfaces import Intake
+from servonode.bus.samples import FieldReader
 from servonode.bus.topology import NODES, PLANT, TARGET, subscribers
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import LaunchError, read_launch
@@ -263,7 +264,7 @@ def test_samples_beyond_the_range_or_the_reach_of_the_filter_are_refused_and_do_
     (b'{"pose": [0, 1], "sent_ns": 9223372036854775807}', "late"),
 ])  # fmt: skip
 def test_what_is_no_number_is_counted_and_left_out(payload: bytes, reason: str) -> None:
-    intake = FieldIntake("pose", "pose.1", 1.0)
+    intake = Intake(["pose"], FieldReader("pose.1", 1.0))
     assert intake.take(b"pose", payload) is None
     assert intake.counts == {reason: 1}
     assert intake.take(b"other", payload) is None
@@ -272,7 +273,7 @@ def test_what_is_no_number_is_counted_and_left_out(payload: bytes, reason: str) 
 
 
 def test_a_message_that_says_when_it_was_sent_counts_once_and_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    intake, now = FieldIntake("pose", "x", 0.5), 10**12
+    intake, now = Intake(["pose"], FieldReader("x", 0.5)), 10**12
     monkeypatch.setattr("servonode.bus.samples.time", SimpleNamespace(monotonic_ns=lambda: now))
     sent = (now - 400_000_000, now - 300_000_000, now - 300_000_000, now - 350_000_000, now - 600_000_000, now)
     taken = [intake.take(b"pose", b'{"x": 1, "sent_ns": %d}' % each) is not None for each in sent]

@@ -15,7 +15,7 @@ from msgspec.structs import asdict
 
 from servonode.bus import Applied, ExternalLink, Message, Setup, State, Status, decode
 from servonode.bus.codec import encode_frames
-from servonode.bus.interfaces import BOUND, Intake
+from servonode.bus.interfaces import BOUND, message_intake
 from servonode.bus.link import MACHINE_TOPICS
 from servonode.mechanics.machine import Machine
 from servonode.nodes.state_check import EnergyAccount
@@ -54,7 +54,7 @@ class Wire:
     """A link to nothing: what was sent, as it arrives, and what the machine is made to say, as bytes."""
 
     def __init__(self) -> None:
-        self._intake = Intake({"machine": MACHINE_TOPICS})
+        self._intake = message_intake({"machine": MACHINE_TOPICS})
         self.counts: Counter[str] = self._intake.counts
         self.fds: tuple[int, ...] = ()
         self.lost = self.hint = ""

@@ -1,8 +1,8 @@
 """The interfaces a node sees, whether its bus is made of sockets or of memory, and the intake both share."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Generic, Protocol, TypeVar
 
 from servonode.bus.codec import MessageError, decode
 from servonode.bus.messages import Message
@@ -13,9 +13,7 @@ BOUND = 1000  # messages taken in one drain, so that a flooding peer cannot pin 
 
 Identity = tuple[Any, ...]  # the client to reply to; opaque
 Wanted = Mapping[str, Sequence[str]]  # publisher node -> topic words
-
-
-Taken = TypeVar("Taken", covariant=True)
+T = TypeVar("T")
 
 
 class PublisherFace(Protocol):
@@ -87,58 +85,46 @@ class BusFace(Protocol):
         """Free everything; a second call does nothing."""
 
 
-class IntakeFace(Protocol[Taken]):
-    """The interface that takes the messages of a connection to a publisher."""
+class Intake(Generic[T]):
+    """What one subscriber makes of the frames that it gets; those that are refused are counted by reason.
 
-    counts: Counter[str]  # what was refused, by reason
+    topics: all that may come. read: the content of a topic's payload, or a MessageError. subscribed: the topics to
+    subscribe to at first, by their bytes on the wire (`words`); absent: all.
+    """
 
-    @property
-    def words(self) -> Mapping[bytes, str]:
-        """The topics to subscribe to, by their bytes on the wire."""
-
-    def take(self, topic: bytes, payload: bytes) -> tuple[str, Taken] | None:
-        """The message with its topic; None if it is refused, which is counted."""
-
-
-class Intake:
-    """Turns frames into messages for one subscriber and counts the refused ones by reason."""
-
-    def __init__(self, wanted: Wanted) -> None:
-        words = sorted({word for asked in wanted.values() for word in asked})
-        for word in words:
-            topic_named(word)
-        self.words = {word.encode(): word for word in words}
+    def __init__(
+        self, topics: Iterable[str], read: Callable[[bytes, bytes], T], subscribed: Collection[str] | None = None
+    ) -> None:
+        self._topics = {word.encode(): word for word in topics}
+        self._read = read
+        self.words = {bits: word for bits, word in self._topics.items() if subscribed is None or word in subscribed}
         self.counts: Counter[str] = Counter()
 
-    def take(self, topic: bytes, payload: bytes) -> tuple[str, Message] | None:
-        """The message with its topic word, or None after counting why not."""
+    def take(self, topic: bytes, payload: bytes) -> tuple[str, T] | None:
+        """The content with its topic word, or None after counting why not."""
         # ZeroMQ matches by prefix: a subscription to "state" also lets "state2" through.
-        word = self.words.get(topic)
+        word = self._topics.get(topic)
         if word is None:
             self.counts["topic"] += 1
             return None
         try:
-            return word, decode(topic, payload)
+            return word, self._read(topic, payload)
         except MessageError as error:
             self.counts[error.reason] += 1
             return None
 
 
-class RawIntake:
-    """Keeps payloads as they came. topics: all that may come; subscribed: those to subscribe to at first."""
+def message_intake(wanted: Wanted) -> Intake[Message]:
+    """The intake of typed messages; ValueError for an unknown topic."""
+    words = sorted({word for asked in wanted.values() for word in asked})
+    for word in words:
+        topic_named(word)
+    return Intake(words, decode)
 
-    def __init__(self, topics: Iterable[str], subscribed: Iterable[str] = ()) -> None:
-        self.words = {word.encode(): word for word in subscribed}
-        self.counts: Counter[str] = Counter()
-        self._topics = {word.encode(): word for word in topics}
 
-    def take(self, topic: bytes, payload: bytes) -> tuple[str, bytes] | None:
-        """The payload with its topic word, or None after counting why not."""
-        word = self._topics.get(topic)
-        if word is None:
-            self.counts["topic"] += 1
-            return None
-        return word, payload
+def undecoded(topic: bytes, payload: bytes) -> bytes:  # noqa: ARG001  (as an intake calls it)
+    """The payload as it came."""
+    return payload
 
 
 def subscriptions_expected(node: str, subscribers: Iterable[Wanted]) -> int:
@@ -147,4 +133,4 @@ def subscriptions_expected(node: str, subscribers: Iterable[Wanted]) -> int:
     A subscriber's socket sends all its topic words to every node it connects to, so each counts with all of
     its words at each of its nodes.
     """
-    return sum(len(Intake(wanted).words) for wanted in subscribers if node in wanted)
+    return sum(len(message_intake(wanted).words) for wanted in subscribers if node in wanted)

@@ -16,7 +16,7 @@ import zmq
 from servonode.bus.codec import encode_frames
 from servonode.bus.connection_limit import ConnectionLimit, listen
 from servonode.bus.descriptors import ensure_room
-from servonode.bus.interfaces import BOUND, Intake
+from servonode.bus.interfaces import BOUND, message_intake
 from servonode.bus.loopback import port_of
 from servonode.bus.messages import Message
 from servonode.bus.run_folder import IPC_LIMIT, BusError
@@ -151,7 +151,7 @@ class ExternalLink:
         ensure_room()
         self._owner = os.getpid()
         self._context = new_context()
-        intake = Intake({"machine": MACHINE_TOPICS})
+        intake = message_intake({"machine": MACHINE_TOPICS})
         self.counts = intake.counts
         self._publisher = self._publish(self._context, applied)
         self._subscriber = Subscriber(open_socket(self._context, zmq.SUB, self._secure), intake, state, persistent=True)

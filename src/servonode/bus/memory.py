@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from servonode.bus.codec import MessageError, encode_frames
-from servonode.bus.interfaces import BOUND, HWM, Identity, Intake, Wanted
+from servonode.bus.interfaces import BOUND, HWM, Identity, Wanted, message_intake
 from servonode.bus.messages import Message
 from servonode.bus.request_codec import decode_map, encode_map
 from servonode.bus.run_folder import BusError
@@ -77,7 +77,7 @@ class MemorySubscriber:
     """A subscriber: a queue of the frames that were published to it."""
 
     def __init__(self, wanted: Wanted) -> None:
-        self._intake = Intake(wanted)
+        self._intake = message_intake(wanted)
         self.words = frozenset(self._intake.words)
         self.counts: Counter[str] = self._intake.counts  # refused messages by reason
         self._queue: deque[tuple[bytes, bytes]] = deque()

@@ -6,59 +6,49 @@ A message is a map of msgpack or JSON. It may say when it was sent: `sent_ns`, t
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 import zmq
 
+from servonode.bus.codec import MessageError
 from servonode.bus.descriptors import ensure_room
+from servonode.bus.interfaces import Intake
 from servonode.bus.messages import MAX_PAYLOAD
 from servonode.bus.zmq_io import new_context, open_socket
 from servonode.bus.zmq_subscriber import Subscriber
 
 
-class FieldIntake:
-    """Takes the number at a path such as `state.x` or `pose.0` out of maps; counts the others, by reason.
+class FieldReader:
+    """Reads the number at a path such as `state.x` or `pose.0` in a map.
 
     timeout: the age [s] from which a message that says when it was sent is late.
     """
 
-    def __init__(self, topic: str, path: str, timeout: float) -> None:
-        self.words: Mapping[bytes, str] = {topic.encode(): topic}
-        self.counts: Counter[str] = Counter()
+    def __init__(self, path: str, timeout: float) -> None:
         self._path = path.split(".")
         self._timeout_ns = round(timeout * 1e9)
         self._sent_ns = -1  # of the newest message that says so
 
-    def take(self, topic: bytes, payload: bytes) -> tuple[str, float] | None:
-        """The number with its topic, or None after counting why not."""
-        word = self.words.get(topic)
-        if word is None:
-            self.counts["topic"] += 1
-            return None
+    def __call__(self, topic: bytes, payload: bytes) -> float:  # noqa: ARG002  (as an intake calls it)
+        """The number in a payload. MessageError where there is none, or the message came too late."""
         if len(payload) > MAX_PAYLOAD:
-            self.counts["length"] += 1
-            return None
+            raise MessageError("length")
         try:
             found: Any = (msgspec.json if payload[:1] == b"{" else msgspec.msgpack).decode(payload)
             value = found
             for key in self._path:
                 value = value[int(key)] if isinstance(value, list) else value[key]
         except (msgspec.MsgspecError, RecursionError, UnicodeError):
-            self.counts["malformed"] += 1
-            return None
+            raise MessageError("malformed") from None
         except (KeyError, IndexError, ValueError, TypeError):
-            self.counts["missing"] += 1
-            return None
+            raise MessageError("missing") from None
         largest = sys.float_info.max  # which neither NaN nor an integer of any length passes
         if isinstance(value, bool) or not isinstance(value, int | float) or not -largest <= value <= largest:
-            self.counts["type"] += 1
-            return None
+            raise MessageError("type")
         if isinstance(found, dict) and (reason := self._untimely(found.get("sent_ns"))):
-            self.counts[reason] += 1
-            return None
-        return word, float(value)
+            raise MessageError(reason)
+        return float(value)
 
     def _untimely(self, sent_ns: Any) -> str:
         """Why the time at which a message was sent refuses it; empty where it does not, or was not given."""
@@ -79,7 +69,7 @@ class Samples:
     """The numbers of one field that a publisher at a Unix socket sends; no call blocks."""
 
     def __init__(self, address: str, topic: str, path: str, timeout: float) -> None:
-        self._intake = FieldIntake(topic, path, timeout)
+        self._intake = Intake([topic], FieldReader(path, timeout))
         ensure_room()
         self._context = new_context()
         self._subscriber = Subscriber(open_socket(self._context, zmq.SUB), self._intake, address, persistent=True)

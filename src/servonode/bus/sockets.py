@@ -14,7 +14,7 @@ from typing import Any
 import zmq
 
 from servonode.bus.descriptors import ensure_room
-from servonode.bus.interfaces import BOUND, Intake, IntakeFace, SubscriberFace, Wanted
+from servonode.bus.interfaces import BOUND, Intake, SubscriberFace, Wanted, message_intake
 from servonode.bus.ipc.connection import PublisherConnection
 from servonode.bus.ipc.publisher import Publisher
 from servonode.bus.ipc.waiting import Waiter
@@ -31,7 +31,7 @@ class DirectSubscriber:
     When a publisher restarts, it is connected to and subscribed to again by the next `receive` or `wait`.
     """
 
-    def __init__(self, connections: list[PublisherConnection], intake: IntakeFace[Any]) -> None:
+    def __init__(self, connections: list[PublisherConnection], intake: Intake[Any]) -> None:
         self._connections = connections
         self._waiter = Waiter()
         for connection in connections:
@@ -89,18 +89,18 @@ class Bus:
 
         One socket serves all, so a word asked of one node is taken from any of them.
         """
-        intake = Intake(wanted)
+        intake = message_intake(wanted)
         addresses = self._addresses(wanted)
         subscriber = Subscriber(self._open(zmq.SUB), intake, *addresses)
         self._waiter.add(subscriber.reader)
         return subscriber
 
-    def direct_subscriber(self, wanted: Wanted, intake: IntakeFace[Any] | None = None) -> DirectSubscriber:
+    def direct_subscriber(self, wanted: Wanted, intake: Intake[Any] | None = None) -> DirectSubscriber:
         """As `subscriber`, without a thread of its own, for nodes: what they do not read in time is dropped sooner.
 
         intake: one that takes the messages otherwise.
         """
-        intake = intake or Intake(wanted)
+        intake = intake or message_intake(wanted)
         connections = [PublisherConnection(address, intake) for address in self._addresses(wanted)]
         for connection in connections:
             self._waiter.keep_connected(connection)

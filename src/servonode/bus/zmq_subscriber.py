@@ -2,16 +2,15 @@
 
 import select
 import time
-from typing import Generic, TypeVar
+from typing import Generic
 
 import zmq
 
-from servonode.bus.interfaces import BOUND, IntakeFace
+from servonode.bus.interfaces import BOUND, Intake, T
 from servonode.bus.zmq_io import DRAIN_NS, Reader, Socket, connect
 
 LOOKS = 16  # messages of a drain between two readings of the clock
 RENEW_NS = 100_000_000  # between two connections to a publisher that breaks the protocol
-T = TypeVar("T")
 
 
 class Subscriber(Generic[T]):
@@ -21,7 +20,7 @@ class Subscriber(Generic[T]):
     connection and the subscription come back by themselves.
     """
 
-    def __init__(self, opened: Socket, intake: IntakeFace[T], *addresses: str, persistent: bool = False) -> None:
+    def __init__(self, opened: Socket, intake: Intake[T], *addresses: str, persistent: bool = False) -> None:
         """opened: a SUB socket that this closes.
 
         persistent: connect again to one that broke the protocol too, which libzmq alone never does.

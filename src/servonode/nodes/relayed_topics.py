@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from servonode.bus import Bus, DirectSubscriber, MessageError, Publisher, Wanted, decode, subscriptions_expected
-from servonode.bus.interfaces import RawIntake
+from servonode.bus.interfaces import Intake, undecoded
 from servonode.bus.messages import Message
 from servonode.bus.topology import NODES, PLANT
 
@@ -25,7 +25,7 @@ class RelayedTopics:
         self._here: dict[str, DirectSubscriber] = {}
         for node in here:
             topics = NODES[node].publishes
-            self._here[node] = bus.direct_subscriber({node: topics}, RawIntake(topics, topics))
+            self._here[node] = bus.direct_subscriber({node: topics}, Intake(topics, undecoded))
         self._there = {node: bus.publisher_for(node, subscriptions_expected(node, listeners)) for node in there}
 
     @property

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import zmq
 
 from servonode.bus.descriptors import ensure_room
-from servonode.bus.interfaces import RawIntake, Wanted
+from servonode.bus.interfaces import Intake, Wanted, undecoded
 from servonode.bus.processes import Named
 from servonode.bus.run_folder import endpoint
 from servonode.bus.topology import NODES
@@ -36,7 +36,7 @@ class _Link:
         opened = open_socket(context, zmq.SUB)
         opened.setsockopt(zmq.RECONNECT_IVL, NEVER_MS)
         opened.setsockopt(zmq.RECONNECT_IVL_MAX, 0)
-        self.subscriber = Subscriber(opened, RawIntake(NODES[node].publishes), address)
+        self.subscriber = Subscriber(opened, Intake(NODES[node].publishes, undecoded, ()), address)
         self._process, self._owner = process, owner
         self._words: set[str] = set()
         self._dead_since = 0.0  # monotonic s; 0: it lives

@@ -5,7 +5,7 @@ import socket
 import time
 from typing import Any
 
-from servonode.bus.interfaces import HWM, IntakeFace
+from servonode.bus.interfaces import HWM, Intake
 from servonode.bus.ipc.wire import Connection, Refused, frame
 from servonode.bus.messages import MAX_PAYLOAD, Message
 from servonode.bus.zmq_io import DRAIN_NS, RECONNECT_MAX_MS, RECONNECT_MS
@@ -23,7 +23,7 @@ class PublisherConnection:
     `receive_into` with nothing to read costs nothing.
     """
 
-    def __init__(self, address: str, intake: IntakeFace[Any]) -> None:
+    def __init__(self, address: str, intake: Intake[Any]) -> None:
         self._intake, self._path = intake, address.removeprefix("ipc://")
         self._subscriptions = b"".join(frame(b"\x01" + word) for word in intake.words)
         self._epoll = select.epoll()

@@ -4,7 +4,7 @@ from collections import Counter
 
 from servonode.bus import Message
 from servonode.bus.codec import encode_frames
-from servonode.bus.interfaces import BOUND, Intake
+from servonode.bus.interfaces import BOUND, message_intake
 from servonode.bus.link import MACHINE_TOPICS
 from servonode.plants.drivers.driver import DriverContext
 from servonode.plants.drivers.simulated_device import SimulatedDevice
@@ -23,7 +23,7 @@ class LoopbackLink:
 
     def __init__(self, context: DriverContext) -> None:
         assert context.simulated_machine is not None
-        self._intake = Intake({"machine": MACHINE_TOPICS})
+        self._intake = message_intake({"machine": MACHINE_TOPICS})
         self.counts: Counter[str] = self._intake.counts
         self._clock = context.clock
         self._to, self._back = both_ways(Impairments(**context.stated.link), context.seed)
