@@ -11,7 +11,7 @@ from typing import Any
 import sympy
 
 from servonode.definitions.source_location import Place, here
-from servonode.errors import ModelError, unshown
+from servonode.errors import ModelError
 from servonode.mechanics.forces import stated_forces
 from servonode.mechanics.independent import solved
 from servonode.mechanics.sensors import Sensor
@@ -170,8 +170,9 @@ class Model(Tabular):
         return f"Model {self.name}: {self.description}", [*rows, *bodies]
 
     def __post_init__(self) -> None:
-        check_texts("Model()", name=self.name, description=self.description)
         self._check_kinds()
+        texts = {"identities": " ".join(map(str, self.identities)), "notes": " ".join(map(str, self.notes))}
+        check_texts("Model()", name=self.name, description=self.description, **texts)
         self._complete(forces=stated_forces(self.name, self.forces, self.place))
         if self.tree is not None:
             self._take_from_tree(self.tree)
@@ -312,8 +313,6 @@ class Model(Tabular):
         if unknown is not None:
             text = f"{what}: safe= states {unknown}, which is not an input of inputs=; state those alone"
             raise ModelError(text, self.place.argument("safe"))
-        if complaint := next(filter(None, map(unshown, map(str, (*self.identities, *self.notes)))), ""):
-            raise ModelError(f"{what}: {complaint}", self.place)
         for keyword, kind in kinds.items():
             if keyword not in _MAPPINGS and not (keyword == "independent" and kind is Velocity):
                 self._complete(**{keyword: listed(what, keyword, getattr(self, keyword), self.place)})

@@ -53,13 +53,15 @@ def quantity_of(kind: str, name: str, description: str, unit: str = "1", **numbe
     """What a user states of a quantity: `start` or `default`, bounds and limits.
 
     Raises:
-        ModelError: the name is no ASCII identifier, a text is not one line, or a number is not one.
+        ModelError: the name is no ASCII identifier, a text is not one line, or a number is not one or not in its range.
     """
     check_name(kind, name)
     check_texts(f"{kind} {name}", description=description, unit=unit)
     for word, value in numbers.items():
         if value is not None and not _is_number(value):
             raise ModelError(f"{kind} {name}: {word}={short(value)} is not a number; give one", here())
+        if value is not None and word.endswith("limit") and not 0 < value < float("inf"):
+            raise ModelError(f"{name}: {word}={value} is not a positive number; give one, or leave it out", here())
     if "start" in numbers:
         numbers["default"] = numbers.pop("start")
     return Quantity(name, description, unit, **numbers)
@@ -361,7 +363,7 @@ def coordinate(
     (theta_dot, theta_ddot)
     """
     return Coordinate(
-        _limited(quantity_of("coordinate", name, description, unit, start=start, limit=limit, rate_limit=rate_limit))
+        quantity_of("coordinate", name, description, unit, start=start, limit=limit, rate_limit=rate_limit)
     )
 
 
@@ -380,9 +382,7 @@ def velocity(
     >>> velocity("v", "forward speed", "m/s").rate
     v_dot
     """
-    return Velocity(
-        _limited(quantity_of("velocity", name, description, unit, start=start, limit=limit, rate_limit=rate_limit))
-    )
+    return Velocity(quantity_of("velocity", name, description, unit, start=start, limit=limit, rate_limit=rate_limit))
 
 
 def first_order(
@@ -417,21 +417,8 @@ def first_order(
     ['x', 'x_dot', 'i']
     """
     return FirstOrder(
-        _limited(quantity_of("first_order", name, description, unit, start=start, limit=limit, rate_limit=rate_limit))
+        quantity_of("first_order", name, description, unit, start=start, limit=limit, rate_limit=rate_limit)
     )
-
-
-def _limited(quantity: Quantity) -> Quantity:
-    """The quantity, of a state or an input, with the limits of its readings or magnitude checked.
-
-    Raises:
-        ModelError: one is not a positive number.
-    """
-    for word, value in (("limit", quantity.limit), ("rate_limit", quantity.rate_limit)):
-        if value is not None and not 0 < value < float("inf"):
-            text = f"{quantity.name}: {word}={value} is not a positive number; give one, or leave it out"
-            raise ModelError(text, here())
-    return quantity
 
 
 def vector(
@@ -527,7 +514,7 @@ def input_(name: str, description: str, unit: str = "1", *, limit: float | None 
     >>> input_("N", "torque of the motor", "N m").quantity.unit
     'N m'
     """
-    return Input(_limited(quantity_of("input", name, description, unit, limit=limit)))
+    return Input(quantity_of("input", name, description, unit, limit=limit))
 
 
 def reaction(name: str, description: str, unit: str = "N") -> Reaction:
