@@ -8,12 +8,14 @@ import pytest
 from scipy.stats import qmc
 
 import servonode
+from servonode.closed_loop.key_table import key_of, keys_of_launch_files
 from servonode.closed_loop.launch_error import KeyRefused, LaunchError
 from servonode.closed_loop.launch_file import launch_of_table, with_values
 from servonode.closed_loop.launch_keys import Sweep
 from servonode.sweeps.design import MOST_RUNS, Design, stated_axes, time_text
 from tests.helpers.point_masses import launch
 
+WHOLE = [each for each in keys_of_launch_files() if key_of(each).is_whole and not each.startswith("sweep.")]
 M1, M2, RATE, SEED = "plant.parameters.m1", "plant.parameters.m2", "controller.gains.lambda", "run.seed"
 DELAY = "controller.delay"
 THREE: dict[str, Any] = {
@@ -109,7 +111,7 @@ def test_a_key_of_whole_numbers_has_them_by_their_logarithms_too(method: str) ->
     np.testing.assert_allclose(counts / 4096, np.log1p(1 / numbers) / np.log(9), atol=0.02)
 
 
-@pytest.mark.parametrize("key", ["run.seed", "controller.delay", "plant.mujoco.substeps", "plant.safety.repeats"])
+@pytest.mark.parametrize("key", WHOLE)
 def test_a_key_that_takes_whole_numbers_alone_gets_such(key: str) -> None:
     base = servonode.load(launch("x", 1.0, 1.0)).closed_loop
     with pytest.raises(LaunchError, match="not a whole number"):
