@@ -15,7 +15,9 @@ from servonode.closed_loop.launch_keys import Sweep
 from servonode.sweeps.design import MOST_RUNS, Design, stated_axes, time_text
 from tests.helpers.point_masses import launch
 
-WHOLE = [each for each in keys_of_launch_files() if key_of(each).is_whole and not each.startswith("sweep.")]
+WHOLE = [
+    each for each in keys_of_launch_files() if (key := key_of(each)) and key.is_whole and not each.startswith("sweep.")
+]
 M1, M2, RATE, SEED = "plant.parameters.m1", "plant.parameters.m2", "controller.gains.lambda", "run.seed"
 DELAY = "controller.delay"
 THREE: dict[str, Any] = {
