@@ -36,7 +36,7 @@ def quantity_figure(run: Run, groups: Sequence[str], against: str) -> Figure:
     What has the unit of the horizontal axis, other than time, is drawn to the same scale.
     """
     known = _Quantities.of(run)
-    named = [[name.strip() for name in group.split(",")] for group in groups]
+    named = [[name.strip() for name in str(group).split(",")] for group in groups]
     for name in (against, *(name for group in named for name in group)):
         largest = np.max(np.abs(known.values(name)), initial=0.0, where=np.isfinite(known.values(name)))
         if largest > MOST:
