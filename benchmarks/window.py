@@ -29,9 +29,8 @@ from servonode.mechanics.description import derivative_name, packed
 from servonode.nodes.node import Outbox
 from servonode.operator.find_runs import Found
 from servonode.simulation.simulate import simulate_fused
-from servonode.views.shown_run import ShownRun
+from servonode.views.live_run import TOPICS, LiveRun
 from servonode.views.window import FPS, Window, headless_figure
-from servonode.views.window_feed import TOPICS
 from servonode.views.window_process import Options
 
 LAUNCHES = ("trailer_pursuit", "sphero_pursuit", "snowboarder_carve")
@@ -52,12 +51,13 @@ class Row:
     states_per_s: float
 
 
-class _Given(ShownRun):
+class _Given(LiveRun):
     """A run that needs no registry."""
 
     def __init__(self, closed_loop: ClosedLoop, folder: Path) -> None:
-        super().__init__("benchmark")
-        self.closed_loop, self._folder, self.alive = closed_loop, folder, True
+        super().__init__("benchmark", span=SPAN_S)
+        self.begin(closed_loop)
+        self._folder, self.alive = folder, True
 
     def look(self, now: float) -> bool:  # noqa: ARG002
         if self._inbox is not None:

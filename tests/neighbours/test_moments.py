@@ -8,6 +8,7 @@ import pytest
 
 import servonode
 from servonode.arrays import Array
+from servonode.bus import Message
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.errors import ModelError
 from servonode.neighbours.live import LiveMoments
@@ -15,6 +16,7 @@ from servonode.neighbours.moments import Event, Layout, Moment, Moments, gears
 from servonode.neighbours.recorded import moments_of_bag
 from servonode.record.bag import Bag
 from servonode.simulation.rows_of_messages import runs_in
+from servonode.views.live_run import LiveRun
 from servonode.views.view_checks import check_view
 from tests.helpers.drawn_cart import viewed_cart
 from tests.helpers.extras import MUJOCO, NO_MUJOCO
@@ -231,15 +233,22 @@ def test_a_frame_of_another_shape_is_refused(tmp_path: Path) -> None:
 
 def test_live_moments_are_the_newest_and_keep_the_last_residuals() -> None:
     made = loop("trailer_pursuit")
-    live, talk = LiveMoments(made), Talk(made)
+    source, talk = LiveRun("given"), Talk(made)
+    source.begin(made)
+    live = LiveMoments(source)
+
+    def give(*messages: Message) -> None:
+        assert source.feed is not None
+        for message in messages:
+            source.feed.take(message)
+        live.take(messages)
+
     assert live.newest() is None
-    for message in (talk.status(0), talk.target(0), talk.state(0), talk.report(0)):
-        live.take(message)
+    give(talk.status(0), talk.target(0), talk.state(0), talk.report(0))
     first = live.newest()
     assert first is not None
     assert live.newest() is None
-    for message in (talk.state(10), talk.status(11, "fault", "watchdog"), talk.target(40), talk.state(40)):
-        live.take(message)
+    give(talk.state(10), talk.status(11, "fault", "watchdog"), talk.target(40), talk.state(40))
     second = live.newest()
     assert second is not None
     assert (second.t, second.stamp_ns - first.stamp_ns) == (0.04, 40_000_000)

@@ -15,7 +15,7 @@ from servonode.bus.processes import Named
 from servonode.bus.topology import PLANT, publishers
 from servonode.operator.find_runs import find_run, find_runs
 from servonode.operator.listener import Listener, named
-from servonode.views.shown_run import run_shown
+from servonode.views.live_run import run_shown
 from tests.helpers.events import eventually
 from tests.helpers.runs import private_runtime
 

@@ -26,8 +26,8 @@ FORGIVING = ("plant.safety.command_timeout_floor=0.5", "run.speed=1")
 ONTO_AGG = """
 import sys
 from servonode.views import window as w
-from servonode.views.shown_run import ShownRun
-source = ShownRun(sys.argv[1])
+from servonode.views.live_run import LiveRun
+source = LiveRun(sys.argv[1])
 source.wait_open()
 shown = w.Window(w.headless_figure(), source, w.Options())
 shown.begin()

@@ -14,9 +14,9 @@ import servonode
 from servonode.loop import Loop
 from servonode.views.animation import Animation, columns_of
 from servonode.views.decimation import Decimation
+from servonode.views.live_run import Ring
 from servonode.views.panel_choice import FieldError, chosen_panels
 from servonode.views.scene import magnification
-from servonode.views.window_feed import Ring
 
 assert_allclose: Any = np.testing.assert_allclose
 LAUNCHES = {

@@ -11,13 +11,13 @@ import servonode
 from servonode.errors import StatementError
 from servonode.record.run import Run
 from servonode.views.animation import Animation, columns_of
+from servonode.views.live_run import Feed
 from servonode.views.palette import GOAL
 from servonode.views.panel_specs import FEWEST, MOST, PanelSpec, most_important
 from servonode.views.panels import Panel, panels_of, room_note, shown_panels
 from servonode.views.planes import goal_path
 from servonode.views.report import report_figure
 from servonode.views.scene import Scene
-from servonode.views.window_feed import Feed
 from servonode.web.html_report import html_report
 from servonode.web.panel_layouts import live_panel, run_panel
 from tests.helpers.drawn_cart import CONTROL, LAUNCH, viewed_cart

@@ -19,8 +19,7 @@ from servonode.views.view_checks import check_view
 from servonode.views.wanted import wanted_in_space, wanted_paths
 from servonode.web.frames import layout_of
 from servonode.web.html_report import html_report
-from servonode.web.view_data import view_layout
-from servonode.web.wanted_lines import lines_around
+from servonode.web.view_data import lines_around, view_layout
 
 ARM = """
 import numpy as np

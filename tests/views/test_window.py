@@ -19,12 +19,12 @@ from servonode.closed_loop.launch_file import read_launch, table_of
 from servonode.loop import Loop
 from servonode.mechanics.description import packed
 from servonode.operator.find_runs import find_runs
+from servonode.operator.stored_launch import stored_closed_loop
 from servonode.views.display import NoDisplay, gui_backend
+from servonode.views.live_run import GOALS, ROWS, STATES, Feed, LiveRun, run_shown
 from servonode.views.palette import GOAL
 from servonode.views.panel_choice import FieldError, chosen_panels, extra_columns
-from servonode.views.shown_run import ShownRun, run_shown, stored_closed_loop
 from servonode.views.window import Window, headless_figure
-from servonode.views.window_feed import GOALS, ROWS, STATES, Feed
 from servonode.views.window_process import Options
 from tests.helpers.talk import Talk
 
@@ -36,12 +36,13 @@ def loop() -> Loop:
     return servonode.load("trailer_pursuit", run__duration=1.0)
 
 
-class Given(ShownRun):
+class Given(LiveRun):
     """A run whose messages the test gives."""
 
     def __init__(self, closed_loop: ClosedLoop) -> None:
-        super().__init__("given")
-        self.closed_loop, self.alive = closed_loop, True
+        super().__init__("given", span=1.0)
+        self.begin(closed_loop)
+        self.alive = True
         self.messages: list[Any] = []
 
     def look(self, now: float) -> bool:  # noqa: ARG002
@@ -259,11 +260,12 @@ def test_a_fault_stands_in_the_title_and_another_launch_file_makes_another_pictu
     assert text.get_color() == GOAL
 
     first = window.picture
-    window.begin()  # the same launch file
+    source.begin(source.closed_loop)  # the same launch file
+    window.begin()
     assert window.picture is first
     assert window.feed is not None
     assert len(window.feed.ring) == 0
-    source.closed_loop = servonode.load("sphero_pursuit", run__duration=1.0).closed_loop
+    source.begin(servonode.load("sphero_pursuit", run__duration=1.0).closed_loop)
     window.begin()
     assert window.picture is not None
     assert [view.view.title for view in window.picture.views][:2] == ["from above", "direction n from above"]
@@ -293,7 +295,7 @@ def test_shown_run_is_found_by_name_file_or_as_the_only_one() -> None:
 def test_shown_run_connects_once_all_nodes_have_started() -> None:
     launch = read_launch("trailer_pursuit", ["run.duration=2", "controller.gains.lambda=3", "plant.sensor.noise=1e-4"])
     described = {"launch": {"table": table_of(launch), "path": str(launch.path), "file": launch.file}}
-    source = ShownRun("a")
+    source = LiveRun("a")
     with run_folder("a") as folder:
         folder.register(["plant"], described)
         assert not source.look(0.0)

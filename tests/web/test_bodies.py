@@ -6,7 +6,7 @@ import numpy as np
 
 import servonode
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.views.shown_run import ShownRun
+from servonode.views.live_run import LiveRun
 from servonode.web.bodies import Bodies
 from servonode.web.frames import Frames
 from tests.helpers.extras import needs_mujoco
@@ -44,16 +44,17 @@ def test_bodies_move_as_mujoco_moves_them_and_are_told_once(tmp_path: Path) -> N
     for name, pose in zip(("world", "upper", "fore"), poses, strict=True):
         np.testing.assert_allclose(pose, [*data.body(name).xpos, *data.body(name).xmat], atol=1e-6)
 
-    source = ShownRun("given")
-    source.closed_loop, source.alive = made, True
+    source = LiveRun("given", estimates=True)
+    source.begin(made)
+    source.alive = True
     frames, talk = Frames(source), Talk(made)
     layout = said(frames)["layout"]
     assert [len(each["points"]) % 3 for each in layout["bodies"]] == [0, 0, 0]
     assert max(layout["bodies"][1]["triangles"]) < len(layout["bodies"][1]["points"]) / 3
     assert layout["unseen"] == 'mesh "absent" of 1 shapes: left out, for absent.stl is not there'
-    frames.take(talk.state(0))
+    frames._feed.take(talk.state(0))
     said(frames)  # the run has begun: its layout, too
-    frames.take(talk.state(1))
+    frames._feed.take(talk.state(1))
     told = said(frames)
     assert "layout" not in told
     assert len(told["scene"]["poses"]) == 3

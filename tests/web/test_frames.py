@@ -12,10 +12,11 @@ import servonode
 from servonode.bus import Estimate, State
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.plants.view import View
+from servonode.views.live_run import LiveRun
 from servonode.views.scene import Scene
 from servonode.views.shapes import ArrowScale, Instant, Shapes
-from servonode.views.shown_run import ShownRun
 from servonode.web import frames as module
+from servonode.web.feed_process import feed
 from servonode.web.frames import Frames, TooLarge
 from servonode.web.recorded_scene import Motion, recorded_views
 from servonode.web.view_data import shapes_data, view_layout
@@ -33,8 +34,9 @@ def trailer() -> ClosedLoop:
 
 
 def frames_of(closed_loop: ClosedLoop) -> Frames:
-    source = ShownRun("given")
-    source.closed_loop, source.alive = closed_loop, True
+    source = LiveRun("given", estimates=True)
+    source.begin(closed_loop)
+    source.alive = True
     return Frames(source)
 
 
@@ -57,7 +59,7 @@ def test_page_frame_has_new_rows_and_the_machine_at_the_last(trailer: ClosedLoop
     assert [panels[3]["title"], panels[-2]["title"]] == ["hitch angle φ [rad]", "residuals, magnitude [m/s,\u00a0rad]"]
     assert [curve["name"] for curve in panels[4]["curves"]] == ["θ̇₁", "θ̇₂"]
     for message in (talk.target(0), talk.state(0), talk.status(0), talk.target(10), talk.state(15)):
-        frames.take(message)
+        frames._feed.take(message)
     frame = said(frames)
     assert frame["rows"]["t"] == [0.0, 0.015]
     assert frame["rows"]["V"] == [0.0, 0.015]
@@ -67,8 +69,39 @@ def test_page_frame_has_new_rows_and_the_machine_at_the_last(trailer: ClosedLoop
     assert frame["scene"]["t"] == 0.015
     assert len(frame["scene"]["views"][0]["lines"]) == 7
     assert set(said(frames)) <= {"status"}
-    frames.take(talk.state(30))
+    frames._feed.take(talk.state(30))
     assert said(frames)["rows"]["t"] == [0.03]
+
+
+def test_feed_draws_nothing_until_somebody_looks_and_then_all_that_is_kept(
+    trailer: ClosedLoop, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(module, "CHUNK", 2)
+    talk, written, looks = Talk(trailer), list[bytes](), deque([False, False, True])
+    batches = deque([[talk.state(15 * i) for i in range(n, n + 2)] for n in (0, 2, 4)])
+
+    class Given(LiveRun):
+        def look(self, now: float) -> bool:  # noqa: ARG002
+            new = self.feed is None
+            if new:
+                self.begin(trailer)
+            return new
+
+        def receive(self) -> list[Any]:
+            return [("", message) for message in batches.popleft()]
+
+    def wait(_: float) -> bool:
+        if not looks:
+            raise BrokenPipeError
+        assert not written
+        return looks.popleft()
+
+    with pytest.raises(BrokenPipeError):
+        feed(Given("given"), written.append, wait)
+    words, contents = zip(*(line.split(b" ", 1) for line in written), strict=True)
+    assert words == (b"layout", b"rows", b"rows", b"rows", b"scene", b"status")
+    times = [json.loads(each)["t"] for word, each in zip(words, contents, strict=True) if word == b"rows"]
+    assert times == [[0.0, 0.015], [0.03, 0.045], [0.06, 0.075]]
 
 
 def estimate_of(talk: Talk, k: int) -> Estimate:
@@ -90,15 +123,15 @@ def test_feed_shows_an_estimate_with_its_band() -> None:
     assert not any("band" in each for panel in panels if panel["logarithmic"] for each in panel["curves"])
 
     for message in (talk.state(0), talk.state(10), estimate_of(talk, 10), talk.state(20)):
-        frames.take(message)
+        frames._feed.take(message)
     assert "rows" not in said(frames)  # they wait for their estimate
-    frames.take(talk.state(30))
+    frames._feed.take(talk.state(30))
     rows = said(frames)["rows"]
     assert rows["t"] == [0.0, 0.01, 0.02]  # they waited a frame; the fourth still does
     assert rows["estimate_phi"] == [None, 0.3, None]
     assert [rows["low_phi"][1], rows["high_phi"][1]] == pytest.approx([0.1, 0.5])
-    frames.take(estimate_of(talk, 20))  # of a row that is complete
-    frames.take(estimate_of(talk, 30))
+    frames._feed.take(estimate_of(talk, 20))  # of a row that is complete
+    frames._feed.take(estimate_of(talk, 30))
     assert said(frames)["rows"]["estimate_V"] == [0.3]
 
 
@@ -110,7 +143,7 @@ def shown_in_turn(states: list[State], estimates: list[Estimate], closed_loop: C
         batches = [deque(each for each in kind if k <= each.k < k + 33) for kind in (states, estimates)]
         while any(batches):
             for batch in filter(None, batches):
-                frames.take(batch.popleft())
+                frames._feed.take(batch.popleft())
         rows = said(frames).get("rows", {})
         for name in found:
             found[name] += rows.get(name, [])
@@ -141,9 +174,9 @@ def test_feed_rows_have_their_estimates_in_any_order_of_publishers(first: int, l
 
 def test_a_plant_that_starts_anew_makes_the_page_begin_anew(trailer: ClosedLoop) -> None:
     frames, old, new = frames_of(trailer), Talk(trailer, run=7), Talk(trailer, run=8)
-    frames.take(old.state(500))
+    frames._feed.take(old.state(500))
     assert said(frames)["rows"]["t"] == [0.5]
-    frames.take(new.state(0))
+    frames._feed.take(new.state(0))
     frame = said(frames)
     assert next(iter(frame)) == "layout"
     assert frame["rows"]["t"] == [0.0]
@@ -159,7 +192,7 @@ def test_a_status_says_how_every_node_stands(trailer: ClosedLoop) -> None:
         safe_state="braking",
     )
     for message in (plant, talk.status(0, "active", node="controller")):
-        frames.take(message)
+        frames._feed.take(message)
     status = said(frames)["status"]
     expected = {"armed": False, "stopped": True, "safe_state": "braking", "standing": "fault"}
     assert {name: status[name] for name in expected} == expected
@@ -174,9 +207,9 @@ def test_a_status_says_how_every_node_stands(trailer: ClosedLoop) -> None:
 
 def test_a_view_that_draws_too_much_is_refused_in_words(trailer: ClosedLoop, monkeypatch: pytest.MonkeyPatch) -> None:
     frames, talk = frames_of(trailer), Talk(trailer)
-    frames.take(talk.state(0))
+    frames._feed.take(talk.state(0))
     said(frames)
-    frames.take(talk.state(15))
+    frames._feed.take(talk.state(15))
     monkeypatch.setattr(module, "LINE", 100)
     with pytest.raises(TooLarge, match=r"one rows of this run has \d+ bytes, a page takes 100; draw less in its VIEW"):
         said(frames)
@@ -216,18 +249,18 @@ def test_a_view_of_unknown_values_has_no_goal_and_null_points(trailer: ClosedLoo
 def test_the_wanted_path_is_told_as_far_as_the_machine_needs_it() -> None:
     closed_loop = servonode.load("trailer_reverse", run__duration=1.0).closed_loop
     frames, talk = frames_of(closed_loop), Talk(closed_loop)
-    frames.take(talk.state(0))
+    frames._feed.take(talk.state(0))
     (line,) = said(frames)["wanted"]["views"][0]
     assert line["name"] == "wanted line"
     assert np.ptp(line["points"], axis=0).max() > 1.0
-    frames.take(talk.state(15))
+    frames._feed.take(talk.state(15))
     assert "wanted" not in said(frames)  # it has been told
-    frames.take(Talk(closed_loop, run=9).state(0))
+    frames._feed.take(Talk(closed_loop, run=9).state(0))
     assert said(frames)["wanted"]["views"][0] == [line]
 
 
 def test_a_small_lean_is_magnified_and_its_title_says_so(sphero: ClosedLoop) -> None:
     frames = frames_of(sphero)
-    frames.take(Talk(sphero).state(15))
+    frames._feed.take(Talk(sphero).state(15))
     seen = frames._scene(frames._feed.ring.columns | {"theta": np.array([0.03]), "n_0": np.array([0.03])})["views"]
     assert any("x5" in each["title"] for each in seen)

@@ -67,3 +67,15 @@ def test_without_news_a_browser_is_told_so_after_a_while() -> None:
         await asyncio.wait_for(relay.news(0), 60.0)
 
     asyncio.run(waited())
+
+
+def test_the_feed_hears_whether_anybody_looks() -> None:
+    relay, heard = Relay(), list[bytes]()
+    relay.looked_at(1)
+    relay.feed_hears(heard.append)
+    for browsers in (2, 1, 0, 1):
+        relay.looked_at(browsers)
+    assert heard == [b"1", b"0", b"1"]
+    relay.feed_hears(None)
+    relay.looked_at(0)
+    assert heard == [b"1", b"0", b"1"]

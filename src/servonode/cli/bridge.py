@@ -40,7 +40,7 @@ def foxglove(
     client gives the token that the bridge prints.
     """
     from servonode.neighbours.libraries import library
-    from servonode.views.shown_run import run_shown
+    from servonode.views.live_run import run_shown
 
     library("foxglove.websocket")
     run = run_shown(run_or_file)
@@ -69,7 +69,7 @@ def ros2(
     of ROS 2 with ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST.
     """
     from servonode.neighbours.libraries import library
-    from servonode.views.shown_run import run_shown
+    from servonode.views.live_run import run_shown
 
     for name in ("cyclonedds", "rosbags"):
         library(name)

@@ -54,6 +54,6 @@ def page(
     if run_or_file is None and not find_runs():
         serve("", "", place)
         return
-    from servonode.views.shown_run import run_shown
+    from servonode.views.live_run import run_shown
 
     serve(run_shown(run_or_file), "", place)

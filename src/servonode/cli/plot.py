@@ -26,7 +26,7 @@ def plot(run_or_file: RunOrFile, window: Window) -> None:
     options = window_options(True, window)
     assert options is not None
     from servonode.views.display import gui_backend
-    from servonode.views.shown_run import run_shown
+    from servonode.views.live_run import run_shown
     from servonode.views.window import watch
 
     gui_backend()

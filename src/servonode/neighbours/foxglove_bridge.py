@@ -22,7 +22,7 @@ from servonode.neighbours.live import live_moments
 from servonode.neighbours.moments import Layout
 from servonode.operator.listener import step_back
 from servonode.operator.run_parameters import RunParameters
-from servonode.views.shown_run import ShownRun
+from servonode.views.live_run import LiveRun
 
 ADDRESS = "127.0.0.1"
 RATE, SOLIDS_S = 30.0, 1.0  # Hz; s between two sendings of the shapes of a robot's file, at least
@@ -51,7 +51,7 @@ def serve(run: str, port: int) -> None:
     """
     logging.getLogger("foxglove").setLevel(logging.CRITICAL)  # what strangers send could fill a terminal
     step_back()
-    with ShownRun(run, who="foxglove") as source:
+    with LiveRun(run, who="foxglove") as source:
         source.wait_open()
         FoxgloveBridge(source).run(port)
 
@@ -59,7 +59,7 @@ def serve(run: str, port: int) -> None:
 class FoxgloveBridge:
     """The run that `source` is connected to, shown by a server of Foxglove's websocket protocol."""
 
-    def __init__(self, source: ShownRun) -> None:
+    def __init__(self, source: LiveRun) -> None:
         assert source.closed_loop is not None
         self._source, self._layout = source, Layout.of(source.closed_loop)
         self._token = secrets.token_urlsafe(SECRET)

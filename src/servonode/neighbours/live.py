@@ -1,44 +1,38 @@
 """The moments of a run in progress: the newest one only, so that whoever is slow misses some."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import numpy as np
 
-from servonode.bus import Message, State, Status
-from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.bus import Message, Status
 from servonode.closed_loop.hosts import is_networked
 from servonode.neighbours.happened import Happened
 from servonode.neighbours.moments import Layout, Moment, Moments
 from servonode.record.events import Events
-from servonode.views.shown_run import ShownRun, usual_span
-from servonode.views.window_feed import Feed
+from servonode.views.live_run import LiveRun
 
 
 class LiveMoments:
-    """Makes moments of the messages of one run. A process that uses it calls `give_way` first."""
+    """Makes moments of what is kept of one run. A process that uses it calls `give_way` first."""
 
-    def __init__(self, closed_loop: ClosedLoop, layout: Layout | None = None) -> None:
-        self._moments = Moments(closed_loop, layout)
-        self.layout = self._moments.layout
-        self._feed = Feed(closed_loop, usual_span(closed_loop))
+    def __init__(self, source: LiveRun, layout: Layout | None = None) -> None:
+        assert source.closed_loop is not None
+        assert source.feed is not None
+        self._feed, self._moments = source.feed, Moments(source.closed_loop, layout)
         self._events, self._happened = Events(), Happened()
-        self._one_clock = not is_networked(closed_loop.launch)
+        self._one_clock = not is_networked(source.closed_loop.launch)
         self._wall_less_mono = time.time_ns() - time.monotonic_ns()
         self._residuals: dict[str, float] = {}
-        self._stamp = self._told = self._count = 0
+        self._told = self._count = 0
 
-    def take(self, message: Message) -> None:
-        """Take one message of the run."""
-        before = self._feed.ring.count
-        self._feed.take(message)
-        if isinstance(message, State) and self._feed.ring.count != before:
-            mono = message.mono if self._one_clock else time.monotonic_ns()
-            self._stamp = mono + self._wall_less_mono
-        if isinstance(message, Status):
-            for event in self._events.shown_by(f"{message.node}/status", msgspec.to_builtins(message)):
-                self._happened.take(event)
+    def take(self, messages: Sequence[Message]) -> None:
+        """Take the events that these messages of the run tell of."""
+        for message in messages:
+            if isinstance(message, Status):
+                for event in self._events.shown_by(f"{message.node}/status", msgspec.to_builtins(message)):
+                    self._happened.take(event)
 
     def newest(self) -> Moment | None:
         """The moment of the newest state; None if nothing has come since the last call."""
@@ -48,26 +42,25 @@ class LiveMoments:
         row = {name: float(column[-1]) for name, column in columns.items()}
         fresh = {name: value for name, value in row.items() if name.startswith("residual_") and np.isfinite(value)}
         self._residuals |= fresh
-        self._count, self._told = count, max(self._told, self._stamp)
+        mono = self._feed.mono if self._one_clock else time.monotonic_ns()
+        self._count, self._told = count, max(self._told, mono + self._wall_less_mono)
         happened = self._happened
         return self._moments.moment(
             row | self._residuals, self._told, happened.lifecycle, happened.fault, happened.lines()
         )
 
 
-def live_moments(source: ShownRun, rate: float, layout: Layout | None = None) -> Iterator[Moment | None]:
+def live_moments(source: LiveRun, rate: float, layout: Layout | None = None) -> Iterator[Moment | None]:
     """The newest moment of the run that `source` is connected to, `rate` times a second, until the run has ended.
 
     None where nothing has come since, so that whoever asks can see to other things. It ends, too, when another run
     takes the name.
     """
-    assert source.closed_loop is not None
-    moments = LiveMoments(source.closed_loop, layout)
+    moments = LiveMoments(source, layout)
     due = time.monotonic()
     while True:
-        messages = source.receive()
-        for _, message in messages:
-            moments.take(message)
+        messages = source.take_in()
+        moments.take(messages)
         yield moments.newest()
         if not messages and not source.alive:
             return

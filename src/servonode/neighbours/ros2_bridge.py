@@ -19,7 +19,7 @@ from servonode.neighbours.ros2_messages import messages
 from servonode.operator.find_runs import find_run, find_runs
 from servonode.operator.listener import step_back
 from servonode.operator.operator_requests import reset_since, set_goal
-from servonode.views.shown_run import ShownRun
+from servonode.views.live_run import LiveRun
 
 RATE, GOALS = 50.0, 20.0  # Hz
 SAID_S = 1.0  # s between two lines on refused goals of a topic
@@ -39,7 +39,7 @@ def serve(run: str, domain: int, network: bool) -> None:
         BusError: there is no such run; NoGraph: the domain cannot be joined.
     """
     step_back()
-    with ShownRun(run, who="ros2") as source:
+    with LiveRun(run, who="ros2") as source:
         source.wait_open()
         Ros2Bridge(source, Ros2Node(domain, network)).run()
 
@@ -47,7 +47,7 @@ def serve(run: str, domain: int, network: bool) -> None:
 class Ros2Bridge:
     """The run that `source` is connected to, and a participant of the graph."""
 
-    def __init__(self, source: ShownRun, node: Ros2Node) -> None:
+    def __init__(self, source: LiveRun, node: Ros2Node) -> None:
         assert source.closed_loop is not None
         self._source, self._node = source, node
         self._folder = str(find_run(source.run).path)

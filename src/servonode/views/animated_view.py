@@ -277,7 +277,7 @@ class ViewPart(Part):
         )
         if self._scale.largest and self._names:
             self._key = self._measure(height, narrow)
-        self.stale = self.renewed = True
+        self.stale = True
 
     def _is_narrow(self) -> bool:
         return bool(self.axis.bbox.width < NARROW * self.axis.figure.dpi)

@@ -19,10 +19,9 @@ from servonode.nodes.node_process import call_process
 from servonode.operator.listener import give_way
 from servonode.views.animation import SIZE, Animation
 from servonode.views.display import gui_backend
-from servonode.views.panel_choice import chosen_panels, extra_columns
+from servonode.views.live_run import Feed, LiveRun, usual_span
+from servonode.views.panel_choice import chosen_panels
 from servonode.views.report import STYLE
-from servonode.views.shown_run import ShownRun, usual_span
-from servonode.views.window_feed import Feed
 from servonode.views.window_process import Options
 
 FPS = 30
@@ -38,7 +37,7 @@ class Window:
     Its attributes are mostly what its title says: what was pressed and told, and how many frames were drawn and lost.
     """
 
-    def __init__(self, figure: Any, source: ShownRun, options: Options) -> None:
+    def __init__(self, figure: Any, source: LiveRun, options: Options) -> None:
         self.figure, self.source, self.options = figure, source, options
         self.paused = self.closed = False
         self.frames = self.skipped = 0  # since the start; due, but never drawn
@@ -89,9 +88,7 @@ class Window:
         now = time.monotonic()
         if self.source.look(now):
             self.begin()
-        for _, message in self.source.receive():
-            if self.feed is not None:
-                self.feed.take(message)
+        self.source.take_in()
         self._count(now)
         self._draw(now)
 
@@ -99,15 +96,14 @@ class Window:
         """Another run was found: clear the animation, and make a new one where the launch file differs."""
         closed_loop = self.source.closed_loop
         assert closed_loop is not None
-        span = self.options.span or usual_span(closed_loop)
-        self.feed = Feed(closed_loop, span, extra_columns(closed_loop, self.options.panels))
-        self._shown = -1
+        self.feed, self._shown = self.source.feed, -1
         if self.picture is not None and closed_loop is self._closed_loop:
             self.picture.begin_run()
             return
         self._closed_loop = closed_loop
         if self.picture is not None:
             self.picture.detach()
+        span = self.options.span or usual_span(closed_loop)
         self.picture = Animation.of_closed_loop(
             self.figure, closed_loop, self.options.panels, span, timing=True, footer=FOOTER, words_every=WORDS_EVERY
         )
@@ -139,7 +135,7 @@ class Window:
             parts.append(f"t = {feed.t:.1f} s")
         if feed.rate and self.source.alive:
             parts.append(f"{feed.rate:.2g} plant seconds per second")
-        parts.append(self.source.plant_status(feed.lifecycle))
+        parts.append(self.source.plant_status)
         if feed.extra:
             parts.append(feed.extra)
         if self._lag:
@@ -187,7 +183,8 @@ def watch(name: str, options: Options, launcher: int = 0) -> int:
     """
     give_way()  # before all else: loading the libraries takes a core for a second
     gui_backend()
-    source = ShownRun(name, str(run_path(name)) if launcher else "")  # the launcher's own run, if another has its name
+    where = str(run_path(name)) if launcher else ""  # the launcher's own run, if another has its name
+    source = LiveRun(name, where, span=options.span, panels=options.panels)
     if not source.wait_open((lambda: os.getppid() != launcher) if launcher else None):
         return 0
     assert source.closed_loop is not None
@@ -195,7 +192,7 @@ def watch(name: str, options: Options, launcher: int = 0) -> int:
     return _show(source, options)
 
 
-def _show(source: ShownRun, options: Options) -> int:
+def _show(source: LiveRun, options: Options) -> int:
     """The window itself, from opening to closing."""
     import matplotlib as mpl
     from matplotlib import pyplot as plt

@@ -8,29 +8,32 @@ status   how the run stands
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from servonode.bus import Message
+from servonode.bus import Status
+from servonode.bus.durations import gathered
+from servonode.bus.topology import GOAL_HELD, NODES, PLANT
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.errors import ServonodeError
+from servonode.nodes.fault_ladder import ESTOP
+from servonode.nodes.pause import PAUSED
+from servonode.nodes.readonly import WOULD_SEND
 from servonode.plants.view import View
+from servonode.views.live_run import ROWS, LiveRun, usual_span
 from servonode.views.panel_choice import usual_panels
 from servonode.views.scene import magnified
 from servonode.views.shapes import ArrowScale, Instant, Shapes
-from servonode.views.shown_run import ShownRun, usual_span
-from servonode.views.window_feed import ROWS, Feed
 from servonode.web.bodies import Bodies
 from servonode.web.panel_layouts import live_panel
 from servonode.web.relay import LINE
-from servonode.web.statuses import Statuses
-from servonode.web.view_data import shapes_data, view_layout
-from servonode.web.wanted_lines import LiveLines
+from servonode.web.view_data import LiveLines, shapes_data, view_layout
 
 MOST_PANELS = 24  # of a page, which can be scrolled
+CHUNK = 256  # rows of a line at most
 STATUS_S = 0.2  # s (wall clock) between two statuses; they also say that this process lives
 
 _encode = msgspec.json.encode  # what is not a number becomes null
@@ -43,13 +46,12 @@ class TooLarge(ServonodeError):
 
 
 class Frames:
-    """Turns the messages of one run into lines."""
+    """Turns what is kept of one run into lines."""
 
-    def __init__(self, source: ShownRun) -> None:
+    def __init__(self, source: LiveRun) -> None:
         assert source.closed_loop is not None
-        self._source, self._closed_loop = source, source.closed_loop
-        self._feed = Feed(self._closed_loop, usual_span(self._closed_loop), estimates=True)
-        self._statuses = Statuses()
+        assert source.feed is not None
+        self._source, self._closed_loop, self._feed = source, source.closed_loop, source.feed
         machine = self._closed_loop.machine
         self._span = usual_span(self._closed_loop)
         self._views = [_LiveView(view, self._closed_loop) for view in self._closed_loop.views]
@@ -60,11 +62,6 @@ class Frames:
         self._run = self._sent = self._status_due = 0.0
         self._begun = False
 
-    def take(self, message: Message) -> None:
-        """Take one message of the run."""
-        self._feed.take(message)
-        self._statuses.take(message)
-
     def lines(self) -> Iterator[bytes]:
         """What there is to say since the last call."""
         if not self._begun or self._feed.run != self._run:  # the plant has restarted
@@ -72,9 +69,10 @@ class Frames:
         self._feed.settle()
         count, columns = self._feed.ring.count, self._feed.ring.columns
         if count > self._sent:
-            new = int(min(count - self._sent, len(columns["t"])))
+            n = len(columns["t"])
+            for i in range(max(n - int(count - self._sent), 0), n, CHUNK):
+                yield _line("rows", {name: column[i : i + CHUNK].tolist() for name, column in columns.items()})
             self._sent = count
-            yield _line("rows", {name: column[-new:].tolist() for name, column in columns.items()})
             scene = self._scene(columns)
             if self._follow_wanted(columns):
                 yield _line("wanted", {"views": [each.wanted.lines for each in self._views]})
@@ -84,8 +82,6 @@ class Frames:
             yield _line("status", self._status())
 
     def _begin(self) -> bytes:
-        if self._begun and self._run:
-            self._statuses.clear()
         self._begun, self._run, self._sent, self._status_due = True, self._feed.run, 0, 0.0
         self._views, self._lean = [_LiveView(each.view, self._closed_loop) for each in self._views], 0.0
         layout = layout_of(self._closed_loop, self._source.name)
@@ -113,11 +109,11 @@ class Frames:
             "t": feed.t,
             "rate": feed.rate,
             "alive": self._source.alive,
-            "standing": self._source.plant_status(feed.lifecycle),
+            "standing": self._source.plant_status,
             "lifecycle": str(feed.lifecycle),
             "fault": feed.fault_text,
             "extra": feed.extra,
-            **self._statuses.summary(),
+            **node_tables(feed.statuses),
         }
 
 
@@ -146,6 +142,48 @@ def _clicked(view: View, closed_loop: ClosedLoop) -> list[str]:
     """The targets to which a click on a view gives its place; empty: it is in space, or requests do not bring them."""
     asked = {each.name for each in closed_loop.live if not each.source}
     return list(view.goal) if view.goal and view.projection is None and set(view.goal) <= asked else []
+
+
+def node_tables(statuses: Mapping[str, tuple[Status, float]]) -> dict[str, Any]:
+    """What the newest status of each node says, with the time it came [monotonic s].
+
+    Whether the plant is armed, stopped or paused, what arming would send; its safe state, nodes, durations and counts.
+    """
+    found = {node: statuses[node] for node in reversed(NODES) if node in statuses}  # the plant first
+    plant = found[PLANT][0] if PLANT in found else None
+    values = plant.values if plant else {}
+    shown = [(node, status) for node, (status, _) in found.items()]
+    would_send = {key.removeprefix(WOULD_SEND): each for key, each in values.items() if key.startswith(WOULD_SEND)}
+    return {
+        "armed": bool(values.get("armed")),
+        "stopped": bool(values.get(ESTOP)),
+        "paused": bool(values.get(PAUSED)),
+        "readonly": bool(values.get("readonly")),
+        "insecure": bool(values.get("insecure")),
+        "would_send": would_send,
+        "goal_held": any(status.values.get(GOAL_HELD) for status, _ in statuses.values()),
+        "safe_state": plant.safe_state if plant else "",
+        "nodes": [
+            {
+                "node": node,
+                "lifecycle": str(status.lifecycle),
+                "fault": status.fault,
+                "age": round(time.monotonic() - came, 1),
+            }
+            for node, (status, came) in found.items()
+        ],
+        "timing": [
+            {"node": node, "name": name.replace("_", " "), **{key: 1e3 * seconds for key, seconds in times.items()}}
+            for node, status in shown
+            for name, times in gathered(status.values).items()
+        ],
+        "counts": [
+            {"node": node, "name": name.replace("_", " "), "count": n}
+            for node, status in shown
+            for name, n in sorted(status.counts.items())
+            if n
+        ],
+    }
 
 
 class _LiveView:

@@ -117,15 +117,16 @@ async def _feed(relay: "Relay", name: str, where: str, launcher: int) -> None:
     from servonode.web.relay import LINE
 
     command = fresh("servonode.web.feed_process", name, where, str(launcher))
-    process = await asyncio.create_subprocess_exec(
-        *command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, limit=LINE
-    )
+    process = await asyncio.create_subprocess_exec(*command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, limit=LINE)
+    assert process.stdin is not None
     assert process.stdout is not None
+    relay.feed_hears(process.stdin.write)
     try:
         while line := await process.stdout.readline():
             relay.take(line)
         code = await process.wait()
     finally:
+        relay.feed_hears(None)
         with contextlib.suppress(ProcessLookupError):
             process.kill()
         await process.wait()

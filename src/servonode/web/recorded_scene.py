@@ -11,8 +11,7 @@ from servonode.plants.view import View
 from servonode.views.scene import Scene
 from servonode.views.shapes import Shapes, corners, is_seen, longest_arrow
 from servonode.web.embedded import numbers
-from servonode.web.view_data import decimals, path_columns, shapes_data, view_layout
-from servonode.web.wanted_lines import lines_around
+from servonode.web.view_data import decimals, lines_around, path_columns, shapes_data, view_layout
 
 INSTANTS = 300  # at which the machine is drawn
 BETWEEN = 4  # points of a path from one to the next

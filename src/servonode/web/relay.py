@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import time
 from collections import deque
+from collections.abc import Callable
 
 LINE = 2**24  # bytes of a line at most
 NEWEST = ("waiting", "layout", "wanted", "scene", "status", "end")  # of these only the newest line counts
@@ -28,6 +29,23 @@ class Relay:
         self.version = 0
         self._received = time.monotonic()
         self._news = asyncio.Event()
+        self._looked_at = False
+        self._tell_feed: Callable[[bytes], object] | None = None
+
+    def feed_hears(self, tell: Callable[[bytes], object] | None) -> None:
+        """From now on `tell` takes to the feed whether anybody looks; None: there is no feed any more."""
+        self._tell_feed = tell
+        self._say_whether_looked_at()
+
+    def looked_at(self, browsers: int) -> None:
+        """Tell the feed, if it is news, whether anybody looks now that there are so many browsers."""
+        if bool(browsers) != self._looked_at:
+            self._looked_at, self._received = bool(browsers), time.monotonic()  # it was quiet because nobody looked
+            self._say_whether_looked_at()
+
+    def _say_whether_looked_at(self) -> None:
+        if self._tell_feed is not None:
+            self._tell_feed(b"1" if self._looked_at else b"0")
 
     def take(self, line: bytes) -> None:
         """Take a line of the feed."""

@@ -7,7 +7,9 @@ import os
 import ssl
 import time
 from importlib.resources import files
+from typing import Any
 
+import msgspec
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -17,9 +19,10 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from servonode.bus.descriptors import share
+from servonode.errors import ServonodeError
+from servonode.operator.operator_requests import set_goal
 from servonode.web.access import ADMITTED, Access
 from servonode.web.colours import colours_css
-from servonode.web.goal import GoalForm
 from servonode.web.listening import Listener
 from servonode.web.numbers import NumbersProcess
 from servonode.web.relay import Relay
@@ -32,6 +35,24 @@ TOO_LARGE = PlainTextResponse(f"A request has at most {LARGEST} bytes.\n", 413)
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 MOST = 256  # connections at once that are no websocket, where the limit of open files allows so many
 AT_ONCE = 64  # accepted between two looks at what was sent on those before: fewer than there is room for
+
+
+class GoalForm:
+    """Gives a run the goals that a browser sends, one after the other."""
+
+    def __init__(self) -> None:
+        self._free = asyncio.Lock()
+
+    async def send(self, run: str, body: bytes) -> dict[str, Any]:
+        """Send on {name: value} in JSON: {"done": whether the run follows it, "text": what to show}."""
+        try:
+            goal = msgspec.json.decode(body, type=dict[str, float])
+            async with self._free:
+                answer = await asyncio.to_thread(set_goal, run or None, goal)
+        except (ServonodeError, msgspec.MsgspecError, UnicodeError, RecursionError, OSError) as error:
+            return {"done": False, "text": f"No goal was given: {error}"}
+        shown = ", ".join(f"{name} = {value:.3g}" for name, value in goal.items())
+        return {"done": True, "text": f"Goal: {shown} from t = {answer['t']:.2f} s"}
 
 
 class Page:
@@ -86,12 +107,17 @@ class Page:
         if self.clients >= CLIENTS:
             await browser.close(1013, f"{CLIENTS} browsers look at this page already; close one")
             return
-        self.clients += 1
+        self._count(1)
         try:
             with contextlib.suppress(WebSocketDisconnect):
                 await self._tell(browser)
         finally:
-            self.clients -= 1
+            self._count(-1)
+
+    def _count(self, more: int) -> None:
+        """Another browser looks at the page, or one less."""
+        self.clients += more
+        self._relay.looked_at(self.clients)
 
     async def _tell(self, browser: WebSocket) -> None:
         """Tell a browser what is new, each time when it has drawn what it was told before."""

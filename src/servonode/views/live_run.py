@@ -1,22 +1,32 @@
-"""From the messages of a run to the columns of its animation, with bounds on everything that is kept."""
+"""A run in progress as window, page and bridges show it: which one is meant, its messages as rows, how it stands.
 
+What is kept of the messages is bounded.
+"""
+
+import time
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from itertools import islice
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 
 from servonode.arrays import Array
 from servonode.bus import Command, Estimate, Message, Report, State, Status, Target
 from servonode.bus.durations import EXTRA, extras
-from servonode.bus.topology import CONTROLLER, PLANT
+from servonode.bus.topology import CONTROLLER, NODES, PLANT, publishers
 from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.closed_loop.controller_section import Control
 from servonode.closed_loop.hosts import on_one_computer
 from servonode.mechanics.description import unpacked
+from servonode.operator.find_runs import find_run, find_runs
+from servonode.operator.listener import Listener
+from servonode.operator.stored_launch import stored_closed_loop
 from servonode.plants.skeleton import columns_of_traces, places
-from servonode.views.live_goals import LiveGoals
-from servonode.views.panel_choice import TIMING
+from servonode.views.panel_choice import TIMING, extra_columns
 
 ROWS = 8192  # rows kept
 GOALS = 4096  # targets kept for states that are still to come
@@ -25,6 +35,8 @@ STATES = 512  # states whose publishing time is kept for the answers to them; es
 MARK_NS = 100_000_000  # how often a state is kept to compute the rate from
 TOPICS = ("state", "command", "target", "report", "estimate", "status")
 BAND = 2.0  # standard deviations on each side of an estimate
+SHOWN_S = 20.0  # s (wall clock) that the panels show unless asked otherwise
+ENDED = {"finished": "finished", "fault": "ended by a fault"}
 
 
 class Ring:
@@ -60,6 +72,39 @@ class Ring:
         end = self.count if self.count < self.size else self.count % self.size + self.size
         begin = end - len(self)
         return {name: self._data[i, begin:end] for i, name in enumerate(self.names)}
+
+
+@dataclass(frozen=True)
+class LiveGoals:
+    """Outputs with their goals: by the law, from states and goals as they come.
+
+    It computes the columns `output_NAME`, `goal_NAME` of the residuals that are an output less its goal.
+
+    columns: their names. step [s]: of the plant. y: the goal as the law takes it; what nobody publishes is NaN.
+    """
+
+    control: Control
+    columns: list[str]
+    step: float
+    y: Array
+
+    @classmethod
+    def of(cls, closed_loop: ClosedLoop) -> Self | None:
+        """Those of a closed loop; None where no residual is such a difference."""
+        control = closed_loop.control
+        if control is None or not control.law.description.tracked:
+            return None
+        names = [each.residual for each in control.law.description.tracked]
+        columns = [f"{word}_{name}" for word in ("output", "goal") for name in names]
+        return cls(control, columns, closed_loop.launch.step_ns * 1e-9, np.full(control.law.goal_layout.size, np.nan))
+
+    def values(self, k: int, x: Array, aim: Target | None) -> Array:
+        """Outputs, then goals, at state x whose goal is that of step k; aim: the newest goal that was published."""
+        part, published = self.control.law.goal_layout, aim.target if aim else {}
+        t = k * self.step
+        self.y[part.targets] = [published.get(name, np.nan) for name in self.control.targets.entries]
+        self.control.signals.evaluate(t, self.y[part.signals])
+        return self.control.law.tracked(t, x, self.y).ravel()
 
 
 class Feed:
@@ -111,12 +156,13 @@ class Feed:
         # only states at control instants have an estimate: another one has no row where one of these is to come
         self._sparse = self._spacing + (1.5e-9 * (closed_loop.launch.period_ns or 0) if self.estimated else 0.0)
         self._x, self._u = np.zeros(n + 1), np.zeros(len(self._inputs))
+        self.statuses: dict[str, tuple[Status, float]] = {}  # the newest of each node, when it came [monotonic s]
         self._begin(0)
 
     def _begin(self, run: int) -> None:
         """Clear everything for a plant with this start id; 0: that of the first message."""
         self.run = run
-        self.t, self.lifecycle, self.fault, self.refused = -np.inf, "waiting", "", 0
+        self.t, self.mono, self.lifecycle, self.fault, self.refused = -np.inf, 0, "waiting", "", 0
         self.extra = ""  # what an external plant measures beside its state, as text
         self.final, self.taken = False, 0  # whether the last state has come; states that came
         self._fault_text = ""
@@ -128,6 +174,7 @@ class Feed:
         self._waiting.clear()
         self._early.clear()
         self._waited = 0
+        self.statuses.clear()
         self.ring.clear()
 
     @property
@@ -146,14 +193,16 @@ class Feed:
         return f"{self.fault}: {words}" if words and self.fault else self.fault or words
 
     def take(self, message: Message) -> None:
-        """Take one message; those of another run than the newest plant's are ignored."""
+        """Take one message; those of another run than the newest plant's are ignored, but for the nodes' statuses."""
         if not self.run:
             self.run = message.run
         if message.run != self.run:
             if not isinstance(message, State):
                 self.refused += 1
+                self._keep_status(message)
                 return
             self._begin(message.run)  # the plant has started anew
+        self._keep_status(message)
         match message:
             case State():
                 self._on_state(message)
@@ -169,6 +218,10 @@ class Feed:
                 self._fault_text = self._fault_text or message.fault
             case _:
                 pass
+
+    def _keep_status(self, message: Message) -> None:
+        if isinstance(message, Status) and message.node in NODES:
+            self.statuses[message.node] = (message, time.monotonic())
 
     def _on_state(self, state: State) -> None:
         self.taken += 1
@@ -189,7 +242,7 @@ class Feed:
         except (KeyError, ValueError):  # a name is missing, or has a list for its value
             self.refused += 1
             return
-        self.t = state.t
+        self.t, self.mono = state.t, state.mono
         k = state.goal_k if state.goal_k >= 0 else state.k
         self._aim_at(k)
         self._add(k)
@@ -284,3 +337,76 @@ class Feed:
         for name, value in values.items():
             if name in self._index:
                 self._pending[self._index[name]] = value
+
+
+def usual_span(closed_loop: ClosedLoop) -> float:
+    """Plant time [s] that the panels show: 20 s of the wall's clock; in lockstep, which has none, the whole run."""
+    run = closed_loop.launch.run
+    return run.duration if run.mode == "lockstep" else min(SHOWN_S * run.speed, run.duration)
+
+
+class LiveRun(Listener):
+    """The run of a name: its launch file, and what its nodes say, as rows and statuses.
+
+    where: its name or its folder, which is looked for; absent: the name. who: what shows it. span [s]: of the rows;
+    absent: the usual one. panels: names that are to be shown beside the usual ones. estimates: as for Feed.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        where: str = "",
+        who: str = "window",
+        *,
+        span: float | None = None,
+        panels: Sequence[str] = (),
+        estimates: bool = False,
+    ) -> None:
+        super().__init__(where or name, partial(publishers, TOPICS), who=who)
+        self.name = name
+        self.closed_loop: ClosedLoop | None = None
+        self.feed: Feed | None = None
+        self._span, self._panels, self._estimates = span, panels, estimates
+        self._stored: Any = None
+
+    def prepare(self, registry: dict[str, Any]) -> None:
+        """Read the launch file of the run that was found."""
+        if registry["launch"] != self._stored:
+            self.closed_loop, self._stored = stored_closed_loop(registry), registry["launch"]
+        self.name = registry["run"]
+        assert self.closed_loop is not None
+        self.begin(self.closed_loop)
+
+    def begin(self, closed_loop: ClosedLoop) -> None:
+        """Keep what the messages of a run of this closed loop say; what was kept of another run is dropped."""
+        self.closed_loop = closed_loop
+        extra = extra_columns(closed_loop, self._panels)
+        self.feed = Feed(closed_loop, self._span or usual_span(closed_loop), extra, self._estimates)
+
+    def take_in(self) -> list[Message]:
+        """Keep what the messages say that have come, at most a bounded batch of them; these."""
+        messages = [message for _, message in self.receive()]
+        if self.feed is not None:
+            for message in messages:
+                self.feed.take(message)
+        return messages
+
+    @property
+    def plant_status(self) -> str:
+        """Where the plant stands, or how it ended."""
+        lifecycle = self.feed.lifecycle if self.feed else ""
+        return lifecycle if self.alive else ENDED.get(lifecycle, "ended")
+
+
+def run_shown(asked: str | None) -> str:
+    """The name of the run that is meant: a name, a launch file of that name, or the only run in progress.
+
+    Where two have the same name it is the folder of one of them.
+
+    Raises:
+        BusError: there is no such run, or several; the text has their names.
+    """
+    names = (None,) if asked is None else (asked, Path(asked).stem)
+    named = names[-1] if asked is None or asked.endswith(".toml") else asked
+    found = find_run(next((name for name in names if find_runs(name)), named))
+    return str(found.path) if asked == str(found.path) else found.name
