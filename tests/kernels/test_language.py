@@ -120,9 +120,53 @@ def test_a_kernel_leaves_the_interpreter_to_other_threads() -> None:
         assert answer.result() < most
 
 
+RECORD = """\
+class Pair:
+    n: i64
+    x: f64[:, 2]
+
+def first(pair: Pair) -> f64:
+    return pair.x[pair.n, 0]
+
+def f(pair: Pair, k: f64) -> f64:
+    pair.x[0, 0] = k
+    return first(pair)
+"""
+
+
+def test_a_record_stands_for_its_fields_which_are_given_by_name_or_begin_at_zero() -> None:
+    ours = compiled(RECORD)
+    given = ours.arguments("f", 3, k=2.5)
+    assert list(given) == ["n", "x", "k"]
+    assert given["x"].shape == (3, 2)
+    assert ours.f(*given.values()) == given["x"][0, 0] == 2.5
+    assert ours.f(*ours.arguments("f", 3, k=2.5, n=1).values()) == 0.0
+    with pytest.raises(TypeError, match="kernel function f has no argument m"):
+        ours.arguments("f", m=1)
+
+
+@pytest.mark.parametrize(("watched", "result"), [(0, 1.0), (1, 3.0)])
+def test_what_a_constant_excludes_may_call_what_is_not_there(watched: int, result: float) -> None:
+    there = "def found() -> f64:\n    return 2.0\n\n" if watched else ""
+    text = f"""watched = {watched}
+
+{there}def f() -> f64:
+    y = found() if watched else 0.0
+    if watched and found() > 0.0:
+        return y + 1.0
+    elif not watched:
+        return 1.0
+    return y
+"""
+    assert compiled(text).f() == result
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
+        ("class A:\n    x: f64\n    y = 1\n", "line 3: this in a record"),
+        ("class A:\n    x: f64\n\ndef f(a: A):\n    a.x = 1.0\n", "line 5: the assignment to"),
+        ("class A:\n    x: f64\n\ndef g(x: f64):\n    pass\n\ndef f(a: A):\n    g(a)\n", "line 8: an argument where x"),
         ("def f(x: f64):\n    y = x +\n", "line 2: invalid syntax"),
         ("def f(x):\n    pass\n", "the argument x without a type"),
         ("def f(x: f32):\n    pass\n", "the type is outside"),

@@ -1,24 +1,32 @@
 """The texts in `kernels/lib`: sizes and what they call are given when they are read."""
 
+import re
+
 import pytest
 
 from servonode.kernels.language import KernelError, parse
 from servonode.kernels.library import FOLDER, library_text
 
-ROUNDING = library_text("rounding", {}, {})
-SIZES = {
-    name: i + 2
-    for i, name in enumerate(
-        ("n_tau", "bounded", "n_counts", "drive_rows", "n_state", "n_x", "error_rows", "believed_rows", "one")
-    )
-}
+WORDS = (FOLDER / "names.pyi").read_text()
+SIZES = {name: i + 2 for i, name in enumerate(re.findall(r"^class (\w+)\(metaclass=Size\)", WORDS, re.M))}
+SIZES |= dict.fromkeys(re.findall(r"^(\w+): int", WORDS, re.M), 0)
+SIZES |= dict.fromkeys(re.findall(r"^(\w+): bool", WORDS, re.M), 1)
+TEXTS = sorted(each.stem for each in FOLDER.glob("*.py") if each.stem != "__init__")
+RESULTS = {"None": "pass", "bool": "return True", "int": "return 0", "float": "return 0.0"}
+STATED = (FOLDER / "given.pyi").read_text().partition("import *\n")[2]
+GIVEN = re.sub(r"-> (\w+):\n.*\n", lambda found: f"-> {found[1]}:\n    {RESULTS[found[1]]}\n", STATED)
 
 
-@pytest.mark.parametrize(
-    "name", sorted(each.stem for each in FOLDER.glob("*.py") if each.stem not in ("__init__", "names"))
-)
+def text_of(key: str) -> str:
+    """The text of a module; each other one is a kernel of its name."""
+    sizes = "".join(f"{name} = {size}\n" for name, size in SIZES.items())
+    given = {name: ("given", name) for name in re.findall(r"^def (\w+)", GIVEN, re.M)}
+    return sizes + GIVEN if key == "given" else library_text(key, {each: each for each in TEXTS}, SIZES, given)
+
+
+@pytest.mark.parametrize("name", TEXTS)
 def test_each_text_is_in_the_kernel_language_with_sizes_as_numbers(name: str) -> None:
-    module = parse(library_text(name, {"rounding": "kernel_r"}, SIZES), lambda _: ROUNDING)
+    module = parse(text_of(name), text_of)
     assert module.own
     assert all(SIZES[size] == n for size, n in module.constants.items() if size in SIZES)
 

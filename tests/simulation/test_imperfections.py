@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import read_launch
 from servonode.definitions import cache
+from servonode.kernels.library import library_text
 from servonode.record.run import Run
 from servonode.simulation import loop_source, reading_errors
 from servonode.simulation import simulate as modes
@@ -177,7 +178,9 @@ def test_a_simulation_of_hardware_begins_without_a_soft_start(more: list[str]) -
 def test_a_run_of_many_windows_and_pauses_has_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading_errors, "LARGEST", 64)
     monkeypatch.setattr(loop_source, "_loops", {})
-    monkeypatch.setattr(loop_source, "_SOURCE", loop_source._SOURCE.replace("PAUSE = 2000000", "PAUSE = 70"))
+    monkeypatch.setattr(
+        loop_source, "library_text", lambda *given: library_text(*given).replace("PAUSE = 2000000", "PAUSE = 70")
+    )
     assert_same_bits(loop_of("trailer_pursuit", [NOISE, "plant.sensor.drop=0.2", "plant.actuator.delay=0.013"]))
 
 

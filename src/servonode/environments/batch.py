@@ -2,17 +2,15 @@
 
 import os
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.environments.kernel import GOES_ON, N_WORK, WORK, period_of
+from servonode.environments.kernel import GOES_ON, N_WORK, PAUSE, SHARE, period_of
 from servonode.environments.stated import Stated
 from servonode.environments.team import Team
 from servonode.errors import StatementError
-from servonode.plants.effect_kernels import BELIEVED, DRIVE, ERRORS, LIMITS
 from servonode.simulation.fused_loop import GoalTables, goal_tables
 from servonode.simulation.reading_errors import ReadingErrors
 
@@ -33,68 +31,41 @@ class Batch:
         launch, control = base.launch, base.control
         assert control is not None
         self.base, self.n, self._has_law = base, n, stated.has_residuals
-        step, self._depth = launch.step_ns / 1e9, control.stated.delay + 1
         self.periods = launch.steps // (launch.steps_per_period or 1)
-        self._n_late = round(base.sensor.delay / step) + 1
         self._noisy = any(base.sensor.noise)
         self._n_noise = len(ReadingErrors(base, every=False).noise) if self._noisy else 1
-        self._n_pipe = max(1, *base.actuator.late_by(step))
         self._errors: dict[int, ReadingErrors] = {}
         self._goals: dict[int, GoalTables] = {}
-        self.arrays = self._empty(n if apart else 1)
-        self.status, self.instants, self.x, self.observed, self.rewards = (
-            self.arrays[name] for name in ("status", "instants", "x", "observed", "rewards")
-        )
-        sizes = {"depth": self._depth, "n_late": self._n_late, "n_pipe": self._n_pipe}
-        sizes |= {"n_targets": len(control.targets.entries), "n_goal": self.arrays["goals"].shape[1]}
-        self._kernel = period_of(base, stated, sizes | {"n_observed": self.observed.shape[1]})
-        times = launch.steps_per_period or 1, launch.step_ns, base.safety.least, self.periods
-        self._arguments = *times, *self.arrays.values()
-        threads = len(os.sched_getaffinity(0)) if threads is None else threads
-        threads = max(1, min(threads, n // LEAST_OF_THREAD))
-        work = np.zeros(N_WORK, dtype=np.int64)
-        work[: WORK["PAUSE"]] = n  # all are moved
-        work[WORK["SHARE"]] = max(1, n // (SHARES * threads))
-        self._team = Team(threads, partial(self._kernel.work, work, *self._arguments))
-
-    def _empty(self, goals: int) -> dict[str, Any]:
-        """The arguments of the kernel from `scale` on; so many machines have a goal of their own."""
-        base, n, whole, control = self.base, self.n, np.int64, self.base.control
-        assert control is not None
-        law, n_tau, n_state, n_x = control.law, base.machine.n_inputs, base.machine.n_state, base.machine.n_state + 1
-        n_s, n_c_law, n_memory = (law.n_s, len(law.c), len(law.memory())) if self._has_law else (0, 0, 0)
-        n_targets, rows = len(control.targets.entries), self.periods + 1
-        n_goal = n_targets + len(control.signals.entries)
+        self._kernel, rows = period_of(base, stated), self.periods + 1
+        goals, n_goal = n if apart else 1, self._kernel.n_goal
         if goals * rows * n_goal * 8 > MOST_BYTES:
             text = f"the goals of {goals} machines at {rows} instants take more than {MOST_BYTES >> 30} GB"
             raise StatementError(f"{text}; shorten run.duration, or take fewer environments")
-        return {
-            "scale": np.array(base.safety.limits.value), "actions": np.zeros((n, n_tau)), "status": np.zeros(n, whole),
-            "instants": np.zeros(n, whole), "x": np.zeros((n, n_x)), "c": np.zeros((n, len(base.machine.c))),
-            "u": np.zeros((n, n_tau)), "queue": np.zeros((n * self._depth, n_tau)), "newest": np.zeros((n, n_tau)),
-            "bounds": np.zeros((n, len(LIMITS), n_tau)), "power": np.zeros(n),
-            "counts": np.zeros((n, len(LIMITS) * n_tau + 2), whole), "dynamic": np.zeros(n, whole),
-            "drive": np.zeros((n, len(DRIVE), n_tau)), "depths": np.zeros((n, n_tau), whole),
-            "pipe": np.zeros((n, self._n_pipe, n_tau)), "slewed": np.zeros((n, n_tau)),
-            "late": np.zeros((n * self._n_late, n_x)), "errors": np.zeros((n, len(ERRORS), n_state)),
-            "n_noise": self._n_noise, "noise": np.zeros((n * self._n_noise, n_state)), "measured": np.zeros((n, n_x)),
-            "judged": np.zeros(n, whole), "believed": np.zeros((n, len(BELIEVED), n_state)),
-            "before": np.zeros((n, n_state)), "since": np.zeros((n, 1)), "goals": np.zeros((goals * rows, n_goal)),
-            "goal_from": np.arange(n) * rows if goals > 1 else np.zeros(n, whole),
-            "y": np.zeros((n, law.goal_layout.size if self._has_law else n_goal)), "c_law": np.zeros((n, n_c_law)),
-            "K": np.zeros((3, n_s, n_s)), "memory": np.zeros((n, n_memory)),
-            "observed": np.zeros((n, n_state + n_targets)), "rewards": np.zeros(n),
-        }  # fmt: skip
+        arguments = self._kernel.arguments(
+            "period", n, per_period=launch.steps_per_period or 1, step_ns=launch.step_ns, least=base.safety.least,
+            periods=self.periods, scale=np.array(base.safety.limits.value), n_noise=self._n_noise,
+            noise=np.zeros((n * self._n_noise, base.machine.n_state)), goals=np.zeros((goals * rows, n_goal)),
+            goal_from=np.arange(n) * rows if apart else np.zeros(n, np.int64),
+        )  # fmt: skip
+        self.arrays, self._arguments = arguments, list(arguments.values())[3:]
+        self.status, self.instants, self.x, self.observed, self.rewards = (
+            arguments[name] for name in ("status", "instants", "x", "observed", "rewards")
+        )
+        threads = len(os.sched_getaffinity(0)) if threads is None else threads
+        threads = max(1, min(threads, n // LEAST_OF_THREAD))
+        work = np.zeros(N_WORK, dtype=np.int64)
+        work[:PAUSE] = n  # all are moved
+        work[SHARE] = max(1, n // (SHARES * threads))
+        self._team = Team(threads, partial(self._kernel.share, work, *self._arguments))
 
     def place(self, e: int, closed_loop: ClosedLoop) -> None:
         """Put machine e at the start of this closed loop, whose times are those of the others, and look at it."""
         safety, control, part, start = closed_loop.safety, closed_loop.control, self.arrays, closed_loop.start
         assert control is not None
         law, drives, step = control.law, closed_loop.actuator, closed_loop.launch.step_ns / 1e9
-        for name in ("u", "newest", "slewed", "pipe", "counts", "before", "y", "status", "instants"):
+        for name in ("u", "queue", "newest", "slewed", "pipe", "counts", "before", "y", "status", "instants"):
             part[name][e] = 0
-        part["queue"][e * self._depth : (e + 1) * self._depth] = 0.0
-        part["late"][e * self._n_late : (e + 1) * self._n_late] = start
+        part["late"][e] = start
         part["x"][e] = part["measured"][e] = start
         part["c"][e], part["power"][e] = closed_loop.machine.c, safety.limits.power
         part["bounds"][e] = safety.limits.value, safety.limits.rate

@@ -1,7 +1,7 @@
 """The functions of a C file around the kernels: safe action, limits, goal, and the controller that joins them.
 
-They do what `nodes/plant_output.py`, `plants/limits.py` and `nodes/controller_node.py` do, operation by operation:
-the tests hold their bits against them.
+They do what `nodes/plant_output.py` and `nodes/controller_node.py` do, operation by operation: the tests hold their
+bits against them. The limits are those of `kernels/lib/limits.py`.
 """
 
 import textwrap
@@ -19,8 +19,10 @@ from servonode.export.c_export import Exported
 from servonode.export.c_parts import argument, array
 from servonode.kernels.c99 import WIDTH, Translation, c_number, function_names, translate
 from servonode.kernels.language import parse
+from servonode.kernels.library import library_text
 from servonode.mechanics.kernels import MachineKernel
 from servonode.mechanics.signatures import Signature
+from servonode.plants.effect_kernels import effect_sizes
 from servonode.plants.limits import SoftStart
 
 
@@ -69,7 +71,10 @@ def _of_machine(e: Exported, function: str, out: str) -> tuple[str, str]:
 
 def _safe(e: Exported, prefix: str) -> Function:
     helpers, stated = [text.CLAMPED], e.machine.description.has_safe_action
-    helpers += array("most_input", "largest magnitude of each input", {"": np.array(e.limits.value)})
+    most = {"": np.array(e.limits.value)}
+    if min(e.limits.rate) < inf:
+        most["fastest change of each, per s"] = np.array(e.limits.rate)
+    helpers += array("most_input", "largest magnitude of each input", most)
     inputs = text.NO_SAFE_ACTION
     if stated:
         kernel, call = _of_machine(e, "safe_input", "u")
@@ -81,18 +86,21 @@ def _safe(e: Exported, prefix: str) -> Function:
 
 
 def _limit(e: Exported, prefix: str) -> Function:
-    slewed, powered, helpers = min(e.limits.rate) < inf, e.limits.power < inf, []
-    if slewed:
-        helpers += array("most_rate", "fastest change of each input, per s", {"": np.array(e.limits.rate)})
+    """The limits of `kernels/lib/limits.py`, which guard and simulated plant call too."""
+    slewed, powered, helpers, rates = min(e.limits.rate) < inf, e.limits.power < inf, [], ""
+    sizes = effect_sizes(e.machine.n_state, e.machine.n_inputs)
+    module = parse(library_text("limits", {}, sizes | {"slewed": slewed, "powered": powered}))
+    names = {each: f"limit_{each}" for each in function_names(module)} | {"limit_power": "limit_power"}
+    found = translate(module, "limit", names | {"limit": "limit_inputs"})
     if powered:
-        kernel, call = _of_machine(e, "input_rates", "rates")
-        helpers += [kernel, text.POWER.format(most=c_number(e.limits.power), rates=call)]
+        kernel, rates = _of_machine(e, "input_rates", "rates")
+        helpers.append(kernel)
+    helpers.append(found.text.rstrip())
+    given = {"counts": sizes["n_counts"], "rates": rates, "power": c_number(e.limits.power)}
+    if powered and e.delay:
+        helpers.append(text.LATE.format(**given))
     elapsed = "SERVONODE_PERIOD_S" if e.period_s else "0.0"
-    body = text.LIMIT.format(
-        safe=f"{prefix}_safe",
-        slew=text.SLEW.format(elapsed=elapsed) if slewed else "",
-        power="    limit_power(t, x, u);" if powered else "",
-    )
+    body = text.LIMIT.format(safe=f"{prefix}_safe", limit=found.name, elapsed=elapsed, **given)
     kinds = ", ".join(["value", *["rate"] * slewed, *["power"] * powered])
     does = (
         f"Limit the inputs u in place ({kinds}) at the state x; before: its result of the period before, zero at first."

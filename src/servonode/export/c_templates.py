@@ -22,67 +22,29 @@ NO_SAFE_ACTION = """\
         u[i] = 0.0;"""
 
 LIMIT = """\
-    double asked[SERVONODE_N_INPUTS];
+    double asked[SERVONODE_N_INPUTS], rates[SERVONODE_N_INPUTS] = {{0}};
+    long long counts[{counts}] = {{0}};
     int i, changed = 0;
-    for (i = 0; i < SERVONODE_N_INPUTS; i++) {{
-        if (!isfinite(u[i]) || !isfinite(before[i])) {{ /* a clamp would make a full input of what is not a number */
-            {safe}(t, x, u);
-            return -2;
-        }}
-    }}
-    for (i = 0; i < SERVONODE_N_INPUTS; i++) {{
+    {rates}
+    for (i = 0; i < SERVONODE_N_INPUTS; i++)
         asked[i] = u[i];
-        u[i] = clamped(u[i], -most_input[i], most_input[i]);
-{slew}
+    if ({limit}(u, before, {elapsed}, most_input, {power}, rates, counts) >= 0) {{
+        {safe}(t, x, u);
+        return -2;
     }}
-{power}
     for (i = 0; i < SERVONODE_N_INPUTS; i++)
         changed = changed || u[i] != asked[i];
     return changed;
 """
-SLEW = """\
-        if (most_rate[i] < INFINITY) {{
-            const double change = most_rate[i]*{elapsed};
-            const double inside = clamped(u[i], before[i] - change, before[i] + change);
-            if (inside != u[i])
-                u[i] = clamped(inside, -most_input[i], most_input[i]); /* where before was beyond */
-        }}"""
 
-POWER = """\
-/* Power of the inputs times a factor [W]. */
-static double power_of(const double *u, double factor, const double *rates)
+LATE = """\
+/* Scale inputs that have waited, so that their power at the state x is within the limit. */
+static void limit_late(double t, const double *x, double *u)
 {{
-    double power = 0.0;
-    int i;
-    for (i = 0; i < SERVONODE_N_INPUTS; i++)
-        power += u[i]*factor*rates[i];
-    return power;
-}}
-
-/* Scale all inputs by one factor, so that their power at the state x is within the limit. */
-static void limit_power(double t, const double *x, double *u)
-{{
-    const double most = {most};
-    double rates[SERVONODE_N_INPUTS], power, factor, slack = 1.1102230246251565e-16;
-    int i, turn, finite = 1;
+    double rates[SERVONODE_N_INPUTS];
+    long long counts[{counts}] = {{0}};
     {rates}
-    for (i = 0; i < SERVONODE_N_INPUTS; i++)
-        finite = finite && isfinite(rates[i]);
-    power = power_of(u, 1.0, rates);
-    if (finite && power <= most)
-        return;
-    if (!finite || !isfinite(power)) {{
-        for (i = 0; i < SERVONODE_N_INPUTS; i++)
-            u[i] = 0.0;
-        return;
-    }}
-    factor = most/power;
-    for (turn = 0; turn < 54 && !(power_of(u, factor, rates) <= most); turn++) {{
-        slack *= 2.0; /* the rounding of the sum */
-        factor *= 1.0 - slack;
-    }}
-    for (i = 0; i < SERVONODE_N_INPUTS; i++)
-        u[i] *= factor;
+    limit_power(u, {power}, rates, counts);
 }}"""
 
 CONSTANTS = """\
@@ -163,4 +125,4 @@ LATER = """\
         self->waiting[self->oldest][i] = self->newest[i];
     }
     self->oldest = (self->oldest + 1)%SERVONODE_DELAY;"""
-POWER_AGAIN = "\n    limit_power(t, x, u); /* the machine has moved on since they were decided */"
+POWER_AGAIN = "\n    limit_late(t, x, u); /* the machine has moved on since they were decided */"

@@ -55,7 +55,7 @@ def _entries(module: ir.Module) -> tuple[Entry, ...]:
 
 
 def _entry(signature: Signature, written: frozenset[str]) -> Entry:
-    """The entry of a function; a result that is an array is one argument more."""
+    """The entry of a function; a record's fields are arguments, and a result that is an array is one more."""
     arguments = [_argument(each.name, each.type, each.name in written) for each in signature.arguments]
     result = signature.result
     if isinstance(result, Array):
@@ -64,6 +64,7 @@ def _entry(signature: Signature, written: frozenset[str]) -> Entry:
 
 
 def _argument(name: str, kind: Type, written: bool) -> Argument:
+    name = name.rpartition(".")[2]  # of a record's field
     if isinstance(kind, Scalar):
         return Argument(name, kind.value)
     return Argument(name, kind.element.value, tuple(-1 if n is None else n for n in kind.shape), written)

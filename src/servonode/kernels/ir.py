@@ -269,6 +269,7 @@ class Module:
     functions: dict[str, Function] = field(default_factory=dict)
     names: dict[str, Signature] = field(default_factory=dict)  # functions that can be called, by their plain names
     constants: dict[str, int] = field(default_factory=dict)  # sizes
+    records: dict[str, tuple[Local, ...]] = field(default_factory=dict)  # their fields
 
     @property
     def own(self) -> list[Function]:

@@ -8,11 +8,15 @@
 
 A local variable has the type of its first value; integers become floats where they meet floats. What has another
 meaning in Python, or is outside of this part, is refused with its line, never guessed.
+
+A class that states fields alone is a record: an argument of its type stands for one argument for each field, in their
+order. Its fields are read as `run.x`, and a function is given all of it as `run`. What a constant of the module
+excludes (`if watched:`, `a if watched else b`, `watched and a`) is not read, so it may call what is not there.
 """
 
 import ast
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import isfinite
 from typing import NoReturn
 
@@ -55,6 +59,10 @@ def parse(text: str, text_of: Callable[[str], str] | None = None, home: str = ""
                 _take(node, module, _read(text_of(key), text_of, key), {each.name: each.asname for each in names})
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=int(value))):
                 module.constants[name] = value
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.UnaryOp(ast.USub(), ast.Constant(value=int(value)))):
+                module.constants[name] = -value
+            case ast.ClassDef(name=name, bases=[], keywords=[], decorator_list=[], body=body):
+                module.records[name] = tuple(_fields(body, module.constants))
             case ast.FunctionDef():
                 function = _Reader(module, node, home).function()
                 module.functions[function.signature.symbol] = function
@@ -76,12 +84,26 @@ def _take(node: ast.AST, module: ir.Module, other: ir.Module, names: Mapping[str
         elif name in other.names:
             module.names[known_as or name] = other.names[name]
             wanted.add(other.names[name].symbol)
+        elif name in other.records:
+            module.records[known_as or name] = other.records[name]
         else:
             _refuse(node, f"the import of {name}, which is not there,")
     for symbol, function in reversed(other.functions.items()):  # callers before what they call
         if symbol in wanted:
             wanted |= {each.symbol for each in ir.calls(function.body)}
     module.functions |= {symbol: each for symbol, each in other.functions.items() if symbol in wanted}
+
+
+def _fields(body: Sequence[ast.stmt], sizes: Mapping[str, int]) -> Iterator[ir.Local]:
+    """The fields that a record's class states."""
+    for node in body:
+        match node:
+            case ast.Expr(value=ast.Constant(value=str())):
+                pass
+            case ast.AnnAssign(target=ast.Name(id=name), annotation=stated, value=None):
+                yield ir.Local(name, stated_type(stated, sizes))
+            case _:
+                _refuse(node, "this in a record")
 
 
 def _refuse(node: ast.AST, what: str) -> NoReturn:
@@ -127,11 +149,18 @@ class _Reader:
             or node.decorator_list
         ):
             _refuse(node, "arguments with defaults, keywords or decorators")
-        arguments = []
+        arguments: list[ir.Local] = []
+        self.records: dict[str, tuple[ir.Local, ...]] = {}  # the fields of each argument that is a record
         for each in plain.args:
-            if each.annotation is None:
-                _refuse(node, f"the argument {each.arg} without a type")
-            arguments.append(ir.Local(each.arg, stated_type(each.annotation, module.constants)))
+            match each.annotation:
+                case None:
+                    _refuse(node, f"the argument {each.arg} without a type")
+                case ast.Name(id=name) if name in module.records:
+                    fields = module.records[name]
+                    self.records[each.arg] = tuple(ir.Local(f"{each.arg}.{of.name}", of.type) for of in fields)
+                    arguments += self.records[each.arg]
+                case stated:
+                    arguments.append(ir.Local(each.arg, stated_type(stated, module.constants)))
         nothing = node.returns is None or ast.unparse(node.returns) == "None"
         result = None if node.returns is None or nothing else stated_type(node.returns, module.constants)
         self.signature = ir.Signature(node.name, tuple(arguments), result, home)
@@ -172,7 +201,8 @@ class _Reader:
             case ast.AugAssign(target=target, op=op, value=value):
                 return (self._set(node, target, self.binary(node, self.value(_loaded(target)), op, self.value(value))),)
             case ast.If(test=test, body=body, orelse=other):
-                return (self.branches(test, body, other),)
+                fixed = self.fixed(test)
+                return (self.branches(test, body, other),) if fixed is None else self.block(body if fixed else other)
             case ast.For(target=ast.Name(id=name), iter=ast.Call(func=ast.Name(id="range"), args=args), orelse=[]):
                 return (self.loop(node, name, args),)
             case ast.While(test=test, body=body, orelse=[]):
@@ -183,6 +213,19 @@ class _Reader:
             case ast.Return(value=value):
                 return (self.returned(node, value),)
         _refuse(node, "the statement")
+
+    def fixed(self, node: ast.expr) -> bool | None:
+        """What constants of the module make of a condition; None where they do not say."""
+        match node:
+            case ast.Name(id=name) if name in self.module.constants and name not in self.locals:
+                return bool(self.module.constants[name])
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                fixed = self.fixed(operand)
+                return None if fixed is None else not fixed
+            case ast.BoolOp(op=op, values=values):
+                found, decides = [self.fixed(each) for each in values], isinstance(op, ast.Or)
+                return decides if decides in found else None if None in found else not decides
+        return None
 
     def branches(self, test: ast.expr, body: list[ast.stmt], other: list[ast.stmt]) -> ir.If:
         """An `if`. After it the variables are set that both branches set, or the one that does not return."""
@@ -212,7 +255,7 @@ class _Reader:
     def place(self, target: ast.expr, kind: ir.Type | None) -> ir.Local | ir.Element:
         """The target of an assignment."""
         match target:
-            case ast.Name(id=name) if kind is not None and name not in self.loops:
+            case ast.Name(id=name) if kind is not None and name not in self.loops and name not in self.records:
                 known = self.locals.get(name)
                 return self._kept(target, name, kind if known is None else known.type)
             case ast.Subscript():
@@ -273,7 +316,7 @@ class _Reader:
                 return ir.Number(value, ir.F64)
             case ast.Constant(value=int(value)):
                 return ir.Number(value, ir.I64)
-            case ast.Name(id=name) if name in self.locals:
+            case ast.Name() | ast.Attribute() if (name := _name(node)) in self.locals:
                 if name not in self.set:
                     _refuse(node, f"{name}, which may have no value here,")
                 return self.locals[name]
@@ -297,11 +340,18 @@ class _Reader:
                 return ir.Compare(_COMPARISONS[type(op)], a, b)
             case ast.BoolOp(op=op, values=values):
                 word = "and" if isinstance(op, ast.And) else "or"
-                result = self.truth(values[0])
-                for each in values[1:]:
+                fixed = self.fixed(node)
+                if fixed is not None:
+                    return ir.Number(fixed, ir.BOOL)
+                first, *others = [each for each in values if self.fixed(each) is None]
+                result = self.truth(first)
+                for each in others:
                     result = ir.Logical(word, result, self.truth(each))
                 return result
             case ast.IfExp(test=test, body=body, orelse=other):
+                fixed = self.fixed(test)
+                if fixed is not None:
+                    return self.value(body if fixed else other)
                 a, b = self._alike(node, self.value(body), self.value(other))
                 assert isinstance(a.type, ir.Scalar)
                 return ir.Choice(self.truth(test), a, b, a.type)
@@ -340,7 +390,7 @@ class _Reader:
 
     def element(self, node: ast.Subscript) -> ir.Expr:
         """An element of an array, or a row of an array with two indices or three."""
-        array = self.locals.get(node.value.id) if isinstance(node.value, ast.Name) else None
+        array = self.locals.get(_name(node.value))
         if array is None or not isinstance(array.type, ir.Array):
             _refuse(node, "what is not an element of an array")
         nodes = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
@@ -361,7 +411,7 @@ class _Reader:
 
     def call(self, node: ast.Call) -> ir.Expr:
         match node:
-            case ast.Call(func=ast.Name(id="len"), args=[ast.Name(id=name)], keywords=[]) if name in self.locals:
+            case ast.Call(func=ast.Name(id="len"), args=[of], keywords=[]) if (name := _name(of)) in self.locals:
                 kind = self.locals[name].type
                 if isinstance(kind, ir.Array) and kind.shape[0] is not None:
                     return ir.Number(kind.shape[0], ir.I64)
@@ -393,19 +443,35 @@ class _Reader:
         return result
 
     def _called(self, node: ast.Call, signature: ir.Signature, args: list[ast.expr]) -> ir.Called:
-        if len(args) != len(signature.arguments):
-            _refuse(node, f"a call with {len(args)} instead of {len(signature.arguments)} arguments")
-        values = tuple(self._argument(each, of.type) for each, of in zip(args, signature.arguments, strict=True))
-        return ir.Called(signature, values, signature.result)
+        given: list[tuple[ast.expr, ir.Expr, str]] = []  # with the name of the field
+        for each in args:
+            fields = self.records.get(each.id, ()) if isinstance(each, ast.Name) else ()
+            given += [(each, of, of.name.partition(".")[2]) for of in fields] or [(each, self.value(each), "")]
+        if len(given) != len(signature.arguments):
+            _refuse(node, f"a call with {len(given)} instead of {len(signature.arguments)} arguments")
+        for (each, _, field), to in zip(given, signature.arguments, strict=True):
+            if field != to.name.partition(".")[2]:
+                _refuse(each, f"an argument where {to.name} is wanted")
+        values = (self._argument(*each[:2], to.type) for each, to in zip(given, signature.arguments, strict=True))
+        return ir.Called(signature, tuple(values), signature.result)
 
-    def _argument(self, node: ast.expr, wanted: ir.Type) -> ir.Expr:
-        value = self.value(node)
+    def _argument(self, node: ast.expr, value: ir.Expr, wanted: ir.Type) -> ir.Expr:
         if isinstance(wanted, ir.Array) and isinstance(value.type, ir.Array):
             given = value.type
             open_first = ir.Array(given.element, (None, *given.shape[1:]))
             if given == wanted or open_first == wanted:
                 return value
         return self._fit(value, wanted, node)
+
+
+def _name(node: ast.expr) -> str:
+    """The name of a local variable or of a record's field, else nothing."""
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=ast.Name(id=record), attr=name):
+            return f"{record}.{name}"
+    return ""
 
 
 def _ends(body: tuple[ir.Statement, ...]) -> bool:

@@ -53,11 +53,25 @@ class Kernel:
         if contents.numbers:
             filled = (ctypes.c_double * len(contents.numbers))(*contents.numbers)
             ctypes.memmove(library[NUMBERS], filled, ctypes.sizeof(filled))
-        adapter = library[ADAPTER]
+        adapter, self._entries = library[ADAPTER], {each.name: each for each in contents.entries}
         for size, value in contents.constants.items():
             setattr(self, size, value)
         for each in contents.entries:
             setattr(self, each.name, _function(adapter, library[ENTRY + each.name], each))
+
+    def arguments(self, function: str, rows: int = 0, /, **given: Any) -> dict[str, Any]:
+        """The arguments of a function by name, in its order; numbers and arrays that are not given are 0.
+
+        rows: of such arrays, where their first length is open.
+
+        Raises:
+            TypeError: the function has no such argument.
+        """
+        wanted = self._entries[function].arguments
+        unknown = given.keys() - {each.name for each in wanted}
+        if unknown:
+            raise TypeError(f"kernel function {function} has no argument {', '.join(sorted(unknown))}")
+        return {each.name: given[each.name] if each.name in given else _zero(each, rows) for each in wanted}
 
 
 def _loaded(code: bytes, symbols: Iterable[str]) -> Any:
@@ -101,6 +115,13 @@ def _check_arrays() -> None:
     found = (words[1], words[2], words[3] & 0xFFFFFFFF, words[7], words[8] & 0x501)
     if found != (id(np.ndarray), array.ctypes.data, 2, id(_DTYPES["f64"]), 0x501):
         raise RuntimeError(f"numpy {np.__version__} has arrays of another layout than 1.x and 2.x; take one of those")
+
+
+def _zero(argument: Argument, rows: int) -> Any:
+    """A new array of zeros, or the number 0."""
+    if argument.shape is None:
+        return {"f64": 0.0, "i64": 0, "bool": False}[argument.type]
+    return np.zeros([rows if n < 0 else n for n in argument.shape], _DTYPES[argument.type])
 
 
 def _function(adapter: int, address: int, entry: Entry) -> Callable[..., Any]:

@@ -4,22 +4,10 @@ All their numbers are arguments, so one kernel serves all launch files of machin
 """
 
 import functools
-from typing import Annotated, Any
+from typing import Any
 
-from servonode.arrays import Array
 from servonode.definitions import cache
-from servonode.kernels.library import library_text
-from servonode.mechanics.signatures import Whole
-
-DRIVE = ("LIMIT", "CHANGE", "BLEND", "QUANTUM", "DEAD_ZONE")  # rows of the drives' numbers
-ERRORS = ("BIAS", "STEP")  # rows of the sensors'
-BELIEVED = ("MOST", "FASTEST")  # rows of what a plausible reading keeps
-LIMITS = ("VALUE", "RATE")  # rows of the limits
-Bounds = Annotated[Array, len(LIMITS), "n_tau"]
-Counts = Annotated[Whole, "n_counts"]
-Drive = Annotated[Array, len(DRIVE), "n_tau"]
-Errors = Annotated[Array, len(ERRORS), "n_state"]
-Believed = Annotated[Array, len(BELIEVED), "n_state"]
+from servonode.kernels.library import library_text, numbers_of
 
 
 @functools.cache
@@ -29,7 +17,7 @@ def limits_of(n_tau: int) -> Any:
     Raises:
         CacheError: the kernel cache cannot be read or written.
     """
-    return _loaded("limits", n_tau=n_tau, bounded=len(LIMITS), n_counts=2 * n_tau + 2)
+    return _loaded("limits", 0, n_tau, slewed=1, powered=1)
 
 
 @functools.cache
@@ -39,7 +27,7 @@ def drives_of(n_tau: int) -> Any:
     Raises:
         CacheError: the kernel cache cannot be read or written.
     """
-    return _loaded("drives", drive_rows=len(DRIVE), n_tau=n_tau)
+    return _loaded("drives", 0, n_tau)
 
 
 @functools.cache
@@ -49,8 +37,13 @@ def readings_of(n_state: int) -> Any:
     Raises:
         CacheError: the kernel cache cannot be read or written.
     """
-    sizes = {"error_rows": len(ERRORS), "believed_rows": len(BELIEVED), "one": 1}
-    return _loaded("readings", n_x=n_state + 1, n_state=n_state, **sizes)
+    return _loaded("readings", n_state, 0)
+
+
+def effect_sizes(n_state: int, n_tau: int) -> dict[str, int]:
+    """The sizes of the arrays of limits, drives and sensors, and those of which they are made."""
+    sizes = {"n_tau": n_tau, "n_counts": 2 * n_tau + 2, "n_state": n_state, "n_x": n_state + 1, "one": 1}
+    return sizes | {"bounded": 2, "drive_rows": len(numbers_of("drives")), "error_rows": 2, "believed_rows": 2}
 
 
 def load_effects(n_state: int, n_tau: int) -> None:
@@ -60,9 +53,9 @@ def load_effects(n_state: int, n_tau: int) -> None:
             load(n)
 
 
-def _loaded(name: str, **sizes: int) -> Any:
+def _loaded(name: str, n_state: int, n_tau: int, **flags: int) -> Any:
     shared = _kernel("rounding", {}, {}).__name__
-    return _kernel(name, {"rounding": shared}, sizes)
+    return _kernel(name, {"rounding": shared}, effect_sizes(n_state, n_tau) | flags)
 
 
 def _kernel(name: str, kernels: dict[str, str], sizes: dict[str, int]) -> Any:

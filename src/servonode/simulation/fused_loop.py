@@ -65,26 +65,22 @@ def _controlled(closed_loop: ClosedLoop, every: int, goals: GoalTables, rows: Ar
     launch, machine, control = closed_loop.launch, closed_loop.machine, closed_loop.control
     assert control is not None
     law, controller, period = control.law, control.stated, launch.steps_per_period or 1
-    x, u, limit = closed_loop.start.copy(), np.zeros(machine.n_inputs), np.array(closed_loop.safety.limits.value)
-    queue = np.zeros((controller.delay + 1, len(u)))
-    y, part, answer = np.zeros(law.goal_layout.size), law.goal_layout, law.answer()
-    integrals, progress = y[part.integrals], np.zeros(3, dtype=np.int64)
-    predicts = int(controller.predictor and controller.delay > 0)
+    x, y, limits = closed_loop.start.copy(), np.zeros(law.goal_layout.size), closed_loop.safety.limits
     more = None if is_perfect(closed_loop) else Imperfections(closed_loop)
-    loop = loop_of(closed_loop, law, imperfect=more is not None)
-    arguments = (
-        launch.steps, period, launch.step_ns, every, x, u, limit, len(queue), queue, machine.c, law.c, law.K,
-        goals.targets, goals.signals,
-        y, y[part.targets], y[part.signals], y[part.states], integrals,
-        answer.out, answer.inputs, answer.residuals, answer.recorded, rows, answers,
-        predicts, np.zeros(len(x)), law.machine.c, np.zeros(len(integrals)), launch.times.period,
-        law.memory(), np.zeros(1), progress, *(more.arguments if more else ()),
+    kernel, progress = loop_of(closed_loop, law, imperfect=more is not None), np.zeros(3, dtype=np.int64)
+    arguments = kernel.arguments(
+        "loop", **(more.arguments if more else {}), steps=launch.steps, per_period=period, step_ns=launch.step_ns,
+        every=every, period=launch.times.period, x=x, c=machine.c, bounds=limits.bounds,
+        depth=controller.delay + 1, queue=np.zeros((controller.delay + 1, machine.n_inputs)), c_law=law.c, K=law.K,
+        targets=goals.targets, signals=goals.signals, y=y, memory=law.memory(),
+        predicts=int(controller.predictor and controller.delay > 0), c_believed=law.machine.c, rows=rows,
+        answers=answers, progress=progress,
     )  # fmt: skip
-    stopped = -2
-    while stopped == -2:
+    stopped = kernel.AGAIN
+    while stopped == kernel.AGAIN:
         if more:
             more.draw()
-        stopped = loop(*arguments)
+        stopped = kernel.loop(*arguments.values())
     goal_from, measured = (more.goal_from, more.measured) if more else (0, x)
     known = stopped >= 0 and (more is None or more.names_fault)
     fault = fault_at(closed_loop, stopped, x, stopped - goal_from, measured, y) if known else None

@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.plants.effect_kernels import LIMITS
-from servonode.simulation.loop_source import STATE
+from servonode.kernels.library import numbers_of
 from servonode.simulation.reading_errors import ReadingErrors
 
-READING, ORIGIN, ANSWERED, DROPPED, REPEATED, UNNAMED = map(STATE.index, STATE)
+READING, ORIGIN, ANSWERED, DROPPED, REPEATED, UNNAMED = numbers_of("imperfect").values()  # entries of the state
+N_STATE = UNNAMED + 1
 
 
 def is_perfect(closed_loop: ClosedLoop) -> bool:
@@ -20,10 +20,9 @@ def is_perfect(closed_loop: ClosedLoop) -> bool:
 
 
 class Imperfections:
-    """The arguments of one run's loop with effects.
+    """The arguments of one run's loop with effects, by their names in `kernels/lib/run.py`.
 
-    arguments: see `loop_source.Imperfect`. measured: the newest state as the law sees it. It has many arrays, for each
-    effect has its numbers and its memory.
+    measured: the newest state as the law sees it. It has many arrays, for each effect has its numbers and its memory.
     """
 
     def __init__(self, closed_loop: ClosedLoop) -> None:
@@ -34,22 +33,24 @@ class Imperfections:
         late, plausible = drives.late_by(step), safety.plausible(own=False)
         n_late = round(sensor.delay / step) + 1
         self._names = machine.description.input_names
-        self._state = np.zeros(len(STATE), dtype=np.int64)
-        self._counts = np.zeros(len(LIMITS) * n_tau + 2, dtype=np.int64)
+        self._state = np.zeros(N_STATE, dtype=np.int64)
+        self._counts = np.zeros(2 * n_tau + 2, dtype=np.int64)
         self._errors = ReadingErrors(closed_loop, every=plausible is not None)
         self._state[[READING, ORIGIN, ANSWERED]] = len(self._errors.noise), -1, -1
         self._steps = launch.steps
         self.measured = closed_loop.start.copy()
         believed = safety.stated_readings
-        self.arguments: tuple[Any, ...] = (
-            drives.numbers(step), np.array(late, dtype=np.int64), np.zeros((max(1, *late), n_tau)), np.zeros(n_tau),
-            np.zeros(n_tau), int(drives.dynamic), self._errors.fixed, np.tile(closed_loop.start, (n_late, 1)), n_late,
-            self._errors.noise, self._errors.lost, len(self._errors.noise), self.measured,
-            np.array([believed.value, believed.rate]), safety.least, np.zeros(machine.n_state), np.full(1, -1.0),
-            launch.plant.publish_every if plausible else 0,
-            np.array([safety.limits.value, safety.limits.rate]), safety.limits.power, np.zeros(n_tau), np.zeros(n_tau),
-            np.zeros((depth, n_tau)), np.full(depth, -1), -1 if repeats is None else repeats, self._counts, self._state,
-        )  # fmt: skip
+        noise, lost = self._errors.noise, self._errors.lost
+        self.arguments: dict[str, Any] = {
+            "drive": drives.numbers(step), "depths": np.array(late, dtype=np.int64),
+            "pipe": np.zeros((max(1, *late), n_tau)), "dynamic": int(drives.dynamic), "errors": self._errors.fixed,
+            "n_late": n_late, "late": np.tile(closed_loop.start, (n_late, 1)), "n_readings": len(noise), "noise": noise,
+            "lost": lost, "measured": self.measured, "believed": np.array([believed.value, believed.rate]),
+            "least": safety.least, "since": np.full(1, -1.0),
+            "publish_every": launch.plant.publish_every if plausible else 0, "power": safety.limits.power,
+            "sent": np.zeros((depth, n_tau)), "due": np.full(depth, -1), "repeats": -1 if repeats is None else repeats,
+            "counts": self._counts, "state": self._state,
+        }  # fmt: skip
 
     def draw(self) -> None:
         """Draw the errors of the next readings, where the loop has used up those it had."""

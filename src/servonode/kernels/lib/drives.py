@@ -1,6 +1,6 @@
 """What the drives make of demanded inputs: delay, dead zone, rounding, limit, rate limit and lag, in this order."""
 
-from servonode.kernels.lib.names import any_size, drive_rows, f64, fabs, i64, n_tau
+from servonode.kernels.lib.names import *
 from servonode.kernels.lib.rounding import clipped, rounded
 
 LIMIT = 0  # rows of the drives' numbers

@@ -1,6 +1,6 @@
 """The limits of the inputs' value, rate and power."""
 
-from servonode.kernels.lib.names import bounded, f64, i64, isfinite, n_counts, n_tau
+from servonode.kernels.lib.names import *
 
 VALUE = 0  # rows of the bounds
 RATE = 1
@@ -66,15 +66,16 @@ def limit(
             changed = True
             counts[i] += 1
         values[i] = inside
-    for i in range(n_tau):
-        if isfinite(bounds[RATE, i]):  # times no time it would be no number
-            change = bounds[RATE, i] * elapsed
-            inside = min(max(values[i], before[i] - change), before[i] + change)
-            if inside != values[i]:
-                changed = True
-                counts[n_tau + i] += 1
-                values[i] = min(max(inside, -bounds[VALUE, i]), bounds[VALUE, i])  # where `before` was beyond
-    if isfinite(power):
+    if slewed:
+        for i in range(n_tau):
+            if isfinite(bounds[RATE, i]):  # times no time it would be no number
+                change = bounds[RATE, i] * elapsed
+                inside = min(max(values[i], before[i] - change), before[i] + change)
+                if inside != values[i]:
+                    changed = True
+                    counts[n_tau + i] += 1
+                    values[i] = min(max(inside, -bounds[VALUE, i]), bounds[VALUE, i])  # where `before` was beyond
+    if powered and isfinite(power):
         changed = limit_power(values, power, rates, counts) or changed
     if changed:
         counts[2 * n_tau + 1] += 1

@@ -1,6 +1,6 @@
 """What sensors make of a state, and which readings are plausible."""
 
-from servonode.kernels.lib.names import believed_rows, error_rows, f64, fabs, n_state, n_x, one
+from servonode.kernels.lib.names import *
 from servonode.kernels.lib.rounding import rounded
 
 BIAS = 0  # rows of the sensors' numbers

@@ -1,6 +1,6 @@
 """Rounding and clipping of a number."""
 
-from servonode.kernels.lib.names import fabs, rint
+from servonode.kernels.lib.names import *
 
 
 def rounded(value: float, quantum: float) -> float:
