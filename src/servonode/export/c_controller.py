@@ -88,7 +88,7 @@ def _safe(e: Exported, prefix: str) -> Function:
 def _limit(e: Exported, prefix: str) -> Function:
     """The limits of `kernels/lib/limits.py`, which guard and simulated plant call too."""
     slewed, powered, helpers, rates = min(e.limits.rate) < inf, e.limits.power < inf, [], ""
-    sizes = effect_sizes(e.machine.n_state, e.machine.n_inputs)
+    sizes = effect_sizes(e.machine.n_state, e.machine.n_inputs) | {"bounded": 1 + slewed}
     module = parse(library_text("limits", {}, sizes | {"slewed": slewed, "powered": powered}))
     names = {each: f"limit_{each}" for each in function_names(module)} | {"limit_power": "limit_power"}
     found = translate(module, "limit", names | {"limit": "limit_inputs"})

@@ -79,24 +79,12 @@ def pass_period(batch: Batch, e: int, wanted: f64[n_tau]) -> None:
     k = batch.instants[e] * batch.per_period
     t = k * batch.step_ns / 1e9
     period = batch.per_period * batch.step_ns / 1e9
-    rates = empty(n_tau)
     for i in range(n_tau):
         wanted[i] = batch.scale[i] * min(max(batch.actions[e, i], -1.0), 1.0)
-    decide(
-        t,
-        batch.x[e],
-        batch.c[e],
-        period,
-        batch.bounds[e],
-        batch.power[e],
-        rates,
-        batch.counts[e],
-        batch.newest[e],
-        wanted,
-    )
+    decide(t, batch.x[e], batch.c[e], period, batch.bounds[e], batch.power[e], batch.counts[e], batch.newest[e], wanted)
     exchange(batch.instants[e], batch.queue[e], wanted)
     if n_waiting > 1:
-        limit_late(t, batch.x[e], batch.c[e], batch.power[e], rates, batch.counts[e], wanted)
+        limit_late(t, batch.x[e], batch.c[e], batch.power[e], batch.counts[e], wanted)
     if batch.dynamic[e] == 0:
         act(batch.drive[e], wanted, batch.u[e])
     if batch.dynamic[e] == 0 and n_shown == 1:

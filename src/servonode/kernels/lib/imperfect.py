@@ -57,18 +57,7 @@ def accept(run: Run, effects: Effects, k: int) -> None:
     for i in range(n_tau):
         run.queue[at, i] = run.out[i]
     t = k * run.step_ns / 1e9
-    decide(
-        t,
-        run.x,
-        run.c,
-        run.period,
-        run.bounds,
-        effects.power,
-        effects.rates,
-        effects.counts,
-        effects.newest,
-        run.queue[at],
-    )
+    decide(t, run.x, run.c, run.period, run.bounds, effects.power, effects.counts, effects.newest, run.queue[at])
     effects.due[at] = instant + run.depth - 1
     effects.state[ANSWERED] = instant
 
@@ -79,7 +68,7 @@ def apply(run: Run, effects: Effects, k: int) -> None:
     at = instant % run.depth
     if run.depth > 1:
         t = k * run.step_ns / 1e9
-        limit_late(t, run.x, run.c, effects.power, effects.rates, effects.counts, run.queue[at])
+        limit_late(t, run.x, run.c, effects.power, effects.counts, run.queue[at])
     for i in range(n_tau):
         effects.demand[i] = run.queue[at, i]
     if effects.state[ANSWERED] + run.depth - 1 == instant:

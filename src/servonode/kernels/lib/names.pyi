@@ -27,6 +27,7 @@ class Size(type, int):  # type: ignore[misc]
     """The type of sizes, which stand in types of arrays and, as whole numbers, in expressions."""
 
 any_size = Any  # the first size of an array that may have any
+
 class n_tau(metaclass=Size): ...  # the inputs of a machine
 class n_state(metaclass=Size): ...  # the states of a machine, its coordinates and velocities
 class n_x(metaclass=Size): ...  # the states, and the work

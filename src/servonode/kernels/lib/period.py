@@ -13,12 +13,12 @@ def decide(
     period: float,
     bounds: f64[bounded, n_tau],
     power: float,
-    rates: f64[n_tau],
     counts: i64[n_counts],
     newest: f64[n_tau],
     asked: f64[n_tau],
 ) -> None:
-    """Bring the inputs asked for within all limits; they are the newest then. rates: scratch."""
+    """Bring the inputs asked for within all limits; they are the newest then."""
+    rates = empty(n_tau)
     if isfinite(power):
         input_rates(t, x, c, rates)
     limit(asked, newest, period, bounds, power, rates, counts)
@@ -31,11 +31,11 @@ def limit_late(
     x: f64[n_x],
     c: f64[n_constants],
     power: float,
-    rates: f64[n_tau],
     counts: i64[n_counts],
     waited: f64[n_tau],
 ) -> None:
     """Limit the power of inputs that have waited: the machine has moved on since they were decided."""
+    rates = empty(n_tau)
     if isfinite(power):
         input_rates(t, x, c, rates)
         limit_power(waited, power, rates, counts)

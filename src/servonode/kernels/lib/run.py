@@ -58,7 +58,6 @@ class Effects:
     publish_every: int  # steps of a reading that is judged, 0: none is
     power: float
     newest: f64[n_tau]
-    rates: f64[n_tau]
     sent: f64[any_size, n_tau]  # answers as they were sent, before the plant's limits
     due: i64[any_size]  # the control instant at which each acts
     repeats: int  # allowed in a row, -1: any number
