@@ -219,7 +219,7 @@ def test_a_loop_without_effects_has_none_of_their_operations() -> None:
     closed_loop = loop_of("trailer_pursuit", [])
     assert closed_loop.control is not None
     perfect, imperfect = (loop_source._source(closed_loop, closed_loop.control.law, each) for each in (False, True))
-    effects = {"measure", "move", "decide", "accept"}
+    effects = {"measure", "drives", "decide", "accept"}
     called = [
         {each.name for function in parse(text, cache.text_of).own for each in ir.calls(function.body)}
         for text in (perfect, imperfect)

@@ -54,7 +54,7 @@ def period_of(closed_loop: ClosedLoop, stated: Stated) -> Any:
         "readings": readings_of(machine.n_state).__name__,
         "limits": limits_of(machine.n_inputs).__name__,
     }
-    text = library_text("environment", kernels, sizes, given, ["period"])
+    text = library_text("environment", kernels, sizes, given, {"period"})
     key = cache.key_of("environment", text, repr(stated), cache.code_digest("mechanics.emit"))
     return cache.load(key, lambda: (_source(stated, text), b"{}"), "an environment")[0]
 

@@ -1,7 +1,7 @@
 """The texts in `lib`, for a machine: what they import is given by kernels, and their sizes are numbers."""
 
 import ast
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -9,6 +9,7 @@ FOLDER = Path(__file__).with_name("lib")
 PLACE = "servonode.kernels.lib."
 NAMES, GIVEN = "names", "given"  # declarations for type checkers
 Given = Mapping[str, tuple[str, str]]
+NONE: Given = {}
 
 
 @cache
@@ -23,36 +24,31 @@ def library_text(
     name: str,
     kernels: Mapping[str, str],
     sizes: Mapping[str, int],
-    given: Given | None = None,
-    includes: Collection[str] = (),
+    given: Given = NONE,
+    includes: set[str] | None = None,
 ) -> str:
     """The text `lib/NAME.py` in the kernel language.
 
     kernels: the keys of kernels that give what the text imports from `lib`, by the module's name there. sizes: those
-    in `names`, and flags; what else is there the language knows. given: key and name of
-    functions that are imported from `given`. includes: modules whose texts stand in place of their first import. What
+    in `names`, and flags; what else is there the language knows. given: key and name of functions that are imported
+    from `given`. includes: modules whose texts stand in place of their first import; each is taken out of the set. What
     is in none of these is left out, which is right where flags exclude its use.
     """
-    return _text(name, kernels, sizes, given or {}, set(includes))
-
-
-def _text(name: str, kernels: Mapping[str, str], sizes: Mapping[str, int], given: Given, includes: set[str]) -> str:
     lines, imports = _parts(name)
-    result, at = "", 0
+    result, at, includes = "", 0, set() if includes is None else includes
     for begin, end, each in imports:
         result += "".join(lines[at:begin])
         module, names = (each.module or "").removeprefix(PLACE), [one.name for one in each.names]
         if module == NAMES:
             result += "".join(f"{size} = {int(number)}\n" for size, number in sizes.items())
         elif module == GIVEN:
-            result += "".join(
-                f"from {given[one][0]} import {given[one][1]} as {one}\n" for one in names if one in given
-            )
+            found = ((*given[one], one) for one in names if one in given)
+            result += "".join(f"from {key} import {function} as {one}\n" for key, function, one in found)
         elif module in kernels:
             result += f"from {kernels[module]} import {', '.join(map(ast.unparse, each.names))}\n"
         elif module in includes:
             includes.discard(module)
-            result += _text(module, kernels, sizes, given, includes)
+            result += library_text(module, kernels, sizes, given, includes)
         at = end
     return result + "".join(lines[at:])
 

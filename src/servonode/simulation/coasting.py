@@ -46,6 +46,6 @@ def _loop(closed_loop: ClosedLoop) -> Any:
         sizes = {"n_x": machine.n_state + 1, "n_tau": machine.n_inputs, "n_constants": len(machine.c), "n_progress": 2}
         given = {"advance": (machine.steps(integrator).__name__, "advance")}
         given |= {"faults": (machine.kernel.__name__, "faults")} if watched else {}
-        source = library_text("coast", {}, sizes | row_sizes(closed_loop) | {"watched": watched}, given, ["rows"])
+        source = library_text("coast", {}, sizes | row_sizes(closed_loop) | {"watched": watched}, given, {"rows"})
         _loops[key] = cache.load(cache.key_of("coast", source), lambda: (source, b"{}"))[0]
     return _loops[key]

@@ -55,13 +55,13 @@ def _source(closed_loop: ClosedLoop, law: ServoLaw, imperfect: bool) -> str:
     }
     given |= {name: (law.kernel.__name__, name) for name in ("law", *["follow"] * sizes["follows"])}
     if not imperfect:
-        return library_text("loop", {}, sizes, given, ["run", "rows"])
+        return library_text("loop", {}, sizes, given, {"run", "rows"})
     kernels = {
         "drives": drives_of(machine.n_inputs).__name__,
         "readings": readings_of(machine.n_state).__name__,
         "limits": limits_of(machine.n_inputs).__name__,
     }
-    return library_text("loop", kernels, sizes, given, ["run", "rows", "period", "imperfect"])
+    return library_text("loop", kernels, sizes, given, {"run", "rows", "imperfect", "period"})
 
 
 def row_sizes(closed_loop: ClosedLoop) -> dict[str, int]:

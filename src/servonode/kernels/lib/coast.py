@@ -25,13 +25,11 @@ def coast(
     After PAUSE steps it returns AGAIN, to be called again. last: the state before the step that ended with a fault.
     progress: step and row.
     """
-    k = progress[0]
-    row = progress[1]
+    k, row = progress[0], progress[1]
     pause = k + PAUSE
     while True:
         if k >= pause:
-            progress[0] = k
-            progress[1] = row
+            progress[0], progress[1] = k, row
             return AGAIN
         if k % every == 0 or k == steps:
             record_row(k, x, u, rows[row])

@@ -1,9 +1,9 @@
 """The control period of many machines: inputs, limits, drives, plant steps, sensors, goal, reward."""
 
-from servonode.kernels.lib.drives import act
+from servonode.kernels.lib.drives import act, drives
 from servonode.kernels.lib.given import advance, condition, faults, follow, law, reward
 from servonode.kernels.lib.names import *
-from servonode.kernels.lib.period import decide, limit_late, move
+from servonode.kernels.lib.period import decide, limit_late
 from servonode.kernels.lib.readings import measure, plausible
 
 # how an episode stands; FAULT + i: fault i of the machine, from 1 on; END + i: stated condition i, from 0 on
@@ -65,15 +65,6 @@ class Batch:
     rewards: f64[any_size]
 
 
-def exchange(instant: int, queue: f64[n_waiting, n_tau], wanted: f64[n_tau]) -> None:
-    """Put inputs into the queue, and in their place those that act now."""
-    last = (instant + n_waiting - 1) % n_waiting
-    now = instant % n_waiting
-    for i in range(n_tau):
-        queue[last, i] = wanted[i]
-        wanted[i] = queue[now, i]
-
-
 def pass_period(batch: Batch, e: int, wanted: f64[n_tau]) -> None:
     """Let a period pass for machine e, under its action."""
     k = batch.instants[e] * batch.per_period
@@ -82,7 +73,9 @@ def pass_period(batch: Batch, e: int, wanted: f64[n_tau]) -> None:
     for i in range(n_tau):
         wanted[i] = batch.scale[i] * min(max(batch.actions[e, i], -1.0), 1.0)
     decide(t, batch.x[e], batch.c[e], period, batch.bounds[e], batch.power[e], batch.counts[e], batch.newest[e], wanted)
-    exchange(batch.instants[e], batch.queue[e], wanted)
+    for i in range(n_tau):
+        batch.queue[e, (batch.instants[e] + n_waiting - 1) % n_waiting, i] = wanted[i]
+        wanted[i] = batch.queue[e, batch.instants[e] % n_waiting, i]
     if n_waiting > 1:
         limit_late(t, batch.x[e], batch.c[e], batch.power[e], batch.counts[e], wanted)
     if batch.dynamic[e] == 0:
@@ -90,22 +83,12 @@ def pass_period(batch: Batch, e: int, wanted: f64[n_tau]) -> None:
     if batch.dynamic[e] == 0 and n_shown == 1:
         advance(k, batch.per_period, batch.step_ns, batch.x[e], batch.u[e], batch.c[e])
     else:
-        move(
-            k,
-            k + batch.per_period,
-            batch.step_ns,
-            batch.x[e],
-            batch.c[e],
-            batch.dynamic[e],
-            batch.drive[e],
-            batch.depths[e],
-            batch.pipe[e],
-            wanted,
-            batch.slewed[e],
-            batch.u[e],
-            n_shown,
-            batch.late[e],
-        )
+        for j in range(k, k + batch.per_period):
+            if batch.dynamic[e]:
+                drives(j, batch.drive[e], batch.depths[e], batch.pipe[e], wanted, batch.slewed[e], batch.u[e])
+            advance(j, 1, batch.step_ns, batch.x[e], batch.u[e], batch.c[e])
+            for i in range(n_x):
+                batch.late[e, (j + 1) % n_shown, i] = batch.x[e, i]
     batch.instants[e] += 1
 
 

@@ -43,8 +43,7 @@ def await_answer(run: Run, effects: Effects, k: int, answers: bool) -> bool:
     if not answers:
         effects.state[DROPPED] += 1
         for i in range(n_tau):
-            last = effects.sent[(instant + delay - 1) % run.depth, i]
-            effects.sent[(instant + delay) % run.depth, i] = last
+            effects.sent[(instant + delay) % run.depth, i] = effects.sent[(instant + delay - 1) % run.depth, i]
     elif effects.state[ORIGIN] < 0:
         effects.state[ORIGIN] = k
     return True

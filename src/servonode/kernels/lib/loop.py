@@ -1,9 +1,9 @@
 """A whole sampled loop: goal, law, limits, delay, plant steps; drives and sensors with their effects or without."""
 
+from servonode.kernels.lib.drives import drives
 from servonode.kernels.lib.given import advance, faults
 from servonode.kernels.lib.imperfect import ORIGIN, READING, UNNAMED, accept, apply, await_answer, is_read, read
 from servonode.kernels.lib.names import *
-from servonode.kernels.lib.period import move
 from servonode.kernels.lib.rows import record_row
 from servonode.kernels.lib.run import Effects, Run, answer
 
@@ -17,8 +17,7 @@ def loop(run: Run, effects: Effects) -> int:
 
     After PAUSE steps, or where readings are used up, it returns AGAIN, to be called again.
     """
-    k = run.progress[0]
-    row = run.progress[1]
+    k, row = run.progress[0], run.progress[1]
     pause = k + PAUSE
     while True:
         answers = k % run.per_period == 0
@@ -26,8 +25,7 @@ def loop(run: Run, effects: Effects) -> int:
             control = answers
             if is_read(run, effects, k):
                 if effects.state[READING] == effects.n_readings:
-                    run.progress[0] = k
-                    run.progress[1] = row
+                    run.progress[0], run.progress[1] = k, row
                     return AGAIN
                 if not read(run, effects, k):
                     effects.state[UNNAMED] = 1
@@ -54,35 +52,23 @@ def loop(run: Run, effects: Effects) -> int:
             record_row(k, run.x, run.u, run.rows[row])
             row += 1
         if k == run.steps:
-            run.progress[0] = k
-            run.progress[1] = row
+            run.progress[0], run.progress[1] = k, row
             return COMPLETED
         until = min(k - k % run.per_period + run.per_period, k - k % run.every + run.every, run.steps)
         if imperfect:
             if effects.publish_every > 0:
                 until = min(until, k - k % effects.publish_every + effects.publish_every)
-            move(
-                k,
-                until,
-                run.step_ns,
-                run.x,
-                run.c,
-                effects.dynamic,
-                effects.drive,
-                effects.depths,
-                effects.pipe,
-                effects.demand,
-                effects.slewed,
-                run.u,
-                effects.n_late,
-                effects.late,
-            )
+            for i in range(k, until):
+                if effects.dynamic:
+                    drives(i, effects.drive, effects.depths, effects.pipe, effects.demand, effects.slewed, run.u)
+                advance(i, 1, run.step_ns, run.x, run.u, run.c)
+                for j in range(n_x):
+                    effects.late[(i + 1) % effects.n_late, j] = run.x[j]
         else:
             advance(k, until - k, run.step_ns, run.x, run.u, run.c)
         k = until
         if k >= pause:
-            run.progress[0] = k
-            run.progress[1] = row
+            run.progress[0], run.progress[1] = k, row
             return AGAIN
         for i in range(n_x):
             if not isfinite(run.x[i]):

@@ -1,7 +1,6 @@
-"""What becomes of inputs in a control period: limits when they are decided and when they act, and steps."""
+"""What becomes of inputs in a control period: limits when they are decided, and when they act."""
 
-from servonode.kernels.lib.drives import drives
-from servonode.kernels.lib.given import advance, input_rates
+from servonode.kernels.lib.given import input_rates
 from servonode.kernels.lib.limits import limit, limit_power
 from servonode.kernels.lib.names import *
 
@@ -39,28 +38,3 @@ def limit_late(
     if isfinite(power):
         input_rates(t, x, c, rates)
         limit_power(waited, power, rates, counts)
-
-
-def move(
-    first: int,
-    last: int,
-    step_ns: int,
-    x: f64[n_x],
-    c: f64[n_constants],
-    dynamic: int,
-    drive: f64[drive_rows, n_tau],
-    depths: i64[n_tau],
-    pipe: f64[any_size, n_tau],
-    demand: f64[n_tau],
-    slewed: f64[n_tau],
-    u: f64[n_tau],
-    n_late: int,
-    late: f64[any_size, n_x],
-) -> None:
-    """Let steps pass, and the drives where they are dynamic; `late` keeps the last states, which sensors show later."""
-    for i in range(first, last):
-        if dynamic:
-            drives(i, drive, depths, pipe, demand, slewed, u)
-        advance(i, 1, step_ns, x, u, c)
-        for j in range(n_x):
-            late[(i + 1) % n_late, j] = x[j]
