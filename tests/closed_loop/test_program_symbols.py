@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose
 import servonode
 from servonode.bus import Command, MemoryBus, Switchboard
 from servonode.closed_loop.launch_file import LaunchError
+from servonode.kernels.library import library_text
 from servonode.nodes.lockstep import come_to_rest, prepare
 from servonode.nodes.node import Outbox
 from servonode.nodes.plant_node import PlantNode
@@ -452,7 +453,9 @@ def test_states_are_followed_over_the_fused_loop_s_pauses(write: Write, monkeypa
     launch = write(STATES, initial={"y": 0.1}, duration=0.5)
     whole = servonode.simulate(launch)
     monkeypatch.setattr(loop_source, "_loops", {})
-    monkeypatch.setattr(loop_source, "_SOURCE", loop_source._SOURCE.replace("PAUSE = 2000000", "PAUSE = 70"))
+    monkeypatch.setattr(
+        loop_source, "library_text", lambda *given: library_text(*given).replace("PAUSE = 2000000", "PAUSE = 70")
+    )
     paused = servonode.simulate(launch)
     assert (paused.program_state["s"] == whole.program_state["s"]).all()
 

@@ -21,21 +21,16 @@ def _parts(name: str) -> tuple[list[str], list[tuple[int, int, ast.ImportFrom]]]
 
 
 def library_text(
-    name: str,
-    kernels: Mapping[str, str],
-    sizes: Mapping[str, int],
-    given: Given = NONE,
-    includes: set[str] | None = None,
+    name: str, kernels: Mapping[str, str], sizes: Mapping[str, int], given: Given = NONE, within: set[str] | None = None
 ) -> str:
     """The text `lib/NAME.py` in the kernel language.
 
     kernels: the keys of kernels that give what the text imports from `lib`, by the module's name there. sizes: those
-    in `names`, and flags; what else is there the language knows. given: key and name of functions that are imported
-    from `given`. includes: modules whose texts stand in place of their first import; each is taken out of the set. What
-    is in none of these is left out, which is right where flags exclude its use.
+    in `names`, and flags. given: key and name of functions imported from `given`. within: modules whose texts stand in
+    place of their first import; each is taken out of the set. Imports of others are left out, as flags exclude them.
     """
     lines, imports = _parts(name)
-    result, at, includes = "", 0, set() if includes is None else includes
+    result, at, within = "", 0, set() if within is None else within
     for begin, end, each in imports:
         result += "".join(lines[at:begin])
         module, names = (each.module or "").removeprefix(PLACE), [one.name for one in each.names]
@@ -46,15 +41,14 @@ def library_text(
             result += "".join(f"from {key} import {function} as {one}\n" for key, function, one in found)
         elif module in kernels:
             result += f"from {kernels[module]} import {', '.join(map(ast.unparse, each.names))}\n"
-        elif module in includes:
-            includes.discard(module)
-            result += library_text(module, kernels, sizes, given, includes)
+        elif module in within:
+            within.discard(module)
+            result += library_text(module, kernels, sizes, given, within)
         at = end
     return result + "".join(lines[at:])
 
 
 def numbers_of(name: str) -> dict[str, int]:
     """The whole numbers that a text names."""
-    found = ast.parse("".join(_parts(name)[0])).body
-    pairs = [(each.targets[0], each.value) for each in found if isinstance(each, ast.Assign)]
-    return {name.id: ast.literal_eval(value) for name, value in pairs if isinstance(name, ast.Name)}
+    found = [each for each in ast.parse("".join(_parts(name)[0])).body if isinstance(each, ast.Assign)]
+    return {ast.unparse(each.targets[0]): ast.literal_eval(each.value) for each in found}

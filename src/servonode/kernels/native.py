@@ -60,9 +60,7 @@ class Kernel:
             setattr(self, each.name, _function(adapter, library[ENTRY + each.name], each))
 
     def arguments(self, function: str, rows: int = 0, /, **given: Any) -> dict[str, Any]:
-        """The arguments of a function by name, in its order; numbers and arrays that are not given are 0.
-
-        rows: of such arrays, where their first length is open.
+        """The arguments of a function by name, in its order; numbers and arrays (with so many rows) not given are 0.
 
         Raises:
             TypeError: the function has no such argument.
