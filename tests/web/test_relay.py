@@ -69,13 +69,13 @@ def test_without_news_a_browser_is_told_so_after_a_while() -> None:
     asyncio.run(waited())
 
 
-def test_the_feed_hears_whether_anybody_looks() -> None:
-    relay, heard = Relay(), list[bytes]()
+def test_the_feed_is_sent_whether_anybody_looks() -> None:
+    relay, sent = Relay(), list[bytes]()
     relay.looked_at(1)
-    relay.feed_hears(heard.append)
+    relay.set_feed(sent.append)
     for browsers in (2, 1, 0, 1):
         relay.looked_at(browsers)
-    assert heard == [b"1", b"0", b"1"]
-    relay.feed_hears(None)
+    assert sent == [b"1", b"0", b"1"]
+    relay.set_feed(None)
     relay.looked_at(0)
-    assert heard == [b"1", b"0", b"1"]
+    assert sent == [b"1", b"0", b"1"]

@@ -31,7 +31,7 @@ class FieldReader:
         self._sent_ns = -1  # of the newest message that says so
 
     def __call__(self, topic: bytes, payload: bytes) -> float:  # noqa: ARG002  (as an intake calls it)
-        """The number in a payload. MessageError where there is none, or the message came too late."""
+        """The number in a payload. MessageError where there is no number, or the message came too late."""
         if len(payload) > MAX_PAYLOAD:
             raise MessageError("length")
         try:

@@ -50,7 +50,7 @@ def feed(
 
 
 class Viewers:
-    """Waits, and hears on a descriptor what the server says: `1` when somebody looks at the page, `0` when nobody."""
+    """Waits, and reads on a descriptor what the server sends: `1` when somebody looks at the page, `0` when nobody."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor, self._any = descriptor, False

@@ -120,13 +120,13 @@ async def _feed(relay: "Relay", name: str, where: str, launcher: int) -> None:
     process = await asyncio.create_subprocess_exec(*command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, limit=LINE)
     assert process.stdin is not None
     assert process.stdout is not None
-    relay.feed_hears(process.stdin.write)
+    relay.set_feed(process.stdin.write)
     try:
         while line := await process.stdout.readline():
             relay.take(line)
         code = await process.wait()
     finally:
-        relay.feed_hears(None)
+        relay.set_feed(None)
         with contextlib.suppress(ProcessLookupError):
             process.kill()
         await process.wait()

@@ -32,7 +32,7 @@ class Relay:
         self._looked_at = False
         self._tell_feed: Callable[[bytes], object] | None = None
 
-    def feed_hears(self, tell: Callable[[bytes], object] | None) -> None:
+    def set_feed(self, tell: Callable[[bytes], object] | None) -> None:
         """From now on `tell` takes to the feed whether anybody looks; None: there is no feed any more."""
         self._tell_feed = tell
         self._say_whether_looked_at()
