@@ -10,10 +10,10 @@ import pytest
 from tests.helpers.extras import oracle
 
 MODULES = (
+    "servonode.analysis.frequency_response",
     "servonode.api",
     "servonode.loop",
     "servonode.record.run",
-    "servonode.result",
     "servonode.mechanics.functions",
     "servonode.mechanics.join",
     "servonode.mechanics.model",

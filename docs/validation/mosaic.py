@@ -13,7 +13,7 @@ from pictures import IMAGES, ROOT
 from PIL import Image
 
 import servonode
-from servonode.result import Run
+from servonode.record.run import Run
 from servonode.views.animation import Animation, columns_of
 from servonode.views.wanted import wanted_paths
 

@@ -36,7 +36,7 @@ from servonode.version import VERSION as _VERSION
 
 if TYPE_CHECKING:
     from servonode import controllers, mechanics
-    from servonode.analysis.check import Report
+    from servonode.analysis.report import Report
     from servonode.api import check, identify, load, read_recording, run, simulate, sweep
     from servonode.environment import Env, VectorEnv
     from servonode.identification.identification import Identification
@@ -53,7 +53,8 @@ if TYPE_CHECKING:
         status,
         step,
     )
-    from servonode.result import Movie, Run
+    from servonode.record.movie import Movie
+    from servonode.record.run import Run
 
 __version__ = _VERSION
 __all__ = [
@@ -90,9 +91,9 @@ _SOURCES = {  # the module of each public name, loaded when the name is first us
     **dict.fromkeys(("Env", "VectorEnv"), "servonode.environment"),
     "Identification": "servonode.identification.identification",
     "Loop": "servonode.loop",
-    "Movie": "servonode.result",
-    "Report": "servonode.analysis.check",
-    "Run": "servonode.result",
+    "Movie": "servonode.record.movie",
+    "Report": "servonode.analysis.report",
+    "Run": "servonode.record.run",
     **dict.fromkeys(("check", "identify", "load", "read_recording", "run", "simulate", "sweep"), "servonode.api"),
     **dict.fromkeys(
         ("arm", "disarm", "estop", "pause", "publish_goal", "reset", "resume", "speed", "status", "step"),

@@ -15,12 +15,12 @@ from servonode.closed_loop.launch_text import toml_value
 from servonode.definitions.references import at_hand
 from servonode.errors import CallError, StatementError, did_you_mean, nearest
 from servonode.loop import Loop
-from servonode.result import Run
+from servonode.record.run import Run
 
 if TYPE_CHECKING:
     import xarray
 
-    from servonode.analysis.check import Report
+    from servonode.analysis.report import Report
     from servonode.identification.identification import Identification
     from servonode.mechanics.model import Model
 
@@ -221,7 +221,7 @@ def read_recording(file: str | Path, *, code: bool | None = None, **overrides: A
 
     _check_sections(overrides, read_recording)
     bag = read_bag(Path(file))
-    return Run.of(runs_in(bag, bag.closed_loop(override_texts(overrides), code=code))[-1])
+    return runs_in(bag, bag.closed_loop(override_texts(overrides), code=code))[-1]
 
 
 def identify(

@@ -20,8 +20,7 @@ from servonode.controllers import derive_program
 from servonode.errors import ServonodeError, StatementError, did_you_mean
 from servonode.mechanics.description import Quantity
 from servonode.mechanics.machine import Machine, Matrices
-from servonode.record.run import Named, default_every
-from servonode.result import Run
+from servonode.record.run import Named, Run, default_every
 from servonode.simulation.simulate import simulate_fused, simulate_nodes
 from servonode.simulation.simulate_continuous import simulate_continuous
 from servonode.tables import Row, Tabular
@@ -29,11 +28,12 @@ from servonode.tables import Row, Tabular
 if TYPE_CHECKING:
     import xarray
 
-    from servonode.analysis.check import Report
-    from servonode.analysis.frequency_response import CutLoop
+    from servonode.analysis.frequency_response import CutLoop, FrequencyResponse
     from servonode.analysis.linearisation import Linearisation
     from servonode.analysis.margins import Margins
-    from servonode.linear_views import FrequencyResponse, PeriodicOrbit, PolesAlong
+    from servonode.analysis.orbits import PeriodicOrbit
+    from servonode.analysis.poles_along import PolesAlong
+    from servonode.analysis.report import Report
     from servonode.sweeps.fastest import Fastest
     from servonode.sweeps.region import Region
     from servonode.sweeps.robustness import Robustness
@@ -275,8 +275,8 @@ class Loop(Tabular):
         closed_loop.check_known_goals()
         rows = every or default_every(closed_loop)
         if control == "continuous":
-            return Run.of(simulate_continuous(closed_loop, rows, rtol, atol))
-        return Run.of(simulate_nodes(closed_loop, rows) if loop == "nodes" else simulate_fused(closed_loop, rows))
+            return simulate_continuous(closed_loop, rows, rtol, atol)
+        return simulate_nodes(closed_loop, rows) if loop == "nodes" else simulate_fused(closed_loop, rows)
 
     def run(self, *, name: str | None = None, every: int | None = None, arm: bool | None = None) -> Run:
         """Run it on processes; see `servonode.run`."""
@@ -490,11 +490,10 @@ class Loop(Tabular):
         (5, 6)
         """
         from servonode.analysis.poles_along import poles_along
-        from servonode.linear_views import PolesAlong
 
         if not isinstance(times, int) or isinstance(times, bool) or times < 1:
             raise StatementError(f"times = {times!r} is not a number of times; give a whole number of 1 or more")
-        return PolesAlong.of(poles_along(self.simulate() if run is None else run, times))
+        return poles_along(self.simulate() if run is None else run, times)
 
     def frequency_response(
         self,
@@ -521,10 +520,9 @@ class Loop(Tabular):
         (('U1', 'U2'), (2, 2, 2))
         """
         from servonode.analysis.frequency_response import frequency_response
-        from servonode.linear_views import FrequencyResponse
 
         loop, _ = self._cut(t, state, cut, equilibrium)
-        return FrequencyResponse.of(frequency_response(loop, omega))
+        return frequency_response(loop, omega)
 
     def margins(
         self,
@@ -563,11 +561,10 @@ class Loop(Tabular):
             NoOrbit (a StatementError): none is found, with the reason.
         """
         from servonode.analysis.orbits import find_orbit
-        from servonode.linear_views import PeriodicOrbit
 
         if period is not None and not 0 < number("period", period) < np.inf:
             raise StatementError(f"period = {period!r} is not a time; give one above 0, in s")
-        return PeriodicOrbit.of(find_orbit(self.closed_loop, np.concatenate(self._with_own(state)), period))
+        return find_orbit(self.closed_loop, np.concatenate(self._with_own(state)), period)
 
     def _cut(self, t: float, state: Values, cut: str, equilibrium: bool) -> "tuple[CutLoop, tuple[str, ...]]":
         """The sampled loop about a state, cut, and remarks on its linearisation."""
@@ -643,4 +640,4 @@ def run_on_processes(closed_loop: ClosedLoop, name: str | None, every: int | Non
     if outcome.run is None:
         reasons = "; ".join(each["text"] for each in outcome.faults) or outcome.stopped or "nothing was recorded"
         raise RunFailed(f"{name}: gave no record: {reasons}")
-    return Run.of(outcome.run)
+    return outcome.run

@@ -2,8 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
+from importlib import import_module
 from textwrap import wrap
 from typing import Any, Self
+
+from msgspec import json
 
 Row = tuple[str, str]
 WIDTH, LONGEST = 100, 280  # characters of a line, and of a text, which is cut where it is longer
@@ -47,6 +50,28 @@ class Tabular:
         made = memo[id(self)] = type(self).__new__(type(self))
         vars(made).update(deepcopy(vars(self), memo))
         return made
+
+
+class Result(Tabular):
+    """What was computed: it has its table, and names the function of the room `views` that draws it.
+
+    That function is looked up when a picture is asked for, so that no room which computes stands on pictures.
+    """
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields by name, as JSON has them."""
+        found: dict[str, Any] = json.decode(json.encode(self, enc_hook=_listed))
+        return found
+
+    def by_view(self, function: str, *choices: Any) -> Any:
+        """What a function of `views`, named MODULE.FUNCTION, makes of it: a matplotlib Figure, or a movie."""
+        module, name = function.split(".")
+        return getattr(import_module(f"servonode.views.{module}"), name)(self, *choices)
+
+
+def _listed(value: Any) -> Any:
+    """What JSON does not know: complex numbers as pairs, arrays as lists."""
+    return [value.real, value.imag] if isinstance(value, complex) else value.tolist()
 
 
 def several(texts: Iterable[str], most: int = 6) -> str:

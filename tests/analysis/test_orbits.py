@@ -10,10 +10,9 @@ from scipy.integrate import quad, solve_ivp
 from sympy import Min, cos, sin
 
 import servonode
-from servonode.analysis.orbits import Flow, NoOrbit
+from servonode.analysis.orbits import Flow, NoOrbit, PeriodicOrbit
 from servonode.controllers import Program, residual
 from servonode.errors import StatementError
-from servonode.linear_views import PeriodicOrbit
 from servonode.mechanics import Model, coordinate, input_, jump, parameter, time
 
 

@@ -14,11 +14,13 @@ from typing import Any, cast
 import click
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import servonode
 from servonode.bus import Status
 from servonode.cli.console import StatusLine, table
 from servonode.cli.main import FILES, VERBS
+from servonode.cli.methods import METHODS, Method, MethodVerb
 from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_file import packaged, read_launch
 from servonode.definitions import cache
@@ -490,13 +492,24 @@ def test_a_group_of_commands_alone_shows_them() -> None:
 
 
 def test_a_file_of_verbs_holds_what_the_table_says() -> None:
-    found = {}
+    found = dict.fromkeys(METHODS, "methods")
     for file in sorted(set(FILES.values())):
         module = importlib.import_module(f"servonode.cli.{file}")
         made = [each for each in vars(module).values() if isinstance(each, click.Command)]
         groups = [each for each in made if isinstance(each, click.Group)]  # whose commands stand beside them
         found |= {each.name: file for each in groups or made}
     assert found == FILES
+
+
+def test_a_new_verb_that_calls_a_method_of_loop_is_one_row() -> None:
+    row = Method("Say how FILE moves near a state.", ("servonode linearize trailer_rates",), picture=False)
+    runner, verb = CliRunner(), MethodVerb("linearize", row)
+    shown = runner.invoke(verb, ["trailer_rates", "--state", "phi=0.1"])
+    found = servonode.load("trailer_rates").linearize(state={"phi": 0.1})
+    assert shown.stdout == f"{found!r}\n"
+    assert json.loads(runner.invoke(verb, ["trailer_rates", "--json"]).stdout)["about"] == "motion"
+    text = " ".join(runner.invoke(verb, ["--help"]).stdout.split())
+    assert "--equilibrium About the equilibrium next to that state, with the goal as at time t." in text
 
 
 def test_the_version_is_the_packages() -> None:

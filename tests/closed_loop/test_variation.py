@@ -113,7 +113,7 @@ def test_the_goal_at_a_speed_is_the_goal_with_its_time_stretched(speed: float) -
     for ours, theirs in zip(simulated(varied), simulated(stretched.closed_loop), strict=True):
         for name, values in theirs.state.items():
             assert np.allclose(ours.state[name], values, rtol=1e-9, atol=1e-12), name
-    same(loop.simulate(values={"goal.speed": speed}), servonode.Run.of(simulate_nodes(varied, 10)))
+    same(loop.simulate(values={"goal.speed": speed}), simulate_nodes(varied, 10))
 
 
 def test_settings_that_are_functions_of_time_have_the_speed_too() -> None:

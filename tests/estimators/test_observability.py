@@ -7,7 +7,7 @@ import pytest
 
 import servonode
 from servonode.analysis import observability
-from servonode.analysis.check import Report
+from servonode.analysis.report import Report
 from servonode.views.summary import summary_rows
 
 ENCODERS = ["encoder_left", "encoder_right"]

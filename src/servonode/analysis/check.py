@@ -2,99 +2,20 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from servonode.analysis.aftermath import actions
 from servonode.analysis.dry_run import dry_run
+from servonode.analysis.report import Report
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.hosts import network_remark
-from servonode.closed_loop.static_checks import WATCHED, Examination, Finding
+from servonode.closed_loop.static_checks import Examination
 from servonode.controllers import ServoLaw
 from servonode.definitions import cache
 from servonode.mechanics.description import JOINT_LIMIT
-from servonode.tables import Row, Tabular, several
-
-MAX_SHOWN = 4  # findings of one kind, and residuals, in a report's short table
-
-
-@dataclass(frozen=True, repr=False)
-class Report(Tabular):
-    """The report of `check`: the resolved closed loop and the findings. Times in s, rates in 1/s.
-
-    verdict: "yes" if the check passed, else "no". findings: level, subject and sentence of each. numbers: margins,
-    conditions, peaks and the result for the zero dynamics, by name.
-    """
-
-    file: str
-    verdict: str
-    machine: str
-    state: tuple[str, ...]
-    inputs: tuple[str, ...]
-    constraints: tuple[str, ...]
-    reactions: tuple[str, ...]  # of a machine that determines them itself
-    stabilised: tuple[str, ...]  # the constraints that they hold
-    degrees_of_freedom: int
-    program: str | None
-    residuals: dict[str, dict[str, float]]
-    extension: dict[str, Any]  # of a law that has one: steps, integrators, left_free, determinant, depends_on
-    settings: dict[str, float]  # of the program
-    options: dict[str, Any]  # of the machine
-    targets: tuple[str, ...]
-    mode: str
-    speed: float
-    duration: float
-    step: float
-    period: float | None
-    integrator: str
-    command_timeout: float | None
-    after_fault: dict[str, str]  # what each input does
-    safety: dict[str, Any]  # driver, limits by input, what a fault leads to
-    findings: tuple[Finding, ...]
-    numbers: dict[str, Any]
-
-    def __bool__(self) -> bool:
-        """Whether the check passed."""
-        return self.verdict == "yes"
-
-    def as_dict(self) -> dict[str, Any]:
-        """All fields by name, as `servonode check --json` prints them."""
-        return asdict(self)
-
-    def table(self) -> tuple[str, list[Row]]:
-        """The verdict, the reasons for it, the residuals with their margins, warnings."""
-        by_level = {
-            level: [each for each in self.findings if each.level == level] for level in ("refuse", "warn", "good")
-        }
-        rows = [("refused", f"{each.subject}: {each.text}") for each in by_level["refuse"][:MAX_SHOWN]]
-        rows += [("machine", self.machine), ("program", self.program or "none")]
-        rows += [(name, self._residual(name)) for name in list(self.residuals)[:MAX_SHOWN]]
-        simulated = self.numbers.get("simulated", {})
-        if simulated.get("input_max"):
-            rows += [
-                (
-                    "largest inputs (SI)",
-                    several(f"{name} {value:.4g}" for name, value in simulated["input_max"].items()),
-                )
-            ]
-        if "condition_max" in simulated:
-            at = f"at t = {simulated['condition_max_t']:.4g} s"
-            rows += [("condition of W", f"at most {simulated['condition_max']:.4g} along the run, {at}")]
-        rows += [("warning", f"{each.subject}: {each.text}") for each in by_level["warn"][:MAX_SHOWN]]
-        counts = {"refused": by_level["refuse"], "warnings": by_level["warn"], "good": by_level["good"]}
-        rows += [("findings", ", ".join(f"{len(found)} {word}" for word, found in counts.items()))]
-        return f"Check of {self.file}: {'passed' if self else 'FAILED'}", rows
-
-    def _residual(self, name: str) -> str:
-        """Relative degree, convergence rate and the margin of the sampled law of one residual."""
-        numbers, margin = self.residuals[name], self.numbers.get("margins", {}).get(name)
-        if "relative_degree" not in numbers:
-            return WATCHED
-        text = f"relative degree {numbers['relative_degree']:.0f}, "
-        text += f"convergence rate {numbers['convergence_rate']:.4g} 1/s" if numbers["held"] else "only watched"
-        return text + (f", lambda T = {margin['value']:.3g} of at most {margin['limit']:.3g}" if margin else "")
+from servonode.tables import several
 
 
 def report(closed_loop: ClosedLoop) -> Report:

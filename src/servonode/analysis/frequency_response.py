@@ -8,7 +8,7 @@ passes the cut at control instants; between them nothing is known of it.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -19,7 +19,10 @@ from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.errors import StatementError
 from servonode.simulation.continuous_loop import ContinuousLoop, passive_coordinates
-from servonode.tables import Row, Tabular, several
+from servonode.tables import Result, Row, several
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Cut = Literal["inputs", "sensors"]
 POINTS, SLOWEST = 400, 1e-4  # of a grid of frequencies; its lowest as a share of the highest, pi / period
@@ -57,13 +60,16 @@ class CutLoop:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class FrequencyResponse(Tabular):
-    """L, S and T (n_omega, n, n) of the sampled loop at the frequencies `omega` [rad/s], cut at the signals `names`."""
+class FrequencyResponse(Result):
+    """L, S and T (n_omega, n, n) of the sampled loop at the frequencies `omega` [rad/s], cut at the signals `names`.
+
+    `cut`: "inputs" or "sensors"; `units` of the signals; `period` [s].
+    """
 
     cut: Cut
     names: tuple[str, ...]
     units: tuple[str, ...]
-    period: float  # s
+    period: float
     omega: Array
     L: Complex
     S: Complex
@@ -77,6 +83,18 @@ class FrequencyResponse(Tabular):
             at = int(np.argmax(sizes))
             rows += [(word, f"at most {sizes[at]:.4g}, at {self.omega[at]:.4g} rad/s")]
         return f"Frequency response of the sampled loop at its {self.cut}", rows
+
+    def plot(self) -> "Figure":
+        """Magnitude and phase at each signal while the others stay closed, and the singular values of S and T.
+
+        A matplotlib Figure.
+
+        >>> import servonode
+        >>> len(servonode.load("trailer_rates").frequency_response().plot().axes)
+        3
+        """
+        figure: Figure = self.by_view("linear_figures.response_figure")
+        return figure
 
 
 def cut_loop(closed_loop: ClosedLoop, t: float, x: Array, own: Array, cut: Cut) -> CutLoop:

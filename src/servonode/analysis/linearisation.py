@@ -14,7 +14,7 @@ from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.errors import StatementError
 from servonode.mechanics.equilibrium import states_beside
 from servonode.simulation.continuous_loop import ContinuousLoop, passive_coordinates
-from servonode.tables import Row, Tabular, several, valued
+from servonode.tables import Result, Row, several, valued
 
 About = Literal["equilibrium", "motion"]
 RESTS = 1e-6  # a smaller rate [unit of the state per s] counts as rest
@@ -23,7 +23,7 @@ AT_LIMIT = 1 - 1e-9  # share of its limit from which on an input is at it
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Linearisation(Tabular):
+class Linearisation(Result):
     """A closed loop linearised at a time [s] and a state: three systems of deviations from it.
 
     `plant`: machine's inputs to states, outputs and residuals. `closed`: the continuous closed loop, whose inputs are

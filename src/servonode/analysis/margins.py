@@ -19,7 +19,7 @@ from servonode.analysis.frequency_response import CutLoop
 from servonode.analysis.linear_system import DECAYS, Complex, least_between
 from servonode.analysis.sampled_step import Open
 from servonode.arrays import Array
-from servonode.tables import Row, Tabular
+from servonode.tables import Result, Row
 
 NEAR_CIRCLE, MOVED = 1e-3, 0.02  # distance from the unit circle of roots that are looked at, and by which they may move
 ON_CIRCLE = 1e-9  # of the phase, or of log |L|, that a crossing may miss
@@ -70,7 +70,7 @@ def disk_phase(alpha: float) -> float:
 
 
 @dataclass(frozen=True, repr=False)
-class Margins(Tabular):
+class Margins(Result):
     """The margins of a sampled loop about an equilibrium, cut at `cut`; of a loop that does not decay all are 0.
 
     `radius`: its largest eigenvalue, of what the cut moves and shows; `hidden`: of the whole loop. `disk`: that of all

@@ -10,6 +10,7 @@ flow, and the return map of the section has the others (J. Guckenheimer, P. Holm
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -20,12 +21,15 @@ from servonode.analysis.perturbations import Motion
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.static_checks import Examination, Level
-from servonode.errors import StatementError
+from servonode.errors import StatementError, did_you_mean
 from servonode.mechanics.equilibrium import states_beside
 from servonode.record.run import Run
 from servonode.simulation.continuous_loop import ContinuousLoop, passive_coordinates
 from servonode.simulation.event_integration import MachineJumps, SimulationError, integrated
-from servonode.tables import TOGETHER, Row, Tabular, several, valued
+from servonode.tables import TOGETHER, Result, Row, several, valued
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 RTOL = ATOL = 1e-11
 LOOKS = 4000  # times of a run at which a return is looked for
@@ -46,14 +50,14 @@ class NoOrbit(StatementError):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class PeriodicOrbit(Tabular):
+class PeriodicOrbit(Result):
     """A periodic motion of the continuous closed loop: its period [s], a state on it, Floquet's multipliers.
 
     `state`: by name, at t = 0 of a loop that is `forced` (goal or machine depend on time), else where the section
     crosses it. `multipliers`: by what a perturbation of each kind is multiplied in a period, the largest first; of a
     loop that is not forced without the one along the orbit. `matrix`: the derivative of the return map in `names`, or
     of a loop that is not forced in `directions` (n, n - 1) of these. `jumps`: when the machine jumps in a period [s].
-    `t`, `states` (n_t, n): a period, in the columns `columns`, for pictures.
+    `t`, `states` (n_t, n): a period, in the columns `columns`.
     """
 
     period: float
@@ -99,6 +103,22 @@ class PeriodicOrbit(Tabular):
         rows += [("multipliers", several(sizes, 8)), ("stability", word[self.stable])]
         rows += [("jumps", f"{len(self.jumps)} in a period")] if self.jumps else []
         return "Periodic motion", rows
+
+    def plot(self, x: str | None = None, y: str | None = None) -> "Figure":
+        """The orbit in the plane of two states, and its multipliers with the unit circle, as a matplotlib Figure.
+
+        Args:
+            x, y: names of states; by default the first that moves, and its rate or the next one that moves.
+
+        Raises:
+            StatementError: there is no such state.
+        """
+        for name in (x, y):
+            if name is not None and name not in self.columns:
+                near = did_you_mean(name, self.columns)
+                raise StatementError(f"{name!r} is not a state; {near}choose of {', '.join(self.columns)}")
+        figure: Figure = self.by_view("linear_figures.orbit_figure", x, y)
+        return figure
 
 
 @dataclass

@@ -1,6 +1,7 @@
 """The poles of the closed loop along a run: those of the system at each instant, a time-varying one."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -8,11 +9,14 @@ from servonode.analysis.linear_system import Complex, pole_text
 from servonode.arrays import Array
 from servonode.record.run import Run
 from servonode.simulation.continuous_loop import ContinuousLoop, passive_coordinates
-from servonode.tables import Row, Tabular
+from servonode.tables import Result, Row
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class PolesAlong(Tabular):
+class PolesAlong(Result):
     """Poles `rates` (n_t, n) [1/s] of the continuous closed loop at the times `t` [s] of a run, without passive states.
 
     Each column follows one pole as it moves. They are those of a time-varying system, held at each instant: they say
@@ -29,6 +33,11 @@ class PolesAlong(Tabular):
         i, j = np.unravel_index(int(np.argmax(self.rates.real)), self.rates.shape)
         text = f"{pole_text(complex(self.rates[i, j].real))} 1/s at t = {self.t[i]:.4g} s"
         return "Poles along a run", [("poles", str(self.rates.shape[1])), ("largest real part", text)]
+
+    def plot(self) -> "Figure":
+        """Real and imaginary parts over time, as a matplotlib Figure."""
+        figure: Figure = self.by_view("linear_figures.poles_figure")
+        return figure
 
 
 def poles_along(run: Run, most: int) -> PolesAlong:

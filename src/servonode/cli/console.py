@@ -3,21 +3,17 @@
 import sys
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TextIO
 
 from servonode.bus import Status
 from servonode.bus.durations import EXTRA
 from servonode.bus.topology import CONTROLLER, GOAL_HELD, PLANT, TARGET
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.closed_loop.static_checks import WATCHED
 from servonode.nodes.fault_ladder import ESTOP, FINAL
 from servonode.nodes.pause import PAUSED
 from servonode.plants.drivers.applied_inputs import CLAMPED
 from servonode.record.run import Run
 from servonode.views.summary import summary_rows, unsafe_text
-
-if TYPE_CHECKING:
-    from servonode.analysis.check import Report
 
 BAR = 24  # characters of the progress bar
 TERMINAL_PERIOD_S, LOG_PERIOD_S = 0.2, 5.0
@@ -113,121 +109,3 @@ def table(run: Run, name: str, interrupted: bool = False, stopped: str = "") -> 
     """The table at the end of a run or simulation. stopped: who stopped the plant early."""
     rows = summary_rows(run, name, interrupted, stopped)
     return "\n".join(f"  {key:<17} {text}" if key else text for key, text in rows)
-
-
-MARKS = {"good": "ok  ", "warn": "warn", "refuse": "NO  "}
-
-
-def check_text(report: "Report") -> str:
-    """The report of `check` as text."""
-    rows: list[tuple[str, Any]] = [
-        ("file", report.file),
-        ("machine", _machine(report)),
-        ("state", ", ".join(report.state)),
-        ("inputs", ", ".join(report.inputs) or "none"),
-    ]
-    if report.stabilised:
-        rows.append(("reactions", f"{', '.join(report.reactions)}, which hold {', '.join(report.stabilised)}"))
-    else:
-        rows.append(("contact forces", ", ".join(report.constraints) or "none"))
-    rows.append(("program", report.program or ("none: zero input" if report.inputs else "none")))
-    for name, values in report.residuals.items():
-        rows.append((f"  {name}", _residual(values)))
-    rows += [("extension", text) for text in _extension(report.extension)]
-    if report.program:
-        rows += [("settings", ", ".join(f"{n} = {v:g}" for n, v in report.settings.items()) or "none")]
-    if report.targets:
-        rows.append(("targets", ", ".join(report.targets)))
-    pace = f"real time at speed {report.speed:g}" if report.mode == "realtime" else "lockstep"
-    period = f", control every {report.period:g} s" if report.period else ""
-    rows.append(("time", f"{report.duration:g} s, {pace}, step {report.step:g} s ({report.integrator}){period}"))
-    if report.command_timeout is not None and report.mode == "realtime":
-        rows.append(("command timeout", f"{report.command_timeout * 1e3:.0f} ms of wall time"))
-    if report.inputs:
-        rows.append(("safety", _safety(report.safety)))
-        rows += [("after a fault", f"{name} {does}") for name, does in report.after_fault.items()]
-    rows += _numbers(report.numbers)
-    rows += [(MARKS[each.level], f"{each.subject}: {each.text}") for each in report.findings]
-    rows.append(("verdict", report.verdict))
-    return "\n".join(f"{key:<16} {text}" for key, text in rows)
-
-
-def refused_text(known: dict[str, Any], reason: str) -> str:
-    """What `check` says of a program that is refused before it is examined; known: of `analysis.check.structure`."""
-    rows = [("program", known["program"])] if known else []
-    rows += [
-        (f"  {name}", f"relative degree {values['relative_degree']}")
-        for name, values in known.get("residuals", {}).items()
-    ]
-    rows += [("extension", text) for text in _extension(known.get("extension", {}))]
-    rows += [(MARKS["refuse"], reason), ("verdict", "no")]
-    return "\n".join(f"{key:<16} {text}" for key, text in rows)
-
-
-def _residual(values: dict[str, Any]) -> str:
-    if "relative_degree" not in values:
-        return WATCHED
-    held = (
-        f"convergence rate {values['convergence_rate']:.4g} 1/s"
-        if values["held"]
-        else "monitored only: the program gives the inputs directly"
-    )
-    return f"relative degree {values['relative_degree']:.0f}, {held}"
-
-
-def _extension(extension: dict[str, Any]) -> list[str]:
-    """How the law controls residuals that the inputs do not reach directly."""
-    if not extension:
-        return []
-    free = extension["left_free"]
-    rows = [
-        *extension["steps"],
-        f"{free} of the states and integrators are left free" if free else "nothing is left free",
-    ]
-    where, of = extension["determinant"], extension["depends_on"]
-    if not of:  # a number that is not 0
-        return rows
-    if where:
-        return [*rows, f"singular where {where} is 0"]
-    return [*rows, f"singular on a set of {', '.join(of)}: the run is near to it where the condition is large"]
-
-
-def _safety(safety: dict[str, Any]) -> str:
-    """The limits of the command filter, and the reaction to a fault."""
-    kinds = (("limit", "limit"), ("rate_limit", "rate limit"))
-    parts = [f"{word} {', '.join(f'{n} {v:g}' for n, v in safety[key].items())}" for key, word in kinds if safety[key]]
-    if safety["arming_limit"]:
-        shown = ", ".join(f"{name} {value:g}" for name, value in safety["arming_limit"].items())
-        parts.append(f"for {safety['arming_time']:g} s after an arming limit {shown}")
-    parts += [f"power limit {safety['power_limit']:g} W"] if safety["power_limit"] is not None else []
-    after = {"stop": f"for {safety['safe_time']:g} s, then the end", "wait": "until a reset"}
-    after["resume"] = "until a command comes again"
-    parts.append(f"after a fault {safety['safe_action']} {after[safety['on_fault']]}")
-    parts += [f"UNSAFE: {', '.join(safety['unsafe'])}"] if safety["unsafe"] else []
-    return f"{'; '.join(parts)} (driver {safety['driver']})"
-
-
-def _machine(report: "Report") -> str:
-    """The machine's name, degrees of freedom and options."""
-    n = report.degrees_of_freedom
-    moves = f"{n} velocities, held by reactions" if report.stabilised else f"{n} degrees of freedom"
-    return "; ".join([f"{report.machine}, {moves}", *(f"{name} = {value}" for name, value in report.options.items())])
-
-
-def _numbers(numbers: dict[str, Any]) -> list[tuple[str, str]]:
-    """Rows for the condition, the peaks and the residuals to expect."""
-    rows = []
-    simulated = numbers.get("simulated", {})
-    if "condition_max" in simulated:
-        pose = "".join(f", {name} = {value:.3g}" for name, value in simulated["condition_max_pose"].items())
-        at = f"{simulated['condition_max']:.4g} at t = {simulated['condition_max_t']:.2f} s{pose},"
-        rows.append(("condition", f"{at} at worst along the run (1-norm of W, not scaled as in the rank line)"))
-    if simulated:
-        peaks = ", ".join(f"{name} {value:.4g}" for name, value in simulated["input_max"].items())
-        power = f"power {simulated['power_min']:.3g} to {simulated['power_max']:.3g} W"
-        rows.append(("peaks", f"{peaks}; {power}" if peaks else power))
-    for key, title, word in (("steady_residual", "zero-order hold", "up to"), ("noise_residual", "noise", "about")):
-        if key in numbers:
-            left = ", ".join(f"{name} {word} {value:.2g}" for name, value in numbers[key].items())
-            rows.append((title, f"leaves {left}"))
-    return rows

@@ -14,6 +14,7 @@ from servonode.cli import heed_interrupts
 from servonode.errors import ServonodeError, did_you_mean
 from servonode.version import VERSION
 
+METHODS = "methods"  # the file of the verbs that call a method of `Loop`
 VERBS = {  # the sections of the help in their order; for each command, the file of cli/ that defines it
     "Run, simulate, check": {
         "run": "run",
@@ -23,10 +24,7 @@ VERBS = {  # the sections of the help in their order; for each command, the file
     },
     "Explore": {
         "sweep": "sweep",
-        "region": "explore",
-        "robustness": "explore",
-        "tune": "explore",
-        "fastest": "explore",
+        **dict.fromkeys(("region", "robustness", "tune", "fastest"), METHODS),
         "identify": "identify",
     },
     "Operate": {
@@ -107,7 +105,10 @@ class Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in FILES:
             return None
-        content = vars(import_module(f"servonode.cli.{FILES[cmd_name]}")).values()
+        module = import_module(f"servonode.cli.{FILES[cmd_name]}")
+        if FILES[cmd_name] == METHODS:
+            return module.MethodVerb(cmd_name, module.METHODS[cmd_name])  # type: ignore[no-any-return]
+        content = vars(module).values()
         return next(each for each in content if isinstance(each, click.Command) and each.name == cmd_name)
 
     def resolve_command(

@@ -113,14 +113,14 @@ def _simulate_robots(
 def check(launch: Launch, as_json: AsJson) -> None:
     """Check FILE before power-on, and explain the result."""
     from servonode.analysis.check import report, structure
-    from servonode.cli.console import check_text, refused_text
+    from servonode.analysis.report import refused_text
     from servonode.closed_loop.launch_error import ProgramRefused
 
     try:
         if fleet := launch.fleet(strict=False):
             results = {robot: report(each) for robot, each in fleet[1].items()}
             answers = {robot: each.as_dict() for robot, each in results.items()}
-            texts = "\n\n".join(f"robot {robot}\n{check_text(each)}" for robot, each in results.items())
+            texts = "\n\n".join(f"robot {robot}\n{each.text()}" for robot, each in results.items())
             click.echo(json.dumps({"robots": answers}) if as_json else texts)
             sys.exit(0 if all(results.values()) else 1)
         result = report(launch.resolved(strict=False))
@@ -130,7 +130,7 @@ def check(launch: Launch, as_json: AsJson) -> None:
         answer = {"file": launch.file, "verdict": "no", "findings": findings, **known}
         click.echo(json.dumps(answer) if as_json else refused_text(known, refusal.text))
         sys.exit(1)
-    click.echo(json.dumps(result.as_dict()) if as_json else check_text(result))
+    click.echo(json.dumps(result.as_dict()) if as_json else result.text())
     sys.exit(0 if result else 1)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,12 +20,15 @@ from servonode.mechanics import rows
 from servonode.mechanics.description import packed
 from servonode.plants.skeleton import traces
 from servonode.record.files import replaced_file
+from servonode.record.movie import Movie
 from servonode.record.run_estimate import RunEstimate
-from servonode.tables import Row, Tabular, several, valued
+from servonode.tables import Result, Row
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Steps = npt.NDArray[np.int64]
 ROWS = 20_000  # rows a run keeps unless asked for more
-MAX_WARNINGS = 5  # warnings in a run's short table
 BY_NAME = ("state", "input", "residual", "residual_max", "scale", "program_state")  # of the fields of a run
 
 
@@ -51,10 +54,11 @@ class Named(dict[str, Any]):
 
 
 @dataclass(repr=False)
-class Run(Tabular):
-    """The result of a run. Arrays have one entry per recorded row; `t` [s] is the time of the rows.
+class Run(Result):
+    """A finished run or simulation: arrays with one entry for each recorded row, in SI units and radians.
 
-    state, input, residual: arrays by name. energy [J]: kinetic plus potential. energy_error [J]: change of
+    `t` [s] is the time of the rows; `state`, `input` and `residual` hold arrays by name. `columns` has all of them by
+    name, `units` their units. energy [J]: kinetic plus potential. energy_error [J]: change of
     energy less the work of inputs and losses, at the end. fault: None, or name, text, t, node of the first one.
     What nobody computed is NaN, such as a residual after a fault. scale: of each limit of the program, below 1 while it
     acts; program_state: the program's own states; both as they were at control instants. limits: of each limit, at how
@@ -112,37 +116,57 @@ class Run(Tabular):
 
     def table(self) -> tuple[str, list[Row]]:
         """What was run, how it ended, its largest residuals, where the machine stands at the end."""
-        launch, described = self.closed_loop.launch, self.closed_loop.machine.description
+        launch, machine = self.closed_loop.launch, self.closed_loop.machine.description
         program = self.closed_loop.control.law.description.name if self.closed_loop.control else "no program"
-        end = float(self.t[-1]) if len(self.t) else 0.0
-        last = [(each, self.state[each.name][-1]) for each in described.state if len(self.t)]
-        rows = [("end", f"t = {end:.6g} s; took {self.wall_s:.3g} s (wall clock)"), ("fault", self._fault_text())]
-        rows += self._residual_rows()
-        rows += [("state at the end", several((valued(each.name, value, each.unit) for each, value in last), 8))]
-        rows += [("warning", str(each)) for each in self.warnings[:MAX_WARNINGS]]
-        more = len(self.warnings) - MAX_WARNINGS
-        rows += [("", f"{more} more in run.warnings")] if more > 0 else []
-        if len(self.energy) and not np.isnan(self.work).all():  # the work of an external plant is not measured
-            rows += [("energy check", f"{self.energy_error:.1e} J between energy and work")]
-        rows += [("columns", f"{several(self.columns, most=8)}; {len(self.t)} rows")]
-        return f"Run {launch.name}: {described.name}, {program}, {self.control}", rows
+        rows: list[Row] = self.by_view("summary.short_rows")
+        return f"Run {launch.name}: {machine.name}, {program}, {self.control}", rows
 
-    def _fault_text(self) -> str:
-        if self.fault is None:
-            return "none"
-        more = f" ({len(self.faults) - 1} more in run.faults)" if len(self.faults) > 1 else ""
-        return f"{self.fault['name']} at t = {self.fault['t']:.4g} s: {self.fault['text']}{more}"
+    def plot(self, *quantities: str, against: str = "t") -> "Figure":
+        """The report's picture of the run, or an axis for each of the chosen quantities, as a matplotlib Figure.
 
-    def _residual_rows(self) -> list[Row]:
-        """The largest residuals, as the law saw them, and as they truly were where it saw an estimate."""
-        units = {each.name: each.unit for each in self.closed_loop.residuals}
-        found = {"largest residual": self.residual_max}
-        found |= {"true residual": self.estimate.residual_max} if self.estimate is not None else {}
-        return [
-            (word, several(valued(name, value, units[name]) for name, value in largest.items()))
-            for word, largest in found.items()
-            if largest
-        ]
+        Args:
+            quantities: names of states, inputs, outputs, residuals (`residual_NAME`), targets (`target_NAME`), watches
+                or `energy`; what has a goal is drawn with it, dashed, and the NAME of a residual draws both. Several
+                with commas between share an axis, as in `run.plot("phi", "U1,U2")`. Above each axis stands what it
+                shows, in words with symbol and unit.
+                None: the report's picture, with the machine's views.
+            against: the quantity on the horizontal axis; by default the time t [s]. Equal units have equal scales.
+
+        The figure does not belong to pyplot: no window is opened, a notebook shows it once, and `figure.savefig(file)`
+        writes it.
+
+        Raises:
+            StatementError: the run has no such quantity, or `against` is given without any;
+            ModelError: the machine's views cannot be drawn.
+
+        >>> import servonode
+        >>> run = servonode.simulate("trailer_pursuit", run__duration=2.0)
+        >>> figure = run.plot("phi", "U1,U2")
+        >>> figure.axes[0].get_title(loc="left"), figure.axes[1].get_legend().get_texts()[0].get_text()
+        ('hitch angle $\\\\varphi$ [rad]', '$U_{1}$')
+        """
+        figure: Figure = self.by_view("run_pictures.run_figure", quantities, against)
+        return figure
+
+    def movie(self, path: str | Path | None = None, *, fps: float | None = None, speed: float | None = None) -> "Movie":
+        """A movie of the machine and its panels: written to a file, and shown by a notebook as the cell's last value.
+
+        Args:
+            path: the file, ending with .mp4 or .gif; None: in memory alone.
+            fps: frames per second; default 30.
+            speed: plant seconds per second of the movie; default: the launch file's, more where it would be long.
+
+        Raises:
+            NoMovie: the ending is unknown, the folder is not there, or ffmpeg is not, which writes an mp4;
+            ModelError: the machine's views cannot be drawn.
+
+        >>> import servonode
+        >>> run = servonode.simulate("trailer_pursuit", run__duration=0.2)
+        >>> run.movie(fps=5, speed=1).data[:3] in (b"GIF", b"\\0\\0\\0")
+        True
+        """
+        movie: Movie = self.by_view("run_pictures.run_movie", path, fps, speed)
+        return movie
 
     @property
     def fault(self) -> dict[str, Any] | None:
@@ -270,6 +294,7 @@ class Run(Tabular):
             "energy_error": json_number(self.energy_error),
             "limits": self.limits,
             "warnings": [each.as_dict() for each in self.warnings],
+            **self.by_view("summary.measures"),
             "limited_share": self.limited_share,
             **self._estimated(),
             **self.stats,
