@@ -142,18 +142,10 @@ class MethodVerb(Verb):
         call.__annotations__ = {each.name: each.annotation for each in parameters}
         return command(row.examples, row.exits, name=name, help=row.help)(call)
 
-    @property
-    def params(self) -> list[click.Parameter]:
-        """The options, which are those of the method."""
-        return self._made.params
-
-    @params.setter
-    def params(self, given: list[click.Parameter]) -> None:
-        """Leave them: click was given no others."""
-
-    def invoke(self, ctx: click.Context) -> Any:
-        self.callback = self._made.callback
-        return super().invoke(ctx)
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """The options, which are those of the method; they and what is called are there from now on."""
+        self.params, self.callback = self._made.params, self._made.callback
+        return super().get_params(ctx)
 
 
 def _kind(annotation: Any) -> Any:
