@@ -19,7 +19,7 @@ from click.testing import CliRunner
 import servonode
 from servonode.bus import Status
 from servonode.cli.console import StatusLine, table
-from servonode.cli.main import FILES, VERBS
+from servonode.cli.main import FILES, VERBS, main
 from servonode.cli.methods import METHODS, Method, MethodVerb
 from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_file import packaged, read_launch
@@ -412,11 +412,11 @@ NO_JSON = {  # commands without --json, and why
 
 
 def test_every_command_that_prints_an_answer_prints_it_as_json() -> None:
-    without = {
-        name
+    options = {
+        name: {word for p in each.get_params(click.Context(each, **main.context_settings)) for word in p.opts}
         for name, each in verbs().items()
-        if "--json" not in {word for p in each.get_params(click.Context(each)) for word in p.opts}
     }
+    without = {name for name, words in options.items() if "--json" not in words}
     assert without == NO_JSON.keys()
 
 
