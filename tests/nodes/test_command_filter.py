@@ -217,6 +217,16 @@ def test_too_much_power_scales_all_inputs_by_one_factor() -> None:
     assert limited([1.5, 0.5], [0.0, 0.0], 0.01, limits, NAMES, lambda: (2.0, -1.0)) == ([1.5, 0.5], [])
 
 
+def test_a_call_within_another_one_or_beside_it_in_a_thread_has_numbers_of_its_own() -> None:
+    limits = Limits((9.0, 9.0), (1.0, 1.0), power=1e9)
+
+    def rates() -> tuple[float, float]:
+        limited([7.0, 8.0], [7.0, 8.0], 0.5, limits, NAMES, lambda: (3.0, 4.0))
+        return 1.0, 1.0
+
+    assert limited([1.0, 0.0], [0.0, 0.0], 0.5, limits, NAMES, rates) == ([0.5, 0.0], ["rate:U1"])
+
+
 def test_what_passes_are_plain_numbers_whatever_the_rates_come_in() -> None:
     limits = Limits(FREE, FREE, power=2.5)
     applied, _ = limited([3.0, 1.0], [0.0, 0.0], 0.01, limits, NAMES, lambda: np.array([2.0, -1.0]))

@@ -29,6 +29,7 @@ from servonode.definitions.ownership import open_to_all
 from servonode.definitions.source_location import Place
 from servonode.errors import ModelError, ServonodeError, StatementError, did_you_mean
 from servonode.kernels.host import version_of
+from servonode.kernels.syntax import syntax_tree
 
 _SITE = tuple(Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib"))
 _INSTALLED = {"site-packages", "dist-packages"}  # the same, of another environment on PYTHONPATH
@@ -504,7 +505,8 @@ def _reached(file: Path) -> set[Path]:
 
 @functools.lru_cache(maxsize=64)
 def _parsed(source: bytes) -> ast.Module:
-    return ast.parse(source)
+    tree: ast.Module = syntax_tree(source)
+    return tree
 
 
 @functools.lru_cache(maxsize=256)

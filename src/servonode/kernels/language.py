@@ -21,6 +21,7 @@ from math import isfinite
 from typing import NoReturn
 
 from servonode.kernels import ir
+from servonode.kernels.syntax import syntax_tree
 
 _ARITHMETIC: dict[type[ast.operator], str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
@@ -46,7 +47,7 @@ def parse(text: str, text_of: Callable[[str], str] | None = None, home: str = ""
     """
     module = ir.Module()
     try:
-        tree = ast.parse(text)
+        tree = syntax_tree(text)
     except SyntaxError as error:
         raise KernelError(f"line {error.lineno}: {error.msg}") from error
     for node in tree.body:

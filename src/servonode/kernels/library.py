@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
+from servonode.kernels.syntax import syntax_tree
+
 FOLDER = Path(__file__).with_name("lib")
 PLACE = "servonode.kernels.lib."
 NAMES, GIVEN = "names", "given"  # declarations for type checkers
@@ -16,7 +18,7 @@ NONE: Given = {}
 def _parts(name: str) -> tuple[list[str], list[tuple[int, int, ast.ImportFrom]]]:
     """The lines of a text, and its imports with the lines in which they stand."""
     text = (FOLDER / f"{name}.py").read_text("utf-8")
-    found = [each for each in ast.parse(text).body if isinstance(each, ast.ImportFrom)]
+    found = [each for each in syntax_tree(text).body if isinstance(each, ast.ImportFrom)]
     return text.splitlines(keepends=True), [(each.lineno - 1, each.end_lineno or 0, each) for each in found]
 
 
@@ -50,5 +52,5 @@ def library_text(
 
 def numbers_of(name: str) -> dict[str, int]:
     """The whole numbers that a text names."""
-    found = [each for each in ast.parse("".join(_parts(name)[0])).body if isinstance(each, ast.Assign)]
+    found = [each for each in syntax_tree("".join(_parts(name)[0])).body if isinstance(each, ast.Assign)]
     return {ast.unparse(each.targets[0]): ast.literal_eval(each.value) for each in found}

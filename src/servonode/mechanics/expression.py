@@ -16,6 +16,7 @@ from keyword import iskeyword
 from typing import Any
 
 from servonode.errors import StatementError, did_you_mean
+from servonode.kernels.syntax import syntax_tree
 
 MAX_LENGTH = 2000  # characters
 MAX_NODES = 500
@@ -225,7 +226,8 @@ class _Builder:
         """The syntax tree of the text after a check of its characters."""
         self._check_characters()
         try:
-            return ast.parse(self.source, mode="eval").body
+            body: ast.expr = syntax_tree(self.source, mode="eval").body
+            return body
         except SyntaxError as error:
             position = self.indent + max((error.offset or 1) - 1, 0)
             raise self._error(f"bad syntax ({error.msg})", position, self._grammar()) from None

@@ -4,7 +4,6 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -79,23 +78,24 @@ def limited(
         raise ValueError(f"{len(asked)} inputs, {len(before)} before, {len(limits.value)} limits, {len(names)} names")
     if limits.power < math.inf and rates is None:
         raise ValueError("a limit on power needs the rates on which the inputs work")
-    kernel, told, values, old, works, counts = _limiter(tuple(names))
-    values[:], old[:], counts[:] = asked, before, 0
+    n = len(names)  # arrays of its own for each call: threads share kernels
+    values, old, works = np.array(asked, dtype=float), np.array(before, dtype=float), np.zeros(n)
+    counts = np.zeros(2 * n + 2, dtype=np.int64)
     if rates is not None and limits.power < math.inf:
         works[:] = rates()
     seconds = elapsed if 0.0 < elapsed < math.inf else 0.0  # else, NaN too: no time, no change
-    wrong = kernel.limit(values, old, seconds, limits.bounds, limits.power, works, counts)
+    wrong = limits_of(n).limit(values, old, seconds, limits.bounds, limits.power, works, counts)
     if wrong >= 0:
         if not math.isfinite(asked[wrong]):
             raise ValueError(f"input {names[wrong]} is {asked[wrong]}; only finite inputs may reach a limit")
         raise ValueError(f"input {names[wrong]} was {before[wrong]}; only finite inputs have been applied")
-    reasons = [each for each, count in zip(told, counts.tolist(), strict=False) if count] if counts[-1] else []
+    reasons = (
+        [each for each, count in zip(_told(tuple(names)), counts.tolist(), strict=False) if count] if counts[-1] else []
+    )
     return values.tolist(), reasons
 
 
 @functools.cache
-def _limiter(names: tuple[str, ...]) -> tuple[Any, tuple[str, ...], Array, Array, Array, Any]:
-    """The compiled function, what its counts mean, and the arrays of its arguments, for inputs of these names."""
-    told = (*(f"limit:{name}" for name in names), *(f"rate:{name}" for name in names), "power")
-    n = len(names)
-    return limits_of(n), told, np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(2 * n + 2, dtype=np.int64)
+def _told(names: tuple[str, ...]) -> tuple[str, ...]:
+    """What the counts mean, for inputs of these names."""
+    return *(f"limit:{name}" for name in names), *(f"rate:{name}" for name in names), "power"
