@@ -80,7 +80,7 @@ def test_other_numbers_in_a_changed_machine_compile_nothing(
     run(0.0213)
     with monkeypatch.context() as patched:  # each with code of its own, as if no number were a launch file's
         made = build.built
-        patched.setattr(build, "built", lambda text, text_of, kept, *_: made(text, text_of, kept))  # noqa: ARG005
+        patched.setattr(build, "built", lambda text, text_of, kept, *_: made(text, text_of, kept))
         patched.setattr(keys, "versions_digest", lambda: f"{versions} with code of its own")
         patched.setattr(cache, "_loaded", {})
         wanted = run(0.0341)
