@@ -57,16 +57,23 @@ def _number_types(info: inspect.Type) -> Iterator[inspect.FloatType | inspect.In
 
 
 @cache
+def _field(struct: type[Struct], name: str) -> tuple[Nature, Any] | None:
+    """The nature of a key of a section, and its type; None: there is no such key."""
+    field = next((each for each in fields(struct) if each.name == name), None)
+    return None if field is None else (nature(field), field.type)
+
+
+@cache
 def key_of(dotted: str) -> Key | None:
     """What a launch file's structs state of a dotted key, or of the table in which it stands; None: nothing."""
     struct: type[Struct] = Sections
     path, names, waiting, fixed = list[str](), list[str](), dotted.split("."), ""
     while True:
-        field = next((each for each in fields(struct) if each.name == waiting[0]), None)
-        if field is None:
+        if (found := _field(struct, waiting[0])) is None:
             return None
         (names if names else path).append(waiting.pop(0))
-        stated, kind, by_name = nature(field), field.type, part(field.type, dict)
+        stated, kind = found
+        by_name = part(kind, dict)
         fixed = stated.fixed or fixed
         if waiting and by_name is not None:
             kind = get_args(by_name)[1]

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType
 
+from servonode.kernels.syntax import syntax_tree
+
 
 @dataclass(frozen=True)
 class Place:
@@ -91,7 +93,7 @@ class _Source:
     def __init__(self, lines: list[str]) -> None:
         self.calls: dict[int, ast.Call] = {}
         self._assigned: dict[str, list[ast.expr]] = {}
-        for node in ast.walk(ast.parse("".join(lines))):
+        for node in ast.walk(syntax_tree("".join(lines))):
             if isinstance(node, ast.Call):
                 known = self.calls.setdefault(node.lineno, node)
                 if len(node.keywords) > len(known.keywords):

@@ -10,7 +10,7 @@ from servonode.definitions import cache
 from servonode.environments.stated import Stated
 from servonode.kernels.library import library_text, numbers_of
 from servonode.mechanics.signatures import sizes_text
-from servonode.plants.effect_kernels import drives_of, effect_sizes, limits_of, readings_of
+from servonode.plants.effect_kernels import effect_sizes, load_effects
 
 _NUMBERS = numbers_of("environment")
 GOES_ON, NOT_FINITE, IMPLAUSIBLE, NO_REWARD, DURATION, FAULT, END = (
@@ -49,11 +49,7 @@ def period_of(closed_loop: ClosedLoop, stated: Stated) -> Any:
     given |= {name: (machine.kernel.__name__, name) for name in ("input_rates", *["faults"] * watched)}
     if law is not None:
         given |= {name: (law.kernel.__name__, name) for name in ("law", *["follow"] * follows)}
-    kernels = {
-        "drives": drives_of(machine.n_inputs).__name__,
-        "readings": readings_of(machine.n_state).__name__,
-        "limits": limits_of(machine.n_inputs).__name__,
-    }
+    kernels = load_effects(machine.n_state, machine.n_inputs)
     text = library_text("environment", kernels, sizes, given, {"period"})
     key = cache.key_of("environment", text, repr(stated), cache.code_digest("mechanics.emit"))
     return cache.load(key, lambda: (_source(stated, text), b"{}"), "an environment")[0]

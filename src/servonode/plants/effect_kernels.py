@@ -46,11 +46,10 @@ def effect_sizes(n_state: int, n_tau: int) -> dict[str, int]:
     return sizes | {"bounded": 2, "drive_rows": len(numbers_of("drives")), "error_rows": 2, "believed_rows": 2}
 
 
-def load_effects(n_state: int, n_tau: int) -> None:
-    """Load what guard and simulated plant of a machine call, before any node may be armed; raises CacheError."""
-    for load, n in ((limits_of, n_tau), (drives_of, n_tau), (readings_of, n_state)):
-        if n_tau:
-            load(n)
+def load_effects(n_state: int, n_tau: int) -> dict[str, str]:
+    """Load what guard and simulated plant call, before any node may be armed; their keys. Raises CacheError."""
+    loaded = {"limits": limits_of(n_tau), "drives": drives_of(n_tau), "readings": readings_of(n_state)} if n_tau else {}
+    return {name: kernel.__name__ for name, kernel in loaded.items()}
 
 
 def _loaded(name: str, n_state: int, n_tau: int, **flags: int) -> Any:

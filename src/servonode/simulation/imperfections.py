@@ -8,8 +8,9 @@ from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.kernels.library import numbers_of
 from servonode.simulation.reading_errors import ReadingErrors
 
-READING, ORIGIN, ANSWERED, DROPPED, REPEATED, UNNAMED = numbers_of("imperfect").values()  # entries of the state
-N_STATE = UNNAMED + 1
+READING, ORIGIN, ANSWERED, DROPPED, REPEATED, UNNAMED = (  # entries of the state
+    numbers_of("imperfect")[name] for name in ["READING", "ORIGIN", "ANSWERED", "DROPPED", "REPEATED", "UNNAMED"]
+)
 
 
 def is_perfect(closed_loop: ClosedLoop) -> bool:
@@ -33,7 +34,7 @@ class Imperfections:
         late, plausible = drives.late_by(step), safety.plausible(own=False)
         n_late = round(sensor.delay / step) + 1
         self._names = machine.description.input_names
-        self._state = np.zeros(N_STATE, dtype=np.int64)
+        self._state = np.zeros(len(numbers_of("imperfect")), dtype=np.int64)
         self._counts = np.zeros(2 * n_tau + 2, dtype=np.int64)
         self._errors = ReadingErrors(closed_loop, every=plausible is not None)
         self._state[[READING, ORIGIN, ANSWERED]] = len(self._errors.noise), -1, -1

@@ -9,7 +9,7 @@ from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.controllers import ServoLaw
 from servonode.definitions import cache
 from servonode.kernels.library import library_text, numbers_of
-from servonode.plants.effect_kernels import drives_of, effect_sizes, limits_of, readings_of
+from servonode.plants.effect_kernels import effect_sizes, load_effects
 from servonode.plants.record_layout import PlantRecordLayout
 
 _loops: dict[tuple[object, ...], Any] = {}  # loaded ones, by what their texts depend on
@@ -56,11 +56,7 @@ def _source(closed_loop: ClosedLoop, law: ServoLaw, imperfect: bool) -> str:
     given |= {name: (law.kernel.__name__, name) for name in ("law", *["follow"] * sizes["follows"])}
     if not imperfect:
         return library_text("loop", {}, sizes, given, {"run", "rows"})
-    kernels = {
-        "drives": drives_of(machine.n_inputs).__name__,
-        "readings": readings_of(machine.n_state).__name__,
-        "limits": limits_of(machine.n_inputs).__name__,
-    }
+    kernels = load_effects(machine.n_state, machine.n_inputs)
     return library_text("loop", kernels, sizes, given, {"run", "rows", "imperfect", "period"})
 
 

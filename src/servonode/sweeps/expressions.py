@@ -10,6 +10,7 @@ import numpy as np
 
 from servonode.arrays import Array
 from servonode.errors import StatementError
+from servonode.kernels.syntax import syntax_tree
 from servonode.mechanics.expression import MAX_LENGTH, OPERATIONS, Apply, ExpressionError, Node, Symbol, parse
 from servonode.sweeps.columns import Columns, known_rows
 
@@ -68,7 +69,7 @@ class StatedMeasure:
     def _outer(self, text: str) -> Node:
         """The expression of the numbers that are taken."""
         try:
-            syntax = ast.parse(text.strip(), mode="eval")
+            syntax = syntax_tree(text.strip(), mode="eval")
             self._check_own_names(syntax)
             outer = ast.unparse(_Taking(self._take).visit(syntax))
         except ExpressionError:
@@ -87,7 +88,7 @@ class StatedMeasure:
     def _check_names(self, outer: str) -> None:
         """Refuse columns, and unknown names, outside of what takes a number of them."""
         try:
-            names = [each.id for each in ast.walk(ast.parse(outer, mode="eval")) if isinstance(each, ast.Name)]
+            names = [each.id for each in ast.walk(syntax_tree(outer, mode="eval")) if isinstance(each, ast.Name)]
         except (SyntaxError, RecursionError, MemoryError, ValueError):
             return
         for name in names:
