@@ -1,4 +1,5 @@
-"""What it takes to add to servonode: a machine, a program, a driver, a message's field, a command, each in one place.
+"""What it takes to add to servonode: a machine, a program, a driver, a key of a launch file, a field of a message,
+a panel, a command, each in one place.
 
 Each test adds to a copy of the package what CONTRIBUTING.md says, a file and a line, and uses it from the command line.
 """
@@ -20,6 +21,17 @@ SCHEMAS = """
 import json, servonode
 from servonode.record.schemas import schemas
 print(json.dumps(schemas(servonode.load("trailer_pursuit").closed_loop)["target/target"]["properties"]["frame"]))
+"""
+PANEL = '    specs.append(PanelSpec("new", {"phi": "phi"}, title="the new panel", maths="the new panel"))'
+PICTURES = """
+import servonode
+from servonode.views.panels import panels_of
+from servonode.web.frames import layout_of
+from servonode.web.html_report import html_report
+run = servonode.simulate("trailer_pursuit", run__duration=0.2)
+print([panel.words for panel in panels_of(run, {**run.state, **run.outputs, **run.input})])
+print([panel["title"] for panel in layout_of(run.closed_loop, "page")["panels"]])
+print("the new panel" in html_report(run, "report"))
 """
 COMMAND = '''"""`servonode hello`."""
 
@@ -54,13 +66,17 @@ class Copy:
         (at,) = (i for i, each in enumerate(lines) if each.lstrip().startswith(before))
         (self.package / file).write_text("\n".join([*lines[:at], new, *lines[at:]]) + "\n")
 
-    def python(self, *words: str) -> str:
-        """What Python prints that imports the copy."""
-        env = os.environ | {"PYTHONPATH": str(self.package.parent)}
+    def run(self, *words: str) -> "subprocess.CompletedProcess[str]":
+        """Python with these words, which imports the copy."""
         folder = self.package.parent
-        done = subprocess.run(
+        env = os.environ | {"PYTHONPATH": str(folder)}
+        return subprocess.run(
             [sys.executable, *words], cwd=folder, env=env, capture_output=True, text=True, check=False
         )
+
+    def python(self, *words: str) -> str:
+        """What Python prints that imports the copy."""
+        done = self.run(*words)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -111,6 +127,17 @@ def test_driver_is_a_file_and_its_name(copy: Copy) -> None:
     assert '"null"' in (copy.package.parent / "launch.json").read_text()
 
 
+def test_key_of_a_launch_file_is_a_line(copy: Copy) -> None:
+    key = '    rest: Annotated[Seconds, key("the time after the run in which nothing happens", "s")] = 0.5'
+    copy.line("closed_loop/launch_keys.py", "pin: Annotated[bool", key)
+    copy.simulate("trailer_pursuit")
+    copy("new", "schema", "launch")
+    assert "in which nothing happens [s]" in (copy.package.parent / "launch.json").read_text()
+    done = copy.run("-m", "servonode.cli.main", "check", "trailer_pursuit", "--set", "run.rest=-1")
+    assert done.returncode == 2
+    assert "run.rest" in done.stderr
+
+
 def test_field_of_a_message_is_a_line(copy: Copy) -> None:
     field = '    frame: Annotated[Text, what("the frame of the goal")] = "world"'
     lines = (copy.package / "bus" / "messages.py").read_text().splitlines()
@@ -119,6 +146,14 @@ def test_field_of_a_message_is_a_line(copy: Copy) -> None:
     (copy.package / "bus" / "messages.py").write_text("\n".join([*lines[: end + 1], field, *lines[end + 1 :]]) + "\n")
     assert "the frame of the goal" in copy("topic", "info", "target/target")
     assert '"type": "string"' in copy.python("-c", SCHEMAS)
+
+
+def test_panel_of_picture_page_and_report_is_a_line(copy: Copy) -> None:
+    copy.line("views/panel_specs.py", "return [*sorted(specs", PANEL)
+    picture, page, report = copy.python("-c", PICTURES).splitlines()
+    assert "the new panel" in picture
+    assert "the new panel" in page
+    assert report == "True"
 
 
 def test_command_is_a_file_and_a_line(copy: Copy) -> None:
