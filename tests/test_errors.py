@@ -82,7 +82,7 @@ def test_the_nearest_names_are_few(name: str, most: int, text: str) -> None:
 
 
 FOREIGN = {  # whose errors say what they mean in their texts alone: dask, msgspec, numpy, Python's tomllib
-    *("servonode.analysis.compared", "servonode.bus.codec", "servonode.closed_loop.launch_file"),
+    *("servonode.analysis.comparison", "servonode.bus.codec", "servonode.closed_loop.launch_file"),
     "servonode.sweeps.cluster",
 }
 READING = {

@@ -15,7 +15,7 @@ from PIL import Image
 import servonode
 from servonode.record.run import Run
 from servonode.views.animation import Animation, columns_of
-from servonode.views.wanted import wanted_paths
+from servonode.views.shapes import wanted_paths
 
 EXAMPLES = ROOT / "examples"
 # what is run, what stands above it, which view, the plant times [s] of the first and last frame

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import servonode
-from servonode.analysis.compared import Compared, CompareError, read_csv, run_of_csv
 from servonode.analysis.comparison import (
+    Compared,
+    CompareError,
     common,
     differences,
     differing,
@@ -16,6 +17,8 @@ from servonode.analysis.comparison import (
     held_integral,
     measures,
     path_error,
+    read_csv,
+    run_of_csv,
     sizes,
     work,
 )

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from servonode.analysis.compared import Compared
+from servonode.analysis.comparison import Compared
 from servonode.cli.compare import unmistakable
 from servonode.views.comparison import compared_panels, comparison_figure
 from tests.helpers.refusals import command, refused_command

@@ -7,7 +7,7 @@ import pytest
 
 import servonode
 from servonode.plants.view import circle, line_through
-from servonode.views.wanted import wanted_paths
+from servonode.views.shapes import wanted_paths
 
 assert_allclose: Any = np.testing.assert_allclose
 FIXED = {  # launch file -> what is wanted, the trail that follows it, how near it comes [m]

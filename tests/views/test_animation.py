@@ -15,7 +15,7 @@ from servonode.loop import Loop
 from servonode.views.animation import Animation, columns_of
 from servonode.views.decimation import Decimation
 from servonode.views.live_run import Ring
-from servonode.views.panel_choice import FieldError, chosen_panels
+from servonode.views.panel_specs import FieldError, chosen_panels
 from servonode.views.scene import magnification
 
 assert_allclose: Any = np.testing.assert_allclose

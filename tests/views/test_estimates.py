@@ -13,7 +13,7 @@ from servonode.views.palette import INK
 from servonode.views.panels import panels_of
 from servonode.views.report import report_figure
 from servonode.web.html_report import columns_of
-from servonode.web.panel_layouts import run_panel
+from servonode.web.view_data import run_panel
 
 
 @pytest.fixture(scope="module")

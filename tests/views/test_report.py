@@ -14,8 +14,8 @@ from servonode.plants import pendulum_sphero, snowboarder
 from servonode.plants.view import leaning_by, shown_larger, signed
 from servonode.views import planes
 from servonode.views.report import report_figure
+from servonode.views.shapes import wanted_paths
 from servonode.views.view_checks import check_view
-from servonode.views.wanted import wanted_paths
 from tests.helpers.drawn_cart import CART, Viewed, viewed_cart
 from tests.helpers.report_pages import reported
 

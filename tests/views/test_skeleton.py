@@ -15,8 +15,8 @@ from servonode.plants.skeleton import places
 from servonode.views.panel_specs import by_unit
 from servonode.views.report import report_figure
 from servonode.views.scene import Scene
+from servonode.views.shapes import wanted_in_space, wanted_paths
 from servonode.views.view_checks import check_view
-from servonode.views.wanted import wanted_in_space, wanted_paths
 from servonode.web.frames import layout_of
 from servonode.web.html_report import html_report
 from servonode.web.view_data import lines_around, view_layout

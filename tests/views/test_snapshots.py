@@ -8,8 +8,7 @@ from matplotlib.patches import Rectangle
 
 import servonode
 from servonode.views.panels import panels_of, shown_panels
-from servonode.views.scene import Scene
-from servonode.views.snapshots import RARE, Motion, side_by_side, spread
+from servonode.views.scene import RARE, Motion, Scene, side_by_side, spread
 from tests.helpers.report_pages import reported
 
 PIECES = 24

@@ -23,7 +23,7 @@ from servonode.operator.stored_launch import stored_closed_loop
 from servonode.views.display import NoDisplay, gui_backend
 from servonode.views.live_run import GOALS, ROWS, STATES, Feed, LiveRun, run_shown
 from servonode.views.palette import GOAL
-from servonode.views.panel_choice import FieldError, chosen_panels, extra_columns
+from servonode.views.panel_specs import FieldError, chosen_panels, extra_columns
 from servonode.views.window import Window, headless_figure
 from servonode.views.window_process import Options
 from tests.helpers.talk import Talk

@@ -7,8 +7,7 @@ import numpy as np
 import servonode
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.views.live_run import LiveRun
-from servonode.web.bodies import Bodies
-from servonode.web.frames import Frames
+from servonode.web.frames import Bodies, Frames
 from tests.helpers.extras import needs_mujoco
 from tests.helpers.robots import SHAPES
 from tests.helpers.talk import Talk

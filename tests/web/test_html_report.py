@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 import servonode
-from servonode.analysis.compared import Compared
-from servonode.analysis.comparison import measures
+from servonode.analysis.comparison import Compared, measures
 from servonode.closed_loop.launch_file import launch_of_table, packaged, read_launch, table_of
 from servonode.closed_loop.launch_text import launch_text
 from servonode.record.run import Run
@@ -21,8 +20,7 @@ from servonode.views.palette import INK, SOURCES
 from servonode.views.panels import panels_of
 from servonode.web.colours import SEEN, colours_css, lighter, luminance
 from servonode.web.embedded import escaped, json_text
-from servonode.web.html_report import PIECES, columns_of, html_report
-from servonode.web.recorded_scene import INSTANTS, Motion
+from servonode.web.html_report import INSTANTS, PIECES, Motion, columns_of, html_report
 from tests.helpers.drawn_cart import LAUNCH, Viewed, viewed_cart
 from tests.helpers.html_files import HtmlFile, decoded
 from tests.helpers.pages import browser

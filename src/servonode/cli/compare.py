@@ -14,7 +14,7 @@ from servonode.cli.command import argument, command
 from servonode.cli.options import AsJson, Code, Launch, Overrides, Panels, Picture
 
 if TYPE_CHECKING:
-    from servonode.analysis.compared import Compared
+    from servonode.analysis.comparison import Compared
     from servonode.closed_loop.closed_loop import ClosedLoop
 
 OVERRIDE = re.compile(r":(?=[^\W\d][\w.]*=)")  # before KEY=VALUE
@@ -112,7 +112,7 @@ def _short(override: str) -> str:
 
 def compared(source: Source, overrides: Sequence[str], code: bool | None) -> "Compared":
     """What is compared of a source; one line for each kind of file."""
-    from servonode.analysis.compared import Compared, CompareError, read_csv, run_of_csv
+    from servonode.analysis.comparison import Compared, CompareError, read_csv, run_of_csv
     from servonode.simulation.rows_of_messages import runs_in
 
     def closed_loop(launch: str) -> "ClosedLoop":

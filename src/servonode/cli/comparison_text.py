@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from servonode.analysis.compared import RESIDUAL, Compared
-from servonode.analysis.comparison import Measures, common, differences, differing, unit_of
+from servonode.analysis.comparison import RESIDUAL, Compared, Measures, common, differences, differing, unit_of
 from servonode.record.run import json_number
 
 Row = tuple[str, list[float | str | None]]

@@ -134,7 +134,7 @@ def _checked(closed_loop: "ClosedLoop", chosen: Options, window: "WindowOptions 
     from servonode.closed_loop.closed_loop import observing, on_computer, with_keys
     from servonode.nodes.recording import Recording
     from servonode.record.run import default_every
-    from servonode.views.panel_choice import chosen_panels
+    from servonode.views.panel_specs import chosen_panels
 
     if chosen.readonly:
         closed_loop = observing(closed_loop)

@@ -7,8 +7,16 @@ from typing import Any, Self
 
 import numpy as np
 
-from servonode.analysis.compared import RESIDUAL, Compared, CompareError, by_index
-from servonode.analysis.comparison import common, differing, inputs_of, unit_of
+from servonode.analysis.comparison import (
+    RESIDUAL,
+    Compared,
+    CompareError,
+    by_index,
+    common,
+    differing,
+    inputs_of,
+    unit_of,
+)
 from servonode.arrays import Array
 from servonode.errors import did_you_mean
 from servonode.mechanics.description import Quantity
@@ -20,11 +28,10 @@ from servonode.views.outlines import draw_line
 from servonode.views.palette import INK, SOURCES
 from servonode.views.planes import AROUND, DASHED, framed, rounded_ticks
 from servonode.views.scene import Scene
-from servonode.views.shapes import box_of
+from servonode.views.shapes import box_of, wanted_paths
 from servonode.views.sheet import LEFT, PIXELS, PRINT, WIDTH, Cell, Row, figure_of, label_axes
 from servonode.views.symbols import mathtext, titles, unit_text
 from servonode.views.titles import Head
-from servonode.views.wanted import wanted_paths
 
 COLORS = SOURCES
 DASHES: tuple[Any, ...] = ("-", "--", ":", "-.")  # of the names in one panel

@@ -26,7 +26,7 @@ from servonode.operator.find_runs import find_run, find_runs
 from servonode.operator.listener import Listener
 from servonode.operator.stored_launch import stored_closed_loop
 from servonode.plants.skeleton import columns_of_traces, places
-from servonode.views.panel_choice import TIMING, extra_columns
+from servonode.views.panel_specs import TIMING, extra_columns
 
 ROWS = 8192  # rows kept
 GOALS = 4096  # targets kept for states that are still to come

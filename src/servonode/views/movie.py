@@ -77,7 +77,7 @@ def plan(
     rate = fps or FPS
     if ending == ".gif":
         rate = 1 / (TICK * max(2, round(1 / (TICK * rate))))  # 20 ms is the shortest that viewers respect
-    from servonode.views.panel_choice import chosen_panels
+    from servonode.views.panel_specs import chosen_panels
 
     chosen_panels(closed_loop, panels, timing=False)
     return Plan(file, rate, speed or chosen_speed(closed_loop), tuple(panels))

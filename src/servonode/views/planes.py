@@ -12,12 +12,10 @@ from servonode.plants.view import View
 from servonode.views.outlines import Arrows, draw_shapes
 from servonode.views.palette import GOAL, INK, PALETTE
 from servonode.views.panels import tracked_columns
-from servonode.views.scene import Scene
-from servonode.views.shapes import box_of
+from servonode.views.scene import FEWEST, Scene, apart, digits_of, spread, time_text, well_spread
+from servonode.views.shapes import box_of, wanted_paths
 from servonode.views.sheet import label_axes
-from servonode.views.snapshots import FEWEST, apart, digits_of, spread, time_text, well_spread
 from servonode.views.titles import KEY, SIZE, Head, text_width
-from servonode.views.wanted import wanted_paths
 
 LONGEST = 0.12  # of the longest arrow to the extent of what it is drawn on
 WIDER = 1.25  # of a plane with its arrows to the same without them, at most

@@ -8,7 +8,7 @@ import numpy as np
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.errors import ModelError
 from servonode.plants.view import Values, View
-from servonode.views.wanted import wanted_paths
+from servonode.views.shapes import wanted_paths
 
 COUNTS = {2: "two", 3: "three"}
 

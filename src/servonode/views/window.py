@@ -20,7 +20,7 @@ from servonode.operator.listener import give_way
 from servonode.views.animation import SIZE, Animation
 from servonode.views.display import gui_backend
 from servonode.views.live_run import Feed, LiveRun, usual_span
-from servonode.views.panel_choice import chosen_panels
+from servonode.views.panel_specs import chosen_panels
 from servonode.views.report import STYLE
 from servonode.views.window_process import Options
 

@@ -23,20 +23,19 @@ from servonode.nodes.fault_ladder import ESTOP
 from servonode.nodes.pause import PAUSED
 from servonode.nodes.readonly import WOULD_SEND
 from servonode.plants.view import View
+from servonode.views import frames
 from servonode.views.live_run import ROWS, LiveRun, usual_span
-from servonode.views.panel_choice import usual_panels
+from servonode.views.panel_specs import usual_panels
 from servonode.views.scene import magnified
 from servonode.views.shapes import ArrowScale, Instant, Shapes
-from servonode.web.bodies import Bodies
-from servonode.web.panel_layouts import live_panel
 from servonode.web.relay import LINE
-from servonode.web.view_data import LiveLines, shapes_data, view_layout
+from servonode.web.view_data import LiveLines, decimals, live_panel, shapes_data, view_layout
 
 MOST_PANELS = 24  # of a page, which can be scrolled
 CHUNK = 256  # rows of a line at most
 STATUS_S = 0.2  # s (wall clock) between two statuses; they also say that this process lives
-
-_encode = msgspec.json.encode  # what is not a number becomes null
+DIGITS = 6  # decimal places of a pose
+LETTERS = 200  # of the note at most
 
 
 class TooLarge(ServonodeError):
@@ -204,7 +203,40 @@ class _LiveView:
 
 
 def _line(word: str, content: dict[str, Any]) -> bytes:
-    line = b"%s %s\n" % (word.encode(), _encode(content))
+    line = b"%s %s\n" % (word.encode(), msgspec.json.encode(content))  # what is not a number becomes null
     if len(line) > LINE:
         raise TooLarge(f"one {word} of this run has {len(line)} bytes, a page takes {LINE}; draw less in its VIEW")
     return line
+
+
+class Bodies:
+    """The bodies that a robot's file gives shapes; none of a machine that has no such file.
+
+    layout: {"bodies": [{"points": [x, y, z, x, ...], "triangles": [three numbers of points, ...]}, ...], "unseen":
+    what is not drawn}.
+    """
+
+    def __init__(self, closed_loop: ClosedLoop) -> None:
+        self._frames = frames.Frames(closed_loop)
+        drawn, lines = frames.placed_solids(closed_loop, self._frames)
+        names = self._frames.names
+        self._rows = [names.index(frame) if frame in names else -1 for frame, _ in drawn]
+        self.layout = {
+            "bodies": [
+                {"points": _rounded(each.points), "triangles": each.triangles.ravel().tolist()} for _, each in drawn
+            ],
+            "unseen": (lines[0][:LETTERS] if lines else "") + (f" ({len(lines) - 1} more)" if lines[1:] else ""),
+        }
+
+    def poses(self, values: Mapping[str, float]) -> list[list[float]]:
+        """Of each body the place (x, y, z) and the rotation, row by row, by the values of the states."""
+        if not self._rows:
+            return []
+        at = np.concatenate([self._frames.poses(0.0, values), np.eye(3, 4)[None]])[self._rows]
+        found: list[list[float]] = np.round(np.hstack([at[:, :, 3], at[:, :, :3].reshape(-1, 9)]), DIGITS).tolist()
+        return found
+
+
+def _rounded(points: Any) -> list[float]:
+    found: list[float] = np.round(points, decimals(float(np.ptp(points)))).ravel().tolist()
+    return found

@@ -1,27 +1,34 @@
 """The report of a run as one HTML file: curves that can be zoomed, tables, the machine at any time, the launch file."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from servonode.analysis.compared import Compared
+from servonode.analysis.comparison import Compared, measures
 from servonode.arrays import Array
+from servonode.bus.durations import QUANTILES
 from servonode.closed_loop.launch_text import launch_text
+from servonode.plants.view import View
 from servonode.record.run import Run
 from servonode.version import VERSION
 from servonode.views.decimation import Decimation
 from servonode.views.estimates import estimate_columns
 from servonode.views.panels import panels_of, room_note, shown_panels, tracked_columns, zero_note
 from servonode.views.scene import Scene
+from servonode.views.shapes import Shapes, corners, is_seen, longest_arrow
+from servonode.views.summary import summary_rows
 from servonode.views.symbols import titles, unit_text
 from servonode.web.embedded import escaped, numbers, page
-from servonode.web.panel_layouts import run_panel
-from servonode.web.recorded_scene import Motion, paths, recorded_views
-from servonode.web.report_tables import tables
+from servonode.web.view_data import decimals, lines_around, path_columns, run_panel, shapes_data, view_layout
 
 HINT = "Drag over a curve to zoom in, double-click to see all of it, click to show that time."
 PIECES = 1500  # of the time; of each the lowest and the highest value are drawn
+INSTANTS = 300  # at which the machine is drawn
+BETWEEN = 4  # points of a path from one to the next
+SECONDS = (*QUANTILES, "max")
 
 
 def write_html_report(run: Run, name: str, file: Path) -> None:
@@ -136,3 +143,160 @@ def _header(run: Run, name: str, what: str) -> str:
             *(f'<p class="note {look}">{escaped(each)}</p>' for look, each in notes),
         ]
     )
+
+
+@dataclass(frozen=True)
+class Motion:
+    """The rows of a run at which its machine is drawn, and those of its paths, which hold them."""
+
+    instants: list[int]
+    rows: list[int]
+
+    @classmethod
+    def of(cls, t: Array) -> "Motion":
+        """Spread evenly over time, both ends included."""
+        if not len(t):
+            return cls([], [])
+        instants = _evenly(t, INSTANTS)
+        return cls(instants, sorted({*instants, *_evenly(t, INSTANTS * BETWEEN)}))
+
+    def as_data(self, t: Array) -> dict[str, Any]:
+        """Their times, and how many points each path has at each instant."""
+        ends = np.searchsorted(self.rows, self.instants, side="right")
+        return {"instants": numbers(t[self.instants], "f8"), "ends": ends.tolist()}
+
+
+def _evenly(t: Array, n: int) -> list[int]:
+    found = np.searchsorted(t, np.linspace(t[0], t[-1], min(n, len(t))))
+    return sorted({int(i) for i in np.minimum(found, len(t) - 1)} | {0, len(t) - 1})
+
+
+def recorded_views(scene: Scene, motion: Motion, columns: Mapping[str, Array]) -> list[dict[str, Any]]:
+    """Of each view what stays, the limits that hold for the whole run, and what is drawn at each instant.
+
+    columns: states, inputs and outputs, and targets as `target_NAME`, of every row.
+    """
+    return [_recorded(view, scene, motion.instants, columns) for view in scene.views() if motion.instants]
+
+
+def _recorded(view: View, scene: Scene, instants: Sequence[int], columns: Mapping[str, Array]) -> dict[str, Any]:
+    shapes = [scene.shapes(i, view) for i in instants]
+    layout = view_layout(view, list(scene.goals))
+    drawn = [view.path(columns, tuple(names)) for names in path_columns(layout)]
+    bounding = [line for each in shapes for line in each.bounding(view)]
+    low, high = corners([*drawn, *bounding]) or (np.full(2, -1.0), np.full(2, 1.0))
+    longest = longest_arrow(shapes)
+    digits = decimals(float(max(high - low)))
+    return {
+        "layout": layout,
+        "wanted": lines_around(scene.run.closed_loop, view, low, high),
+        "limits": {"x": [float(low[0]), float(high[0])], "y": [float(low[1]), float(high[1])]},
+        "largest": longest if is_seen(longest, scene.run.closed_loop.machine, columns, view.arrow_unit) else 0.0,
+        "shapes": [shapes_data(Shapes.in_space(view, scene.instant(i)), digits) for i in instants],
+    }
+
+
+def paths(columns: Mapping[str, Array], views: Sequence[Mapping[str, Any]], motion: Motion) -> dict[str, str]:
+    """The columns that the views' paths are drawn from, at the rows of the paths."""
+    names = [name for view in views for pair in path_columns(view["layout"]) for name in pair]
+    return {name: numbers(columns[name][motion.rows]) for name in dict.fromkeys(names)}
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table: its title, the heads of its columns, its rows. words: of the columns, how many hold words."""
+
+    title: str
+    heads: Sequence[str]
+    rows: Sequence[Sequence[object]]
+    words: int = 1
+
+    def html(self) -> str:
+        """The table as an HTML section; nothing without a row."""
+        if not self.rows:
+            return ""
+        head = "".join(self._cell("th", i, text) for i, text in enumerate(self.heads))
+        body = "".join(
+            f"<tr>{''.join(self._cell('td', i, each) for i, each in enumerate(row))}</tr>" for row in self.rows
+        )
+        heads = f"<thead><tr>{head}</tr></thead>" if any(self.heads) else ""
+        table = f"<table>{heads}<tbody>{body}</tbody></table>"
+        return f'<section class="card"><h2>{escaped(self.title)}</h2><div class="scroll">{table}</div></section>'
+
+    def _cell(self, tag: str, column: int, value: object) -> str:
+        style = ' class="word"' if column < self.words else ""
+        return f"<{tag}{style}>{escaped(shown(value))}</{tag}>"
+
+
+def shown(value: object) -> str:
+    """A number with four digits; a dash for what is not known."""
+    if value is None or (isinstance(value, float) and np.isnan(value)):
+        return "–"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def tables(run: Run, name: str, source: Compared | None) -> list[Table]:
+    """All tables of a run; `source`: the run as it is compared, None without a row."""
+    summary = [(key, text) for key, text in summary_rows(run, name, times=False)[1:] if key not in ("fault", "warning")]
+    return [
+        Table("Summary", ("", ""), summary, words=2),
+        Table("Faults", ("t [s]", "node", "fault", ""), _faults(run), words=4),
+        *(_measured(source) if source else ()),
+        Table("Limits", ("", "control instants", "first at [s]"), _limits(run)),
+        Table("Times [ms]", ("", "", "p50", "p99", "p99.9", "max"), _times(run.stats.get("nodes", {})), words=2),
+        Table("Counts", ("", "", ""), _counts(run.stats.get("node_counts", {})), words=2),
+    ]
+
+
+def _faults(run: Run) -> list[Sequence[object]]:
+    return [(f"{each['t']:.3f}", each.get("node", ""), each["name"], each["text"]) for each in run.faults]
+
+
+def _measured(source: Compared) -> list[Table]:
+    """Residuals, inputs and effort."""
+    found = measures(source, [source])
+    sizes = ("largest", "rms", "largest_late", "rms_late")
+    residuals = [(name, each["unit"], *(each[key] for key in sizes)) for name, each in found.residuals.items()]
+    inputs = [(name, source.units.get(name, ""), value) for name, value in found.largest_input.items()]
+    effort: list[Sequence[object]] = [
+        ("inputs squared, integral", f"({unit})² s", value) for unit, value in found.effort.items()
+    ]
+    effort += [("work, of magnitudes", "J", found.work)] if found.work is not None else []
+    path = found.path or {}
+    effort += [
+        (f"path error, {word}", "m", path[key]) for word, key in (("RMS", "rms"), ("largest", "largest")) if path
+    ]
+    heads = ("", "", "largest", "RMS", "largest, 2nd half", "RMS, 2nd half")
+    return [
+        Table("Residuals", heads, residuals, words=2),
+        Table("Inputs", ("", "", "largest"), inputs, words=2),
+        Table("Effort and path", ("", "", ""), effort, words=2),
+    ]
+
+
+def _limits(run: Run) -> list[Sequence[object]]:
+    return [(name, each["instants"], each["first"]) for name, each in run.limits.items()]
+
+
+def _times(nodes: Mapping[str, Mapping[str, Mapping[str, float]]]) -> list[Sequence[object]]:
+    def words(name: str) -> str:
+        return name.removesuffix("_s").replace("_", " ")
+
+    return _once(
+        (node, words(name), *(f"{each[key] * 1e3:.3f}" for key in SECONDS))
+        for node, named in nodes.items()
+        for name, each in named.items()
+        if each.keys() >= set(SECONDS)
+    )
+
+
+def _counts(nodes: Mapping[str, Mapping[str, int]]) -> list[Sequence[object]]:
+    return _once(
+        (node, name.replace("_", " "), f"{count:,}") for node, named in nodes.items() for name, count in named.items()
+    )
+
+
+def _once(rows: Any) -> list[Sequence[object]]:
+    """The rows, what stands first in them only where it changes."""
+    found = list(rows)
+    return [("" if i and found[i - 1][0] == row[0] else row[0], *row[1:]) for i, row in enumerate(found)]

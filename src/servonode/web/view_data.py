@@ -1,8 +1,8 @@
-"""A machine's views as JSON, for the JavaScript that draws them: what stays, what is drawn at one instant, and the
-paths that a program asks for.
+"""Views and panels as JSON for the JavaScript that draws them: what stays, what is drawn at one instant, the paths that
+a program asks for; of panels titles and names in Unicode, colours by number, limits of an axis.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,14 +10,19 @@ import numpy as np
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.plants.view import View
-from servonode.views.shapes import LONGEST, LONGEST_IN_STRIP, UNSEEN, USED, Shapes, corners
-from servonode.views.wanted import wanted_in_space
+from servonode.views.limits import FLAT, floor_of, log_limits, round_limits
+from servonode.views.panel_specs import PanelSpec
+from servonode.views.panels import Panel
+from servonode.views.shapes import LONGEST, LONGEST_IN_STRIP, UNSEEN, USED, Shapes, corners, wanted_in_space
+from servonode.views.symbols import plain
 
 NEEDED, ASKED = 1.0, 2.0  # of the extent, beyond what is drawn on each side: at least, and when it is asked for
 SPARE = 4.0  # times what is asked for, above which it is asked for anew: a line has few points in a large region
 FINE = 4  # decimal places of a coordinate behind the first digit of the largest extent
 
 Line = dict[str, Any]  # {"name": legend name, "points": [[x, y], ...], or [[x, y, z], ...] in space}
+EXPECTED: dict[str, Any] = {"dash": [4, 2], "width": 0.8}  # as in the report picture
+GOAL: dict[str, Any] = {"color": "goal", "dash": [5, 3]}
 
 
 def view_layout(view: View, goals: Collection[str]) -> dict[str, Any]:
@@ -116,3 +121,47 @@ class LiveLines:
         extent = _extent(low, high)
         inside = (self._low <= low - NEEDED * extent).all() and (high + NEEDED * extent <= self._high).all()
         return bool(inside and _extent(self._low, self._high) <= SPARE * (1 + 2 * ASKED) * extent)
+
+
+def live_panel(spec: PanelSpec, estimated: Collection[str] = ()) -> dict[str, Any]:
+    """A panel of a run that continues: its limits follow its curves, and what hardly varies is drawn as a constant.
+
+    estimated: the states that are drawn as they are estimated too, with a band around them.
+    """
+    floor = min(floor_of(spec.units.get(name, "1"), 0.0) for name in spec.curves)
+    panel = {**_layout(spec, spec.title or spec.label, list(spec.curves)), "flat": FLAT, "floor": floor}
+    panel["curves"] += [_estimate_of(each) for each in panel["curves"] if each["column"] in estimated]
+    return panel
+
+
+def _estimate_of(curve: Mapping[str, Any]) -> dict[str, Any]:
+    """The curve of a state as it is estimated, with its band, in the same colour."""
+    column = curve["column"]
+    band = [f"low_{column}", f"high_{column}"]
+    return {**curve, "name": f"{curve['name']} estimated", "column": f"estimate_{column}", "band": band}
+
+
+def run_panel(panel: Panel) -> dict[str, Any]:
+    """A panel of a run that is over, with the limits that the report picture gives it; it must show something.
+
+    What a curve is expected to be is a thin dashed curve of its colour.
+    """
+    floor = min(panel.floors.values())
+    layout = _layout(panel.spec, panel.words, list(panel.seen))
+    drawn = [each for each in panel.seen if each in panel.expected]
+    columns = [*panel.seen.values(), *(panel.expected[name] for name in drawn), *panel.goals.values()]
+    limits = log_limits(columns, floor) if panel.spec.logarithmic else round_limits(columns)
+    places = {name: i for i, name in enumerate(panel.spec.curves)}
+    layout["curves"] += [
+        {"name": f"σ of {plain(name)}", "column": panel.spec.expected[name], "color": places[name], **EXPECTED}
+        for name in drawn
+    ]
+    return {**layout, "limits": [limits.low, limits.high], "floor": floor}
+
+
+def _layout(spec: PanelSpec, title: str, names: Sequence[str]) -> dict[str, Any]:
+    places = {name: i for i, name in enumerate(spec.curves)}
+    curves = [{"name": plain(name), "column": spec.curves[name], "color": places[name]} for name in names]
+    goals = [spec.goals[name] for name in names if name in spec.goals]
+    curves += [{"name": "goal" if i == 0 else "", "column": column, **GOAL} for i, column in enumerate(goals)]
+    return {"title": title, "curves": curves, "logarithmic": spec.logarithmic}

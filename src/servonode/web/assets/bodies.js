@@ -1,6 +1,6 @@
 // The bodies of a robot, drawn on a canvas as flat triangles, the nearest last, each as bright as it faces the light.
 //
-//   const bodies = new Bodies([{points: [x, y, z, ...], triangles: [i, j, k, ...]}, ...]);      // web/bodies.py
+//   const bodies = new Bodies([{points: [x, y, z, ...], triangles: [i, j, k, ...]}, ...]);      // web/frames.py
 //   bodies.turn(poses, [across, up]);     // of each body x, y, z and its rotation by rows; two directions of the picture
 //   bodies.paint(pen, (across) => pixel, (up) => pixel);
 "use strict";

@@ -60,7 +60,7 @@ class MachineView {
     this.paint(shapes, paths, goal);
   }
 
-  // The bodies of web/bodies.py, from now on.
+  // The bodies of web/frames.py, from now on.
   embody(bodies) {
     this.bodies = this.seen && bodies.length ? new Bodies(bodies) : null;
   }
