@@ -1,6 +1,6 @@
 """The parts of an animation that are not a view: a line of text, a panel of curves over time, and what all parts share.
 
-A part draws its axis seldom and its artists often: the axis is kept as pixels, and only what moves is drawn on them.
+A part draws its axis seldom and its artists often: axes are kept as pixels, and what moves is drawn on them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,10 +35,8 @@ class Part:
         self.artists: list[Any] = []
         self.cell: Box = (0.0, 0.0, 1.0, 1.0)
         self.stale = True  # the axis itself must be drawn anew
-        self.moved = True  # the artists must be drawn anew
         self.fitted = False  # the limits were set by what is drawn
         self.fixed = False  # the limits are those of a whole run, and stay
-        self._background: Any = None  # pixels without what moves
 
     def move(self, cell: Box, inner: Box) -> None:
         """Place the part in this rectangle of the figure, its axis in the inner one."""
@@ -74,33 +72,18 @@ class Part:
         return (AHEAD, BEHIND) if below else (BEHIND, AHEAD)
 
     def draw_axis(self, figure: Any, renderer: Any) -> None:
-        """Draw the axis anew into its rectangle, and remember the pixels."""
+        """Draw the axis anew into its rectangle, which is one of whole pixels."""
         from matplotlib.patches import Rectangle
 
-        box = self.pixels(figure)
-        blank = Rectangle((box.x0, box.y0), box.width, box.height, facecolor=figure.get_facecolor(), lw=0)
+        size = np.asarray(figure.bbox.size)
+        left, bottom, width, height = self.cell
+        low, high = np.round(np.array([[left, bottom], [left + width, bottom + height]]) * size)
+        blank = Rectangle(tuple(low), *(high - low), facecolor=figure.get_facecolor(), lw=0)
         blank.set_figure(figure)
         blank.draw(renderer)
         if self.axis is not None:
             self.axis.draw(renderer)
-        self._background = renderer.copy_from_bbox(box)
-        self.stale, self.moved = False, True
-
-    def draw(self, renderer: Any) -> None:
-        """Draw the artists onto the remembered pixels."""
-        self.moved = False
-        renderer.restore_region(self._background)
-        for artist in self.artists:
-            artist.draw(renderer)
-
-    def pixels(self, figure: Any) -> Any:
-        """The rectangle in whole pixels, as far as it is in the figure; without area in too small a one."""
-        from matplotlib.transforms import Bbox
-
-        size = np.asarray(figure.bbox.size)
-        left, bottom, width, height = self.cell
-        low, high = np.clip(np.round(np.array([[left, bottom], [left + width, bottom + height]]) * size), 0, size)
-        return Bbox([low, np.maximum(low, high)])
+        self.stale = False
 
 
 class TextPart(Part):
@@ -131,7 +114,6 @@ class TextPart(Part):
         if (text, color) == (self._text.get_text(), self._text.get_color()):
             return False
         self._text.set(text=text, color=color)
-        self.moved = True
         return True
 
 
@@ -183,7 +165,6 @@ class PanelPart(Part):
 
     def update(self, t: Array, columns: Columns, decimation: Decimation) -> None:
         """Update the lines with the history up to the present."""
-        self.moved = True
         low, high = self.axis.get_ylim()
         pixel = (high - low) / max(self.axis.bbox.height, 1.0)
         found = [columns[column] for column in self._columns]

@@ -1,6 +1,5 @@
 """A view of the machine that moves: outline and arrows at the present, its path, the target's and the wanted ones."""
 
-import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from itertools import cycle
 from typing import Any
@@ -12,18 +11,17 @@ from servonode.mechanics.machine import Machine
 from servonode.plants.view import View
 from servonode.views.animated_axes import FIXED_ROOM, Box, Columns, Part, TextPart, bounds
 from servonode.views.decimation import Decimation
+from servonode.views.outlines import KEY_GAP
 from servonode.views.palette import ARROWS, BODY, GOAL, GUIDE, INK, PALETTE
 from servonode.views.shapes import LONGEST, LONGEST_IN_STRIP, USED, ArrowScale, Instant, Shapes, is_closed, round_size
-from servonode.views.titles import readable
+from servonode.views.titles import KEY, SIZE, Head, readable, text_width
 
 PathsIn = Callable[[Array, Array], Mapping[str, Array]]  # of the corners of a region -> legend name -> path (n, 2)
 TRAIL = 400  # points of a path at most
 LONGEST_IN_BROAD, BROAD = 0.4, 3.0  # LONGEST where an axis is broad, and the width over height from which it is
 ARROW_WIDTH = 0.012  # of its shaft to the lesser side
 CAPTION = 0.75  # of the room below an axis, for the caption
-NARROW = 3.5  # in; an axis narrower than this has smaller words
-LETTERS = 16  # of small words in an inch
-LABEL, LINE = 8, 0.155  # pt of labels and small words; in, the height of a line of them
+NARROW = 3.5  # in; the words of an axis narrower than this stand above its labels too
 TARGET = (  # its path, the line from the machine to it, and itself
     {"linewidth": 1.0, "linestyle": "--", "label": "target"},
     {"linewidth": 0.6},
@@ -51,7 +49,6 @@ class ViewPart(Part):
         self._wanted: dict[str, Any] = {}  # lines by legend name, drawn with the axis: they change with its limits only
         self._goal = view.goal if view.goal and set(view.goal) <= set(goals) else None
         self._names: list[str] = []  # of the arrows
-        self._legend: list[Any] = []
         self._key: list[Any] = []
         axis.set_autoscale_on(False)
         axis.locator_params(nbins=5)
@@ -106,7 +103,6 @@ class ViewPart(Part):
 
     def update(self, columns: Columns, instant: Instant, decimation: Decimation, update_caption: bool) -> None:
         """Put the machine, its path and the target as they are now onto the artists."""
-        self.moved = True
         shapes = Shapes.of(self.view, instant)
         trails = [self._path(columns, pair, decimation) for pair in self.view.trails.values()]
         goal = self._path(columns, self._target_names, decimation) if self._goal else []
@@ -249,56 +245,35 @@ class ViewPart(Part):
         return ARROWS[self._names.index(name) % len(ARROWS)]
 
     def _entitle(self) -> None:
-        """Title, legend and the scale of the arrows, above the axis."""
-        axis, figure = self.axis, self.axis.figure
-        width, height = axis.bbox.size / figure.dpi
-        for each in (*self._legend, *self._key):
-            each.remove()
-        self._legend, self._key = [], []
-        narrow = self._is_narrow()
-        beside = (0.1 - (axis.bbox.x0 - self.cell[0] * figure.bbox.width) / figure.dpi) / width if narrow else 0.0
+        """Title, legend and the scale of the arrows, above the axis; a narrow one has the last within it."""
+        from matplotlib.lines import Line2D
+
+        axis = self.axis
+        width, height = axis.bbox.size / axis.figure.dpi
+        narrow = width < NARROW
+        left = axis.bbox.x0 / axis.figure.dpi - self.cell[0] * axis.figure.get_figwidth() - 0.1 if narrow else 0.0
         axis.locator_params(axis="x", nbins=3 if narrow else 6)
         axis.yaxis.set_label_coords(-0.5 / width, 0.5)
+        for each in (*self._key, *filter(None, [axis.get_legend()])):
+            each.remove()
         handles = [*self._trails, *self._target[:1], *self._wanted.values()] if not self.view.strip else []
-        arrows = [(self._color(name), name) for name in self._names]
-        handles += [_patch(color, self._wrapped(name) if narrow else name) for color, name in arrows]
-        names = [readable(each.get_label()) for each in handles]
-        if handles:
-            place: Any = {"loc": "lower left", "bbox_to_anchor": (beside, 1 - 0.03 / height)}
-            look: Any = {"fontsize": LABEL if narrow else LABEL + 0.5, "borderpad": 0, "handlelength": 1.2}
-            look |= {"frameon": False, "borderaxespad": 0.1, "labelspacing": 0.2, "columnspacing": 1.0}
-            self._legend = [axis.legend(handles, names, **look, **place, ncols=1 if narrow else len(names))]
-        lines = sum(name.count("\n") + 1 for name in names) if narrow else bool(names)
-        title = readable(self.view.title)
-        title = self._wrapped(title) if narrow else title
-        above = (0.05 + LINE * lines) / height
-        axis.set_title(
-            title, loc="left", fontsize=LABEL + (0.5 if narrow else 1), color=INK, x=beside, y=1 + above, pad=0
-        )
-        if self._scale.largest and self._names:
-            self._key = self._measure(height, narrow)
+        names = [*(each.get_label() for each in handles), *self._names]
+        handles += [Line2D([], [], color=self._color(name), linewidth=2.0) for name in self._names]
+        share, text = self._measure() if self._scale.largest and self._names else (0.0, "")
+        room = share * width + text_width(text) + KEY_GAP + 0.25 if text and not narrow else 0.0
+        head = Head.of(self.view.title, names, width + left, room)
+        head.draw(axis, handles, room, left)
+        at, end = (head.height - KEY if room else -0.15) / height + 1, 1 - (text_width(text) + KEY_GAP) / width
+        look: Any = {"transform": axis.transAxes, "clip_on": False, "color": INK}
+        self._key = axis.plot([end - share, end], [at, at], linewidth=2.0, **look) if text else []
+        self._key += [axis.text(1.0, at, text, fontsize=SIZE, ha="right", va="center", **look)] if text else []
         self.stale = True
 
-    def _is_narrow(self) -> bool:
-        return bool(self.axis.bbox.width < NARROW * self.axis.figure.dpi)
-
-    def _wrapped(self, text: str) -> str:
-        """The text in lines that a narrow axis has room for, with what is beside it."""
-        figure = self.axis.figure
-        return textwrap.fill(text, max(int(LETTERS * self.cell[2] * figure.bbox.width / figure.dpi) - 3, 8))
-
-    def _measure(self, height: float, narrow: bool) -> list[Any]:
-        """A line as long as an arrow of a round size, with that size."""
+    def _measure(self) -> tuple[float, str]:
+        """How long an arrow of a round size is, in parts of the axis's width, and that size."""
         known = round_size(0.7 * self._scale.largest)
         share = known / self._scale.largest * self._full() / float(np.ptp(self.axis.get_xlim()))
-        look: Any = {"transform": self.axis.transAxes, "clip_on": False, "color": INK}
-        at, right = (1 - 0.25 / height, 0.98) if narrow else (1 + 0.3 / height, 1.0)  # inside, or above the axis
-        (line,) = self.axis.plot([right - share, right], [at, at], linewidth=2.0, **look)
-        text = f"{known:g} {self.view.arrow_unit}"
-        return [
-            line,
-            self.axis.text(right, at + 0.04 / height, text, fontsize=LABEL if narrow else 8.5, ha="right", **look),
-        ]
+        return share, f"{known:g} {self.view.arrow_unit}"
 
 
 def arrow(foot: Array, vector: Array, width: float) -> Array:
@@ -311,9 +286,3 @@ def arrow(foot: Array, vector: Array, width: float) -> Array:
     return np.array(
         [foot + across, neck + across, neck + 3 * across, tip, neck - 3 * across, neck - across, foot - across]
     )
-
-
-def _patch(color: str, label: str) -> Any:
-    from matplotlib.patches import Patch
-
-    return Patch(facecolor=color, label=label)

@@ -102,7 +102,7 @@ class Animation:
         self._columns: list[int] = []  # panels above each other in each column
         self._size: tuple[float, float, float] | None = None  # pixels, and pixels per in, as laid out
         self._stale = True  # everything must be drawn anew
-        self.changed: Any = None  # box around the pixels that the last `show` drew; None: it drew nothing
+        self._background: Any = None  # pixels of all axes, without what moves
         self._frames, self._words_every = 0, words_every
         self._connection = figure.canvas.mpl_connect("draw_event", self._on_draw)
 
@@ -251,39 +251,31 @@ class Animation:
     # how it is drawn
 
     def _render(self) -> bool:
-        """Redraw the canvas where it has changed; True if more than the moving artists was drawn."""
-        stale = [part for part in self._parts if part.stale]
+        """Redraw the canvas; True if more than the moving artists was drawn."""
+        import matplotlib as mpl
+
         if self._stale:
-            self._draw_all()
-            self.changed = self.figure.bbox
+            with mpl.rc_context(STYLE):
+                self.figure.canvas.draw()  # `_on_draw` adds the artists
             return True
-        self._draw_axes(stale)
-        self.changed = self._draw_moved()
+        stale = [part for part in self._parts if part.stale]
+        self.figure.canvas.get_renderer().restore_region(self._background)
+        self._draw(stale)
         return bool(stale)
 
-    def _draw_all(self) -> None:
+    def _draw(self, stale: Sequence[Part]) -> None:
+        """Draw the axes of these parts anew, each in its rectangle, then the artists of all."""
         import matplotlib as mpl
 
-        with mpl.rc_context(STYLE):
-            self.figure.canvas.draw()  # `_on_draw` adds the artists
-
-    def _draw_axes(self, parts: Sequence[Part]) -> None:
-        """Draw the axes of these parts anew."""
-        import matplotlib as mpl
-
-        if parts:
+        renderer = self.figure.canvas.get_renderer()
+        if stale:
             with mpl.rc_context(STYLE):
-                for part in parts:
-                    part.draw_axis(self.figure, self.figure.canvas.get_renderer())
-
-    def _draw_moved(self) -> Any:
-        """Draw the artists that have moved; the box around the pixels that this changes, None without any."""
-        from matplotlib.transforms import Bbox
-
-        moved = [part for part in self._parts if part.moved]
-        for part in moved:
-            part.draw(self.figure.canvas.get_renderer())
-        return Bbox.union([part.pixels(self.figure) for part in moved]) if moved else None
+                for part in stale:
+                    part.draw_axis(self.figure, renderer)
+            self._background = renderer.copy_from_bbox(self.figure.bbox)
+        for part in self._parts:
+            for artist in part.artists:
+                artist.draw(renderer)
 
     def _on_draw(self, _: Any) -> None:
         """The whole figure was drawn without the artists, by us or by the toolkit."""
@@ -292,8 +284,7 @@ class Animation:
             self._stale = True  # other pixels than those of the window
             return
         self._stale = False
-        self._draw_axes(self._parts)  # each in its rectangle, as in every later frame
-        self._draw_moved()
+        self._draw(self._parts)  # in their rectangles, as in every later frame
 
     # where everything stands
 

@@ -111,20 +111,21 @@ class Head:
         """The height of it all [in]."""
         return ABOVE + LINE * (len(self.title) + (0 if self.beside else self.legend_rows))
 
-    def draw(self, axis: Any, handles: Sequence[Any], right: float = 0.0) -> None:
-        """Write it above the axis; what is drawn is measured in inches."""
+    def draw(self, axis: Any, handles: Sequence[Any], right: float = 0.0, left: float = 0.0) -> None:
+        """Write it above the axis, from so far at its left on; what is drawn is measured in inches."""
         box = axis.get_position()
         width, height = (box.width * axis.figure.get_figwidth(), box.height * axis.figure.get_figheight())
         below = 0 if self.beside else self.legend_rows
         pad = 72 * (ABOVE + LINE * below)
-        axis.set_title("\n".join(self.title), loc="left", fontsize=SIZE, color=INK, pad=pad, linespacing=SPACING)
+        words: Any = {"fontsize": SIZE, "color": INK, "linespacing": SPACING}
+        axis.set_title("\n".join(self.title), loc="left", x=-left / width, pad=pad, **words)
         if self.names:
-            at_x = 1 - right / width if self.beside else 0.0
+            at_x = 1 - right / width if self.beside else -left / width
             look: Any = {"loc": "lower right" if self.beside else "lower left", "borderpad": 0, "borderaxespad": 0}
             look |= {"handlelength": HANDLE, "handletextpad": PAD, "columnspacing": BETWEEN, "labelspacing": 0.25}
             anchor = (at_x, 1 + (ABOVE - 0.01) / height)
             legend = axis.legend(handles, self.names, bbox_to_anchor=anchor, ncols=self.columns, fontsize=SIZE, **look)
-            legend.set_in_layout(False)
+            legend.set(frame_on=False, in_layout=False)
 
 
 def _legend_width(names: Sequence[str], columns: int) -> float:

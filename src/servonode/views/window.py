@@ -122,8 +122,7 @@ class Window:
             self.picture.show(columns["t"][:0], {})
         else:
             return
-        if self.picture.changed is not None:
-            self.figure.canvas.blit(self.picture.changed)
+        self.figure.canvas.blit(self.figure.bbox)
 
     def _entitle(self, now: float) -> bool:
         """Update the first line; whether it has changed."""
