@@ -33,19 +33,16 @@ from servonode.bus import Applied, Command, Lifecycle, MemoryBus, Message, State
 from servonode.bus.codec import encode_frames
 from servonode.bus.interfaces import Wanted
 from servonode.bus.memory import MemoryPublisher, MemorySubscriber
-from servonode.bus.request_codec import decode_map, encode_map
-from servonode.bus.requests import Requests
-from servonode.bus.tickets import TICKET
+from servonode.bus.requests import TICKET, Requests, decode_map, encode_map
 from servonode.bus.topology import CONTROLLER, PLANT, nodes_of, subscribers
-from servonode.bus.zmq_io import NOBLOCK
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.controller_node import ControllerNode
-from servonode.nodes.fleet_target_node import target_node_of
 from servonode.nodes.lockstep import lockstep, prepare
 from servonode.nodes.node import EventNode, Node
 from servonode.nodes.node_main import IDLE_NS, NodeBus
 from servonode.nodes.plant_node import PlantNode
 from servonode.nodes.realtime import RealTime
+from servonode.nodes.target_node import target_node_of
 
 US, MS, S = 1_000, 1_000_000, 1_000_000_000  # ns
 LOOK_NS = 1  # what a look takes that does not wait: who waits for later than now would else wait for ever
@@ -199,10 +196,8 @@ class Desk(NodeBus):
         self.replies: list[tuple[int, Any]] = []  # and when: tickets as bytes
         self.answered: Callable[[list[bytes]], object] = lambda _: None
         self.served, self.stopped, self.stopped_by, self._signalled = process.node, False, "", False
-        self._process, self._requests, self._parts = process, deque(), []
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("servonode.bus.requests.Reader", lambda _: self)
-            self._request_socket = Requests(cast(Any, self))
+        self._process, self._requests = process, deque()
+        self._request_socket = Requests(cast(Any, self))
         self._request_socket._tickets._clock = self._process.computer.clock
         process.desk = self
 
@@ -224,16 +219,10 @@ class Desk(NodeBus):
     def read(self) -> list[bytes] | None:
         return self.came.popleft() if self.came else None
 
-    def disturbed(self) -> None: ...
-
-    def send(self, part: bytes, flags: int) -> None:
-        self._parts.append(part)
-        if flags == NOBLOCK:
-            *_, payload = parts = self._parts
-            self._parts = []
-            self.answered(parts)
-            reply = payload if len(payload) == TICKET.size else decode_map(payload)
-            self.replies.append((self._process.events.now, reply))
+    def send(self, *parts: bytes) -> None:
+        self.answered(list(parts))
+        reply = parts[-1] if len(parts[-1]) == TICKET.size else decode_map(parts[-1])
+        self.replies.append((self._process.events.now, reply))
 
 
 class Process:
@@ -420,7 +409,7 @@ class Computer:
         for module in ("nodes.node", "plants.drivers.handshake"):
             self._patch.setattr(f"servonode.{module}.secrets", seeded)
         computing = SimpleNamespace(thread_time_ns=lambda: self.running.computed if self.running else 0)
-        self._patch.setattr("servonode.nodes.lateness.time", computing)
+        self._patch.setattr("servonode.nodes.realtime.time", computing)
         self._patch.setattr("servonode.nodes.node_main.time", SimpleNamespace(monotonic_ns=self.clock))
         self.wire = self._make_wire(self, self._patch)
         if self.wire is not None:

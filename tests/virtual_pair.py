@@ -16,11 +16,9 @@ from typing import Any, Self, cast
 
 from servonode.bus import Wanted
 from servonode.bus.interfaces import Intake
-from servonode.bus.request_codec import decode_map, encode_map
-from servonode.bus.requests import HEADER, NEVER, NO_TICKET
+from servonode.bus.requests import HEADER, NEVER, NO_TICKET, decode_map, encode_map
 from servonode.bus.topology import NODES, RELAY, subscribers
 from servonode.bus.tunnel import QUEUE
-from servonode.bus.zmq_io import NOBLOCK
 from servonode.closed_loop.closed_loop import ClosedLoop, on_computer, with_keys
 from servonode.nodes import relay_node
 from servonode.nodes.relay_node import RelayNode
@@ -117,22 +115,17 @@ class Stand(Publisher):
 
 
 class Asking:
-    """A socket and its reader at once: whoever asks here waits for what the relay sends back."""
+    """A socket: whoever asks here waits for what the relay sends back."""
 
     def __init__(self, asks: Callable[[list[bytes]], object]) -> None:
         self.came: deque[list[bytes]] = deque()
-        self._asks, self._parts = asks, list[bytes]()
+        self._asks = asks
 
-    def send(self, part: bytes, flags: int) -> None:
-        self._parts.append(part)
-        if flags == NOBLOCK:
-            parts, self._parts = self._parts, []
-            self._asks(parts)
+    def send(self, *parts: bytes) -> None:
+        self._asks(list(parts))
 
     def read(self) -> list[bytes] | None:
         return self.came.popleft() if self.came else None
-
-    def disturbed(self) -> None: ...
 
 
 class RelayBus(VirtualBus):
@@ -148,16 +141,16 @@ class RelayBus(VirtualBus):
     def publisher_for(self, node: str, expected: int) -> Stand:
         return Stand(self.process, node, self._switchboard.subscribers.setdefault(node, []), expected)
 
-    def requests_for(self, node: str) -> tuple[Asking, Asking]:
+    def requests_for(self, node: str) -> Asking:
         made = self.process.asked[node] = Asking(lambda parts: self.process.replies.append(decode_map(parts[-1])))
-        return made, made
+        return made
 
-    def requests_to(self, node: str) -> tuple[Asking, Asking]:
+    def requests_to(self, node: str) -> Asking:
         process = self.process.computer.processes[node]
         made = Asking(lambda parts: self._put(process, parts))
         desk = Desk(process)
         desk.answered = lambda parts: (made.came.append(parts[1:]), self.process.wake())
-        return made, made
+        return made
 
     @staticmethod
     def _put(process: Process, parts: list[bytes]) -> None:

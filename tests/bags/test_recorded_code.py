@@ -11,7 +11,7 @@ from servonode.cli.create import make
 from servonode.cli.main import main
 from servonode.closed_loop.known_code import digest
 from servonode.closed_loop.launch_error import LaunchError
-from servonode.record.checked import launch_of
+from servonode.record.typed import STORED_LAUNCH, plain
 from tests.helpers.recorded import recorded as in_memory
 
 READERS = (
@@ -119,4 +119,4 @@ def test_a_function_of_servonode_itself_is_no_machine_of_a_recording(
 def test_a_path_that_no_file_can_have_is_damage() -> None:
     table = {"plant": {"machine": "m"}, "run": {"mode": "lockstep", "seed": 0}}
     with pytest.raises(ValueError, match="path"):
-        launch_of(json.dumps({"table": table, "path": "a\0b", "file": None}).encode())
+        plain(json.dumps({"table": table, "path": "a\0b", "file": None}).encode(), STORED_LAUNCH)

@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 import zmq
 
-from servonode.bus.curve import Authenticator
-from servonode.bus.key_files import KeyFileError
-from servonode.bus.keys import KeyStore, TrustedKey
-from servonode.bus.secure_link import SecureLink
+from servonode.bus.curve import Authenticator, SecureLink
+from servonode.bus.keys import KeyFileError, KeyStore, TrustedKey
 from servonode.bus.zmq_io import Secure, open_socket
 from tests.helpers.events import LONG_S, soon
 from tests.helpers.ports import free_port

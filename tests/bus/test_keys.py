@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 import zmq.auth
 
-from servonode.bus import key_files, keys
-from servonode.bus.key_files import LARGEST, KeyFileError
-from servonode.bus.keys import KeyStore, keys_folder
+from servonode.bus import keys
+from servonode.bus.keys import LARGEST, KeyFileError, KeyStore, keys_folder, read_key_file
 from tests.helpers.descriptors import no_free_descriptor
 
 
@@ -80,7 +79,7 @@ def test_an_unchanged_folder_is_read_once(store: KeyStore, robot: Path, monkeypa
     store.trust(robot, ["plant"])
     reader = KeyStore(store.folder)
     read = []
-    monkeypatch.setattr(keys, "read_key_file", lambda file: read.append(file) or key_files.read_key_file(file))
+    monkeypatch.setattr(keys, "read_key_file", lambda file: read.append(file) or read_key_file(file))
     assert [len(reader.trusted()) for _ in range(5)] == [1] * 5
     assert read == [store.folder / "trusted" / "robot.key"]
 
@@ -108,7 +107,7 @@ def test_a_file_that_cannot_be_read_now_is_read_again(
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     with monkeypatch.context() as patch:
-        patch.setattr(key_files.os, "open", fails)
+        patch.setattr(keys.os, "open", fails)
         assert reader.trusted() == {}
         assert "robot.key cannot be read (Input/output error)" in reader.problem_of("robot")
     assert reader.trusted() == {key.public: key}
@@ -137,7 +136,7 @@ def test_a_folder_on_a_network_file_system_has_no_keys(
     device = store.folder.stat().st_dev
     place = f"{os.major(device)}:{os.minor(device)}"
     mounts = tmp_path / "mountinfo"
-    monkeypatch.setattr(key_files, "MOUNTS", mounts)
+    monkeypatch.setattr(keys, "MOUNTS", mounts)
     mounts.write_text(f"22 27 0:99999 / /far rw - nfs4 server:/ rw\n27 1 {place} / / rw,relatime - ext4 /dev/vda rw\n")
     assert store.pair().name == "desk"
     mounts.write_text(f"27 1 {place} / / rw,relatime shared:1 - nfs4 server:/home rw\n")

@@ -11,8 +11,7 @@ import pytest
 import zmq
 
 from servonode.bus import Bus, Requester, Requests
-from servonode.bus.requests import AT_ONCE, HEADER, NEVER, NO_TICKET, WANTS_TICKET
-from servonode.bus.tickets import MOST, TICKET, Tickets
+from servonode.bus.requests import AT_ONCE, HEADER, MOST, NEVER, NO_TICKET, TICKET, WANTS_TICKET, Tickets
 from tests.helpers.events import LONG_S, eventually, soon
 
 SECOND = 10**9  # ns
@@ -127,7 +126,7 @@ def serve(requests: Requests, done: Callable[[], bool]) -> list[dict[str, Any]]:
             served.append(request[1])
             requests.reply(*request)
         else:
-            requests.reader.look()
+            requests._reader.look()
     return served
 
 
@@ -159,7 +158,7 @@ def test_a_stalled_node_never_does_what_its_client_was_told_had_failed(requests:
         held.looks.clear()  # else its request may come within the look that gives the ticket
         assert eventually(lambda: requests.poll_request() is None and requests._tickets._given)
         held.looks.set()
-        assert eventually(lambda: requests.reader.look())  # the request itself waits here
+        assert eventually(lambda: requests._reader.look())  # the request itself waits here
         held.give_up(future)
 
     with pytest.raises(TimeoutError, match="did not answer"):
@@ -259,13 +258,13 @@ def test_garbage_is_counted_and_the_next_good_request_is_served(client: Client, 
 def test_one_who_asks_without_end_neither_holds_the_node_up_nor_keeps_others_waiting(
     client: Client, requests: Requests, held: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ended, reads, read = threading.Event(), [0], requests.reader.read
+    ended, reads, read = threading.Event(), [0], requests._reader.read
 
     def counted() -> Any:
         reads[0] += 1
         return read()
 
-    monkeypatch.setattr(requests.reader, "read", counted)
+    monkeypatch.setattr(requests._reader, "read", counted)
 
     def flood() -> None:
         while not ended.is_set():

@@ -19,7 +19,7 @@ from servonode.cli.topic_rates import bandwidth, bandwidth_text, delay_of, delay
 from servonode.cli.topic_table import table
 from servonode.cli.topic_values import NoSuchField, chosen, flat
 from servonode.cli.watch import Screen
-from servonode.operator.raw_inbox import Raw
+from servonode.operator.listener import Raw
 from tests.helpers.refusals import command, refused_command
 from tests.helpers.runs import private_runtime
 

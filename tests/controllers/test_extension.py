@@ -32,8 +32,7 @@ from servonode.controllers.engine.servo import derive_servo
 from servonode.definitions import progress
 from servonode.mechanics import Model, body, coordinate, first_order, input_, parameter, vector, velocity
 from servonode.mechanics.derive import derive
-from servonode.nodes.answerer import Answerer
-from servonode.nodes.received_goals import ReceivedGoals
+from servonode.nodes.answerer import Answerer, ReceivedGoals
 from servonode.record.run import Run
 from tests.mechanics.test_independent import four_bar
 

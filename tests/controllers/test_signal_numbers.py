@@ -7,7 +7,7 @@ import pytest
 
 import servonode
 from servonode.controllers.engine.signals import Signals, load_signals
-from servonode.definitions import cache, keys
+from servonode.definitions import cache
 from servonode.kernels import build, llvm
 from servonode.kernels.ir import F64, Number
 from servonode.kernels.language import parse
@@ -76,12 +76,12 @@ def test_other_numbers_in_a_changed_machine_compile_nothing(
         }
         return servonode.simulate("trailer_pursuit", run__duration=1.0, **stated).columns
 
-    versions = keys.versions_digest()
+    versions = cache.versions_digest()
     run(0.0213)
     with monkeypatch.context() as patched:  # each with code of its own, as if no number were a launch file's
         made = build.built
         patched.setattr(build, "built", lambda text, text_of, kept, *_: made(text, text_of, kept))
-        patched.setattr(keys, "versions_digest", lambda: f"{versions} with code of its own")
+        patched.setattr(cache, "versions_digest", lambda: f"{versions} with code of its own")
         patched.setattr(cache, "_loaded", {})
         wanted = run(0.0341)
     uncompiled()

@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from servonode.definitions import keys
-from servonode.definitions.keys import code_of, digest_of_code, key_of, reached
+from servonode.definitions import cache as keys
+from servonode.definitions.cache import code_of, digest_of_code, key_of, reached
 from servonode.kernels.host import this_host, version_of
 from servonode.plants import machine_key
 

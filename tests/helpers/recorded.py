@@ -18,11 +18,11 @@ from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import read_launch
 from servonode.nodes.collect import Outcome, collect
 from servonode.nodes.controller_node import ControllerNode
-from servonode.nodes.fleet_target_node import target_node_of
 from servonode.nodes.lockstep import lockstep, prepare
 from servonode.nodes.node_main import listeners_of
 from servonode.nodes.plant_node import PlantNode
 from servonode.nodes.recording import Recording
+from servonode.nodes.target_node import target_node_of
 from servonode.record.bag import Bag, bag_of_spool, read_bag
 from servonode.record.recorder import RecordedPublisher
 from servonode.record.shared_memory import Ring

@@ -18,8 +18,7 @@ from servonode.bus.keys import TrustedKey
 from servonode.bus.tunnel import Peer
 from servonode.closed_loop.closed_loop import ClosedLoop, on_computer, resolve, with_keys
 from servonode.closed_loop.launch_file import read_launch
-from servonode.nodes.manifest import manifest
-from servonode.nodes.meeting import ACCEPTED, HELLO, Hello
+from servonode.nodes.meeting import ACCEPTED, HELLO, Hello, manifest
 from servonode.nodes.node_main import listeners_of
 from servonode.nodes.relay_node import RelayNode
 from servonode.record.shared_memory import NodeMemory

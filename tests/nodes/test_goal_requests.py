@@ -9,8 +9,7 @@ from servonode.bus import MemoryBus, State, Status, Switchboard, Target
 from servonode.bus.topology import GOAL_HELD, NODES, PLANT, TARGET, subscribers
 from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_file import LaunchError, read_launch
-from servonode.nodes.live_target_node import LiveTargetNode
-from servonode.nodes.target_node import NONE_LIVE, TargetNode
+from servonode.nodes.target_node import NONE_LIVE, LiveTargetNode, TargetNode
 
 WALK = """from servonode.controllers import Program, residual, target
 

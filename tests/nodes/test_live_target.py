@@ -18,7 +18,7 @@ from servonode.bus.topology import NODES, PLANT, TARGET, subscribers
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import LaunchError, read_launch
 from servonode.controllers.engine.follow_filter import FilterDesign, FollowFilter
-from servonode.nodes.live_target_node import LiveTargetNode
+from servonode.nodes.target_node import LiveTargetNode
 from tests.closed_loop.test_goals import MACHINE
 from tests.helpers.events import LONG_S, eventually
 from tests.helpers.runs import private_runtime

@@ -13,8 +13,8 @@ import pytest
 from servonode.closed_loop.closed_loop import ClosedLoop, observing, resolve
 from servonode.closed_loop.launch_file import launch_of_table, read_launch, table_of
 from servonode.definitions import references
-from servonode.nodes import manifest as manifests
-from servonode.nodes.manifest import LARGEST, MOST_KEYS, REMEDIES, SCHEMA, differences, manifest
+from servonode.nodes import meeting as manifests
+from servonode.nodes.meeting import LARGEST, MOST_KEYS, REMEDIES, SCHEMA, differences, manifest
 from servonode.plants import find_machine
 from servonode.version import VERSION
 
@@ -105,7 +105,7 @@ def test_equal_runs_have_no_differences(ours: dict[str, str]) -> None:
 def test_a_manifest_is_the_same_in_every_process(ours: dict[str, str], seed: str) -> None:
     code = (
         "import json; from servonode.closed_loop.closed_loop import resolve; "
-        "from servonode.closed_loop.launch_file import read_launch; from servonode.nodes.manifest import manifest; "
+        "from servonode.closed_loop.launch_file import read_launch; from servonode.nodes.meeting import manifest; "
         f"print(json.dumps(manifest(resolve(read_launch({LAUNCH!r})))))"
     )
     done = subprocess.run(

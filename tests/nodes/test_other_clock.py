@@ -8,9 +8,8 @@ from typing import Any
 from servonode.bus import TOPICS, Command, Lifecycle, Message, Status
 from servonode.bus.codec import encode_frames
 from servonode.bus.topology import CONTROLLER, PLANT, RELAY
-from servonode.operator.other_clock import OtherClock
-from servonode.operator.raw_inbox import Raw
-from servonode.operator.record_live import Listened, _listen
+from servonode.operator.listener import Raw
+from servonode.operator.record_live import Listened, OtherClock, _listen
 from servonode.record.spool import read_spool
 
 MS = 1_000_000

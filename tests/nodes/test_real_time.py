@@ -60,7 +60,7 @@ class Paced(Bench):
 
     def run(self) -> "Paced":
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("servonode.nodes.lateness.time", SimpleNamespace(thread_time_ns=lambda: self.computed))
+            patch.setattr("servonode.nodes.realtime.time", SimpleNamespace(thread_time_ns=lambda: self.computed))
             self.pace.run()
         return self
 

@@ -12,14 +12,12 @@ import pytest
 from servonode.bus import Bus, Status, encode
 from servonode.bus.keys import TrustedKey
 from servonode.bus.messages import MAX_PAYLOAD, MAX_TEXT
-from servonode.bus.request_codec import decode_map, encode_map
-from servonode.bus.requests import HEADER, NEVER, NO_TICKET, WANTS_TICKET
+from servonode.bus.requests import HEADER, NEVER, NO_TICKET, WANTS_TICKET, decode_map, encode_map
 from servonode.bus.topology import GET, NODES
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.nodes.left_summaries import MOST_FAULTS, decode_summaries, encode_summaries
 from servonode.nodes.meeting import ACCEPTED, BUSY, HELLO, REFUSED, SILENT_NS
 from servonode.nodes.relay_node import CLOCK, ECHO, END, ENDED, REPLY, REQUEST, STRANGER, TOPIC, WANT
-from servonode.nodes.relayed_requests import MOST, ORDER_NS
+from servonode.nodes.relayed import MOST, MOST_FAULTS, ORDER_NS, decode_summaries, encode_summaries
 from tests.helpers.events import LONG_S, soon
 from tests.helpers.relays import HOST, PEER, Relay, computer_of, relay
 
@@ -283,15 +281,16 @@ def test_answers_reach_those_who_asked(desk: Relay) -> None:
     with Bus(desk.bus.folder, "first") as one, Bus(desk.bus.folder, "second") as other:
         asking = [bus.requests_to("plant") for bus in (one, other)]
         numbers = []
-        for opened, _ in asking:
-            opened.send_multipart([*request("status")])
+        for asked in asking:
+            asked.socket.send_multipart([*request("status")])
             desk.wire.sent.clear()
             assert desk.until(lambda: any(frames[0][:1] == REQUEST for frames in desk.wire.sent))
             numbers.append(next(frames[0][2:] for frames in desk.wire.sent if frames[0][:1] == REQUEST))
         desk.say(REPLY + numbers[1], b"second")
         desk.say(REPLY + numbers[0], b"first")
         desk.say(REPLY + numbers[0], b"once more")
-        for (opened, _), expected in zip(asking, (b"first", b"second"), strict=True):
+        for asked, expected in zip(asking, (b"first", b"second"), strict=True):
+            opened = asked.socket
             assert opened.poll(LONG_S * 1e3)
             assert opened.recv_multipart() == [HEADER.pack(1, NO_TICKET, 0)[:8], expected]
             assert not opened.poll(20)
@@ -299,7 +298,7 @@ def test_answers_reach_those_who_asked(desk: Relay) -> None:
 
 def test_requests_without_a_connection_are_answered_at_once(desk: Relay) -> None:
     with Bus(desk.bus.folder, "first") as bus:
-        opened, _ = bus.requests_to("plant")
+        opened = bus.requests_to("plant").socket
         opened.send_multipart([*request("arm")])
         assert desk.until(lambda: opened.poll(0))
         assert "the other computer of this run does not answer" in decode_map(opened.recv_multipart()[1])["error"]

@@ -5,7 +5,7 @@ import signal
 import pytest
 
 from servonode.closed_loop.launch_keys import Restart, Supervision
-from servonode.nodes.restart_policy import Restarts
+from servonode.nodes.node_processes import Restarts
 
 S = 1_000_000_000
 BEGIN = 5_000 * S

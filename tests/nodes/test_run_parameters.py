@@ -7,7 +7,7 @@ import pytest
 
 import servonode
 from servonode.bus import encode_map
-from servonode.bus.requests import LARGEST
+from servonode.bus.requests import LARGEST_REQUEST
 from servonode.bus.topology import CONTROLLER, PLANT, SET
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.parameters import judged, numbers_of, parameter, parameters_of
@@ -34,7 +34,7 @@ def test_a_law_takes_the_numbers_of_another_bit_by_bit(name: str) -> None:
     assert new.control is not None
     assert loop.control is not None
     numbers = numbers_of(new, CONTROLLER)
-    assert len(encode_map({"ask": SET, "values": values, "numbers": numbers.tolist(), "revision": 1})) < LARGEST
+    assert len(encode_map({"ask": SET, "values": values, "numbers": numbers.tolist(), "revision": 1})) < LARGEST_REQUEST
     n = len(numbers) - len(new.control.signals.pieces)
     law, wanted = loop.control.law.with_numbers(numbers[:n]), new.control.law
     assert law.c.tobytes() == wanted.c.tobytes()

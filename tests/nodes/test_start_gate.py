@@ -4,7 +4,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from servonode.nodes.start_gate import StartGate
+from servonode.nodes.launcher import StartGate
 
 
 def test_a_start_ends_with_the_other_computers_part(tmp_path: Path) -> None:

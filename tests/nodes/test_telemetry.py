@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from servonode.bus.loopback import check_telemetry
+from servonode.bus.link import check_telemetry
 from servonode.cli.telemetry import bound
 from servonode.nodes.helper_process import ProcessBeside
 from tests.helpers.events import LONG_S

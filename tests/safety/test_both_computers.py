@@ -7,7 +7,7 @@ import pytest
 
 from servonode.bus import Applied, Command, State, Status
 from servonode.bus.topology import CONTROLLER, PLANT, RELAY, TARGET
-from servonode.nodes.relayed_requests import ORDER_NS
+from servonode.nodes.relayed import ORDER_NS
 from tests.safety.cases import HOP, KINDS, WAITS, T, W
 from tests.safety.test_watchdogs import armed_again, asked
 from tests.virtual import LOOK_NS, MS, Line

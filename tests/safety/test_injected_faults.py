@@ -21,9 +21,9 @@ from servonode.nodes.injected import MOST, InjectedFaults
 from servonode.nodes.plant_node import PlantNode
 from servonode.plants.drivers.injected_link import InjectedLink
 from servonode.plants.injection import KINDS, Injection, Injector
-from servonode.record.events import EVENTS, with_events
-from servonode.record.injected import injected_text, with_found
+from servonode.record.events import injected_text, with_events, with_found
 from servonode.record.run import Run
+from servonode.record.typed import EVENTS
 from tests.safety.cases import HOP, LATENESS, WAITS, T, W, computer
 from tests.safety.test_watchdogs import armed_again, asked
 from tests.virtual import LOOK_NS, Computer

@@ -13,9 +13,8 @@ import pytest
 import zmq
 
 from servonode.bus import Applied, State, encode
-from servonode.bus.curve import Authenticator
+from servonode.bus.curve import Authenticator, SecureLink
 from servonode.bus.keys import KeyStore
-from servonode.bus.secure_link import SecureLink
 from servonode.bus.zmq_io import Secure, open_socket
 from tests.bus.test_curve import REFUSED_S
 from tests.helpers.curve_strangers import curve_stranger

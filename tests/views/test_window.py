@@ -19,7 +19,7 @@ from servonode.closed_loop.launch_file import read_launch, table_of
 from servonode.loop import Loop
 from servonode.mechanics.description import packed
 from servonode.operator.find_runs import find_runs
-from servonode.operator.stored_launch import stored_closed_loop
+from servonode.operator.run_parameters import stored_closed_loop
 from servonode.views.display import NoDisplay, gui_backend
 from servonode.views.live_run import GOALS, ROWS, STATES, Feed, LiveRun, run_shown
 from servonode.views.palette import GOAL

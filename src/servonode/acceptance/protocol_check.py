@@ -178,9 +178,8 @@ def _wire(closed_loop: ClosedLoop, state: str, applied: str) -> Wire:
     key = closed_loop.launch.plant.device.key
     if not key:
         return ZmqWire(state, applied)
-    from servonode.bus.curve import Authenticator
+    from servonode.bus.curve import Authenticator, SecureLink
     from servonode.bus.keys import KeyStore
-    from servonode.bus.secure_link import SecureLink
 
     keys = Authenticator(KeyStore(), closed_loop.own_key)
     return LinkWire(SecureLink(state, applied, keys, key), "see the tables of the protocol's page")

@@ -22,6 +22,7 @@ from servonode.bus.link import ExternalLink, Link, check_address
 from servonode.bus.memory import MemoryBus, MemoryPublisher, MemoryRequests, MemorySubscriber, Switchboard
 from servonode.bus.messages import (
     LARGEST,
+    TOPICS,
     Applied,
     Command,
     Estimate,
@@ -34,9 +35,7 @@ from servonode.bus.messages import (
     Status,
     Target,
 )
-from servonode.bus.request_codec import decode_map, encode_map
-from servonode.bus.requester import Requester
-from servonode.bus.requests import Requests
+from servonode.bus.requests import Requester, Requests, decode_map, encode_map
 from servonode.bus.run_folder import (
     BusError,
     RunFolder,
@@ -46,7 +45,6 @@ from servonode.bus.run_folder import (
     run_path,
 )
 from servonode.bus.sockets import Bus, DirectSubscriber
-from servonode.bus.topics import TOPICS
 from servonode.bus.zmq_subscriber import Subscriber
 
 __all__ = [

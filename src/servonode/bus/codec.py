@@ -9,8 +9,7 @@ from typing import Any
 import msgspec
 
 from servonode.bus import messages as wire
-from servonode.bus.messages import MAX_ITEMS, MAX_PAYLOAD, Message
-from servonode.bus.topics import TOPICS, topic_named
+from servonode.bus.messages import MAX_ITEMS, MAX_PAYLOAD, TOPICS, Message, topic_named
 from servonode.errors import ServonodeError
 
 REASONS = ("topic", "frames", "length", "malformed", "missing", "type", "non_finite", "limits")

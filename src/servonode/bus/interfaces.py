@@ -5,8 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from servonode.bus.codec import MessageError, decode
-from servonode.bus.messages import Message
-from servonode.bus.topics import topic_named
+from servonode.bus.messages import Message, topic_named
 
 HWM = 1000  # messages a queue holds; at 1 kHz a reader may stall for a second and lose nothing
 BOUND = 1000  # messages taken in one drain, so that a flooding peer cannot pin the loop

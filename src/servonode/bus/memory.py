@@ -11,7 +11,7 @@ from typing import Any
 from servonode.bus.codec import MessageError, encode_frames
 from servonode.bus.interfaces import BOUND, HWM, Identity, Wanted, message_intake
 from servonode.bus.messages import Message
-from servonode.bus.request_codec import decode_map, encode_map
+from servonode.bus.requests import decode_map, encode_map
 from servonode.bus.run_folder import BusError
 
 

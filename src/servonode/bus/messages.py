@@ -44,15 +44,15 @@ Std = Values | UnsetType  # by entry of a state, by sensor, or by input
 Goal = Annotated[list[Number], Meta(max_length=MAX_ITEMS)] | UnsetType
 
 _Integer = Annotated[int, Meta(ge=-EXACT, le=EXACT)]
-_Finite = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
-WideNumber = _Integer | _Finite
+Finite = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
+WideNumber = _Integer | Finite
 WideNumbers = Annotated[list[WideNumber], Meta(max_length=MAX_ITEMS)]
 WideValues = Annotated[dict[Text, WideNumber], Meta(max_length=MAX_ITEMS)]
 WideExtra = Annotated[dict[ExtraName, WideNumber], Meta(max_length=MAX_EXTRA)] | UnsetType
-WideGoal = Annotated[list[_Integer | _Finite], Meta(max_length=MAX_ITEMS)] | UnsetType
+WideGoal = Annotated[list[_Integer | Finite], Meta(max_length=MAX_ITEMS)] | UnsetType
 WideStd = WideValues | UnsetType
 WideReadings = Annotated[dict[ExtraName, WideNumbers], Meta(max_length=MAX_EXTRA)] | UnsetType
-WideVectors = Annotated[dict[Text, _Integer | _Finite | WideNumbers], Meta(max_length=MAX_ITEMS)]
+WideVectors = Annotated[dict[Text, _Integer | Finite | WideNumbers], Meta(max_length=MAX_ITEMS)]
 
 Mode = Literal["realtime", "lockstep"]
 DriveCommand = Literal["effort", "velocity"]
@@ -318,3 +318,25 @@ class Status(Message, frozen=True, kw_only=True, gc=False):
     counts: Annotated[Counts, what("events since the start, by name")]
     values: Annotated[Values, what("measured times and other values, by name; times in s")]
     goal_k: Annotated[CountOrNone, what("from a plant: the present step of the goal; -1: k")] = -1
+
+
+# No word is the start of another: ZeroMQ matches subscriptions by prefix.
+TOPICS: dict[str, type[Message]] = {
+    "state": State,
+    "command": Command,
+    "applied": Applied,
+    "setup": Setup,
+    "target": Target,
+    "report": Report,
+    "status": Status,
+    "estimate": Estimate,
+    "parameters": Parameters,
+}
+
+
+def topic_named(word: str) -> type[Message]:
+    """The message type of topic `word`; ValueError with the choices for an unknown one."""
+    try:
+        return TOPICS[word]
+    except KeyError:
+        raise ValueError(f"topic {word!r} is unknown; choose {', '.join(sorted(TOPICS))}") from None

@@ -1,4 +1,4 @@
-"""The private folder of one run: endpoints, the lock on the run's name, the registry that tools read."""
+"""The private folder of one run: its sockets, the lock on the run's name, the registry that tools read."""
 
 import contextlib
 import fcntl
@@ -6,12 +6,12 @@ import hashlib
 import json
 import os
 import re
+import socket
 import stat
 import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from servonode.bus.processes import Named
@@ -23,6 +23,7 @@ REGISTRY = "registry.json"
 RUNTIME = "SERVONODE_RUNTIME_DIR"  # names the folder of runs itself
 
 _NODE_NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
+CONNECT_S = 1.0  # s, to learn whether an endpoint is alive
 
 
 class BusError(ServonodeError, RuntimeError):
@@ -255,7 +256,31 @@ class RunFolder:
     def __enter__(self) -> "RunFolder":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
+
+
+def is_served(path: Path) -> bool:
+    """Whether a process listens at the path."""
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(CONNECT_S)
+        probe.connect(str(path))
+        return True
+    return False
+
+
+def clear_path(address: str, path: Path) -> None:
+    """Remove what a killed process left at the path; BusError if another process listens there."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(CONNECT_S)
+        try:
+            probe.connect(str(path))
+        except FileNotFoundError:
+            return
+        except ConnectionRefusedError:
+            pass
+        except OSError as error:
+            raise BusError(f"{address} cannot be used ({error}); remove that file") from None
+        else:
+            raise BusError(f"{address} is served already, by another node of this name; stop it or rename this one")
+    path.unlink(missing_ok=True)

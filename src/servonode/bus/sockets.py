@@ -8,7 +8,6 @@ not survive one.
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import zmq
@@ -19,7 +18,7 @@ from servonode.bus.ipc.connection import PublisherConnection
 from servonode.bus.ipc.publisher import Publisher
 from servonode.bus.ipc.waiting import Waiter
 from servonode.bus.messages import Message
-from servonode.bus.requests import LARGEST, QUEUE, Requests
+from servonode.bus.requests import LARGEST_REQUEST, QUEUE, Requests
 from servonode.bus.run_folder import endpoint
 from servonode.bus.zmq_io import CLOSE_MS, Context, Reader, Socket, bind, connect, new_context, open_socket
 from servonode.bus.zmq_subscriber import Subscriber
@@ -109,9 +108,7 @@ class Bus:
 
     def requests(self) -> Requests:
         """The node's request socket, bound."""
-        requests = Requests(self._answering(self.node))
-        self._waiter.add(requests.reader)
-        return requests
+        return Requests(self.requests_for(self.node))
 
     def publisher_for(self, node: str, expected_subscriptions: int) -> Publisher:
         """A publisher bound in place of another node, which runs on another computer; `look` at it when its `fd` says.
@@ -122,16 +119,18 @@ class Bus:
         self._publishers.append(publisher)
         return publisher
 
-    def requests_for(self, node: str) -> tuple[Socket, Reader]:
-        """A ROUTER socket bound where requests to another node come, and its reader."""
-        opened = self._answering(node)
-        return opened, self._reader(opened)
+    def requests_for(self, node: str) -> Reader:
+        """A ROUTER socket bound where requests to a node come."""
+        opened = self._open(zmq.ROUTER, LARGEST_REQUEST, QUEUE)
+        path = bind(opened, endpoint(self.folder, node, "req"))
+        self._bound += [path] if path else []
+        return self._reader(opened)
 
-    def requests_to(self, node: str) -> tuple[Socket, Reader]:
-        """A DEALER socket that sends requests to another node, and its reader."""
+    def requests_to(self, node: str) -> Reader:
+        """A DEALER socket that sends requests to another node."""
         opened = self._open(zmq.DEALER)
         connect(opened, endpoint(self.folder, node, "req"))
-        return opened, self._reader(opened)
+        return self._reader(opened)
 
     def wait(self, deadline_ns: int | None, fds: Iterable[int] = ()) -> bool:
         """Whether a subscriber, a request or one of `fds` is signalled before the monotonic deadline [ns].
@@ -167,13 +166,6 @@ class Bus:
         self._sockets.append(opened)
         return opened
 
-    def _answering(self, node: str) -> Socket:
-        """A ROUTER socket bound where requests to this node come."""
-        opened = self._open(zmq.ROUTER, LARGEST, QUEUE)
-        path = bind(opened, endpoint(self.folder, node, "req"))
-        self._bound += [path] if path else []
-        return opened
-
     def _reader(self, opened: Socket) -> Reader:
         reader = Reader(opened)
         self._waiter.add(reader)
@@ -182,7 +174,5 @@ class Bus:
     def __enter__(self) -> "Bus":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

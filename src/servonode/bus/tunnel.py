@@ -6,9 +6,10 @@ in time is dropped, so that what arrives is recent.
 
 import sys
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import islice
 
 import zmq
 
@@ -19,19 +20,7 @@ from servonode.bus.interfaces import BOUND, HWM
 from servonode.bus.keys import TrustedKey
 from servonode.bus.messages import MAX_PAYLOAD
 from servonode.bus.run_folder import BusError
-from servonode.bus.zmq_io import (
-    DRAIN_NS,
-    MORE,
-    NOBLOCK,
-    Context,
-    Reader,
-    Secure,
-    Socket,
-    connect,
-    new_context,
-    numeric,
-    open_socket,
-)
+from servonode.bus.zmq_io import DRAIN_NS, Context, Reader, Secure, Socket, connect, new_context, numeric, open_socket
 
 QUEUE = 64  # messages that wait to be sent
 SEND_BUFFER = 65536  # bytes that the system keeps of them
@@ -42,6 +31,43 @@ RENEW_NS = 500_000_000  # from the end of a connection until it is made anew, wh
 _BEGIN, _REFUSED = zmq.EVENT_HANDSHAKE_SUCCEEDED, zmq.EVENT_HANDSHAKE_FAILED_AUTH
 
 Peer = bytes  # whom to answer; b"" on the computer that connects
+KEPT = 64  # exchanges of time stamps that count
+
+
+class ClockOffset:
+    """The offset of another computer's monotonic clock, and the delay of the link, of the newest exchanges, as in NTP.
+
+    No decision rests on the offset: it is shown, and joins recordings. The exchange with the least delay bounds its
+    error: the true offset differs by at most half of that delay.
+    """
+
+    def __init__(self) -> None:
+        self._exchanges: deque[tuple[int, int]] = deque(maxlen=KEPT)  # delay there and back, offset [ns]
+
+    def add(self, sent: int, came: int, answered: int, received: int) -> None:
+        """Take one exchange: `sent` and `received` on our clock, `came` and `answered` on the other one [ns].
+
+        An exchange whose times are not in order is ignored: the peer's clock went backwards.
+        """
+        delay = (received - sent) - (answered - came)
+        if answered >= came and delay >= 0:
+            self._exchanges.append((delay, ((came - sent) + (answered - received)) // 2))
+
+    def forget(self) -> None:
+        """Forget all exchanges: the other computer has started anew."""
+        self._exchanges.clear()
+
+    def values(self) -> dict[str, float]:
+        """The offset, its largest error, and the median and the largest delay there and back [s]; empty: not known."""
+        if not self._exchanges:
+            return {}
+        delays = sorted(delay for delay, _ in self._exchanges)
+        return {
+            "offset_s": min(self._exchanges)[1] / 1e9,  # of the exchange with the least delay
+            "offset_error_s": delays[0] / 2e9,
+            "delay_s": delays[len(delays) // 2] / 1e9,
+            "delay_max_s": delays[-1] / 1e9,
+        }
 
 
 class Tunnel:
@@ -102,9 +128,7 @@ class Tunnel:
 
     def _mend(self, now: int) -> None:
         """Connect again where libzmq does not: after an end that the other computer has given a reason for."""
-        for _ in range(QUEUE):
-            if (told := self._events.read()) is None:
-                break
+        for told in islice(iter(self._events.read, None), QUEUE):
             event = int.from_bytes(told[0][:2], sys.byteorder)
             self.key_refused = event == _REFUSED or (self.key_refused and event != _BEGIN)
             self.counts["key_refused"] += event == _REFUSED
@@ -139,10 +163,7 @@ class Tunnel:
     def receive(self, take: Callable[[Peer, TrustedKey | None, list[bytes]], None], bound: int = BOUND) -> None:
         """Give `take` what has come, for DRAIN_NS: from whom, with which key (None: without keys), the frames."""
         limit = time.monotonic_ns() + DRAIN_NS
-        for _ in range(bound):
-            frames = self._reader.read()
-            if frames is None:
-                return
+        for frames in islice(iter(self._reader.read, None), bound):
             peer = frames.pop(0) if self._listens else b""
             key = self._key()
             if key is None and self._keys is not None:
@@ -163,14 +184,10 @@ class Tunnel:
 
     def send(self, peer: Peer, *frames: bytes) -> None:
         """Send a message; it is dropped where the network does not take it, and counted where that is known."""
-        parts = (peer, *frames) if self._listens else frames
         try:
-            for part in parts[:-1]:
-                self._socket.send(part, MORE)
-            self._socket.send(parts[-1], NOBLOCK)
+            self._reader.send(*((peer, *frames) if self._listens else frames))
         except zmq.Again:
             self.counts["dropped"] += 1
-        self._reader.disturbed()
 
     def close(self) -> None:
         """Send what waits, for LAST_MS at most, and close; a second call does nothing."""

@@ -16,8 +16,7 @@ import zmq
 
 from servonode.bus.interfaces import HWM
 from servonode.bus.messages import MAX_PAYLOAD
-from servonode.bus.run_folder import BusError
-from servonode.bus.unix_paths import clear_path
+from servonode.bus.run_folder import BusError, clear_path
 
 RECONNECT_MS = 2  # a peer that starts or restarts is found within milliseconds
 RECONNECT_MAX_MS = 20  # and one that does not arrive costs little
@@ -120,7 +119,7 @@ def prepare(opened: Socket, address: str) -> None:
 
 
 class Reader:
-    """Reads one socket without blocking, and remembers what is known of it.
+    """Reads one socket without blocking, and remembers what is known of it; it sends too.
 
     Asking for EVENTS costs as much as a receive, so it is asked only when the answer may have changed. Once
     they say that nothing waits, the next arrival makes the file descriptor `fd` readable.
@@ -128,7 +127,7 @@ class Reader:
 
     def __init__(self, opened: Socket, keyed: bool = False) -> None:
         """keyed: whether to note in `user` whose key the message read last came with."""
-        self._socket, self._keyed = opened, keyed
+        self.socket, self._keyed = opened, keyed
         self.user = ""  # as the answer to ZAP has named it
         self.fd = int(opened.get(zmq.FD))
         self.readable: bool | None = None  # as of the last look; None: something was done since
@@ -138,9 +137,16 @@ class Reader:
         """Note that the socket was used otherwise: a send may consume the signal of an arrival."""
         self.readable = None
 
+    def send(self, *frames: bytes) -> None:
+        """Send a message; never blocks. Raises zmq.Again where there is no room for it."""
+        self.readable = None
+        for frame in frames[:-1]:
+            self.socket.send(frame, MORE)
+        self.socket.send(frames[-1], NOBLOCK)
+
     def look(self) -> bool:
         """Whether a message waits."""
-        self.readable = bool(int(self._socket.get(EVENTS)) & POLLIN)
+        self.readable = bool(int(self.socket.get(EVENTS)) & POLLIN)
         return self.readable
 
     def waits(self) -> bool:
@@ -154,7 +160,7 @@ class Reader:
         self.readable = None
         if self._endless and not self._skip():
             return None
-        recv = self._socket.recv
+        recv = self.socket.recv
         try:
             # copy=False, because the frame knows whether more follow, where the socket must be asked
             frame = recv(NOBLOCK, copy=False)
@@ -174,7 +180,7 @@ class Reader:
 
     def _skip(self) -> bool:
         """Throw away some of what is left of a message of too many frames; whether it is over."""
-        recv = self._socket.recv
+        recv = self.socket.recv
         with contextlib.suppress(zmq.Again):
             for _ in range(PARTS_AT_ONCE):
                 if not recv(NOBLOCK, copy=False).more:

@@ -35,7 +35,7 @@ def replay(
     Every command is computed again and compared with the recorded one bit by bit. --set changes the recorded launch
     file, for example to see the commands of another gain.
     """
-    from servonode.record.fleet_bag import parts_of
+    from servonode.record.mcap_records import parts_of
 
     parts = parts_of(bag)
     found = {part: _replayed(part, overrides, code, again) for part in parts}

@@ -31,7 +31,7 @@ def joined_bag(file: str | None, parts: Mapping[str, Path | None]) -> str:
         return ""
     if len(there) < len(parts):
         return f"in parts, for not all robots have one: {', '.join(map(str, there.values())) or 'none'}"
-    from servonode.record.fleet_bag import join_bags
+    from servonode.record.mcap_records import join_bags
 
     try:
         return f"{file} ({join_bags(there, Path(file))} messages)"

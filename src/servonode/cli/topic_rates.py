@@ -14,7 +14,7 @@ from servonode.cli.command import argument, command, option
 from servonode.cli.listening import WHICH, followed, printing
 
 if TYPE_CHECKING:
-    from servonode.operator.raw_inbox import Raw
+    from servonode.operator.listener import Raw
 
 REPORT_S = 1.0  # s (wall clock) between two reports
 EXITS = {0: "the run has ended", 2: "bad usage, or no such run or topic", **verb.INTERRUPTED}

@@ -15,7 +15,7 @@ import numpy as np
 
 from servonode.arrays import Array
 from servonode.bus.fleet_memory import Member
-from servonode.bus.loopback import check_telemetry
+from servonode.bus.link import check_telemetry
 from servonode.bus.topology import PLANT
 from servonode.closed_loop.connection import Connection, connection_of
 from servonode.closed_loop.controller_section import (

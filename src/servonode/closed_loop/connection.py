@@ -87,7 +87,7 @@ class Connection:
 
     def is_local(self, machine: str) -> bool:
         """Whether only this computer can reach the addresses at which the machine of this name is met."""
-        from servonode.bus.loopback import port_of
+        from servonode.bus.link import port_of
 
         return all(port_of(each) for each in self.addresses(machine) if each.startswith("tcp://"))
 

@@ -10,7 +10,7 @@ from ipaddress import ip_address
 from typing import Any
 
 from servonode.bus.keys import ROLE_OF
-from servonode.bus.loopback import port_of
+from servonode.bus.link import port_of
 from servonode.bus.topology import CONTROLLER, PLANT, TARGET, nodes_of
 from servonode.closed_loop.key_table import key_of
 from servonode.closed_loop.launch_error import KeyRefused, LaunchError, choices, unknown, worded

@@ -12,8 +12,8 @@ from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.neighbours.happened import Happened
 from servonode.neighbours.moments import Moment, Moments
 from servonode.record.bag import Bag
-from servonode.record.events import EVENTS
 from servonode.record.run import Run
+from servonode.record.typed import EVENTS
 from servonode.record.write import BagError
 from servonode.simulation.replay import GOALS_SENT, STATES
 from servonode.simulation.rows_of_messages import runs_in

@@ -1,19 +1,164 @@
-"""The servo law of a run, evaluated at one state after the other."""
+"""The servo law of a run, evaluated at one state after the other: with the goals received, and delays foreseen."""
 
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from servonode.arrays import Array
-from servonode.bus import State
+from servonode.bus import State, Target
 from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.closed_loop.hosts import is_networked
 from servonode.controllers import ServoLaw
 from servonode.controllers.engine.layout import Answer
 from servonode.controllers.engine.signals import Signals
 from servonode.controllers.inversion.feedforward import Feedforward
-from servonode.nodes.predictor import Predictor, link_periods
-from servonode.nodes.received_goals import ReceivedGoals
+from servonode.mechanics.machine import Machine
 from servonode.plants.limits import SoftStart
+
+LONGEST = 64  # largest latency of link and network, with the age of a state, that is compensated [control periods]
+MOST_GOALS = 2048  # that are kept for states still to come
+
+
+def goal_step(state: State) -> int:
+    """The step of the goal for a state; goal time stands still while no command acts."""
+    return state.goal_k if state.goal_k >= 0 else state.k
+
+
+class ReceivedGoals:
+    """The goals of the present run in the order of their steps, and of the next run those that precede its states."""
+
+    def __init__(self, names: Sequence[str], steps_per_period: int) -> None:
+        self.names = names
+        self._needed = frozenset(names)
+        self._every = steps_per_period
+        self._goals: dict[int, Target] = {}
+        self._early: dict[int, Target] = {}  # of a run whose first state has not come yet
+        self._run = 0  # run id; 0: none yet
+
+    def begin_run(self, run: int) -> None:
+        """Keep the goals of this run alone: the plant has started, or restarted."""
+        self._run = run
+        self._goals = {k: goal for k, goal in self._early.items() if goal.run == run}
+        self._early = {}
+
+    def add(self, target: Target) -> bool:
+        """Keep a goal; False where it lacks a name."""
+        if not self._needed <= target.target.keys():
+            return False
+        goals = self._goals if target.run == self._run else self._early
+        goals.pop(target.k, None)
+        goals[target.k] = target
+        if len(goals) > MOST_GOALS:
+            del goals[next(iter(goals))]
+        return True
+
+    def have(self, k: int, ahead: int) -> bool:
+        """Whether the goals of step k and of the control instants around step k + ahead have arrived."""
+        if not self.names:
+            return True
+        before = k + ahead - ahead % self._every
+        after = before + (self._every if before < k + ahead else 0)
+        return k in self._goals and before in self._goals and after in self._goals
+
+    def seq(self, k: int) -> int:
+        """The number of the goal of step k; -1 where it has none."""
+        goal = self._goals.get(k)
+        return goal.seq if goal else -1
+
+    def values(self, k: int) -> list[float]:
+        """The goal of step k by `names`; between two control instants it is interpolated linearly."""
+        goal = self._goals.get(k)
+        if goal is not None:
+            return [goal.target[name] for name in self.names]
+        passed = k % self._every
+        before, after = self._goals[k - passed].target, self._goals[k - passed + self._every].target
+        share = passed / self._every
+        return [before[name] + share * (after[name] - before[name]) for name in self.names]
+
+    def drop_before(self, k: int) -> None:
+        """Drop the goals before step k."""
+        while self._goals and (oldest := next(iter(self._goals))) < k:
+            del self._goals[oldest]
+
+
+def link_periods(closed_loop: ClosedLoop) -> int:
+    """The most control periods that a predictor looks beyond `controller.delay`; 0 where no latency is measured."""
+    launch = closed_loop.launch
+    measured = launch.run.mode == "realtime" and (is_networked(launch) or not closed_loop.driver.simulated)
+    return LONGEST if measured and launch.controller is not None and launch.controller.predictor else 0
+
+
+class Predictor:
+    """Predicts the state at which an input computed now will act: `delay` control periods and a measured latency later.
+
+    With an exact model the law then sees no delay, and the limits of the sampled law without delay apply. The latency
+    is what the plant has measured (`State.latency`), and a state contains its age (`State.age`). What the guard has
+    made of the newest input is known from the state; over a network some inputs are still on their way, and of those
+    that act it is not known which command they were, so all are taken as sent.
+    """
+
+    def __init__(self, closed_loop: ClosedLoop) -> None:
+        launch, control = closed_loop.launch, closed_loop.control
+        assert launch.controller is not None
+        assert launch.steps_per_period is not None
+        assert control is not None
+        machine = control.law.machine
+        self.delay = launch.controller.delay
+        self.steps_per_period, self.step_ns = launch.steps_per_period, launch.step_ns
+        self._names = machine.description.input_names
+        self._advance = machine.advancer(launch.plant.integrator)
+        self._limits = np.array(closed_loop.safety.limits.value)
+        kept = self.delay + link_periods(closed_loop)
+        self._sees_applied = not is_networked(launch)
+        self._longest = link_periods(closed_loop) * self.steps_per_period
+        self._sent = deque((np.zeros(machine.n_inputs) for _ in range(kept)), maxlen=kept)  # one for each instant
+        self._last = -1  # control instant of the newest input
+        self._x = np.zeros(machine.n_state + 1)
+
+    def latency(self, state: State) -> int:
+        """By how many steps an input acts later than `delay` says; 0 where it is not measured."""
+        return min(round(state.latency * 1e9 / self.step_ns), self._longest)
+
+    def ahead(self, state: State) -> int:
+        """The number of steps from a state to the instant at which its answer acts."""
+        return self.delay * self.steps_per_period + self.latency(state)
+
+    def predict(self, state: State, x: Array, machine: Machine) -> Array:
+        """The state (n_x,) at which the answer to `state` acts, whose values are x. One array, reused.
+
+        machine: of the kind with which this was made, with the parameters that are assumed.
+        """
+        k, every = state.k, self.steps_per_period
+        instant, late = k // every, self.latency(state)
+        self._hold_until(instant)
+        at = k
+        if late:
+            if self._sees_applied:  # as limited by the guard
+                self._sent[-1 - self.delay] = np.array([state.input[name] for name in self._names])
+            at -= min(round(state.age * 1e9 / self.step_ns), self._longest - late)
+        self._x[: len(x)] = x
+        end = k + self.delay * every + late
+        while at < end:
+            acts = (at - late) // every - self.delay  # control instant whose answer acts
+            until = min((acts + 1 + self.delay) * every + late, end)
+            u = self._sent[-min(instant - acts, len(self._sent))]
+            self._advance(at, until - at, self.step_ns, self._x, u, machine.c)
+            at = until
+        return self._x
+
+    def _hold_until(self, instant: int) -> None:
+        """Fill in the instants before `instant` without an answer, at which inputs were held."""
+        for _ in range(instant - self._last - 1):
+            self._sent.append(self._sent[-1])
+        self._last = max(self._last, instant - 1)
+
+    def sent(self, k: int, inputs: Array) -> None:
+        """Remember the inputs that answer step k, as the plant will limit them."""
+        self._hold_until(k // self.steps_per_period)
+        self._last = k // self.steps_per_period
+        self._sent.append(np.minimum(np.maximum(inputs, -self._limits), self._limits))
 
 
 class GoalVector:

@@ -6,8 +6,7 @@ from typing import Any, Literal
 from servonode.bus.topology import NODES, PLANT
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.recording import Recording
-from servonode.record.events import merged_faults
-from servonode.record.injected import with_found
+from servonode.record.events import merged_faults, with_found
 from servonode.record.run import Run
 
 Ending = Literal["completed", "fault", "stopped early", "broken off"]

@@ -10,10 +10,10 @@ from servonode.bus.topology import PLANT
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.fault_ladder import ESTOP
 from servonode.nodes.guard import Guard
-from servonode.nodes.machine_link import MachineLink
 from servonode.nodes.node import Clock, Fault
 from servonode.nodes.plant_status import PlantStatus
 from servonode.nodes.plant_time import StepGrid
+from servonode.nodes.state_check import MachineLink
 from servonode.plants.plant import Plant
 
 SILENCE_NS = 250_000_000  # shortest time without a sign of life, after which another robot counts as stopped

@@ -24,16 +24,15 @@ from servonode.bus.messages import MAX_TEXT
 from servonode.bus.requests import STOPS
 from servonode.bus.topology import CONTROLLER, LOOP, NODES, PLANT, RELAY, launcher_subscribes, nodes_of, subscribers
 from servonode.closed_loop.closed_loop import ClosedLoop, begun
-from servonode.nodes.changed_parameters import ChangedParameters
 from servonode.nodes.controller_node import ControllerNode
-from servonode.nodes.fleet_target_node import target_node_of
 from servonode.nodes.lockstep import lockstep, prepare
-from servonode.nodes.node import EventNode, Node
+from servonode.nodes.node import ChangedParameters, EventNode, Node
 from servonode.nodes.node_process import STOP
 from servonode.nodes.plant_node import PlantNode
 from servonode.nodes.realtime import RealTime
 from servonode.nodes.realtime_grants import ask
 from servonode.nodes.relay_node import RelayNode, tunnel_of
+from servonode.nodes.target_node import target_node_of
 from servonode.record.recorder import RecordedPublisher
 from servonode.record.shared_memory import NodeMemory, Ring
 

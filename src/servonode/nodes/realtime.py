@@ -1,23 +1,146 @@
-"""The plant in real time: an absolute grid on the monotonic clock, and the watchdog of commands.
+"""The plant in real time: an absolute grid on the monotonic clock, the watchdog of commands, how late it is.
 
 A command that arrives between two grid points acts from the step in which it arrives: the plant first advances to that
 step under the old input. So an answer within one step gives an exact zero-order hold, and a later one is late by whole
 steps, as on a device that is written at its own rate.
 """
 
+import time
 from typing import Any
 
+from servonode.bus import Lifecycle
+from servonode.bus.durations import Durations
 from servonode.closed_loop.hosts import is_networked
 from servonode.nodes.fault_ladder import SafeState
-from servonode.nodes.lateness import Lateness
+from servonode.nodes.guard import Guard
 from servonode.nodes.lockstep import await_answer, come_to_rest
 from servonode.nodes.network_latency import NetworkLatency
 from servonode.nodes.plant_node import PlantNode
 from servonode.nodes.plant_time import Pace
-from servonode.nodes.watchdog import CommandWatchdog
 
 NAP_NS = 50_000_000  # the longest sleep without a look at `stop`
 STOPPING_NS = 2_000_000_000  # time of the safe action when an external plant is stopped while it is armed
+OWN_SHARE = 0.5  # share of a sudden lateness; if the process computed for so much of it, the host did not stall
+STALL_SHARE = 0.5  # share of the command timeout; a sudden lateness of more is not the controller's fault
+
+
+class Lateness:
+    """Counts how late each wake-up is. limit_ns: a lateness beyond it is a fault of an armed plant."""
+
+    def __init__(self, limit_ns: int, timeout_ns: int | None) -> None:
+        self.limit_ns = limit_ns
+        self.durations = Durations()
+        self.misses = self.stalls = self.overruns = 0
+        self.set_timeout(timeout_ns)
+        self._late = self._stalled_ns = 0  # lateness of the newest wake-up [ns], and the part of it due to stalls
+        self._computed = time.thread_time_ns()  # own computing time up to that wake-up
+
+    def set_timeout(self, timeout_ns: int | None) -> None:
+        """Judge stalls by this timeout of commands from now on."""
+        self._stall_ns = round(STALL_SHARE * min(timeout_ns or self.limit_ns, self.limit_ns))
+
+    def begin(self) -> None:
+        """Count own computing time from now on."""
+        self._computed = time.thread_time_ns()
+
+    def count(self, late: int, step_ns: float) -> bool:
+        """Count a wake-up that is `late` [ns], with plant steps of `step_ns`; returns whether the host stalled.
+
+        A sudden lateness is a stall, or an overrun if this process itself computed meanwhile.
+        """
+        computed = time.thread_time_ns()
+        grew, used = late - self._late, computed - self._computed
+        self._late, self._computed = late, computed
+        self.durations.add(late / 1e9)
+        if late < step_ns:
+            self._stalled_ns = 0
+        if grew > self._stall_ns and used < OWN_SHARE * grew:  # this process did not run, nor did others on this host
+            self.stalls += 1
+            self._stalled_ns += grew
+            return True
+        self.overruns += late > self._stall_ns and grew > 0
+        return False
+
+    def fault(self) -> tuple[str, str] | None:
+        """Name and text of the fault if the newest wake-up was later than the limit, else None."""
+        if self._late <= self.limit_ns:
+            return None
+        if self._stalled_ns < self._late / 2:
+            remedy = (
+                "a step takes longer to compute than it lasts; lower run.speed, lengthen plant.step, or use lockstep"
+            )
+            return "overrun", f"the plant is {self._late / 1e9:.3g} s behind the clock: {remedy}"
+        remedy = "the computer or the process was suspended, or is too busy"
+        return "host_stall", f"the plant did not run for {self._late / 1e9:.3g} s: {remedy}"
+
+    def obstacle(self) -> str | None:
+        """Why the plant cannot be armed now: it is behind the clock; None: it can."""
+        if self._late <= self.limit_ns:
+            return None
+        return f"the plant is {self._late / 1e9:.3g} s behind the clock; wait until it has caught up"
+
+    def values(self) -> dict[str, float]:
+        """The values for a status, by flat names."""
+        counted = {"misses": float(self.misses), "stalls": float(self.stalls), "overruns": float(self.overruns)}
+        return {"lateness": self.durations.recent(), **counted, **self.durations.flat("lateness")}
+
+
+class CommandWatchdog:
+    """Measures how long a command has been due.
+
+    timeout_ns: the longest time [ns, wall clock]; None: any. first_ns: that of the first command after an arming.
+    overdue: whether a command has been due for too long, and the plant waits for the next one without a fault.
+    """
+
+    def __init__(self, guard: Guard, timeout_ns: int | None, first_ns: int) -> None:
+        self.overdue = False
+        self._guard = guard
+        self._timeout_ns, self._first_ns = timeout_ns, first_ns
+        self._since: int | None = None  # time since which a command has been due
+        self._afresh = False  # whether this wait was restarted after a stall of the host
+
+    @property
+    def allowed_ns(self) -> int | None:
+        """How long a command may be due at present [ns, wall clock]; None: any time, which only `unsafe` allows."""
+        arming = self._guard.lifecycle is Lifecycle.ARMING and self._timeout_ns is not None
+        return self._first_ns if arming else self._timeout_ns
+
+    def expect(self, now: int) -> None:
+        """Note that a command is due from now on, if none is due already."""
+        if self._since is None:
+            self._since = now
+
+    def answered(self, now: int, still_owed: bool) -> None:
+        """Note a command. still_owed: whether the newest state still waits for its answer."""
+        self._since = now if still_owed else None
+        self._afresh = self.overdue = False
+
+    def postpone(self, passed_ns: int, still_owed: bool) -> None:
+        """After a pause of so long [ns], wait for as long as was left before it, if a command is still due."""
+        if self._since is not None:
+            self._since = self._since + passed_ns if still_owed else None
+
+    def set_timeout(self, timeout_ns: int | None, now: int) -> None:
+        """Allow so long a time from now on; of what was left of a wait, the same share is left."""
+        if self._since is not None and timeout_ns and self._timeout_ns:
+            self._since = now - round((now - self._since) * timeout_ns / self._timeout_ns)
+        self._timeout_ns = timeout_ns
+
+    def forget(self) -> None:
+        """Note that no command is due, because the plant is not armed."""
+        self._since, self.overdue = None, False
+
+    def begin_afresh(self, now: int) -> None:
+        """After a stall of the host, wait again from now on; only once, so that many stalls hide no fault."""
+        if self._since is not None and not self._afresh:
+            self._since, self._afresh = now, True
+
+    def expires(self) -> int | None:
+        """The time at which the due command is overdue; None where none is due or it is overdue already."""
+        allowed = self.allowed_ns
+        if self._since is None or self.overdue or allowed is None:
+            return None
+        return self._since + allowed
 
 
 class StepTimes:

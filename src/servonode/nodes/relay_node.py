@@ -11,30 +11,34 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from servonode.bus import Bus, Status, Wanted
-from servonode.bus.clock_offset import ClockOffset
+from servonode.bus import Bus, Message, Status, Wanted
 from servonode.bus.curve import Authenticator
 from servonode.bus.keys import OBSERVE, OPERATE, ROLE_OF, ROLES, KeyStore, TrustedKey
 from servonode.bus.messages import MAX_TEXT, Lifecycle
-from servonode.bus.topology import NODES, PLANT, RELAY
-from servonode.bus.tunnel import Peer, Tunnel
+from servonode.bus.topology import PLANT, RELAY
+from servonode.bus.tunnel import ClockOffset, Peer, Tunnel
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.hosts import bind_address
-from servonode.nodes.left_summaries import decode_summaries, encode_summaries
-from servonode.nodes.manifest import manifest
-from servonode.nodes.meeting import ACCEPTED, BUSY, HELLO, REFUSED, Meeting
+from servonode.nodes.meeting import ACCEPTED, BUSY, HELLO, REFUSED, Meeting, manifest
 from servonode.nodes.node import NO_ARGUMENTS, EventNode
-from servonode.nodes.relayed_requests import RelayedRequests
-from servonode.nodes.relayed_topics import RelayedTopics
+from servonode.nodes.relayed import (
+    AT_PLACE,
+    REPLY,
+    REQUEST,
+    TOPIC,
+    RelayedRequests,
+    RelayedTopics,
+    decode_summaries,
+    encode_summaries,
+)
 from servonode.record.shared_memory import NodeMemory
 
-TOPIC, WANT, REQUEST, REPLY, CLOCK, ECHO, STRANGER, END, ENDED = b"T", b"W", b"Q", b"P", b"C", b"E", b"?", b"B", b"b"
+WANT, CLOCK, ECHO, STRANGER, END, ENDED = b"W", b"C", b"E", b"?", b"B", b"b"  # first frames, beside those carried
 CLOCK_NS = 100_000_000  # between two exchanges of time stamps
 WANT_NS = 1_000_000_000  # between two lists of wanted topics, if they are the same
 LAST_NS = 4_000_000_000  # for which the end of the nodes here is waited for
 SAID_NS, AGAIN_NS = 2_000_000_000, 50_000_000  # for which the end is said, and how often
 LOOK_NS = 10_000_000  # between two looks whether they have ended
-_NODES = tuple(NODES)
 _TIMES = struct.Struct("<qqq")
 
 
@@ -42,13 +46,13 @@ def tunnel_of(closed_loop: ClosedLoop) -> Tunnel:
     """The connection to the other computer. Raises BusError, KeyFileError where it cannot be made."""
     computer = closed_loop.computer
     assert computer is not None
+    address = bind_address(computer.address) if computer.listens else computer.address
     if closed_loop.insecure:
-        return Tunnel(bind_address(computer.address) if computer.listens else computer.address, computer.listens)
+        return Tunnel(address, computer.listens)
     keys = Authenticator(KeyStore(), closed_loop.own_key)
     if computer.listens:
-        return Tunnel(bind_address(computer.address), True, keys, keys.server(*ROLES))
-    secure = keys.client(computer.key, *computer.others_roles)
-    return Tunnel(computer.address, False, keys, secure, computer.key)
+        return Tunnel(address, True, keys, keys.server(*ROLES))
+    return Tunnel(address, False, keys, keys.client(computer.key, *computer.others_roles), computer.key)
 
 
 class RelayNode(EventNode):
@@ -73,9 +77,9 @@ class RelayNode(EventNode):
         assert computer is not None
         self._tunnel, self._memories = tunnel, memories
         self._here, self._there = computer.nodes, computer.others
-        self._topics = RelayedTopics(bus, computer.nodes, computer.others, listeners)
-        self._requests = RelayedRequests(bus, computer.nodes, computer.others)
-        self.meeting = Meeting(computer.nodes, computer.others, manifest(closed_loop), start, computer.listens, _say)
+        self._topics = RelayedTopics(bus, self._here, self._there, listeners, self._send)
+        self._requests = RelayedRequests(bus, self._here, self._there, self._send)
+        self.meeting = Meeting(self._here, self._there, manifest(closed_loop), start, computer.listens, _say)
         self._clock = ClockOffset()
         self._insecure, self._listens = closed_loop.insecure, computer.listens
         self._clock_ns = self._want_ns = 0  # when the next is due
@@ -97,8 +101,7 @@ class RelayNode(EventNode):
         return self.meeting.met and self._others_ready and self._topics.ready() and self.outbox.ready()
 
     def describe(self) -> dict[str, Any]:
-        counts = {name: number for name, number in self.all_counts().items() if number}
-        more = {"met": self.meeting.met, "link": self._text()[:MAX_TEXT], "counts": counts}
+        more = {"met": self.meeting.met, "link": self._text()[:MAX_TEXT], "counts": self._counted()}
         found = super().describe()
         return found | more | {"text": found["text"][:MAX_TEXT]}
 
@@ -150,17 +153,12 @@ class RelayNode(EventNode):
         self._topics.look()
         connected = self.meeting.connected(now)
         self._note(connected)
-        self._tell_key_refused()
         if not self.stop:
             self.meeting.greet(now, self._tunnel.send)
         if self.is_refused and not self.failed:
             self.fail("refused", self.meeting.refused, self.t)
-        if (newest := self._topics.take(self._send_topic if connected else _drop)) is not None:
-            self._k, self.t, self.outbox.run = newest.k, newest.t, newest.run
-        self._requests.take(connected, self._send_request)
-        if connected:
-            self._requests.send_orders(now, self._send_request)
-        self._requests.take_answers(self._send_reply)
+        self._take_time(self._topics.carry(connected))
+        self._requests.carry(now, connected)
         if connected:
             self._exchange(now)
         self.active = connected
@@ -176,36 +174,39 @@ class RelayNode(EventNode):
             found.update(part)
         return dict(found)
 
+    def _counted(self) -> dict[str, int]:
+        return {name: number for name, number in self.all_counts().items() if number}
+
     def values(self) -> dict[str, float]:
         """The clock and the delay of the other computer, and for how long it has been silent [s]."""
         silent = (time.monotonic_ns() - self.meeting.received_ns) / 1e9 if self.meeting.met else 0.0
         found = self._clock.values() | {"connected": float(self.active), "silent_s": silent}
         return found | ({"insecure": 1.0} if self._insecure else {})
 
-    # what comes
+    # what comes, and goes
 
     def _take(self, peer: Peer, key: TrustedKey | None, frames: list[bytes]) -> None:
         """Act on one message of the other computer."""
         head, kind, now = frames[0], frames[0][:1], time.monotonic_ns()
+        node = AT_PLACE.get(head[1:2], "")
         rest = frames[1] if len(frames) > 1 else b""
         if kind in (HELLO, ACCEPTED, REFUSED, BUSY):
             if self.meeting.take(peer, key, kind, rest, now, self._tunnel.send):
                 self._begin()
-            return
-        if kind == STRANGER:
+        elif kind == STRANGER:
             self.meeting.hurry()
         elif not self.meeting.note(peer, now):
             self.counts["refused_unmet"] += 1
             self._tunnel.send(peer, STRANGER)
         elif kind == TOPIC and len(frames) == 3:
-            self._take_topic(head, key, frames[1], frames[2])
+            message = self._topics.publish(node if len(head) == 2 else "", key, frames[1], frames[2])
+            self._take_time(message if node == PLANT else None)
         elif kind == WANT:
             topics = rest.decode(errors="replace").split()
             self._others_ready = "ready" in topics
             self._topics.want(topics)
         elif kind == REQUEST and len(frames) == 3 and len(head) == 10:
-            node = _NODES[head[1]] if head[1] < len(_NODES) else ""
-            self._requests.ask(node, head[2:], frames[1], frames[2], key, self._send_reply)
+            self._requests.ask(node, head[2:], frames[1], frames[2], key)
         elif kind == REPLY:
             if problem := self._requests.answered(head[1:], rest):
                 _say(problem)
@@ -223,44 +224,29 @@ class RelayNode(EventNode):
         else:
             self.counts["refused_frames"] += 1
 
-    def _take_topic(self, head: bytes, key: TrustedKey | None, topic: bytes, payload: bytes) -> None:
-        node = _NODES[head[1]] if len(head) == 2 and head[1] < len(_NODES) else ""
-        role = ROLE_OF.get(node, "")
-        if key is not None and role not in key.roles:
-            self.counts[f"role_of_key_{key.name}"] += 1
-            return
-        message = self._topics.publish(node, topic, payload)
-        if message is not None and node == PLANT:
+    def _take_time(self, message: Message | None) -> None:
+        """Take the time of a message of the plant."""
+        if message is not None:
             self._k, self.t, self.outbox.run = message.k, message.t, message.run
 
-    # what goes
-
-    def _send_topic(self, node: str, word: str, payload: bytes) -> None:
+    def _send(self, *frames: bytes) -> None:
         if self.meeting.peer is not None:
-            self._tunnel.send(self.meeting.peer, TOPIC + bytes((_NODES.index(node),)), word.encode(), payload)
-
-    def _send_request(self, node: str, number: bytes, header: bytes, payload: bytes) -> None:
-        if self.meeting.peer is not None:
-            self._tunnel.send(self.meeting.peer, REQUEST + bytes((_NODES.index(node),)) + number, header, payload)
-
-    def _send_reply(self, number: bytes, payload: bytes) -> None:
-        if self.meeting.peer is not None:
-            self._tunnel.send(self.meeting.peer, REPLY + number, payload)
+            self._tunnel.send(self.meeting.peer, *frames)
 
     def _exchange(self, now: int) -> None:
         """Send a time stamp, and what is wanted here, where they are due."""
-        assert self.meeting.peer is not None
         if now >= self._clock_ns:
             self._clock_ns = now + CLOCK_NS
-            self._tunnel.send(self.meeting.peer, CLOCK, _TIMES.pack(time.monotonic_ns(), 0, 0))
+            self._send(CLOCK, _TIMES.pack(time.monotonic_ns(), 0, 0))
         wanted = ["ready" if self._topics.ready() else "waiting", *self._topics.wanted_here()]
         if wanted != self._wanted or now >= self._want_ns:
             self._wanted, self._want_ns = wanted, now + WANT_NS
-            self._tunnel.send(self.meeting.peer, WANT, " ".join(wanted).encode())
+            self._send(WANT, " ".join(wanted).encode())
 
     def _publish_status(self) -> None:
-        counts = {name: number for name, number in self.all_counts().items() if number}
-        self.outbox.send(Status, self._k, self.t, lifecycle=self.lifecycle, counts=counts, values=self.values())
+        self.outbox.send(
+            Status, self._k, self.t, lifecycle=self.lifecycle, counts=self._counted(), values=self.values()
+        )
 
     # begin and end
 
@@ -272,18 +258,13 @@ class RelayNode(EventNode):
         self._topics.want(())
 
     def _note(self, connected: bool) -> None:
-        """Say when the connection begins or is lost."""
-        if connected == self._was_connected:
-            return
-        self._was_connected = connected
-        if connected:
+        """Say when the connection begins or is lost, and once when the other computer begins to refuse our key."""
+        if connected and not self._was_connected:
             _say("the other computer is connected")
-        elif not self.meeting.ended:
+        elif self._was_connected and not (connected or self.meeting.ended):
             self.counts["link_lost"] += 1
             _say("nothing has come from the other computer for 1.5 s; the plant goes on by itself")
-
-    def _tell_key_refused(self) -> None:
-        """Say it once when the other computer begins to refuse our key."""
+        self._was_connected = connected
         if self._tunnel.key_refused and not self._was_key_refused:
             _say(self._key_refused())
         self._was_key_refused = self._tunnel.key_refused
@@ -314,15 +295,19 @@ class RelayNode(EventNode):
         """
         self._is_over, self._told = True, False
         self._publish_status()  # so that the launcher ends the nodes here
-        self._carry(0 if self.is_refused else LAST_NS, LOOK_NS, self._all_left)
+
+        def left() -> dict[str, dict[str, Any]]:
+            return {node: self._memories[node].summary for node in self._here}
+
+        self._carry(0 if self.is_refused else LAST_NS, LOOK_NS, lambda: all(left().values()))
         self.work()
-        left = encode_summaries({node: self._memories[node].summary for node in self._here})
+        end = encode_summaries(left())
 
         def said() -> bool:
             if self.meeting.peer is None or (self._told and (self.meeting.ended or PLANT in self._there)):
                 return True
             if not self._told:
-                self._tunnel.send(self.meeting.peer, END, left)  # again, for a slow network may have dropped it
+                self._send(END, end)  # again, for a slow network may have dropped it
             return False
 
         self._carry(SAID_NS, AGAIN_NS, said)
@@ -334,14 +319,6 @@ class RelayNode(EventNode):
         while time.monotonic_ns() < limit and not until():
             self.bus.wait(time.monotonic_ns() + pause_ns, self.fds)
             self.work()
-
-    def _all_left(self) -> bool:
-        """Whether all nodes here have left their summaries."""
-        return all(self._memories[node].summary for node in self._here)
-
-
-def _drop(*_: Any) -> None:
-    """Send nothing: nobody would receive it, or its key is no longer trusted."""
 
 
 def _say(text: str) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from servonode.bus.durations import extras, gathered, in_rows
 from servonode.bus.processes import Named
-from servonode.bus.requester import Requester
+from servonode.bus.requests import Requester
 from servonode.bus.run_folder import BusError
 from servonode.bus.topology import PLANT, TARGET
 from servonode.errors import ServonodeError

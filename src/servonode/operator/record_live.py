@@ -8,19 +8,38 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from servonode.bus import TOPICS, Message, MessageError, Wanted, decode
+from msgspec.structs import replace
+
+from servonode.bus import TOPICS, Message, MessageError, Status, Wanted, decode
 from servonode.bus.codec import encode_frames
-from servonode.bus.topology import publishers
+from servonode.bus.topology import RELAY, publishers
 from servonode.operator.find_runs import Found
-from servonode.operator.listener import RawListener
-from servonode.operator.other_clock import OtherClock
-from servonode.operator.raw_inbox import Raw
-from servonode.operator.stored_launch import stored_closed_loop
+from servonode.operator.listener import Raw, RawListener
+from servonode.operator.run_parameters import stored_closed_loop
 from servonode.record.files import opened, recovery
 from servonode.record.spool import MESSAGES, about_block, append, block, message_entry, read_spool
 from servonode.record.write import check_library, known_of, write_bag
 
 NICE = 5
+
+
+class OtherClock:
+    """Converts the clock of messages that come from another computer, as the newest status of the relay says.
+
+    registry: that of the run.
+    """
+
+    def __init__(self, registry: dict[str, Any]) -> None:
+        self._nodes = set(registry.get("elsewhere", ()))
+        self._offset_ns: int | None = None  # what is added to our clock to have theirs
+
+    def on_ours(self, message: Message) -> Message | None:
+        """The message with a time of this computer's clock; None while it is not known what stands between the two."""
+        if message.node == RELAY and isinstance(message, Status) and "offset_s" in message.values:
+            self._offset_ns = round(message.values["offset_s"] * 1e9)
+        if message.node not in self._nodes:
+            return message
+        return None if self._offset_ns is None else replace(message, mono=max(message.mono - self._offset_ns, 0))
 
 
 @dataclass

@@ -3,17 +3,28 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import takewhile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from servonode.bus import BusError
 from servonode.bus.topology import GET, NODES, PLANT, SET
-from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.closed_loop.closed_loop import ClosedLoop, resolve
+from servonode.closed_loop.launch_file import launch_of_table
 from servonode.closed_loop.parameters import Parameter, judged, numbers_of, parameter, parameters_of
 from servonode.closed_loop.variation import with_numbers
 from servonode.operator.find_runs import Found, find_run
 from servonode.operator.operator_requests import OperatorError, ask
-from servonode.operator.stored_launch import stored_closed_loop
+
+
+def stored_closed_loop(registry: dict[str, Any]) -> ClosedLoop:
+    """The resolved launch file of a run, from its registry; raises as `resolve`, BusError where it has none."""
+    stored = registry.get("launch")
+    if not stored:
+        raise BusError(f"run {registry.get('run')!r} does not say what it runs; its servonode has another version")
+    launch = launch_of_table(stored["table"], path=Path(stored["path"]), file=stored["file"])
+    return resolve(launch, strict=False)
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,7 @@ from servonode.bus.zmq_io import Context, new_context, open_socket
 from servonode.bus.zmq_publisher import LARGEST, ZmqPublisher
 from servonode.nodes.node_process import call_process
 from servonode.operator.find_runs import Found
-from servonode.operator.listener import START_S, RawListener, give_way
-from servonode.operator.raw_inbox import Raw, RawInbox
+from servonode.operator.listener import START_S, Raw, RawInbox, RawListener, give_way
 
 NAME = "telemetry"
 WORDS = tuple(f"{node}/{topic}" for node, entry in NODES.items() for topic in entry.publishes)

@@ -1,5 +1,6 @@
 """Reading a bag, complete or truncated, or the spool that a killed run left."""
 
+import io
 import json
 import stat
 from collections.abc import Collection, Iterator
@@ -14,16 +15,23 @@ from servonode.bus.topology import CONTROLLER, PLANT, RELAY
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import launch_of_table
 from servonode.closed_loop.launch_keys import LaunchFile
-from servonode.record.checked import check_about, ending_of, launch_of, merged_of, message_of, rows_of
 from servonode.record.events import with_events
 from servonode.record.files import SUFFIX
-from servonode.record.fleet_bag import robots_in
-from servonode.record.mcap_records import EXPANDED, Records, of_robot
+from servonode.record.mcap_records import ABOUT, EXPANDED, Records, of_robot, robots_in
 from servonode.record.run import Run
 from servonode.record.run_rows import RunRows, held, held_index
 from servonode.record.spool import MAGIC as SPOOL_MAGIC
 from servonode.record.spool import Recorded, SpooledRun, SpoolError, read_spool
-from servonode.record.write import ABOUT, ENDING, FORMAT, LAUNCH, MERGED, ROWS, BagError, check_library, described
+from servonode.record.typed import (
+    ENDING_TEXTS,
+    MERGED_TEXTS,
+    STORED_LAUNCH,
+    check_about,
+    check_texts,
+    message_type,
+    plain,
+)
+from servonode.record.write import ENDING, FORMAT, LAUNCH, MERGED, ROWS, BagError, check_library, described
 from servonode.tables import Row, Tabular
 
 RELAYED = f"{RELAY}/status"  # of a computer's relay: it says what stands between the clocks of the two computers
@@ -200,33 +208,55 @@ def _of_mcap(file: Path) -> Bag:
     known = _recognised(file, metadata.get(ABOUT) if LAUNCH in attachments else None, records.library, damage)
     try:
         check_about(known)
-        launch = launch_of(attachments[LAUNCH])
+        launch = plain(attachments[LAUNCH], STORED_LAUNCH)
     except ValueError as error:
         raise BagError(
             f"{file}: its metadata or {LAUNCH} is damaged ({error}); other MCAP tools may read it"
         ) from error
     bag = Bag(file, known, launch, RunRows(), damage=records.damage)
+    ending, merged = metadata.get(ENDING, {}), metadata.get(MERGED, {})
     try:
-        bag.ending = ending_of(metadata.get(ENDING, {}))
+        check_texts(ending, ENDING_TEXTS)
+        bag.ending = ending
     except ValueError as error:
         bag.damage.append(f"how it ended cannot be read ({error})")
     try:
-        bag.merged = merged_of(metadata.get(MERGED, {}))
+        check_texts(merged, MERGED_TEXTS, needed=bool(merged))
+        bag.merged = merged
     except ValueError as error:
         bag.damage.append(f"what was merged cannot be read ({error})")
     try:
-        bag.rows = (
-            rows_of(attachments[ROWS], EXPANDED * of_robot(file)[0].stat().st_size) if ROWS in attachments else bag.rows
-        )
+        if ROWS in attachments:
+            bag.rows = _rows_of(attachments[ROWS], EXPANDED * of_robot(file)[0].stat().st_size)
     except ValueError as error:
         bag.damage.append(f"its rows cannot be read ({error}); they are left out")
     return bag
 
 
+def _rows_of(data: bytes, most: int) -> RunRows:
+    """The rows of an attachment. Raises ValueError where they cannot be read, or would take more than `most` bytes."""
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
+            if (size := sum(each.file_size for each in arrays.zip.infolist())) > most:
+                raise ValueError(f"they would expand to {size} bytes, those of a file of its size to {most} at most")
+            named = {node: f"{node}_columns" for node in (PLANT, CONTROLLER)}
+            found = RunRows({node: arrays[name].tolist() for node, name in named.items() if name in arrays})
+            for life, name in sorted((int(name.rpartition("_life")[2]), name) for name in arrays if "_life" in name):
+                node, rows = name.rpartition("_life")[0], arrays[name]
+                columns = found.columns.get(node, ())
+                if not columns or rows.dtype != np.float64 or rows.shape[1:] != (len(columns),):
+                    raise ValueError(f"{name} has not the shape of rows")
+                if len(rows):
+                    found.add(node, life, rows)
+            return found
+    except Exception as error:  # zipfile, zlib and numpy have errors of many kinds
+        raise ValueError(" ".join(f"{error or type(error).__name__}".split())) from error
+
+
 def _messages(records: Records, wall_less_mono: int) -> Iterator[Recorded]:
     for topic, log_time, data in records.messages():
         try:
-            message = message_of(topic, data)
+            message = plain(data, message_type(topic))
         except ValueError as error:
             records.damaged(f"{topic}: a message does not come from servonode ({error}); such ones are left out")
             continue

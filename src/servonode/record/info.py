@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from servonode.record.bag import Bag
-from servonode.record.events import EVENTS
 from servonode.record.mcap_records import of_robot
+from servonode.record.typed import EVENTS
 
 _KNOWN = ("run", "machine", "program", "mode", "seed", "every", "servonode", "python", "system", "libm")
 

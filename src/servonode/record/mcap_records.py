@@ -1,4 +1,7 @@
-"""The records of an MCAP file, read sequentially, so that a truncated or damaged file yields its intact part."""
+"""The records of an MCAP file, read sequentially, so that a truncated or damaged file yields its intact part.
+
+In the recording of several robots all names begin with that of a robot, as `leader/plant/state`.
+"""
 
 import mmap
 import struct
@@ -14,7 +17,12 @@ if TYPE_CHECKING:
     from mcap.records import Attachment, Chunk, DataEnd, Footer, McapRecord
     from mcap.writer import Writer
 
+
+from servonode.record.files import new_file
+from servonode.version import VERSION
+
 T = TypeVar("T")
+ABOUT = "servonode"  # name of the metadata that say what was run
 CHUNK = 1 << 18  # bytes, before they are packed: what one damaged byte costs
 CHECKSUM = "checksum"  # of metadata, for which MCAP has none; absent in what other tools and earlier versions wrote
 EXPANDED = 200  # times its packed size that anything in a recording may have; messages and rows have some 30 at most
@@ -229,3 +237,29 @@ def _declare(
     elif isinstance(record, Channel) and record.id not in channels and record.schema_id in schemas:
         known = record.message_encoding, schemas[record.schema_id], record.metadata
         channels[record.id] = writer.register_channel(prefix + record.topic, *known)
+
+
+def join_bags(parts: Mapping[str, Path], file: Path) -> int:
+    """Make one recording of those of the robots, which are then removed; how many messages it has.
+
+    Raises OSError where it cannot be written; the parts stay.
+    """
+    with new_file(file) as stream:
+        writer = new_writer(stream, f"servonode {VERSION}")
+        messages = sum(Records(part).copy_into(writer, f"{robot}/") for robot, part in parts.items())
+        writer.finish()
+    for part in parts.values():
+        part.unlink()
+    return messages
+
+
+def robots_in(file: Path) -> list[str]:
+    """The robots of a recording; empty for one of a single machine."""
+    metadata, _ = Records(file).described()
+    return [name.partition("/")[0] for name in metadata if name.endswith(f"/{ABOUT}")]
+
+
+def parts_of(file: Path) -> list[Path]:
+    """The recordings in a file: FILE.mcap/ROBOT of each robot, or the file itself."""
+    robots = robots_in(file) if file.suffix == ".mcap" and file.is_file() else []
+    return [file / robot for robot in robots] or [file]

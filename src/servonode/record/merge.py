@@ -17,9 +17,10 @@ import numpy as np
 from servonode.bus.topology import CONTROLLER, PLANT, RELAY, TARGET
 from servonode.closed_loop.hosts import shared_keys
 from servonode.record.bag import RELAYED, Bag
-from servonode.record.events import EVENTS, merged_faults
+from servonode.record.events import merged_faults
 from servonode.record.run_rows import RunRows
 from servonode.record.spool import Recorded
+from servonode.record.typed import EVENTS
 from servonode.record.write import BagError, Contents, write_contents
 
 OTHER_RELAY = f"other_{RELAYED}"  # in the merged recording: of the other computer, whose offset has the other sign

@@ -8,7 +8,7 @@ from servonode.bus.messages import Field, fields_of
 from servonode.bus.topology import NODES, RELAY, nodes_of
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.mechanics.description import Quantity, packed
-from servonode.record.events import EVENTS
+from servonode.record.typed import EVENTS
 
 Schema = dict[str, Any]
 _TEXT: Schema = {"type": "string"}

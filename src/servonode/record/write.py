@@ -28,7 +28,7 @@ from servonode.errors import ServonodeError
 from servonode.kernels.host import this_host, version_of
 from servonode.record.events import with_events
 from servonode.record.files import new_file
-from servonode.record.mcap_records import new_writer, sealed
+from servonode.record.mcap_records import ABOUT, new_writer, sealed
 from servonode.record.run_rows import RunRows
 from servonode.record.schemas import schemas
 from servonode.record.spool import Recorded, SpooledRun
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from mcap.writer import Writer
 
 FORMAT = 1
-ABOUT, ENDING, MERGED = "servonode", "servonode_ending", "servonode_merged"  # names of metadata
+ENDING, MERGED = "servonode_ending", "servonode_merged"  # names of metadata, beside ABOUT
 LAUNCH, ROWS = "launch.json", "rows.npz"  # names of attachments
 LIBRARIES = ("numpy", "llvmlite", "pyzmq", "msgspec")
 _to_json = msgspec.json.Encoder().encode

@@ -28,8 +28,8 @@ from servonode.bus import (
 from servonode.bus.topology import CONTROLLER, PLANT, TARGET
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.known_code import digest
+from servonode.nodes.answerer import MOST_GOALS
 from servonode.nodes.controller_node import ControllerNode
-from servonode.nodes.received_goals import MOST_GOALS
 from servonode.record.bag import Bag
 from servonode.record.write import BagError, provenance
 

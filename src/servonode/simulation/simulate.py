@@ -13,13 +13,11 @@ from servonode.bus.topology import CONTROLLER, PLANT, TARGET, nodes_of, subscrib
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.launch_file import LaunchError
 from servonode.nodes.controller_node import ControllerNode
-from servonode.nodes.fleet_target_node import target_node_of
-from servonode.nodes.live_target_node import LiveTargetNode
 from servonode.nodes.lockstep import lockstep, prepare
 from servonode.nodes.plant_node import PlantNode
-from servonode.nodes.target_node import TargetNode
+from servonode.nodes.target_node import LiveTargetNode, TargetNode, target_node_of
 from servonode.plants.record_layout import PlantRecordLayout
-from servonode.record.injected import with_found
+from servonode.record.events import with_found
 from servonode.record.recorder import Recorder
 from servonode.record.run import Run
 from servonode.record.run_rows import largest_residuals, run_of_rows

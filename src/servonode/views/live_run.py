@@ -24,7 +24,7 @@ from servonode.closed_loop.hosts import on_one_computer
 from servonode.mechanics.description import unpacked
 from servonode.operator.find_runs import find_run, find_runs
 from servonode.operator.listener import Listener
-from servonode.operator.stored_launch import stored_closed_loop
+from servonode.operator.run_parameters import stored_closed_loop
 from servonode.plants.skeleton import columns_of_traces, places
 from servonode.views.panel_specs import TIMING, extra_columns
 

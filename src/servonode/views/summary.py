@@ -12,7 +12,7 @@ import numpy as np
 
 from servonode.bus.durations import in_rows
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.record.injected import injected_text
+from servonode.record.events import injected_text
 from servonode.record.run import Run
 from servonode.tables import several, valued
 

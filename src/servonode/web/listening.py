@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from servonode.bus.descriptors import share
-from servonode.bus.key_files import exposed
+from servonode.bus.keys import exposed
 from servonode.errors import ServonodeError
 from servonode.web.access import LOOPBACK
 

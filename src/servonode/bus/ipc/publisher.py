@@ -14,10 +14,8 @@ from typing import Any
 
 from servonode.bus.codec import encode_frames
 from servonode.bus.ipc.wire import MORE, Connection, frame
-from servonode.bus.messages import Message
-from servonode.bus.run_folder import BusError
-from servonode.bus.topics import TOPICS
-from servonode.bus.unix_paths import clear_path
+from servonode.bus.messages import TOPICS, Message
+from servonode.bus.run_folder import BusError, clear_path
 
 LARGEST = 64  # bytes of a frame that a subscriber may send: a subscription
 SUBSCRIBERS = 64  # connections at once; any more are closed

@@ -63,9 +63,8 @@ def _link(context: DriverContext) -> "Link":
     (state, applied), machine = context.addresses, context.stated.device.get("key", "")
     if not machine:
         return ExternalLink(state, applied, far=context.insecure)
-    from servonode.bus.curve import Authenticator
+    from servonode.bus.curve import Authenticator, SecureLink
     from servonode.bus.keys import KeyStore
-    from servonode.bus.secure_link import SecureLink
 
     return SecureLink(state, applied, Authenticator(KeyStore(), context.own_key), machine)
 
