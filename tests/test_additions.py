@@ -158,7 +158,7 @@ def test_panel_of_picture_page_and_report_is_a_line(copy: Copy) -> None:
 
 def test_command_is_a_file_and_a_line(copy: Copy) -> None:
     copy.add("cli/hello.py", COMMAND)
-    copy.line("cli/main.py", '"completion": "completion"', '        "hello": "hello",')
+    copy.line("cli/main.py", '"completion": "inspect"', '        "hello": "hello",')
     assert "Greet the user." in copy("--help")
     assert copy("hello") == "hello\n"
     assert "servonode hello" in copy("hello", "--help")

@@ -7,8 +7,8 @@ import servonode
 from servonode.bus import TOPICS
 from servonode.bus.messages import fields_of
 from servonode.bus.topology import NODES
-from servonode.cli.listening import WHICH
-from servonode.cli.topic_table import table
+from servonode.cli.topic import WHICH
+from servonode.cli.topic_text import table
 from servonode.record.schemas import schemas
 
 PUBLISHED = {topic for node in NODES.values() for topic in node.publishes}

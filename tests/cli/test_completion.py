@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from servonode.cli.completion import SHELLS
+from servonode.cli.inspect import SHELLS
 from tests.helpers.refusals import command
 
 MAIN = "from servonode.cli.main import main; main(prog_name='servonode')"

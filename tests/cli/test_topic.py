@@ -14,11 +14,10 @@ from msgspec import msgpack, structs
 from servonode.bus import TOPICS as bus_topics
 from servonode.bus import Bus, run_folder
 from servonode.bus.processes import Named
-from servonode.cli import topic_rates
-from servonode.cli.topic_rates import bandwidth, bandwidth_text, delay_of, delay_text, rate, rate_text
-from servonode.cli.topic_table import table
-from servonode.cli.topic_values import NoSuchField, chosen, flat
-from servonode.cli.watch import Screen
+from servonode.cli import topic
+from servonode.cli.operate import Screen
+from servonode.cli.topic import bandwidth, bandwidth_text, delay_of, delay_text, rate, rate_text
+from servonode.cli.topic_text import NoSuchField, chosen, flat, table
 from servonode.operator.listener import Raw
 from tests.helpers.refusals import command, refused_command
 from tests.helpers.runs import private_runtime
@@ -130,8 +129,8 @@ def test_what_is_no_message_is_not_measured(
     def followed(*_: object) -> Iterator[TopicReader]:
         yield TopicReader()
 
-    monkeypatch.setattr(topic_rates, "followed", followed)
-    topic_rates.hz.main(["state"], standalone_mode=False)
+    monkeypatch.setattr(topic, "followed", followed)
+    topic.hz.main(["state"], standalone_mode=False)
     assert capsys.readouterr().out.startswith("average rate: 1.000\n")
 
 

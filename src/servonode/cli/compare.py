@@ -2,10 +2,11 @@
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from math import isnan
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
@@ -14,7 +15,7 @@ from servonode.cli.command import argument, command
 from servonode.cli.options import AsJson, Code, Launch, Overrides, Panels, Picture
 
 if TYPE_CHECKING:
-    from servonode.analysis.comparison import Compared
+    from servonode.analysis.comparison import Compared, Measures
     from servonode.closed_loop.closed_loop import ClosedLoop
 
 OVERRIDE = re.compile(r":(?=[^\W\d][\w.]*=)")  # before KEY=VALUE
@@ -52,7 +53,6 @@ def compare(
     and outline.
     """
     from servonode.analysis.comparison import measures
-    from servonode.cli import comparison_text
     from servonode.cli.start_checks import check_picture
     from servonode.views.comparison import check_sources, compared_panels, write_comparison
 
@@ -62,8 +62,8 @@ def compare(
     chosen = compared_panels(taken, panels)
     numbers = [measures(source, taken) for source in taken]
     failure = verb.made(lambda: write_comparison(taken, chosen, out))
-    answer = comparison_text.answer(taken, numbers) | {"picture": None if failure else str(out)}
-    verb.show(answer, as_json, comparison_text.text(taken, numbers))
+    answer = answer_of(taken, numbers) | {"picture": None if failure else str(out)}
+    verb.show(answer, as_json, text(taken, numbers))
     click.echo(
         f"servonode: {out}: {failure}" if failure else f"  picture           {out}", err=as_json or bool(failure)
     )
@@ -140,3 +140,81 @@ def compared(source: Source, overrides: Sequence[str], code: bool | None) -> "Co
     simulated = closed_loop(source.file)
     simulated.check_known_goals()
     return Compared.of_run(name, simulate_fused(simulated, default_every(simulated)))
+
+
+# what is printed
+
+MOST = 4  # quantities that differ most
+SIZES = {"largest": "largest", "RMS": "rms", "largest, 2nd half": "largest_late", "RMS, 2nd half": "rms_late"}
+
+
+def answer_of(sources: "Sequence[Compared]", numbers: "Sequence[Measures]") -> dict[str, Any]:
+    """The object that `--json` prints."""
+    from servonode.analysis.comparison import common, differences, unit_of
+    from servonode.record.run import json_number
+
+    heads = [
+        {
+            "source": each.name,
+            "t_end": float(each.t[-1]),
+            "rows": len(each.t),
+            "fault": each.run.fault if each.run else None,
+        }
+        for each in sources
+    ]
+    return {
+        "sources": [head | each.as_dict() for head, each in zip(heads, numbers, strict=True)],
+        "difference": {name: [*map(json_number, differences(sources, name))] for name in common(sources)},
+        "units": {name: unit_of(sources, name) for name in common(sources)},
+    }
+
+
+def text(sources: "Sequence[Compared]", numbers: "Sequence[Measures]") -> str:
+    """The table: a title and a value for each source, - where it is not known; no line where none is."""
+    from servonode.analysis.comparison import RESIDUAL, common, differences, differing, unit_of
+
+    rows: list[tuple[str, Sequence[float | str | None]]] = [
+        ("end [s]", [f"{float(each.t[-1]):.3f}" for each in sources]),
+        ("fault", [_ending(each) for each in sources]),
+    ]
+    for name in _names(each.residuals for each in numbers):
+        found = [each.residuals.get(name, {}) for each in numbers]
+        unit = next((each["unit"] for each in found if each.get("unit")), "")
+        rows += [
+            (_titled(f"residual {name}, {word}", unit), [e.get(key) for e in found]) for word, key in SIZES.items()
+        ]
+    for unit in _names(each.effort for each in numbers):
+        square = f"({unit})^2 s" if " " in unit or "/" in unit else f"{unit}^2 s"
+        rows += [(_titled("effort, inputs squared", unit and square), [each.effort.get(unit) for each in numbers])]
+    rows += [("work, of magnitudes [J]", [each.work for each in numbers])]
+    for name in _names(each.largest_input for each in numbers):
+        rows += [(_titled(f"largest {name}", unit_of(sources, name)), [e.largest_input.get(name) for e in numbers])]
+    for word, key in (("RMS", "rms"), ("largest", "largest")):
+        rows += [(f"path error, {word} [m]", [(each.path or {}).get(key) for each in numbers])]
+    names = [name for name in common(sources) if not name.startswith(RESIDUAL) and name != "energy"]
+    for name in differing(sources, names)[:MOST]:
+        rows += [(_titled(f"difference in {name}", unit_of(sources, name)), differences(sources, name))]
+    shown = [(title, *map(_shown, values)) for title, values in rows if any(value is not None for value in values)]
+    return "\n".join(verb.aligned([("", *(each.name for each in sources)), *shown], right=True))
+
+
+def _shown(value: float | str | None) -> str:
+    if value is None or (isinstance(value, float) and isnan(value)):
+        return "-"
+    return value if isinstance(value, str) else f"{value:.4g}"
+
+
+def _ending(source: "Compared") -> str | None:
+    fault = source.run.fault if source.run else None
+    if fault is None:
+        return "none" if source.faults_known else None
+    return f"{fault['name']} at {fault['t']:.3f} s"
+
+
+def _titled(title: str, unit: str) -> str:
+    return f"{title} [{unit}]" if unit else title
+
+
+def _names(mappings: Iterable[Iterable[str]]) -> list[str]:
+    """The keys of all mappings, each once, in their order."""
+    return list(dict.fromkeys(key for each in mappings for key in each))

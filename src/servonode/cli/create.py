@@ -2,10 +2,10 @@
 
 import re
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import click
 
@@ -15,7 +15,10 @@ from servonode.cli.options import AsJson, Overrides
 from servonode.errors import ServonodeError, did_you_mean
 from servonode.version import TOP
 
-SCHEMA = "schema"
+if TYPE_CHECKING:
+    from servonode.mechanics.model import Model
+
+SCHEMA, SECTION = "schema", "plant.robot."
 COPIES = ("examples", "launch", "firmware")  # folders of a checkout, which an installed package holds as well
 FILES = {"machine": ("machine.py", "machine.toml"), "program": ("program.py", "program.toml"), "run": ("run.toml",)}
 CONTROLLER = "controller"
@@ -25,7 +28,7 @@ KINDS = dict.fromkeys(kind.partition(" ")[0] for kind in FILES)
 
 
 class NotMade(ServonodeError, ValueError):
-    """A file cannot be written; the text says why and how to fix it."""
+    """A file cannot be written, or what is given makes none; the text says why and how to fix it."""
 
 
 @command(
@@ -66,8 +69,6 @@ def new(
     if file is not None and kind != CONTROLLER:
         raise NotMade(f"{file!r} is one name too many: a {kind} has one; leave it out")
     if robot is not None:
-        from servonode.cli.create_robot import contents, robot_model
-
         if kind != "machine":
             raise NotMade(f"--from is of a machine, not of {kind}; write servonode new machine --from {robot}")
         model = robot_model(robot, overrides)
@@ -136,3 +137,56 @@ def copy(kind: str, folder: Path) -> Path:
     source = installed if installed.is_dir() else TOP.parent / kind
     shutil.copytree(source, folder, ignore=shutil.ignore_patterns("build", "__pycache__"))
     return folder
+
+
+def robot_model(robot: Path, overrides: Sequence[str]) -> "Model":
+    """The machine of a URDF or MJCF file; overrides of [plant.robot] as KEY=VALUE.
+
+    Raises:
+        NotMade: another ending, or another section's key; LaunchError: as of a launch file that names the file.
+    """
+    from servonode.closed_loop.launch_error import stated_in, worded
+    from servonode.closed_loop.launch_file import launch_of_table
+    from servonode.closed_loop.machine_section import plant_source
+    from servonode.definitions.references import ROBOTS
+
+    if robot.suffix.lower() not in ROBOTS:
+        raise NotMade(f"--from {robot}: give a URDF or MJCF file, whose name ends in {', '.join(ROBOTS[:-1])}")
+    strange = next((each for each in overrides if not each.startswith(SECTION)), None)
+    if strange is not None:
+        raise NotMade(f"--set {strange}: --from has the keys of [plant.robot] alone; change others in the launch file")
+    table = {"run": {"duration": 1.0}, "plant": {"machine": str(robot)}}
+    with worded(robot), stated_in("plant", "machine"):
+        launch = launch_of_table(table, overrides, file=str(robot))
+        model: Model = plant_source(launch.plant, launch.path.parent).build()
+    return model
+
+
+def contents(model: "Model", name: str, robot: Path) -> Iterator[tuple[str, str]]:
+    """Suffix and text of the machine's file and of its launch file."""
+    from servonode.robots.source import source
+
+    yield ".py", source(model, name, robot.name)
+    goals = dict(_goals(model))
+    starts = [f"{each.name} = {each.quantity.default or 0.0!r}" for each in model.coordinates if not each.vector]
+    parts = {
+        "# INITIAL": ["", "[plant.initial]                # states at t = 0; the others are 0", *starts, ""],
+        "# RESIDUALS": [*(f'{q} = "{q} - {q}_goal"' for q in goals), ""],
+        "# SETTINGS": [*(f"{q}_goal = {goal!r}" for q, goal in goals.items()), ""],
+        "NAME": [name],
+    }
+    text = (files("servonode.cli.templates") / "robot.toml").read_text("utf-8")
+    if not goals:
+        watched, law = "the joints of NAME stay where they start, against gravity", text.index("\n[controller]")
+        text = text[:law].replace(watched, "NAME moves without a law, for no input moves a joint")
+    yield ".toml", re.sub(r"NAME\b|# [A-Z]{7,}\b", lambda found: "\n".join(parts[found[0]]), text)
+
+
+def _goals(model: "Model") -> Iterator[tuple[str, float]]:
+    """What is held where the start has it: coordinates that inputs move; with constraints, what is independent."""
+    moved = {symbol for power in model.inputs.values() for symbol in power.free_symbols}
+    if not model.constraints:
+        yield from ((q.name, q.quantity.default or 0.0) for q in model.coordinates if q.rate in moved)
+        return
+    for v in list(model.independent_rates)[: len(model.inputs)]:
+        yield (v.name, 0.0) if v.of is None else (v.of.name, v.of.quantity.default or 0.0)

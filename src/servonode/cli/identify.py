@@ -1,14 +1,18 @@
 """`servonode identify`: parameters of a machine from recordings of it."""
 
-import math
+from math import isfinite
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import click
 
 from servonode.cli import verb
 from servonode.cli.command import argument, command, option
 from servonode.cli.options import ABOVE_ZERO, AsJson, Code, Overrides
+
+if TYPE_CHECKING:
+    from servonode.identification.excitation import NextExperiment
+    from servonode.identification.identification import Estimate, Identification
 
 PARAMETERS = "The parameters of the machine to identify."
 SEGMENT = "Estimate a new initial state after this time (default: as rarely as the motion allows)."
@@ -43,7 +47,6 @@ def identify(
     RECORDING is the .mcap file of a run, simulated or on hardware. The parameters begin at what the law believes. Each
     estimate has a 95 % interval; what the record tells only in combination is named.
     """
-    from servonode.cli.identify_text import next_text, remarks, text
     from servonode.cli.start_checks import check_picture, check_writable
     from servonode.identification.next_file import write_next
     from servonode.identification.parameters_section import section_text, write_section
@@ -55,13 +58,15 @@ def identify(
         check_picture(picture)
     names = [name.strip() for name in parameters.split(",") if name.strip()]
     found = identification_of(recordings, names, segment, not no_law, overrides, code)
-    values = {name: each.shown for name, each in found.estimates.items()}
+    estimates = found.estimates.items()
+    values = {name: each.shown for name, each in estimates}
+    remarks = {name: f"± {each.error:.2g} (95 %)" if isfinite(each.error) else each.told for name, each in estimates}
     verb.show(found.as_dict(), as_json, text(found))
     if write is not None:
-        write_section(write, values, remarks(found))
+        write_section(write, values, remarks)
         click.echo(f"parameters: {write}", err=as_json)
     elif not as_json:
-        click.echo("\n" + section_text(values, remarks(found)), nl=False)
+        click.echo("\n" + section_text(values, remarks), nl=False)
     if picture is not None:
         from servonode.views.identification import write_picture
 
@@ -71,4 +76,52 @@ def identify(
         proposed = found.next_experiment()
         write_next(proposed, found.closed_loop, next_file)
         click.echo(next_text(proposed, next_file), err=as_json)
-    raise SystemExit(0 if all(math.isfinite(each.error) for each in found.estimates.values()) else 1)
+    raise SystemExit(0 if all(isfinite(each.error) for _, each in estimates) else 1)
+
+
+def text(found: "Identification") -> str:
+    """All that was found, for people."""
+    from servonode.identification.identification import law_text
+
+    head = (
+        f"{found.machine}: {', '.join(found.records)} ({found.duration:.4g} s, {found.fit.n_measurements} measurements)"
+    )
+    rows = [["parameter", "before", "estimate", "95 % interval", "unit", "told by the record"]]
+    rows += [_estimate_row(each) for each in (*found.estimates.values(), *found.combinations)]
+    channels = [["measured", "rms of residuals", "quantum", "fit", "white", "record"]]
+    for each in found.residuals:
+        unit, white = "" if each.unit == "1" else f" {each.unit}", "yes" if each.white else "no"
+        quantum = f"{each.quantum:.3g}{unit}" if each.quantum else "-"
+        channels += [[each.channel, f"{each.rms:.3g}{unit}", quantum, f"{each.fit:.2%}", white, each.experiment]]
+    if len(found.records) == 1:
+        channels = [each[:-1] for each in channels]
+    lines = [head, *verb.aligned(rows), "", *verb.aligned(channels)]
+    if found.law:
+        law = [(name, law_text(*each)) for name, each in found.law.items()]
+        lines += ["", *verb.aligned([("residual of the law", "believing before -> believing the estimates"), *law])]
+    return "\n".join([*lines, *(f"note: {each}" for each in found.notes)])
+
+
+def _estimate_row(each: "Estimate") -> list[str]:
+    from servonode.identification.identification import rounded
+
+    value, interval = f"left at {each.value:.5g}", "-"
+    if isfinite(each.error):
+        value, interval = (
+            rounded(each.value, each.error),
+            " to ".join(rounded(end, each.error) for end in each.interval),
+        )
+    return [each.name, f"{each.before:.5g}", value, interval, "" if each.unit == "1" else each.unit, each.told]
+
+
+def next_text(proposed: "NextExperiment", file: Path) -> str:
+    """What the next experiment is, and what is to be expected of it."""
+    what = "sines as inputs" if proposed.kind == "inputs" else "sines added to the goals of the law"
+    rows = [("parameter", "95 % now", "with it")]
+    rows += [(name, _half(now), _half(proposed.expected[name])) for name, now in proposed.now.items()]
+    head = f"next experiment: {file} ({what}, {proposed.duration:g} s; servonode run {file} --record)"
+    return "\n".join([head, *verb.aligned(rows)])
+
+
+def _half(error: float) -> str:
+    return f"± {error:.2g}" if isfinite(error) else "not told"

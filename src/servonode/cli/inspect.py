@@ -1,11 +1,14 @@
-"""`servonode list`: what is installed; `servonode show`: the equations of a launch file."""
+"""What is installed, the equations of a launch file, this computer, completion in shells."""
 
 import json
 import shutil
+import sys
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 import click
+from click.shell_completion import get_completion_class
 
 from servonode.cli import verb
 from servonode.cli.command import argument, command, option
@@ -113,3 +116,82 @@ def show(
         click.echo("\n\n".join(texts))
         return
     click.echo(Loop(launch.resolved(strict=False)).show(form or "text"))
+
+
+MARKS = {"good": "ok  ", "note": "note", "wrong": "WRONG"}
+
+
+@command(
+    ("servonode doctor", "servonode doctor --json"),
+    {0: "runs can start here; notes may stand in the way of real time", 1: "something will not work"}
+    | verb.BAD_USAGE
+    | verb.INTERRUPTED,
+    logs=False,
+)
+def doctor(as_json: AsJson) -> None:
+    """Look at this computer: clock, limits, cores, folders, extras.
+
+    Each finding says what it means, and what helps. Nothing is changed.
+    """
+    from servonode.operator.doctor import findings
+
+    found = findings()
+    code = 1 if any(each.level == "wrong" for each in found) else 0
+    if as_json:
+        click.echo(json.dumps({"findings": [asdict(each) for each in found], "exit": code}))
+    subject = ""
+    for each in () if as_json else found:
+        click.echo(f"{each.subject if each.subject != subject else '':<8} {MARKS[each.level]:<5} {each.text}")
+        if each.remedy:
+            click.echo(f"{'':<15}{each.remedy}")
+        subject = each.subject
+    sys.exit(code)
+
+
+@command(
+    ("servonode bench", "servonode bench --json"),
+    {0: "measured", 1: "a run met a fault", 2: "bad usage, or no run can be started", **verb.BROKEN_OFF},
+)
+def bench(as_json: AsJson) -> None:
+    """Measure round trip, lateness and rates beside bare floors.
+
+    It takes some 10 s. Other programs make the numbers worse: measure on a computer that does nothing else.
+    """
+    from servonode.simulation.bench import measures
+
+    found = []
+    for each in measures():
+        found.append(asdict(each) | {"ratio": each.ratio})
+        if not as_json:
+            floor = "" if each.floor is None else f"{each.floor:>10.0f} {each.floor_is} (ratio {each.ratio:.2f})"
+            click.echo(f"{each.name:<28}{each.ours:>10.{0 if each.ours >= 100 else 1}f} {each.unit:<4}{floor}".rstrip())
+    if as_json:
+        click.echo(json.dumps({"measures": found}))
+
+
+SHELLS = ("bash", "zsh", "fish")
+ADDED = "COMPREPLY+=($value)"
+WHOLE_HELP = ('string split "," $completion', 'string split --max 1 "," $completion')  # a help text may have commas
+NO_SPACE = f"{ADDED}\n            [[ $value == *= ]] && compopt -o nospace"  # its value follows
+
+
+@command(
+    (
+        "servonode completion bash",
+        'eval "$(servonode completion bash)"    # in ~/.bashrc',
+        'eval "$(servonode completion zsh)"     # in ~/.zshrc, after compinit',
+        "servonode completion fish | source     # in ~/.config/fish/config.fish",
+    ),
+    {0: "done", **verb.BAD_USAGE},
+    logs=False,
+)
+def completion(shell: Annotated[str, argument(type=click.Choice(SHELLS))]) -> None:
+    """Print the script that completes commands in a shell.
+
+    It completes commands, options, launch files, the keys of --set, and the names of runs in progress.
+    """
+    kind = get_completion_class(shell)
+    assert kind is not None
+    script = kind(click.get_current_context().find_root().command, {}, "servonode", "_SERVONODE_COMPLETE")
+    variables = script.source_vars()
+    click.echo(script.source_template.replace(ADDED, NO_SPACE).replace(*WHOLE_HELP) % variables)

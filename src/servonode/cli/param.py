@@ -10,7 +10,6 @@ import click
 
 from servonode.cli import verb
 from servonode.cli.command import argument, command, group, option
-from servonode.cli.listening import printing, run_and
 from servonode.cli.options import AsJson, OneRun
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ def list_(name: OneRun, as_json: AsJson) -> None:
         click.echo(json.dumps({key: _as_dict(each) for key, each in found.items()}))
         return
     width = max(map(len, found), default=0)
-    with printing():
+    with verb.printing():
         for key, each in found.items():
             click.echo(f"{key:<{width}}  {_shown(each.value):>12} {each.unit:<8} {each.range}")
 
@@ -76,7 +75,7 @@ def _one(words: tuple[str, ...]) -> "tuple[str, Parameter]":
     """The key as the run has it, plant.parameters.link3.mass as plant.parameters.link3_mass, and its number."""
     from servonode.closed_loop.launch_file import joined
 
-    name, key = run_and("key", words)
+    name, key = verb.run_and("key", words)
     return (key := joined(key)), _run(name).get(key)
 
 
@@ -146,7 +145,7 @@ def load(words: Annotated[tuple[str, ...], argument("[RUN] FILE.toml", required=
     """
     from servonode.closed_loop.launch_file import numbers_in
 
-    name, file = run_and("file", words)
+    name, file = verb.run_and("file", words)
     values, run = numbers_in(file), _run(name)
     if values:
         _change(run, values, as_json)

@@ -154,8 +154,7 @@ def _checked(closed_loop: "ClosedLoop", chosen: Options, window: "WindowOptions 
 def _run(chosen: Options, recorded: "Recording", window: "WindowOptions | None") -> int:
     """Launch the nodes with what watches them, and write the files; the exit code."""
     from servonode.bus.topology import LAUNCHER
-    from servonode.cli.console import StatusLine
-    from servonode.cli.deliver import Signals
+    from servonode.cli.deliver import Signals, StatusLine
     from servonode.cli.telemetry import telemetry_beside
     from servonode.nodes.helper_process import beside
     from servonode.nodes.launcher import Launcher

@@ -1,7 +1,10 @@
 """The common parts of the command line's verbs: exit codes, and what is read and shown."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -29,6 +32,13 @@ def show_lines(lines: Iterable[str], as_json: bool) -> None:
         click.echo(line)
 
 
+def aligned(rows: Sequence[Sequence[str]], right: bool = False) -> list[str]:
+    """The rows of a table as lines, each column as wide as its widest cell. right: there all but the first begin."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    padded = [[f"{cell:{'>' if right and i else '<'}{widths[i]}}" for i, cell in enumerate(row)] for row in rows]
+    return [f"  {'  '.join(cells)}".rstrip() for cells in padded]
+
+
 def of_recording(read: "Bag", code: bool | None) -> "ClosedLoop | None":
     """What was run, of a recording; None, with a line that says why, where it is code that may not run."""
     from servonode.closed_loop.launch_error import CodeRefused
@@ -49,3 +59,19 @@ def made(write: Callable[[], None]) -> str:
     except Exception as error:  # noqa: BLE001  (a drawing library and a user's view may raise anything)
         return f"cannot be made ({type(error).__name__}: {' '.join(str(error).split())})"
     return ""
+
+
+def run_and(what: str, words: Sequence[str]) -> tuple[str | None, str]:
+    """The run, if one is named, and the topic or node."""
+    if len(words) > 2:
+        raise click.UsageError(f"give one {what}, with at most one run before it")
+    return (words[0] if len(words) == 2 else None), words[-1]
+
+
+@contextmanager
+def printing() -> Iterator[None]:
+    """A context for output to a pipe: when the reader closes it, as `head` does, the command ends silently."""
+    try:
+        yield
+    except BrokenPipeError:  # the interpreter writes nothing more at its end either
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
