@@ -20,7 +20,6 @@ import math
 import random
 import runpy
 import socket
-import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -41,11 +40,11 @@ from servonode.bus.topology import PLANT
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import read_launch
 from servonode.plants.drivers import DRIVERS, packets
-from servonode.plants.drivers.can_frames import BITS as FRAME_BITS
-from servonode.plants.drivers.can_frames import Joiner
-from servonode.plants.drivers.cobs import unstuffed
+from servonode.plants.drivers.can import BITS as FRAME_BITS
+from servonode.plants.drivers.can import Joiner
 from servonode.plants.drivers.loopback_link import LoopbackLink
-from servonode.plants.drivers.udp_transport import UdpTransport
+from servonode.plants.drivers.serial import unstuffed
+from servonode.plants.drivers.udp import UdpTransport
 from tests.helpers import machine_packets
 from tests.helpers.board import LAUNCH, Board, library
 from tests.helpers.extras import python_can
@@ -510,9 +509,9 @@ class UdpWire(Wire):
 
         class InMemory(UdpTransport):
             def open(self) -> None:
-                self._socket = Datagrams(wire, self._peer)
+                self._socket, self.fds = Datagrams(wire, self._peer), (-1,)
 
-        patch.setattr("servonode.plants.drivers.udp_transport.UdpTransport", InMemory)
+        patch.setattr("servonode.plants.drivers.udp.UdpTransport", InMemory)
 
 
 class Datagrams:
@@ -620,12 +619,12 @@ class SerialWire(LinedWire):
     def connect(self, patch: pytest.MonkeyPatch) -> None:
         import serial
 
-        transport = "servonode.plants.drivers.serial_transport"
-        patch.setattr(serial, "Serial", partial(Port, self))
-        patch.setattr(f"{transport}.port_problem", lambda port: f"there is no serial port {port}" * self.pulled)
-        patch.setattr(f"{transport}.time", self.time())
-        clock = sys.modules[transport].time
+        driver, clock = "servonode.plants.drivers.serial", self.time()
         clock.monotonic_ns = self._clock
+        patch.setattr(serial, "Serial", partial(Port, self))
+        patch.setattr(f"{driver}.port_problem", lambda port: f"there is no serial port {port}" * self.pulled)
+        for module in (driver, "servonode.plants.drivers.transport"):
+            patch.setattr(f"{module}.time", clock)
 
     def _clock(self) -> int:
         """What time it is; a transport asks before each write, so that what was written before left at this time."""
@@ -705,11 +704,12 @@ class CanWire(LinedWire):
 
     def connect(self, patch: pytest.MonkeyPatch) -> None:
         can = python_can()
-        transport = "servonode.plants.drivers.can_transport"
+        driver = "servonode.plants.drivers.can"
         patch.setattr(can, "Bus", partial(CanBus, self))
         poll = SimpleNamespace(register=idle_call, poll=lambda _: self.bus is not None and self.bus.readable())
-        patch.setattr(f"{transport}.select", SimpleNamespace(poll=lambda: poll, POLLIN=1))
-        patch.setattr(f"{transport}.time", self.time())
+        patch.setattr(f"{driver}.select", SimpleNamespace(poll=lambda: poll, POLLIN=1))
+        for module in (driver, "servonode.plants.drivers.transport"):
+            patch.setattr(f"{module}.time", self.time())
 
 
 class CanBus:

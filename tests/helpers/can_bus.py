@@ -99,7 +99,7 @@ def serve(library: str, terminal: str, channel: str) -> None:
     """Pass packets on until the process is killed."""
     import can
 
-    from servonode.plants.drivers.cobs import stuffed, unstuffed
+    from servonode.plants.drivers.serial import stuffed, unstuffed
 
     c, into = CanFrames(Path(library)), b""
     bus: Any = can.Bus(interface=INTERFACE, channel=channel)

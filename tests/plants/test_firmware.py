@@ -22,12 +22,13 @@ from servonode.bus import BusError, State
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.connection import connection_of
 from servonode.closed_loop.launch_file import LaunchError, read_launch
-from servonode.plants.drivers import cobs, packets, serial_transport
+from servonode.plants.drivers import packets
 from servonode.plants.drivers.frozen import Frozen
 from servonode.plants.drivers.packet_link import RESOLUTION, RUNS, PacketLink
 from servonode.plants.drivers.safe_map import safe_map, safe_remarks
-from servonode.plants.drivers.serial_transport import SerialTransport, port_problem
-from servonode.plants.drivers.udp_transport import UdpTransport
+from servonode.plants.drivers.serial import SerialTransport, port_problem, ports, stuffed
+from servonode.plants.drivers.transport import REOPEN_NS
+from servonode.plants.drivers.udp import UdpTransport
 from tests.helpers import machine_packets
 from tests.helpers.firmware import free_udp_port
 from tests.helpers.plants import context
@@ -245,7 +246,7 @@ def test_a_port_that_goes_away_is_lost_and_one_that_is_back_is_opened_again() ->
         made.queue.go(MS)  # until the line is free
         for _ in range(2):
             transport.receive(10)
-        assert b"".join(data for _, data in made.sent) == b"\0" + cobs.stuffed(b"packet")
+        assert b"".join(data for _, data in made.sent) == b"\0" + stuffed(b"packet")
 
 
 @pytest.mark.parametrize("call", ["__init__", "reset_input_buffer"])
@@ -268,7 +269,7 @@ def test_a_port_that_goes_away_while_it_is_opened_again_stays_lost_until_it_is_b
         assert transport.fds == ()
         transport.send(b"packet")  # too soon for another attempt
         assert transport.fds == ()
-        made.queue.now += serial_transport.REOPEN_NS
+        made.queue.now += REOPEN_NS
         transport.send(b"packet")
         assert transport.lost == ""
         assert len(transport.fds) == 1
@@ -276,7 +277,7 @@ def test_a_port_that_goes_away_while_it_is_opened_again_stays_lost_until_it_is_b
 
 @pytest.mark.parametrize("flood", [b"\0", b"a\0", b"a"])
 def test_what_floods_the_line_is_neither_kept_nor_in_the_way_of_the_newest_packets(flood: bytes) -> None:
-    good = cobs.stuffed(b"packet")
+    good = stuffed(b"packet")
     with port() as (made, transport):
         for _ in range(40):
             made.deliver(flood * (1000 // len(flood)) + b"\0" + good * 3)
@@ -319,7 +320,7 @@ def test_a_missing_port_a_forbidden_one_and_a_missing_extra_are_told_before_a_ru
         monkeypatch.setitem(sys.modules, "serial", None)
         with pytest.raises(BusError, match=r'pip install "servonode\[hil\]"'):
             SerialTransport(port, 9600).open()
-        assert serial_transport.ports() == []
+        assert ports() == []
 
 
 def test_a_network_that_others_reach_is_warned_of(closed_loop: ClosedLoop) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servonode.plants.drivers import cobs, packets
+from servonode.plants.drivers import packets
 from servonode.plants.drivers.packets import (
     Goal,
     Head,
@@ -22,6 +22,7 @@ from servonode.plants.drivers.packets import (
     SetupContent,
     StateContent,
 )
+from servonode.plants.drivers.serial import stuffed, unstuffed
 from tests.helpers import machine_packets
 from tests.helpers.firmware import SOURCES, built, ran
 
@@ -110,8 +111,8 @@ def test_every_vector_holds_in_python(line: tuple[str, str, str]) -> None:
         assert crc_hqx(fields["text"].encode(), 0xFFFF) == int.from_bytes(data, "little")
     elif kind == "cobs":
         plain = bytes.fromhex(fields["data"])
-        assert cobs.stuffed(plain) == data
-        assert cobs.unstuffed(data[:-1]) == plain
+        assert stuffed(plain) == data
+        assert unstuffed(data[:-1]) == plain
     elif kind == "refuse":
         with pytest.raises(PacketError) as refused:
             read(data)
@@ -142,18 +143,18 @@ def test_each_side_reads_the_others_frames_of_every_size() -> None:
     ends = {at + d for at in range(0, packets.SIZE + 2, 254) for d in (-2, -1, 0, 1, 2)}  # COBS has blocks of 254
     for size in sorted({*range(300), *ends, packets.SIZE} & {*range(packets.SIZE + 1)}):
         for data in (bytes(size), b"\1" * size, bytes(rng.choices((0, 1, 255), (1, 200, 200), k=size))):
-            frame = cobs.stuffed(data)
+            frame = stuffed(data)
             assert bytes(out[: c.cobs_encode(data, ctypes.c_size_t(size), out)]) == frame
             n, room = ctypes.c_size_t(len(frame) - 1), ctypes.c_size_t(size)
-            assert bytes(out[: c.cobs_decode(frame, n, out, room)]) == data == cobs.unstuffed(frame[:-1])
+            assert bytes(out[: c.cobs_decode(frame, n, out, room)]) == data == unstuffed(frame[:-1])
 
 
 @given(st.binary(max_size=1400))
 def test_cobs_comes_back_and_holds_no_zero(data: bytes) -> None:
-    frame = cobs.stuffed(data)
+    frame = stuffed(data)
     assert frame[-1] == 0
     assert 0 not in frame[:-1]
-    assert cobs.unstuffed(frame[:-1]) == data
+    assert unstuffed(frame[:-1]) == data
     assert len(frame) <= len(data) + len(data) // 254 + 2
 
 
@@ -244,7 +245,7 @@ def fuzz(count: int) -> None:
     for _ in range(count // 10_000):
         for kind, data in mutations(rng, good, 10_000):
             tried[kind] = tried.get(kind, 0) + 1
-            cobs.unstuffed(data)
+            unstuffed(data)
             try:
                 packets.decode(data)
             except PacketError:

@@ -12,8 +12,9 @@ import pytest
 import servonode
 from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_file import read_launch
-from servonode.plants.drivers import cobs, packets
+from servonode.plants.drivers import packets
 from servonode.plants.drivers.packets import FAULT, NONE, SETUP, STATE, Head, SetupContent
+from servonode.plants.drivers.serial import stuffed, unstuffed
 from tests.helpers.boards import Emulated, OnBoard
 from tests.helpers.runs import Process, Runs, Watch, eventually, operator
 from tests.soak.suite import PERIOD, TIMEOUT, WAITS, Stage, assert_within
@@ -133,7 +134,7 @@ def test_a_pulled_cable_is_a_fault_and_the_emulated_board_brakes_by_itself(stage
 
 def frames_of(data: bytes) -> list[tuple[Head, bytes]]:
     """The good packets among the bytes of a line."""
-    return [packets.decode(cobs.unstuffed(each)) for each in data.split(b"\0")[:-1]]
+    return [packets.decode(unstuffed(each)) for each in data.split(b"\0")[:-1]]
 
 
 def test_a_line_that_takes_nothing_gets_the_fault_and_the_newest_state_later(tmp_path: Path) -> None:
@@ -147,7 +148,7 @@ def test_a_line_that_takes_nothing_gets_the_fault_and_the_newest_state_later(tmp
 
         def begin(run: int, content: SetupContent) -> None:
             head = Head(SETUP, run, 7, run, 1, 0)
-            os.write(terminal, cobs.stuffed(packets.encode(head, packets.setup_payload(content))))
+            os.write(terminal, stuffed(packets.encode(head, packets.setup_payload(content))))
 
         def arrived() -> list[tuple[Head, bytes]]:
             data, until = b"", time.monotonic() + 1.0

@@ -16,7 +16,7 @@ from typing import Any
 import matplotlib.image
 import pytest
 
-from servonode.plants.drivers.serial_transport import ports
+from servonode.plants.drivers.serial import ports
 from servonode.views.movie import ffmpeg
 from servonode.web.listening import tls_of
 from tests.helpers.boards import emulator_first, program

@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from servonode.bus.topology import CONTROLLER, PLANT
-from servonode.plants.drivers import cobs, packets
+from servonode.plants.drivers import packets
 from servonode.plants.drivers.packets import SETUP, STATE, Head, PacketError
+from servonode.plants.drivers.serial import unstuffed
 from tests.helpers import machine_packets
 from tests.helpers.firmware import Firmware, free_udp_port
 from tests.helpers.runs import SOON_S, START_S, Runs, eventually
@@ -103,7 +104,7 @@ def serial_tap(folder: Path) -> Iterator[Tap]:
                 for frame in filter(None, frames):
                     # the board drops what a stalled reader leaves no room for; the host never does
                     with suppress(PacketError) if source == board else nullcontext():
-                        log.append(packets.decode(cobs.unstuffed(bytes(frame))))
+                        log.append(packets.decode(unstuffed(bytes(frame))))
 
             return take
 

@@ -6,14 +6,10 @@ from math import inf
 from typing import Any, Protocol
 
 from servonode.mechanics.machine import Machine
-from servonode.plants.drivers import can_frames
 from servonode.plants.drivers.packets import HEADER, TRAILER
 
 SHARE = 0.95  # of a line, which may be in use
-BITS = 10  # of a byte on the line, with its start and stop bit
 FASTEST_S = 1e-3  # between two states, wall clock, unless another rate is asked for
-BAUDS = (9600, 19200, 38400, 57600, 115200, 230400, 460800, 921600, 1_500_000, 2_000_000, 3_000_000, 6_000_000)
-BITRATES = (125_000, 250_000, 500_000, 1_000_000)
 
 
 @dataclass(frozen=True)
@@ -34,18 +30,6 @@ class Line:
     def share(self, states: float, inputs: float) -> float:
         """The share of it that so many bytes per second from and to the machine take."""
         return (states + inputs if self.shared else max(states, inputs)) * self.bits / self.rate
-
-
-def serial_line(baud: int) -> Line:
-    """A serial line, on which packets are COBS-encoded and ended by a zero byte."""
-    return Line(baud, "baud", BAUDS, lambda size: size + size // 254 + 2, BITS)
-
-
-def can_bus(bitrate: int) -> Line:
-    """A CAN bus, on which a packet is a number of frames, each counted as one of 8 bytes."""
-    return Line(
-        bitrate, "bitrate", BITRATES, lambda size: 8 * -(-size // can_frames.DATA), can_frames.BITS / 8, shared=True
-    )
 
 
 class Pace(Protocol):

@@ -1,39 +1,153 @@
-"""What carries the packets of docs/reference/firmware.md: a serial line, datagrams."""
+"""What carries the packets of docs/reference/firmware.md: a network, or a line, which may be slower than asked."""
 
+import time
 from collections import Counter
-from typing import Protocol
+from typing import Any
+
+from servonode.plants.drivers.line_traffic import Line
+from servonode.plants.drivers.packets import is_replaced
+
+REOPEN_NS = 200_000_000  # between two attempts to open what was lost
+CLOSE_S = 0.2  # longest time that closing may take
 
 
-class Transport(Protocol):
-    """Carries packets unchanged; no call blocks."""
+class Transport:
+    """Carries packets unchanged; no call blocks. It is opened after the fork.
 
-    counts: Counter[str]  # received data that is not a packet, by reason
-    lost: str  # why nothing can come at present, with the remedy; empty: something can
-    came: int  # bytes received so far
-    place: str  # where the machine is, for people
+    counts: received data that is not a packet, by reason. lost: why nothing can come at present, with the remedy;
+    empty: something can. came: bytes received so far. place: where the machine is, for people. line: what the packets
+    go over; None: a network. fds: readable when something may have come; none: it is not open.
+    """
 
-    @property
-    def fds(self) -> tuple[int, ...]:
-        """Readable when something may have come."""
+    def __init__(self, place: str, line: Line | None = None) -> None:
+        self.counts: Counter[str] = Counter()
+        self.lost = ""
+        self.came = 0
+        self.place, self.line = place, line
+        self.fds: tuple[int, ...] = ()
+
+    def problem(self) -> str:
+        """Why it cannot be opened now, with the remedy, as far as can be seen before; empty: it can."""
+        return ""
 
     @property
     def hint(self) -> str:
         """A possible reason why the machine does not answer, as far as the transport shows; empty: not known."""
+        return ""
 
     def open(self) -> None:
         """Open it. Raises BusError where it cannot be opened."""
 
     def send(self, packet: bytes) -> None:
         """Send a packet; it is lost if nobody reads."""
+        raise NotImplementedError
 
     def receive(self, bound: int) -> list[bytes]:
         """The packets that have come, at most so many; what waits for a free line is sent."""
+        raise NotImplementedError
 
     def due(self) -> int | None:
         """When the line is free for what waits [monotonic ns]; None: nothing waits."""
+        return None
 
     def reopen(self) -> None:
         """Try to open it again where it is lost."""
 
     def close(self) -> None:
         """Free everything; a second call does nothing."""
+
+
+class LineTransport(Transport):
+    """A line with a rate: neither this process nor the system keeps a queue, so that nothing old reaches the machine.
+
+    At most one packet of inputs waits, the newest, beside setups and the end of a run, which go first and are replaced
+    by nothing but another one. A subclass opens and shuts the line, and writes what waits as far as the line is free.
+    """
+
+    def __init__(self, place: str, line: Line) -> None:
+        super().__init__(place, line)
+        self._first: list[bytes] = []  # setups and ends of runs that wait
+        self._newest = b""  # inputs that wait; empty: none
+        self._unsent: Any = b""  # of the packet that is being written, as bytes or frames
+        self._free_ns = 0  # when the line will have sent what was written
+        self._retry_ns = 0
+
+    def _open_line(self) -> None:
+        """Open the line; BusError where that fails."""
+        raise NotImplementedError
+
+    def _shut(self) -> None:
+        """Free the line."""
+        raise NotImplementedError
+
+    def _flush(self) -> None:
+        """Write what waits, as far as the line is free for it."""
+        raise NotImplementedError
+
+    def open(self) -> None:
+        """Open the line; BusError where it cannot be used."""
+        from servonode.bus import BusError
+
+        if problem := self.problem():
+            raise BusError(problem)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._first, self._newest, self._unsent, self._free_ns = [], b"", b"", 0
+        self._open_line()
+        self.lost = ""
+
+    @property
+    def _waits(self) -> bool:
+        return bool(self._first or self._newest)
+
+    def _take(self) -> bytes:
+        """The packet that leaves next; empty: none waits."""
+        if self._first:
+            return self._first.pop(0)
+        packet, self._newest = self._newest, b""
+        return packet
+
+    def send(self, packet: bytes) -> None:
+        """Send a packet as soon as the line has sent those before; it replaces an older one that waits."""
+        if not self.fds:
+            self.reopen()
+            return
+        if is_replaced(packet):
+            self.counts["unsent"] += bool(self._newest)
+            self._newest = packet
+        else:
+            self._first, self._newest = [*self._first[-1:], packet], b""
+        self._flush()
+
+    def due(self) -> int | None:
+        """When the line is free for what waits [monotonic ns]; None: nothing waits."""
+        return self._free_ns if self.fds and self._waits else None
+
+    def _lose(self, text: str) -> None:
+        """The line is gone, for this reason and with this remedy."""
+        self.lost = f"{text}, then reset and arm"
+        self.close()
+
+    def reopen(self) -> None:
+        """Open a lost line again if it is back; a few attempts a second at most."""
+        from servonode.bus import BusError
+
+        now = time.monotonic_ns()
+        if not self.fds and self.lost and now >= self._retry_ns:
+            self._retry_ns = now + REOPEN_NS
+            if not self.problem():
+                try:
+                    self._begin()
+                except BusError as error:
+                    self.lost = str(error)
+
+    def close(self) -> None:
+        """Close the line, once what ends a run has been written; a second call does nothing."""
+        end = time.monotonic() + CLOSE_S
+        while (self._unsent or self._first) and not self.lost and time.monotonic() < end:
+            time.sleep(0.001)
+            self._flush()
+        if self.fds:
+            self._shut()
+        self.fds = ()
