@@ -42,8 +42,8 @@ from servonode.closed_loop.launch_file import read_launch
 from servonode.plants.drivers import DRIVERS, packets
 from servonode.plants.drivers.can import BITS as FRAME_BITS
 from servonode.plants.drivers.can import Joiner
-from servonode.plants.drivers.loopback_link import LoopbackLink
 from servonode.plants.drivers.serial import unstuffed
+from servonode.plants.drivers.simulated_device import LoopbackLink
 from servonode.plants.drivers.udp import UdpTransport
 from tests.helpers import machine_packets
 from tests.helpers.board import LAUNCH, Board, library
@@ -831,7 +831,7 @@ class LoopbackWire(Wire):
             def due(self) -> int | None:
                 return None if wire.frozen or wire.dead else super().due()
 
-        patch.setattr("servonode.plants.drivers.loopback_link.LoopbackLink", Watched)
+        patch.setattr("servonode.plants.drivers.simulated_device.LoopbackLink", Watched)
 
     def goes_on(self, kept: Sequence[bytes]) -> None:
         """It catches up when it is next looked at."""

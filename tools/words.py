@@ -75,7 +75,7 @@ NAMES = {  # the same in names of the product, `begin_life` read as "begin life"
     r"\bspeak\b|\bneat\b|\bfacts\b|\bleg\b": "update_caption, simplify, summary, segment",
 }  # fmt: skip
 SOCKETS = (  # written by hand, and what has their interface: their names change with them
-    "src/servonode/bus/", "tests/bus/", "src/servonode/plants/drivers/loopback_link.py",
+    "src/servonode/bus/", "tests/bus/", "src/servonode/plants/drivers/simulated_device.py",
     "src/servonode/plants/drivers/packet_link.py", "src/servonode/record/recorder.py",
     "src/servonode/operator/record_live.py",
 )  # fmt: skip

@@ -11,7 +11,7 @@ from servonode.mechanics.changes import Changes
 from servonode.mechanics.integrate import INTEGRATORS
 from servonode.mechanics.machine import Machine
 from servonode.plants import MachineSource, load_machine, packaged_machine
-from servonode.plants.ball.angles import attitude, columns
+from servonode.plants.ball.start import attitude, columns
 from servonode.plants.views.ball_on_turntable import VIEW, outline
 from tests.helpers import ball_sheet
 from tests.helpers.ball_sheet import S1, S2, S3, S4, Ball

@@ -24,7 +24,7 @@ from servonode.plants.drivers import DRIVERS
 from servonode.plants.drivers.applied_inputs import AppliedSafeAction
 from servonode.plants.drivers.device import DevicePlant
 from servonode.plants.drivers.driver import DriverContext
-from servonode.plants.drivers.loopback_link import LoopbackLink
+from servonode.plants.drivers.simulated_device import LoopbackLink
 from servonode.plants.impairments import both_ways
 from servonode.plants.link_keys import Impairments
 from servonode.plants.plausible import Plausible, StateLimits

@@ -23,8 +23,8 @@ from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.connection import connection_of
 from servonode.closed_loop.launch_file import LaunchError, read_launch
 from servonode.plants.drivers import packets
-from servonode.plants.drivers.frozen import Frozen
 from servonode.plants.drivers.packet_link import RESOLUTION, RUNS, PacketLink
+from servonode.plants.drivers.readings import Frozen
 from servonode.plants.drivers.safe_map import safe_map, safe_remarks
 from servonode.plants.drivers.serial import SerialTransport, port_problem, ports, stuffed
 from servonode.plants.drivers.transport import REOPEN_NS

@@ -17,7 +17,7 @@ from servonode.closed_loop.launch_file import LaunchError, read_launch
 from servonode.nodes.plant_node import driven_plant
 from servonode.plants.drivers import DRIVERS
 from servonode.plants.drivers.device import DevicePlant
-from servonode.plants.drivers.loopback_link import LoopbackLink
+from servonode.plants.drivers.simulated_device import LoopbackLink
 from servonode.plants.speeds import Drives, SpeedCommands, SpeedMotion, independent, speeds_after
 from servonode.simulation.simulate import simulate_nodes
 from tests.helpers.extras import needs_mujoco

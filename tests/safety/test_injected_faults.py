@@ -19,7 +19,7 @@ from servonode.closed_loop.launch_file import LaunchError, launch_of_table, read
 from servonode.closed_loop.launch_text import launch_text
 from servonode.nodes.injected import MOST, InjectedFaults
 from servonode.nodes.plant_node import PlantNode
-from servonode.plants.drivers.injected_link import InjectedLink
+from servonode.plants.drivers.device import InjectedLink
 from servonode.plants.injection import KINDS, Injection, Injector
 from servonode.record.events import injected_text, with_events, with_found
 from servonode.record.run import Run

@@ -14,8 +14,7 @@ from servonode.controllers import ServoLaw
 from servonode.mechanics.description import ProgramDescription, Quantity, derivative_name, derivatives
 from servonode.mechanics.machine import Machine
 from servonode.plants.drivers.driver import LawTerms
-from servonode.plants.drivers.estimated import EstimateTerms
-from servonode.plants.drivers.frozen_sensors import Foresight
+from servonode.plants.drivers.estimated import EstimateTerms, Foresight
 from servonode.plants.drivers.installed import find_driver
 from servonode.plants.drivers.packets import LARGEST, MOST_GOAL, law_schema_of
 

@@ -36,8 +36,7 @@ from servonode.mechanics import (
     vector,
     velocity,
 )
-from servonode.plants.ball.angles import attitude, columns
-from servonode.plants.ball.start import K_NAMES, PREPARE
+from servonode.plants.ball.start import K_NAMES, PREPARE, attitude, columns
 from servonode.plants.views.ball_on_turntable import VIEW
 
 __all__ = ["PREPARE", "VIEW", "model"]

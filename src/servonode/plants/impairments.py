@@ -26,7 +26,7 @@ class Way(Generic[T]):
         impairments: Impairments,
         cut: bool,
         rng: np.random.Generator,
-        damage: Callable[[T, float, float], T | None],
+        damage: Callable[[T, float, float], T | None] = lambda *_: None,
     ) -> None:
         self.impairments = impairments
         self._cuts, self._rng, self._damage = cut, rng, damage

@@ -11,6 +11,7 @@ import numpy as np
 from servonode.arrays import Array
 from servonode.mechanics.machine import Machine
 from servonode.plants.effects import clipped
+from servonode.plants.simulated import Motion
 
 LATEST = 4  # control periods by which a state may be old: over more than these its motion is not foreseen
 SAME = 1e-9  # relative; inputs that move their speeds in fewer directions than there are inputs
@@ -119,8 +120,8 @@ class SpeedCommands:
         return found[0], found[1]
 
 
-class SpeedMotion:
-    """The motion of a machine's equations under drives that hold speeds, a `Motion` whose inputs are speeds.
+class SpeedMotion(Motion):
+    """The motion of a machine's equations under drives that hold speeds: its inputs are speeds.
 
     effort: what the drives do now (n_tau,), at most `limit`; one array, reused.
     """
@@ -128,8 +129,8 @@ class SpeedMotion:
     def __init__(
         self, machine: Machine, integrator: str, step_ns: int, drives: Drives, limit: tuple[float, ...]
     ) -> None:
-        self.effort = np.zeros(machine.n_inputs)
-        self._machine, self._advance, self._step_ns = machine, machine.advancer(integrator), step_ns
+        super().__init__(machine, step_ns)
+        self.effort, self._advance = np.zeros(machine.n_inputs), machine.advancer(integrator)
         self._share, self._limit = drives.share(step_ns / 1e9), np.array(limit)
 
     def advance(self, k: int, steps: int, x: Array, u: Array) -> bool:
@@ -138,17 +139,6 @@ class SpeedMotion:
             if not self._advance(at, 1, self._step_ns, x, self.effort, self._machine.c):
                 return False
         return True
-
-    def watch(self, k: int, steps: int, x: Array, last: Array, u: Array) -> int:
-        for made in range(1, steps + 1):
-            last[:] = x
-            self.advance(k + made - 1, 1, x, u)
-            if self._machine.fault((k + made) * self._step_ns / 1e9, x):
-                return made
-        return 0
-
-    def extra(self) -> Mapping[str, float]:
-        return {}
 
     def _effort(self, t: float, x: Array, speeds: Array) -> Array:
         """The efforts after which, in a plant step, the speeds are nearer to these by the share of the loop."""

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from servonode.arrays import Array
-from servonode.plants.ball.angles import columns
 from servonode.plants.prepare import Preparation, Prepared, Unprepared, Wanted, boundary, number, require_fixed
 
+Value = Any  # a number or an expression
+Triple = tuple[Value, Value, Value]
 Initial = Mapping[str, Any]  # [plant.initial]
 START = ("omega", "q", "off_constraint")  # beside the states, of which the scheme "quaternion" has the first two
 ANGLES = ("alpha", "beta", "gamma")
@@ -67,6 +68,29 @@ def prepare(wanted: Wanted) -> Prepared:
         rates = [np.dot(each, omega) / np.dot(each, each) for each in columns(np, *angles)]
         states |= dict(zip(ANGLES, angles, strict=True)) | dict(zip(map("{}_dot".format, ANGLES), rates, strict=True))
     return Prepared(initial={name: float(each) for name, each in states.items()}, notes=(*notes, *remarks))
+
+
+# the paper's three angles, singular at cos(alpha) cos(beta) = 0: symbols or numbers, with sin and cos of `functions`
+
+
+def attitude(functions: Any, alpha: Value, beta: Value, gamma: Value) -> tuple[Value, Value, Value, Value]:
+    """The quaternion from body to space, scalar first."""
+    sin, cos = functions.sin, functions.cos
+    level = cos(alpha) * cos(beta)
+    return level * cos(gamma), level * sin(gamma), cos(alpha) * sin(beta), sin(alpha)
+
+
+def columns(functions: Any, alpha: Value, beta: Value, gamma: Value) -> tuple[Triple, Triple, Triple]:
+    """Angular velocities in space axes at a unit rate of alpha, of beta, of gamma; each normal to the others.
+
+    Their squares are 4, 4 cos(alpha)^2, 4 cos(alpha)^2 cos(beta)^2.
+    """
+    sin, cos = functions.sin, functions.cos
+    sa, ca, sb, cb, sg, cg = sin(alpha), cos(alpha), sin(beta), cos(beta), sin(gamma), cos(gamma)
+    of_alpha = (2 * sb, -2 * cb * sg, 2 * cb * cg)
+    of_beta = (-2 * sa * ca * cb, 2 * ca * (ca * cg - sa * sb * sg), 2 * ca * (ca * sg + sa * sb * cg))
+    of_gamma = (2 * ca**2 * cb**2, 2 * ca * cb * (sa * cg + ca * sb * sg), 2 * ca * cb * (sa * sg - ca * sb * cg))
+    return of_alpha, of_beta, of_gamma
 
 
 # the matrix K

@@ -6,7 +6,7 @@ from servonode.plants.plant import Plant
 
 def _open(context: DriverContext) -> Plant:
     from servonode.plants.drivers.device import DevicePlant
-    from servonode.plants.drivers.loopback_link import LoopbackLink
+    from servonode.plants.drivers.simulated_device import LoopbackLink
 
     return DevicePlant(context, LoopbackLink(context))
 

@@ -33,7 +33,7 @@ def _check(stated: Stated) -> None:  # noqa: ARG001
         raise DriverError("plant", "driver", f'"mujoco" {text}')
 
 
-class PhysicalMotion:
+class PhysicalMotion(Motion):
     """A machine's physical model in MuJoCo, from the kernel state `start` on; the same bits from the same start.
 
     Its work [J] is that of the inputs at their joints, less what dampers take. The work of contacts is not counted: the
@@ -51,7 +51,8 @@ class PhysicalMotion:
         notes: Sequence[str] = (),
     ) -> None:
         machine, start, step_ns = context.machine, context.start, context.step_ns
-        self._mujoco, self._physics, self._machine, self._step_ns = mujoco, physics, machine, step_ns
+        super().__init__(machine, step_ns)
+        self._mujoco, self._physics = mujoco, physics
         self._model, self._data, self._substep = model, mujoco.MjData(model), model.opt.timestep
         self._substeps = round(step_ns / 1e9 / self._substep)
         self._parameters = dict(machine.parameters)
@@ -129,14 +130,6 @@ class PhysicalMotion:
         found = self._physics.state(self._joints, self._parameters)
         x[:-1] = [found[name] for name in self._names]
         return bool(np.isfinite(x).all())
-
-    def watch(self, k: int, steps: int, x: Array, last: Array, u: Array) -> int:
-        for made in range(1, steps + 1):
-            last[:] = x
-            self.advance(k, 1, x, u)
-            if self._machine.fault((k + made) * self._step_ns / 1e9, x):
-                return made
-        return 0
 
     def extra(self) -> Mapping[str, float]:
         return self._physics.extra(self._joints, self._parameters)
