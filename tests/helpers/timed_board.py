@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from servonode.acceptance.hil_accept import AcceptReport, accept_over
-from servonode.acceptance.protocol_check import Plan
+from servonode.acceptance.hil_accept import accept_over
+from servonode.acceptance.protocol_check import Plan, Report
 from servonode.acceptance.protocol_wires import Misfit
 from servonode.bus import Message
 from servonode.closed_loop.closed_loop import ClosedLoop
@@ -241,7 +241,7 @@ class TimedWire:
 
 def accepted(
     closed_loop: ClosedLoop, plan: Plan, stalls: Callable[[int], int] = lambda now: 0, **board: Any  # noqa: ARG005
-) -> tuple[AcceptReport, Board]:  # fmt: skip
+) -> tuple[Report, Board]:  # fmt: skip
     """What `servonode hil accept` says of such a board, on a computer with these stalls, and the board."""
     time = Time(stalls)
     there = Board(time, dict(closed_loop.machine.parameters), **board)

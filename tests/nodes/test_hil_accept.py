@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from servonode.acceptance.hil_accept import AcceptReport, FirmwareCheck, accept_over
-from servonode.acceptance.protocol_check import AGAIN, Plan
+from servonode.acceptance.hil_accept import FirmwareCheck, accept_over
+from servonode.acceptance.protocol_check import AGAIN, Plan, Report
 from servonode.acceptance.trials import UNSEEN, UNUSABLE
 from servonode.cli.main import main
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
@@ -94,7 +94,7 @@ FLAWS: dict[str, tuple[str, dict[str, str]]] = {  # of the firmware: what is fou
 
 def judged(
     closed_loop: ClosedLoop, mutations: dict[str, str], kind: type[MutatedFirmware] = MutatedFirmware, **options: bool
-) -> AcceptReport:
+) -> Report:
     """The verdict about firmware with these mutations."""
     time = Time()
     board = kind(time, mutations, **options)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from servonode.acceptance.hil_accept_safe import MOST, visible_safe_map
+from servonode.acceptance.hil_accept import MOST, visible_safe_map
 from servonode.acceptance.protocol_check import TINY, Plan
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import read_launch

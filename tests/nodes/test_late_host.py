@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from servonode.acceptance.hil_accept import AcceptReport
-from servonode.acceptance.protocol_check import AGAIN, Plan
+from servonode.acceptance.protocol_check import AGAIN, Plan, Report
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import read_launch
 from tests.helpers.timed_board import MS, accepted
@@ -22,7 +21,7 @@ def closed_loop() -> ClosedLoop:
     return resolve(read_launch("trailer_pursuit_udp"), strict=False)
 
 
-def judged(closed_loop: ClosedLoop, stalls: Callable[[int], int] = lambda now: 0, **board: Any) -> AcceptReport:  # noqa: ARG005
+def judged(closed_loop: ClosedLoop, stalls: Callable[[int], int] = lambda now: 0, **board: Any) -> Report:  # noqa: ARG005
     return accepted(closed_loop, PLAN, stalls, **board)[0]
 
 

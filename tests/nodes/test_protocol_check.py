@@ -11,7 +11,7 @@ import msgpack
 import pytest
 from click.testing import CliRunner
 
-from servonode.acceptance.protocol_check import Check, Plan, ProtocolReport, both_addresses, check_protocol
+from servonode.acceptance.protocol_check import Check, Plan, Report, both_addresses, check_protocol
 from servonode.acceptance.protocol_host import Host
 from servonode.acceptance.protocol_wires import Misfit, NobodyThere, read_frames
 from servonode.acceptance.trials import UNSEEN
@@ -297,9 +297,9 @@ FLAWS = {
 }
 
 
-def checked(closed_loop: ClosedLoop, flaw: str = "") -> ProtocolReport:
+def checked(closed_loop: ClosedLoop, flaw: str = "") -> Report:
     time = Time()
-    report = ProtocolReport("diff_drive_trailer", "paper.state", "paper.applied")
+    report = Report("diff_drive_trailer", {"state": "paper.state", "applied": "paper.applied"})
     with Host(closed_loop, Robot(time, flaw), time.clock) as host:
         Check(host, report, PLAN, "paper").go()
     assert time.now < 61e9  # it begins at 1 s: within a minute
@@ -352,7 +352,7 @@ class InMemory(MemoryLink):
 
 
 def test_the_example_keeps_to_the_page(closed_loop: ClosedLoop) -> None:
-    wire, report = InMemory(), ProtocolReport("diff_drive_trailer", "paper.state", "paper.applied")
+    wire, report = InMemory(), Report("diff_drive_trailer", {"state": "paper.state", "applied": "paper.applied"})
     with Host(closed_loop, wire, wire.clock) as host:
         Check(host, report, PLAN, "paper").go()
     assert (report.findings, report.undecided, report.as_dict()["verdict"]) == ([], [], "yes"), report.text()

@@ -6,10 +6,11 @@ afterwards, by functions without sockets.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from msgspec import structs
@@ -65,13 +66,19 @@ class Plan:
     settle: float = 0.3  # for effects that must follow at once
 
 
-@dataclass(kw_only=True)
-class Found:
-    """What was found, what could not be judged, and what this computer was too late to judge.
+AGAIN = "run this again while this computer has nothing else to do"
 
-    proven: what was seen to be right.
+
+@dataclass
+class Report:
+    """What was found on a machine, what could not be judged, and what this computer was too late to judge.
+
+    place: where it is, by the name of each part. proven: what was seen to be right. remedy: what to do until it is.
     """
 
+    machine: str
+    place: dict[str, str]
+    remedy: str = ""
     findings: list[Finding] = field(default_factory=list)
     notes: list[Finding] = field(default_factory=list)
     undecided: list[Finding] = field(default_factory=list)
@@ -83,9 +90,10 @@ class Found:
         return "no" if self.findings else "undecided" if self.undecided else "yes"
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self) | {"verdict": self.verdict, "unseen": UNSEEN}
+        found = {name: value for name, value in asdict(self).items() if name not in ("place", "remedy")}
+        return found | self.place | {"verdict": self.verdict, "unseen": UNSEEN}
 
-    def rows(self) -> list[tuple[str, str]]:
+    def text(self) -> str:
         """For people: a line for each finding, each proof, each note."""
         kinds = {"yes": self.proven, "NO": self.findings, "undecided": self.undecided, "not judged": self.notes}
         rows: dict[tuple[str, str], dict[str, None]] = {}  # subjects of which the same is said
@@ -93,25 +101,10 @@ class Found:
             for each in found:
                 rows.setdefault((word, each.text), {})[each.subject] = None
         said = [(word, f"{', '.join(subjects)}: {text}") for (word, text), subjects in rows.items()]
-        return [*said, ("not seen", UNSEEN)]
-
-
-AGAIN = "run this again while this computer has nothing else to do"
-
-
-@dataclass
-class ProtocolReport(Found):
-    """The findings on a machine at these two addresses."""
-
-    machine: str
-    state: str
-    applied: str
-
-    def text(self) -> str:
-        """For people: a line for each finding and each note."""
-        rows = [("machine", f"{self.machine}, {self.state}, {self.applied}"), *self.rows()]
-        rows.append(("verdict", f"undecided: {AGAIN}" if self.verdict == "undecided" else self.verdict))
-        return "\n".join(f"{key:<16} {text}" for key, text in rows)
+        remedies = [each for each in (self.remedy, AGAIN * (self.verdict == "undecided")) if each]
+        verdict = f"{self.verdict}: {'; '.join(remedies)}" if remedies and self.verdict != "yes" else self.verdict
+        told = [("machine", ", ".join([self.machine, *self.place.values()])), *said, ("not seen", UNSEEN)]
+        return "\n".join(f"{key:<16} {text}" for key, text in (*told, ("verdict", verdict)))
 
 
 def meant(file: str | None, machine: str | None, addresses: Sequence[str], overrides: Sequence[str]) -> ClosedLoop:
@@ -160,14 +153,14 @@ def _pair_of(address: str) -> list[str]:
     return [address, f"{host}:{int(port) + 1}"] if port.isdecimal() else [address, address]
 
 
-def check_protocol(closed_loop: ClosedLoop, addresses: Sequence[str], plan: Plan | None = None) -> ProtocolReport:
+def check_protocol(closed_loop: ClosedLoop, addresses: Sequence[str], plan: Plan | None = None) -> Report:
     """Exchange messages with the machine at these addresses (of states, of applied inputs); returns the report.
 
     Raises:
         NobodyThere: nothing was received, or the address of `applied` is in use.
     """
     state, applied = addresses
-    report = ProtocolReport(closed_loop.machine.description.name, state, applied)
+    report = Report(closed_loop.machine.description.name, {"state": state, "applied": applied})
     with Host(closed_loop, _wire(closed_loop, state, applied)) as host:
         Check(host, report, plan or Plan(), f"{state} and {applied}").go()
     return report
@@ -185,6 +178,10 @@ def _wire(closed_loop: ClosedLoop, state: str, applied: str) -> Wire:
     return LinkWire(SecureLink(state, applied, keys, key), "see the tables of the protocol's page")
 
 
+class PartEnds(Exception):
+    """A part of the check cannot be finished; why is in the report."""
+
+
 class Check:
     """The parts of the check, one after the other. where: the place of the machine, for people.
 
@@ -194,7 +191,7 @@ class Check:
     this computer: where it was late meanwhile, the part is tried again, and in the end it is undecided.
     """
 
-    def __init__(self, host: Host, report: Found, plan: Plan, where: str) -> None:
+    def __init__(self, host: Host, report: Report, plan: Plan, where: str) -> None:
         self.host, self.report, self.plan, self.where = host, report, plan, where
         self.step = host.context.step_ns / 1e9
         self.final = -1  # number of the first message that ended a run
@@ -235,7 +232,8 @@ class Check:
         late, certain = 0.0, False
         for number in range(1, TRIES + 1):
             begun, sizes, self.missed = self.host.clock(), [len(each) for each in kinds], []
-            part()
+            with suppress(PartEnds):
+                part()
             late, gap = self.host.late_s(begun), self.host.gap_s(begun)
             certain = len(report.findings) > sizes[0]
             if not self.missed or certain or number == TRIES or max(late, gap) < LATE_S:
@@ -274,15 +272,18 @@ class Check:
         self.silent = not began
         return bool(host.samples)
 
-    def begins(self, subject: str = "again", **changes: Any) -> bool:
-        """As `new_run`; where none begins, that is missed."""
-        began = self.new_run(**changes)
-        if not began:
-            self.miss(subject, "a new run of the same src does not begin; accept each new run of the host")
-        return began
+    def begin_run(self, **changes: Any) -> None:
+        """Begin a run as `new_run` does; where none begins, that is missed, and the part ends."""
+        text = "a new run of the same src does not begin; accept each new run of the host"
+        self.require(self.new_run(**changes), "again", text)
 
     def find(self, subject: str, text: str) -> None:
         self.report.findings.append(Finding(subject, text))
+
+    def fail(self, subject: str, text: str) -> NoReturn:
+        """What ends this part."""
+        self.find(subject, text)
+        raise PartEnds
 
     def note(self, subject: str, text: str) -> None:
         self.report.notes.append(Finding(subject, text))
@@ -291,9 +292,15 @@ class Check:
         """What was not seen in time: a finding, or one of this kind, unless this computer was late."""
         self.missed.append((self.report.findings if kind is None else kind, Finding(subject, text)))
 
-    def unseen(self, subject: str) -> None:
-        """Inputs are not reported as acting, so that nothing is known."""
-        self.miss(subject, NOT_REPORTED, self.unknown)
+    def require(self, holds: bool, subject: str, text: str, kind: list[Finding] | None = None) -> None:
+        """End this part where something was not seen in time, which is missed."""
+        if not holds:
+            self.miss(subject, text, kind)
+            raise PartEnds
+
+    def require_acting(self, acts: bool, subject: str) -> None:
+        """End this part where inputs are not reported as acting, so that nothing is known."""
+        self.require(acts, subject, NOT_REPORTED, self.unknown)
 
     def reports(self, value: float, after: int = -1, seq: int = -1, k: float = 0) -> bool:
         """Whether a state reports this as its inputs.
@@ -374,25 +381,22 @@ class Check:
     def fall_silent(self) -> None:
         """Stop sending inputs: after the timeout, by the machine's own steps, they must not act any more."""
         host, timeout = self.host, self.host.context.timeout
-        if not self.acts(TINY, self.plan.settle + timeout):
-            return self.unseen("timeout")
+        self.require_acting(self.acts(TINY, self.plan.settle + timeout), "timeout")
         silent, allowed = host.sent[-1][1], timeout * (1 + LONGER) + STEPS * self.step
         host.listen(timeout + LATE_S + self.plan.settle)
         least, most, after = self.acting_s()
         asked = f"where {timeout:g} s were asked for; set them to zero, or brake, so long after the newest `applied`"
         if least > allowed:
             how = f"after {most:.3g} s of its own steps" if after else "never"
-            return self.find("timeout", f"inputs that stop coming end {how}, {asked}")
-        if not after:
-            text = f"inputs that stop coming are not seen to end within {timeout + LATE_S + self.plan.settle:.3g} s"
-            return self.miss("timeout", f"{text}, {asked}")
+            self.fail("timeout", f"inputs that stop coming end {how}, {asked}")
+        text = f"inputs that stop coming are not seen to end within {timeout + LATE_S + self.plan.settle:.3g} s"
+        self.require(bool(after), "timeout", f"{text}, {asked}")
         delay = (after[0].at - silent) / 1e9
         if max(most, delay) > timeout + LATE_S:
             self.miss("timeout", f"inputs that stop coming end after {max(most, delay):.3g} s, {asked}")
         self.judge_rest([each.state for each in after], most)
-        if not self.acts(TINY, self.plan.settle + timeout):
-            self.miss("timeout", "a fresh `applied` after a silence does not act; let the run continue after a timeout")
-        return None
+        text = "a fresh `applied` after a silence does not act; let the run continue after a timeout"
+        self.require(self.acts(TINY, self.plan.settle + timeout), "timeout", text)
 
     def judge_rest(self, states: Sequence[State], after_s: float) -> None:
         """Judge what acts after the timeout, which came after at most so long [s]."""
@@ -403,8 +407,7 @@ class Check:
     def keep_limits(self) -> None:
         """Ask for inputs beyond a limit of the host, which must be clamped."""
         host, most = self.host, TINY / 2
-        if not self.begins(limits=dict.fromkeys(host.names, most)):
-            return
+        self.begin_run(limits=dict.fromkeys(host.names, most))
         seq = host.next_seq
         kept = self.acts(TINY, acting=most) and self.acts(-TINY, acting=-most)
         text = (
@@ -416,10 +419,8 @@ class Check:
             for u in each.state.input.values()
         ]  # fmt: skip
         if any(abs(u) > most * (1 + NEAR) for u in taken):
-            self.find("limits", text)
-        elif not kept:
-            self.miss("limits", text)
-        return
+            self.fail("limits", text)
+        self.require(kept, "limits", text)
 
     def refuse_input(self, subject: str, trial: Trial) -> None:
         """A wrong `applied` must have no effect."""
@@ -435,8 +436,7 @@ class Check:
         aged: when the run is older than the timeout.
         """
         host, value = self.host, 2 * TINY
-        if not (self.new_run() and self.acts(value) and self.acts(0.0)):
-            return self.unseen(subject)
+        self.require_acting(self.new_run() and self.acts(value) and self.acts(0.0), subject)
         if aged:
             host.drive(0.0, 2 * host.context.timeout)
             host.apply(0.0)
@@ -457,7 +457,6 @@ class Check:
             self.miss(subject, f"ends the states of the run; {remedy}")
         else:
             self.count_refused(subject, counted, later[-1])
-        return None
 
     def count_refused(self, subject: str, before: State, after: State) -> None:
         """Judge the count of refused messages, where a machine has one."""
@@ -465,37 +464,31 @@ class Check:
     def take_one(self) -> None:
         """An `applied` alone must be reported with its own inputs, before the next one comes."""
         host, values = self.host, [TINY * (2 - number % 2) for number in range(TIMES)]
-        if not (self.new_run() and self.acts(TINY)):
-            return self.unseen("echo")
+        self.require_acting(self.new_run() and self.acts(TINY), "echo")
         for value in values:
             seq = host.next_seq
             host.apply(value)
             if host.listen(min(self.plan.settle, host.context.timeout / 2), partial(self.reports, value, seq=seq)):
-                return None
+                return
         text = "no `applied` alone is reported as acting under its own seq; let it act when it comes, and echo the seq "
-        return self.miss("echo", f"{text}of what acts")
+        self.miss("echo", f"{text}of what acts")
 
     def cap_timeout(self) -> None:
         """A host that asks for an absurd timeout and falls silent."""
         host, subject = self.host, "own timeout"
         if not self.new_run(timeout=ABSURD_S):
             text = f"not known whether a timeout of {ABSURD_S:g} s is refused"
-            return (
-                self.miss(subject, text, self.unknown)
-                if self.silent
-                else self.prove(subject, f"one of {ABSURD_S:g} s is refused")
-            )
-        if not self.acts(TINY):
-            return self.unseen(subject)
+            self.require(not self.silent, subject, text, self.unknown)
+            return self.prove(subject, f"one of {ABSURD_S:g} s is refused")
+        self.require_acting(self.acts(TINY), subject)
         host.listen(LONGEST_S, lambda: bool(host.samples) and self.departs(host.samples[-1].state))
         least, most, after = self.acting_s()
         text = (
             f"a host that asks for a timeout of {ABSURD_S:g} s gets more than {LONGEST_S:g} s; give the machine its own"
         )
         if least > LONGEST_S - LATE_S:
-            return self.find(subject, text)
-        if not after:
-            return self.miss(subject, text)
+            self.fail(subject, text)
+        self.require(bool(after), subject, text)
         return self.prove(subject, f"{most:.3f} s, where the host asked for {ABSURD_S:g} s")
 
     def prove(self, subject: str, text: str) -> None:
@@ -514,26 +507,20 @@ class Check:
         """Judge a run in lockstep: steps only when asked, to where asked, the end, and a second run after it."""
         host, settle = self.host, self.plan.settle
         if not self.new_run(mode="lockstep"):
-            if host.run in host.faults:
-                return self.prove("lockstep", f"is refused, as hardware may ({host.faults[host.run]})")
             text = "a setup with mode lockstep is not answered; take part, or refuse it by a `status`"
-            return self.miss("lockstep", text)
+            self.require(host.run in host.faults, "lockstep", text)
+            return self.prove("lockstep", f"is refused, as hardware may ({host.faults[host.run]})")
         steps = max(round(host.period / self.step), 1)
+        text = "`applied` with `until` is not answered by the state of that step; go there, then send the state"
         for value in (0.0, 0.0, TINY):
-            if not self.goes_to(host.samples[-1].state.k + steps, self.plan.wait, value):
-                text = "`applied` with `until` is not answered by the state of that step; go there, then send the state"
-                return self.miss("lockstep", text)
+            self.require(self.goes_to(host.samples[-1].state.k + steps, self.plan.wait, value), "lockstep", text)
         here, acting = host.samples[-1].state.k, host.samples[-1].state.input
-        host.listen(max(settle, host.context.timeout + LATE_S), lambda: self.left(here))
-        if self.left(here):
-            self.find("lockstep", "steps pass in lockstep although no `applied` asks for them; wait for the next one")
-            return None
+        text = "steps pass in lockstep although no `applied` asks for them; wait for the next one"
+        self.stays(here, max(settle, host.context.timeout + LATE_S), text)
         for what, orders in IGNORED.items():
             host.k = here
             host.send(host.applied(0.0, **orders(here)))
-            host.listen(settle / 2, lambda: self.left(here))
-            if self.left(here):
-                return self.find("lockstep", f"goes on by an `applied` {what}; ignore it in lockstep")
+            self.stays(here, settle / 2, f"goes on by an `applied` {what}; ignore it in lockstep")
         if not self.goes_to(here, settle, TINY):
             self.miss("lockstep", "an `applied` up to the step it is at is not answered; send that state again")
         elif host.samples[-1].state.input != acting:
@@ -549,9 +536,10 @@ class Check:
             host.apply(0.0, final=True)
         return None
 
-    def left(self, k: int) -> bool:
-        """Whether a state is of another step."""
-        return any(each.state.k != k for each in self.host.samples[-1:])
+    def stays(self, k: int, seconds: float, text: str) -> None:
+        """Listen for this long; where a state is of another step, that is found, and ends this part."""
+        if self.host.listen(seconds, lambda: self.host.samples[-1].state.k != k):
+            self.fail("lockstep", text)
 
     def goes_to(self, until: int, within_s: float, value: float = 0.0) -> bool:
         """Whether the machine goes to a step in lockstep, asked again as servonode asks."""
@@ -576,8 +564,7 @@ class Check:
         if not angles or host.sensors:
             return
         beyond = {name: start[name] + 2 * math.pi for name in angles}
-        if not self.begins(k=0, start={**host.context.start_values, **beyond}):
-            return
+        self.begin_run(k=0, start={**host.context.start_values, **beyond})
         first = host.samples[0].state.state
         off = {name: beyond[name] - float(first[name]) for name in angles}  # type: ignore[arg-type]
         wrapped = [name for name in angles if abs(off[name]) > 1.0 and abs(math.remainder(off[name], math.tau)) < 0.5]
@@ -586,17 +573,13 @@ class Check:
             text = f"{', '.join(wrapped)} begins a turn before its start; count turns on and send the angle unwrapped"
             self.find("wrapped", text)
         elif wrapped or others:
-            text = (
-                f"whether {', '.join(angles)} count turns on: the machine does not take the start of a run; turn them "
-            )
-            self.note("wrapped", f"{text}by hand while it is checked")
-        return
+            text = f"whether {', '.join(angles)} count turns on: the machine does not take the start of a run; "
+            self.note("wrapped", f"{text}turn them by hand while it is checked")
 
     def ignore(self, subject: str, trial: Trial) -> None:
         """Send a setup that must have no effect while a run goes on."""
         host, asked = self.host, new_id()
-        if not self.begins():
-            return
+        self.begin_run()
         host.drive(0.0, 2 * host.period)
         begun, found = host.clock(), len(self.report.findings)
         host.setup(**{"run": asked, "src": host.src} | trial.changes(host))
@@ -607,15 +590,12 @@ class Check:
             self.miss(subject, "a setup that is to be ignored ends the states of the run; ignore it during a run")
         if not self.missed and found == len(self.report.findings):
             self.prove(subject, "its setup is refused during a run")
-        return
 
     def begin_again(self) -> None:
         """Begin a new run of the same host, as after each arming, at another step."""
         host = self.host
-        if not self.acts(TINY):
-            return self.unseen("again")
-        if not self.begins(k=LATER_K):
-            return None
+        self.require_acting(self.acts(TINY), "again")
+        self.begin_run(k=LATER_K)
         first = host.samples[0].state
         if first.applied_seq != -1:
             self.find("again", f"a new run begins with applied_seq = {first.applied_seq}; begin with -1")
@@ -625,13 +605,11 @@ class Check:
         if first.k < LATER_K:
             text = f"a run that begins at k = {LATER_K} is answered with k = {first.k}; number the steps from there"
             self.find("again", text)
-        return None
 
     def end(self) -> None:
         """Send `final`, after which no input of this run may act."""
         host, settle = self.host, self.plan.settle
-        if not self.acts(TINY):
-            return self.unseen("final")
+        self.require_acting(self.acts(TINY), "final")
         self.final = host.next_seq
         for _ in range(2):
             host.apply(0.0, final=True)
@@ -643,7 +621,6 @@ class Check:
             self.find("final", text)
         elif self.reports(TINY, ended):
             self.miss("final", text)
-        return None
 
     def refuse_setup(self, what: str, changes: dict[str, Any]) -> None:
         """Send a setup that must be answered by a `status`."""

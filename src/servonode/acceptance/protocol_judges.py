@@ -1,7 +1,7 @@
 """Checks of a machine's messages against docs/reference/protocol.md; these functions use no sockets."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -117,35 +117,32 @@ def _unwrap(moved: Array, predicted: Array) -> bool:
     return bool(turns.any())
 
 
-def judge_stamps(samples: Sequence[Sample], step: float, k: int) -> list[Finding]:
+def judge_stamps(samples: Sequence[Sample], step: float, k: int) -> Iterator[Finding]:
     """Judge whether k, t and seq count correctly; the run began at step k."""
-    states, found = [each.state for each in samples], []
+    states = [each.state for each in samples]
     pairs = list(pairwise(states))
     if any(b.seq <= a.seq for a, b in pairs):
-        found.append(Finding("seq", "seq does not grow from state to state; count each message that is sent"))
+        yield Finding("seq", "seq does not grow from state to state; count each message that is sent")
     if any(b.k < a.k for a, b in pairs):
-        found.append(Finding("k", "k runs backwards; number the machine's own steps, and never count back in a run"))
+        yield Finding("k", "k runs backwards; number the machine's own steps, and never count back in a run")
     if any(b.t < a.t for a, b in pairs):
-        found.append(Finding("t", "t runs backwards; send t = k * step of the machine's own step"))
+        yield Finding("t", "t runs backwards; send t = k * step of the machine's own step")
     elif wrong := [each for each in states if abs(each.t - each.k * step) > 1.5 * step]:
-        text = f"t = {wrong[0].t:.9g} s where k * step = {wrong[0].k * step:.9g} s; send t = k * step"
-        found.append(Finding("t", text))
+        yield Finding("t", f"t = {wrong[0].t:.9g} s where k * step = {wrong[0].k * step:.9g} s; send t = k * step")
     if states and states[0].k < k:
-        found.append(Finding("k", f"the first state has k = {states[0].k}; number the steps from the setup's k = {k}"))
-    return found
+        yield Finding("k", f"the first state has k = {states[0].k}; number the steps from the setup's k = {k}")
 
 
-def judge_pace(samples: Sequence[Sample], step: float) -> list[Finding]:
+def judge_pace(samples: Sequence[Sample], step: float) -> Iterator[Finding]:
     """Whether the machine's steps pass as fast as this computer's clock."""
     states = [each.state for each in samples]
     wall = (samples[-1].at - samples[0].at) / 1e9 if samples else 0.0
     if wall <= LATE_S or any(b.k < a.k for a, b in pairwise(states)):
-        return []
+        return
     if states[0].k == states[-1].k:
-        return [Finding("k", f"k stays at {states[0].k} while states come; count a step each {step:g} s")]
-    if abs(pace := _pace(samples, step) - 1) > PACE:
-        return [Finding("k", f"{1 + pace:.2f} s of steps pass in a second; count a step each {step:g} s")]
-    return []
+        yield Finding("k", f"k stays at {states[0].k} while states come; count a step each {step:g} s")
+    elif abs(pace := _pace(samples, step) - 1) > PACE:
+        yield Finding("k", f"{1 + pace:.2f} s of steps pass in a second; count a step each {step:g} s")
 
 
 def _pace(samples: Sequence[Sample], step: float) -> float:
@@ -161,16 +158,15 @@ def _pace(samples: Sequence[Sample], step: float) -> float:
     return float(1 - (late[last] - late[first]) / (at[last] - at[first]))
 
 
-def judge_rate(samples: Sequence[Sample], period: float, seconds: float) -> list[Finding]:
+def judge_rate(samples: Sequence[Sample], period: float, seconds: float) -> Iterator[Finding]:
     """Judge whether at least one state came in each period."""
     due, came = seconds / period, len({each.state.k for each in samples})
-    if came >= FEW * due:
-        return []
-    text = f"{came} new states in {seconds:.2g} s where {due:.0f} are due; publish one at least once a period"
-    return [Finding("rate", f"{text} of {period:g} s")]
+    if came < FEW * due:
+        text = f"{came} new states in {seconds:.2g} s where {due:.0f} are due; publish one at least once a period"
+        yield Finding("rate", f"{text} of {period:g} s")
 
 
-def judge_echo(sent: Sequence[tuple[int, int]], samples: Sequence[Sample], period: float) -> list[Finding]:
+def judge_echo(sent: Sequence[tuple[int, int]], samples: Sequence[Sample], period: float) -> Iterator[Finding]:
     """Judge whether `applied_seq` keeps up; sent: seq of each `applied`, and when it was sent [monotonic ns]."""
     delays, at = [], 0
     for seq, when in sent:
@@ -180,21 +176,20 @@ def judge_echo(sent: Sequence[tuple[int, int]], samples: Sequence[Sample], perio
     allowed = max(2 * period, LATE_S)
     late = float(np.median(delays)) if delays else 0.0
     if late <= allowed:
-        return []
+        return
     if samples and samples[-1].state.applied_seq < 0:
-        return [Finding("echo", "applied_seq stays -1; echo the seq of the newest `applied` the machine has taken")]
+        yield Finding("echo", "applied_seq stays -1; echo the seq of the newest `applied` the machine has taken")
+        return
     how = "is never echoed" if late == np.inf else f"is echoed after {late * 1e3:.0f} ms"
     text = f"an `applied` {how} ({allowed * 1e3:.0f} ms are allowed); take the newest one at once, and drop older ones"
-    return [Finding("echo", text)]
+    yield Finding("echo", text)
 
 
-def judge_inputs(samples: Sequence[Sample], names: Sequence[str]) -> list[Finding]:
+def judge_inputs(samples: Sequence[Sample], names: Sequence[str]) -> Iterator[Finding]:
     """Judge whether the acting inputs are reported by name."""
-    wanted = set(names)
-    if wrong := [each.state for each in samples if each.state.input.keys() != wanted]:
+    if wrong := [each.state for each in samples if each.state.input.keys() != set(names)]:
         text = f"reports {', '.join(wrong[0].input) or 'nothing'} as its inputs; report {', '.join(names)}"
-        return [Finding("input", text)]
-    return []
+        yield Finding("input", text)
 
 
 def judge_sensors(samples: Sequence[Sample], silence: Mapping[str, int]) -> tuple[list[Finding], list[Finding]]:
