@@ -13,9 +13,8 @@ from servonode.definitions.references import at_hand
 from servonode.identification.experiment import Experiment
 from servonode.identification.identify import _fitted, believed, chosen
 from servonode.identification.recorded import experiment_of_states
-from servonode.identification.rounding import unrounded
 from servonode.identification.trajectories import Trajectories
-from servonode.identification.uncertainty import residuals_of
+from servonode.identification.uncertainty import residuals_of, unrounded
 from servonode.mechanics import Model, coordinate, input_, parameter
 
 ENCODER = 2 * np.pi / 2048

@@ -8,7 +8,7 @@ import pytest
 from sympy import sin
 
 import servonode
-from servonode.identification import regressor
+from servonode.identification import combinations
 from servonode.identification.experiment import IdentificationError
 from servonode.identification.identification import ALONE, TOGETHER
 from servonode.mechanics import Model, coordinate, hinge, input_, jump, link, parameter, tree
@@ -167,7 +167,7 @@ def ball() -> Model:
 @pytest.mark.parametrize("longest", [0, 1000])
 def test_machines_with_definitions_are_identified(longest: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Written out, and as they are where that would be too long."""
-    monkeypatch.setattr(regressor, "LONGEST", longest)
+    monkeypatch.setattr(combinations, "LONGEST", longest)
     control = {"program": "open_loop", "period": 0.01, "parameters": {"m2": 1.8}, "settings": {"u": "sin(3*t)"}}
     found = servonode.identify(
         servonode.simulate({"run": {"duration": 1.0}, "plant": {"machine": arm}, "controller": control}), "m2"

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from servonode.identification.combinations import base, enters
-from servonode.identification.regressor import Regressor, regressor_of
+from servonode.identification.combinations import Regressor, base, enters, regressor_of
 from servonode.mechanics import Model
 from servonode.mechanics.derive import derive
 from servonode.plants import model_factory

@@ -11,7 +11,7 @@ from servonode.arrays import Array
 from servonode.bus import Message
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.errors import ModelError
-from servonode.neighbours.live import LiveMoments
+from servonode.neighbours.bridged import LiveMoments
 from servonode.neighbours.moments import Event, Layout, Moment, Moments, gears
 from servonode.neighbours.recorded import moments_of_bag
 from servonode.record.bag import Bag

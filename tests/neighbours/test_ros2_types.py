@@ -55,7 +55,7 @@ def test_a_message_has_the_bytes_of_ros_2(name: str, rng: np.random.Generator) -
     from rosbags.interfaces import Nodetype
     from rosbags.typesys import Stores, get_typestore
 
-    from servonode.neighbours.ros2_types import Ros2Types
+    from servonode.neighbours.ros2_graph import Ros2Types
 
     store = get_typestore(Stores.ROS2_HUMBLE)
     types = Ros2Types(store)
@@ -71,7 +71,7 @@ def test_types_topics_and_services_have_the_names_of_ros_2() -> None:
     neighbour("rosbags")
     from rosbags.typesys import Stores, get_typestore
 
-    from servonode.neighbours.ros2_types import Ros2Types, service_names, service_types, topic_name
+    from servonode.neighbours.ros2_graph import Ros2Types, service_names, service_types, topic_name
 
     types = Ros2Types(get_typestore(Stores.ROS2_HUMBLE))
     assert types.of("sensor_msgs/msg/JointState").__idl_typename__ == "sensor_msgs::msg::dds_::JointState_"

@@ -10,8 +10,7 @@ import servonode
 from servonode.closed_loop.variation import Variation
 from servonode.simulation.simulate import simulate_nodes
 from servonode.sweeps.chunk import Chunk, run_chunk
-from servonode.sweeps.columns import columns_of_run
-from servonode.sweeps.measures import Measures
+from servonode.sweeps.measures import Measures, columns_of_run
 
 CASES: dict[str, tuple[dict[str, Any], dict[str, tuple[float, float]]]] = {  # launch file: settings, ranges by key
     "trailer_pursuit": (
@@ -141,7 +140,7 @@ def test_an_error_of_a_thread_ends_the_others(monkeypatch: pytest.MonkeyPatch) -
         calls.append(values)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("servonode.sweeps.runner.Runner.run", failing)
+    monkeypatch.setattr("servonode.sweeps.chunk.Runner.run", failing)
     with pytest.raises(KeyboardInterrupt):
         run_chunk(variation, np.zeros((1000, 1)), Measures(variation, {}), threads=2)
     assert len(calls) <= 4

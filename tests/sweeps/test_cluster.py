@@ -22,9 +22,8 @@ from servonode.closed_loop.launch_error import LaunchError
 from servonode.closed_loop.launch_file import launch_of_table, read_launch, with_sweep
 from servonode.sweeps import cluster as of_dask
 from servonode.sweeps.chunk import Chunk, run_chunk
-from servonode.sweeps.cluster import _worded, checked, texts_of
+from servonode.sweeps.cluster import ClusterError, _worded, checked, compute, texts_of
 from servonode.sweeps.plan import Plan
-from servonode.sweeps.worker import ClusterError, compute
 from servonode.version import VERSION
 from tests.helpers.extras import needs_mujoco
 from tests.helpers.refusals import command, line_of
@@ -284,7 +283,7 @@ def test_a_worker_whose_disk_is_full_says_so(monkeypatch: pytest.MonkeyPatch) ->
     def full(**_: str) -> str:
         raise OSError(errno.ENOSPC, "No space left on device", "/tmp/x")
 
-    monkeypatch.setattr("servonode.sweeps.worker.tempfile.mkdtemp", full)
+    monkeypatch.setattr("servonode.sweeps.cluster.tempfile.mkdtemp", full)
     with pytest.raises(ClusterError) as failure:
         compute(texts_of(plan, send_code=False), plan.values(0))
     text = "(No space left on device: /tmp/x); make room or correct that on its computer"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from servonode.errors import StatementError
-from servonode.sweeps.expressions import StatedMeasure
+from servonode.sweeps.measures import StatedMeasure
 
 T = np.linspace(0.0, 2.0, 2001)
 COLUMNS = {"t": T, "x": 3 * T - 1, "y": np.sin(np.pi * T), "c": np.full_like(T, -2.0)}

@@ -11,9 +11,8 @@ from servonode.closed_loop.variation import Variation
 from servonode.errors import StatementError
 from servonode.mechanics.description import Quantity
 from servonode.sweeps.fastest import _lines
-from servonode.sweeps.margins import Deviation, Margin, margins
 from servonode.sweeps.outcomes import is_random
-from servonode.sweeps.robustness import LARGER, SMALLER, Robustness, _questions
+from servonode.sweeps.robustness import LARGER, SMALLER, Deviation, Margin, Robustness, _questions, margins
 from tests.helpers.point_masses import launch
 from tests.helpers.refusals import command
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from servonode.sweeps.refinement import Nodes, refined
+from servonode.sweeps.region import Nodes, refined
 
 
 @pytest.mark.parametrize("radius", [23.0, 41.5, 60.0])

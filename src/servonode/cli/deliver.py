@@ -275,7 +275,7 @@ def _write_bag(outcome: Outcome, recording: Recording, file: Path, lacking: bool
 
 def _drawings(bag: "Bag", closed_loop: ClosedLoop) -> "tuple[list[Drawn], str]":
     """What viewers draw of a run; a few words if it cannot be made: it is no part of the data."""
-    from servonode.neighbours.drawings import drawings
+    from servonode.neighbours.export import drawings
 
     try:
         return list(drawings(bag, closed_loop)), ""

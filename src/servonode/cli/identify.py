@@ -48,7 +48,7 @@ def identify(
     estimate has a 95 % interval; what the record tells only in combination is named.
     """
     from servonode.cli.start_checks import check_picture, check_writable
-    from servonode.identification.next_file import write_next
+    from servonode.identification.excitation import write_next
     from servonode.identification.parameters_section import section_text, write_section
     from servonode.identification.recordings import identification_of
 

@@ -48,10 +48,9 @@ def sweep(
     send_code: Annotated[bool, option("Let code of your own machine or program run on the cluster's workers.")],
 ) -> None:
     """Simulate FILE many times, with the numbers of its [sweep]."""
-    from servonode.sweeps.dataset import check_libraries
+    from servonode.sweeps.dataset import check_libraries, summary, summary_text
     from servonode.sweeps.plan import Plan
     from servonode.sweeps.run_sweep import Where, run_sweep
-    from servonode.sweeps.summary import summary, summary_text
 
     check_libraries()
     where = Where(threads, workers, scheduler, send_code)

@@ -6,8 +6,10 @@ at random, made smaller until the machine stays within its limits, and the best 
 program open_loop or, where a law follows goals of [target], are added to these: an unstable machine needs its law.
 """
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,15 +17,80 @@ import numpy as np
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import launch_of_table, table_of
+from servonode.closed_loop.launch_text import table_text
 from servonode.errors import ServonodeError
 from servonode.identification.experiment import Channel, Experiment, IdentificationError
-from servonode.identification.fit import Fit, slopes_of
-from servonode.identification.multisines import Signals, drawn, scaled, varied
+from servonode.identification.fit import Fit, cut, slopes_of
 from servonode.identification.recorded import experiment_of, experiment_of_states
-from servonode.identification.segmentation import cut
 from servonode.identification.trajectories import Segments, Trajectories
 from servonode.mechanics.machine import Machine
 from servonode.simulation.simulate import simulate_fused
+
+SINES = 3  # in the signal of one name
+DIGITS = 3
+
+
+@dataclass(frozen=True)
+class Multisine:
+    """The sum of share * scale * cap * sin(frequency t + phase) [rad/s, rad] for one name; cap: its largest value."""
+
+    cap: float
+    scale: float  # up to 1
+    shares: Array  # sum 1
+    frequencies: Array
+    phases: Array
+
+    @property
+    def text(self) -> str:
+        """The expression of t, with few digits."""
+        sizes = self.cap * self.scale * self.shares
+        terms = [
+            f"{_short(size)}*sin({_short(frequency)}*t + {_short(phase)})"
+            for size, frequency, phase in zip(sizes, self.frequencies, self.phases, strict=True)
+            if size > 1e-3 * self.cap
+        ]
+        return " + ".join(terms) or "0"
+
+    def values(self, t: Array) -> Array:
+        """Its values at times t [s], from the digits of the text."""
+        found = np.zeros_like(t)
+        for size, frequency, phase in zip(
+            self.cap * self.scale * self.shares, self.frequencies, self.phases, strict=True
+        ):
+            if size > 1e-3 * self.cap:
+                found += float(_short(size)) * np.sin(float(_short(frequency)) * t + float(_short(phase)))
+        return found
+
+
+Signals = dict[str, Multisine]
+
+
+def drawn(caps: Mapping[str, float], slowest: float, fastest: float, rng: np.random.Generator) -> Signals:
+    """One signal for each name, with frequencies [rad/s] evenly spread on a logarithmic scale."""
+    return {name: Multisine(cap, 1.0, rng.dirichlet(np.ones(SINES)),
+                            np.exp(rng.uniform(np.log(slowest), np.log(fastest), SINES)), rng.uniform(0, 6.28, SINES))
+            for name, cap in caps.items()}  # fmt: skip
+
+
+def varied(signals: Signals, slowest: float, fastest: float, rng: np.random.Generator) -> Signals:
+    """Signals near these: their frequencies, shares and phases a little changed."""
+    found = {}
+    for name, each in signals.items():
+        shares = each.shares * np.exp(0.4 * rng.standard_normal(SINES))
+        frequencies = np.clip(each.frequencies * np.exp(0.2 * rng.standard_normal(SINES)), slowest, fastest)
+        phases = (each.phases + 0.5 * rng.standard_normal(SINES)) % 6.28
+        found[name] = replace(each, shares=shares / shares.sum(), frequencies=frequencies, phases=phases)
+    return found
+
+
+def scaled(signals: Signals, factor: float) -> Signals:
+    """The signals times a factor."""
+    return {name: replace(each, scale=each.scale * factor) for name, each in signals.items()}
+
+
+def _short(value: float) -> str:
+    return f"{value:.{DIGITS}g}"
+
 
 DRAWN, VARIED, HALVINGS = 12, 12, 5
 SHARE = 0.5  # of an input's limit that the signals may use; where it has none, they stay at the largest recorded input
@@ -304,3 +371,33 @@ def _differing(table: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any
         elif name not in defaults or value != default:
             found[name] = value
     return found
+
+
+HEAD = "# Watch for: an experiment for servonode identify; {what}.\n"
+WHAT = {"inputs": "the inputs are sums of sines", "goals": "sums of sines are added to the goals"}
+
+
+def write_next(proposed: NextExperiment, closed_loop: ClosedLoop, file: Path) -> None:
+    """Write the launch file.
+
+    Raises:
+        IdentificationError: the file is there; OSError: it cannot be written.
+    """
+    if file.exists():
+        raise IdentificationError(f"{file}: the file exists already; name another file, or remove it")
+    table = dict(proposed.table)
+    folder = closed_loop.launch.path.parent
+    for section, key in (("plant", "machine"), ("controller", "program")):
+        table[section] = _moved(table.get(section, {}), key, folder, file.parent)
+    table = {name: each for name, each in table.items() if each}
+    file.write_text(HEAD.format(what=WHAT[proposed.kind]) + table_text(table), "utf-8")
+
+
+def _moved(section: dict[str, Any], key: str, folder: Path, to: Path) -> dict[str, Any]:
+    """The section with a reference to a Python file as seen from another folder."""
+    stated = section.get(key, "")
+    path, colon, name = stated.partition(":")
+    if not path.endswith(".py") or Path(path).is_absolute():
+        return section
+    seen = os.path.relpath((folder / path).resolve(), to.resolve())
+    return section | {key: f"{seen if seen.startswith('.') else f'./{seen}'}{colon}{name}"}

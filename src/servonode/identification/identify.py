@@ -7,15 +7,20 @@ import numpy as np
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.errors import did_you_mean
-from servonode.identification.combinations import ROWS, Combination, Motion, combinations, enters
+from servonode.identification.combinations import (
+    ROWS,
+    Combination,
+    Motion,
+    Regressor,
+    combinations,
+    enters,
+    regressor_of,
+)
 from servonode.identification.experiment import Experiment, IdentificationError
-from servonode.identification.fit import Fit, Part, fit, with_fitted_starts
+from servonode.identification.fit import NEAR, Fit, Part, cut, fit, missed, uncut, with_fitted_starts
 from servonode.identification.identification import ALONE, BETTER, NOT, TOGETHER, Estimate, Identification
-from servonode.identification.regressor import Regressor, regressor_of
-from servonode.identification.rounding import unrounded
-from servonode.identification.segmentation import NEAR, cut, missed, uncut
 from servonode.identification.trajectories import Trajectories
-from servonode.identification.uncertainty import Covariance, residuals_of
+from servonode.identification.uncertainty import Covariance, residuals_of, unrounded
 from servonode.mechanics.description import Quantity
 from servonode.mechanics.machine import ParameterError
 

@@ -13,13 +13,11 @@ from typing import Any
 import numpy as np
 
 from servonode.arrays import Array
-from servonode.neighbours.moments import Layout, Moment, Solid, quaternions
-from servonode.neighbours.scene import Scene
+from servonode.neighbours.moments import NS, Layout, Moment, Scene, Solid, quaternion, quaternions, xyz
 from servonode.views.frames import GROUND
 
 TF, SCENE, SOLIDS = "/tf", "/scene", "/solids"
 TYPES = {TF: "FrameTransforms", SCENE: "SceneUpdate", SOLIDS: "SceneUpdate"}
-NS = 1_000_000_000
 # to be seen on a dark and on a light ground
 INK, GOAL, ARROW, BODY = (0.35, 0.5, 0.75, 1.0), (0.85, 0.3, 0.1, 1.0), (0.1, 0.65, 0.5, 1.0), (0.6, 0.63, 0.68, 1.0)
 THICK = 2.0  # pixels
@@ -39,8 +37,8 @@ def transforms(layout: Layout, moment: Moment) -> Content:
                 "timestamp": stamp(moment),
                 "parent_frame_id": GROUND,
                 "child_frame_id": frame,
-                "translation": _xyz(pose[:, 3]),
-                "rotation": _quaternion(turn),
+                "translation": xyz(pose[:, 3]),
+                "rotation": quaternion(turn),
             }
             for frame, pose, turn in zip(layout.frames, moment.poses, turns, strict=True)
         ]
@@ -89,35 +87,27 @@ def stamp(moment: Moment) -> Content:
     return {"sec": sec, "nsec": nsec}
 
 
-def _xyz(point: Array) -> Content:
-    return dict(zip("xyz", map(float, point), strict=True))
-
-
-def _quaternion(turn: Array) -> Content:
-    return dict(zip("xyzw", map(float, turn), strict=True))
-
-
 def _color(color: Color) -> Content:
     return dict(zip("rgba", color, strict=True))
 
 
 def _line(points: Array) -> Content:
     shape = {"pose": _pose(np.zeros(3)), "thickness": THICK, "scale_invariant": True}
-    return {**shape, "points": list(map(_xyz, points)), "color": _color(INK)}
+    return {**shape, "points": list(map(xyz, points)), "color": _color(INK)}
 
 
 def _pose(place: Array, turn: Content = STILL) -> Content:
-    return {"position": _xyz(place), "orientation": turn}
+    return {"position": xyz(place), "orientation": turn}
 
 
 def _ball(centre: Array, radius: float, color: Color) -> Content:
-    return {"pose": _pose(centre), "size": _xyz(np.full(3, 2 * radius)), "color": _color(color)}
+    return {"pose": _pose(centre), "size": xyz(np.full(3, 2 * radius)), "color": _color(color)}
 
 
 def _arrow(foot: Array, vector: Array) -> Content:
     length = float(np.linalg.norm(vector))
     return {
-        "pose": _pose(foot, _quaternion(_along(vector / length))),
+        "pose": _pose(foot, quaternion(_along(vector / length))),
         "shaft_length": 0.8 * length,
         "shaft_diameter": SLENDER * length,
         "head_length": 0.2 * length,
@@ -136,5 +126,5 @@ def _along(direction: Array) -> Array:
 
 def _surface(solid: Solid) -> Content:
     corners = solid.triangles.ravel().tolist()
-    points = list(map(_xyz, solid.points))
+    points = list(map(xyz, solid.points))
     return {"pose": _pose(np.zeros(3)), "points": points, "indices": corners, "color": _color(BODY)}

@@ -5,11 +5,12 @@ Frames, points and lines are in the ground's axes ("world"); SI units and radian
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
 from servonode.arrays import Array
+from servonode.bus.topology import PLANT
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.errors import ServonodeError
 from servonode.mechanics.machine import Machine
@@ -20,6 +21,7 @@ from servonode.views.frames import GROUND, Frames, placed_solids
 from servonode.views.shapes import Instant, Shapes
 
 STATES, SEED, EXACT = 6, 1, 1e-9  # random states by which it is found on which joint an input acts; relative
+NS = 1_000_000_000
 STEP = 1e-6  # s, of the central difference that gives the twist of the base
 
 Values = Mapping[str, float]
@@ -226,6 +228,16 @@ class Moments:
         return lines, {name: Arrow(foot, vector, view.arrow_unit) for name, (foot, vector) in ends.items()}
 
 
+def xyz(point: Array) -> dict[str, float]:
+    """A point or vector (3,) by its axes."""
+    return dict(zip("xyz", map(float, point), strict=True))
+
+
+def quaternion(turn: Array) -> dict[str, float]:
+    """A quaternion (4,) by its entries."""
+    return dict(zip("xyzw", map(float, turn), strict=True))
+
+
 def quaternions(poses: Array) -> Array:
     """The rotations of poses (n, 3, 4) as quaternions (x, y, z, w), (n, 4)."""
     from scipy.spatial.transform import Rotation
@@ -284,3 +296,62 @@ def _proportional(power: Array, rate: Array) -> Iterable[tuple[int, int, float]]
             gear = float(of_input @ of_joint) / size if size else 0.0
             if gear and np.abs(of_input - gear * of_joint).max() < EXACT * np.abs(of_input).max():
                 yield joint, i, gear
+
+
+LONGEST = 0.5  # of the longest arrow so far to the extent of the machine's lines
+DOT = 0.02  # of the radius of a dot to that extent
+SHORTEST = 1e-3  # of an arrow to the longest so far, below which it is not drawn
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Polylines (n, 3) and dots (3,) of a machine, arrows by name as foot and vector (3,), radius of a dot [m]."""
+
+    lines: list[Array]
+    dots: list[Array]
+    arrows: dict[str, tuple[Array, Array]]
+    radius: float
+
+    @classmethod
+    def of(cls, moment: Moment, largest: dict[str, float]) -> Self:
+        """The scene of a moment. largest: the longest arrow of each unit so far, which this keeps."""
+        known = [line for line in moment.lines if np.isfinite(line).all()]
+        extent = float(np.ptp(np.concatenate(known), axis=0).max()) if known else 0.0
+        size = extent or 1.0
+        arrows = {}
+        for name, arrow in moment.arrows.items():
+            length = float(np.linalg.norm(arrow.vector))
+            if not np.isfinite(length):
+                continue
+            most = largest[arrow.unit] = max(length, largest.get(arrow.unit, 0.0))
+            if length > SHORTEST * most:
+                arrows[name] = arrow.foot, LONGEST * size / most * arrow.vector
+        dots = [line[0] for line in known if len(line) == 1]
+        return cls([line for line in known if len(line) > 1], dots, arrows, DOT * size)
+
+
+LEVELS = {"fault": "error", "safe_state": "warning", "restart": "warning", "injected": "warning"}  # else info
+
+
+class Happened:
+    """How a run stands by the events so far: lifecycle of its plant, its first fault, log lines not yet taken."""
+
+    def __init__(self) -> None:
+        self.lifecycle = self.fault = ""
+        self._lines: list[Event] = []
+
+    def take(self, event: Mapping[str, Any]) -> None:
+        """Take one event of a recording, see `record.events`."""
+        word, text = event["event"], event["text"]
+        cleared = text in ("none", "nominal")
+        if word == "lifecycle" and event["node"] == PLANT:
+            self.lifecycle = text
+        if word == "fault":
+            self.fault = "" if cleared else self.fault or text
+        level = "info" if cleared else LEVELS.get(word, "info")
+        self._lines.append(Event(level, f"{event['node']}: {word.replace('_', ' ')} {text}"))
+
+    def lines(self) -> list[Event]:
+        """The log lines since the last call."""
+        found, self._lines = self._lines, []
+        return found

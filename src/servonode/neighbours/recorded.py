@@ -9,8 +9,7 @@ import numpy.typing as npt
 
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.neighbours.happened import Happened
-from servonode.neighbours.moments import Moment, Moments
+from servonode.neighbours.moments import Happened, Moment, Moments
 from servonode.record.bag import Bag
 from servonode.record.run import Run
 from servonode.record.typed import EVENTS

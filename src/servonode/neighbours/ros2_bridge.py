@@ -10,8 +10,7 @@ import math
 import time
 
 from servonode.errors import ServonodeError
-from servonode.neighbours.bridged import ENDED, beside, stop_run
-from servonode.neighbours.live import live_moments
+from servonode.neighbours.bridged import ENDED, beside, live_moments, stop_run
 from servonode.neighbours.moments import Layout, Moment
 from servonode.neighbours.ros2_goals import TOPICS, GoalRule
 from servonode.neighbours.ros2_graph import Ros2Node

@@ -19,12 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from servonode.arrays import Array
-from servonode.neighbours.moments import Event, Layout, Moment, quaternions
+from servonode.neighbours.moments import NS, Event, Layout, Moment, quaternion, quaternions, xyz
 from servonode.views.frames import GROUND
 
 Sent = tuple[str, str, dict[str, Any]]  # topic, type, message
-NS = 1_000_000_000
 OK, ERROR = 0, 2  # of diagnostic_msgs/msg/DiagnosticStatus
 SEVERITIES = {"info": 20, "warning": 30, "error": 40}  # of rcl_interfaces/msg/Log
 FLOAT64 = "std_msgs/msg/Float64"
@@ -43,7 +41,7 @@ def messages(layout: Layout, moment: Moment, before: Moment | None = None) -> It
         yield from _numbers(word, values)
     for name, point in moment.points.items():
         if np.isfinite(point).all():
-            yield topic("goal", name), "geometry_msgs/msg/PointStamped", {"header": header, "point": _xyz(point)}
+            yield topic("goal", name), "geometry_msgs/msg/PointStamped", {"header": header, "point": xyz(point)}
     placed = {target for names in layout.pointed.values() for target in names}
     yield from _numbers("goal", {name: value for name, value in moment.goals.items() if name not in placed})
     if before is None or _diagnosed(moment) != _diagnosed(before):
@@ -67,10 +65,6 @@ def _header(moment: Moment, frame: str) -> dict[str, Any]:
     return {"stamp": _stamp(moment), "frame_id": frame}
 
 
-def _xyz(point: Array) -> dict[str, float]:
-    return dict(zip("xyz", map(float, point), strict=True))
-
-
 def _joint_states(layout: Layout, moment: Moment) -> dict[str, Any]:
     return {
         "header": _header(moment, ""),
@@ -87,21 +81,17 @@ def _transforms(layout: Layout, moment: Moment) -> list[dict[str, Any]]:
         {
             "header": _header(moment, GROUND),
             "child_frame_id": frame,
-            "transform": {"translation": _xyz(pose[:, 3]), "rotation": _quaternion(turn)},
+            "transform": {"translation": xyz(pose[:, 3]), "rotation": quaternion(turn)},
         }
         for frame, pose, turn in zip(layout.frames, moment.poses, turns, strict=True)
     ]
 
 
-def _quaternion(turn: Array) -> dict[str, float]:
-    return dict(zip("xyzw", map(float, turn), strict=True))
-
-
 def _odometry(moment: Moment, header: Mapping[str, Any]) -> dict[str, Any]:
     base, zero = moment.base, [0.0] * 36
     assert base is not None
-    pose = {"position": _xyz(base.pose[:, 3]), "orientation": _quaternion(quaternions(base.pose[None])[0])}
-    twist = {"linear": _xyz(base.twist[:3]), "angular": _xyz(base.twist[3:])}
+    pose = {"position": xyz(base.pose[:, 3]), "orientation": quaternion(quaternions(base.pose[None])[0])}
+    twist = {"linear": xyz(base.twist[:3]), "angular": xyz(base.twist[3:])}
     return {
         "header": header,
         "child_frame_id": base.frame,

@@ -1,15 +1,251 @@
 """What is kept of each run of a sweep: its measures, numbers of the run, and its histories on request."""
 
-from collections.abc import Mapping
+import ast
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
 
 import numpy as np
 
 from servonode.arrays import Array
+from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.variation import Variation
 from servonode.errors import StatementError
+from servonode.kernels.syntax import syntax_tree
+from servonode.mechanics import rows
+from servonode.mechanics.expression import MAX_LENGTH, OPERATIONS, Apply, ExpressionError, Node, Symbol, parse
+from servonode.plants.record_layout import PlantRecordLayout
 from servonode.record.run import Run
-from servonode.sweeps.columns import Columns, column_units, columns_of_run, known_rows
-from servonode.sweeps.expressions import ColumnMeasure, StatedMeasure
+from servonode.record.run_rows import held_index
+
+Columns = Callable[[str], Array]  # a column of the run by its name
+
+
+def column_units(closed_loop: ClosedLoop) -> dict[str, str]:
+    """The unit of each column that measures may use, by its name: t, states, work, inputs, residuals and so on."""
+    description, control = closed_loop.machine.description, closed_loop.control
+    units = {"t": "s"} | {each.name: each.unit for each in description.state} | {"work": "J"}
+    units |= {each.name: each.unit for each in description.inputs}
+    units |= {f"residual_{each.name}": each.unit for each in closed_loop.residuals}
+    if control is not None:
+        program = control.law.description
+        units |= {f"scale_{each.name}": "1" for each in program.limits}
+        units |= {each.name: each.unit for each in program.states}
+    return units | {"energy": "J"}
+
+
+def columns_of_run(run: Run) -> dict[str, Array]:
+    """The columns of a run by the names of `column_units`."""
+    columns: dict[str, Any] = {"t": run.t, **run.state, "work": run.work, **run.input}
+    columns |= {f"residual_{name}": values for name, values in run.residual.items()}
+    columns |= {f"scale_{name}": values for name, values in run.scale.items()}
+    return columns | run.program_state | {"energy": run.energy}
+
+
+def known_rows(columns: Sequence[Array], t: Array) -> tuple[Sequence[Array], Array]:
+    """The columns and times without the rows at which a column is nan, as a residual is where the state was lost.
+
+    All rows where none is left.
+    """
+    if not any(np.isnan(each).any() for each in columns):
+        return columns, t
+    known = ~np.any([np.isnan(each) for each in columns], axis=0)
+    return ([each[known] for each in columns], t[known]) if known.any() else (columns, t)
+
+
+class RecordedColumns:
+    """The columns of a run in the two records that the compiled loop has filled: views where that is possible.
+
+    table: the plant's rows. answers: the controller's, of a run that came to its end.
+    """
+
+    def __init__(self, closed_loop: ClosedLoop, places: Mapping[str, tuple[bool, int]], table: Array, answers: Array):
+        """places: see `places_of`."""
+        self._closed_loop, self._places, self._table, self._answers = closed_loop, places, table, answers
+        self._part = PlantRecordLayout.of(closed_loop.machine.description)
+        self.t: Array = table[:, 0] * closed_loop.launch.step_ns / 1e9
+        self._held: Any = None  # the answer of each row, where it is not the answer of the same number
+
+    def __call__(self, name: str) -> Array:
+        """The column of this name."""
+        if name in self._places:
+            answered, at = self._places[name]
+            return self._answered(at) if answered else self._table[:, at]
+        if name == "t":
+            return self.t
+        machine = self._closed_loop.machine
+        x = np.ascontiguousarray(self._table[:, self._part.x])
+        if name == "energy":
+            return rows.energies(machine, self.t, x)
+        reactions = [f"residual_{each.name}" for each in machine.description.stabilised]
+        at = len(machine.description.constraints) + reactions.index(name)
+        return rows.residuals(machine, self.t, x)[:, at]
+
+    def _answered(self, at: int) -> Array:
+        """A column of the controller's record, repeated until the next answer."""
+        if np.array_equal(self._answers[:, 0], self._table[:, 0]):
+            return self._answers[:, at]
+        if self._held is None:
+            k, period = self._table[:, 0].astype(np.int64), self._closed_loop.launch.steps_per_period or 1
+            self._held = held_index(k, self._answers[:, 0], period)
+        index, answered = self._held
+        return np.where(answered, self._answers[index, at], np.nan)
+
+
+def places_of(closed_loop: ClosedLoop) -> dict[str, tuple[bool, int]]:
+    """Where the compiled loop records a column: whether in the controller's record, and in which column of it."""
+    machine, control = closed_loop.machine.description, closed_loop.control
+    columns = PlantRecordLayout.of(machine).columns(machine)
+    part = PlantRecordLayout.of(machine).computed
+    places = {name: (False, i) for i, name in enumerate(columns[part]) if i > 0}
+    if control is None:
+        return places
+    program, kept = control.law.description, control.law.record_layout
+    for prefix, quantities, columns_of in (
+        ("residual_", program.residuals, kept.residuals),
+        ("scale_", program.limits, kept.scales),
+        ("", program.states, kept.states),
+    ):
+        places |= {f"{prefix}{each.name}": (True, columns_of.start + i) for i, each in enumerate(quantities)}
+    return places
+
+
+def _integral(values: Array, t: Array) -> float:
+    return float(np.trapezoid(values, t))
+
+
+def _mean(values: Array, t: Array) -> float:
+    span = float(t[-1] - t[0])
+    return _integral(values, t) / span if span > 0.0 else float(values[-1])
+
+
+TAKEN: Mapping[str, Callable[[Array, Array], float]] = {
+    "max": lambda values, _: float(np.max(values)),
+    "min": lambda values, _: float(np.min(values)),
+    "final": lambda values, _: float(values[-1]),
+    "mean": _mean,
+    "integral": _integral,
+}
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    **{name: getattr(np, name) for name in ("cos", "exp", "sin", "sqrt", "tan", "tanh")},
+    "abs": np.abs,
+    "atan2": np.arctan2,
+    "max": lambda *terms: reduce(np.maximum, terms),
+    "min": lambda *terms: reduce(np.minimum, terms),
+    "wrap": lambda angle: angle - 2 * np.pi * np.floor((angle + np.pi) / (2 * np.pi)),
+}
+
+
+class StatedMeasure:
+    """A number of a run, such as "max(abs(phi)) + 0.1*integral(U1**2)".
+
+    max(), min(), final(), mean() over time and integral() over time (by the trapezoidal rule) of one argument take a
+    number of an expression of columns, row by row; around them stand arithmetic and the functions of launch files.
+    """
+
+    def __init__(self, name: str, text: str, columns: Collection[str]) -> None:
+        """Raises StatementError: the text is no such expression, or a column is unknown."""
+        self.name, self.text = name, text
+        self._taken: list[tuple[str, Node, tuple[str, ...]]] = []
+        self._columns = tuple(columns)
+        try:
+            if len(text) > MAX_LENGTH:
+                raise ExpressionError(f"it has more than {MAX_LENGTH} characters; use fewer")
+            self._tree = self._outer(text)
+        except ExpressionError as error:
+            raise StatementError(f"measure {name}: {error}") from error
+
+    def of(self, t: Array, columns: Columns) -> float:
+        """The number of a run with these columns, whose rows are at times t [s]."""
+        with np.errstate(all="ignore"):
+            taken = {f"taken_{i}": np.float64(_number(*each, t, columns)) for i, each in enumerate(self._taken)}
+            return float(_value(self._tree, taken))
+
+    def _outer(self, text: str) -> Node:
+        """The expression of the numbers that are taken."""
+        try:
+            syntax = syntax_tree(text.strip(), mode="eval")
+            self._check_own_names(syntax)
+            outer = ast.unparse(_Taking(self._take).visit(syntax))
+        except ExpressionError:
+            raise
+        except (SyntaxError, RecursionError, MemoryError, ValueError):
+            outer = text  # which is refused with its place
+        self._check_names(outer)
+        return parse(outer, [f"taken_{i}" for i in range(len(self._taken))]).tree
+
+    def _check_own_names(self, syntax: ast.AST) -> None:
+        """Refuse the names that numbers are given here."""
+        for each in ast.walk(syntax):
+            if isinstance(each, ast.Name) and each.id.startswith("taken_"):
+                parse(each.id, self._columns)
+
+    def _check_names(self, outer: str) -> None:
+        """Refuse columns, and unknown names, outside of what takes a number of them."""
+        try:
+            names = [each.id for each in ast.walk(syntax_tree(outer, mode="eval")) if isinstance(each, ast.Name)]
+        except (SyntaxError, RecursionError, MemoryError, ValueError):
+            return
+        for name in names:
+            if name in _FUNCTIONS or name == "pi" or name.startswith("taken_"):
+                continue
+            parse(name, self._columns)  # refused where it is unknown
+            uses = ", ".join(f"{how}({name})" for how in TAKEN)
+            raise ExpressionError(f"{name} is a column with a value at each row; say which number of it: {uses}")
+
+    def _take(self, how: str, inner: str) -> str:
+        """The name of a number that is taken of the columns."""
+        expression = parse(inner, self._columns)
+        self._taken.append((how, expression.tree, tuple(sorted(expression.names))))
+        return f"taken_{len(self._taken) - 1}"
+
+
+@dataclass(frozen=True)
+class ColumnMeasure:
+    """A number that is taken of one column, whose values (n,) at times t (n,) [s] are changed before."""
+
+    how: str  # of TAKEN
+    column: str
+    change: Callable[[Array, Array], Array]
+
+    def of(self, t: Array, columns: Columns) -> float:
+        (values,), times = known_rows([columns(self.column)], t)
+        return TAKEN[self.how](self.change(values, times), times)
+
+
+def _number(how: str, tree: Node, names: Sequence[str], t: Array, columns: Columns) -> float:
+    """The number that is taken of an expression of columns."""
+    known, times = known_rows([columns(name) for name in names], t)
+    values = _value(tree, dict(zip(names, known, strict=True)))
+    return TAKEN[how](np.broadcast_to(values, times.shape), times)
+
+
+class _Taking(ast.NodeTransformer):
+    """Replaces max(...) and the like, with one argument, by names."""
+
+    def __init__(self, take: Callable[[str, str], str]) -> None:
+        self._take = take
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        if isinstance(node.func, ast.Name) and node.func.id in TAKEN and len(node.args) == 1 and not node.keywords:
+            return ast.Name(self._take(node.func.id, ast.unparse(node.args[0])))
+        return self.generic_visit(node)
+
+
+def _value(node: Node, values: Mapping[str, Any]) -> Any:
+    """The value of a tree where its names have these values."""
+    if isinstance(node, Symbol):
+        return values[node.name]
+    if not isinstance(node, Apply):
+        return float(node.value)
+    if node.value is not None:
+        return node.value
+    function = OPERATIONS.get(node.function) or _FUNCTIONS.get(node.function)
+    if function is None:  # pi
+        return np.pi
+    return function(*(_value(each, values) for each in node.arguments))
+
 
 SETTLED = 0.02  # share of its largest magnitude within which a residual has settled
 ROUNDING = 1e-6  # magnitude of a residual that has never been disturbed

@@ -18,10 +18,8 @@ from servonode.closed_loop.variation import Variation
 from servonode.errors import StatementError
 from servonode.record.run import default_every
 from servonode.simulation.simulate import simulate_fused
-from servonode.sweeps.chunk import Chunk, run_chunk
-from servonode.sweeps.expressions import ColumnMeasure
-from servonode.sweeps.measures import Measures
-from servonode.sweeps.runner import Ended
+from servonode.sweeps.chunk import Chunk, Ended, run_chunk
+from servonode.sweeps.measures import ColumnMeasure, Measures
 
 REACHED = "reaches the goal"
 BOUND = re.compile(
