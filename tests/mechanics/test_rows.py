@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from servonode.mechanics import rows
 from servonode.plants import load_machine
 
 
@@ -14,8 +13,8 @@ def test_rows_are_what_single_states_give(name: str) -> None:
     t = rng.uniform(0.0, 3.0, n)
     x = machine.state({}) + rng.uniform(-0.1, 0.1, (n, machine.n_state + 1))
     u = rng.normal(size=(n, machine.n_inputs))
-    energies, residuals = rows.energies(machine, t, x), rows.residuals(machine, t, x)
-    monitored = rows.monitored(machine, t, x, u)
+    energies, residuals = machine.energy_of_rows(t, x), machine.residuals_of_rows(t, x)
+    monitored = machine.monitored_rows(t, x, u)
     for i in range(n):
         assert energies[i] == machine.energy(t[i], x[i])
         np.testing.assert_array_equal(residuals[i], machine.constraint_residual(t[i], x[i]))

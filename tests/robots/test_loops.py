@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 from servonode.arrays import Array
 from servonode.errors import ServonodeError
-from servonode.mechanics.closure import closed
+from servonode.mechanics.equilibrium import closed
 from servonode.mechanics.machine import Machine
 from tests.helpers.extras import needs_mujoco
 from tests.helpers.rolling_robots import FOUR_BAR, GEARS, WELDED, delta, robot_machine

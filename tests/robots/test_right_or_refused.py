@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from servonode.arrays import Array
-from servonode.mechanics.closure import closed
+from servonode.mechanics.equilibrium import closed
 from servonode.mechanics.machine import Machine
 from servonode.robots.joint_states import JointStates, joints_of
 from servonode.robots.read import read

@@ -11,7 +11,6 @@ import numpy as np
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.errors import ServonodeError
-from servonode.mechanics import rows
 from servonode.record.run import Run, json_number
 
 ROUNDING = 1e-9  # of a column to the largest of its unit, below which it holds only rounding errors
@@ -130,7 +129,7 @@ def run_of_csv(file: Path, closed_loop: ClosedLoop) -> Run:
         state=dict(zip(description.state_names, states, strict=True)),
         input={name: table[name] for name in description.input_names},
         residual={name.removeprefix(RESIDUAL): table[name] for name in residuals},
-        energy=rows.energies(machine, t, x),
+        energy=machine.energy_of_rows(t, x),
         work=np.full(len(t), np.nan),
         steps=round(t[-1] * 1e9 / closed_loop.launch.step_ns),
         wall_s=0.0,

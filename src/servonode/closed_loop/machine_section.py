@@ -18,8 +18,8 @@ from servonode.closed_loop.parts import part
 from servonode.controllers.engine.signals import load_signals
 from servonode.definitions.references import Option, names_robot
 from servonode.mechanics.changes import Changes
-from servonode.mechanics.closure import closed
 from servonode.mechanics.description import MachineDescription, packed
+from servonode.mechanics.equilibrium import closed
 from servonode.mechanics.expression import parse
 from servonode.mechanics.machine import Machine
 from servonode.plants import MachineSource, find_machine

@@ -69,7 +69,6 @@ NOWHERE = Place("", 0)
 _DEFINING = {
     "servonode.controllers.engine.program",
     "servonode.errors",  # its wrapper
-    "servonode.mechanics.entries",
     "servonode.mechanics.join",
     "servonode.mechanics.links",
     "servonode.mechanics.model",

@@ -8,7 +8,7 @@ from servonode.export.c_head import block_comment
 from servonode.export.c_parts import PublicFunction, argument, array
 from servonode.kernels.c99 import c_number
 from servonode.kernels.language import parse
-from servonode.mechanics.observer_kernels import ObserverKernel
+from servonode.mechanics.kernels import ObserverKernel
 from servonode.mechanics.signatures import Signature
 from servonode.plants.sensors import SensorEffects
 

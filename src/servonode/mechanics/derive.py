@@ -14,11 +14,8 @@ import sympy
 
 from servonode.definitions.progress import counted, doing
 from servonode.errors import ModelError
-from servonode.mechanics.body_terms import Momenta, by_motions, momenta, motions
 from servonode.mechanics.differentiate import along, diff, gradient
 from servonode.mechanics.equations import Equations, column, drift_of_kinematics
-from servonode.mechanics.first_order_states import check_first_order, drifts
-from servonode.mechanics.force_terms import check_forces, check_losses, generalized
 from servonode.mechanics.model import Model
 from servonode.mechanics.model_checks import (
     check_constraints_hold,
@@ -32,8 +29,21 @@ from servonode.mechanics.model_checks import (
 from servonode.mechanics.reactions import check_reactions, check_rows
 from servonode.mechanics.straight_line import auxiliaries_of, exact, in_parts, named, ordered, symbols_of
 from servonode.mechanics.switches import switches
-from servonode.mechanics.symbols import Condition, Input, Rate, time
-from servonode.mechanics.tree_terms import TreeTerms, in_rates, projected, tree_terms
+from servonode.mechanics.symbols import Input, Rate, time
+from servonode.mechanics.terms import (
+    TreeTerms,
+    by_motions,
+    check_first_order,
+    check_forces,
+    check_losses,
+    drifts,
+    generalized,
+    in_rates,
+    momenta,
+    motions,
+    projected,
+    tree_terms,
+)
 from servonode.mechanics.trig_reduce import is_large, trig_reduce
 
 Matrix = Any  # sympy.Matrix
@@ -71,7 +81,11 @@ def _operations(equations: Equations) -> int:
 def _derived(stated: Model, large: bool) -> Equations:
     """The equations, multiplied out and reduced, or as straight-line programs."""
     model = _in_rates(stated, large)
-    required = _check_stated(model)
+    check_symbols(model)
+    check_reactions(model)
+    check_first_order(model)
+    check_speaks_in_rates(model)
+    required = check_forces(model)
     notes = (*stated.notes, *check_losses(stated))
     model = replace(_with_moving_potential(model), notes=notes, requirements=required)
     tidy: Tidy = named if large else partial(trig_reduce, constants=set(model.parameters))
@@ -84,7 +98,7 @@ def _derived(stated: Model, large: bool) -> Equations:
     by_numbers += check_identities_hold(model, motion.moving)
     doing("deriving", "minimal form")
     if model.independent and not large:
-        tidy = _as_stated  # quotients would only grow
+        tidy = sympy.sympify  # as stated: quotients would only grow
     equations = replace(_minimal_form(model, full, tree, motion, tidy), by_numbers=by_numbers)
     check_rows(equations)
     return equations
@@ -124,13 +138,11 @@ class _Motion:
 
 @dataclass(frozen=True)
 class _Forces:
-    """What is known of forces beside inputs: Q (n_q,) on coordinates, Q_v (n_v,) on velocities themselves, and the
-    part of Q_v that works on motions of their own.
-    """
+    """Forces that are known beside inputs: Q (n_q,) on coordinates, Q_v (n_v,) on velocities, their power [W]."""
 
     Q: Matrix
     Q_v: Matrix
-    on_motions: list[Expr]
+    power: Expr
 
 
 def _in_rates(model: Model, large: bool) -> Model:
@@ -141,17 +153,17 @@ def _in_rates(model: Model, large: bool) -> Model:
     if large:
         model = model.mapped(in_parts)  # before anything goes through its expressions by recursion
     at_rest = {Rate(p.name, order): sympy.Integer(0) for p in model.parameters for order in (1, 2)}
-    model = _with_bodies_in_rates(model.mapped(lambda each: _with_exact_numbers(each.xreplace(at_rest))))
-    return replace(model, kinetic=in_parts(model.kinetic)) if large else model
 
+    def changed(stated: Expr) -> Expr:
+        """Decimal numbers are fractions, so that 0.5*m*v**2 cancels as m*v**2/2 does; compiled they are as typed."""
+        expression = stated.xreplace(at_rest)
+        return expression.xreplace({each: exact(each) for each in expression.atoms(sympy.Float)})
 
-def _check_stated(model: Model) -> tuple[Condition, ...]:
-    """What is checked before anything is derived; the requirements on parameters, see `check_forces`."""
-    check_symbols(model)
-    check_reactions(model)
-    check_first_order(model)
-    check_speaks_in_rates(model)
-    return check_forces(model)
+    model = model.mapped(changed)
+    known = [each for each in model.bodies if not each.free_symbols & set(model.velocities)]
+    kinetic = sympy.Add(model.kinetic, *(each.kinetic for each in known))
+    rest = tuple(each for each in model.bodies if each not in known)
+    return replace(model, kinetic=in_parts(kinetic) if large else kinetic, bodies=rest)
 
 
 def _with_moving_potential(model: Model) -> Model:
@@ -189,15 +201,18 @@ def _minimal_form(model: Model, full: _Full, tree: TreeTerms, motion: _Motion, t
     in_velocities, n_tau = motion.in_velocities, len(model.inputs)
     extra = momenta(model, motion.moving, in_velocities)
     if model.speaks_in_velocities:
-        extra = _with_tree(extra, tree, motion)
+        M, h = projected(tree, list(motion.v), in_velocities, motion.moving)
+        extra = replace(extra, M=extra.M + M, h=extra.h + h)
     _check_moved_by_velocities(model, full.g0)
     inertia, bias = _inertia_and_bias(model, full, motion)
     M_r = (inertia + extra.M).applyfunc(tidy)
     check_inertia(model, M_r)
-    forces = _known_forces(model, full, extra.B)
+    forces = _known_forces(model, full, motion, extra.B)
     _check_moved_by_reactions(model, full.M, full.h - forces.Q, full.by_forces)
-    power = _input_power(model, full.rates) + extra.power + _power_of_motion(model, full, motion.bias - forces.Q)
-    power += tree.power
+    power = sympy.Add(*(u * sympy.sympify(on) for u, on in model.acting.items()))  # of inputs and reactions
+    power -= sympy.Add(*(rate * diff(model.dissipation, rate) for rate in full.rates))
+    power += extra.power + _moving_constraints(model, full, motion.bias - forces.Q)
+    power += diff(model.potential, time) - diff(model.kinetic, time) + tree.power  # of explicit time, -dL/dt
     h_r = (bias + extra.h).applyfunc(tidy) - (full.G.T * forces.Q).xreplace(in_velocities) - forces.Q_v
     h_r -= drifts(model).xreplace(in_velocities)
     forces_r = (full.G.T * full.by_forces + extra.B).applyfunc(tidy).xreplace(in_velocities)
@@ -218,7 +233,7 @@ def _minimal_form(model: Model, full: _Full, tree: TreeTerms, motion: _Motion, t
         N_r=forces_r[:, n_tau:],
         kinetic=tidy(kinetic),
         potential=sympy.sympify(model.potential + model.tree.potential if model.tree else model.potential),
-        power=tidy(power.xreplace(in_velocities)) + _power_of_forces(full, motion, forces),
+        power=tidy(power.xreplace(in_velocities)) + forces.power,
     )
 
 
@@ -232,32 +247,18 @@ def _inertia_and_bias(model: Model, full: _Full, motion: _Motion) -> tuple[Matri
     return inertia, bias + full.G.T * static.xreplace(motion.in_velocities)
 
 
-def _with_tree(extra: Momenta, tree: TreeTerms, motion: _Motion) -> Momenta:
-    """The additions to the minimal form with those of a tree."""
-    M, h = projected(tree, list(motion.v), motion.in_velocities, motion.moving)
-    return replace(extra, M=extra.M + M, h=extra.h + h)
-
-
-def _known_forces(model: Model, full: _Full, on_velocities: Matrix) -> _Forces:
-    """`on_velocities`: what inputs and reactions do on velocities themselves."""
-    n_tau, v = len(model.inputs), column(model.velocities)
+def _known_forces(model: Model, full: _Full, motion: _Motion, on_velocities: Matrix) -> _Forces:
+    """Disturbances and known forces. `on_velocities`: what inputs and reactions do on velocities themselves."""
+    n_tau = len(model.inputs)
     pushed = sympy.Matrix(n_tau, 1, [model.disturbances.get(u, sympy.Integer(0)) for u in model.inputs])
-    Q = _disturbances(model, full.by_forces[:, :n_tau], pushed) + generalized(model, full.rates)
-    Q_v = on_velocities[:, :n_tau] * pushed + generalized(model, list(v))
-    on_motions = [force if each in model.own_motions else 0 for each, force in zip(v, Q_v, strict=True)]
-    return _Forces(Q, Q_v, on_motions)
-
-
-def _power_of_motion(model: Model, full: _Full, bias: Matrix) -> Expr:
-    """What moving constraints and time itself add to the generalized energy [W]."""
-    constraints = _moving_constraints(model, full.M, bias, full.by_forces, full.G, full.g0)
-    return constraints + _explicit_time(model)
-
-
-def _power_of_forces(full: _Full, motion: _Motion, forces: _Forces) -> Expr:
-    """Power of disturbances and known forces, in velocities [W]."""
-    on_rates = _disturbance_power(full.rates, forces.Q).xreplace(motion.in_velocities)
-    return on_rates + _disturbance_power(list(motion.v), forces.on_motions)
+    Q = full.by_forces[:, :n_tau] * pushed + generalized(model, full.rates)
+    for name, force in model.disturbances.items():
+        if not isinstance(name, Input):
+            Q[model.coordinates.index(name)] += force
+    Q_v = on_velocities[:, :n_tau] * pushed + generalized(model, list(motion.v))
+    on_rates = sympy.Add(*(rate * force for rate, force in zip(full.rates, Q, strict=True)))
+    own = (v * force for v, force in zip(motion.v, Q_v, strict=True) if v in model.own_motions)
+    return _Forces(Q, Q_v, on_rates.xreplace(motion.in_velocities) + sympy.Add(*own))
 
 
 def _check_moved_by_velocities(model: Model, g0: Matrix) -> None:
@@ -269,10 +270,6 @@ def _check_moved_by_velocities(model: Model, g0: Matrix) -> None:
         raise ModelError(f"{text} losses and inputs in rates; write them so", place_of(model, "kinematics"))
 
 
-def _as_stated(expression: Expr) -> Expr:
-    return expression
-
-
 def _check_moved_by_reactions(model: Model, M: Matrix, h: Matrix, by_forces: Matrix) -> None:
     """A coordinate whose rate is a reaction only follows: no inertia and no force may belong to it."""
     for i, q in enumerate(model.coordinates):
@@ -281,39 +278,15 @@ def _check_moved_by_reactions(model: Model, M: Matrix, h: Matrix, by_forces: Mat
             raise ModelError(f"{text} contain it; give them without {q.name}", model.place_of_kinematics(q))
 
 
-def _with_bodies_in_rates(model: Model) -> Model:
-    """Bodies stated in rates alone go into the kinetic energy, so that the full form knows them."""
-    known = [each for each in model.bodies if not each.free_symbols & set(model.velocities)]
-    rest = tuple(each for each in model.bodies if each not in known)
-    return replace(model, kinetic=sympy.Add(model.kinetic, *(each.kinetic for each in known)), bodies=rest)
-
-
 def _is_large(model: Model) -> bool:
     """Whether one of the energies, or a rate, is large; the kinetic energy in velocities is what grows fastest."""
     if model.tree is not None or any(auxiliaries_of(each) for each in model.kinematics.values()):
         return True
-    stated = [_stated_kinetic(model), model.potential, model.dissipation, *model.kinematics.values()]
-    constants = set(model.parameters)
+    kinetic, constants = sympy.Add(model.kinetic, *(each.kinetic for each in model.bodies)), set(model.parameters)
+    stated = [kinetic, model.potential, model.dissipation, *model.kinematics.values()]
     if any(is_large(sympy.sympify(each), constants) for each in stated):
         return True
-    return is_large(_stated_kinetic(model).xreplace(model.rates), constants)
-
-
-def _stated_kinetic(model: Model) -> Expr:
-    """The kinetic energy of all bodies, as it is given."""
-    return sympy.Add(model.kinetic, *(each.kinetic for each in model.bodies))
-
-
-def _with_exact_numbers(expression: Expr) -> Expr:
-    """Decimal numbers as fractions, so that 0.5*m*v**2 cancels as m*v**2/2 does; compiled they are what was typed."""
-    numbers = {each: exact(each) for each in expression.atoms(sympy.Float)}
-    return expression.xreplace(numbers)
-
-
-def _input_power(model: Model, rates: list[Expr]) -> Expr:
-    """Power of inputs and reactions, losses taken off [W]."""
-    power = sympy.Add(*(u * sympy.sympify(on) for u, on in model.acting.items()))
-    return power - sympy.Add(*(rate * diff(model.dissipation, rate) for rate in rates))
+    return is_large(kinetic.xreplace(model.rates), constants)
 
 
 def _generalized_kinetic(model: Model, rates: list[Expr]) -> Expr:
@@ -325,37 +298,14 @@ def _generalized_kinetic(model: Model, rates: list[Expr]) -> Expr:
     return sympy.Add(*(p * rate for p, rate in zip(momenta, rates, strict=True))) - T
 
 
-def _explicit_time(model: Model) -> Expr:
-    """-dL/dt at fixed q and q': what a machine that changes with time adds to its generalized energy [W]."""
-    result: Expr = diff(model.potential, time) - diff(model.kinetic, time)
-    return result
-
-
-def _moving_constraints(model: Model, M: Matrix, bias: Matrix, by_forces: Matrix, G: Matrix, g0: Matrix) -> Expr:
-    """Power of the constraint forces, Lambda^T b = g0^T (M q'' + h - B tau); `bias` is h + M (q'' - G v').
-
-    `by_forces` is B of inputs and reactions.
-    """
-    if all(entry == 0 for entry in g0):
+def _moving_constraints(model: Model, full: _Full, bias: Matrix) -> Expr:
+    """Power of the constraint forces, Lambda^T b = g0^T (M q'' + h - B tau); `bias` is h + M (q'' - G v')."""
+    if all(entry == 0 for entry in full.g0):
         return sympy.Integer(0)
-    accelerations = column([v.rate for v in model.velocities])
-    force = M * G * accelerations + bias
+    force = full.M * full.G * column([v.rate for v in model.velocities]) + bias
     if model.acting:
-        force -= by_forces * column(model.acting)
-    return (g0.T * force)[0]
-
-
-def _disturbances(model: Model, B: Matrix, pushed: Matrix) -> Matrix:
-    """The generalized forces Q (n_q,) of the disturbances: those on coordinates, and `pushed` (n_tau,) on inputs."""
-    Q = B * pushed
-    for name, force in model.disturbances.items():
-        if not isinstance(name, Input):
-            Q[model.coordinates.index(name)] += force
-    return Q
-
-
-def _disturbance_power(rates: list[Expr], Q: Matrix) -> Expr:
-    return sympy.Add(*(rate * force for rate, force in zip(rates, Q, strict=True)))
+        force -= full.by_forces * column(model.acting)
+    return (full.g0.T * force)[0]
 
 
 def _euler_lagrange(model: Model, rates: list[Expr], tidy: Tidy) -> tuple[Matrix, Matrix]:

@@ -1,7 +1,7 @@
 """Several machines as one: each with its own prefix to all names."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -11,7 +11,8 @@ from servonode.definitions.source_location import here
 from servonode.errors import ModelError
 from servonode.mechanics.description import Quantity
 from servonode.mechanics.model import Model
-from servonode.mechanics.symbols import Condition, Constraint, Coordinate, Named, Rate, before, condition
+from servonode.mechanics.sensors import Sensor
+from servonode.mechanics.symbols import Condition, Constraint, Coordinate, Jump, Named, Rate, before, condition
 from servonode.mechanics.trees import Tree
 
 Expr = Any
@@ -93,9 +94,7 @@ class _Renaming:
 
     def named(self, stated: Any) -> Any:
         """An output, reaction's row or the like: what has a quantity and expressions."""
-        kept = {each.name for each in fields(stated)} & {"expression", "residual", "row"}
-        changed = {word: self(getattr(stated, word)) for word in kept}
-        return replace(stated, quantity=self.quantity(stated.quantity), **changed)
+        return replace(stated.mapped(self), quantity=self.quantity(stated.quantity))
 
     def tree(self, stated: Tree) -> Tree:
         def within(name: str) -> str:
@@ -108,17 +107,23 @@ class _Renaming:
 
     def condition(self, stated: Condition) -> Condition:
         relation = (sympy.Gt if stated.requirement.strict else sympy.Ge)(*map(self, stated.sides), evaluate=False)
-        found = condition(relation, f"{self.prefix[:-1]}: {stated.requirement.text}", self._fault(stated))
-        return replace(found, place=stated.place)
-
-    def _fault(self, stated: Condition) -> str:
-        name = stated.requirement.name
-        return name if name == "machine" else self.prefix + name
+        name = "" if stated.requirement.name == "machine" else self.prefix
+        text = f"{self.prefix[:-1]}: {stated.requirement.text}"
+        return replace(condition(relation, text, name + stated.requirement.name), place=stated.place)
 
     def constraint(self, stated: Constraint) -> Constraint:
         other = stated.mapped(self)
         other.quantity, other.multiplier = self.quantity(stated.quantity), self.symbols[stated.multiplier]
         return other
+
+    def sensor(self, stated: Sensor) -> Sensor:
+        described = msgspec.structs.replace(stated.description, quantity=self.quantity(stated.quantity))
+        return replace(stated.mapped(self), description=described)
+
+    def jump(self, stated: Jump) -> Jump:
+        changes = {self(state): value for state, value in stated.mapped(self).changes.items()}
+        text = f"{self.prefix[:-1]}: {stated.description}"
+        return replace(stated.mapped(self), changes=changes, description=text)
 
 
 def _prefixed(model: Model, prefix: str) -> dict[str, Any]:
@@ -139,11 +144,11 @@ def _prefixed(model: Model, prefix: str) -> dict[str, Any]:
         "stabilised": [new.named(each) for each in stated["stabilised"]],
         "outputs": [new.named(each) for each in stated["outputs"]],
         "constraints": [new.constraint(each) for each in stated["constraints"]],
-        "sensors": [_sensor(each, new) for each in stated["sensors"]],
+        "sensors": [new.sensor(each) for each in stated["sensors"]],
         "requirements": [new.condition(each) for each in stated["requirements"]],
         "warnings": [new.condition(each) for each in stated["warnings"]],
         "faults": [new.condition(each) for each in stated["faults"] if each.requirement.name != "dead_point"],
-        "jumps": [_jump(each, new) for each in stated["jumps"]],
+        "jumps": [new.jump(each) for each in stated["jumps"]],
         "panels": [tuple(prefix + name for name in panel) for panel in stated["panels"]],
     }
 
@@ -151,17 +156,6 @@ def _prefixed(model: Model, prefix: str) -> dict[str, Any]:
 def _key(key: Any, new: _Renaming) -> Any:
     """The key of a mapping: a symbol, or the name of an identity."""
     return f"{new.prefix}{key}" if isinstance(key, str) else new(key)
-
-
-def _sensor(stated: Any, new: _Renaming) -> Any:
-    described = msgspec.structs.replace(stated.description, quantity=new.quantity(stated.quantity))
-    return replace(stated, description=described, expression=new(stated.expression))
-
-
-def _jump(stated: Any, new: _Renaming) -> Any:
-    changes = {new(state): new(value) for state, value in stated.changes.items()}
-    text = f"{new.prefix[:-1]}: {stated.description}"
-    return replace(stated, margin=new(stated.margin), changes=changes, description=text)
 
 
 def _symbols(model: Model, prefix: str) -> dict[Expr, Expr]:

@@ -2,13 +2,16 @@
 
 Sizes: n_x states and, last, the work; n_tau inputs; n_p parameters; n_constants; n_q coordinates, n_v velocities, n_c
 passive constraints, n_full = n_q + n_c; n_requirements, n_residuals of constraints, n_held at zero, n_monitored outputs
-and warnings; n_jumps.
+and warnings; n_jumps; of an observer n_z sensors, n_own constants of its own module.
 """
 
 from typing import Annotated, Protocol
 
 from servonode.arrays import ANY, Array
 
+Readings = Annotated[Array, "n_z"]
+Square = Annotated[Array, "n_state", "n_state"]
+ByInput = Annotated[Array, "n_state", "n_tau"]
 State = Annotated[Array, "n_x"]
 Inputs = Annotated[Array, "n_tau"]
 Constants = Annotated[Array, "n_constants"]
@@ -105,3 +108,37 @@ class WatchKernel(Protocol):
     """The module of steps that are watched."""
 
     watch: Watch
+
+
+class ObserverKernel(Protocol):
+    """An observer's module; `normals` is in that of a machine that holds something at zero."""
+
+    __name__: str
+    text: str
+    n_constants: int
+
+    def constants(self, p: Parameters, c: Constants) -> None: ...
+    def measure(self, t: float, x: State, u: Inputs, c: Constants, z: Readings) -> None: ...
+    def measured(
+        self, t: float, x: State, u: Inputs, c: Constants, z: Readings, H: Annotated[Array, "n_z", "n_state"]
+    ) -> None: ...
+    def normals(self, t: float, x: State, c: Constants, N: Annotated[Array, "n_held", "n_state"]) -> None: ...
+    def slopes(self, t: float, x: State, u: Inputs, c: Constants, A: Square, B: ByInput) -> None: ...
+
+
+class PropagationKernel(Protocol):
+    """The module that takes a mean and its covariance along the motion, with the steps of an integrator.
+
+    A, B, F, W: scratch. `predict` tells whether mean and covariance are still finite.
+    """
+
+    __name__: str
+
+    def predict(
+        self, k: int, n: int, step_ns: int, x: State, u: Inputs, c: Constants, o: Annotated[Array, "n_own"],
+        S: Annotated[Array, "n_state"], V: Inputs, P: Square, A: Square, B: ByInput, F: Square, W: Square,
+    ) -> bool: ...  # fmt: skip
+    def transition(
+        self, k: int, n: int, step_ns: int, x: State, u: Inputs, c: Constants, o: Annotated[Array, "n_own"],
+        phi: Square, A: Square, B: ByInput, F: Square, W: Square,
+    ) -> None: ...  # fmt: skip

@@ -287,6 +287,25 @@ class Machine(Tabular):
         values = self.monitor(t, x, u)
         return {each.name: float(value) for each, value in zip(self.description.outputs, values, strict=False)}
 
+    def energy_of_rows(self, t: Array, x: Array) -> Array:
+        """Kinetic plus potential energy [J] of each row (n,), at times (n,) [s] and kernel states (n, n_x)."""
+        out = np.zeros(len(t))
+        self.kernel.energies(len(t), t, x, self.c, np.zeros(2), out)
+        return out
+
+    def residuals_of_rows(self, t: Array, x: Array) -> Array:
+        """`constraint_residual` of each row (n, n_c + n_N)."""
+        out = np.zeros((len(t), self.sizes["n_residuals"]))
+        self.kernel.residuals(len(t), t, x, self.c, out)
+        return out
+
+    def monitored_rows(self, t: Array, x: Array, u: Array) -> Array:
+        """`monitor` of each row, under the inputs (n, n_tau)."""
+        out = np.zeros((len(t), self.sizes["n_monitored"]))
+        S, y = _OUTPUTS.arrays(self.sizes, "S", "y").values()
+        self.kernel.monitored(len(t), t, x, u, self.c, S, y, out)
+        return out
+
     def warnings(self, t: float, x: Array, u: Array) -> list[str]:
         """The texts of the warnings that hold at this state."""
         margins = self.monitor(t, x, u)[len(self.description.outputs) :]

@@ -4,7 +4,7 @@ A machine is a function `model()` that returns a `Model` of the symbols of `symb
 docs/explanation/mathematics.md.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from servonode.errors import ModelError
 from servonode.mechanics.forces import stated_forces
 from servonode.mechanics.independent import solved
 from servonode.mechanics.sensors import Sensor
+from servonode.mechanics.stated import Change, mapped
 from servonode.mechanics.switches import PIECEWISE, settled, without_signs
 from servonode.mechanics.symbols import (
     Assembly,
@@ -435,36 +436,11 @@ class Model(Tabular):
         """Whether the machine also has the full form, in rates with multipliers."""
         return not self.speaks_in_velocities and not self.reactions
 
-    def mapped(self, change: Callable[[Expr], Expr]) -> "Model":
+    def mapped(self, change: Change) -> "Model":
         """The same machine with every expression changed, but those of the requirements."""
-
-        def changed(expression: Expr) -> Expr:
-            return change(sympy.sympify(expression))
-
-        parts: dict[str, Any] = {word: changed(getattr(self, word)) for word in _ENERGIES}
-        for word in _MAPPINGS:
-            parts[word] = {key: changed(each) for key, each in getattr(self, word).items()}
-        if isinstance(self.independent, Mapping):
-            parts["independent"] = {v: changed(rate) for v, rate in self.independent.items()}
-        for word in ("warnings", "faults"):
-            parts[word] = tuple(replace(each, margin=changed(each.margin)) for each in getattr(self, word))
-        return replace(
-            self,
-            **parts,
-            bodies=tuple(each.mapped(changed) for each in self.bodies),
-            tree=self.tree and self.tree.mapped(changed),
-            forces=tuple((changed(force), changed(on)) for force, on in self.forces),
-            stabilised=tuple(
-                replace(each, residual=changed(each.residual), row=changed(each.row)) for each in self.stabilised
-            ),
-            jumps=tuple(
-                replace(each, margin=changed(each.margin), changes={x: changed(to) for x, to in each.changes.items()})
-                for each in self.jumps
-            ),
-            constraints=tuple(each.mapped(changed) for each in self.constraints),
-            outputs=tuple(replace(each, expression=changed(each.expression)) for each in self.outputs),
-            sensors=tuple(each.mapped(changed(each.expression)) for each in self.sensors),
-        )
+        words = [*_ENERGIES, *_MAPPINGS, "bodies", "tree", "forces", "stabilised", "jumps", "constraints", "outputs"]
+        words += ["sensors", "warnings", "faults", *(["independent"] if isinstance(self.independent, Mapping) else [])]
+        return replace(self, **{word: mapped(getattr(self, word), change) for word in words})
 
     def coupled(self, **more: Any) -> "Model":
         """The machine with additions, by arguments of Model: energies are added, sequences and mappings are extended.

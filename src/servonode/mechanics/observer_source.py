@@ -11,8 +11,8 @@ from servonode.mechanics.derivation import Derivation
 from servonode.mechanics.differentiate import diff
 from servonode.mechanics.emit import Block, Constants
 from servonode.mechanics.equations import Equations
+from servonode.mechanics.kernels import ObserverKernel
 from servonode.mechanics.machine_source import Expr, accelerations, describe, lower_triangle, unpack_lower
-from servonode.mechanics.observer_kernels import ObserverKernel
 from servonode.mechanics.signatures import Signature, sizes_text
 
 Texts = list[list[str]]  # one list a column

@@ -1,7 +1,7 @@
 """What a machine's sensors measure: expressions of its motion, with the errors of the devices."""
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import sympy
@@ -9,13 +9,14 @@ import sympy
 from servonode.definitions.source_location import Place, here
 from servonode.errors import ModelError
 from servonode.mechanics.description import Quantity, SensorDescription
+from servonode.mechanics.stated import Stated
 from servonode.mechanics.symbols import quantity_of, refuse_uncompilable
 
 Expr = Any
 
 
 @dataclass(frozen=True)
-class Sensor:
+class Sensor(Stated):
     """A measured value: an expression of states, rates, accelerations and inputs, and how it is measured."""
 
     description: SensorDescription
@@ -25,10 +26,6 @@ class Sensor:
     @property
     def quantity(self) -> Quantity:
         return self.description.quantity
-
-    def mapped(self, expression: Expr) -> "Sensor":
-        """The same sensor with another expression."""
-        return replace(self, expression=expression)
 
 
 def sensor(

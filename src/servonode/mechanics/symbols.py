@@ -6,9 +6,8 @@ velocity. A `Model` puts them together.
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Self
 
 import sympy
 from sympy.functions.elementary.piecewise import ExprCondPair
@@ -19,7 +18,7 @@ from servonode.errors import ModelError, short, unshown
 from servonode.mechanics.description import Quantity, Requirement, derivative_name
 from servonode.mechanics.differentiate import diff
 from servonode.mechanics.functions import COMPILED, TO_STATE, choose
-from servonode.mechanics.stated import Stated
+from servonode.mechanics.stated import Change, Expressed, Stated
 
 ARTICLE = re.compile(r"(the|a|an|its)\b")  # with which a description may begin
 LONGEST_NAME = 100  # characters
@@ -149,45 +148,42 @@ def nodes_of(expression: Expr) -> dict[Expr, None]:
     return found
 
 
-def _pickled(symbol: Expr) -> Any:
-    """How a symbol is pickled that is made of other things than its name."""
-    return partial(sympy.Symbol.__xnew__, real=True), (type(symbol), symbol.name), vars(symbol)
+class OwnSymbol(sympy.Symbol):  # type: ignore[misc]
+    """A real symbol that is made of other things than its name, its attributes."""
+
+    @classmethod
+    def made(cls, name: str, **attributes: Any) -> Self:
+        """The symbol with this name and these attributes."""
+        symbol: Self = sympy.Symbol.__xnew__(cls, name, real=True)
+        symbol.__dict__.update(attributes)
+        return symbol
+
+    def __reduce__(self) -> Any:
+        return type(self).made, (self.name,), vars(self)
 
 
-class Rate(sympy.Symbol):  # type: ignore[misc]
+class Rate(OwnSymbol):
     """A time derivative as a symbol of its own."""
 
-    __reduce__ = _pickled
-
-    def __new__(cls, name: str, order: int) -> "Rate":
-        rate: Rate = sympy.Symbol.__xnew__(cls, derivative_name(name, order), real=True)
-        return rate
+    def __new__(cls, name: str, order: int) -> Self:
+        return cls.made(derivative_name(name, order))
 
 
-class Named(sympy.Symbol):  # type: ignore[misc]
+class Named(OwnSymbol):
     """A real symbol that carries its quantity (description, unit, default, bounds) and where it was made."""
 
     quantity: Quantity
     place: Place
     vector: str | None = None  # the vector of which it is an entry
 
-    def __new__(cls, quantity: Quantity) -> "Named":
+    def __new__(cls, quantity: Quantity) -> Self:
         name = quantity.name
         kind = cls.__name__.lower()
         check_name(kind, name)
         if name.endswith(("_dot", "_ddot")) or name == "t":
             taken = "'t' is the time" if name == "t" else "the endings _dot and _ddot mark rates"
             raise ModelError(f"{kind} name {name!r}: {taken}; choose another name", here())
-        return cls._made(quantity)
-
-    @classmethod
-    def _made(cls, quantity: Quantity) -> "Named":
-        symbol: Named = sympy.Symbol.__xnew__(cls, quantity.name, real=True)
-        symbol.quantity, symbol.place = quantity, here()
-        return symbol
-
-    def __getnewargs_ex__(self) -> tuple[tuple[Quantity], dict[str, Any]]:
-        return (self.quantity,), {}
+        return cls.made(name, quantity=quantity, place=here())
 
     @property
     def rate(self) -> Expr:
@@ -206,15 +202,11 @@ class Coordinate(Named):
     def own_velocity(self) -> "Velocity":
         """The rate of this coordinate as a velocity: what a coordinate without kinematics moves with."""
         unit = "1/s" if self.quantity.unit == "1" else f"{self.quantity.unit}/s"
-        own = Velocity._made(Quantity(f"{self.name}_dot", self._words_of_rate(), unit))
-        assert isinstance(own, Velocity)
-        own.of, own.place = self, self.place
-        return own
-
-    def _words_of_rate(self) -> str:
-        """ "hitch angle, trailer relative to robot" -> "rate of the hitch angle"; by name without a description."""
+        # "hitch angle, trailer relative to robot" -> "rate of the hitch angle"; by name without a description
         words = re.split(r"[,:;(]", self.quantity.description)[0].strip()
-        return f"rate of {words if ARTICLE.match(words) else f'the {words}'}" if words else f"rate of {self.name}"
+        what = (words if ARTICLE.match(words) else f"the {words}") if words else self.name
+        quantity = Quantity(f"{self.name}_dot", f"rate of {what}", unit)
+        return Velocity.made(quantity.name, quantity=quantity, of=self, place=self.place)
 
 
 class Velocity(Named):
@@ -247,14 +239,11 @@ class Reaction(Named):
     """An unknown that rows of the machine itself determine: a contact force, or the rate of a contact point."""
 
 
-class Assembly(sympy.Symbol):  # type: ignore[misc]
+class Assembly(OwnSymbol):
     """Which way a closed loop is assembled: the sign of its determinant at a run's start, 0 while none is known."""
 
-    __reduce__ = _pickled
-
-    def __new__(cls, name: str) -> "Assembly":
-        symbol: Assembly = sympy.Symbol.__xnew__(cls, name, real=True)
-        return symbol
+    def __new__(cls, name: str) -> Self:
+        return cls.made(name)
 
 
 class Constraint:
@@ -288,7 +277,7 @@ class Constraint:
             raise ModelError(text, self.place)
         return sympy.Add(*(diff(finite, q) * q.rate for q in coordinates), diff(finite, time))
 
-    def mapped(self, change: Callable[[Expr], Expr]) -> "Constraint":
+    def mapped(self, change: Change) -> "Constraint":
         """The same constraint with its expression changed."""
         other = Constraint.__new__(Constraint)
         other.__dict__ |= self.__dict__
@@ -301,7 +290,7 @@ class Constraint:
 
 
 @dataclass(frozen=True)
-class Body:
+class Body(Stated):
     """A rigid body by its motion: velocity of the centre of mass and angular velocity, in axes that do not turn.
 
     Each is linear in rates and velocities. `inertia` is the central one in the same axes, a matrix that turns with
@@ -327,17 +316,6 @@ class Body:
     def kinetic(self) -> Expr:
         """Its kinetic energy [J]."""
         return sympy.Add(*((u.T * N * u)[0] for u, N in self.momenta if len(u))) / 2
-
-    @property
-    def free_symbols(self) -> set[Any]:
-        parts = (sympy.sympify(self.mass), self.velocity, self.inertia, self.angular_velocity)
-        return set().union(*(part.free_symbols for part in parts))
-
-    def mapped(self, change: Callable[[Expr], Expr]) -> "Body":
-        """The same body with its expressions changed."""
-        parts = {"velocity": self.velocity, "inertia": self.inertia, "angular_velocity": self.angular_velocity}
-        changed = {name: part.applyfunc(change) for name, part in parts.items()}
-        return replace(self, mass=change(self.mass), **changed)
 
 
 def coordinate(
@@ -546,7 +524,7 @@ def constraint(name: str, description: str, stated: Expr, unit: str = "N") -> Co
 
 
 @dataclass(frozen=True)
-class Output(Stated):
+class Output(Expressed):
     """A monitored value: an expression of states, rates, accelerations, inputs and multipliers.
 
     In other expressions it stands for its own.
@@ -575,7 +553,7 @@ def output(name: str, description: str, expression: Expr, unit: str = "1") -> Ou
 
 
 @dataclass(frozen=True)
-class Condition:
+class Condition(Stated):
     """A condition `margin > 0` (strict) or `margin >= 0`, with the sentence that explains a violation.
 
     sides: what must be greater, and what it must be greater than; their difference is the margin.
@@ -652,7 +630,7 @@ def _unit_of(side: Expr) -> str:
 
 
 @dataclass(frozen=True)
-class Stabilised:
+class Stabilised(Stated):
     """A constraint `residual` = 0 that reactions hold by obeying `row` = 0, linear in reactions and accelerations."""
 
     quantity: Quantity
@@ -707,7 +685,7 @@ def _rate_of(symbol: Expr) -> Expr:
 
 
 @dataclass(frozen=True)
-class Jump:
+class Jump(Stated):
     """Where `margin` becomes positive (not negative, unless strict), states are set at once."""
 
     margin: Expr
@@ -767,14 +745,11 @@ def _margin(relation: Expr) -> tuple[Expr, bool]:
     return relation.gts - relation.lts, isinstance(relation, (sympy.Gt, sympy.Lt))
 
 
-class Before(sympy.Symbol):  # type: ignore[misc]
+class Before(OwnSymbol):
     """The value of a state at the beginning of the step, for jumps."""
 
-    __reduce__ = _pickled
-
-    def __new__(cls, state: Expr) -> "Before":
-        symbol: Before = sympy.Symbol.__xnew__(cls, f"before_{state.name}", real=True)
-        return symbol
+    def __new__(cls, state: Expr) -> Self:
+        return cls.made(f"before_{state.name}")
 
 
 def before(state: Expr) -> Expr:

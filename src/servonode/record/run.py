@@ -16,7 +16,6 @@ from servonode.closed_loop.controller_section import Control
 from servonode.closed_loop.goal_reached import limited_share
 from servonode.closed_loop.run_warnings import RunWarning
 from servonode.errors import NotInstalled, StatementError, did_you_mean
-from servonode.mechanics import rows
 from servonode.mechanics.description import packed
 from servonode.plants.skeleton import traces
 from servonode.record.files import replaced_file
@@ -202,7 +201,7 @@ class Run(Result):
     def _monitored(self) -> Array:
         """Outputs, then the margins of the machine's warnings, of every row."""
         states, inputs = self._kernel_states, np.ascontiguousarray(self.inputs.T)
-        return rows.monitored(self.closed_loop.machine, self.t, states, inputs)
+        return self.closed_loop.machine.monitored_rows(self.t, states, inputs)
 
     @cached_property
     def warnings(self) -> list[RunWarning]:

@@ -14,7 +14,6 @@ from servonode.arrays import Array
 from servonode.bus.messages import EXACT
 from servonode.bus.topology import CONTROLLER, PLANT
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.mechanics import rows
 from servonode.mechanics.description import Quantity
 from servonode.mechanics.machine import Machine
 from servonode.plants.record_layout import PlantRecordLayout
@@ -123,7 +122,7 @@ def run_of_rows(closed_loop: ClosedLoop, control: str, table: Array, answers: Ar
         scale=hold(scales),
         program_state=own,
         limits={name: _acted(answers, scale, step_s) for name, scale in scales.items()},
-        energy=rows.energies(machine, t, x),
+        energy=machine.energy_of_rows(t, x),
         work=table[:, part.work][:, 0],
         wall_s=wall_s,
         steps=int(k[-1]) if len(k) else 0,
@@ -159,7 +158,7 @@ def _stabilised(machine: Machine, t: Array, xs: Array) -> dict[str, Array]:
     described = machine.description
     if not described.stabilised:
         return {}
-    table = rows.residuals(machine, t, xs)
+    table = machine.residuals_of_rows(t, xs)
     return {each.name: table[:, len(described.constraints) + i] for i, each in enumerate(described.stabilised)}
 
 

@@ -13,7 +13,6 @@ from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.variation import Variation
 from servonode.errors import StatementError
 from servonode.kernels.syntax import syntax_tree
-from servonode.mechanics import rows
 from servonode.mechanics.expression import MAX_LENGTH, OPERATIONS, Apply, ExpressionError, Node, Symbol, parse
 from servonode.plants.record_layout import PlantRecordLayout
 from servonode.record.run import Run
@@ -77,10 +76,10 @@ class RecordedColumns:
         machine = self._closed_loop.machine
         x = np.ascontiguousarray(self._table[:, self._part.x])
         if name == "energy":
-            return rows.energies(machine, self.t, x)
+            return machine.energy_of_rows(self.t, x)
         reactions = [f"residual_{each.name}" for each in machine.description.stabilised]
         at = len(machine.description.constraints) + reactions.index(name)
-        return rows.residuals(machine, self.t, x)[:, at]
+        return machine.residuals_of_rows(self.t, x)[:, at]
 
     def _answered(self, at: int) -> Array:
         """A column of the controller's record, repeated until the next answer."""

@@ -6,18 +6,19 @@ servonode finds their relative degree, Jacobian and drift from the machine's equ
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import sympy
 
 from servonode.definitions.source_location import Place, here
 from servonode.errors import ModelError
 from servonode.mechanics.description import Quantity, derivative_name
-from servonode.mechanics.stated import Stated
+from servonode.mechanics.stated import Expressed
 from servonode.mechanics.switches import settled
 from servonode.mechanics.symbols import (
     Condition,
     Input,
+    OwnSymbol,
     Parameter,
     check_kinds,
     check_mapping,
@@ -33,20 +34,15 @@ Expr = Any
 late = sympy.Symbol("late", real=True)  # mean age of the held input [s], for requirements and warnings
 
 
-class _Signal(sympy.Symbol):  # type: ignore[misc]
+class _Signal(OwnSymbol):
     """A function of time with derivatives: name, name_dot, name_ddot, ..."""
 
     quantity: Quantity
     default: str
     place: Place
 
-    def __new__(cls, quantity: Quantity, default: str = "") -> "_Signal":
-        symbol: _Signal = sympy.Symbol.__xnew__(cls, quantity.name, real=True)
-        symbol.quantity, symbol.default, symbol.place = quantity, default, here()
-        return symbol
-
-    def __getnewargs_ex__(self) -> tuple[tuple[Quantity, str], dict[str, Any]]:
-        return (self.quantity, self.default), {}
+    def __new__(cls, quantity: Quantity, default: str = "") -> Self:
+        return cls.made(quantity.name, quantity=quantity, default=default, place=here())
 
     def derivative(self, order: int) -> Expr:
         """The symbol of the order-th time derivative."""
@@ -86,20 +82,15 @@ def signal(name: str, description: str, unit: str = "1", *, default: str) -> Sig
     return Signal(quantity_of("signal", name, description, unit), default)
 
 
-class State(sympy.Symbol):  # type: ignore[misc]
+class State(OwnSymbol):
     """A state of the program itself, integrated beside the machine's; `start` is an expression."""
 
     quantity: Quantity
     start: Expr
     place: Place
 
-    def __new__(cls, quantity: Quantity, start: Expr) -> "State":
-        symbol: State = sympy.Symbol.__xnew__(cls, quantity.name, real=True)
-        symbol.quantity, symbol.start, symbol.place = quantity, start, here()
-        return symbol
-
-    def __getnewargs_ex__(self) -> tuple[tuple[Quantity, Expr], dict[str, Any]]:
-        return (self.quantity, self.start), {}
+    def __new__(cls, quantity: Quantity, start: Expr) -> Self:
+        return cls.made(quantity.name, quantity=quantity, start=start, place=here())
 
 
 def state(name: str, description: str, unit: str = "1", *, start: Expr = 0) -> State:
@@ -120,19 +111,14 @@ def state(name: str, description: str, unit: str = "1", *, start: Expr = 0) -> S
     return State(quantity, sympy.sympify(start))
 
 
-class Setpoint(sympy.Symbol):  # type: ignore[misc]
+class Setpoint(OwnSymbol):
     """A symbol for an expression whose time derivatives count as zero."""
 
     expression: Expr
     place: Place
 
-    def __new__(cls, name: str, expression: Expr) -> "Setpoint":
-        symbol: Setpoint = sympy.Symbol.__xnew__(cls, name, real=True)
-        symbol.expression, symbol.place = expression, here()
-        return symbol
-
-    def __getnewargs_ex__(self) -> tuple[tuple[str, Expr], dict[str, Any]]:
-        return (self.name, self.expression), {}
+    def __new__(cls, name: str, expression: Expr) -> Self:
+        return cls.made(name, expression=expression, place=here())
 
 
 def setpoint(name: str, expression: Expr) -> Setpoint:
@@ -151,7 +137,7 @@ def setpoint(name: str, expression: Expr) -> Setpoint:
 
 
 @dataclass(frozen=True)
-class Watch(Stated):
+class Watch(Expressed):
     """A quantity of the law that is recorded; in other expressions it stands for its own."""
 
     quantity: Quantity
