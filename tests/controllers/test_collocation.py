@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from servonode.controllers.inversion.collocation import NotSolved, collocate
+from servonode.controllers.inversion.bounded import NotSolved, collocate
 
 Array = Any
 W, AT = 3.0, 0.1234  # z'' = W^2 (z - step at AT)

@@ -24,7 +24,7 @@ from servonode.cli.main import main
 from servonode.closed_loop.launch_error import ProgramRefused
 from servonode.closed_loop.launch_file import LaunchError
 from servonode.controllers import Program, residual, target
-from servonode.controllers.engine.extension_description import describe_extension
+from servonode.controllers.engine.law_description import describe_extension
 from servonode.controllers.engine.law_source import law_source
 from servonode.controllers.engine.layout import CROSSED as CROSSES
 from servonode.controllers.engine.layout import GOOD

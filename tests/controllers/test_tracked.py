@@ -6,8 +6,8 @@ from sympy import cos, sin, sympify
 
 import servonode
 from servonode.controllers import InlineProgram, residual
+from servonode.controllers.engine.law_description import splits
 from servonode.controllers.engine.program import Program
-from servonode.controllers.engine.tracked import splits
 from servonode.errors import ModelError
 from servonode.mechanics import Model, coordinate, input_, output, parameter
 

@@ -10,7 +10,8 @@ from sympy import cos, sin
 
 from servonode.controllers import load_law
 from servonode.controllers.engine.law import ServoLaw
-from servonode.controllers.engine.law_source import describe_program, law_source
+from servonode.controllers.engine.law_description import describe_program
+from servonode.controllers.engine.law_source import law_source
 from servonode.controllers.engine.program import Program
 from servonode.controllers.engine.servo import derive_servo
 from servonode.definitions import cache

@@ -24,25 +24,24 @@ from servonode.controllers import ServoLaw, load_law
 from servonode.controllers.engine.signals import Signals
 from servonode.controllers.inversion import feedback
 from servonode.controllers.inversion.bounded import Bounded, bounded_solution
-from servonode.controllers.inversion.ends import NoInversion, complex_text
-from servonode.controllers.inversion.feedforward import Feedforward, Pieces
-from servonode.controllers.inversion.goal import Goal, goal_of
-from servonode.controllers.inversion.rates import ClosedRates
-from servonode.controllers.inversion.solution import (
+from servonode.controllers.inversion.feedforward import (
+    Feedforward,
+    Pieces,
     Solution,
     gain_pieces,
     input_pieces,
     state_pieces,
     stored_solution,
 )
-from servonode.controllers.inversion.summary import Inverted, Summary, summary_of
+from servonode.controllers.inversion.rates import ClosedRates, NoInversion, complex_text
+from servonode.controllers.inversion.summary import Goal, Inverted, Summary, goal_of, summary_of
 from servonode.controllers.inversion.tracking import TrackingProgram, signal_names
 from servonode.definitions import cache
 from servonode.mechanics.stabilize import Gains
 from servonode.version import page
 
 SECTION = "controller.inversion"
-_SOLVING = ("bounded", "feedback", "feedforward", "goal", "rates", "solution", "tracking")  # modules
+_SOLVING = ("bounded", "feedback", "feedforward", "rates", "summary", "tracking")  # modules
 FAR = 1e-3  # a start whose largest deviation from the solution is above this is reported (m, rad, m/s, rad/s)
 MISSED = 1e-6  # a residual on the solution above this is reported
 BEYOND = 8  # control instants after the run for which the feedback is computed

@@ -76,10 +76,8 @@ class ProgramEntry:
 
 def _of(machine: str, programs: Mapping[str, str], **implied: Mapping[str, tuple[str, str]]) -> list[ProgramEntry]:
     """The programs of a machine, each in the module that has the machine's name and its own."""
-    return [
-        ProgramEntry(name, f"{machine}_{name}", summary, machine, implied.get(name, {}))
-        for name, summary in programs.items()
-    ]
+    stated = programs.items()
+    return [ProgramEntry(name, f"{machine}_{name}", text, machine, implied.get(name, {})) for name, text in stated]
 
 
 _DERIVING = ("inline_program", "law_source", "program", "servo")  # modules of the engine that state and derive
@@ -220,22 +218,20 @@ def load_law(
     program = source
     if isinstance(program, str):
         program = StatedProgram(find_program(program, Path(), machine.description.name))
+
+    def build() -> tuple[str, bytes]:
+        from servonode.controllers.engine.law_description import describe_program
+        from servonode.controllers.engine.law_source import law_source
+
+        servo = derive_program(program, machine_key, build_model, options, damped=damping > 0)
+        description = describe_program(servo, damping, integral, weighted)
+        return law_source(servo, damping, integral, weighted), msgspec.json.encode(description)
+
     derivation = cache.code_digest("mechanics", *(f"controllers.engine.{name}" for name in _DERIVING))
-    stated = json.dumps(dict(options), sort_keys=True)
-    key = cache.key_of(
-        "law",
-        machine_key,
-        program.digest(build_model, options),
-        derivation,
-        stated,
-        repr((damping, integral, weighted)),
-    )
-    kernel, description = cache.load(
-        key,
-        lambda: _build(program, machine_key, build_model, options, damping, integral, weighted),
-        f"the law of program {program.name}",
-        numbers=isinstance(program, InlineProgram) or cache.has_numbers(machine.kernel.__name__),
-    )
+    stated = json.dumps(dict(options), sort_keys=True), repr((damping, integral, weighted))
+    key = cache.key_of("law", machine_key, program.digest(build_model, options), derivation, *stated)
+    numbers = isinstance(program, InlineProgram) or cache.has_numbers(machine.kernel.__name__)
+    kernel, description = cache.load(key, build, f"the law of program {program.name}", numbers)
     decoded = msgspec.json.decode(description, type=ProgramDescription)
     return ServoLaw(decoded, cast(LawKernel, kernel), machine, parameters)
 
@@ -258,22 +254,6 @@ def derive_program(
 
     machine = derivation(machine_key, build_model)
     return derive_servo(machine.equations, program.build(machine.model, options), damped)
-
-
-def _build(
-    program: ProgramSource,
-    machine_key: str,
-    build_model: Callable[[], Any],
-    options: Mapping[str, Any],
-    damping: float,
-    integral: bool,
-    weighted: bool,
-) -> tuple[str, bytes]:
-    from servonode.controllers.engine.law_source import describe_program, law_source
-
-    servo = derive_program(program, machine_key, build_model, options, damped=damping > 0)
-    description = describe_program(servo, damping, integral, weighted)
-    return law_source(servo, damping, integral, weighted), msgspec.json.encode(description)
 
 
 def __getattr__(name: str) -> Any:

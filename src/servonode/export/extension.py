@@ -5,7 +5,7 @@ from typing import Any
 import sympy
 
 from servonode.controllers.engine.extension import Extension, Key
-from servonode.controllers.engine.extension_description import describe_extension
+from servonode.controllers.engine.law_description import describe_extension
 from servonode.controllers.engine.servo import Servo
 from servonode.export.blocks import Block, Entry, Heading, Line, Lines, Math, Table, Words, equations
 from servonode.mechanics.stabilize import Gains

@@ -13,8 +13,7 @@ import sympy
 from servonode.controllers.engine.extension import Extension, Key
 from servonode.controllers.engine.kernels import LawKernel
 from servonode.controllers.engine.law_solve import solve_texts
-from servonode.controllers.engine.law_start import follow_text
-from servonode.controllers.engine.law_texts import arguments
+from servonode.controllers.engine.law_texts import arguments, follow_text
 from servonode.controllers.engine.layout import GoalLayout
 from servonode.controllers.engine.program import gain_symbol, weight_symbol
 from servonode.controllers.engine.servo import Servo

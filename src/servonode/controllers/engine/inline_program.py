@@ -81,8 +81,8 @@ class InlineProgram:
 
     def _residuals(self, model: Any, reader: "Reader") -> "tuple[list[Residual], list[Condition]]":
         """Those that are stated, then those of the goals of frames with their guards."""
-        from servonode.controllers.engine.frame_goals import FrameGoal
         from servonode.controllers.engine.program import residual
+        from servonode.controllers.engine.stated_expressions import FrameGoal
 
         found, guards = list["Residual"](), list["Condition"]()
         for name, text in self.residuals.items():

@@ -1,14 +1,13 @@
 """A servo law ready to compute: its description and compiled kernel behind plain numpy arrays."""
 
 import functools
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from copy import copy
 from types import MappingProxyType
 
 import numpy as np
 
 from servonode.arrays import Array
-from servonode.controllers.engine.integrator_values import fitted
 from servonode.controllers.engine.kernels import LawKernel
 from servonode.controllers.engine.layout import (
     CROSSED,
@@ -25,6 +24,9 @@ from servonode.mechanics.signatures import Signature
 from servonode.mechanics.stabilize import Gains
 from servonode.tables import Row, Tabular, named, several, valued
 
+ITERATIONS, HALVINGS, DIFFERENCE, SOLVED = 30, 40, 1e-6, 1e-12
+GAINED = 1e-9  # share of the derivatives' norm; an iteration that gains less ends it: the rest is noise of differences
+UNDETERMINED = 1e-9  # share of the largest singular value below which a direction stays as it is
 _TERMS = Signature.of(LawKernel, "terms")
 
 
@@ -215,7 +217,8 @@ class ServoLaw(Tabular):
     def fit_integrators(self, t: float, x: Array, y: Array, memory: Array) -> None:
         """Give the integrators of an extension, in the memory of `follow`, values that fit the state x.
 
-        With them the derivatives f^(j)/lambda^j of the residuals, j below the relative degrees, are least.
+        With them the derivatives f^(j)/lambda^j of the residuals, j below the relative degrees, are least. A controller
+        that begins within a run has lost them; while no command acts, the machine moves without them.
         """
         extension, part = self.description.extension, self.goal_layout.states
         if extension is None or not extension.integrators:
@@ -316,3 +319,40 @@ class ServoLaw(Tabular):
     def term_arrays(self) -> dict[str, Array]:
         """The arrays that the kernel's `terms` fills, by name and in its order."""
         return _TERMS.arrays(self.sizes, "f", "f_dot", "J", "delta", "W", "b", "F")
+
+
+def fitted(derivatives: Callable[[Array], Array], integrators: Array) -> Array:
+    """The integrators with the least sum of squares of derivatives of the residuals, which are functions of them.
+
+    The method of Gauss and Newton begins at those given. What no derivative determines at this state keeps its value,
+    and all of them do where the derivatives are not finite.
+    """
+    with np.errstate(all="ignore"):
+        found = _least(derivatives, integrators.copy())
+    return integrators if found is None else found
+
+
+def _least(function: Callable[[Array], Array], z: Array) -> Array | None:
+    """Where |function(z)| is least near z; None where it is not finite on the way."""
+    f = function(z)
+    for _ in range(ITERATIONS):
+        size = DIFFERENCE * np.maximum(1.0, np.abs(z))
+        slope = np.array([function(z + step) - function(z - step) for step in np.diag(size)]).T / 2  # by units of size
+        if not (np.isfinite(f).all() and np.isfinite(slope).all()):
+            return None
+        lengths = np.linalg.norm(slope, axis=0)
+        lengths[lengths == 0.0] = 1.0
+        move = size / lengths * np.linalg.lstsq(slope / lengths, -f, rcond=UNDETERMINED)[0]
+        for _ in range(HALVINGS):
+            after = function(z + move)
+            if np.linalg.norm(after) <= np.linalg.norm(f):
+                break
+            move = move / 2
+        else:
+            return z
+        gained = np.linalg.norm(f) - np.linalg.norm(after)
+        enough = GAINED * np.linalg.norm(f)
+        z, f = z + move, after
+        if gained <= enough or np.all(np.abs(move) <= SOLVED * np.maximum(1.0, np.abs(z))):
+            return z
+    return z

@@ -5,88 +5,31 @@ i > 0: guard i is violated, -1: W is singular, -2: a result is not finite. K (3,
 Whoever runs it compares the determinant with that of the control instant before (`layout.Answer.compare`).
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from servonode.controllers.engine import extended_source
-from servonode.controllers.engine.extension_description import describe_extension
 from servonode.controllers.engine.kernels import LawKernel
+from servonode.controllers.engine.law_description import (
+    completion_of,
+    describe_program,
+    splits,
+)
 from servonode.controllers.engine.law_solve import CONDITION_LIMIT, solved_inputs
-from servonode.controllers.engine.law_start import start_functions
-from servonode.controllers.engine.law_texts import Texts, arguments, relation_rows
+from servonode.controllers.engine.law_texts import Texts, arguments, follow_text
 from servonode.controllers.engine.layout import GOOD, NOT_FINITE, SINGULAR, AnswerLayout, GoalLayout, law_sizes
-from servonode.controllers.engine.program import Limit, Program, weight_symbol
+from servonode.controllers.engine.program import Limit, gain_symbol, late, weight_symbol
 from servonode.controllers.engine.servo import Servo
-from servonode.controllers.engine.singular_sets import tells_crossings
-from servonode.controllers.engine.tracked import splits
 from servonode.definitions.progress import doing
 from servonode.errors import ModelError
 from servonode.mechanics import emit
-from servonode.mechanics.description import Completion, ProgramDescription
 from servonode.mechanics.emit import Block, Constants
 from servonode.mechanics.linear_solve import solves
 from servonode.mechanics.machine_source import describe
 from servonode.mechanics.signatures import Signature, sizes_text
+from servonode.mechanics.symbols import margins_and_sides
 
 Expr = Any
-
-
-def describe_program(
-    servo: Servo, damping: float = 0.0, integral: bool = False, weighted: bool = False
-) -> ProgramDescription:
-    """The names, units, defaults and texts of a program on a machine, without its expressions."""
-    program = servo.program
-    extension = describe_extension(servo)
-    return ProgramDescription(
-        name=program.name,
-        description=program.description,
-        residuals=tuple(each.quantity for each in program.residuals),
-        relative_degrees=servo.relative_degrees,
-        parameters=tuple(each.quantity for each in program.parameters),
-        targets=tuple(each.name for each in program.targets),
-        signals=tuple(each.quantity for each in program.signals),
-        signal_defaults=tuple(each.default for each in program.signals),
-        target_order=servo.target_order,
-        signal_order=servo.signal_order,
-        guards=tuple(each.requirement for each in program.guards),
-        relations=len(relation_rows(servo)),
-        completion=_completion(program),
-        integral=integral,
-        explicit=bool(program.inputs),
-        weighted=weighted and program.least_norm,
-        feeds_back=_feeds_back(servo),
-        places=tuple(str(each.place) for each in program.residuals),
-        required=tuple(p.name for p in program.parameters if p.quantity.default is None and p not in program.start),
-        states=(*(each.quantity for each in program.states), *(extension.integrators if extension else ())),
-        limits=tuple(each.quantity for each in program.limits),
-        watches=tuple(each.quantity for each in program.watches),
-        requirements=tuple(each.requirement for each in program.requirements),
-        warnings=tuple(each.requirement for each in program.warnings),
-        extension=extension,
-        unreachable=servo.unreachable,
-        tells_crossings=not damping and tells_crossings(servo),
-        target_units=tuple(each.quantity.unit for each in program.targets),
-        tracked=tuple(each.described for each in splits(servo.equations.model, program)),
-    )
-
-
-def _feeds_back(servo: Servo) -> bool:
-    """Whether the inputs depend on the machine's state: by residuals, or as they are given, own states followed."""
-    if not servo.program.inputs:
-        return True
-    rates = dict(zip(servo.program.states, servo.state_rates, strict=True))
-    reached: set[Expr] = set()
-    waiting = [servo.resolved(each) for each in servo.program.inputs.values()]
-    while waiting:
-        symbols = waiting.pop().free_symbols - reached
-        reached |= symbols
-        waiting += [rates[each] for each in symbols if each in rates]
-    return not reached.isdisjoint(servo.equations.model.state)
-
-
-def _completion(program: Program) -> Completion:
-    if program.ideal or program.posture:
-        return "ideal" if program.ideal else "posture"
-    return "least_norm" if program.least_norm else "none"
 
 
 def law_source(servo: Servo, damping: float = 0.0, integral: bool = False, weighted: bool = False) -> str:
@@ -130,7 +73,7 @@ def _check_count(servo: Servo) -> None:
     """Check that there are as many rows as inputs, or fewer and a completion."""
     model, program = servo.equations.model, servo.program
     n_s, n_rows, n_tau = len(program.residuals), len(program.residuals) + len(program.relations), len(model.inputs)
-    completion = _completion(program)
+    completion = completion_of(program)
     if completion in ("ideal", "posture") and len(model.velocities) != n_tau:
         word = "ideal=True" if program.ideal else "posture="
         text = f"program {program.name}: {word} needs as many inputs as velocities, {model.name} has {n_tau} and "
@@ -295,3 +238,51 @@ def _wanted(servo: Servo, block: Block, texts: Texts, integrals: list[str], scal
             drift = [("-", j, a) for j, a in zip(texts.J[i], texts.a0, strict=True)]
             wanted[i] = block.let(emit.combine(drift, wanted[i]))
     return wanted
+
+
+def start_functions(servo: Servo, constants: Constants, goal: GoalLayout) -> list[str]:
+    """Their texts; each costs compile time, so what nothing calls is left out."""
+    program, texts = servo.program, []
+    if program.start:  # parameters that are computed at the start
+        without = [each for each in program.parameters if each.quantity.default is None]
+        texts.append(
+            _at_start(servo, goal, "start", [program.start[each] for each in without if each in program.start])
+        )
+    if program.requirements or program.warnings:
+        texts.append(_conditions(servo, goal))
+    if program.states and servo.extension is None:
+        texts.append(_at_start(servo, goal, "initial_states", [each.start for each in program.states]))
+        texts.append(_state_rates(servo, goal, constants))
+        texts.append(follow_text(len(program.states), goal))
+    return texts
+
+
+def _at_start(servo: Servo, goal: GoalLayout, name: str, stated: Sequence[Expr]) -> str:
+    """Generated `NAME(t, x, y, p, out)`: the values of expressions at the initial state."""
+    block = Block(None)
+    arguments(servo, block, goal)
+    block.load("p", [*servo.equations.model.parameters, *servo.program.parameters])
+    block.store("out", block.evaluate([servo.resolved(each) for each in stated]))
+    return block.function(Signature.of(LawKernel, name), "t")
+
+
+def _conditions(servo: Servo, goal: GoalLayout) -> str:
+    """Generated `conditions(t, x, y, p, gains, late, out)`: of the requirements, then of the warnings, the margins and
+    the values of both sides.
+    """
+    program, block = servo.program, Block(None)
+    arguments(servo, block, goal)
+    block.load("p", [*servo.equations.model.parameters, *program.parameters])
+    block.load("gains", [gain_symbol(each.quantity.name) for each in program.residuals])
+    conditions = (*program.requirements, *program.warnings)
+    stated = [servo.resolved(each) for each in margins_and_sides(conditions)]
+    block.store_rows("out", block.evaluate(stated), len(conditions))
+    return block.function(Signature.of(LawKernel, "conditions"), "t", late.name)
+
+
+def _state_rates(servo: Servo, goal: GoalLayout, constants: Constants) -> str:
+    """Generated `state_rates(t, x, y, c, out)`: the rates of the program's own states."""
+    block = Block(constants)
+    arguments(servo, block, goal)
+    block.store("out", block.evaluate(servo.state_rates))
+    return block.function(Signature.of(LawKernel, "state_rates"), "t")

@@ -4,6 +4,7 @@ from typing import Any
 
 import sympy
 
+from servonode.controllers.engine.kernels import LawKernel
 from servonode.controllers.engine.layout import GoalLayout
 from servonode.controllers.engine.servo import Servo
 from servonode.errors import ModelError
@@ -11,6 +12,7 @@ from servonode.mechanics import emit
 from servonode.mechanics.description import derivatives
 from servonode.mechanics.emit import Block
 from servonode.mechanics.machine_source import lower_triangle, unpack_lower
+from servonode.mechanics.signatures import Signature
 
 Expr = Any
 
@@ -83,3 +85,26 @@ class Texts:
 def dot(block: Block, row: list[str], column: list[str]) -> str:
     text = emit.combine(("+", a, b) for a, b in zip(row, column, strict=True))
     return text if emit.is_zero(text) else block.let(text)
+
+
+def follow_text(n: int, goal: GoalLayout) -> str:
+    """Generated `follow(t, x, y, c, passed, memory)` of n states of a law's own."""
+    return Signature.of(LawKernel, "follow").definition() + _FOLLOW.format(n=n, at=goal.states.start)
+
+
+_FOLLOW = '''\
+    """Heun's rule for the program's own states, `passed` s after the call before; they end in y and in memory.
+
+    memory (2 n,) holds them and their rates at that call.
+    """
+    for i in range({n}):
+        y[{at} + i] = memory[i] + passed*memory[{n} + i]
+    rates = empty({n})
+    state_rates(t, x, y, c, rates)
+    for i in range({n}):
+        memory[i] += 0.5*passed*(memory[{n} + i] + rates[i])
+        y[{at} + i] = memory[i]
+    state_rates(t, x, y, c, rates)
+    for i in range({n}):
+        memory[{n} + i] = rates[i]
+'''

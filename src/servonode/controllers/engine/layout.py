@@ -54,7 +54,7 @@ class GoalLayout(Layout):
 class AnswerLayout(Layout):
     """The answer out: inputs before any limit, residuals f, their rates f', condition of W, scale of each limit.
 
-    Last a number with the sign of det W, of laws that tell it (see `singular_sets`).
+    Last a number with the sign of det W, of laws that tell it (see `law_description.tells_crossings`).
     """
 
     inputs: slice

@@ -168,7 +168,7 @@ def watch(name: str, description: str, expression: Expr, unit: str = "1") -> Wat
 class Residual:
     """A servo-constraint: the expression that must vanish; `quantity.default` is its default convergence rate [1/s],
     None: auto. `damping` is subtracted from the demanded highest derivative. `output`: what follows the rest of it;
-    None: see `tracked`.
+    None: see `law_description.splits`.
     """
 
     quantity: Quantity

@@ -5,15 +5,23 @@ from typing import Any
 
 import sympy
 
+from servonode.controllers.engine.program import Residual, residual
 from servonode.errors import ModelError, did_you_mean
+from servonode.mechanics.description import Requirement
 from servonode.mechanics.differentiate import along
 from servonode.mechanics.dimensions import Dimensions, known_dimensions
 from servonode.mechanics.expression import ExpressionError, parse
-from servonode.mechanics.frames import frame_names, quantity, unit_of
+from servonode.mechanics.frames import GROUND, axis_error, find_frame, frame_names, quantity, rotation_error, unit_of
+from servonode.mechanics.generic_points import are_zero
 from servonode.mechanics.model import Model
-from servonode.mechanics.symbols import time
+from servonode.mechanics.recursion import turn_of
+from servonode.mechanics.straight_line import named
+from servonode.mechanics.symbols import Condition, time
 from servonode.mechanics.units import unit_text
 
+Matrix = Any  # sympy.Matrix
+LETTERS = "xyz"
+LARGEST_TURN, LARGEST_TILT = 3.999, 1000.0  # sizes of `rotation_error` and `axis_error` just below half a turn
 Expr = Any
 UNKNOWN = "to follow {} as a goal, state it in [target]; "
 ANGLES = ("wrap", "atan2")  # functions whose values are angles
@@ -101,3 +109,115 @@ def wanted_accelerations(reader: Reader, places: Mapping[str, str | float], rate
         v, first = model.rates[q.rate], along(place, reader.moving)
         found[v] = along(first, reader.moving) - 2 * rate * (v - first) - rate**2 * (q - place)
     return found
+
+
+class FrameGoal:
+    """The goal of one frame: `stated` has the keys of [controller.goal.NAME] that are given."""
+
+    def __init__(self, model: Model, name: str, stated: Mapping[str, Any], read: Reader) -> None:
+        self.name, self.stated, self.read = name, stated, read
+        self.frame = self._frame(model, name, f"goal.{name}")
+        base = stated.get("relative_to", GROUND)
+        self.base = self._frame(model, base, f"goal.{name}.relative_to")
+        self.beside = "" if base == GROUND else f" in the axes of {base}"
+
+    def residuals(self) -> tuple[list[Residual], list[Condition]]:
+        """The residuals, and the guard of an orientation.
+
+        Raises:
+            StatedError: the keys do not fit together, or a value is not what its key takes.
+        """
+        moved = self._place()
+        turned, guards = self._turn()
+        if not moved and not turned and {"orientation", "axis_z"} & self.stated.keys():
+            raise StatedError(f"goal.{self.name}", "no motion of the machine turns it; give a frame that a joint turns")
+        if not moved and not turned:
+            raise StatedError(f"goal.{self.name}", "states nothing; give position, x, y, z, orientation or axis_z")
+        return [*moved, *turned], guards
+
+    def _frame(self, model: Model, name: str, key: str) -> Any:
+        names = frame_names(model)
+        if name not in names:
+            there = f"choose {', '.join(names)}" if names else "its file or its Model(tree=...) has none"
+            raise StatedError(key, f"machine {model.name} has no frame {name!r}; {did_you_mean(name, names)}{there}")
+        return find_frame(model, name)
+
+    def _place(self) -> list[Residual]:
+        """Of the coordinates that are given, by position or alone."""
+        alone = {letter: self.stated[letter] for letter in LETTERS if letter in self.stated}
+        if "position" in self.stated and alone:
+            text = f"there are both position and {', '.join(alone)}; give all three in position, or each alone"
+            raise StatedError(f"goal.{self.name}.position", text)
+        if "position" in self.stated:
+            alone = dict(zip(LETTERS, self._entries("position", 3), strict=True))
+        place = self.base.rotation.T * (self.frame.position - self.base.position)
+        return [self._coordinate(letter, text, place[LETTERS.index(letter)]) for letter, text in alone.items()]
+
+    def _coordinate(self, letter: str, text: str | float, place: Expr) -> Residual:
+        key = f"goal.{self.name}.{'position' if 'position' in self.stated else letter}"
+        what = f"{letter} of {self.name}{self.beside} less {text}"
+        return residual(f"{self.name}_{letter}", named(place) - self.read(key, text), what, "m")
+
+    def _turn(self) -> tuple[list[Residual], list[Condition]]:
+        """Of the orientation, or of the z axis alone; what no motion of the tree turns, as in a plane, is left out."""
+        if "orientation" in self.stated and "axis_z" in self.stated:
+            text = "there are both orientation and axis_z; an orientation has its z axis already: give one of them"
+            raise StatedError(f"goal.{self.name}.axis_z", text)
+        rotation = self.base.rotation.T * self.frame.rotation
+        if "orientation" in self.stated:
+            error, largest, left_out = rotation_error(rotation, self._wanted_rotation()), LARGEST_TURN, ""
+        elif "axis_z" in self.stated:
+            wanted = self._direction()
+            largest, left_out = LARGEST_TILT, LETTERS[max(range(3), key=lambda i: abs(wanted[i]))]
+            error = axis_error(rotation[:, 2], wanted)
+        else:
+            return [], []
+        rows = {letter: each for letter, each in zip(LETTERS, error, strict=True) if letter != left_out}
+        rows = {letter: each for letter, each in rows.items() if not are_zero([each])}
+        what = f"turn of {self.name}{self.beside} from the wanted orientation about"
+        found = [residual(f"{self.name}_r{letter}", each, f"{what} {letter}", "rad") for letter, each in rows.items()]
+        return found, [self._below_half_a_turn(error, largest)]
+
+    def _below_half_a_turn(self, error: Matrix, largest: float) -> Condition:
+        text = f"{self.name} is half a turn away from the orientation that [controller.goal.{self.name}] wants, where "
+        text += "no direction is the shortest; start closer to it, or let the goal begin closer"
+        margin = named(largest**2 - error.dot(error))
+        return Condition(margin, Requirement(text, strict=True), (margin, sympy.Integer(0)))
+
+    def _wanted_rotation(self) -> Matrix:
+        """Of roll, pitch and yaw about the fixed axes x, y and z in this order, or of a quaternion (w, x, y, z)."""
+        key, texts = f"goal.{self.name}.orientation", self._entries("orientation", 3, 4)
+        entries = [self.read(key, text) for text in texts]
+        if not any(entries) and len(entries) == 4:
+            raise StatedError(key, "the quaternion is 0, which is no orientation; give (w, x, y, z), as [1, 0, 0, 0]")
+        return _of_angles(*entries) if len(entries) == 3 else _of_quaternion(*entries)
+
+    def _direction(self) -> Matrix:
+        """The unit vector of axis_z."""
+        entries = self._entries("axis_z", 3)
+        length = sum(each**2 for each in entries) ** 0.5
+        if length == 0:
+            raise StatedError(f"goal.{self.name}.axis_z", "is 0, which is no direction; give one, as [0, 0, 1]")
+        return sympy.Matrix([sympy.sympify(each / length) for each in entries])
+
+    def _entries(self, key: str, *counts: int) -> list[Any]:
+        """The list at a key, of one of these lengths."""
+        entries = self.stated[key]
+        if len(entries) not in counts:
+            what = "x, y, z" if key != "orientation" else "roll, pitch, yaw, or the 4 of a quaternion w, x, y, z"
+            raise StatedError(f"goal.{self.name}.{key}", f"{len(entries)} entries; give {counts[0]}: {what}")
+        return list(entries)
+
+
+def _of_angles(roll: Expr, pitch: Expr, yaw: Expr) -> Matrix:
+    """R_z(yaw) R_y(pitch) R_x(roll)."""
+    (cx, sx), (cy, sy), (cz, sz) = ((sympy.cos(each), sympy.sin(each)) for each in (roll, pitch, yaw))
+    about_z = sympy.Matrix([[cz, -sz, 0], [sz, cz, 0], [0, 0, 1]])
+    about_y = sympy.Matrix([[cy, 0, sy], [0, 1, 0], [-sy, 0, cy]])
+    return (about_z * about_y * sympy.Matrix([[1, 0, 0], [0, cx, -sx], [0, sx, cx]])).applyfunc(named)
+
+
+def _of_quaternion(w: Expr, x: Expr, y: Expr, z: Expr) -> Matrix:
+    """The rotation of a quaternion of any length."""
+    square = named(w**2 + x**2 + y**2 + z**2)
+    return sympy.Matrix(turn_of(w, x, y, z)).applyfunc(lambda each: named(each / square))

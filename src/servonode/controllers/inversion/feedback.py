@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servonode.arrays import ANY, Array
-from servonode.controllers.inversion.ends import NoInversion, complex_text
+from servonode.controllers.inversion.rates import NoInversion, complex_text
 from servonode.definitions import cache
 from servonode.mechanics.kernels import Constants, Inputs, State
 from servonode.mechanics.machine import Machine
