@@ -16,9 +16,9 @@ import sympy
 
 from servonode.controllers.engine.servo import Servo, derive_servo
 from servonode.export import show_latex, show_text
-from servonode.export.blocks import Math
-from servonode.export.latex import escaped, unit
-from servonode.export.notation import MathPrinter, Notation, TextPrinter, latex_math, latex_name
+from servonode.export.blocks import Math, Notation
+from servonode.export.latex import MathPrinter, escaped, latex_math, latex_name, unit
+from servonode.export.text import TextPrinter
 from servonode.mechanics import wrap
 from servonode.mechanics.derive import derive
 from servonode.mechanics.description import derivative_name

@@ -7,13 +7,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from servonode.controllers.engine.servo import Servo
-from servonode.export.blocks import Block
-from servonode.export.definitions import with_definitions
-from servonode.export.latex import LINE, latex_document, width
-from servonode.export.machine import machine_blocks
-from servonode.export.notation import MathPrinter, Notation
-from servonode.export.program import program_blocks
-from servonode.export.simplify import Abbreviations
+from servonode.export.blocks import Block, Notation
+from servonode.export.latex import LINE, MathPrinter, latex_document, width
+from servonode.export.sections import machine_blocks, program_blocks
+from servonode.export.simplify import Abbreviations, with_definitions
 from servonode.export.text import text_document
 from servonode.mechanics.equations import Equations
 from servonode.mechanics.stabilize import Gains

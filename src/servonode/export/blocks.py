@@ -1,8 +1,13 @@
-"""The parts of a shown document, independent of text or LaTeX: headings, words, tables of symbols, equations."""
+"""The parts of a shown document, independent of text or LaTeX: headings, words, tables of symbols, equations, names."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from servonode.controllers.engine.program import Signal
+from servonode.controllers.engine.servo import Servo
+from servonode.mechanics.description import MOST_DERIVATIVES, derivative_name
+from servonode.mechanics.equations import Equations
 
 Expr = Any
 
@@ -135,6 +140,28 @@ def equations(definitions: Mapping[Any, Expr] | Iterable[tuple[Any, Expr]], open
     return stated((Line(name, value) for name, value in dict(definitions).items()), opening)
 
 
-def abbreviations(definitions: Mapping[Expr, Expr]) -> list[Block]:
-    """The definitions of abbreviations, nothing if none exists."""
-    return equations(definitions, "Abbreviations:")
+class Notation:
+    """The table of symbols: which names are derivatives of which, and which symbols must be told apart."""
+
+    def __init__(self, equations: Equations, servo: Servo | None) -> None:
+        model = equations.model
+        moving = [*model.coordinates, *model.velocities, *model.inputs]
+        if servo is not None:
+            moving += [*servo.program.targets, *servo.program.signals]
+        self._inputs = {u.name for u in model.inputs}
+        self.multipliers = {each.multiplier.name for each in model.constraints}
+        self._derivatives = {
+            derivative_name(each.name, order): (each.name, order)
+            for each in moving
+            for order in range(1, MOST_DERIVATIVES + 1)
+        }
+        parameters = [*model.parameters, *(servo.program.parameters if servo else ())]
+        self.names = {each.name for each in (*moving, *parameters)} | {*self._derivatives, *self.multipliers, "t"}
+
+    def derivative(self, symbol: Expr) -> tuple[str, int]:
+        """The name of what a symbol is the derivative of, and the order (0: the symbol itself)."""
+        return self._derivatives.get(symbol.name, (symbol.name, 0))
+
+    def argument(self, symbol: Expr) -> str:
+        """`(t)` for a signal that bears the name of an input, and must be told from it."""
+        return "(t)" if isinstance(symbol, Signal) and symbol.name in self._inputs else ""

@@ -14,7 +14,6 @@ import numpy as np
 from servonode.controllers.engine.kernels import SignalsKernel
 from servonode.controllers.engine.signals import Signals
 from servonode.definitions.cache import text_of
-from servonode.export import c_templates as text
 from servonode.export.c_export import Exported
 from servonode.export.c_parts import argument, array
 from servonode.kernels.c99 import WIDTH, Translation, c_number, function_names, translate
@@ -24,6 +23,135 @@ from servonode.mechanics.kernels import MachineKernel
 from servonode.mechanics.signatures import Signature
 from servonode.plants.effect_kernels import effect_sizes
 from servonode.plants.limits import SoftStart
+
+# C texts of the functions, in parts that are put together
+
+CLAMPED = """\
+static double clamped(double value, double least, double most)
+{
+    const double above = least > value ? least : value;
+    return most < above ? most : above;
+}"""
+
+SAFE = """\
+    int i, finite = 1;
+{inputs}
+    for (i = 0; i < SERVONODE_N_INPUTS; i++)
+        finite = finite && isfinite(u[i]);
+    for (i = 0; i < SERVONODE_N_INPUTS; i++)
+        u[i] = clamped(finite ? u[i] : 0.0, -most_input[i], most_input[i]);
+"""
+NO_SAFE_ACTION = """\
+    (void)t;
+    (void)x;
+    for (i = 0; i < SERVONODE_N_INPUTS; i++)
+        u[i] = 0.0;"""
+
+LIMIT = """\
+    double asked[SERVONODE_N_INPUTS], rates[SERVONODE_N_INPUTS] = {{0}};
+    long long counts[{counts}] = {{0}};
+    int i, changed = 0;
+    {rates}
+    for (i = 0; i < SERVONODE_N_INPUTS; i++)
+        asked[i] = u[i];
+    if ({limit}(u, before, {elapsed}, most_input, {power}, rates, counts) >= 0) {{
+        {safe}(t, x, u);
+        return -2;
+    }}
+    for (i = 0; i < SERVONODE_N_INPUTS; i++)
+        changed = changed || u[i] != asked[i];
+    return changed;
+"""
+
+LATE = """\
+/* Scale inputs that have waited, so that their power at the state x is within the limit. */
+static void limit_late(double t, const double *x, double *u)
+{{
+    double rates[SERVONODE_N_INPUTS];
+    long long counts[{counts}] = {{0}};
+    {rates}
+    limit_power(u, {power}, rates, counts);
+}}"""
+
+CONSTANTS = """\
+    for (i = 0; i < {n}; i++)
+        y[{first} + i] = {values}[i];
+"""
+
+START = """\
+    static const struct {prefix}_controller begun = {{0}};
+    *self = begun;
+"""
+INITIAL_STATES = """\
+    for (i = 0; i < {memory}; i++)
+        self->memory[i] = law_memory[i];
+    for (i = 0; i < {own}; i++)
+        self->y[{first} + i] = law_memory[i];
+"""
+
+UPDATE = """\
+    int i, status = self->status;
+    for (i = 0; i < SERVONODE_N_STATE; i++)
+        status = status == 0 && !isfinite(x[i]) ? -2 : status;
+{goal}
+    if (status == 0) {{
+{follow}
+        status = {law};{crossing}
+    }}
+    for (i = 0; i < SERVONODE_N_INPUTS; i++)
+        u[i] = self->out[i];
+{soft}
+    if (status == 0 && {prefix}_limit(t, x, self->newest, u) < 0)
+        status = -2;
+    self->status = status;
+    if (status != 0) {{
+        {prefix}_safe(t, x, u);
+        return status;
+    }}
+{integrals}
+{act}
+    return 0;
+"""
+GOAL = """\
+    for (i = 0; i < SERVONODE_N_GOAL; i++) {
+        self->y[i] = y[i];
+        status = status == 0 && !isfinite(y[i]) ? -2 : status;
+    }"""
+NO_GOAL = "    (void)y;"
+FOLLOW = """\
+        const double passed = self->begun ? t - self->followed : 0.0;
+        {follow};
+        self->followed = t;
+        self->begun = 1;"""
+CROSSING = """
+        if (status == 0 && self->out[{at}]*self->determinant < 0.0)
+            status = -3; /* det W has changed its sign since the last update: it was 0 between */
+        self->determinant = self->out[{at}];"""
+SOFT_START = """\
+    self->passed += self->passed <= {longest};{ramp}{arming}"""
+RAMP = """
+    if (self->passed < {ramp}) {{
+        const double share = (double)self->passed/{ramp};
+        for (i = 0; i < SERVONODE_N_INPUTS; i++)
+            u[i] *= share*share;
+    }}"""
+ARMING = """
+    for (i = 0; i < SERVONODE_N_INPUTS && self->passed <= {periods}; i++)
+        u[i] = clamped(u[i], -most_arming[i], most_arming[i]);"""
+INTEGRALS = """\
+    for (i = 0; i < SERVONODE_N_RESIDUALS; i++)
+        self->y[{first} + i] += SERVONODE_PERIOD_S*self->out[SERVONODE_N_INPUTS + i];"""
+AT_ONCE = """\
+    for (i = 0; i < SERVONODE_N_INPUTS; i++)
+        self->newest[i] = u[i];"""
+LATER = """\
+    for (i = 0; i < SERVONODE_N_INPUTS; i++) {
+        self->newest[i] = u[i];
+        u[i] = self->waiting[self->oldest][i];
+        self->waiting[self->oldest][i] = self->newest[i];
+    }
+    self->oldest = (self->oldest + 1)%SERVONODE_DELAY;"""
+POWER_AGAIN = "\n    limit_late(t, x, u); /* the machine has moved on since they were decided */"
 
 
 @dataclass(frozen=True)
@@ -70,19 +198,19 @@ def _of_machine(e: Exported, function: str, out: str) -> tuple[str, str]:
 
 
 def _safe(e: Exported, prefix: str) -> Function:
-    helpers, stated = [text.CLAMPED], e.machine.description.has_safe_action
+    helpers, stated = [CLAMPED], e.machine.description.has_safe_action
     most = {"": np.array(e.limits.value)}
     if min(e.limits.rate) < inf:
         most["fastest change of each, per s"] = np.array(e.limits.rate)
     helpers += array("most_input", "largest magnitude of each input", most)
-    inputs = text.NO_SAFE_ACTION
+    inputs = NO_SAFE_ACTION
     if stated:
         kernel, call = _of_machine(e, "safe_input", "u")
         helpers, inputs = [*helpers, kernel], f"    {call}"
     what = "the machine's own" if stated else "zero, for the machine defines none"
     does = f"The safe action at the time t [s] and the state x into u: {what}, within the limits; zero if not finite."
     prototype = f"void {prefix}_safe(double t, const double *x, double *u)"
-    return Function.of("SAFE", prototype, does, text.SAFE.format(inputs=inputs), *helpers)
+    return Function.of("SAFE", prototype, does, SAFE.format(inputs=inputs), *helpers)
 
 
 def _limit(e: Exported, prefix: str) -> Function:
@@ -98,9 +226,9 @@ def _limit(e: Exported, prefix: str) -> Function:
     helpers.append(found.text.rstrip())
     given = {"counts": sizes["n_counts"], "rates": rates, "power": c_number(e.limits.power)}
     if powered and e.delay:
-        helpers.append(text.LATE.format(**given))
+        helpers.append(LATE.format(**given))
     elapsed = "SERVONODE_PERIOD_S" if e.period_s else "0.0"
-    body = text.LIMIT.format(safe=f"{prefix}_safe", limit=found.name, elapsed=elapsed, **given)
+    body = LIMIT.format(safe=f"{prefix}_safe", limit=found.name, elapsed=elapsed, **given)
     kinds = ", ".join(["value", *["rate"] * slewed, *["power"] * powered])
     does = (
         f"Limit the inputs u in place ({kinds}) at the state x; before: its result of the period before, zero at first."
@@ -118,7 +246,7 @@ def _goal(e: Exported, prefix: str) -> Function:
             continue
         if signals.kernel is None:
             helpers += array(f"{name}_values", f"constant {name}s", {"": signals.table(np.zeros(1))[0]})
-            lines.append(text.CONSTANTS.format(n=len(signals.entries), first=first, values=f"{name}_values"))
+            lines.append(CONSTANTS.format(n=len(signals.entries), first=first, values=f"{name}_values"))
         else:
             found, pieces = _translated(signals, name), f"{name}_pieces"
             helpers += array(pieces, f"times and coefficients of {name}s that are curves", {"": signals.pieces})
@@ -165,10 +293,10 @@ def struct(e: Exported, prefix: str) -> str:
 
 def _start(e: Exported, prefix: str) -> Function:
     assert e.law is not None
-    memory, own, body = e.law.memory(), e.law.description.states, text.START.format(prefix=prefix)
+    memory, own, body = e.law.memory(), e.law.description.states, START.format(prefix=prefix)
     if own:
         first = e.law.goal_layout.states.start
-        body = f"    int i;\n{body}{text.INITIAL_STATES.format(memory=len(memory), own=len(own), first=first)}"
+        body = f"    int i;\n{body}{INITIAL_STATES.format(memory=len(memory), own=len(own), first=first)}"
     helpers = array("law_memory", "the program's own states at the start, then their rates", {"": memory})
     prototype = f"void {prefix}_controller_start(struct {prefix}_controller *self)"
     does = "Begin again, before the first update and after each arming: no fault, no integrals, nothing waits to act."
@@ -178,15 +306,15 @@ def _start(e: Exported, prefix: str) -> Function:
 def _update(e: Exported, prefix: str, functions: Mapping[str, str]) -> Function:
     assert e.law is not None
     crossings = e.law.description.tells_crossings
-    body = text.UPDATE.format(
+    body = UPDATE.format(
         prefix=prefix,
-        goal=text.GOAL if e.n_goal else text.NO_GOAL,
+        goal=GOAL if e.n_goal else NO_GOAL,
         law=functions["law"],
-        crossing=text.CROSSING.format(at=e.law.answer_layout.determinant.start) if crossings else "",
+        crossing=CROSSING.format(at=e.law.answer_layout.determinant.start) if crossings else "",
         soft=_soft(e.soft_start) if e.soft_start else "",
-        follow=text.FOLLOW.format(follow=functions["follow"]) if e.law.description.states else "",
-        integrals=text.INTEGRALS.format(first=e.law.goal_layout.integrals.start) if e.law.description.integral else "",
-        act=text.LATER + text.POWER_AGAIN * (e.limits.power < inf) if e.delay else text.AT_ONCE,
+        follow=FOLLOW.format(follow=functions["follow"]) if e.law.description.states else "",
+        integrals=INTEGRALS.format(first=e.law.goal_layout.integrals.start) if e.law.description.integral else "",
+        act=LATER + POWER_AGAIN * (e.limits.power < inf) if e.delay else AT_ONCE,
     )
     acts = f"that act from now on, decided {e.delay} periods ago" if e.delay else "that act from now on"
     does = (
@@ -202,8 +330,8 @@ def _update(e: Exported, prefix: str, functions: Mapping[str, str]) -> Function:
 
 def _soft(soft: SoftStart) -> str:
     """The inputs grow after a start, and other limits hold for a while."""
-    return text.SOFT_START.format(
+    return SOFT_START.format(
         longest=max(soft.ramp, soft.periods),
-        ramp=text.RAMP.format(ramp=soft.ramp) if soft.ramp else "",
-        arming=text.ARMING.format(periods=soft.periods) if soft.periods else "",
+        ramp=RAMP.format(ramp=soft.ramp) if soft.ramp else "",
+        arming=ARMING.format(periods=soft.periods) if soft.periods else "",
     )

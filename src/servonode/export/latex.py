@@ -4,8 +4,9 @@ import re
 from collections.abc import Iterator
 from typing import assert_never
 
-from servonode.export.blocks import Block, Expr, Formula, Heading, Line, Lines, Math, Matrix, Table, Words
-from servonode.export.notation import MathPrinter, Notation, latex_math, latex_number
+from sympy.printing.latex import LatexPrinter, greek_letters_set
+
+from servonode.export.blocks import Block, Expr, Formula, Heading, Line, Lines, Math, Matrix, Notation, Table, Words
 
 _DISPLAYED = (Formula, Lines, Matrix)  # no paragraph ends before these
 _SYMBOLS = 26.0  # pt; the least width of a table's first column
@@ -20,6 +21,90 @@ _TOKEN = re.compile(r"\\[A-Za-z]+|\\.|[^\s]")
 _WIDTHS = {"+": 12.0, "-": 12.0, "=": 12.5, "(": 4.5, ")": 4.5, ",": 4.5, ".": 3.0, r"\,": 2.0, r"\quad": 10.0}
 _WIDTHS |= {r"\sin": 15.0, r"\cos": 16.5, r"\tan": 17.0, r"\operatorname": 3.0}
 _WIDTHS |= dict.fromkeys((r"\left", r"\right", r"\mathrm", r"\dot", r"\ddot", r"\dddot"), 0.0)
+_CAPITALS = "Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega"  # that do not look like Latin letters
+_GREEK = {*greek_letters_set, *_CAPITALS.split()} - {"omicron"}
+_VARIANTS = {"epsilon": "varepsilon", "phi": "varphi"}
+_DOTS = ("", r"\dot", r"\ddot", r"\dddot")
+_MATH_TOKEN = re.compile(r"(?P<name>[A-Za-z]\w*)(?P<primes>'*)(?:\[(?P<place>[\d,]+)\])?|\^(?P<power>-?\w+|\(\w+\))|.")
+_WORDS_OF_MATH = {"int": r"\int", "dt": "dt", "KI": "K_I"}
+
+
+class MathPrinter(LatexPrinter):  # type: ignore[misc]
+    """Expressions as LaTeX mathematics of amsmath."""
+
+    def __init__(self, notation: Notation) -> None:
+        super().__init__({"fold_func_brackets": True})
+        self._notation = notation
+
+    def terms(self, expression: Expr) -> list[str]:
+        """Each term of a sum, with its sign."""
+        return [self.doprint(term) for term in expression.as_ordered_terms()]
+
+    def _print_Symbol(self, expr: Expr, style: str = "plain") -> str:  # noqa: ARG002  (sympy calls it so)
+        name, order = self._notation.derivative(expr)
+        if name in self._notation.multipliers and not name.startswith("Lambda"):
+            name = f"Lambda_{name}"
+        return latex_name(name, order) + self._notation.argument(expr)
+
+    def _print_Float(self, expr: Expr) -> str:
+        return latex_number(float(expr))
+
+    def _print_root(self, expr: Expr, exp: Expr = None) -> str:
+        below = rf"\sqrt{{{self._print(expr.args[0])}}}"
+        return below if exp is None else rf"\left({below}\right)^{{{exp}}}"
+
+    def _print_wrap(self, expr: Expr, exp: Expr = None) -> str:
+        power = "" if exp is None else f"^{{{exp}}}"
+        return rf"\operatorname{{{expr.func.__name__}}}{power}\left({self._print(expr.args[0])}\right)"
+
+    _print_sign = _print_wrap
+
+    def _print_choose(self, expr: Expr, exp: Expr = None) -> str:
+        margin, a, b = map(self._print, expr.args)
+        cases = rf"\begin{{cases}} {a} & {margin} \ge 0 \\ {b} & \text{{else}} \end{{cases}}"
+        return cases if exp is None else rf"\left({cases}\right)^{{{exp}}}"
+
+
+def latex_name(name: str, order: int = 0) -> str:
+    r"""`theta1` -> \theta_{1}, `c_w` -> c_{w}, `V_max` -> V_{\mathrm{max}}, `Iky` -> I_{ky}; dots for derivatives."""
+    head, *subscripts = name.split("_")
+    letters, digits = re.fullmatch(r"(.*?)(\d*)", head).groups()  # type: ignore[union-attr]
+    if letters not in _GREEK and re.fullmatch(r"[A-Z][a-z]{1,2}|[a-z]{2}", letters):
+        letters, digits = letters[0], letters[1:] + digits
+    below = ",".join(part if len(part) <= 2 else _letter(part) for part in (digits, *subscripts) if part)
+    subscript = f"_{{{below}}}" if below else ""
+    if order >= len(_DOTS):
+        return f"{{{_letter(letters)}{subscript}^{{({order})}}}}"
+    return (f"{_DOTS[order]}{{{_letter(letters)}}}" if order else _letter(letters)) + subscript
+
+
+def _letter(word: str) -> str:
+    """A Greek letter by its name, any other word upright."""
+    if word in _GREEK:
+        return rf"\{_VARIANTS.get(word, word)}"
+    return word if len(word) <= 1 or word.isdigit() else rf"\mathrm{{{word}}}"
+
+
+def latex_math(formula: Math) -> str:
+    r"""`M_r v' + h_r = B_r tau` -> M_{r} \dot{v} + h_{r} = B_{r} \tau."""
+    return "".join(map(_latex_token, _MATH_TOKEN.finditer(formula)))
+
+
+def _latex_token(token: re.Match[str]) -> str:
+    if token["power"]:
+        return f"^{{{token['power']}}}"
+    if not token["name"]:
+        return token[0]
+    name = _WORDS_OF_MATH.get(token["name"]) or latex_name(token["name"], len(token["primes"]))
+    if token["place"]:
+        return f"({name})_{{{token['place']}}}" if "_" in name else f"{name}_{{{token['place']}}}"
+    return name
+
+
+def latex_number(value: float) -> str:
+    """A number as LaTeX mathematics, with a power of ten where it is far from 1."""
+    digits, _, power = f"{value:.6g}".partition("e")
+    return rf"{digits} \cdot 10^{{{int(power)}}}" if power else digits
 
 
 def latex_document(blocks: list[Block], notation: Notation, standalone: bool) -> str:

@@ -1,13 +1,16 @@
 """Derived expressions made readable without a change of value: angle sums, signs, abbreviations for long sums."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
 from typing import Any
 
 import sympy
 from sympy.simplify.fu import TR10i
 
+from servonode.export.blocks import Block, Line, Lines, Matrix, Words, equations
 from servonode.mechanics.equations import Equations
-from servonode.mechanics.straight_line import auxiliaries_of
+from servonode.mechanics.straight_line import Auxiliary, auxiliaries_of, ordered
 from servonode.mechanics.trig_reduce import is_large, trig_reduce
 
 Expr = Any
@@ -37,15 +40,15 @@ def contracted(expression: Expr, constants: Collection[Expr]) -> Expr:
     return min(forms, key=_length)
 
 
-def input_matrix(equations: Equations, J: Expr) -> Expr | None:
+def input_matrix(derived: Equations, J: Expr) -> Expr | None:
     """W = J M_r^-1 B_r (n_s, n_tau), or None where the system is large or an entry long."""
-    model = equations.model
+    model = derived.model
     if len(model.velocities) > 3 or len(model.inputs) > 2 or max(map(_length, J), default=0) > LONGEST_W:
         return None
-    inverse = _inverse(equations.M_r, set(model.parameters))
+    inverse = _inverse(derived.M_r, set(model.parameters))
     names = _named(inverse)
     values = {name: entry for name, entry in zip(names, inverse, strict=True) if name != 0}
-    W = (J * names * equations.B_r).applyfunc(lambda entry: factored(entry).xreplace(values))
+    W = (J * names * derived.B_r).applyfunc(lambda entry: factored(entry).xreplace(values))
     return None if max(map(_length, W), default=0) >= LONGEST_W else W
 
 
@@ -93,14 +96,14 @@ class Abbreviations:
         self._too_wide = too_wide
         self._names: dict[Expr, Expr] = {}  # by sums in terms of earlier names, in the order of definition
 
-    def applied(self, expressions: list[Expr]) -> tuple[dict[Expr, Expr], list[Expr]]:
-        """New definitions, each in terms of earlier ones, and the expressions in terms of all."""
+    def applied(self, expressions: list[Expr]) -> tuple[list[Block], list[Expr]]:
+        """What shows new definitions, each in terms of earlier ones, and the expressions in terms of all."""
         earlier = len(self._names)
         if any(_length(self._renamed(each)) > LONG for each in expressions):
             for each in sorted(_repeated_sums(expressions), key=lambda each: (_length(each), str(each))):
                 self._name(self._renamed(each))
         shown = [self._narrowed(self._renamed(each)) for each in expressions]
-        return {name: value for value, name in [*self._names.items()][earlier:]}, shown
+        return equations({name: value for value, name in [*self._names.items()][earlier:]}, "Abbreviations:"), shown
 
     def _name(self, total: Expr) -> Expr:
         value = self._narrowed(total)
@@ -153,3 +156,70 @@ def _repeated_sums(expressions: list[Expr]) -> set[Expr]:
         for argument in expression.args:
             visit(argument)
     return repeated - set(expressions)
+
+
+def with_definitions(blocks: list[Block], taken: Collection[str]) -> list[Block]:
+    """The blocks, before each the definitions of the auxiliary symbols that are new in it; `taken`: names in use.
+
+    What is used once, and is short, stands where it is used instead.
+    """
+    names = _Names([each for block in blocks for each in _expressions(block)], taken)
+    shown: list[Block] = []
+    for block in blocks:
+        lines = [Line(*each) for each in names.defined(list(_expressions(block)))]
+        if lines:
+            shown += [Words("Auxiliary symbols, each in terms of those before it:"), Lines(tuple(lines))]
+        shown.append(names.put_into(block))
+    return shown
+
+
+class _Names:
+    """The names of auxiliary symbols, and what has been defined."""
+
+    def __init__(self, expressions: list[Expr], taken: Collection[str]) -> None:
+        self._free = (name for name in (f"z{i}" for i in range(1, 10**9)) if name not in taken)
+        chain = ordered(expressions)
+        self._uses = Counter(each for shown in (*expressions, *(z.definition for z in chain)) for each in _uses(shown))
+        self._shown: dict[Expr, Expr] = {}  # a name, or the definition of what is used once
+
+    def defined(self, expressions: list[Expr]) -> Iterator[tuple[Expr, Expr]]:
+        """Names and definitions of the auxiliary symbols that expressions need and that have not been met yet."""
+        for each in ordered(expressions):
+            if each in self._shown:
+                continue
+            definition = each.definition.xreplace(self._shown)
+            if self._uses[each] == 1 and len(str(definition)) <= LONG:
+                self._shown[each] = definition
+            else:
+                self._shown[each] = sympy.Symbol(next(self._free), real=True)
+                yield self._shown[each], definition
+
+    def put_into(self, block: Block) -> Block:
+        """The block with names for its auxiliary symbols."""
+        if isinstance(block, Matrix):
+            return replace(block, entries=block.entries.applyfunc(self._named))
+        if isinstance(block, Lines):
+            return Lines(tuple(self._in_line(each) for each in block.lines))
+        return block
+
+    def _in_line(self, line: Line) -> Line:
+        tail = line.tail and (line.tail[0], self._named(line.tail[1]))
+        return replace(line, right=self._named(line.right), tail=tail)
+
+    def _named(self, expression: Expr) -> Expr:
+        return sympy.sympify(expression).xreplace(self._shown)
+
+
+def _expressions(block: Block) -> Iterator[Expr]:
+    """The expressions of a block that may contain auxiliary symbols."""
+    if isinstance(block, Matrix):
+        yield from (block.entries[place] for place in block.shown())
+    if isinstance(block, Lines):
+        for line in block.lines:
+            yield from map(sympy.sympify, (line.right, *(line.tail or ())[1:]))
+
+
+def _uses(expression: Expr) -> Iterator[Auxiliary]:
+    """The auxiliary symbols of an expression, each as often as it occurs."""
+    for each in auxiliaries_of(expression):
+        yield from [each] * expression.count(each)

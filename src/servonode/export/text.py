@@ -4,13 +4,39 @@ import re
 import textwrap
 from typing import assert_never
 
-from servonode.export.blocks import Block, Expr, Formula, Heading, Lines, Matrix, Table, Words
-from servonode.export.notation import Notation, TextPrinter
+from sympy.printing.str import StrPrinter
+
+from servonode.export.blocks import Block, Expr, Formula, Heading, Lines, Matrix, Notation, Table, Words
 
 COLUMNS = 100
 _INDENT = "  "
 _SHORT_SUM = re.compile(r"\([^()]{,60}\)")
 _UNBROKEN = "\xa0"  # a space at which no line ends
+
+
+class TextPrinter(StrPrinter):  # type: ignore[misc]
+    """Expressions as one line of text: `d1*m1*psi'^2*sin(phi)`."""
+
+    def __init__(self, notation: Notation) -> None:
+        super().__init__()
+        self._notation = notation
+
+    def doprint(self, expr: Expr) -> str:
+        return str(super().doprint(expr)).replace("**", "^")
+
+    def _print_Symbol(self, expr: Expr) -> str:
+        name, order = self._notation.derivative(expr)
+        return name + "'" * order + self._notation.argument(expr)
+
+    def _print_Float(self, expr: Expr) -> str:
+        return f"{float(expr):g}"
+
+    def _print_root(self, expr: Expr) -> str:
+        return f"sqrt({self._print(expr.args[0])})"
+
+    def _print_choose(self, expr: Expr) -> str:
+        margin, a, b = map(self._print, expr.args)
+        return f"({a} if {margin} >= 0 else {b})"
 
 
 def text_document(blocks: list[Block], notation: Notation) -> str:
