@@ -12,8 +12,17 @@ from typing import NamedTuple
 
 from servonode.errors import ServonodeError
 from servonode.kernels import ir
-from servonode.kernels.c_locals import Declarations, Path, known, names, read, stay_small, useful
-from servonode.kernels.c_names import identifier, identifiers
+from servonode.kernels.c_locals import (
+    Declarations,
+    Path,
+    identifier,
+    identifiers,
+    known,
+    names,
+    read,
+    stay_small,
+    useful,
+)
 
 WIDTH = 120  # columns of the C text
 _GLUE = "\0"  # a space at which no line is broken

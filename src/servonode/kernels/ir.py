@@ -317,26 +317,8 @@ def _array_of(argument: Expr) -> str:
     return argument.array.name if isinstance(argument, Row) else argument.name if isinstance(argument, Local) else ""
 
 
-ONE_ARGUMENT = frozenset(
-    [
-        "acos",
-        "asin",
-        "atan",
-        "cos",
-        "cosh",
-        "exp",
-        "fabs",
-        "floor",
-        "isfinite",
-        "log",
-        "rint",
-        "sin",
-        "sinh",
-        "sqrt",
-        "tan",
-        "tanh",
-    ]
-)
+_OF_ONE = "acos asin atan cos cosh exp fabs floor isfinite log rint sin sinh sqrt tan tanh"
+ONE_ARGUMENT = frozenset(_OF_ONE.split())
 MATH = dict.fromkeys(sorted(ONE_ARGUMENT), 1) | {"atan2": 2}
 
 

@@ -10,18 +10,12 @@ import sympy
 from servonode.definitions.source_location import here
 from servonode.errors import ModelError
 from servonode.mechanics.description import Quantity
-from servonode.mechanics.model import Model
+from servonode.mechanics.model import ENERGIES, MAPPINGS, SEQUENCES, Model
 from servonode.mechanics.sensors import Sensor
 from servonode.mechanics.symbols import Condition, Constraint, Coordinate, Jump, Named, Rate, before, condition
 from servonode.mechanics.trees import Tree
 
 Expr = Any
-_SUMS = ("kinetic", "potential", "dissipation")
-_SEQUENCES = (
-    *("bodies", "parameters", "coordinates", "velocities", "stabilised", "jumps", "constraints", "outputs", "sensors"),
-    *("requirements", "warnings", "faults", "panels", "forces"),
-)
-_MAPPINGS = ("kinematics", "inputs", "reactions", "first_order", "identities", "safe")
 
 
 def together(name: str, description: str, /, **machines: Model) -> Model:
@@ -49,9 +43,11 @@ def together(name: str, description: str, /, **machines: Model) -> Model:
     if not machines:
         raise ModelError(f"{what}: no machines are given; write them as left=..., right=...", here())
     parts = [_prefixed(model, f"{prefix}_") for prefix, model in machines.items()]
-    joined: dict[str, Any] = {word: sympy.Add(*(part[word] for part in parts)) for word in _SUMS}
-    joined |= {word: tuple(each for part in parts for each in part[word]) for word in (*_SEQUENCES, "order")}
-    joined |= {word: {k: v for part in parts for k, v in part[word].items()} for word in _MAPPINGS}
+    joined: dict[str, Any] = {word: sympy.Add(*(part[word] for part in parts)) for word in ENERGIES}
+    joined |= {
+        word: tuple(each for part in parts for each in part[word]) for word in (*SEQUENCES, "panels", "forces", "order")
+    }
+    joined |= {word: {k: v for part in parts for k, v in part[word].items()} for word in MAPPINGS}
     joined["tree"] = _joined_tree(what, [part["tree"] for part in parts if part["tree"]])
     if any(model.independent for model in machines.values()):
         joined |= _with_loops(what, machines, parts)
@@ -129,33 +125,27 @@ class _Renaming:
 def _prefixed(model: Model, prefix: str) -> dict[str, Any]:
     """The arguments of Model for this machine with the prefix to all its names."""
     new = _Renaming(prefix, _symbols(model, prefix))
-    renamed: dict[str, Any] = {word: new(getattr(model, word)) for word in _SUMS}
-    for word in ("parameters", "coordinates", "velocities"):
-        renamed[word] = [new(symbol) for symbol in getattr(model, word)]
-    for word in _MAPPINGS:
-        renamed[word] = {_key(key, new): new(value) for key, value in getattr(model, word).items()}
-    stated = {word: getattr(model, word) for word in (*_SEQUENCES, "order")}
+    renamed: dict[str, Any] = {word: new(getattr(model, word)) for word in ENERGIES}
+    renamed |= {word: [*map(new, getattr(model, word))] for word in ("parameters", "coordinates", "velocities")}
+    for word in MAPPINGS:
+        entries = getattr(model, word).items()  # by a symbol, or by the name of an identity
+        renamed[word] = {prefix + key if isinstance(key, str) else new(key): new(value) for key, value in entries}
     return renamed | {
         "tree": model.tree and new.tree(model.tree),
         "independent": {new(v): new(rate) for v, rate in model.independent_rates.items()},
         "order": [new(symbol) for symbol in model.state],
-        "forces": [(new(force), new(on)) for force, on in stated["forces"]],
-        "bodies": [replace(each.mapped(new), name=prefix + each.name) for each in stated["bodies"]],
-        "stabilised": [new.named(each) for each in stated["stabilised"]],
-        "outputs": [new.named(each) for each in stated["outputs"]],
-        "constraints": [new.constraint(each) for each in stated["constraints"]],
-        "sensors": [new.sensor(each) for each in stated["sensors"]],
-        "requirements": [new.condition(each) for each in stated["requirements"]],
-        "warnings": [new.condition(each) for each in stated["warnings"]],
-        "faults": [new.condition(each) for each in stated["faults"] if each.requirement.name != "dead_point"],
-        "jumps": [new.jump(each) for each in stated["jumps"]],
-        "panels": [tuple(prefix + name for name in panel) for panel in stated["panels"]],
+        "forces": [(new(force), new(on)) for force, on in model.forces],
+        "bodies": [replace(each.mapped(new), name=prefix + each.name) for each in model.bodies],
+        "stabilised": [new.named(each) for each in model.stabilised],
+        "outputs": [new.named(each) for each in model.outputs],
+        "constraints": [new.constraint(each) for each in model.constraints],
+        "sensors": [new.sensor(each) for each in model.sensors],
+        "requirements": [new.condition(each) for each in model.requirements],
+        "warnings": [new.condition(each) for each in model.warnings],
+        "faults": [new.condition(each) for each in model.faults if each.requirement.name != "dead_point"],
+        "jumps": [new.jump(each) for each in model.jumps],
+        "panels": [tuple(prefix + name for name in panel) for panel in model.panels],
     }
-
-
-def _key(key: Any, new: _Renaming) -> Any:
-    """The key of a mapping: a symbol, or the name of an identity."""
-    return f"{new.prefix}{key}" if isinstance(key, str) else new(key)
 
 
 def _symbols(model: Model, prefix: str) -> dict[Expr, Expr]:

@@ -4,7 +4,7 @@ A machine is a function `model()` that returns a `Model` of the symbols of `symb
 docs/explanation/mathematics.md.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,7 +12,6 @@ import sympy
 
 from servonode.definitions.source_location import Place, here
 from servonode.errors import ModelError
-from servonode.mechanics.forces import stated_forces
 from servonode.mechanics.independent import solved
 from servonode.mechanics.sensors import Sensor
 from servonode.mechanics.stated import Change, mapped
@@ -38,23 +37,31 @@ from servonode.mechanics.symbols import (
     check_texts,
     listed,
     refuse_uncompilable,
+    rows_of_quantities,
 )
 from servonode.mechanics.trees import Tree
-from servonode.tables import Row, Tabular, named, several
+from servonode.tables import Row, Tabular, several
 
-_ENERGIES = ("kinetic", "potential", "dissipation")
-_SWITCHING = ("potential", "dissipation", "output", "first_order")  # may contain Piecewise
-_COUPLING = {*_ENERGIES, "bodies", "parameters", "coordinates", "independent", "kinematics", "velocities", "inputs"}
-_COUPLING |= {"forces", "first_order", "constraints", "identities", "outputs", "sensors", "requirements", "warnings"}
-_COUPLING |= {"faults", "safe", "panels"}
-_MAPPINGS = {
-    "kinematics": "{x: v * cos(psi)}",
-    "inputs": "{F: x.rate}",
-    "reactions": "{R: x.rate}",
-    "first_order": "{i: (u - R*i)/L}",
-    "identities": '{"norm": q.dot(q) - 1}',
-    "safe": "{F: -c_b * x.rate}",
+Forces = tuple[tuple[Expr, Expr], ...]  # force, rate on which it does work
+ENERGIES = ("kinetic", "potential", "dissipation")
+SEQUENCES: dict[str, type] = {
+    "coordinates": Coordinate,
+    "velocities": Velocity,
+    "parameters": Parameter,
+    "bodies": Body,
 }
+SEQUENCES |= {"constraints": Constraint, "outputs": Output, "sensors": Sensor, "stabilised": Stabilised, "jumps": Jump}
+SEQUENCES |= dict.fromkeys(("requirements", "warnings", "faults"), Condition)
+MAPPINGS: dict[str, tuple[type, str]] = {  # the kind of their keys, an example
+    "kinematics": (Coordinate, "{x: v * cos(psi)}"),
+    "inputs": (Input, "{F: x.rate}"),
+    "reactions": (Reaction, "{R: x.rate}"),
+    "first_order": (FirstOrder, "{i: (u - R*i)/L}"),
+    "identities": (object, '{"norm": q.dot(q) - 1}'),
+    "safe": (Input, "{F: -c_b * x.rate}"),
+}
+_SWITCHING = ("potential", "dissipation", "output", "first_order")  # may contain Piecewise
+_COUPLING = {*ENERGIES, *SEQUENCES, *MAPPINGS, "independent", "forces", "panels"} - {"reactions", "stabilised", "jumps"}
 
 
 @dataclass(frozen=True, repr=False)
@@ -158,15 +165,8 @@ class Model(Tabular):
 
     def table(self) -> tuple[str, list[Row]]:
         """Coordinates, velocities, parameters, inputs, constraints and what can be measured, each with its unit."""
-        groups: dict[str, Sequence[Any]] = {
-            "coordinates": self.coordinates,
-            "velocities": self.velocities,
-            "inputs": (*self.inputs,),
-        }
-        groups |= {"parameters": self.parameters, "constraints": self.constraints, "stabilised": self.stabilised}
-        groups |= {"outputs": self.outputs, "sensors": self.sensors}
-        quantities = {word: [each.quantity for each in entries] for word, entries in groups.items()}
-        rows = [(word, several(named(q.name, q.unit) for q in found)) for word, found in quantities.items() if found]
+        words = ("coordinates", "velocities", "inputs", "parameters", "constraints", "stabilised", "outputs", "sensors")
+        rows = rows_of_quantities(self, *words)
         bodies = [("bodies", several(each.name for each in self.bodies))] if self.bodies else []
         return f"Model {self.name}: {self.description}", [*rows, *bodies]
 
@@ -293,36 +293,26 @@ class Model(Tabular):
     def _check_kinds(self) -> None:
         """Check that each entry was made by the function of its kind."""
         what = f"machine {self.name}"
-        for keyword in _MAPPINGS:
-            check_mapping(what, keyword, getattr(self, keyword), _MAPPINGS[keyword], self.place)
-        kinds: dict[str, type] = {
-            "coordinates": Coordinate,
-            "independent": Velocity if isinstance(self.independent, Mapping) else Coordinate,
-            "kinematics": Coordinate,
-            "velocities": Velocity,
-        }
-        kinds |= {"parameters": Parameter, "inputs": Input, "bodies": Body, "constraints": Constraint}
-        kinds |= {
-            "first_order": FirstOrder,
-            "outputs": Output,
-            "requirements": Condition,
-            "warnings": Condition,
-            "faults": Condition,
-        }
-        kinds |= {"sensors": Sensor, "safe": Input, "reactions": Reaction, "stabilised": Stabilised, "jumps": Jump}
+        mappings, sequences = {keyword: kind for keyword, (kind, _) in MAPPINGS.items()}, dict(SEQUENCES)
+        for keyword, (_, example) in MAPPINGS.items():
+            check_mapping(what, keyword, getattr(self, keyword), example, self.place)
+        if isinstance(self.independent, Mapping):
+            mappings["independent"] = Velocity
+        else:
+            sequences["independent"] = Coordinate
         unknown = next((u for u in self.safe if u not in self.inputs), None) if isinstance(self.safe, Mapping) else None
         if unknown is not None:
             text = f"{what}: safe= states {unknown}, which is not an input of inputs=; state those alone"
             raise ModelError(text, self.place.argument("safe"))
-        for keyword, kind in kinds.items():
-            if keyword not in _MAPPINGS and not (keyword == "independent" and kind is Velocity):
-                self._complete(**{keyword: listed(what, keyword, getattr(self, keyword), self.place)})
+        for keyword in sequences:
+            self._complete(**{keyword: listed(what, keyword, getattr(self, keyword), self.place)})
+        for keyword, kind in (sequences | mappings).items():
             check_kinds(what, keyword, getattr(self, keyword), kind, self.place)
 
     def _check_expressions(self) -> None:
         """Check that energies and rates are expressions that can be compiled."""
-        stated = [(word, getattr(self, word), self.place.argument(word)) for word in _ENERGIES]
-        for keyword in _MAPPINGS:
+        stated = [(word, getattr(self, word), self.place.argument(word)) for word in ENERGIES]
+        for keyword in MAPPINGS:
             entries = enumerate(getattr(self, keyword).items())
             stated += [(f"{keyword} of {key}", each, self.place.argument(keyword, i)) for i, (key, each) in entries]
         stated += [(f"constraint {each.quantity.name}", each.row, each.place) for each in self.constraints]
@@ -341,14 +331,15 @@ class Model(Tabular):
 
     def _check_names(self) -> None:
         seen: dict[str, object] = {}
-        for name, place in self._named():
+        named: tuple[Any, ...] = (*self.symbols, *self.constraints, *self.stabilised, *self.sensors, *self.outputs)
+        for name, place in ((each.quantity.name, each.place) for each in named):
             if name in seen:
                 text = f"machine {self.name}: the name {name!r} is used twice (first: {seen[name]}); rename one of them"
                 raise ModelError(text, place)
             seen[name] = place
         shown = {each.name for each in (*self.state, *self.inputs)}
-        shown |= {each.quantity.name for each in self.constraints} | {each.quantity.name for each in self.outputs}
-        shown |= {each.name for each in self.reactions}
+        others: tuple[Any, ...] = (*self.constraints, *self.outputs, *self.reactions)
+        shown |= {each.quantity.name for each in others}
         for panel in self.panels:  # a single text would be taken letter by letter
             unknown = [panel] if isinstance(panel, str) else [each for each in panel if each not in shown]
             if unknown:
@@ -358,14 +349,6 @@ class Model(Tabular):
             if symbol.quantity.default is None:
                 text = f"machine {self.name}: parameter {symbol.name!r} has no default; give it one with default="
                 raise ModelError(text, symbol.place)
-
-    def _named(self) -> list[tuple[str, Place]]:
-        """All names with the places where they were given."""
-        named = [(symbol.name, symbol.place) for symbol in self.symbols]
-        named += [(each.quantity.name, each.place) for each in self.constraints]
-        named += [(each.quantity.name, each.place) for each in self.stabilised]
-        named += [(each.quantity.name, each.place) for each in self.sensors]
-        return named + [(each.quantity.name, each.place) for each in self.outputs]
 
     def place_of_kinematics(self, q: Coordinate) -> Place:
         """Where the kinematics of a coordinate are given."""
@@ -438,9 +421,9 @@ class Model(Tabular):
 
     def mapped(self, change: Change) -> "Model":
         """The same machine with every expression changed, but those of the requirements."""
-        words = [*_ENERGIES, *_MAPPINGS, "bodies", "tree", "forces", "stabilised", "jumps", "constraints", "outputs"]
-        words += ["sensors", "warnings", "faults", *(["independent"] if isinstance(self.independent, Mapping) else [])]
-        return replace(self, **{word: mapped(getattr(self, word), change) for word in words})
+        words = {*ENERGIES, *SEQUENCES, *MAPPINGS, "tree", "forces"} - {"coordinates", "velocities", "parameters"}
+        words |= {"independent"} if isinstance(self.independent, Mapping) else set()
+        return replace(self, **{word: mapped(getattr(self, word), change) for word in words - {"requirements"}})
 
     def coupled(self, **more: Any) -> "Model":
         """The machine with additions, by arguments of Model: energies are added, sequences and mappings are extended.
@@ -466,7 +449,7 @@ class Model(Tabular):
             if present is None:
                 text = f"machine {self.name}: coupled({word}=...) is not known; give {', '.join(sorted(_COUPLING))}"
                 raise ModelError(text, here())
-            if word in _ENERGIES:
+            if word in ENERGIES:
                 refuse_uncompilable(f"machine {self.name}: {word}", stated, here(), switches=word in _SWITCHING)
                 added[word] = present + sympy.sympify(stated)
             elif word in ("independent", "kinematics", "velocities"):
@@ -517,3 +500,23 @@ class Model(Tabular):
     def rates(self) -> dict[Expr, Expr]:
         """The rate symbol of each coordinate -> its expression G v + g0."""
         return {q.rate: sympy.sympify(rate) for q, rate in self.kinematics.items()}
+
+
+def stated_forces(machine: str, stated: Any, place: Place) -> Forces:
+    """The forces of a model's argument, a mapping or pairs, in one form.
+
+    Raises:
+        ModelError: it is neither, two keys of the mapping are the same, or an expression cannot be compiled.
+    """
+    what, where = f"machine {machine}", place.argument("forces")
+    pairs = list(stated.items() if isinstance(stated, Mapping) else stated) if isinstance(stated, Iterable) else None
+    if pairs is None or not all(isinstance(each, tuple | list) and len(each) == 2 for each in pairs):
+        text = f"{what}: forces= is neither a mapping nor pairs; write it as {{-c*v**2: x.rate}}"
+        raise ModelError(f"{text} or as ((-c*v**2, x.rate), ...)", where)
+    if isinstance(stated, Mapping) and (place.entries("forces") or 0) > len(stated):
+        text = f"{what}: two of forces= are the same expression, of which a mapping keeps one; give pairs,"
+        raise ModelError(f"{text} forces=((expression, rate), ...)", where)
+    for i, (force, on) in enumerate(pairs):
+        refuse_uncompilable(f"{what}: the force on {on}", force, place.argument("forces", i), switches=True)
+        refuse_uncompilable(f"{what}: the rate of the force {force}", on, place.argument("forces", i))
+    return tuple((without_signs(force), sympy.sympify(on)) for force, on in pairs)

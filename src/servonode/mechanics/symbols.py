@@ -19,6 +19,7 @@ from servonode.mechanics.description import Quantity, Requirement, derivative_na
 from servonode.mechanics.differentiate import diff
 from servonode.mechanics.functions import COMPILED, TO_STATE, choose
 from servonode.mechanics.stated import Change, Expressed, Stated
+from servonode.tables import Row, named, several
 
 ARTICLE = re.compile(r"(the|a|an|its)\b")  # with which a description may begin
 LONGEST_NAME = 100  # characters
@@ -160,6 +161,12 @@ class OwnSymbol(sympy.Symbol):  # type: ignore[misc]
 
     def __reduce__(self) -> Any:
         return type(self).made, (self.name,), vars(self)
+
+
+def rows_of_quantities(stated: Any, *words: str) -> list[Row]:
+    """The names and units of what has a quantity, a row for each of these attributes that has any."""
+    quantities = ((word, [each.quantity for each in getattr(stated, word)]) for word in words)
+    return [(word, several(named(each.name, each.unit) for each in found)) for word, found in quantities if found]
 
 
 class Rate(OwnSymbol):

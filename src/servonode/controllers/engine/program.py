@@ -27,8 +27,9 @@ from servonode.mechanics.symbols import (
     listed,
     quantity_of,
     refuse_uncompilable,
+    rows_of_quantities,
 )
-from servonode.tables import Row, Tabular, named, several
+from servonode.tables import Row, Tabular, named
 
 Expr = Any
 late = sympy.Symbol("late", real=True)  # mean age of the held input [s], for requirements and warnings
@@ -344,14 +345,7 @@ class Program(Tabular):
     def table(self) -> tuple[str, list[Row]]:
         """The residuals, and what the goal is stated with, each with its unit."""
         rows = [(each.quantity.name, _described(each)) for each in self.residuals]
-        groups: dict[str, Sequence[Any]] = {
-            "targets": self.targets,
-            "signals": self.signals,
-            "parameters": self.parameters,
-        }
-        groups |= {"states": (*self.states,), "limits": self.limits, "watches": self.watches}
-        quantities = {word: [each.quantity for each in entries] for word, entries in groups.items()}
-        rows += [(word, several(named(q.name, q.unit) for q in found)) for word, found in quantities.items() if found]
+        rows += rows_of_quantities(self, "targets", "signals", "parameters", "states", "limits", "watches")
         return f"Program {self.name}: {self.description}", rows
 
     def __post_init__(self) -> None:
