@@ -24,7 +24,6 @@ from servonode.mechanics.model_checks import (
     check_inertia,
     check_speaks_in_rates,
     check_symbols,
-    place_of,
 )
 from servonode.mechanics.reactions import check_reactions, check_rows
 from servonode.mechanics.straight_line import auxiliaries_of, exact, in_parts, named, ordered, symbols_of
@@ -173,7 +172,7 @@ def _with_moving_potential(model: Model) -> Model:
         second = [entry for slope in gradient(term, rates) for entry in gradient(slope, rates)]
         if (switches(term) and term.free_symbols & set(rates)) or set().union(*map(symbols_of, second)) & set(rates):
             text = f"machine {model.name}: the term {term} of the potential is not linear or quadratic in the rates"
-            raise ModelError(f"{text}; state what it does by forces=", place_of(model, "potential"))
+            raise ModelError(f"{text}; state what it does by forces=", model.place.argument("potential"))
     at_rest = U.xreplace(dict.fromkeys(rates, sympy.Integer(0)))
     return model if at_rest == U else replace(model, kinetic=model.kinetic + at_rest - U, potential=at_rest)
 
@@ -267,7 +266,7 @@ def _check_moved_by_velocities(model: Model, g0: Matrix) -> None:
         text = (
             f"machine {model.name}: coordinates that move by themselves (q' = G v + g0 with g0 not zero) need energies,"
         )
-        raise ModelError(f"{text} losses and inputs in rates; write them so", place_of(model, "kinematics"))
+        raise ModelError(f"{text} losses and inputs in rates; write them so", model.place.argument("kinematics"))
 
 
 def _check_moved_by_reactions(model: Model, M: Matrix, h: Matrix, by_forces: Matrix) -> None:
@@ -320,7 +319,7 @@ def _euler_lagrange(model: Model, rates: list[Expr], tidy: Tidy) -> tuple[Matrix
             f"machine {model.name}: the kinetic energy is not quadratic in the rates "
             f"{', '.join(sorted(map(str, unwanted)))}; its second derivative still contains them: state it as a sum "
             "of inertia times products of two rates (potential energy and losses have arguments of their own)",
-            place_of(model, "kinetic"),
+            model.place.argument("kinetic"),
         )
     moving = {time: sympy.Integer(1), **dict(zip(model.coordinates, rates, strict=True))}
     parts = list(zip(momenta, gradient(T, model.coordinates), _static_forces(model, rates), strict=True))

@@ -96,7 +96,8 @@ def _partial(node: Expr, symbol: sympy.Symbol) -> Expr:
     if node.is_Add:
         return sympy.Add(*(_partial(argument, symbol) for argument in node.args))
     if node.is_Mul:
-        return sympy.Add(*(_with_factor(node.args, i, symbol) for i in range(len(node.args))))
+        slopes = [(i, _partial(each, symbol)) for i, each in enumerate(node.args)]
+        return sympy.Add(*(sympy.Mul(*node.args[:i], each, *node.args[i + 1 :]) for i, each in slopes if each != 0))
     if node.is_Pow and not node.exp.free_symbols:
         return node * (_partial(node.base, symbol) * node.exp / node.base)
     if isinstance(node, sympy.Function) and type(node)._eval_derivative is sympy.Function._eval_derivative:
@@ -104,12 +105,6 @@ def _partial(node: Expr, symbol: sympy.Symbol) -> Expr:
     plain = {each: sympy.Dummy(real=True) for each in auxiliaries_of(node)}  # sympy would go into their definitions
     back = {dummy: each for each, dummy in plain.items()}
     return sympy.diff(node.xreplace(plain), plain.get(symbol, symbol)).xreplace(back)
-
-
-def _with_factor(factors: tuple[Expr, ...], i: int, symbol: sympy.Symbol) -> Expr:
-    """The product with its i-th factor differentiated."""
-    slope = _partial(factors[i], symbol)
-    return slope if slope == 0 else sympy.Mul(*factors[:i], slope, *factors[i + 1 :])
 
 
 def _slope(function: Expr, i: int) -> Expr:

@@ -15,7 +15,7 @@ from servonode.errors import ModelError
 from servonode.mechanics.functions import COMPILED, TO_STATE, choose
 from servonode.mechanics.kernels import MachineKernel
 from servonode.mechanics.signatures import Signature
-from servonode.mechanics.straight_line import Auxiliary, by_addition, leaves_of, ordered, symbols_of
+from servonode.mechanics.straight_line import by_addition, leaves_of, ordered, symbols_of
 from servonode.mechanics.symbols import nodes_of
 
 Expr = Any
@@ -65,13 +65,7 @@ class _Printer(PythonCodePrinter):  # type: ignore[misc]
     def _print_Rational(self, expr: Expr) -> str:
         return repr(float(expr))
 
-    def _print_Float(self, expr: Expr) -> str:
-        return repr(float(expr))
-
-    def _print_NumberSymbol(self, expr: Expr) -> str:
-        return repr(float(expr))
-
-    _print_Pi = _print_Exp1 = _print_NumberSymbol
+    _print_Float = _print_NumberSymbol = _print_Pi = _print_Exp1 = _print_Rational
 
     def _print_Pow(self, expr: Expr, rational: bool = False) -> str:  # noqa: ARG002  (sympy calls it so)
         base, power = expr.as_base_exp()
@@ -97,17 +91,11 @@ class _Printer(PythonCodePrinter):  # type: ignore[misc]
     def _print_root(self, expr: Expr) -> str:
         return self._product(expr.args[0], 1)
 
-    def _print_Min(self, expr: Expr) -> str:
-        return f"min({', '.join(map(self._print, expr.args))})"
-
-    def _print_Max(self, expr: Expr) -> str:
-        return f"max({', '.join(map(self._print, expr.args))})"
-
     def _print_choose(self, expr: Expr) -> str:
         margin, a, b = map(self._print, expr.args)
         return f"({a} if {margin} >= 0.0 else {b})"
 
-    _print_Abs = _print_sign = _print_Function
+    _print_Abs = _print_sign = _print_Min = _print_Max = _print_Function
     _print_sin = _print_cos = _print_tan = _print_asin = _print_acos = _print_atan = _print_Function
     _print_sinh = _print_cosh = _print_tanh = _print_exp = _print_log = _print_atan2 = _print_Function
     _print_Derivative = _print_DiracDelta = _print_Heaviside = _print_Function
@@ -244,20 +232,16 @@ class Block:
             rule = by_addition(sympified)
             sympified = [each.xreplace(rule) for each in sympified]
         for each in ordered(sympified):
-            if each not in self._named and not self._is_constant(each):
-                self._assign(each)
+            if each not in self._named and not (self.constants and self.constants.is_fixed(each)):
+                (definition,) = self._prepared([each.definition])  # shared and short: not looked into
+                text = self._definitions.doprint(definition)
+                self._named[each] = Name(text if definition.is_Atom else self.let(text), real=True)
         wanted = [each.xreplace(self._named) for each in self._prepared(sympified)]
         shared, reduced = sympy.cse(wanted, symbols=sympy.numbered_symbols("s_", Name, real=True), order="none")
         renamed: dict[Expr, Expr] = {}
         for symbol, definition in shared:
             renamed[symbol] = Name(self.let(self._print(definition.xreplace(renamed))), real=True)
         return [self._text(each.xreplace(renamed)) for each in reduced]
-
-    def _assign(self, auxiliary: Auxiliary) -> None:
-        """Emit an auxiliary symbol, whose definition is shared and short: common subexpressions are not looked for."""
-        (definition,) = self._prepared([auxiliary.definition])
-        text = self._definitions.doprint(definition)
-        self._named[auxiliary] = Name(text if definition.is_Atom else self.let(text), real=True)
 
     def _prepared(self, expressions: Sequence[Expr]) -> list[Expr]:
         """The expressions with constants in place of what has parameters alone, these loaded."""
@@ -268,9 +252,6 @@ class Block:
         hoisted = [self.constants.hoist(each) for each in expressions]
         self._load(hoisted)
         return hoisted
-
-    def _is_constant(self, auxiliary: Auxiliary) -> bool:
-        return self.constants is not None and self.constants.is_fixed(auxiliary)
 
     def _text(self, expression: Expr) -> str:
         text = self._print(expression)

@@ -57,9 +57,5 @@ def _by_sympy(node: Expr, arguments: Sequence[Array]) -> Array:
     """The values of a number, a symbol (nan), or of a function that is rarely used, as sympy evaluates them."""
     columns = np.broadcast_arrays(*arguments) if arguments else [np.zeros(1)]
     rows = zip(*columns, strict=True) if arguments else [()]
-    return np.array([_real(node.func(*map(sympy.Float, row)) if row else node) for row in rows])
-
-
-def _real(expression: Expr) -> float:
-    number = expression.evalf()
-    return float(number) if number.is_Float or number.is_Integer else float("nan")
+    numbers = [(node.func(*map(sympy.Float, row)) if row else node).evalf() for row in rows]
+    return np.array([float(each) if each.is_Float or each.is_Integer else np.nan for each in numbers])

@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from itertools import filterfalse
 from keyword import iskeyword
 from typing import Any
 
@@ -153,13 +152,12 @@ class Expression:
         for node in used:
             if node.function in ("abs", "max", "min"):
                 return node.function
-        return "sqrt" if any(_is_root(node) for node in used) and self._hides_abs() else None
-
-    def _hides_abs(self) -> bool:
+        if not any(_is_root(node) for node in used):
+            return None
         import sympy
 
         tree = self.sympy({name: sympy.Symbol(name, real=True) for name in self.names})
-        return bool(tree.has(sympy.Abs))
+        return "sqrt" if tree.has(sympy.Abs) else None
 
     def _error(self, problem: str, remedy: str) -> ExpressionError:
         return ExpressionError(f"{_shown(self.text)} {problem}; {remedy}", self.text)
@@ -375,17 +373,15 @@ class _Builder:
         return self._error(f"unknown name {_shown(name)}", node, hint + self.unknown.format(name) + self._grammar())
 
     def _grammar(self) -> str:
-        names = ", ".join([*sorted(filterfalse(self._is_high_derivative, self.names)), "pi"])
+        parts = {name: name.rpartition("_d") for name in sorted(self.names)}
+        # without x_d3, x_d4, ... of an x that has a name too: so many names would hide the others
+        shown = [name for name, (base, _, order) in parts.items() if not (order.isdigit() and base in self.names)]
+        names = ", ".join([*shown, "pi"])
         functions = ", ".join(FUNCTIONS)
         text = f"an expression may use {names}, numbers, + - * / **, parentheses and the functions {functions}"
         if self.frames:
             text += f"; of the frames {', '.join(self.frames)}: {', '.join((*PLACES, *RATES_OF_TURN, *OF_FRAMES))}"
         return text
-
-    def _is_high_derivative(self, name: str) -> bool:
-        """Whether it is x_d3, x_d4, ... of an x that has a name too: so many names would hide the others."""
-        base, _, order = name.rpartition("_d")
-        return order.isdigit() and base in self.names
 
     def _error(self, problem: str, where: ast.expr | int, remedy: str) -> ExpressionError:
         if not isinstance(where, int):  # in bytes of the source
@@ -425,9 +421,15 @@ def _to_sympy(node: Node, symbols: Mapping[str, Any], sympy: Any) -> Any:
     if node.function == "pi":
         return sympy.pi
     if node.value is not None and node.function not in ("+", "-", "*", "/", "neg"):
-        return _to_double(node.value, sympy)
+        # a constant root or sine as plain Python has it; as a nested exact power it would fill the memory
+        whole = node.value.is_integer() and abs(node.value) <= MAX_INTEGER
+        return _to_number(int(node.value) if whole else node.value, sympy)
     if node.function == "**":
-        return _to_power(node, symbols, sympy)
+        exponent = node.arguments[1].value
+        assert exponent is not None  # the builder made it a Number
+        half = (2 * exponent) % 1 == 0  # t**0.5 is sqrt(t)
+        power = sympy.Rational(exponent) if half else _to_number(exponent, sympy)
+        return _to_sympy(node.arguments[0], symbols, sympy) ** power
     arguments = [_to_sympy(argument, symbols, sympy) for argument in node.arguments]
     if node.function == "wrap":
         from servonode.mechanics.functions import wrap as symbolic_wrap
@@ -436,20 +438,6 @@ def _to_sympy(node: Node, symbols: Mapping[str, Any], sympy: Any) -> Any:
     names = {"abs": "Abs", "max": "Max", "min": "Min"}
     known = OPERATIONS.get(node.function) or getattr(sympy, names.get(node.function, node.function))
     return known(*arguments)
-
-
-def _to_double(value: float, sympy: Any) -> Any:
-    """A constant root or sine as plain Python has it; as a nested exact power it would fill the memory."""
-    whole = value.is_integer() and abs(value) <= MAX_INTEGER
-    return _to_number(int(value) if whole else value, sympy)
-
-
-def _to_power(node: Apply, symbols: Mapping[str, Any], sympy: Any) -> Any:
-    exponent = node.arguments[1].value
-    assert exponent is not None  # the builder made it a Number
-    half = (2 * exponent) % 1 == 0  # t**0.5 is sqrt(t)
-    power = sympy.Rational(exponent) if half else _to_number(exponent, sympy)
-    return _to_sympy(node.arguments[0], symbols, sympy) ** power
 
 
 def _to_number(value: int | float, sympy: Any) -> Any:

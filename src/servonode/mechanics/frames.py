@@ -114,8 +114,8 @@ def quantity(model: Model, text: str) -> Expr:
     one, other = inside.rstrip(")").split(", ")
     if function == "distance":
         return distance(find_frame(model, one), find_frame(model, other))
-    axes = [_axis(find_frame(model, frame), axis) for frame, _, axis in (one.partition("."), other.partition("."))]
-    return angle_between(*axes)
+    stated = ((find_frame(model, frame), axis) for frame, _, axis in (one.partition("."), other.partition(".")))
+    return angle_between(*(frame.rotation[:, AXES.index(axis)] for frame, axis in stated))
 
 
 def unit_of(text: str) -> str:
@@ -129,7 +129,3 @@ def _attribute(frame: Any, attribute: str) -> Expr:
         return frame.angular_velocity[RATES_OF_TURN.index(attribute)]
     at = PLACES.index(attribute)
     return (*frame.position, *frame.velocity)[at]
-
-
-def _axis(frame: Any, axis: str) -> Matrix:
-    return frame.rotation[:, AXES.index(axis)]

@@ -46,15 +46,12 @@ class Matrices(Tabular):
     def table(self) -> tuple[str, list[Row]]:
         """What each array is and its shape; the numbers of vectors and of what has few."""
         words = {"M": "mass matrix", "h": "bias", "B": "input map", "A": "passive constraints", "gamma": "right side"}
-        rows = [(name, _array_text(word, getattr(self, name))) for name, word in words.items()]
+        rows: list[Row] = []
+        for name, word in words.items():
+            values = getattr(self, name)
+            few = f": {np.array2string(values, precision=4, separator=', ')}" if 0 < values.size <= FEW else ""
+            rows.append((name, f"{word}, {' x '.join(map(str, values.shape))}{few}"))
         return "Full form M q'' + h = B tau + A^T Lambda, A q'' = gamma", rows
-
-
-def _array_text(word: str, values: Array) -> str:
-    """`word, shape: numbers`, these only where they are few."""
-    shape = " x ".join(map(str, values.shape))
-    few = 0 < values.size <= FEW
-    return f"{word}, {shape}" + (f": {np.array2string(values, precision=4, separator=', ')}" if few else "")
 
 
 class Machine(Tabular):

@@ -14,7 +14,7 @@ import sympy
 from servonode.definitions.progress import doing
 from servonode.mechanics import emit, kernels, reactions
 from servonode.mechanics.derivation import Derivation
-from servonode.mechanics.description import MachineDescription, Quantity, Skeleton
+from servonode.mechanics.description import MachineDescription, Skeleton
 from servonode.mechanics.differentiate import gradient
 from servonode.mechanics.emit import Block, Constants, local
 from servonode.mechanics.equations import Equations
@@ -39,6 +39,7 @@ def source_and_description(derivation: Derivation) -> tuple[str, bytes]:
 
 def describe(model: Model, by_numbers: tuple[str, ...] = ()) -> MachineDescription:
     """The names, units, defaults and texts of a model, without its expressions; `by_numbers` as of its equations."""
+    shown: tuple[Any, ...] = (*model.constraints, *model.reactions, *model.outputs)
     return MachineDescription(
         name=model.name,
         description=model.description,
@@ -47,7 +48,7 @@ def describe(model: Model, by_numbers: tuple[str, ...] = ()) -> MachineDescripti
         velocities=tuple(v.name for v in model.velocities),
         inputs=tuple(u.quantity for u in model.inputs),
         parameters=tuple(p.quantity for p in model.parameters),
-        outputs=_output_quantities(model),
+        outputs=tuple(each.quantity for each in shown),
         constraints=tuple(each.quantity.name for each in model.constraints),
         requirements=tuple(each.requirement for each in model.requirements),
         warnings=tuple(each.requirement for each in model.warnings),
@@ -85,11 +86,6 @@ def _places(model: Model) -> dict[str, str]:
     words = ("kinetic", "potential", "dissipation")
     places = {"model": str(model.place)} | {word: str(model.place.argument(word)) for word in words}
     return places | {q.name: str(model.place_of_kinematics(q)) for q in model.coordinates}
-
-
-def _output_quantities(model: Model) -> tuple[Quantity, ...]:
-    constraints, outputs = (each.quantity for each in model.constraints), (each.quantity for each in model.outputs)
-    return (*constraints, *(each.quantity for each in model.reactions), *outputs)
 
 
 def machine_source(equations: Equations) -> str:
@@ -171,7 +167,7 @@ def _rhs(equations: Equations, constants: Constants) -> str:
     moves = bool(equations.power.free_symbols & unknown)  # a constraint does work
     vdot, texts = accelerations(block, equations, rates if moves else [*rates, equations.power])
     if moves:
-        _bind_accelerations(block, model, vdot)
+        bind_accelerations(block, model, vdot)
         texts += block.evaluate([equations.power])
     by_symbol = dict(zip(model.kinematics, texts[:-1], strict=True))
     by_symbol |= dict(zip(model.velocities, vdot, strict=True))
@@ -180,7 +176,7 @@ def _rhs(equations: Equations, constants: Constants) -> str:
     return block.function(Signature("rhs", arguments, f"f64[{len(model.state) + 1}]"), result=f"({result})")
 
 
-def _bind_accelerations(block: Block, model: Model, texts: list[str]) -> None:
+def bind_accelerations(block: Block, model: Model, texts: list[str]) -> None:
     for v, text in zip(model.velocities, texts, strict=True):
         block.bind(v.rate, text)
 
@@ -273,7 +269,7 @@ def _bind_motion(block: Block, equations: Equations, wanted: list[Expr]) -> None
     solved = _solved(model, wanted)
     if not solved:
         return
-    _bind_accelerations(block, model, accelerations(block, equations, [])[0])
+    bind_accelerations(block, model, accelerations(block, equations, [])[0])
     _bind_rates(block, {q: model.kinematics[q] for q in model.moved_by_reactions})
     named = solved - {v.rate for v in model.velocities}
     for i, q in enumerate(model.coordinates):

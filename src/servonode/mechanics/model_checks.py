@@ -32,7 +32,7 @@ def check_symbols(model: Model) -> None:
     later |= {each.multiplier for each in model.constraints}
     later -= {q.acceleration for q in model.moved_by_reactions}  # the rate of a reaction is not known
     known -= {*model.inputs, *model.reactions, *(q.rate for q in model.moved_by_reactions)}
-    forces = [(f"the force on {on}", e, place_of(model, "forces", i)) for i, (e, on) in enumerate(model.forces)]
+    forces = [(f"the force on {on}", e, model.place.argument("forces", i)) for i, (e, on) in enumerate(model.forces)]
     rates = [(f"the rate of {q.name}", e, model.place_of_kinematics(q)) for q, e in model.kinematics.items()]
     held = [(f"the constraint {each.quantity.name}", each) for each in model.stabilised]
     groups: list[tuple[list[Stated], set[Any]]] = [
@@ -94,14 +94,10 @@ def _symbols_of(stated: Expr) -> set[Any]:
     return found
 
 
-def place_of(model: Model, keyword: str, entry: int | None = None) -> Place:
-    return model.place.argument(keyword, entry)
-
-
 def _entries(model: Model, keyword: str, words: str) -> list[Stated]:
     """The entries of an argument of the model that is a mapping; `words` say what of a key each is."""
     entries = enumerate(getattr(model, keyword).items())
-    return [(words.format(getattr(key, "name", key)), e, place_of(model, keyword, i)) for i, (key, e) in entries]
+    return [(words.format(getattr(key, "name", key)), e, model.place.argument(keyword, i)) for i, (key, e) in entries]
 
 
 def _conditions(model: Model, keyword: str, word: str) -> list[Stated]:
@@ -110,7 +106,7 @@ def _conditions(model: Model, keyword: str, word: str) -> list[Stated]:
 
 def _energies(model: Model) -> list[Stated]:
     words = {"kinetic": "the kinetic energy", "potential": "the potential", "dissipation": "the dissipation"}
-    return [(text, getattr(model, word), place_of(model, word)) for word, text in words.items()]
+    return [(text, getattr(model, word), model.place.argument(word)) for word, text in words.items()]
 
 
 def _bodies(model: Model) -> list[Stated]:
@@ -122,7 +118,7 @@ def _links(model: Model) -> list[Stated]:
 
 
 def _force_rates(model: Model) -> list[Stated]:
-    return [("the rate of a force", on, place_of(model, "forces", i)) for i, (_, on) in enumerate(model.forces)]
+    return [("the rate of a force", on, model.place.argument("forces", i)) for i, (_, on) in enumerate(model.forces)]
 
 
 def _jumps(model: Model) -> list[Stated]:
@@ -159,7 +155,7 @@ def check_speaks_in_rates(model: Model) -> None:
         if not sympy.sympify(on).free_symbols & set(model.motions) and not (on == 0 and u in growing):
             text = f"machine {model.name}: input {u.name} does work on no coordinate's rate; give one such as x.rate"
             text += f", or 0 for one that acts in first_order= alone ({{{u.name}: 0}})" if model.first_order else ""
-            raise ModelError(text, place_of(model, "inputs", i))
+            raise ModelError(text, model.place.argument("inputs", i))
 
 
 def check_independent(model: Model, A: Matrix) -> None:
@@ -183,7 +179,7 @@ def check_identities_hold(model: Model, rates: dict[Expr, Expr]) -> tuple[str, .
         left = left_over(along(expression, rates), model)
         if left != 0 and not vanishes(left, model):
             text = f"machine {model.name}: the kinematics do not keep the identity {name} (its rate is {_said(left)})"
-            raise ModelError(f"{text}; correct one of them", place_of(model, "identities", i))
+            raise ModelError(f"{text}; correct one of them", model.place.argument("identities", i))
         if left != 0:
             by_numbers.append(name)
     return tuple(by_numbers)
@@ -191,8 +187,9 @@ def check_identities_hold(model: Model, rates: dict[Expr, Expr]) -> tuple[str, .
 
 def left_over(expression: Expr, model: Model) -> Expr:
     """What is left of an expression that is meant to vanish; where a proof is too large or not known, all of it."""
-    expression = sympy.sympify(expression)
-    return expression if is_straight_line(expression, model) else trig_reduce(expression, set(model.parameters))
+    expression, constants = sympy.sympify(expression), set(model.parameters)
+    is_straight_line = auxiliaries_of(expression) or is_large(expression, constants)  # or ought to be one
+    return expression if is_straight_line else trig_reduce(expression, constants)
 
 
 def reduced(expression: Expr, model: Model) -> Expr:
@@ -218,11 +215,6 @@ def _said(left: Expr) -> str:
     return f"{text}{'not finite' if found is None else mpmath.nstr(found, 3)} at a random state"
 
 
-def is_straight_line(expression: Expr, model: Model) -> bool:
-    """Whether an expression contains auxiliary symbols, or ought to."""
-    return bool(auxiliaries_of(expression)) or is_large(expression, set(model.parameters))
-
-
 def check_inertia(model: Model, M_r: Matrix) -> None:
     """At a generic state every velocity has inertia; M_r is the minimal mass matrix."""
     tried = [np.linalg.eigh(_scaled(each)) for each in at_generic_states(model, M_r) if len(each)]
@@ -237,7 +229,7 @@ def check_inertia(model: Model, M_r: Matrix) -> None:
         f"machine {model.name}: a velocity among {names} has no inertia (the mass matrix is singular): no kinetic "
         "energy belongs to it, or no coordinate moves with it; give it mass, give kinematics= in which it moves "
         "a coordinate, or leave it out",
-        place_of(model, "kinetic"),
+        model.place.argument("kinetic"),
     )
 
 
@@ -257,14 +249,10 @@ def at_generic_states(model: Model, matrix: Matrix) -> list[npt.NDArray[np.float
     states = {p: np.full(len(ranges), p.quantity.default) for p in model.parameters} | {time: np.full(len(ranges), 0.3)}
     states |= dict(zip(moving, np.transpose(random), strict=True))
     for joint in model.tree.balls if model.tree else ():
-        states |= dict(zip(joint.coordinates, _unit([states[q] for q in joint.coordinates]), strict=True))
+        quaternion = np.array([states[q] for q in joint.coordinates])
+        states |= dict(zip(joint.coordinates, quaternion / np.linalg.norm(quaternion, axis=0), strict=True))
     found = at_states(list(matrix), states).reshape(len(ranges), *matrix.shape)
     return [numbers for numbers in found if np.isfinite(numbers).all()]  # roots of negative numbers, divisions by zero
-
-
-def _unit(quaternion: list[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
-    unit: npt.NDArray[np.float64] = np.array(quaternion) / np.linalg.norm(quaternion, axis=0)
-    return unit
 
 
 def check_constraints_hold(model: Model, A: Matrix, b: Matrix, G: Matrix, g0: Matrix) -> tuple[str, ...]:
@@ -286,7 +274,7 @@ def check_constraints_hold(model: Model, A: Matrix, b: Matrix, G: Matrix, g0: Ma
             f"machine {model.name}: {len(model.coordinates)} coordinates less {len(model.constraints)} "
             f"constraints leave {expected} velocities, but {len(model.own_motions)} are given "
             f"({', '.join(v.name for v in model.own_motions)}): a constraint is redundant or missing",
-            place_of(model, "constraints"),
+            model.place.argument("constraints"),
         )
     return tuple(by_numbers)
 
@@ -294,7 +282,8 @@ def check_constraints_hold(model: Model, A: Matrix, b: Matrix, G: Matrix, g0: Ma
 def _broken(model: Model, i: int, A: Matrix, leftover: Expr) -> ModelError:
     """The error of a constraint that the kinematics do not satisfy."""
     each = model.constraints[i]
-    free = [q.name for q, factor in zip(model.coordinates, A[i, :], strict=True) if factor != 0 and _own(model, q)]
+    own = {v.of for v in model.velocities}  # whose rates are velocities
+    free = [q.name for q, factor in zip(model.coordinates, A[i, :], strict=True) if factor != 0 and q in own]
     if free:
         wanted = len(model.coordinates) - len(model.constraints)
         return ModelError(
@@ -308,8 +297,3 @@ def _broken(model: Model, i: int, A: Matrix, leftover: Expr) -> ModelError:
         f"{each.quantity.name} (left over: {_said(leftover)}); correct the row or the kinematics",
         each.place,
     )
-
-
-def _own(model: Model, q: Any) -> bool:
-    """Whether the coordinate's own rate is a velocity."""
-    return any(v.of is not None and v.of == q for v in model.velocities)

@@ -12,7 +12,14 @@ from servonode.mechanics.differentiate import diff
 from servonode.mechanics.emit import Block, Constants
 from servonode.mechanics.equations import Equations
 from servonode.mechanics.kernels import ObserverKernel
-from servonode.mechanics.machine_source import Expr, accelerations, describe, lower_triangle, unpack_lower
+from servonode.mechanics.machine_source import (
+    Expr,
+    accelerations,
+    bind_accelerations,
+    describe,
+    lower_triangle,
+    unpack_lower,
+)
 from servonode.mechanics.signatures import Signature, sizes_text
 
 Texts = list[list[str]]  # one list a column
@@ -30,19 +37,14 @@ def observer_source(derivation: Derivation) -> str:
         text = f"machine {model.name} has {'reactions' if model.reactions else 'jumps'}, whose linearisation is not "
         raise ModelError(f"{text}derived; observers are for machines with neither", model.place)
     constants = Constants(model.parameters)
-    measured = [_in_velocities(equations, each.expression) for each in model.sensors]
+    second = {q.acceleration: equations.acceleration(i) for i, q in enumerate(model.coordinates)}
+    measured = [each.expression.xreplace(second).xreplace(model.rates) for each in model.sensors]
     body = [_measure(equations, constants, measured), _measured(equations, constants, measured)]
     body.append(_slopes(equations, constants))
     if model.held:
         body.append(_normals(equations, constants))
     sizes = describe(model).sizes | {"n_z": len(model.sensors)}
     return "\n\n".join([emit.HEADER + sizes_text(sizes) + constants.source(), *body])
-
-
-def _in_velocities(equations: Equations, expression: Expr) -> Expr:
-    """An expression of a sensor in states, velocities' rates and inputs, without rates of coordinates."""
-    second = {q.acceleration: equations.acceleration(i) for i, q in enumerate(equations.model.coordinates)}
-    return expression.xreplace(second).xreplace(equations.model.rates)
 
 
 def _block(equations: Equations, constants: Constants) -> Block:
@@ -61,9 +63,7 @@ def _measure(equations: Equations, constants: Constants, measured: list[Expr]) -
     """Generated `measure(t, x, u, c, z)`: what the sensors measure without error."""
     block = _block(equations, constants)
     if _uses_accelerations(equations, measured):
-        texts, _ = accelerations(block, equations, [])
-        for v, text in zip(equations.model.velocities, texts, strict=True):
-            block.bind(v.rate, text)
+        bind_accelerations(block, equations.model, accelerations(block, equations, [])[0])
     block.store("z", block.evaluate(measured))
     return block.function(Signature.of(ObserverKernel, "measure"), "t")
 
@@ -118,8 +118,7 @@ def _linear_accelerations(block: Block, equations: Equations) -> tuple[Texts, Te
     texts = block.evaluate([*lower_triangle(equations), *force])
     mass = unpack_lower(texts[:size], n)
     (rates,) = emit.solve_spd(block, mass, [texts[size:]])
-    for v, text in zip(model.velocities, rates, strict=True):
-        block.bind(v.rate, text)
+    bind_accelerations(block, model, rates)
     columns = [
         diff(force[i], x) - sum(diff(equations.M_r[i, k], x) * v.rate for k, v in enumerate(model.velocities))
         for x in model.state

@@ -96,7 +96,10 @@ class Gains:
         """Gains of a finite rate lambda [1/s] for each: (d/dt + lambda)^r f = 0; rate 0 is the plain law f^(r) = 0."""
         each, r = _one_each("rates", rates, relative_degrees), np.array(relative_degrees, dtype=float)
         K0 = np.diag(each**r)
-        more = [_binomial_gains(each, r, order) for order in range(1, max(2, *relative_degrees, 0))]
+        more = []  # of the derivatives in (d/dt + lambda)^r f = 0
+        for order in range(1, max(2, *relative_degrees, 0)):
+            factors = np.array([comb(int(n), order) if n > order else 0 for n in r], dtype=float)
+            more.append(np.diag(factors * each ** np.maximum(r - order, 0)))
         return cls(K0, more[0], tuple(relative_degrees), np.zeros_like(K0), tuple(more[1:]))
 
     @classmethod
@@ -162,12 +165,6 @@ class Gains:
         K0, K1, KI, *higher = (each[np.ix_(keep, keep)] for each in (self.K0, self.K1, self.KI, *self.higher))
         kept = tuple(self.relative_degrees[i] for i in keep)
         return replace(self, K0=K0, K1=K1, KI=KI, relative_degrees=kept, higher=tuple(higher))
-
-
-def _binomial_gains(rates: Array, relative_degrees: Array, order: int) -> Array:
-    """The gains of the derivatives of this order in (d/dt + lambda)^r f = 0."""
-    factors = np.array([comb(int(r), order) if r > order else 0 for r in relative_degrees], dtype=float)
-    return np.diag(factors * rates ** np.maximum(relative_degrees - order, 0))
 
 
 def with_integral(gains: Gains, rates: Sequence[float]) -> Gains:

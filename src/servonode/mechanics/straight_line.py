@@ -118,11 +118,7 @@ def symbols_of(node: Expr) -> frozenset[Expr]:
 @lru_cache(maxsize=REMEMBERED)
 def auxiliaries_of(node: Expr) -> tuple[Auxiliary, ...]:
     """The auxiliary symbols that a node itself contains, by name."""
-    return tuple(sorted((each for each in leaves_of(node) if isinstance(each, Auxiliary)), key=_name))
-
-
-def _name(symbol: Expr) -> str:
-    return str(symbol.name)
+    return tuple(sorted((each for each in leaves_of(node) if isinstance(each, Auxiliary)), key=lambda each: each.name))
 
 
 def ordered(expressions: Iterable[Expr]) -> list[Auxiliary]:
@@ -159,18 +155,14 @@ def written_out(expression: Expr, definitions: Iterable[tuple[Expr, Expr]], most
 def named(expression: Expr) -> Expr:
     """The expression, which is a name from two factors or terms on; its inner sums have names too."""
     expression = in_parts(expression)
-    return expression if _is_short(expression) else _auxiliary(expression)
+    _, rest = expression.as_coeff_Mul()  # a number, a symbol, a function of an angle, or a number times one is short
+    is_short = rest.is_Atom or (rest.is_Function and all(map(_is_plain, rest.args)))
+    return expression if is_short else _auxiliary(expression)
 
 
 def _auxiliary(expression: Expr) -> Expr:
     """The auxiliary symbol of an expression, or minus that of its negative: one for both."""
     return -Auxiliary(-expression) if expression.could_extract_minus_sign() else Auxiliary(expression)
-
-
-def _is_short(expression: Expr) -> bool:
-    """Whether an expression is a number, a symbol, a function of an angle, or a number times one of these."""
-    _, rest = expression.as_coeff_Mul()
-    return bool(rest.is_Atom or (rest.is_Function and all(_is_plain(each) for each in rest.args)))
 
 
 def _is_plain(argument: Expr) -> bool:
@@ -250,17 +242,13 @@ def by_addition(expressions: Iterable[Expr]) -> dict[Expr, Expr]:
     known = {each.args[0]: (sympy.sin(each.args[0]), sympy.cos(each.args[0])) for each in functions}
     rule: dict[Expr, Expr] = {}
     for angle in sorted(known, key=lambda angle: (len(angle.args), str(angle))):
-        last = next((each for each in _terms_of(angle) if each in known and angle - each in known), None)
+        terms = angle.args if angle.is_Add and all(each.is_Symbol for each in angle.args) else ()
+        last = next((each for each in sorted(terms, key=str) if each in known and angle - each in known), None)
         if last is not None:
             (s, c), (s_last, c_last) = known[angle - last], known[last]
             known[angle] = Auxiliary(s * c_last + c * s_last), Auxiliary(c * c_last - s * s_last)
             rule |= {sympy.sin(angle): known[angle][0], sympy.cos(angle): known[angle][1]}
     return rule
-
-
-def _terms_of(angle: Expr) -> list[Expr]:
-    """The terms of a sum of symbols, by name."""
-    return sorted(angle.args, key=str) if angle.is_Add and all(each.is_Symbol for each in angle.args) else []
 
 
 @lru_cache(maxsize=REMEMBERED)

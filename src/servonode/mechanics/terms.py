@@ -16,7 +16,7 @@ from servonode.errors import ModelError
 from servonode.mechanics.differentiate import along, along_matrix, diff, diff_matrix, gradient
 from servonode.mechanics.generic_points import are_zero
 from servonode.mechanics.model import Model
-from servonode.mechanics.model_checks import at_generic_states, place_of, reduced
+from servonode.mechanics.model_checks import at_generic_states, reduced
 from servonode.mechanics.straight_line import Auxiliary, named, symbols_of
 from servonode.mechanics.switches import SMOOTH, refuse_jumps, switches
 from servonode.mechanics.symbols import Body, Condition, FirstOrder, time
@@ -244,7 +244,11 @@ def check_losses(model: Model) -> tuple[str, ...]:
     Raises:
         ModelError: one is.
     """
-    R, changing, place = sympy.sympify(model.dissipation), {*model.coordinates, time}, place_of(model, "dissipation")
+    R, changing, place = (
+        sympy.sympify(model.dissipation),
+        {*model.coordinates, time},
+        model.place.argument("dissipation"),
+    )
     at_rest = R.xreplace(dict.fromkeys(model.motions, sympy.Integer(0)))
     terms = sympy.Add.make_args(sympy.expand_mul(R)) if at_rest.free_symbols & changing else ()
     without = [each for each in terms if each.free_symbols & changing and not each.free_symbols & set(model.motions)]

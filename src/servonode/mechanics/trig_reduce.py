@@ -251,7 +251,9 @@ def _reduced_by_expansion(expression: Expr, constants: frozenset[Expr]) -> Expr:
     """`trig_reduce` of any expression: sympy finds what its generators are."""
     angles = frozenset(node.args[0] for node in expression.atoms(sympy.sin, sympy.cos))
     if _are_short(angles):
-        apart = expression.replace(_is_of_angle, lambda node: sympy.expand_trig(node, deep=False))
+        apart = expression.replace(
+            lambda node: isinstance(node, sympy.sin | sympy.cos), lambda node: sympy.expand_trig(node, deep=False)
+        )
     else:
         apart = expression.xreplace(_in_few_angles(angles))
     pairs, flat = _trig_as_symbols(apart.expand())
@@ -260,10 +262,6 @@ def _reduced_by_expansion(expression: Expr, constants: frozenset[Expr]) -> Expr:
     back = {s: sympy.sin(angle) for angle, (s, _) in pairs.items()}
     back |= {c: sympy.cos(angle) for angle, (_, c) in pairs.items()}
     return best.xreplace(back)
-
-
-def _is_of_angle(node: Expr) -> bool:
-    return isinstance(node, sympy.sin | sympy.cos)
 
 
 def _are_short(sums: frozenset[Expr]) -> bool:
@@ -348,7 +346,7 @@ def _reduced(flat: Expr, pairs: dict[Expr, tuple[Expr, Expr]], first: int, const
     gens = list(polynomial.ring.symbols)
     ordered = [pair[first] for pair in pairs.values()] + [pair[1 - first] for pair in pairs.values()]
     rest = [gen for gen in gens if gen not in ordered]
-    inverses = [gen for gen in rest if _is_inverse(gen)]
+    inverses = [gen for gen in rest if isinstance(gen, sympy.Pow) and gen.exp == -1 and gen.base.is_Symbol]
     # a generator 1/b beside b: the relation b * (1/b) = 1 cancels what divides
     bases = [1 / gen for gen in inverses if 1 / gen not in (*ordered, *rest)]
     target, *elements = ring([*ordered, *rest, *bases], polynomial.ring.domain, lex)
@@ -359,10 +357,6 @@ def _reduced(flat: Expr, pairs: dict[Expr, tuple[Expr, Expr]], first: int, const
     remainder = moved.rem(relations) if relations else moved
     numbers = ((powers, target.domain.to_sympy(number)) for powers, number in remainder.terms())
     return _sum(target.symbols, _by_motion(target.symbols, numbers, constants))
-
-
-def _is_inverse(generator: Expr) -> bool:
-    return isinstance(generator, sympy.Pow) and generator.exp == -1 and generator.base.is_Symbol
 
 
 def _by_motion(symbols: Sequence[Expr], terms: Terms, constants: frozenset[Expr]) -> Collected:
