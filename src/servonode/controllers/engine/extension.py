@@ -211,7 +211,9 @@ class _Structure:
             self._put(chain, chain.row, chain.drift)
             self._advance(chain)
         held = tuple(each.quantity.name for each in self.it.integrators[made:])
-        self.it.steps.append(Step(self._inputs_of(keys), tuple(residuals), held))
+        inputs = tuple(k for kind, k in keys if kind == "input")
+        inputs = inputs or (self.it.steps[-1].inputs if self.it.steps else ())  # all are rates of integrators
+        self.it.steps.append(Step(inputs, tuple(residuals), held))
         if sum(self.it.relative_degrees) > self.n_states + len(self.it.integrators):
             names = " and ".join(self.residuals[i].name for i in residuals)
             raise Unreachable(f"{names} depend on each other, however often they are differentiated")
@@ -219,11 +221,6 @@ class _Structure:
     def _exchanges(self, basis: Sequence[int], i: int, j: int) -> bool:
         """Whether row j depends on row i of the basis: it can take its place."""
         return self._rank([j if each == i else each for each in basis]) == len(basis)
-
-    def _inputs_of(self, keys: Sequence[Key]) -> tuple[int, ...]:
-        """The inputs among unknowns; those of the step before where all of them are rates of integrators."""
-        inputs = tuple(k for kind, k in keys if kind == "input")
-        return inputs or (self.it.steps[-1].inputs if self.it.steps else ())
 
     def _pivots(self, keys: Sequence[Key], residuals: Sequence[int], n: int) -> list[Key]:
         """n unknowns whose columns span those of all, each the one whose column changes least from point to point."""
@@ -257,19 +254,15 @@ class _Structure:
         starts, *shares = self.line.solve_symmetric(gram, [[self.line.dot(a, drifts) for a in known], *columns])
         for n, key in enumerate(pivots):
             start = ZERO if others else self.line.define(-starts[n])
-            symbol = self._integrator(*self._next_name(key), start)
+            symbol = self._integrator(key, start)
             value = self.line.define(symbol - starts[n]) if others else symbol
             self.it.held[key] = Held(value, {other: each[n] for other, each in zip(others, shares, strict=True)})
 
-    def _next_name(self, key: Key) -> tuple[str, str, int]:
+    def _integrator(self, key: Key, start: Expr) -> Expr:
+        """The symbol of a new integrator in front of an unknown."""
         kind, k = key
-        if kind == "input":
-            return self.inputs[k].name, self.inputs[k].unit, 0
-        name, unit, order = self._names[k]
-        return name, unit, order + 1
-
-    def _integrator(self, name: str, unit: str, order: int, start: Expr) -> Expr:
-        """A new integrator's symbol."""
+        name, unit, before = (self.inputs[k].name, self.inputs[k].unit, -1) if kind == "input" else self._names[k]
+        order = before + 1
         called = f"demanded_{derivative_name(name, order)}"
         symbol = sympy.Symbol(called, real=True)
         rate = {0: unit, 1: f"{unit}/s"}.get(order, f"{unit}/s^{order}")

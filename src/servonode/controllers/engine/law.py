@@ -48,13 +48,8 @@ class ServoLaw(Tabular):
         self.description = description
         self.kernel = kernel
         self.machine = machine
-        self.parameters = dict(
-            zip(
-                (each.name for each in description.parameters),
-                values_by_name(description.parameters, parameters),
-                strict=True,
-            )
-        )
+        names = (each.name for each in description.parameters)
+        self.parameters = dict(zip(names, values_by_name(description.parameters, parameters), strict=True))
         self.n_s = len(description.residuals)
         self.goal_layout = GoalLayout.of(description)
         self.answer_layout = AnswerLayout.of(description, machine.n_inputs)
@@ -71,15 +66,11 @@ class ServoLaw(Tabular):
         described = self.description
         found = zip(described.residuals, described.relative_degrees, self.rates.tolist(), strict=True)
         rows = [
-            (
-                each.name,
-                f"{named(each.description, each.unit)}, relative degree {degree}, convergence rate {rate:g} 1/s",
-            )
-            for each, degree, rate in found
+            (each.name, f"{named(each.description, each.unit)}, relative degree {r}, convergence rate {rate:g} 1/s")
+            for each, r, rate in found
         ]
-        parameters = described.parameters
-        settings = (valued(each.name, self.parameters[each.name], each.unit) for each in parameters)
-        rows += [("settings", several(settings))] if parameters else []
+        settings = [valued(each.name, self.parameters[each.name], each.unit) for each in described.parameters]
+        rows += [("settings", several(settings))] if settings else []
         return f"Law {described.name} for machine {self.machine.description.name}", rows
 
     @functools.cached_property

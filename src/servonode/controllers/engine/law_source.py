@@ -153,7 +153,8 @@ def _law(
         shares = [1 / weight_symbol(each.name) for each in servo.equations.model.inputs] if weighted else []
         tau, condition, determinant = solved_inputs(block, servo, texts, z, damping, block.evaluate(shares))
     _limit_inputs(servo, block, tau, bounds, scales)
-    _watch_expressions(servo, block, scales)
+    watched = [each for each in program.limits if each.kind == "expressions"]  # which the program applies itself
+    scales |= dict(zip(watched, block.evaluate([servo.resolved(each.scale) for each in watched]), strict=True))
     acting = [scales[each] for each in program.limits]
     told = [determinant] * (answer.determinant.stop - answer.determinant.start)
     parts = answer.arranged(
@@ -196,13 +197,6 @@ def _limit_inputs(servo: Servo, block: Block, tau: list[str], bounds: list[str],
             limited, scales[each] = _scaled(block, [tau[i] for i in at], bound)
             for i, text in zip(at, limited, strict=True):
                 tau[i] = text
-
-
-def _watch_expressions(servo: Servo, block: Block, scales: dict[Limit, str]) -> None:
-    """The scales of limits on expressions, which the program applies itself."""
-    watched = [each for each in servo.program.limits if each.kind == "expressions"]
-    texts = block.evaluate([servo.resolved(each.scale) for each in watched])
-    scales |= dict(zip(watched, texts, strict=True))
 
 
 def _status(guards: list[str], condition: str, tau: list[str]) -> list[str]:

@@ -51,7 +51,8 @@ class StraightLine:
         if expression.is_Atom:
             return expression
         if expression not in self._atoms:
-            self._atoms[expression] = self._atom(self._in_products(expression) if _is_long(expression) else expression)
+            is_long = _size(expression) > LONGEST
+            self._atoms[expression] = self._atom(self._in_products(expression) if is_long else expression)
         return self._atoms[expression]
 
     def _atom(self, definition: Expr) -> Expr:
@@ -71,7 +72,8 @@ class StraightLine:
             return node
         inner = [self._named(each) for each in node.args]
         made = node if all(a is b for a, b in zip(inner, node.args, strict=True)) else node.func(*inner)
-        return made if made.is_Atom or not _costly(made) else self._of(made)
+        root_or_quotient = made.is_Pow and not (made.exp.is_Integer and made.exp > 0)
+        return self._of(made) if made.is_Function or root_or_quotient else made
 
     def _in_products(self, node: Expr) -> Expr:
         """A sum, product or power of atoms as a sum of constants times atoms."""
@@ -124,7 +126,9 @@ class StraightLine:
             rate = self._derivatives[symbol, direction] if symbol in self.definitions else seeds(symbol)
             if rate != 0:
                 slope = sympy.Add(*(diff(term, symbol) for term in containing[symbol]))
-                terms.append(_on_each_side(slope) * rate)
+                if slope.has(sympy.DiracDelta):  # of sign: as `choose`, it is differentiated on each side by itself
+                    slope = slope.replace(sympy.DiracDelta, lambda *_: ZERO)
+                terms.append(slope * rate)
         return self.define(sympy.Add(*terms))
 
     def dot(self, a: Sequence[Expr], b: Sequence[Expr]) -> Expr:
@@ -170,23 +174,9 @@ class StraightLine:
         done.update(new)
 
 
-def _on_each_side(slope: Expr) -> Expr:
-    """A derivative in which that of sign is 0: as `choose`, it is differentiated on each side by itself."""
-    return slope.replace(sympy.DiracDelta, lambda *_: ZERO) if slope.has(sympy.DiracDelta) else slope
-
-
 @lru_cache(maxsize=REMEMBERED)
 def _size(node: Expr) -> int:
     return sum(map(_size, node.args)) if node.args else 1
-
-
-def _is_long(definition: Expr) -> bool:
-    return _size(definition) > LONGEST
-
-
-def _costly(node: Expr) -> bool:
-    """Whether a node is a function, a root or a quotient."""
-    return bool(node.is_Function or (node.is_Pow and not (node.exp.is_Integer and node.exp > 0)))
 
 
 class Motion:
@@ -210,7 +200,7 @@ class Motion:
 
     def partial(self, atom: Expr, symbol: Expr) -> Expr:
         """Its partial derivative by a state."""
-        return self.line.derivative(atom, symbol.name, _unit(symbol))
+        return self.line.derivative(atom, symbol.name, lambda each: ONE if each == symbol else ZERO)
 
     def gradient(self, atom: Expr) -> list[Expr]:
         """Its derivatives by the velocities (n_v,)."""
@@ -219,7 +209,3 @@ class Motion:
     def by_input(self, k: int, gradient: Sequence[Expr]) -> Expr:
         """What a unit of input k adds to the rate of an atom with this gradient."""
         return self.line.dot(gradient, self.R[k])
-
-
-def _unit(symbol: Expr) -> Seeds:
-    return lambda each: ONE if each == symbol else ZERO

@@ -4,7 +4,7 @@ from typing import Any
 
 import sympy
 
-from servonode.controllers.engine.program import Limit, Program
+from servonode.controllers.engine.program import Program
 from servonode.mechanics.functions import Max
 from servonode.mechanics.model import Model
 
@@ -46,14 +46,9 @@ class Resolution:
         for each in program.limits:
             if each.kind == "expressions":
                 norm = sympy.sqrt(sympy.Add(*(e**2 for e in each.of)))
-                meant[each.scale] = self.in_velocities(scale_of(each, norm))
+                most = Max(each.at_most, NEARLY_ZERO)  # a zero vector with a zero bound must not give 0/0
+                meant[each.scale] = self.in_velocities(most / Max(most, norm))
         closed = meant
         for _ in range(len(meant) - 1):
             closed = {symbol: expression.xreplace(meant) for symbol, expression in closed.items()}
         return closed
-
-
-def scale_of(limit: Limit, norm: Expr) -> Expr:
-    """The factor that scales a vector of this norm down to the limit: 1 below it."""
-    most = Max(limit.at_most, NEARLY_ZERO)  # a zero vector with a zero bound must not give 0/0
-    return most / Max(most, norm)

@@ -102,7 +102,8 @@ def derive_servo(equations: Equations, program: Program, damped: bool = False) -
     extension, unreachable = (None, "") if damped else _extension(equations, program, resolved, rows)
     if extension is None:
         _check_moved(equations, program, rows)
-    used = _orders(program, [*(entry for row in rows for entry in row[:4]), *others, *_symbols(extension)])
+    within = extension.motion.line.symbols(extension.atoms) if extension else ()
+    used = _orders(program, [*(entry for row in rows for entry in row[:4]), *others, *within])
     if max(used) > MOST_DERIVATIVES:
         text = f"program {program.name} needs derivative {max(used)} of a target or signal, which has at most "
         text += f"{MOST_DERIVATIVES}; define the residual with fewer rates"
@@ -134,9 +135,11 @@ def _extension(
     Raises:
         ModelError: there is one, but the program has something with which it does not combine.
     """
-    if not _determined(equations, program) or reached_at_once(equations, [row[2] for row in rows]):
-        return None, ""
     model = equations.model
+    completed = program.inputs or program.relations or program.least_norm or program.ideal or program.posture
+    determined = not completed and 0 < len(program.residuals) == len(model.inputs)  # by residuals alone
+    if not determined or reached_at_once(equations, [row[2] for row in rows]):
+        return None, ""
     order = 2 * (len(model.state) + len(program.states))  # of signals: no chain of derivatives is longer
     motion = Motion(equations, resolved, _moving(equations, program, resolved, order))
     residuals, inputs = [each.quantity for each in program.residuals], [each.quantity for each in model.inputs]
@@ -163,12 +166,6 @@ def _check_smooth(program: Program, extension: Extension) -> None:
             refuse_jumps(f"{what}which the law needs,", line.named(atom), residual.place, SMOOTH)
 
 
-def _determined(equations: Equations, program: Program) -> bool:
-    """Whether the residuals alone determine the inputs."""
-    completed = program.inputs or program.relations or program.least_norm or program.ideal or program.posture
-    return not completed and 0 < len(program.residuals) == len(equations.model.inputs)
-
-
 def _check_combines(program: Program, extension: Extension) -> None:
     limited = any(each.kind != "expressions" for each in program.limits)
     damped = any(each.damping != 0 for each in program.residuals)
@@ -178,13 +175,6 @@ def _check_combines(program: Program, extension: Extension) -> None:
             degrees = ", ".join(map(str, extension.relative_degrees))
             text = f"program {program.name}: its residuals have relative degrees {degrees}, for which {word} has no "
             raise ModelError(f"{text}meaning; leave it out", program.place.argument(word.rstrip("=")))
-
-
-def _symbols(extension: Extension | None) -> list[Expr]:
-    """What the definitions of an extension are functions of."""
-    if extension is None:
-        return []
-    return list(extension.motion.line.symbols(extension.atoms))
 
 
 def _check_moved(equations: Equations, program: Program, rows: list[Row]) -> None:

@@ -190,7 +190,10 @@ class FrameGoal:
         entries = [self.read(key, text) for text in texts]
         if not any(entries) and len(entries) == 4:
             raise StatedError(key, "the quaternion is 0, which is no orientation; give (w, x, y, z), as [1, 0, 0, 0]")
-        return _of_angles(*entries) if len(entries) == 3 else _of_quaternion(*entries)
+        if len(entries) == 3:
+            return _of_angles(*entries)
+        square = named(sum(each**2 for each in entries))  # of a quaternion of any length
+        return sympy.Matrix(turn_of(*entries)).applyfunc(lambda each: named(each / square))
 
     def _direction(self) -> Matrix:
         """The unit vector of axis_z."""
@@ -215,9 +218,3 @@ def _of_angles(roll: Expr, pitch: Expr, yaw: Expr) -> Matrix:
     about_z = sympy.Matrix([[cz, -sz, 0], [sz, cz, 0], [0, 0, 1]])
     about_y = sympy.Matrix([[cy, 0, sy], [0, 1, 0], [-sy, 0, cy]])
     return (about_z * about_y * sympy.Matrix([[1, 0, 0], [0, cx, -sx], [0, sx, cx]])).applyfunc(named)
-
-
-def _of_quaternion(w: Expr, x: Expr, y: Expr, z: Expr) -> Matrix:
-    """The rotation of a quaternion of any length."""
-    square = named(w**2 + x**2 + y**2 + z**2)
-    return sympy.Matrix(turn_of(w, x, y, z)).applyfunc(lambda each: named(each / square))

@@ -66,9 +66,15 @@ def bounded_solution(loop: ClosedRates, start: Array, duration: float, tail: flo
     passive = passive_entries(loop, 0.0, start)
     active = [i for i in range(loop.n) if i not in passive]
     rate = _rate(loop, start, active)
-    loop.law.stabilise(dict.fromkeys(_residuals(loop), rate))
+    loop.law.stabilise(dict.fromkeys((each.name for each in loop.law.description.residuals), rate))
     begin = end_at(loop, 0.0, start, active)
-    before, after = (tail, tail) if tail is not None else _tails(begin, tolerance)
+    eigenvalues = begin.eigenvalues
+    if tail is None:  # as long as what is missed at the ends takes to decay to the tolerance
+        rising, falling = (way * eigenvalues.real[way * eigenvalues.real > 0] for way in (1, -1))
+        after, stable = _decay(rising, tolerance), _decay(falling, tolerance)
+        before = max(after, stable)
+    else:
+        before = after = tail
     left = end_at(loop, -before, begin.x, active)
     right = end_at(loop, duration + after, begin.x, active)
     if len(left.coming) != len(right.coming):
@@ -84,7 +90,8 @@ def bounded_solution(loop: ClosedRates, start: Array, duration: float, tail: flo
         F: Array = loop(t, whole(z))[:, active]
         return F
 
-    t = np.linspace(-before, duration + after, _first_nodes(begin, before + duration + after))
+    nodes = PER_EIGENVALUE * float(np.max(np.abs(eigenvalues), initial=1.0)) * (before + duration + after)
+    t = np.linspace(-before, duration + after, int(np.clip(nodes, 200, SURVEYED)))
     guess = _guess(loop, t, begin.x, active)[:, active]
     ends = (left.leaving, left.x[active]), (right.coming, right.x[active])
     try:
@@ -133,37 +140,19 @@ def _summarised(
     u_pieces: Array = fitted / h ** np.arange(len(FITTED))[::-1, None]
     held = [i for i in solved.active if i < loop.n_state]
     x_pieces = np.ascontiguousarray(solved.pieces[:, :, [solved.active.index(i) for i in held]])
-    eigenvalues = _internal(loop, begin, rate)
-    return Bounded(
-        t, x, u, solved.breaks, x_pieces, u_pieces, error, *tails, eigenvalues, begin.x, held
-    )  # fmt: skip
-
-
-def _residuals(loop: ClosedRates) -> list[str]:
-    return [each.name for each in loop.law.description.residuals]
+    nearest = np.argsort(np.abs(begin.eigenvalues + rate))  # those of the residuals are -rate
+    internal = begin.eigenvalues[np.sort(nearest[sum(loop.law.description.relative_degrees) :])]
+    internal = internal[np.argsort(internal.real)]
+    return Bounded(t, x, u, solved.breaks, x_pieces, u_pieces, error, *tails, internal, begin.x, held)
 
 
 def _rate(loop: ClosedRates, start: Array, active: list[int]) -> float:
     """A convergence rate [1/s] for the residuals, as fast as anything else; the bounded solution depends on none."""
-    loop.law.stabilise(dict.fromkeys(_residuals(loop), 1.0))
+    loop.law.stabilise(dict.fromkeys((each.name for each in loop.law.description.residuals), 1.0))
     at = equilibrium(loop, 0.0, start, active)
     A = loop.jacobian(0.0, start if at is None else at)[np.ix_(active, active)]
     fastest = float(np.max(np.abs(np.linalg.eigvals(A)), initial=1.0)) if np.isfinite(A).all() else 1.0
     return float(np.clip(FASTER * fastest, 1.0, 1e3))
-
-
-def _internal(loop: ClosedRates, end: End, rate: float) -> npt.NDArray[np.complex128]:
-    """The eigenvalues without those of the residuals, which are -rate."""
-    nearest = np.argsort(np.abs(end.eigenvalues + rate))
-    others = end.eigenvalues[np.sort(nearest[sum(loop.law.description.relative_degrees) :])]
-    return others[np.argsort(others.real)]
-
-
-def _tails(end: End, tolerance: float) -> tuple[float, float]:
-    """How long before and after the run [s], so that what is missed at the ends has decayed to the tolerance in it."""
-    rates = end.eigenvalues.real
-    unstable, stable = _decay(rates[rates > 0], tolerance), _decay(-rates[rates < 0], tolerance)
-    return max(unstable, stable), unstable
 
 
 def _decay(rates: Array, tolerance: float) -> float:
@@ -176,11 +165,6 @@ def _decay(rates: Array, tolerance: float) -> float:
     slowest = np.min(rates, initial=np.inf)
     m = max(1, np.count_nonzero(rates < (1 + ALIKE) * slowest))
     return float(gammainccinv(m, tolerance) / slowest)
-
-
-def _first_nodes(end: End, length: float) -> int:
-    fastest = float(np.max(np.abs(end.eigenvalues), initial=1.0))
-    return int(np.clip(PER_EIGENVALUE * fastest * length, 200, SURVEYED))
 
 
 def _guess(loop: ClosedRates, t: Array, x: Array, active: list[int]) -> Array:
@@ -239,9 +223,7 @@ class NotSolved(ValueError):
 
 def _powers(c: Array) -> tuple[Array, Array]:
     """Of polynomials with given values at the points c: rows of coefficients, of themselves and of their integrals."""
-    values = np.linalg.inv(np.vander(c, increasing=True)).T.astype(
-        np.float64
-    )  # row j: 1 at c_j, 0 at the others, in rising powers
+    values = np.linalg.inv(np.vander(c, increasing=True)).T.astype(np.float64)  # row j, rising: 1 at c_j, 0 at others
     integrals = np.hstack([np.zeros((len(c), 1)), values / np.arange(1, len(c) + 1)])
     return values, integrals.astype(np.float64)
 
@@ -355,14 +337,7 @@ def _newton(
 
 
 def _step(
-    rates: Rates,
-    left: Rows,
-    right: Rows,
-    t: Array,
-    z: Array,
-    K: Array,
-    R: Array,
-    r: Array,
+    rates: Rates, left: Rows, right: Rows, t: Array, z: Array, K: Array, R: Array, r: Array
 ) -> tuple[Array, Array]:
     """Newton's step: the rates of each interval eliminated, then a band of blocks for the nodes."""
     from scipy.sparse import coo_matrix

@@ -188,9 +188,8 @@ def end_at(loop: ClosedRates, t: float, x: Array, active: list[int]) -> End:
 
     found = equilibrium(loop, t, x, active)
     if found is None:
-        text = (
-            f"no state was found in which {_named(loop, active)} stand still under the goal as it is at t = {t:.4g} s"
-        )
+        names = ", ".join(loop.names[i] for i in active)
+        text = f"no state was found in which {names} stand still under the goal as it is at t = {t:.4g} s"
         raise NoInversion(f"{text}; begin nearer to one ([plant.initial]), or let the goal rest there")
     A = loop.jacobian(t, found)[np.ix_(active, active)]
     eigenvalues = np.linalg.eigvals(A).astype(complex)
@@ -198,10 +197,6 @@ def end_at(loop: ClosedRates, t: float, x: Array, active: list[int]) -> End:
     _, away, n_u = schur(A, sort="rhp")
     _, towards, n_s = schur(A, sort="lhp")
     return End(found, eigenvalues, away[:, n_u:].T, towards[:, n_s:].T)
-
-
-def _named(loop: ClosedRates, active: list[int]) -> str:
-    return ", ".join(loop.names[i] for i in active)
 
 
 def _check_hyperbolic(eigenvalues: npt.NDArray[np.complex128]) -> None:
