@@ -4,7 +4,7 @@ A machine is a function `model()` that returns a `Model` of the symbols of `symb
 docs/explanation/mathematics.md.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from servonode.definitions.source_location import Place, here
 from servonode.errors import ModelError
 from servonode.mechanics.independent import solved
 from servonode.mechanics.sensors import Sensor
-from servonode.mechanics.stated import Change, mapped
+from servonode.mechanics.stated import Change, Stated, mapped
 from servonode.mechanics.switches import PIECEWISE, settled, without_signs
 from servonode.mechanics.symbols import (
     Assembly,
@@ -42,6 +42,7 @@ from servonode.mechanics.symbols import (
 from servonode.mechanics.trees import Tree
 from servonode.tables import Row, Tabular, several
 
+Part = tuple[str, str, Any, Place]
 Forces = tuple[tuple[Expr, Expr], ...]  # force, rate on which it does work
 ENERGIES = ("kinetic", "potential", "dissipation")
 SEQUENCES: dict[str, type] = {
@@ -60,7 +61,7 @@ MAPPINGS: dict[str, tuple[type, str]] = {  # the kind of their keys, an example
     "identities": (object, '{"norm": q.dot(q) - 1}'),
     "safe": (Input, "{F: -c_b * x.rate}"),
 }
-_SWITCHING = ("potential", "dissipation", "output", "first_order")  # may contain Piecewise
+_SWITCHING = {"potential", "dissipation", "outputs", "first_order"}  # may contain Piecewise
 _COUPLING = {*ENERGIES, *SEQUENCES, *MAPPINGS, "independent", "forces", "panels"} - {"reactions", "stabilised", "jumps"}
 
 
@@ -311,23 +312,44 @@ class Model(Tabular):
 
     def _check_expressions(self) -> None:
         """Check that energies and rates are expressions that can be compiled."""
-        stated = [(word, getattr(self, word), self.place.argument(word)) for word in ENERGIES]
-        for keyword in MAPPINGS:
-            entries = enumerate(getattr(self, keyword).items())
-            stated += [(f"{keyword} of {key}", each, self.place.argument(keyword, i)) for i, (key, each) in entries]
-        stated += [(f"constraint {each.quantity.name}", each.row, each.place) for each in self.constraints]
-        stated += [
-            ("a jump", each, jump.place) for jump in self.jumps for each in (jump.margin, *jump.changes.values())
-        ]
-        stated += [(f"output {each.quantity.name}", each.expression, each.place) for each in self.outputs]
-        stated += [(f"sensor {each.quantity.name}", each.expression, each.place) for each in self.sensors]
-        place = self.place.argument("independent")
-        stated += [(f"independent {v}", each, place) for v, each in self.independent_rates.items()]
-        conditions = (*self.requirements, *self.warnings, *self.faults)
-        stated += [("a condition", each.margin, each.place) for each in conditions]
-        for what, expression, place in stated:
-            switches = what.startswith(_SWITCHING)
-            refuse_uncompilable(f"machine {self.name}: {what}", expression, place, switches=switches)
+        for word, what, stated, place in self.parts:
+            if not isinstance(stated, Stated):
+                refuse_uncompilable(f"machine {self.name}: {what}", stated, place, switches=word in _SWITCHING)
+
+    @property
+    def parts(self) -> Iterator[Part]:
+        """All that is stated with expressions: the argument's name, what it is called, itself, where it is given."""
+        at = self.place.argument
+        energies = {"kinetic": "the kinetic energy", "potential": "the potential", "dissipation": "the dissipation"}
+        yield from ((word, what, getattr(self, word), at(word)) for word, what in energies.items())
+        for q, rate in self.kinematics.items():
+            yield "kinematics", f"the rate of {q.name}", rate, self.place_of_kinematics(q)
+        by_key = {"inputs": "the rate of input", "reactions": "the rate of reaction", "first_order": "the rate of"}
+        for word, what in (by_key | {"identities": "the identity", "safe": "the safe action of"}).items():
+            for i, (key, each) in enumerate(getattr(self, word).items()):
+                yield word, f"{what} {key}", each, at(word, i)
+        yield from (
+            ("independent", f"independent {v}", e, at("independent")) for v, e in self.independent_rates.items()
+        )
+        for i, (force, on) in enumerate(self.forces):
+            yield "forces", f"the force on {on}", force, at("forces", i)
+            yield "acts_on", "the rate of a force", on, at("forces", i)
+        yield from (("bodies", f"the body {each.name}", each, each.place) for each in self.bodies)
+        links = self.tree.links if self.tree else ()
+        yield from (("links", f"the link {each.name}", each, each.place) for each in links)
+        yield from (("constraints", f"the constraint {e.quantity.name}", e.row, e.place) for e in self.constraints)
+        for held in self.stabilised:
+            yield "residuals", f"the constraint {held.quantity.name}", held.residual, held.place
+            yield "stabilised", f"the constraint {held.quantity.name}", held.row, held.place
+        for jump in self.jumps:
+            stated = (jump.margin, *jump.changes.values())
+            yield from (("jumps", f"the jump {jump.description!r}", each, jump.place) for each in stated)
+        for word in ("outputs", "sensors"):
+            for seen in getattr(self, word):
+                yield word, f"the {word[:-1]} {seen.quantity.name}", seen.expression, seen.place
+        for word in ("requirements", "warnings", "faults"):
+            for condition in getattr(self, word):
+                yield word, f"the {word[:-1]} {condition.requirement.text!r}", condition.margin, condition.place
 
     def _check_names(self) -> None:
         seen: dict[str, object] = {}
@@ -352,7 +374,8 @@ class Model(Tabular):
 
     def place_of_kinematics(self, q: Coordinate) -> Place:
         """Where the kinematics of a coordinate are given."""
-        entry = list(self.kinematics_order).index(q) if q in self.kinematics_order else None
+        order = [*(self.kinematics_order or self.kinematics)]
+        entry = order.index(q) if q in order else None
         return self.place.argument("kinematics", entry)
 
     @property

@@ -12,10 +12,9 @@ from servonode.errors import ModelError
 from servonode.mechanics.differentiate import along
 from servonode.mechanics.evaluate import at_states
 from servonode.mechanics.generic_points import GenericPoints, are_zero
-from servonode.mechanics.links import Link
 from servonode.mechanics.model import Model
 from servonode.mechanics.straight_line import auxiliaries_of
-from servonode.mechanics.symbols import LONGEST_SIDE, Body, before, time
+from servonode.mechanics.symbols import LONGEST_SIDE, before, time
 from servonode.mechanics.trig_reduce import is_large, trig_reduce
 
 Matrix = Any  # sympy.Matrix
@@ -32,44 +31,29 @@ def check_symbols(model: Model) -> None:
     later |= {each.multiplier for each in model.constraints}
     later -= {q.acceleration for q in model.moved_by_reactions}  # the rate of a reaction is not known
     known -= {*model.inputs, *model.reactions, *(q.rate for q in model.moved_by_reactions)}
-    forces = [(f"the force on {on}", e, model.place.argument("forces", i)) for i, (e, on) in enumerate(model.forces)]
-    rates = [(f"the rate of {q.name}", e, model.place_of_kinematics(q)) for q, e in model.kinematics.items()]
-    held = [(f"the constraint {each.quantity.name}", each) for each in model.stabilised]
-    groups: list[tuple[list[Stated], set[Any]]] = [
-        ([(f"the constraint {each.quantity.name}", each.row, each.place) for each in model.constraints], known),
-        (_energies(model), energies),
-        (_entries(model, "inputs", "the rate of input {}"), motion | set(model.reactions)),
-        ([*_bodies(model), *_links(model)], energies),
-        (_force_rates(model), motion),
-        (forces, known),
-        (_entries(model, "identities", "the identity {}"), {*model.coordinates, *model.parameters, time}),
-        (rates, known | set(model.reactions)),
-        (_entries(model, "first_order", "the rate of {}"), known | set(model.inputs)),
-        *(
-            group
-            for what, each in held
-            for group in (([(what, each.residual, each.place)], known), ([(what, each.row, each.place)], later))
-        ),
-        (_entries(model, "reactions", "the rate of reaction {}"), motion),
-        (_jumps(model), {*model.state, *model.parameters, time, *map(before, model.state)}),
-        ([(f"the output {each.quantity.name}", each.expression, each.place) for each in model.outputs], later),
-        (
-            [(f"the sensor {each.quantity.name}", each.expression, each.place) for each in model.sensors],
-            later - {each.multiplier for each in model.constraints} - set(model.reactions),
-        ),
-        (_conditions(model, "warnings", "the warning"), later),
-        (_conditions(model, "requirements", "the requirement"), set(model.parameters)),
-        (_conditions(model, "faults", "the fault"), (known if model.inputs else later) | set(model.assemblies)),
-        (_entries(model, "safe", "the safe action of {}"), known),
-    ]
-    for stated, symbols in groups:
-        for what, expression, place in stated:
-            _refuse_unknown(model, what, expression, symbols, place)
+    of_inputs = {each.multiplier for each in model.constraints} | set(model.reactions)  # as no sensor measures
+    coordinates, parameters = {*model.coordinates, *model.parameters, time}, set(model.parameters)
+    allowed = dict.fromkeys(("kinetic", "potential", "dissipation", "bodies", "links"), energies)
+    allowed |= dict.fromkeys(("constraints", "forces", "residuals", "safe"), known)
+    allowed |= dict.fromkeys(("reactions", "acts_on"), motion) | {"inputs": motion | set(model.reactions)}
+    allowed |= {"kinematics": known | set(model.reactions), "first_order": known | set(model.inputs)}
+    allowed |= dict.fromkeys(("stabilised", "outputs", "warnings"), later) | {"sensors": later - of_inputs}
+    allowed |= {"identities": coordinates, "requirements": parameters}
+    allowed |= {"jumps": {*model.state, *model.parameters, time, *map(before, model.state)}}
+    allowed |= {"faults": (known if model.inputs else later) | set(model.assemblies)}
+    for jump in model.jumps:
+        strange = [symbol for symbol in jump.changes if symbol not in model.state]
+        if strange:
+            text = f"machine {model.name}: the jump {jump.description!r} sets {strange[0]}, which is not a state"
+            raise ModelError(f"{text}; choose from {', '.join(symbol.name for symbol in model.state)}", jump.place)
+    for word, what, stated, place in model.parts:
+        if word in allowed:
+            _refuse_unknown(model, what, stated, allowed[word], place)
 
 
 def _refuse_unknown(model: Model, what: str, expression: Expr, symbols: set[Any], place: Place) -> None:
     """An expression must contain these symbols alone."""
-    free = _symbols_of(expression)
+    free = expression.free_symbols
     if what.startswith(("the fault", "the safe")) and free & set(model.inputs):
         text = f"machine {model.name}: {what} contains an input; use only states, rates and parameters"
         raise ModelError(text, place)
@@ -89,60 +73,15 @@ def _refuse_unknown(model: Model, what: str, expression: Expr, symbols: set[Any]
         )
 
 
-def _symbols_of(stated: Expr) -> set[Any]:
-    found: set[Any] = (stated if isinstance(stated, Body | Link) else sympy.sympify(stated)).free_symbols
-    return found
-
-
-def _entries(model: Model, keyword: str, words: str) -> list[Stated]:
-    """The entries of an argument of the model that is a mapping; `words` say what of a key each is."""
-    entries = enumerate(getattr(model, keyword).items())
-    return [(words.format(getattr(key, "name", key)), e, model.place.argument(keyword, i)) for i, (key, e) in entries]
-
-
-def _conditions(model: Model, keyword: str, word: str) -> list[Stated]:
-    return [(f"{word} {each.requirement.text!r}", each.margin, each.place) for each in getattr(model, keyword)]
-
-
-def _energies(model: Model) -> list[Stated]:
-    words = {"kinetic": "the kinetic energy", "potential": "the potential", "dissipation": "the dissipation"}
-    return [(text, getattr(model, word), model.place.argument(word)) for word, text in words.items()]
-
-
-def _bodies(model: Model) -> list[Stated]:
-    return [(f"the body {each.name}", each, each.place) for each in model.bodies]
-
-
-def _links(model: Model) -> list[Stated]:
-    return [(f"the link {each.name}", each, each.place) for each in model.tree.links] if model.tree else []
-
-
-def _force_rates(model: Model) -> list[Stated]:
-    return [("the rate of a force", on, model.place.argument("forces", i)) for i, (_, on) in enumerate(model.forces)]
-
-
-def _jumps(model: Model) -> list[Stated]:
-    stated: list[Stated] = []
-    for each in model.jumps:
-        what = f"the jump {each.description!r}"
-        strange = [symbol for symbol in each.changes if symbol not in model.state]
-        if strange:
-            text = f"machine {model.name}: {what} sets {strange[0]}, which is not a state; choose from "
-            raise ModelError(text + ", ".join(symbol.name for symbol in model.state), each.place)
-        stated += [(what, expression, each.place) for expression in (each.margin, *each.changes.values())]
-    return stated
-
-
 def check_speaks_in_rates(model: Model) -> None:
     """Energies and constraints must be given in rates: a velocity in them would count as a constant.
 
     Bodies, losses and inputs may contain velocities where there is no constraint whose multiplier would miss them.
     """
-    rows = [(f"the constraint {each.quantity.name}", each.row, each.place) for each in model.constraints]
-    input_rates = _entries(model, "inputs", "the rate of input {}")
-    others = [*_bodies(model), _energies(model)[2], *input_rates, *_force_rates(model)] if model.constraints else []
-    for what, expression, place in [*_energies(model)[:2], *rows, *others]:
-        wrong = _symbols_of(expression) & set(model.own_motions)
+    words = {"kinetic", "potential", "constraints"}
+    words |= {"bodies", "dissipation", "inputs", "acts_on"} if model.constraints else set()
+    for word, what, stated, place in model.parts:
+        wrong = stated.free_symbols & set(model.own_motions) if word in words else ()
         if wrong:
             name = min(symbol.name for symbol in wrong)
             raise ModelError(

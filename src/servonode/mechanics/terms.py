@@ -3,7 +3,6 @@
 README eq. 3b (bodies), 3d (first-order states), 3e (trees).
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -11,7 +10,6 @@ from typing import Any
 import sympy
 
 from servonode.definitions.progress import counted, doing
-from servonode.definitions.source_location import Place
 from servonode.errors import ModelError
 from servonode.mechanics.differentiate import along, along_matrix, diff, diff_matrix, gradient
 from servonode.mechanics.generic_points import are_zero
@@ -21,7 +19,7 @@ from servonode.mechanics.straight_line import Auxiliary, named, symbols_of
 from servonode.mechanics.switches import SMOOTH, refuse_jumps, switches
 from servonode.mechanics.symbols import Body, Condition, FirstOrder, time
 
-_ENERGIES = ("kinetic", "potential")
+_OF_MOTION = {"kinetic", "potential", "dissipation", "bodies", "constraints", "kinematics"}
 ROUNDING = 1e-9
 Matrix = Any  # sympy.Matrix
 Expr = Any
@@ -287,27 +285,13 @@ def check_first_order(model: Model) -> None:
         if any(each.free_symbols & set(model.inputs) for each in gradient(rate, list(model.inputs))):
             text = f"{what}: the rate of {state.name} is not linear in the inputs; write it as a + b*u, and let the"
             raise ModelError(f"{text} function of the command be the input", place)
-    for where, expression, place in _of_motion(model):
-        if strange := own & expression.free_symbols:
+    still = dict.fromkeys(model.motions, sympy.Integer(0))
+    for word, where, stated, place in model.parts:
+        if word == "dissipation":
+            where, stated = "the dissipation at rest", stated.xreplace(still)
+        if word in _OF_MOTION and (strange := own & stated.free_symbols):
             text = f"{what}: {where} contains the first-order state {min(strange, key=str)}, which is no motion"
             raise ModelError(f"{text}; let it act by forces=, or in the rate of another first-order state", place)
-
-
-def _of_motion(model: Model) -> Iterator[tuple[str, Any, Place]]:
-    """What is about motion alone: its name, its expression or what has symbols, where it is given."""
-    yield from (
-        (f"the {word} energy", sympy.sympify(getattr(model, word)), model.place.argument(word)) for word in _ENERGIES
-    )
-    still = dict.fromkeys(model.motions, sympy.Integer(0))
-    yield (
-        "the dissipation at rest",
-        sympy.sympify(model.dissipation).xreplace(still),
-        model.place.argument("dissipation"),
-    )
-    yield from ((f"the body {each.name}", each, each.place) for each in model.bodies)
-    yield from ((f"the constraint {each.quantity.name}", each.row, each.place) for each in model.constraints)
-    for q, rate in model.kinematics.items():
-        yield f"the rate of {q.name}", sympy.sympify(rate), model.place_of_kinematics(q)
 
 
 def drifts(model: Model) -> Matrix:
