@@ -27,7 +27,7 @@ def split_of(text: str, **program: object) -> tuple[str, str, str] | None:
     model = crane()
     stated = InlineProgram({"r": text}, **program)  # type: ignore[arg-type]
     found = splits(model, stated.build(model, {}))
-    return (found[0].column, str(found[0].output), str(found[0].goal)) if found else None
+    return (found[0].described.column, str(found[0].output), str(found[0].goal)) if found else None
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_program_states_the_output_of_a_residual() -> None:
     x, theta = model["x"], model["theta"]
     of_path = residual("r", theta - sin(x), "angle less that of the path", "rad", output=theta)
     (found,) = splits(model, Program(name="p", description="", residuals=(of_path,)))
-    assert (found.column, found.output, found.goal) == ("theta", theta, sin(x))
+    assert (found.described.column, found.output, found.goal) == ("theta", theta, sin(x))
     with pytest.raises(ModelError, match="residual r"):
         residual("r", theta, "", output=sympify("f(x)"))
 

@@ -19,8 +19,7 @@ from servonode.mechanics import Model, coordinate, input_, parameter, trig_reduc
 from servonode.mechanics.derive import derive
 from servonode.mechanics.differentiate import gradient
 from servonode.mechanics.equations import Equations
-from servonode.mechanics.evaluate import at_states
-from servonode.mechanics.generic_points import are_zero
+from servonode.mechanics.evaluate import are_zero, at_states
 from servonode.mechanics.machine import load_machine
 from servonode.mechanics.machine_source import machine_source
 from servonode.mechanics.straight_line import auxiliaries_of, in_parts, named, ordered

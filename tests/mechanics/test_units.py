@@ -10,8 +10,7 @@ import sympy
 from servonode.controllers import Program, residual
 from servonode.controllers.engine.dimensions import program_mismatches
 from servonode.mechanics import Model, coordinate, input_, output, parameter
-from servonode.mechanics.dimensions import machine_mismatches
-from servonode.mechanics.units import BASE, UnitError, parse_unit, unit_text
+from servonode.mechanics.dimensions import BASE, UnitError, machine_mismatches, parse_unit, unit_text
 
 
 def powers(text: str) -> dict[str, Fraction]:

@@ -85,8 +85,7 @@ def header(launch: Launch) -> None:
     they have the same machine. With plant.device.law it defines the same for the law in the firmware.
     """
     from servonode.closed_loop.device_terms import law_header
-    from servonode.export.c import c_prefix
-    from servonode.export.c_sensors import sensors_header
+    from servonode.export.c import c_prefix, sensors_header
     from servonode.plants.drivers.firmware_header import firmware_header
 
     closed_loop = launch.resolved(strict=False)
@@ -104,8 +103,7 @@ def sensors(launch: Launch) -> None:
 
     They are for firmware that simulates the machine and sends only readings (plant.device.sends).
     """
-    from servonode.export.c import c_prefix
-    from servonode.export.c_sensors import c_sensors
+    from servonode.export.c import c_prefix, c_sensors
 
     closed_loop = launch.resolved(strict=False)
     sensing, name = _sensing(closed_loop), closed_loop.machine.description.name

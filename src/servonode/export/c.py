@@ -2,7 +2,9 @@
 
 import re
 import textwrap
+from collections.abc import Sequence
 
+from servonode.closed_loop.estimation import Sensing
 from servonode.controllers import ServoLaw
 from servonode.controllers.engine.kernels import LawKernel
 from servonode.definitions.cache import text_of
@@ -13,8 +15,9 @@ from servonode.export.c_parts import PublicFunction, argument, array
 from servonode.kernels.c99 import WIDTH, c_number, function_names
 from servonode.kernels.ir import Module
 from servonode.kernels.language import parse
-from servonode.mechanics.kernels import StepsKernel
+from servonode.mechanics.kernels import ObserverKernel, StepsKernel
 from servonode.mechanics.signatures import Signature
+from servonode.plants.sensors import SensorEffects
 
 _DOES = {
     "step": "One step of the simulated machine from the time t [s] on: x advances in place under the held inputs u.",
@@ -148,3 +151,43 @@ def _law_arrays(law: ServoLaw) -> list[str]:
         *array("law_c", "what the law computes from its parameters alone", {"": law.c}),
         *array("law_K", "gains, each matrix row by row in the order of the residuals", gains),
     ]
+
+
+def c_sensors(sensing: Sensing, prefix: str) -> str:
+    """C99 text with `<prefix>_measure(t, x, u, z)`: what each sensor measures, without error, at a simulated state."""
+    observer = sensing.observer
+    module = parse(text_of(observer.kernel.__name__), text_of)
+    constants = observer.constants
+    function = PublicFunction.of(
+        f"{prefix}_measure", Signature.of(ObserverKernel, "measure"), module, {}, {"c": argument("sensor_c", constants)}
+    )
+    about = f"What the sensors of {observer.machine.description.name} measure without error, into z."
+    parts = [
+        block_comment([about, *_listed(sensing.effects)]),
+        "#include <math.h>",
+        f"{function.prototype};",
+        *array("sensor_c", "what the sensors compute from the parameters alone", {"": constants}),
+        function.text,
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def sensors_header(sensing: Sensing, prefix: str) -> list[str]:
+    """Lines of a C header: which function measures, and the errors of each sensor as the launch file specifies them."""
+    rows = ", ".join(f"{{{', '.join(_errors(each))}}}" for each in sensing.effects)
+    return [
+        f"#define HIL_MEASURE {prefix}_measure /* of the file that servonode hil sensors FILE prints */",
+        "/* of each simulated sensor: noise, quantum, steps between two readings, steps of delay, share lost, wraps */",
+        f"#define HIL_SENSORS {{{rows}}}",
+    ]
+
+
+def _listed(effects: Sequence[SensorEffects]) -> list[str]:
+    stated = [each.description.quantity for each in effects]
+    return [f"    {i:2d}  {each.name}  {each.unit}  {each.description}" for i, each in enumerate(stated)]
+
+
+def _errors(effects: SensorEffects) -> list[str]:
+    stated = effects.description
+    numbers = (stated.noise, stated.quantum, effects.period, float(effects.delay), stated.drop)
+    return [*map(c_number, numbers), str(int(stated.wraps))]

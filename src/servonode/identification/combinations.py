@@ -25,10 +25,10 @@ import sympy
 from scipy.linalg import qr
 
 from servonode.arrays import Array
+from servonode.mechanics.dimensions import NONE, UnitError, parse_unit, times, unit_text
 from servonode.mechanics.equations import Equations, column
 from servonode.mechanics.straight_line import definitions_of, written_out
 from servonode.mechanics.symbols import time
-from servonode.mechanics.units import NONE, UnitError, parse_unit, times, unit_text
 
 Expr = Any
 Matrix = Any  # sympy.Matrix

@@ -1,4 +1,7 @@
-"""The dimensions of a machine's expressions, from the units that its symbols state.
+"""Dimensions, the texts of units, `kg m^2`, `1/(m s)`, and the dimensions of expressions from their symbols' units.
+
+A dimension is the powers of kg, m, s, A, K, mol and cd; rad has none. All units here are coherent: no factor hides in
+them, so that equations in them hold as they stand.
 
 What is not known stays silent: a symbol of unit 1 (which may be an unstated one), a number that may carry a unit (9.81,
 or a term that is a number alone), a term without parameters (x.rate**2/2 of a mass of 1 kg that is not seen) unless it
@@ -6,8 +9,10 @@ is a symbol by itself, and time. What remains is sure, and a mismatch of it is a
 unit.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
+from types import MappingProxyType
 from typing import Any
 
 import sympy
@@ -16,14 +21,136 @@ from servonode.definitions.source_location import NOWHERE, Place
 from servonode.mechanics.model import Model
 from servonode.mechanics.sensors import Sensor
 from servonode.mechanics.symbols import Named, Output, Parameter, time
-from servonode.mechanics.units import KNOWN, NONE, Dimension, UnitError, parse_unit, raised, times, unit_text
 
+BASE = ("kg", "m", "s", "A", "K", "mol", "cd")
+Dimension = tuple[Fraction, ...]
+NONE: Dimension = (Fraction(0),) * len(BASE)
+_TOKEN = re.compile(r"\s*(\*\*|[A-Za-z]+|[-+]?\d+(?:\.\d+)?|\^|[*/()]|.)")
 Expr = Any
-PER_SECOND = raised(KNOWN["s"], Fraction(-1))
 LONGEST_TERM = 60  # characters of a term that a mismatch shows
 PURE = (1, 2, 3, 4)  # numerators and denominators of numbers without a unit, such as 1/2 m v^2; others may have one
 _NUMBERS = {"sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "exp", "log"}
 _ALIKE = {"Abs", "wrap", "Max", "Min", "atan2"}  # whose arguments have one dimension
+
+
+class UnitError(ValueError):
+    """A text that is no unit; it says why, and what is known."""
+
+
+def _of(**powers: int) -> Dimension:
+    return tuple(Fraction(powers.get(name, 0)) for name in BASE)
+
+
+KNOWN: Mapping[str, Dimension] = MappingProxyType(
+    {name: _of(**{name: 1}) for name in BASE}
+    | {
+        "rad": NONE,
+        "sr": NONE,
+        "Hz": _of(s=-1),
+        "N": _of(kg=1, m=1, s=-2),
+        "Pa": _of(kg=1, m=-1, s=-2),
+        "J": _of(kg=1, m=2, s=-2),
+        "W": _of(kg=1, m=2, s=-3),
+        "C": _of(A=1, s=1),
+        "V": _of(kg=1, m=2, s=-3, A=-1),
+        "F": _of(kg=-1, m=-2, s=4, A=2),
+        "ohm": _of(kg=1, m=2, s=-3, A=-2),
+        "Ohm": _of(kg=1, m=2, s=-3, A=-2),
+        "S": _of(kg=-1, m=-2, s=3, A=2),
+        "Wb": _of(kg=1, m=2, s=-2, A=-1),
+        "T": _of(kg=1, s=-2, A=-1),
+        "H": _of(kg=1, m=2, s=-2, A=-2),
+    }
+)
+_NAMED = ("J", "W", "N", "V", "Pa")  # in which a dimension is printed where it is theirs
+
+
+def times(first: Dimension, second: Dimension, power: Fraction = Fraction(1)) -> Dimension:
+    """The dimension of first * second^power."""
+    return tuple(a + power * b for a, b in zip(first, second, strict=True))
+
+
+def raised(dimension: Dimension, power: Fraction) -> Dimension:
+    """The dimension to a power."""
+    return times(NONE, dimension, power)
+
+
+def parse_unit(text: str) -> Dimension:
+    """The dimension of a unit's text. Factors side by side or with * multiply; / divides by the next factor alone.
+
+    Raises:
+        UnitError: a unit is not known, or the text is ambiguous or no product of powers.
+    """
+    reader = _Reader(text)
+    dimension = reader.product()
+    if reader.left:
+        raise UnitError(f"unit {text!r}: {reader.left[0]!r} is not expected here; write a product of powers, kg m^2/s")
+    return dimension
+
+
+class _Reader:
+    """The tokens of a unit's text that are still to be read."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.left = text, [token for token in _TOKEN.findall(text) if token.strip()]
+
+    def product(self) -> Dimension:
+        dimension, divided = self._power(), False
+        while self.left and self.left[0] != ")":
+            sign = self.left.pop(0) if self.left[0] in ("*", "/") else ""
+            if divided and sign != "/":
+                text = (
+                    f"unit {self.text!r}: what the / divides by is ambiguous; write 1/(m s), or put the factor before"
+                )
+                raise UnitError(text)
+            divided = divided or sign == "/"
+            dimension = times(dimension, self._power(), Fraction(-1 if sign == "/" else 1))
+        return dimension
+
+    def _power(self) -> Dimension:
+        factor = self._factor()
+        if self.left and self.left[0] in ("^", "**"):
+            self.left.pop(0)
+            exponent = self.left.pop(0) if self.left else ""
+            try:
+                return raised(factor, Fraction(exponent))
+            except ValueError:
+                raise UnitError(f"unit {self.text!r}: {exponent!r} is not a power; write m^2 or m^-1") from None
+        return factor
+
+    def _factor(self) -> Dimension:
+        token = self.left.pop(0) if self.left else ""
+        if token == "(":
+            inside = self.product()
+            if not self.left or self.left.pop(0) != ")":
+                raise UnitError(f"unit {self.text!r}: a bracket is not closed; close it")
+            return inside
+        if token == "1":
+            return NONE
+        if token not in KNOWN:
+            text = f"unit {self.text!r}: {token!r} is not known; known are {', '.join(KNOWN)} and their powers and"
+            raise UnitError(
+                f"{text} products, such as kg m^2/s^2, and 1 (servonode calculates in SI units and radians)"
+            )
+        return KNOWN[token]
+
+
+def unit_text(dimension: Dimension) -> str:
+    """A dimension as a unit: `J`, `kg m^2/s`, `1/s`, `1`."""
+    for name in _NAMED:
+        if KNOWN[name] == dimension:
+            return name
+    above = [_factor_text(name, power) for name, power in zip(BASE, dimension, strict=True) if power > 0]
+    below = [_factor_text(name, -power) for name, power in zip(BASE, dimension, strict=True) if power < 0]
+    under = f"({' '.join(below)})" if len(below) > 1 else "".join(below)
+    return (" ".join(above) or "1") + (f"/{under}" if under else "")
+
+
+def _factor_text(name: str, power: Fraction) -> str:
+    return name if power == 1 else f"{name}^{power}"
+
+
+PER_SECOND = raised(KNOWN["s"], Fraction(-1))
 
 
 def pure(number: Expr) -> bool:

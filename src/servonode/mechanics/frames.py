@@ -3,7 +3,6 @@
 All are straight-line programs (`straight_line`), which the law differentiates twice along the motion.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import sympy
@@ -14,6 +13,7 @@ from servonode.mechanics.expression import AXES, PLACES, RATES_OF_TURN
 from servonode.mechanics.functions import root
 from servonode.mechanics.model import Model
 from servonode.mechanics.straight_line import named
+from servonode.mechanics.trees import Located
 
 Matrix = Any  # sympy.Matrix
 Expr = Any
@@ -67,15 +67,6 @@ def angle_between(one: Matrix, other: Matrix) -> Expr:
     return sympy.atan2(root(named(across.dot(across))), named(one.dot(other)))
 
 
-@dataclass(frozen=True)
-class Point:
-    """A point with axes that is no frame of the tree: the ground's, the centre of mass."""
-
-    position: Matrix
-    velocity: Matrix
-    rotation: Matrix
-
-
 def frame_names(model: Model) -> dict[str, tuple[str, ...]]:
     """The frames of a machine, each with the attributes that expressions may contain; none for one without a tree."""
     tree = model.tree
@@ -99,10 +90,9 @@ def find_frame(model: Model, name: str) -> Any:
         what = "the ground's axes" if name == GROUND else "the centre of mass"
         raise ModelError(f"{name!r} stands for {what}, and is a frame of the machine as well; rename the frame")
     if name == GROUND:
-        return Point(zero, zero, sympy.eye(3))
-    rates = {q: q.rate for q in model.coordinates}
-    centre = tree.centre_of_mass
-    return Point(centre, centre.applyfunc(lambda each: along(each, rates)), sympy.eye(3))
+        return Located(zero, sympy.eye(3), zero, zero, ())
+    rates, centre = {q: q.rate for q in model.coordinates}, tree.centre_of_mass
+    return Located(centre, sympy.eye(3), centre.applyfunc(lambda each: along(each, rates)), zero, ())
 
 
 def quantity(model: Model, text: str) -> Expr:

@@ -17,7 +17,7 @@ from servonode.definitions.source_location import Place
 from servonode.errors import ModelError
 from servonode.mechanics.description import Requirement
 from servonode.mechanics.differentiate import gradient
-from servonode.mechanics.generic_points import GenericPoints, are_zero, rank
+from servonode.mechanics.evaluate import GenericPoints, are_zero, rank
 from servonode.mechanics.straight_line import auxiliaries_of, in_parts, named, ordered, symbols_of
 from servonode.mechanics.symbols import Assembly, Condition, Constraint, Coordinate, Parameter, Velocity
 from servonode.mechanics.trig_reduce import is_large, trig_reduce

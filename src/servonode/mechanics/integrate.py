@@ -17,40 +17,30 @@ from servonode.mechanics.signatures import Signature
 
 @dataclass(frozen=True)
 class Tableau:
-    """A Runge-Kutta method: stage rows `a` (explicit: up to the stage), weights `b`, abscissae `c`, its order."""
+    """A Runge-Kutta method: stage rows `a` (explicit: up to the stage), weights `b`, its order."""
 
     name: str
     title: str
     order: int
     a: tuple[tuple[float, ...], ...]
     b: tuple[float, ...]
-    c: tuple[float, ...]
 
 
+_RK4 = ((), (0.5,), (0.0, 0.5), (0.0, 0.0, 1.0))
 INTEGRATORS = {
     each.name: each
     for each in (
-        Tableau("euler", "explicit Euler", 1, ((),), (1.0,), (0.0,)),
-        Tableau("rk2", "midpoint rule", 2, ((), (0.5,)), (0.0, 1.0), (0.0, 0.5)),
-        Tableau("heun", "Heun's method", 2, ((), (1.0,)), (0.5, 0.5), (0.0, 1.0)),
-        Tableau("ralston", "Ralston's method", 2, ((), (2 / 3,)), (0.25, 0.75), (0.0, 2 / 3)),
-        Tableau(
-            "rk4",
-            "classical Runge-Kutta",
-            4,
-            ((), (0.5,), (0.0, 0.5), (0.0, 0.0, 1.0)),
-            (1 / 6, 1 / 3, 1 / 3, 1 / 6),
-            (0.0, 0.5, 0.5, 1.0),
-        ),
+        Tableau("euler", "explicit Euler", 1, ((),), (1.0,)),
+        Tableau("rk2", "midpoint rule", 2, ((), (0.5,)), (0.0, 1.0)),
+        Tableau("heun", "Heun's method", 2, ((), (1.0,)), (0.5, 0.5)),
+        Tableau("ralston", "Ralston's method", 2, ((), (2 / 3,)), (0.25, 0.75)),
+        Tableau("rk4", "classical Runge-Kutta", 4, _RK4, (1 / 6, 1 / 3, 1 / 3, 1 / 6)),
     )
 }
-RADAU = Tableau(
-    "radau", "Radau IIA", 3, ((5 / 12, -1 / 12), (3 / 4, 1 / 4)), (3 / 4, 1 / 4), (1 / 3, 1.0)
-)  # implicit, L-stable: for stiff machines (Hairer and Wanner, Solving ODEs II, IV.5)
+# implicit, L-stable: for stiff machines (Hairer and Wanner, Solving ODEs II, IV.5)
+RADAU = Tableau("radau", "Radau IIA", 3, ((5 / 12, -1 / 12), (3 / 4, 1 / 4)), (3 / 4, 1 / 4))
 METHODS = INTEGRATORS | {RADAU.name: RADAU}  # all that a launch file may name
-SERIES = (
-    6  # steps: a jump that acts again so soon cannot be told from a series without end, such as that of a ball at rest
-)
+SERIES = 6  # steps: a jump that acts again so soon is of a series without end, such as that of a ball at rest
 
 
 @functools.cache
@@ -123,8 +113,8 @@ def _step(tableau: Tableau, n: int, inputs: Sequence[str], ends: Sequence[str]) 
     arguments = ", ".join([*inputs, "c"])
     lines = [f"    x{i} = x[{i}]" for i in range(n)]
     lines += [f"    {name} = u[{i}]" for i, name in enumerate(inputs)]
-    for stage, (row, abscissa) in enumerate(zip(tableau.a, tableau.c, strict=True)):
-        at = [f"x{i}" + _increment(row, i) for i in range(n)]
+    for stage, row in enumerate(tableau.a):
+        at, abscissa = [f"x{i}" + _increment(row, i) for i in range(n)], float(sum(row))
         time = "t" if abscissa == 0.0 else f"t + {abscissa!r}*h"
         lines.append(f"    k{stage} = rhs({', '.join([time, *at, arguments])})")
     lines += [f"    x[{i}] = x{i}" + _increment(tableau.b, i) for i in range(n)]

@@ -10,8 +10,7 @@ import sympy
 from servonode.definitions.source_location import Place
 from servonode.errors import ModelError
 from servonode.mechanics.differentiate import along
-from servonode.mechanics.evaluate import at_states
-from servonode.mechanics.generic_points import GenericPoints, are_zero
+from servonode.mechanics.evaluate import GenericPoints, are_zero, at_states
 from servonode.mechanics.model import Model
 from servonode.mechanics.straight_line import auxiliaries_of
 from servonode.mechanics.symbols import LONGEST_SIDE, before, time

@@ -69,7 +69,8 @@ def check_rows(equations: Equations) -> None:
             raise ModelError(f"{text}; give row = derivative(f) + lam*f or the like", each.place)
     if not model.reactions:
         return
-    S, _ = _system(equations, *_eliminated(equations))
+    M, force = equations.M_r, equations.B_r * equations.tau - equations.h_r
+    S, _ = _system(equations, M.LUsolve(force), M.LUsolve(equations.N_r))
     for j, N in enumerate(model.reactions):
         if not any(S[:, j]):
             text = f"{what}: no row determines reaction {N.name}; let it stand in one, or do work where one looks"
@@ -89,12 +90,6 @@ def rows_in_velocities(equations: Equations) -> list[Expr]:
     accelerations = {q.acceleration: equations.acceleration(i) for i, q in enumerate(model.coordinates)}
     accelerations = {symbol: each for symbol, each in accelerations.items() if symbol not in rates}
     return [each.row.xreplace(accelerations).xreplace(model.rates) for each in model.stabilised]
-
-
-def _eliminated(equations: Equations) -> tuple[Matrix, Matrix]:
-    """v0 and V = M_r^-1 N_r as plain expressions, for checks."""
-    M, force = equations.M_r, equations.B_r * equations.tau - equations.h_r
-    return M.LUsolve(force), M.LUsolve(equations.N_r)
 
 
 def solve(block: Block, equations: Equations, beside: Sequence[Expr]) -> tuple[list[str], list[str]]:
@@ -134,10 +129,8 @@ def _without_reactions(block: Block, equations: Equations) -> tuple[Matrix, Matr
     M, force = equations.M_r, equations.B_r * equations.tau - equations.h_r
     n, N_r = M.rows, equations.N_r
     if M.is_diagonal():
-        by = [1 / M[i, i] for i in range(n)]
-        return sympy.Matrix([by[i] * force[i] for i in range(n)]), sympy.Matrix(
-            n, N_r.cols, lambda i, j: by[i] * N_r[i, j]
-        )
+        v0 = sympy.Matrix([1 / M[i, i] * force[i] for i in range(n)])
+        return v0, sympy.Matrix(n, N_r.cols, lambda i, j: 1 / M[i, i] * N_r[i, j])
     lower = [M[i, j] for i in range(n) for j in range(i + 1)]
     texts = iter(block.evaluate([*lower, *force, *N_r.T]))
     triangle = [[next(texts) for _ in range(i + 1)] for i in range(n)]
@@ -167,7 +160,8 @@ def _groups(model: Model, rows: Sequence[Sequence[str]]) -> Iterator[list[tuple[
     """Pairs (row, reaction) in the order of solving: rows with one unknown reaction first, the rest together."""
     left, unsolved = list(range(len(rows))), set(range(len(rows)))
     while left:
-        alone = next(((i, js[0]) for i in left if len(js := _unknown(rows[i], unsolved)) == 1), None)
+        unknown = ((i, [j for j in sorted(unsolved) if not emit.is_zero(rows[i][j])]) for i in left)
+        alone = next(((i, js[0]) for i, js in unknown if len(js) == 1), None)
         if alone is None:
             break
         yield [alone]
@@ -181,13 +175,9 @@ def _groups(model: Model, rows: Sequence[Sequence[str]]) -> Iterator[list[tuple[
         yield list(zip(left, sorted(unsolved), strict=True))
 
 
-def _unknown(row: Sequence[str], unsolved: set[int]) -> list[int]:
-    return [j for j in sorted(unsolved) if not emit.is_zero(row[j])]
-
-
 def _emit_group(
     block: Block, names: list[Any], rows: list[list[str]], rest: list[str], group: list[tuple[int, int]]
-) -> None:  # fmt: skip
+) -> None:
     """Emit the reactions of a group by Cramer's rule, what is solved already taken to the right-hand side."""
     own = [j for _, j in group]
     solved = [j for j in range(len(names)) if j not in own]

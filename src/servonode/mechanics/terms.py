@@ -12,7 +12,7 @@ import sympy
 from servonode.definitions.progress import counted, doing
 from servonode.errors import ModelError
 from servonode.mechanics.differentiate import along, along_matrix, diff, diff_matrix, gradient
-from servonode.mechanics.generic_points import are_zero
+from servonode.mechanics.evaluate import are_zero
 from servonode.mechanics.model import Model
 from servonode.mechanics.model_checks import at_generic_states, reduced
 from servonode.mechanics.straight_line import Auxiliary, named, symbols_of
@@ -87,7 +87,7 @@ def motions(model: Model) -> list[Square] | None:
 
     Such a motion, as the velocity of a point along an axis, has du/dq = (du/dq')': Lagrange's equations of c u^2 are
     2 c (du/dq') u' then, of which the terms that would cancel are not even made. What holds at random values with many
-    digits holds (`generic_points.are_zero`).
+    digits holds (`evaluate.are_zero`).
     """
     rates = [q.rate for q in model.coordinates]
     moving = {time: sympy.Integer(1), **dict(zip(model.coordinates, rates, strict=True))}

@@ -50,7 +50,7 @@ def tree(links: Sequence[Link], gravity: Entries = (0, 0, -9.81), frames: Sequen
 
 @dataclass(frozen=True)
 class Located:
-    """A link or frame in the ground's axes, in coordinates and motions: columns (3, 1), the rotation (3, 3)."""
+    """A link, frame or point in the ground's axes, in coordinates and motions: columns (3, 1), rotation (3, 3)."""
 
     position: sympy.MatrixBase
     rotation: sympy.MatrixBase

@@ -4,9 +4,17 @@ from fractions import Fraction
 
 from servonode.controllers.engine.program import Program
 from servonode.mechanics.description import MOST_DERIVATIVES
-from servonode.mechanics.dimensions import PER_SECOND, Dimensions, known_dimensions, only_signs, stated_dimension
+from servonode.mechanics.dimensions import (
+    PER_SECOND,
+    Dimension,
+    Dimensions,
+    UnitError,
+    known_dimensions,
+    only_signs,
+    stated_dimension,
+    times,
+)
 from servonode.mechanics.model import Model
-from servonode.mechanics.units import Dimension, UnitError, times
 
 
 def program_mismatches(model: Model, program: Program) -> tuple[list[str], list[str]]:

@@ -15,7 +15,7 @@ import sympy
 from servonode.controllers.engine.motion import ZERO, Motion
 from servonode.definitions.progress import doing
 from servonode.mechanics.description import Quantity, derivative_name
-from servonode.mechanics.generic_points import GenericPoints, rank
+from servonode.mechanics.evaluate import GenericPoints, rank
 
 Expr = Any
 Key = tuple[str, int]  # of an unknown: ("input", k), or ("rate", i) of integrator i

@@ -171,17 +171,11 @@ def _reduced(expression: Expr, constants: Sequence[Expr]) -> Expr | None:
 
 @dataclass(frozen=True)
 class Split:
-    """A residual as output less goal; `column`: the state or output of the machine that the output is, or ""."""
+    """A residual as output less goal; `described` without expressions."""
 
-    residual: Residual
-    column: str
+    described: Tracked
     output: Expr
     goal: Expr
-
-    @property
-    def described(self) -> Tracked:
-        """It without its expressions."""
-        return Tracked(self.residual.quantity.name, self.column)
 
 
 def splits(model: Model, program: Program) -> list[Split]:
@@ -196,7 +190,8 @@ def _split(model: Model, program: Program, residual: Residual) -> Split | None:
     A term with both, such as a reference that depends on the state, belongs to the goal if the output has a column.
     """
     if residual.output is not None:
-        return Split(residual, _column(model, residual.output), residual.output, residual.output - residual.expression)
+        described = Tracked(residual.quantity.name, _column(model, residual.output))
+        return Split(described, residual.output, residual.output - residual.expression)
     states = {*model.state, *(each.rate for each in model.coordinates)}
     still = {*model.parameters, *program.parameters}
     output, goal, mixed = ZERO, ZERO, False
@@ -213,7 +208,7 @@ def _split(model: Model, program: Program, residual: Residual) -> Split | None:
         output, goal, column = -output, -goal, _column(model, -output)
     if not output or (not column and (mixed or not goal)):
         return None
-    return Split(residual, column, output, goal)
+    return Split(Tracked(residual.quantity.name, column), output, goal)
 
 
 def _column(model: Model, output: Expr) -> str:
