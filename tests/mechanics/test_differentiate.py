@@ -5,7 +5,7 @@ import sympy
 from sympy import Abs, Max, Rational, atan2, cos, exp, log, sin, sqrt, tan, tanh
 
 from servonode.mechanics import wrap
-from servonode.mechanics.differentiate import diff
+from servonode.mechanics.straight_line import diff
 
 x, y, z = sympy.symbols("x y z", real=True)
 m, k = sympy.symbols("m k", positive=True)

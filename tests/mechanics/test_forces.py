@@ -17,10 +17,10 @@ import servonode
 from servonode.mechanics import Model, ModelError, coordinate, input_, output, parameter, sensor, time, velocity
 from servonode.mechanics.derivation import Derivation
 from servonode.mechanics.derive import derive
-from servonode.mechanics.differentiate import diff
 from servonode.mechanics.evaluate import at_states
 from servonode.mechanics.machine import Machine
 from servonode.mechanics.observer_source import observer_source
+from servonode.mechanics.straight_line import diff
 
 HERE = Path(__file__)
 Flow = Callable[..., Any]

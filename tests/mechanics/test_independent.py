@@ -17,8 +17,8 @@ from sympy import cos, sin
 import servonode
 from servonode.errors import ServonodeError
 from servonode.mechanics import Model, constraint, coordinate, input_, parameter, together, velocity
+from servonode.mechanics.independent import mobility
 from servonode.mechanics.machine import Machine
-from servonode.mechanics.mobility import mobility
 from servonode.simulation.event_integration import SimulationError
 from tests.helpers.machines import fault_text
 from tests.helpers.small_machines import refusal_of

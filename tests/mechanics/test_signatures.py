@@ -9,8 +9,7 @@ from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import read_launch
 from servonode.controllers.engine.kernels import LawKernel, SignalsKernel
-from servonode.mechanics.kernels import MachineKernel, StepsKernel
-from servonode.mechanics.signatures import Argument, Signature, Whole
+from servonode.mechanics.kernels import Argument, MachineKernel, Signature, StepsKernel, Whole
 
 INTERNAL = {"wrap", "sign", "rhs", "jump"}  # called by generated functions alone
 SYMBOLS = ("t", "late")

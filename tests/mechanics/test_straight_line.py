@@ -17,12 +17,11 @@ from servonode.errors import ModelError
 from servonode.export import show_latex, show_text
 from servonode.mechanics import Model, coordinate, input_, parameter, trig_reduce
 from servonode.mechanics.derive import derive
-from servonode.mechanics.differentiate import gradient
 from servonode.mechanics.equations import Equations
 from servonode.mechanics.evaluate import are_zero, at_states
 from servonode.mechanics.machine import load_machine
 from servonode.mechanics.machine_source import machine_source
-from servonode.mechanics.straight_line import auxiliaries_of, in_parts, named, ordered
+from servonode.mechanics.straight_line import auxiliaries_of, gradient, in_parts, named, ordered
 from tests.helpers import car_with_trailers as helper
 from tests.helpers.car_with_trailers import car_with_trailers, kane
 from tests.helpers.small_machines import bead, cart_pole

@@ -31,9 +31,9 @@ from servonode.mechanics import (
 )
 from servonode.mechanics.changes import Changes, changed
 from servonode.mechanics.derive import derive
-from servonode.mechanics.differentiate import along_matrix
 from servonode.mechanics.evaluate import at_states
 from servonode.mechanics.model_checks import at_generic_states
+from servonode.mechanics.straight_line import along_matrix
 from servonode.mechanics.symbols import time
 from servonode.mechanics.trees import Tree
 from tests.helpers.extras import NO_MUJOCO

@@ -8,9 +8,8 @@ from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.static_checks import Examination
 from servonode.definitions import cache
-from servonode.mechanics.kernels import Constants, Inputs, State
+from servonode.mechanics.kernels import Constants, Inputs, Signature, State
 from servonode.mechanics.machine import Machine
-from servonode.mechanics.signatures import Signature
 from servonode.record.run import Run
 
 FAULTS = 12  # instants of the run, evenly spread, at which a fault is tried

@@ -9,7 +9,7 @@ from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.definitions import cache
 from servonode.environments.stated import Stated
 from servonode.kernels.library import library_text, numbers_of
-from servonode.mechanics.signatures import sizes_text
+from servonode.mechanics.kernels import sizes_text
 from servonode.plants.effect_kernels import effect_sizes, load_effects
 
 _NUMBERS = numbers_of("environment")

@@ -5,7 +5,7 @@ from typing import Annotated, Protocol, cast
 
 from servonode.arrays import ANY, Array
 from servonode.definitions import cache
-from servonode.mechanics.signatures import Signature, Whole, sizes_text
+from servonode.mechanics.kernels import Signature, Whole, sizes_text
 
 State = Annotated[Array, "n_state"]
 Readings = Annotated[Array, "n_z"]

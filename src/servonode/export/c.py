@@ -15,8 +15,7 @@ from servonode.export.c_parts import PublicFunction, argument, array
 from servonode.kernels.c99 import WIDTH, c_number, function_names
 from servonode.kernels.ir import Module
 from servonode.kernels.language import parse
-from servonode.mechanics.kernels import ObserverKernel, StepsKernel
-from servonode.mechanics.signatures import Signature
+from servonode.mechanics.kernels import ObserverKernel, Signature, StepsKernel
 from servonode.plants.sensors import SensorEffects
 
 _DOES = {

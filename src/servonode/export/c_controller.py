@@ -19,8 +19,7 @@ from servonode.export.c_parts import argument, array
 from servonode.kernels.c99 import WIDTH, Translation, c_number, function_names, translate
 from servonode.kernels.language import parse
 from servonode.kernels.library import library_text
-from servonode.mechanics.kernels import MachineKernel
-from servonode.mechanics.signatures import Signature
+from servonode.mechanics.kernels import MachineKernel, Signature
 from servonode.plants.effect_kernels import effect_sizes
 from servonode.plants.limits import SoftStart
 

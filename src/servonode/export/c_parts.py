@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from servonode.arrays import Array
 from servonode.kernels.c99 import WIDTH, Translation, c_number, translate
 from servonode.kernels.ir import Module
-from servonode.mechanics.signatures import Argument, Signature
+from servonode.mechanics.kernels import Argument, Signature
 
 NO_ARRAY = "0"  # the null pointer, for an array without elements
 _C_TYPES = {"f64": "double", "i64": "int", "bool": "int", "": "void"}

@@ -24,11 +24,11 @@ from servonode.export.blocks import (
 )
 from servonode.export.extension import derivative, extension_blocks
 from servonode.export.simplify import LONG, Abbreviations, contracted, factored, input_matrix
-from servonode.mechanics.differentiate import diff
 from servonode.mechanics.equations import Equations
 from servonode.mechanics.model import Model
 from servonode.mechanics.model_checks import reduced
 from servonode.mechanics.stabilize import Gains
+from servonode.mechanics.straight_line import diff
 from servonode.mechanics.symbols import Condition, Velocity
 
 Expr = Any

@@ -8,9 +8,9 @@ import numpy as np
 
 from servonode.arrays import Array
 from servonode.errors import ServonodeError
+from servonode.mechanics.kernels import Whole
 from servonode.mechanics.machine import Machine
 from servonode.mechanics.observer import Observer
-from servonode.mechanics.signatures import Whole
 
 MOST_SAMPLES = 20_000  # of a channel; of more every second, third, ... is taken
 LEAST_STEPS = 4  # different values, or of fewer occurrences of each, from which the quantum of a channel is read

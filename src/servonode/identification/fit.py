@@ -27,8 +27,8 @@ from servonode.arrays import Array
 from servonode.identification.experiment import Experiment, IdentificationError
 from servonode.identification.trajectories import Segments, Trajectories
 from servonode.mechanics.description import Quantity
+from servonode.mechanics.kernels import Whole
 from servonode.mechanics.machine import ParameterError
-from servonode.mechanics.signatures import Whole
 
 STEPS, TURNS = 40, 6  # Gauss-Newton steps at most under given noise, estimates of the noise at most
 DAMPINGS = 12  # of one step, each ten times the one before

@@ -18,7 +18,7 @@ from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.launch_keys import LaunchFile
 from servonode.identification.experiment import Channel, Experiment, IdentificationError, decimated, runs_of_inputs
 from servonode.mechanics.description import unpacked
-from servonode.mechanics.signatures import Whole
+from servonode.mechanics.kernels import Whole
 from servonode.plants.effects import Actuator
 from servonode.record.bag import Bag
 from servonode.record.run import Run

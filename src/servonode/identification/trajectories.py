@@ -17,9 +17,8 @@ import numpy as np
 from servonode.arrays import ANY, Array
 from servonode.definitions import cache
 from servonode.identification.experiment import Experiment
-from servonode.mechanics.kernels import Constants, State, States
+from servonode.mechanics.kernels import Constants, Signature, State, States, Whole
 from servonode.mechanics.machine import Machine
-from servonode.mechanics.signatures import Signature, Whole
 
 DIFFERENCE = 1e-5  # of a central difference, as a share of the size: errors of 1e-10 from rounding and curvature
 

@@ -14,7 +14,6 @@ import sympy
 
 from servonode.definitions.progress import counted, doing
 from servonode.errors import ModelError
-from servonode.mechanics.differentiate import along, diff, gradient
 from servonode.mechanics.equations import Equations, column, drift_of_kinematics
 from servonode.mechanics.model import Model
 from servonode.mechanics.model_checks import (
@@ -26,7 +25,17 @@ from servonode.mechanics.model_checks import (
     check_symbols,
 )
 from servonode.mechanics.reactions import check_reactions, check_rows
-from servonode.mechanics.straight_line import auxiliaries_of, exact, in_parts, named, ordered, symbols_of
+from servonode.mechanics.straight_line import (
+    along,
+    auxiliaries_of,
+    diff,
+    exact,
+    gradient,
+    in_parts,
+    named,
+    ordered,
+    symbols_of,
+)
 from servonode.mechanics.switches import switches
 from servonode.mechanics.symbols import Input, Rate, time
 from servonode.mechanics.terms import (

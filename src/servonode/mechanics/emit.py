@@ -13,8 +13,7 @@ from sympy.printing.pycode import PythonCodePrinter
 
 from servonode.errors import ModelError
 from servonode.mechanics.functions import COMPILED, TO_STATE, choose
-from servonode.mechanics.kernels import MachineKernel
-from servonode.mechanics.signatures import Signature
+from servonode.mechanics.kernels import MachineKernel, Signature
 from servonode.mechanics.straight_line import by_addition, leaves_of, ordered, symbols_of
 from servonode.mechanics.symbols import nodes_of
 

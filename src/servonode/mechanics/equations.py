@@ -5,8 +5,8 @@ from typing import Any
 
 import sympy
 
-from servonode.mechanics.differentiate import along_matrix
 from servonode.mechanics.model import Model
+from servonode.mechanics.straight_line import along_matrix
 from servonode.mechanics.symbols import time
 from servonode.tables import Row, Tabular
 

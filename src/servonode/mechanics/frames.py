@@ -8,11 +8,10 @@ from typing import Any
 import sympy
 
 from servonode.errors import ModelError
-from servonode.mechanics.differentiate import along
 from servonode.mechanics.expression import AXES, PLACES, RATES_OF_TURN
 from servonode.mechanics.functions import root
 from servonode.mechanics.model import Model
-from servonode.mechanics.straight_line import named
+from servonode.mechanics.straight_line import along, named
 from servonode.mechanics.trees import Located
 
 Matrix = Any  # sympy.Matrix

@@ -11,8 +11,7 @@ from typing import cast
 
 from servonode.definitions import cache
 from servonode.mechanics import radau
-from servonode.mechanics.kernels import StepsKernel, WatchKernel
-from servonode.mechanics.signatures import Signature
+from servonode.mechanics.kernels import Signature, StepsKernel, WatchKernel
 
 
 @dataclass(frozen=True)

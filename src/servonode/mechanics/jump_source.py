@@ -10,11 +10,10 @@ from typing import Any
 
 import sympy
 
-from servonode.mechanics.differentiate import along
 from servonode.mechanics.emit import Block, Constants, local
-from servonode.mechanics.kernels import MachineKernel
+from servonode.mechanics.kernels import MachineKernel, Signature
 from servonode.mechanics.model import Model
-from servonode.mechanics.signatures import Signature
+from servonode.mechanics.straight_line import along
 from servonode.mechanics.switches import without_signs
 from servonode.mechanics.symbols import before, time
 

@@ -1,14 +1,29 @@
-"""What the generated modules of a machine hold: the one place that states arguments, types and shapes (`signatures`).
+"""What the generated modules of a machine hold, each given once, as a Protocol, with arguments, types and shapes.
+
+mypy sees the module by it, the compiler takes types and names of arguments from it (`Signature`). Arrays are
+`Annotated[Array, ...]` with their shape: numbers, and names of sizes.
 
 Sizes: n_x states and, last, the work; n_tau inputs; n_p parameters; n_constants; n_q coordinates, n_v velocities, n_c
 passive constraints, n_full = n_q + n_c; n_requirements, n_residuals of constraints, n_held at zero, n_monitored outputs
 and warnings; n_jumps; of an observer n_z sensors, n_own constants of its own module.
 """
 
-from typing import Annotated, Protocol
+import functools
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
+from typing import Annotated, Any, Protocol, Self, TypeVar, get_args, get_origin
+
+import numpy as np
+import numpy.typing as npt
 
 from servonode.arrays import ANY, Array
 
+T = TypeVar("T")
+Whole = npt.NDArray[np.int64]
+_SCALARS = {float: "f64", int: "i64", bool: "bool", None: ""}
+_ENTRIES = {Array: "f64", Whole: "i64"}
 Readings = Annotated[Array, "n_z"]
 Square = Annotated[Array, "n_state", "n_state"]
 ByInput = Annotated[Array, "n_state", "n_tau"]
@@ -142,3 +157,91 @@ class PropagationKernel(Protocol):
         self, k: int, n: int, step_ns: int, x: State, u: Inputs, c: Constants, o: Annotated[Array, "n_own"],
         phi: Square, A: Square, B: ByInput, F: Square, W: Square,
     ) -> None: ...  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument of a generated function; a scalar has no shape."""
+
+    name: str
+    type: str  # of a scalar, or of the entries
+    shape: tuple[str | int, ...] = ()
+
+    @classmethod
+    def of(cls, name: str, stated: Any) -> "Argument":
+        if get_origin(stated) is not Annotated:
+            return cls(name, _SCALARS[stated])
+        array, *shape = get_args(stated)
+        return cls(name, _ENTRIES[array], tuple(shape))
+
+    def __str__(self) -> str:
+        """The argument in the kernel language; sizes are constants of the module."""
+        lengths = ", ".join(":" if each == ANY else str(each) for each in self.shape)
+        return f"{self.name}: {self.type}" + (f"[{lengths}]" if self.shape else "")
+
+
+@dataclass(frozen=True)
+class Signature:
+    """Name, arguments and result of a generated function."""
+
+    name: str
+    arguments: tuple[Argument, ...]
+    result: str = ""  # its type; empty: none
+
+    @classmethod
+    @functools.cache
+    def of(cls, module: type, name: str) -> "Signature":
+        """That of a function of the module that a Protocol describes."""
+        function = getattr(module, name, None) or module.__annotations__[name].__call__  # a member, or its type
+        stated = inspect.signature(function)
+        _, *parameters = stated.parameters.values()  # all but self
+        arguments = tuple(Argument.of(each.name, each.annotation) for each in parameters)
+        return cls(name, arguments, _SCALARS[stated.return_annotation])
+
+    def definition(self, *symbols: str) -> str:
+        """The first line of the function.
+
+        Arguments that stand for users' `symbols` have the names that these have inside (see `emit.local`).
+        """
+        named = (replace(each, name=f"{each.name}_") if each.name in symbols else each for each in self.arguments)
+        result = f" -> {self.result}" if self.result else ""
+        return f"def {self.name}({', '.join(map(str, named))}){result}:\n"
+
+    def arrays(self, sizes: Mapping[str, int], *names: str) -> dict[str, Array]:
+        """Arrays of zeros for the arguments of these names."""
+        shapes = {each.name: each.shape for each in self.arguments}
+        return {name: np.zeros([n if isinstance(n, int) else sizes[n] for n in shapes[name]]) for name in names}
+
+
+def sizes_text(sizes: Mapping[str, int]) -> str:
+    """The constants of a module that its shapes are made of."""
+    return "".join(f"{name} = {size}\n" for name, size in sizes.items()) + "\n\n"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Named parts of an array, one behind the other."""
+
+    @classmethod
+    def _consecutive(cls, *sizes: int) -> Self:
+        return cls(*(slice(begin, end) for begin, end in pairwise(accumulate(sizes, initial=0))))
+
+    @property
+    def size(self) -> int:
+        """The length of the array."""
+        return sum(self._sizes.values())
+
+    @property
+    def _sizes(self) -> dict[str, int]:
+        return {name: part.stop - part.start for name, part in vars(self).items()}
+
+    def arranged(self, **parts: Sequence[T]) -> list[T]:
+        """What stands in each part, by its name, in the order of the array.
+
+        Raises:
+            ValueError: not all parts are given, or one has another size.
+        """
+        given = {name: len(part) for name, part in parts.items()}
+        if given != self._sizes:
+            raise ValueError(f"entries {given} do not fit into the parts {self._sizes}; give each part its entries")
+        return [each for name in self._sizes for each in parts[name]]

@@ -15,8 +15,7 @@ from servonode.errors import StatementError
 from servonode.mechanics.derivation import derivation
 from servonode.mechanics.description import MachineDescription, Requirement, values_by_name
 from servonode.mechanics.integrate import steps_of, watch_of
-from servonode.mechanics.kernels import Advance, MachineKernel, Step, StepsKernel, Watch
-from servonode.mechanics.signatures import Signature
+from servonode.mechanics.kernels import Advance, MachineKernel, Signature, Step, StepsKernel, Watch
 from servonode.tables import Row, Tabular, named, several, valued
 
 FEW = 16  # numbers of an array that are written out

@@ -15,15 +15,14 @@ from servonode.definitions.progress import doing
 from servonode.mechanics import emit, kernels, reactions
 from servonode.mechanics.derivation import Derivation
 from servonode.mechanics.description import MachineDescription, Skeleton
-from servonode.mechanics.differentiate import gradient
 from servonode.mechanics.emit import Block, Constants, local
 from servonode.mechanics.equations import Equations
 from servonode.mechanics.jump_source import jump_source
-from servonode.mechanics.kernels import MachineKernel
+from servonode.mechanics.kernels import Argument, MachineKernel, Signature, sizes_text
 from servonode.mechanics.linear_solve import solves
 from servonode.mechanics.links import Frame, Link
 from servonode.mechanics.model import Model
-from servonode.mechanics.signatures import Argument, Signature, sizes_text
+from servonode.mechanics.straight_line import gradient
 from servonode.mechanics.symbols import margins_and_sides
 from servonode.mechanics.trees import Tree
 

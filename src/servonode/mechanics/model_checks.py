@@ -9,10 +9,9 @@ import sympy
 
 from servonode.definitions.source_location import Place
 from servonode.errors import ModelError
-from servonode.mechanics.differentiate import along
 from servonode.mechanics.evaluate import GenericPoints, are_zero, at_states
 from servonode.mechanics.model import Model
-from servonode.mechanics.straight_line import auxiliaries_of
+from servonode.mechanics.straight_line import along, auxiliaries_of
 from servonode.mechanics.symbols import LONGEST_SIDE, before, time
 from servonode.mechanics.trig_reduce import is_large, trig_reduce
 

@@ -20,9 +20,8 @@ import numpy as np
 from servonode.arrays import Array
 from servonode.definitions import cache
 from servonode.mechanics.derivation import derivation
-from servonode.mechanics.kernels import ObserverKernel, PropagationKernel
+from servonode.mechanics.kernels import ObserverKernel, PropagationKernel, Signature, sizes_text
 from servonode.mechanics.machine import Machine
-from servonode.mechanics.signatures import Signature, sizes_text
 
 CORRECTIONS = 3  # Gauss-Newton steps back to what is held: what misses by 0.1 then misses by rounding
 

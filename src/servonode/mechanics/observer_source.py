@@ -8,10 +8,9 @@ M_r dv'/du_k = (B_r)_k. What a sensor measures, h(t, x, u), may contain v'; its 
 from servonode.errors import ModelError
 from servonode.mechanics import emit
 from servonode.mechanics.derivation import Derivation
-from servonode.mechanics.differentiate import diff
 from servonode.mechanics.emit import Block, Constants
 from servonode.mechanics.equations import Equations
-from servonode.mechanics.kernels import ObserverKernel
+from servonode.mechanics.kernels import ObserverKernel, Signature, sizes_text
 from servonode.mechanics.machine_source import (
     Expr,
     accelerations,
@@ -20,7 +19,7 @@ from servonode.mechanics.machine_source import (
     lower_triangle,
     unpack_lower,
 )
-from servonode.mechanics.signatures import Signature, sizes_text
+from servonode.mechanics.straight_line import diff
 
 Texts = list[list[str]]  # one list a column
 

@@ -12,11 +12,11 @@ import sympy
 
 from servonode.errors import ModelError
 from servonode.mechanics import emit
-from servonode.mechanics.differentiate import gradient
 from servonode.mechanics.emit import Block, Name
 from servonode.mechanics.equations import Equations
 from servonode.mechanics.model import Model
 from servonode.mechanics.model_checks import at_generic_states
+from servonode.mechanics.straight_line import gradient
 from servonode.mechanics.trig_reduce import trig_reduce
 
 Expr = Any

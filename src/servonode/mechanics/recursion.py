@@ -12,8 +12,7 @@ from typing import Any
 
 import sympy
 
-from servonode.mechanics.differentiate import along, diff
-from servonode.mechanics.straight_line import named, symbols_of
+from servonode.mechanics.straight_line import along, diff, named, symbols_of
 from servonode.mechanics.symbols import time
 
 Expr = Any

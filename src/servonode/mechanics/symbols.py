@@ -16,9 +16,9 @@ from sympy.printing.str import StrPrinter
 from servonode.definitions.source_location import Place, here
 from servonode.errors import ModelError, short, unshown
 from servonode.mechanics.description import Quantity, Requirement, derivative_name
-from servonode.mechanics.differentiate import diff
 from servonode.mechanics.functions import COMPILED, TO_STATE, choose
 from servonode.mechanics.stated import Change, Expressed, Stated
+from servonode.mechanics.straight_line import diff
 from servonode.tables import Row, named, several
 
 ARTICLE = re.compile(r"(the|a|an|its)\b")  # with which a description may begin

@@ -11,11 +11,19 @@ import sympy
 
 from servonode.definitions.progress import counted, doing
 from servonode.errors import ModelError
-from servonode.mechanics.differentiate import along, along_matrix, diff, diff_matrix, gradient
 from servonode.mechanics.evaluate import are_zero
 from servonode.mechanics.model import Model
 from servonode.mechanics.model_checks import at_generic_states, reduced
-from servonode.mechanics.straight_line import Auxiliary, named, symbols_of
+from servonode.mechanics.straight_line import (
+    Auxiliary,
+    along,
+    along_matrix,
+    diff,
+    diff_matrix,
+    gradient,
+    named,
+    symbols_of,
+)
 from servonode.mechanics.switches import SMOOTH, refuse_jumps, switches
 from servonode.mechanics.symbols import Body, Condition, FirstOrder, time
 

@@ -10,11 +10,10 @@ import sympy
 from servonode.definitions.source_location import Place, here
 from servonode.errors import ModelError
 from servonode.mechanics import recursion
-from servonode.mechanics.differentiate import gradient
 from servonode.mechanics.links import UNIT, Entries, Frame, Joint, Link, triple
 from servonode.mechanics.recursion import Node, Recursion, Turn, Vector
 from servonode.mechanics.stated import Stated
-from servonode.mechanics.straight_line import named, symbols_of
+from servonode.mechanics.straight_line import gradient, named, symbols_of
 from servonode.mechanics.symbols import Velocity, check_kinds, listed, time
 
 Expr = Any

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from servonode.mechanics.description import MachineDescription
-from servonode.mechanics.layout import Layout
+from servonode.mechanics.kernels import Layout
 
 
 @dataclass(frozen=True)

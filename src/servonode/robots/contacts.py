@@ -8,7 +8,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from servonode.definitions.source_location import here
-from servonode.mechanics.mobility import Mobility, mobility
+from servonode.mechanics.independent import Mobility, mobility
 from servonode.mechanics.symbols import Condition, Constraint, Coordinate, Parameter, Velocity, parameter
 from servonode.mechanics.trees import Tree
 from servonode.robots.feet import feet_constraints, feet_warnings

@@ -10,8 +10,8 @@ from servonode.closed_loop.controller_section import Control
 from servonode.controllers.engine.signals import Signals
 from servonode.controllers.inversion.feedforward import Feedforward
 from servonode.mechanics import dop853
+from servonode.mechanics.kernels import sizes_text
 from servonode.mechanics.machine import Machine
-from servonode.mechanics.signatures import sizes_text
 from servonode.plants.record_layout import PlantRecordLayout
 from servonode.simulation import integration_texts as texts
 

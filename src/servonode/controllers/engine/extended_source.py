@@ -19,7 +19,7 @@ from servonode.controllers.engine.program import gain_symbol, weight_symbol
 from servonode.controllers.engine.servo import Servo
 from servonode.mechanics import emit
 from servonode.mechanics.emit import Block, Constants, local
-from servonode.mechanics.signatures import Argument, Signature
+from servonode.mechanics.kernels import Argument, Signature
 
 Expr = Any
 

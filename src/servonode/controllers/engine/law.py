@@ -19,8 +19,8 @@ from servonode.controllers.engine.layout import (
     law_sizes,
 )
 from servonode.mechanics.description import ProgramDescription, values_by_name
+from servonode.mechanics.kernels import Signature
 from servonode.mechanics.machine import Machine, ParameterError
-from servonode.mechanics.signatures import Signature
 from servonode.mechanics.stabilize import Gains
 from servonode.tables import Row, Tabular, named, several, valued
 

@@ -24,9 +24,9 @@ from servonode.definitions.progress import doing
 from servonode.errors import ModelError
 from servonode.mechanics import emit
 from servonode.mechanics.emit import Block, Constants
+from servonode.mechanics.kernels import Signature, sizes_text
 from servonode.mechanics.linear_solve import solves
 from servonode.mechanics.machine_source import describe
-from servonode.mechanics.signatures import Signature, sizes_text
 from servonode.mechanics.symbols import margins_and_sides
 
 Expr = Any

@@ -11,8 +11,8 @@ from servonode.errors import ModelError
 from servonode.mechanics import emit
 from servonode.mechanics.description import derivatives
 from servonode.mechanics.emit import Block
+from servonode.mechanics.kernels import Signature
 from servonode.mechanics.machine_source import lower_triangle, unpack_lower
-from servonode.mechanics.signatures import Signature
 
 Expr = Any
 

@@ -6,7 +6,7 @@ from typing import Self
 import numpy as np
 
 from servonode.mechanics.description import MachineDescription, ProgramDescription, derivatives
-from servonode.mechanics.layout import Layout
+from servonode.mechanics.kernels import Layout
 
 GOOD, SINGULAR, NOT_FINITE, CROSSED, FAILED = 0, -1, -2, -3, -4
 # CROSSED: W is singular somewhere between two control instants; FAILED: a controller of the user's own gave no inputs

@@ -14,10 +14,9 @@ import sympy
 
 from servonode.controllers.engine.resolution import Resolution
 from servonode.definitions.progress import counted
-from servonode.mechanics.differentiate import diff
 from servonode.mechanics.emit import Block, Name
 from servonode.mechanics.equations import Equations
-from servonode.mechanics.straight_line import REMEMBERED, named, ordered, symbols_of, written_out
+from servonode.mechanics.straight_line import REMEMBERED, diff, named, ordered, symbols_of, written_out
 
 Expr = Any
 LONGEST = 12  # leaves of a definition that is not taken apart

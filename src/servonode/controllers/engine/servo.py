@@ -22,11 +22,10 @@ from servonode.controllers.engine.resolution import Resolution
 from servonode.definitions.source_location import Place
 from servonode.errors import ModelError
 from servonode.mechanics.description import MOST_DERIVATIVES
-from servonode.mechanics.differentiate import gradient
 from servonode.mechanics.equations import Equations
 from servonode.mechanics.evaluate import at_states
 from servonode.mechanics.functions import choose
-from servonode.mechanics.straight_line import named, ordered, symbols_of
+from servonode.mechanics.straight_line import gradient, named, ordered, symbols_of
 from servonode.mechanics.switches import SMOOTH, refuse_jumps, settled, switches
 from servonode.mechanics.symbols import Parameter
 

@@ -21,7 +21,7 @@ from servonode.definitions import cache
 from servonode.errors import about
 from servonode.mechanics.description import derivative_name, derivatives
 from servonode.mechanics.expression import ExpressionError, parse
-from servonode.mechanics.signatures import Signature, sizes_text
+from servonode.mechanics.kernels import Signature, sizes_text
 
 Stated = str | float | Curve  # an expression of t, a number, or a curve
 MOST_PARTS = 4000  # operations and operands of an expression or a derivative, which take some seconds to compile

@@ -8,14 +8,13 @@ import sympy
 from servonode.controllers.engine.program import Residual, residual
 from servonode.errors import ModelError, did_you_mean
 from servonode.mechanics.description import Requirement
-from servonode.mechanics.differentiate import along
 from servonode.mechanics.dimensions import Dimensions, known_dimensions, unit_text
 from servonode.mechanics.evaluate import are_zero
 from servonode.mechanics.expression import ExpressionError, parse
 from servonode.mechanics.frames import GROUND, axis_error, find_frame, frame_names, quantity, rotation_error, unit_of
 from servonode.mechanics.model import Model
 from servonode.mechanics.recursion import turn_of
-from servonode.mechanics.straight_line import named
+from servonode.mechanics.straight_line import along, named
 from servonode.mechanics.symbols import Condition, time
 
 Matrix = Any  # sympy.Matrix

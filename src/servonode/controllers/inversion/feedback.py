@@ -14,9 +14,8 @@ import numpy.typing as npt
 from servonode.arrays import ANY, Array
 from servonode.controllers.inversion.rates import NoInversion, complex_text
 from servonode.definitions import cache
-from servonode.mechanics.kernels import Constants, Inputs, State
+from servonode.mechanics.kernels import Constants, Inputs, Signature, State, sizes_text
 from servonode.mechanics.machine import Machine
-from servonode.mechanics.signatures import Signature, sizes_text
 
 AN_ERROR = 0.1  # share of a state's motion
 SMALL = 1e-6  # a motion below this has no size of its own: 1 stands for it (m, rad, m/s, rad/s, N, N m)

@@ -19,7 +19,7 @@ from servonode.controllers.engine.signals import Signals
 from servonode.controllers.inversion.bounded import Bounded
 from servonode.definitions import cache
 from servonode.mechanics.description import derivative_name, derivatives
-from servonode.mechanics.signatures import Signature, sizes_text
+from servonode.mechanics.kernels import Signature, sizes_text
 
 
 class PiecesKernel(Protocol):

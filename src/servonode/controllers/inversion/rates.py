@@ -20,8 +20,7 @@ from servonode.controllers.engine.law import ServoLaw
 from servonode.definitions import cache
 from servonode.errors import StatementError
 from servonode.mechanics.equilibrium import passive, zero_near
-from servonode.mechanics.kernels import Constants, Inputs
-from servonode.mechanics.signatures import Signature, Whole, sizes_text
+from servonode.mechanics.kernels import Constants, Inputs, Signature, Whole, sizes_text
 
 HYPERBOLIC = 1e-6  # least |real part| of an eigenvalue, relative to the largest eigenvalue (to 1 1/s at least)
 Goal = Callable[[Array], Array]  # times (n,) [s] -> y (n, n_y)
