@@ -1,4 +1,4 @@
-"""What the generated modules of laws and signals hold: arguments, types and shapes, stated once (see `mechanics.kernels`).
+"""What the generated modules of laws and signals hold: arguments, types and shapes, as in `mechanics.kernels`.
 
 Sizes beside those of the machine: n_y and n_out entries of
 goal and answer (see `layout`); n_s residuals, n_rel relations; n_own states of the program itself, n_memory what
