@@ -281,13 +281,13 @@ def shortened(expression: Expr) -> str:
     return text if len(text) <= LONGEST_TERM else f"{text[: LONGEST_TERM - 4]} ..."
 
 
-def stated_dimension(unit: str) -> Dimension | None:
-    """The dimension of a stated unit; None for 1, which may be an unstated one.
-
-    Raises:
-        UnitError: the unit is not known.
-    """
-    return None if unit == "1" else parse_unit(unit)
+def stated_dimension(name: str, unit: str, unknown: list[str]) -> Dimension | None:
+    """The dimension of a stated unit; None for 1, which may be an unstated one, and for one that goes to `unknown`."""
+    try:
+        return None if unit == "1" else parse_unit(unit)
+    except UnitError as error:
+        unknown.append(f"{name}: {error}")
+        return None
 
 
 def known_dimensions(model: Model) -> tuple[dict[str, Dimension], list[str]]:
@@ -295,13 +295,9 @@ def known_dimensions(model: Model) -> tuple[dict[str, Dimension], list[str]]:
 
     Places of links are numbers as a rule, whose unit nobody states: what follows from a tree is not sure.
     """
-    known, unknown = dict[str, Dimension](), []
+    known, unknown = dict[str, Dimension](), list[str]()
     for symbol in model.symbols:
-        try:
-            dimension = stated_dimension(symbol.quantity.unit)
-        except UnitError as error:
-            unknown.append(f"{symbol.name}: {error}")
-            continue
+        dimension = stated_dimension(symbol.name, symbol.quantity.unit, unknown)
         if dimension is not None:
             known[symbol.name] = dimension
             known |= _rates(symbol, dimension)
@@ -371,7 +367,7 @@ def _expect_rows(found: Dimensions, model: Model) -> None:
             found.expect(what, 0 if row is None else row, None, constraint.place)
     for stabilised in model.stabilised:
         what = f"constraint {stabilised.quantity.name}"
-        found.expect(what, stabilised.residual, stated_or_none(stabilised.quantity.unit), stabilised.place)
+        found.expect(what, stabilised.residual, stated_dimension(what, stabilised.quantity.unit, []), stabilised.place)
     for name, identity in model.identities.items():
         found.expect(f"identity {name}", identity, None, model.place.argument("identities"))
     for condition in (*model.requirements, *model.warnings, *model.faults):
@@ -382,12 +378,4 @@ def _expect_rows(found: Dimensions, model: Model) -> None:
     seen: list[tuple[str, Output | Sensor]] = [(f"output {each.quantity.name}", each) for each in model.outputs]
     seen += [(f"sensor {each.quantity.name}", each) for each in model.sensors]
     for what, value in seen:
-        found.expect(what, value.expression, stated_or_none(value.quantity.unit), value.place)
-
-
-def stated_or_none(unit: str) -> Dimension | None:
-    """The dimension of a stated unit; None for 1 and for an unknown unit, which is reported where symbols are read."""
-    try:
-        return stated_dimension(unit)
-    except UnitError:
-        return None
+        found.expect(what, value.expression, stated_dimension(what, value.quantity.unit, []), value.place)

@@ -6,9 +6,7 @@ from servonode.controllers.engine.program import Program
 from servonode.mechanics.description import MOST_DERIVATIVES
 from servonode.mechanics.dimensions import (
     PER_SECOND,
-    Dimension,
     Dimensions,
-    UnitError,
     known_dimensions,
     only_signs,
     stated_dimension,
@@ -21,19 +19,11 @@ def program_mismatches(model: Model, program: Program) -> tuple[list[str], list[
     """What does not fit in a program's equations, and its units that are not known, as sentences."""
     known, _ = known_dimensions(model)
     unknown: list[str] = []
-
-    def dimension(name: str, unit: str) -> Dimension | None:
-        try:
-            return stated_dimension(unit)
-        except UnitError as error:
-            unknown.append(f"{name}: {error}")
-            return None
-
     for own in [each.quantity for each in program.parameters] + [each.quantity for each in program.states]:
-        stated = dimension(own.name, own.unit)
+        stated = stated_dimension(own.name, own.unit, unknown)
         known |= {} if stated is None else {own.name: stated}
     for moving in (*program.targets, *program.signals):
-        stated = dimension(moving.name, moving.quantity.unit)
+        stated = stated_dimension(moving.name, moving.quantity.unit, unknown)
         for order in range(MOST_DERIVATIVES + 1 if stated is not None else 0):
             known[moving.derivative(order).name] = times(stated, PER_SECOND, Fraction(order))  # type: ignore[arg-type]
     found = Dimensions(known, only_signs)
@@ -42,13 +32,13 @@ def program_mismatches(model: Model, program: Program) -> tuple[list[str], list[
         known |= {} if of is None else {setpoint.name: of}
     for row in program.residuals:
         name = row.quantity.name
-        found.expect(f"residual {name}", row.expression, dimension(name, row.quantity.unit), row.place)
+        found.expect(f"residual {name}", row.expression, stated_dimension(name, row.quantity.unit, unknown), row.place)
         found.expect(f"damping of residual {name}", row.damping, None, row.place)
     place = program.place
     for u, value in program.inputs.items():
         found.expect(f"input {u.name}", value, known.get(u.name), place.argument("inputs"))
     for each in program.watches:
-        of = dimension(each.quantity.name, each.quantity.unit)
+        of = stated_dimension(each.quantity.name, each.quantity.unit, unknown)
         found.expect(f"watch {each.quantity.name}", each.expression, of, each.place)
     for state, rate in program.states.items():
         mine = known.get(state.name)

@@ -109,8 +109,7 @@ def _shared(extension: Extension) -> dict[Expr, int]:
 
 def _atoms(servo: Servo, extension: Extension, constants: Constants, goal: GoalLayout) -> str:
     """Generated `atoms(t, x, y, c, a)`: what all other functions are made of, so that it is compiled once."""
-    block, shared = Block(constants), _shared(extension)
-    arguments(servo, block, goal)
+    block, shared = arguments(servo, goal, constants), _shared(extension)
     _load_integrators(servo, extension, block, goal)
     extension.motion.line.emit(block, shared, set())
     block.store("a", map(local, shared))
@@ -130,8 +129,7 @@ def law_texts(texts: Texts) -> tuple[list[str], list[str], list[str], str, str]:
 
 def _initial_states(servo: Servo, extension: Extension, goal: GoalLayout) -> str:
     """Generated `initial_states(t, x, y, p, out)`: the program's own states, then the integrators."""
-    block, line, done = Block(None), extension.motion.line, set[Expr]()
-    arguments(servo, block, goal, states=False)
+    block, line, done = arguments(servo, goal, None, states=False), extension.motion.line, set[Expr]()
     block.load("p", constants_of(servo).parameters)
     starts = block.evaluate([servo.resolved(each.start) for each in servo.program.states])
     for state, text in zip(servo.program.states, starts, strict=True):
@@ -146,8 +144,7 @@ def _initial_states(servo: Servo, extension: Extension, goal: GoalLayout) -> str
 
 def _state_rates(servo: Servo, extension: Extension, constants: Constants, goal: GoalLayout) -> str:
     """Generated `state_rates(t, x, y, c, out)`: of the program's own states, then of the integrators."""
-    block = Block(constants)
-    arguments(servo, block, goal)
+    block = arguments(servo, goal, constants)
     texts = Texts(servo, extension, block, goal)
     texts.solve()
     rates = block.evaluate(servo.state_rates)
@@ -157,8 +154,7 @@ def _state_rates(servo: Servo, extension: Extension, constants: Constants, goal:
 
 def _chains(servo: Servo, extension: Extension, constants: Constants, goal: GoalLayout) -> str:
     """Generated `chains(t, x, y, c, out)`: f, f', ..., f^(r-1) of each residual."""
-    block = Block(constants)
-    arguments(servo, block, goal)
+    block = arguments(servo, goal, constants)
     texts = Texts(servo, extension, block, goal)
     block.store("out", [texts.text(each) for chain in extension.chains for each in chain.derivatives])
     return block.function(Signature.of(LawKernel, "chains"), "t")
@@ -166,8 +162,7 @@ def _chains(servo: Servo, extension: Extension, constants: Constants, goal: Goal
 
 def _terms(servo: Servo, extension: Extension, constants: Constants, goal: GoalLayout) -> str:
     """Generated `terms(t, x, y, c, f, f_dot, J, delta, W, b, F)`; `delta` is 0, b what W u is without demand."""
-    block = Block(constants)
-    arguments(servo, block, goal)
+    block = arguments(servo, goal, constants)
     texts = Texts(servo, extension, block, goal)
     chains = [each.derivatives for each in extension.chains]
     block.store("f", [texts.text(each[0]) for each in chains])

@@ -5,7 +5,7 @@ i > 0: guard i is violated, -1: W is singular, -2: a result is not finite. K (3,
 Whoever runs it compares the determinant with that of the control instant before (`layout.Answer.compare`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from servonode.controllers.engine import extended_source
@@ -61,9 +61,10 @@ def law_source(servo: Servo, damping: float = 0.0, integral: bool = False, weigh
     elif not program.inputs:
         body.append(_terms(servo, goal, constants))
     if program.watches:
-        body.append(_watched(servo, goal, constants))
-    if description.tracked:
-        body.append(_tracked(servo, goal, constants))
+        body.append(_values(servo, goal, "watched", [each.expression for each in program.watches], constants))
+    if found := splits(model, program):
+        followed = [*(each.output for each in found), *(each.goal for each in found)]
+        body.append(_values(servo, goal, "tracked", followed, constants, len(found)))
     law = _law(servo, goal, answer, constants, damping, description.weighted)
     sizes = sizes_text(law_sizes(describe(model), description))
     return "\n\n".join([emit.HEADER + sizes + constants.source(), *solves(*body, law), *body, law])
@@ -102,8 +103,7 @@ def _check_count(servo: Servo) -> None:
 
 def _terms(servo: Servo, goal: GoalLayout, constants: Constants) -> str:
     """Generated `terms(t, x, y, c, f, f_dot, J, delta, W, b, F)` for checks and reports."""
-    block = Block(constants)
-    arguments(servo, block, goal)
+    block = arguments(servo, goal, constants)
     texts = Texts(servo, block, [])
     for array, values in (("f", texts.f), ("f_dot", texts.f_dot), ("delta", texts.delta), ("b", texts.b)):
         block.store(array, values)
@@ -114,29 +114,11 @@ def _terms(servo: Servo, goal: GoalLayout, constants: Constants) -> str:
     return block.function(Signature.of(LawKernel, "terms"), "t")
 
 
-def _watched(servo: Servo, goal: GoalLayout, constants: Constants) -> str:
-    """Generated `watched(t, x, y, c, out)`: the quantities that a run shows."""
-    block = Block(constants)
-    arguments(servo, block, goal)
-    block.store("out", block.evaluate([servo.resolved(each.expression) for each in servo.program.watches]))
-    return block.function(Signature.of(LawKernel, "watched"), "t")
-
-
-def _tracked(servo: Servo, goal: GoalLayout, constants: Constants) -> str:
-    """Generated `tracked(t, x, y, c, out)`: what residuals are differences of, outputs first, then their goals."""
-    block, found = Block(constants), splits(servo.equations.model, servo.program)
-    arguments(servo, block, goal)
-    stated = [*(each.output for each in found), *(each.goal for each in found)]
-    block.store_rows("out", block.evaluate(list(map(servo.resolved, stated))), len(found))
-    return block.function(Signature.of(LawKernel, "tracked"), "t")
-
-
 def _law(
     servo: Servo, goal: GoalLayout, answer: AnswerLayout, constants: Constants, damping: float, weighted: bool
 ) -> str:
     """Generated `law(t, x, y, c, K, out)`."""
-    block, program = Block(constants), servo.program
-    integrals = arguments(servo, block, goal)
+    block, program = arguments(servo, goal, constants), servo.program
     guards = [servo.resolved(each.margin) for each in program.guards]
     scales: dict[Limit, str] = {}
     if program.inputs:
@@ -149,6 +131,7 @@ def _law(
     else:
         texts = Texts(servo, block, guards)
         f, f_dot, guard_texts, bounds = texts.f, texts.f_dot, texts.guards, texts.bounds
+        integrals = [f"y[{i}]" for i in range(goal.integrals.start, goal.integrals.stop)]
         z = _wanted(servo, block, texts, integrals, scales)
         shares = [1 / weight_symbol(each.name) for each in servo.equations.model.inputs] if weighted else []
         tau, condition, determinant = solved_inputs(block, servo, texts, z, damping, block.evaluate(shares))
@@ -239,44 +222,32 @@ def start_functions(servo: Servo, constants: Constants, goal: GoalLayout) -> lis
     program, texts = servo.program, []
     if program.start:  # parameters that are computed at the start
         without = [each for each in program.parameters if each.quantity.default is None]
-        texts.append(
-            _at_start(servo, goal, "start", [program.start[each] for each in without if each in program.start])
-        )
-    if program.requirements or program.warnings:
-        texts.append(_conditions(servo, goal))
+        found = [program.start[each] for each in without if each in program.start]
+        texts.append(_values(servo, goal, "start", found))
+    if conditions := (*program.requirements, *program.warnings):
+        texts.append(_values(servo, goal, "conditions", margins_and_sides(conditions), n=len(conditions)))
     if program.states and servo.extension is None:
-        texts.append(_at_start(servo, goal, "initial_states", [each.start for each in program.states]))
-        texts.append(_state_rates(servo, goal, constants))
+        texts.append(_values(servo, goal, "initial_states", [each.start for each in program.states]))
+        texts.append(_values(servo, goal, "state_rates", program.states.values(), constants))
         texts.append(follow_text(len(program.states), goal))
     return texts
 
 
-def _at_start(servo: Servo, goal: GoalLayout, name: str, stated: Sequence[Expr]) -> str:
-    """Generated `NAME(t, x, y, p, out)`: the values of expressions at the initial state."""
-    block = Block(None)
-    arguments(servo, block, goal)
-    block.load("p", [*servo.equations.model.parameters, *servo.program.parameters])
-    block.store("out", block.evaluate([servo.resolved(each) for each in stated]))
-    return block.function(Signature.of(LawKernel, name), "t")
+def _values(
+    servo: Servo, goal: GoalLayout, name: str, stated: Iterable[Expr], constants: Constants | None = None, n: int = 0
+) -> str:
+    """Generated `NAME(t, x, y, c, out)`: the values of expressions, n of them a row, if they are rows.
 
-
-def _conditions(servo: Servo, goal: GoalLayout) -> str:
-    """Generated `conditions(t, x, y, p, gains, late, out)`: of the requirements, then of the warnings, the margins and
-    the values of both sides.
+    Without constants it is of the initial state and has parameters p in place of c; `conditions` has gains as well.
     """
-    program, block = servo.program, Block(None)
-    arguments(servo, block, goal)
-    block.load("p", [*servo.equations.model.parameters, *program.parameters])
-    block.load("gains", [gain_symbol(each.quantity.name) for each in program.residuals])
-    conditions = (*program.requirements, *program.warnings)
-    stated = [servo.resolved(each) for each in margins_and_sides(conditions)]
-    block.store_rows("out", block.evaluate(stated), len(conditions))
-    return block.function(Signature.of(LawKernel, "conditions"), "t", late.name)
-
-
-def _state_rates(servo: Servo, goal: GoalLayout, constants: Constants) -> str:
-    """Generated `state_rates(t, x, y, c, out)`: the rates of the program's own states."""
-    block = Block(constants)
-    arguments(servo, block, goal)
-    block.store("out", block.evaluate(servo.state_rates))
-    return block.function(Signature.of(LawKernel, "state_rates"), "t")
+    block = arguments(servo, goal, constants)
+    if constants is None:
+        block.load("p", [*servo.equations.model.parameters, *servo.program.parameters])
+    if name == "conditions":
+        block.load("gains", [gain_symbol(each.quantity.name) for each in servo.program.residuals])
+    texts = block.evaluate([servo.resolved(each) for each in stated])
+    if n:
+        block.store_rows("out", texts, n)
+    else:
+        block.store("out", texts)
+    return block.function(Signature.of(LawKernel, name), "t", late.name)

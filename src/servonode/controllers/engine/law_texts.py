@@ -10,7 +10,7 @@ from servonode.controllers.engine.servo import Servo
 from servonode.errors import ModelError
 from servonode.mechanics import emit
 from servonode.mechanics.description import derivatives
-from servonode.mechanics.emit import Block
+from servonode.mechanics.emit import Block, Constants
 from servonode.mechanics.kernels import Signature
 from servonode.mechanics.machine_source import lower_triangle, unpack_lower
 
@@ -35,16 +35,16 @@ def relation_rows(servo: Servo) -> list[list[Expr]]:
     return rows
 
 
-def arguments(servo: Servo, block: Block, goal: GoalLayout, states: bool = True) -> list[str]:
-    """Load state, targets, signals and, unless told not to, the program's states; the texts of the integrals in y."""
-    program = servo.program
+def arguments(servo: Servo, goal: GoalLayout, constants: Constants | None, states: bool = True) -> Block:
+    """A block that has loaded state, targets, signals and, unless told not to, the program's states."""
+    block, program = Block(constants), servo.program
     block.load("x", servo.equations.model.state)
     targets = [each.derivative(n) for each, n in derivatives(program.targets, servo.target_order)]
     signals = [each.derivative(n) for each, n in derivatives(program.signals, servo.signal_order)]
     own = program.states if states else ()
     for part, symbols in ((goal.targets, targets), (goal.signals, signals), (goal.states, own)):
         block.load("y", symbols, part.start)
-    return [f"y[{i}]" for i in range(goal.integrals.start, goal.integrals.stop)]
+    return block
 
 
 class Texts:
