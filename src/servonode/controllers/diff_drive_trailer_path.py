@@ -39,10 +39,7 @@ def program(
     pull = mu**2 * offset / (sqrt(1 + (offset / y_s) ** 2) if far == "soft" else 1)
     F = b * (2 * mu * sign * sin_eta + pull - kappa * cos_eta / nu)
     guards = [
-        condition(
-            sign * v > -1e-9,
-            "v(t) drives against `travel`, off the path: forward wants v > 0, backward v < 0",
-        ),
+        condition(sign * v > -1e-9, "v(t) drives against `travel`, off the path: forward wants v > 0, backward v < 0"),
         condition(
             pi / 2 > Abs(phi),
             "the hitch angle has reached pi/2, where the trailer stands; start nearer to the path, "

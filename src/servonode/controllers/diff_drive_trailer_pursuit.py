@@ -63,24 +63,7 @@ def program(machine: Model, variant: Literal["finite", "differential", "plain", 
 
 def _printed_torques(machine: Model, x: Target, y: Target, a: object, rho: object) -> dict[object, object]:
     """The paper's torques with their signs restored; exact only on the program."""
-    names = (
-        "psi",
-        "phi",
-        "V",
-        "Omega",
-        "m1",
-        "m_k",
-        "m2",
-        "I1",
-        "I2",
-        "Iky",
-        "Ikz",
-        "b",
-        "d1",
-        "l",
-        "r",
-        "c_w",
-    )
+    names = ("psi", "phi", "V", "Omega", "m1", "m_k", "m2", "I1", "I2", "Iky", "Ikz", "b", "d1", "l", "r", "c_w")
     psi, phi, V, Omega, m1, mk, m2, I1, I2, Iky, Ikz, b, d1, l, r, c_w = (machine[name] for name in names)  # noqa: E741
     M0 = m1 + m2 + 2 * mk + 2 * Iky / r**2
     J1 = I1 + 2 * mk * l**2 + 2 * Ikz + 2 * l**2 * Iky / r**2

@@ -14,9 +14,7 @@ from servonode.mechanics import Model, ModelError
 
 
 def program(
-    machine: Model,
-    speed: Literal["free", "program"] = "free",
-    rule: Literal["min_norm", "spin"] = "min_norm",
+    machine: Model, speed: Literal["free", "program"] = "free", rule: Literal["min_norm", "spin"] = "min_norm"
 ) -> Program:
     """The Bilimovich program.
 

@@ -22,9 +22,7 @@ from servonode.mechanics import Model, ModelError, condition, parameter
 
 
 def program(
-    machine: Model,
-    path: Literal["sine", "line"] = "sine",
-    actuation: Literal["physical", "ideal"] = "physical",
+    machine: Model, path: Literal["sine", "line"] = "sine", actuation: Literal["physical", "ideal"] = "physical"
 ) -> Program:
     """The carving program; options as of the slalom."""
     refuse_absolute(machine)

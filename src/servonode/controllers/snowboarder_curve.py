@@ -37,11 +37,7 @@ def program(machine: Model, actuation: Literal["physical", "ideal"] = "physical"
     eta = phi - chi
     states = {s: v * cos(eta) / (1 - kappa * n), n: v * sin(eta)}
     heading = residual(
-        "heading",
-        eta + atan(c_n * n),
-        "heading less the curve's, and the pull of the offset",
-        "rad",
-        rate=RATE,
+        "heading", eta + atan(c_n * n), "heading less the curve's, and the pull of the offset", "rad", rate=RATE
     )
     residuals = (heading, *body_residuals(machine, _lean(machine, chi, kappa, V_d, Omega_d), theta_c))
     completion = completed(machine, actuation, residuals, states)

@@ -20,9 +20,7 @@ from servonode.mechanics import Model, parameter
 
 
 def program(
-    machine: Model,
-    path: Literal["sine", "line"] = "sine",
-    actuation: Literal["physical", "ideal"] = "physical",
+    machine: Model, path: Literal["sine", "line"] = "sine", actuation: Literal["physical", "ideal"] = "physical"
 ) -> Program:
     """The slalom program.
 

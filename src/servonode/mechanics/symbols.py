@@ -314,10 +314,7 @@ class Body(Stated):
     @property
     def momenta(self) -> tuple[tuple[Expr, Expr], ...]:
         """Each motion u with its inertia N; the momentum is N u."""
-        return (
-            (self.velocity, self.mass * sympy.eye(len(self.velocity))),
-            (self.angular_velocity, self.inertia),
-        )
+        return ((self.velocity, self.mass * sympy.eye(len(self.velocity))), (self.angular_velocity, self.inertia))
 
     @property
     def kinetic(self) -> Expr:

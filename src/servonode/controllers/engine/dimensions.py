@@ -4,14 +4,7 @@ from fractions import Fraction
 
 from servonode.controllers.engine.program import Program
 from servonode.mechanics.description import MOST_DERIVATIVES
-from servonode.mechanics.dimensions import (
-    PER_SECOND,
-    Dimensions,
-    known_dimensions,
-    only_signs,
-    stated_dimension,
-    times,
-)
+from servonode.mechanics.dimensions import PER_SECOND, Dimensions, known_dimensions, only_signs, stated_dimension, times
 from servonode.mechanics.model import Model
 
 

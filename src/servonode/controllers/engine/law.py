@@ -39,11 +39,7 @@ class ServoLaw(Tabular):
     """
 
     def __init__(
-        self,
-        description: ProgramDescription,
-        kernel: LawKernel,
-        machine: Machine,
-        parameters: Mapping[str, float],
+        self, description: ProgramDescription, kernel: LawKernel, machine: Machine, parameters: Mapping[str, float]
     ) -> None:
         self.description = description
         self.kernel = kernel

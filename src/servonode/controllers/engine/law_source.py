@@ -10,11 +10,7 @@ from typing import Any
 
 from servonode.controllers.engine import extended_source
 from servonode.controllers.engine.kernels import LawKernel
-from servonode.controllers.engine.law_description import (
-    completion_of,
-    describe_program,
-    splits,
-)
+from servonode.controllers.engine.law_description import completion_of, describe_program, splits
 from servonode.controllers.engine.law_solve import CONDITION_LIMIT, solved_inputs
 from servonode.controllers.engine.law_texts import Texts, arguments, follow_text
 from servonode.controllers.engine.layout import GOOD, NOT_FINITE, SINGULAR, AnswerLayout, GoalLayout, law_sizes

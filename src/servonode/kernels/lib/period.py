@@ -26,12 +26,7 @@ def decide(
 
 
 def limit_late(
-    t: float,
-    x: f64[n_x],
-    c: f64[n_constants],
-    power: float,
-    counts: i64[n_counts],
-    waited: f64[n_tau],
+    t: float, x: f64[n_x], c: f64[n_constants], power: float, counts: i64[n_counts], waited: f64[n_tau]
 ) -> None:
     """Limit the power of inputs that have waited: the machine has moved on since they were decided."""
     rates = empty(n_tau)
