@@ -62,9 +62,8 @@ def _inverse(M_r: Expr, constants: Collection[Expr]) -> Expr:
 
     def valued(entry: Expr) -> Expr:
         number, factors = sympy.factor_list(entry)
-        return sympy.Mul(
-            number, *(_shortest(trig_reduce(base.xreplace(values), constants)) ** n for base, n in factors)
-        )
+        powers = ((trig_reduce(base.xreplace(values), constants), n) for base, n in factors)
+        return sympy.Mul(number, *(min((base, sympy.factor(base)), key=_length) ** n for base, n in powers))
 
     def quotient(entry: Expr) -> Expr:
         above, below = sympy.fraction(sympy.cancel(entry))
@@ -76,11 +75,6 @@ def _inverse(M_r: Expr, constants: Collection[Expr]) -> Expr:
 def _named(matrix: Expr) -> Expr:
     """A matrix of symbols in place of the entries that are not 0."""
     return matrix.applyfunc(lambda entry: sympy.Dummy() if entry != 0 else sympy.Integer(0))
-
-
-def _shortest(expression: Expr) -> Expr:
-    """The expression or its factors, whichever is shorter."""
-    return min((expression, sympy.factor(expression)), key=_length)
 
 
 def _length(expression: Expr) -> int:
@@ -199,12 +193,10 @@ class _Names:
         if isinstance(block, Matrix):
             return replace(block, entries=block.entries.applyfunc(self._named))
         if isinstance(block, Lines):
-            return Lines(tuple(self._in_line(each) for each in block.lines))
+            tails = [line.tail and (line.tail[0], self._named(line.tail[1])) for line in block.lines]
+            shown = zip(block.lines, tails, strict=True)
+            return Lines(tuple(replace(line, right=self._named(line.right), tail=tail) for line, tail in shown))
         return block
-
-    def _in_line(self, line: Line) -> Line:
-        tail = line.tail and (line.tail[0], self._named(line.tail[1]))
-        return replace(line, right=self._named(line.right), tail=tail)
 
     def _named(self, expression: Expr) -> Expr:
         return sympy.sympify(expression).xreplace(self._shown)

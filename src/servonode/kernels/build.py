@@ -38,15 +38,12 @@ def built(
         KernelError: the text is outside of the kernel language.
     """
     module, numbers = ir.without(parse(text, text_of), later), list[float]()
-    whole = _without_keys(llvm_text(module, numbers if for_numbers else None)) + ADAPTER_TEXT
+    text = llvm_text(module, numbers if for_numbers else None)
+    # counters replace the keys of other kernels, because a key depends on more than the IR
+    keys = {key: f"kernel_{i}" for i, key in enumerate(dict.fromkeys(_KEY.findall(text)))}
+    whole = _KEY.sub(lambda found: keys[found[0]], text) + ADAPTER_TEXT
     code = kept(whole, lambda: _object_code(whole))
     return code, Contents(_entries(module), module.constants, tuple(numbers))
-
-
-def _without_keys(text: str) -> str:
-    """LLVM IR in which counters replace the keys of other kernels, because a key depends on more than the IR."""
-    keys = {key: f"kernel_{i}" for i, key in enumerate(dict.fromkeys(_KEY.findall(text)))}
-    return _KEY.sub(lambda found: keys[found[0]], text)
 
 
 def _entries(module: ir.Module) -> tuple[Entry, ...]:

@@ -74,18 +74,16 @@ def translate(module: ir.Module, entry: str, rename: Mapping[str, str] | None = 
     writes, small, texts = ir.written(module), stay_small(functions), dict[str, None]()
     for each in functions:
         printer = _Printer(each, c_names, writes, small)
-        texts |= dict.fromkeys([*(_helper(name, c_names[name]) for name in sorted(printer.helpers)), printer.text()])
+        for name in sorted(printer.helpers):
+            (kind, result), c_name = _HELPERS[name], c_names[name]
+            texts[f"static {kind} {c_name}({kind} a, {kind} b)\n{{\n    return {result};\n}}"] = None
+        texts[printer.text()] = None
     return Translation("\n\n".join(texts) + "\n", c_names[symbol], writes[symbol])
 
 
 def function_names(module: ir.Module) -> set[str]:
     """The names of the functions of a module, and of the helpers that C needs beside them."""
     return {each.signature.name for each in module.functions.values()} | set(_HELPERS)
-
-
-def _helper(name: str, c_name: str) -> str:
-    kind, result = _HELPERS[name]
-    return f"static {kind} {c_name}({kind} a, {kind} b)\n{{\n    return {result};\n}}"
 
 
 def c_number(value: float) -> str:

@@ -99,7 +99,7 @@ class _Emitter:
         for each in function.signature.arguments:
             self._values[each.name] = f"%{each.name}.a"
         once = self._assigned_once()
-        for name, local in self._locals().items():
+        for name, local in {each.name: each for each in self._targets()}.items():
             if isinstance(local.type, ir.Array):
                 self._values[name] = self._stack(name, f"[{_size(local.type)} x {_llvm_type(local.type.element)}]")
             elif name not in once:
@@ -110,9 +110,6 @@ class _Emitter:
 
     def _targets(self) -> list[ir.Local]:
         return [target for each in ir.walk(self.function.body) for target in ir.assigned(each)]
-
-    def _locals(self) -> dict[str, ir.Local]:
-        return {each.name: each for each in self._targets()}
 
     def _assigned_once(self) -> set[str]:
         """Scalars whose only assignment is a statement of the function's own block: they have one value everywhere."""

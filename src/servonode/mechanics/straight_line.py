@@ -265,11 +265,6 @@ def diff(expression: Expr, symbol: sympy.Symbol) -> Expr:
     return along(expression, {symbol: sympy.Integer(1)})
 
 
-def diff_matrix(matrix: Matrix, symbol: sympy.Symbol) -> Matrix:
-    """The partial derivatives of the entries."""
-    return matrix.applyfunc(lambda entry: diff(entry, symbol))
-
-
 def along(expression: Expr, rates: Mapping[Expr, Expr]) -> Expr:
     """The derivative of an expression whose symbols change at these rates."""
     expression, known = sympy.sympify(expression), dict(rates)

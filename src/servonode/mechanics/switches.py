@@ -27,38 +27,26 @@ _LONGEST = 200  # operations of a margin that is written out in an error
 
 def settled(expression: Expr) -> Expr:
     """The expression with `choose` for Piecewise, Heaviside, and Max and Min of what is no constant."""
-    stated = sympy.sympify(expression)
-    if not stated.has(*PIECEWISE, sympy.Max, sympy.Min):
-        return stated
-    return _settled(stated)
-
-
-def without_signs(expression: Expr) -> Expr:
-    """The expression, settled, with `choose` for sign too: where it does not jump it can then be differentiated."""
-    return settled(expression).replace(sympy.sign, lambda argument: choose(argument, 1, -1))
-
-
-def _settled(node: Expr) -> Expr:
+    node = sympy.sympify(expression)
+    if not node.has(*PIECEWISE, sympy.Max, sympy.Min):
+        return node
     if isinstance(node, sympy.Piecewise):
         return _first_of([(settled(value), condition) for value, condition in node.args], node)
     arguments = [settled(each) for each in node.args]
     if isinstance(node, sympy.Heaviside):
         return choose(arguments[0], 1, 0)
-    if isinstance(node, sympy.Max | sympy.Min) and not _is_constant(node):
-        return _extreme(arguments, 1 if isinstance(node, sympy.Max) else -1)
-    return node.func(*arguments) if arguments else node
+    is_constant = all(isinstance(each, Parameter) for each in node.free_symbols)  # these have a default
+    if isinstance(node, sympy.Max | sympy.Min) and not is_constant:
+        result, sense = arguments[0], 1 if isinstance(node, sympy.Max) else -1
+        for each in arguments[1:]:
+            result = choose(sense * (result - each), result, each)
+        return result
+    return node.func(*arguments)
 
 
-def _is_constant(node: Expr) -> bool:
-    """Whether it is made of numbers and parameters alone; these have a default."""
-    return all(isinstance(each, Parameter) for each in node.free_symbols)
-
-
-def _extreme(arguments: list[Expr], sense: int) -> Expr:
-    result, *rest = arguments
-    for each in rest:
-        result = choose(sense * (result - each), result, each)
-    return result
+def without_signs(expression: Expr) -> Expr:
+    """The expression, settled, with `choose` for sign too: where it does not jump it can then be differentiated."""
+    return settled(expression).replace(sympy.sign, lambda argument: choose(argument, 1, -1))
 
 
 def _first_of(branches: list[tuple[Expr, Any]], stated: Expr) -> Expr:

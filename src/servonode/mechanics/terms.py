@@ -19,7 +19,6 @@ from servonode.mechanics.straight_line import (
     along,
     along_matrix,
     diff,
-    diff_matrix,
     gradient,
     named,
     symbols_of,
@@ -71,7 +70,7 @@ def momenta(model: Model, rates: dict[Expr, Expr], in_velocities: dict[Expr, Exp
             M += U.T * N * U
             h += U.T * along_matrix(N * u, rates)
             kinetic += (u.T * N * u)[0] / 2
-            power -= (u.T * diff_matrix(N, time) * u)[0] / 2
+            power -= (u.T * N.applyfunc(lambda entry: diff(entry, time)) * u)[0] / 2
     moving = set(model.own_motions)
     losses = [diff(model.dissipation, each) if each in moving else sympy.Integer(0) for each in v]
     on = [[diff(rate, each) if each in moving else 0 for rate in model.acting.values()] for each in v]

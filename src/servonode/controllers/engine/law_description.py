@@ -92,38 +92,27 @@ def describe_extension(servo: Servo) -> ExtensionDescription | None:
         return None
     model = servo.equations.model
     n_states = len(model.state) - len(model.held) + len(servo.program.states) + len(extension.integrators)
-    found, moving = determinant(extension), _moving(extension)
+    found, line = determinant(extension), extension.motion.line
+    moving = line.symbols(each for row in extension.matrix() for each in row) - set(extension.motion.constants)
+    chained = []
+    for i in range(len(extension.integrators)):
+        held, after = extension.held.get(("rate", i)), extension.integrators[i + 1 : i + 2]
+        chained.append(bool(held and after and not held.shares and held.value == after[0].symbol))
+    sets: dict[tuple[int, ...], list[Step]] = {}  # of inputs that come too early, each told in one sentence
+    for each in extension.steps:
+        sets.setdefault(each.inputs, []).append(each)
     return ExtensionDescription(
-        steps=_sentences(servo, extension),
+        steps=tuple(_sentence(servo, inputs, steps) for inputs, steps in sets.items()),
         integrators=tuple(each.quantity for each in extension.integrators),
         left_free=n_states - sum(extension.relative_degrees),
         determinant=str(found or ""),
         depends_on=tuple(sorted(each.name for each in (moving if found is None else moving & found.free_symbols))),
-        chained=tuple(_is_chained(extension, i) for i in range(len(extension.integrators))),
+        chained=tuple(chained),
     )
 
 
-def _moving(extension: Extension) -> set[Expr]:
-    """What the decoupling matrix is a function of, but for constants."""
-    line = extension.motion.line
-    return line.symbols(each for row in extension.matrix() for each in row) - set(extension.motion.constants)
-
-
-def _is_chained(extension: Extension, i: int) -> bool:
-    """Whether the rate of an integrator is the next integrator, and not only a part of it."""
-    held, after = extension.held.get(("rate", i)), extension.integrators[i + 1 : i + 2]
-    return bool(held and after and not held.shares and held.value == after[0].symbol)
-
-
-def _sentences(servo: Servo, extension: Extension) -> tuple[str, ...]:
-    """One for each set of inputs that comes too early: what is demanded through how many integrators."""
-    sets: dict[tuple[int, ...], list[Step]] = {}
-    for each in extension.steps:
-        sets.setdefault(each.inputs, []).append(each)
-    return tuple(_sentence(servo, inputs, steps) for inputs, steps in sets.items())
-
-
 def _sentence(servo: Servo, inputs: tuple[int, ...], steps: Sequence[Step]) -> str:
+    """What is demanded through how many integrators."""
     names = [each.name for each in servo.equations.model.inputs]
     residuals = [each.quantity.name for each in servo.program.residuals]
     early = " and ".join(names[k] for k in inputs)
