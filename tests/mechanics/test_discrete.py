@@ -32,7 +32,7 @@ from servonode.mechanics.integrate import INTEGRATORS, Tableau
 from servonode.mechanics.stabilize import Gains, with_integral
 
 Array = Any
-RK3 = Tableau("rk3", "Kutta", 3, ((), (0.5,), (-1.0, 2.0)), (1 / 6, 2 / 3, 1 / 6), (0.0, 0.5, 1.0))
+RK3 = Tableau("rk3", "Kutta", 3, ((), (0.5,), (-1.0, 2.0)), (1 / 6, 2 / 3, 1 / 6))
 TABLE = [  # delay; relative degree 1: limit, best, radius; relative degree 2: the same, as printed
     (0, "2, 1.000, 0", "1, 0.828, 0.560"),
     (0.25, "4, 0.444, 0.333", "1.1053, 0.618, 0.667"),
