@@ -3,7 +3,6 @@
 import signal
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,7 +14,6 @@ from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.controller_section import Control
 from servonode.closed_loop.launch_error import worded
 from servonode.closed_loop.launch_file import GOAL_SPEED, with_sweep
-from servonode.closed_loop.variation import with_numbers
 from servonode.controllers import derive_program
 from servonode.errors import ServonodeError, StatementError, did_you_mean
 from servonode.mechanics.description import Quantity
@@ -271,7 +269,7 @@ class Loop(Tabular):
 
             with worded(self.closed_loop.launch.file):
                 check_speed(self.closed_loop, *GOAL_SPEED.split("."))
-        closed_loop = with_numbers(self.closed_loop, changed) if changed else self.closed_loop
+        closed_loop = self.closed_loop.changed(changed) if changed else self.closed_loop
         closed_loop.check_known_goals()
         rows = every or default_every(closed_loop)
         if control == "continuous":
@@ -312,7 +310,7 @@ class Loop(Tabular):
             given["vary"] = stated_axes(vary)
         where = Where(threads, workers, scheduler, send_code)
         launch = with_sweep(self.closed_loop.launch, given) if given else self.closed_loop.launch
-        plan = Plan(replace(self.closed_loop, launch=launch), histories)
+        plan = Plan(self.closed_loop.with_parts(launch=launch), histories)
         return run_sweep(plan, where, None if output is None else Path(output), resume)
 
     def region(

@@ -7,7 +7,7 @@ import pytest
 
 import servonode
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.closed_loop.parts import Parts
+from servonode.closed_loop.parts import Kept
 from servonode.closed_loop.variation import Variation
 from servonode.controllers.engine.curves import spline
 from servonode.controllers.engine.signals import load_signals
@@ -74,16 +74,16 @@ def test_variations_one_after_another_leave_no_trace(loops: dict[str, servonode.
 
 
 def test_parts_are_made_again_where_their_arguments_differ() -> None:
-    calls, parts, text = [], Parts(), ["a"]
+    calls, kept, text = [], Kept(), ["a"]
 
     def made(a: object, b: float) -> tuple[object, float]:
         calls.append((a, b))
         return a, b
 
-    first = parts.of(made, text, 1.0)
-    assert parts.of(made, text, float("1.0")) is first  # an equal number
-    assert parts.of(made, ["a"], 1.0) is not first  # a list that is another object may change
-    assert parts.of(made, text, 2.0) == (text, 2.0)
+    first = kept.of(made, text, 1.0)
+    assert kept.of(made, text, float("1.0")) is first  # an equal number
+    assert kept.of(made, ["a"], 1.0) is not first  # a list that is another object may change
+    assert kept.of(made, text, 2.0) == (text, 2.0)
     assert len(calls) == 3
 
 

@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -259,7 +258,7 @@ def with_stated(closed_loop: ClosedLoop, parameters: int, size: int) -> ClosedLo
     """The closed loop as of a launch file with so many parameters of so many digits."""
     table = table_of(closed_loop.launch)
     table["plant"]["parameters"] = {f"p{i:05}": "1" * size for i in range(parameters)}
-    return replace(closed_loop, derived=replace(closed_loop.derived, stated=launch_of_table(table)))
+    return closed_loop.with_parts(stated=launch_of_table(table))
 
 
 def test_a_manifest_is_bounded_whatever_the_launch_file_holds() -> None:

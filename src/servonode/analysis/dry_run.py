@@ -1,7 +1,6 @@
 """What a launch file will do, found by simulating it: peaks, conditions, steady residuals, the zero dynamics."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -64,7 +63,7 @@ def dry_run(closed_loop: ClosedLoop, found: Examination) -> None:
         found.add("warn", "run", f"{text}; give plant.step or run.duration such that it has fewer steps to see more")
     run = simulate_fused(closed_loop, default_every(closed_loop))
     if closed_loop.estimation is not None:
-        ideal = simulate_fused(replace(closed_loop, estimation=None), default_every(closed_loop))
+        ideal = simulate_fused(closed_loop.with_parts(estimation=None), default_every(closed_loop))
         judge_estimate(closed_loop, ideal, run, found)
     found.numbers["simulated"] = _peaks(closed_loop, run)
     if run.fault:
@@ -107,7 +106,7 @@ def _reached(closed_loop: ClosedLoop, run: Run) -> bool:
 def _beginning(closed_loop: ClosedLoop) -> ClosedLoop:
     """The closed loop of as much of the run as can be simulated at once, in whole control periods; at least one."""
     launch = msgspec.structs.replace(closed_loop.launch, fault=[])  # it is judged as it is meant to be
-    closed_loop = replace(closed_loop, launch=launch)
+    closed_loop = closed_loop.with_parts(launch=launch)
     unit = launch.steps_per_period or 1
     most = MOST_STEPS if can_fuse(closed_loop) else MOST_SINGLE_STEPS
     steps = max(most - most % unit, min(unit, MOST_STEPS))
@@ -116,7 +115,7 @@ def _beginning(closed_loop: ClosedLoop) -> ClosedLoop:
     time_ns = steps * launch.step_ns
     run = msgspec.structs.replace(launch.run, duration=time_ns / 1e9)
     times = msgspec.structs.replace(launch.times, duration_ns=time_ns)
-    return replace(closed_loop, launch=msgspec.structs.replace(launch, run=run, times=times))
+    return closed_loop.with_parts(launch=msgspec.structs.replace(launch, run=run, times=times))
 
 
 def _peaks(closed_loop: ClosedLoop, run: Run) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """How fast a goal may be driven: the largest speed of its time at which limits hold and the goal is reached."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import msgspec
 import numpy as np
@@ -134,5 +134,5 @@ def _for_seconds(closed_loop: ClosedLoop, duration: float) -> ClosedLoop:
     run = msgspec.structs.replace(launch.run, duration=time_ns / 1e9)
     times = msgspec.structs.replace(launch.times, duration_ns=time_ns)
     changed = msgspec.structs.replace(launch, run=run, times=times)
-    stated = msgspec.structs.replace(closed_loop.derived.stated, run=run, times=times)
-    return replace(closed_loop, launch=changed, derived=replace(closed_loop.derived, stated=stated))
+    stated = msgspec.structs.replace(closed_loop.stated, run=run, times=times)
+    return closed_loop.with_parts(launch=changed, stated=stated)

@@ -6,88 +6,27 @@ is one LaunchError, before anything moves.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from servonode.arrays import Array
 from servonode.bus.fleet_memory import Member
-from servonode.bus.link import check_telemetry
 from servonode.bus.topology import PLANT
-from servonode.closed_loop.connection import Connection, connection_of
-from servonode.closed_loop.controller_section import (
-    Control,
-    DerivedLaw,
-    derived_law,
-    no_targets,
-    program_source,
-    resolve_control,
-    unused_keys,
-)
-from servonode.closed_loop.device_terms import (
-    check_device_law,
-    check_device_readings,
-    estimate_terms,
-    law_terms,
-    sends_readings,
-)
-from servonode.closed_loop.estimation import Estimation, Sensing, estimation_of, sensing_of
-from servonode.closed_loop.goals import LiveGoal, jumps
-from servonode.closed_loop.hosts import Computer, check_hosts, computer
-from servonode.closed_loop.injections import injection
-from servonode.closed_loop.inversion import examine_inversion, inverted
+from servonode.closed_loop.device_terms import estimate_terms, law_terms
+from servonode.closed_loop.hosts import Computer, computer
 from servonode.closed_loop.known_code import SHIPPED, refuse_code
-from servonode.closed_loop.launch_error import KeyRefused, LaunchError, ProgramUnfit, stated_in, worded
-from servonode.closed_loop.launch_keys import Actuator, InjectedFault, LaunchFile
-from servonode.closed_loop.machine_section import (
-    actuator_effects,
-    check_safe_action,
-    completed,
-    initial_states,
-    load,
-    plant_source,
-    possible_start,
-    preparation_of,
-    sensor_effects,
-    with_given,
-)
-from servonode.closed_loop.parts import Parts, part
-from servonode.closed_loop.safety_settings import SafetySettings, check_watches, safety_settings
-from servonode.closed_loop.speeds import check_speeds, drives_of, examine_speeds
-from servonode.closed_loop.start_on_program import wants_program_start
-from servonode.closed_loop.static_checks import (
-    Examination,
-    check_own,
-    examine,
-    examine_own,
-    placed,
-    singular_at_rest,
-    trial,
-    with_residuals,
-)
+from servonode.closed_loop.launch_error import LaunchError, ProgramUnfit, worded
+from servonode.closed_loop.launch_file import with_values
+from servonode.closed_loop.launch_keys import LaunchFile
+from servonode.closed_loop.resolution import Resolution
+from servonode.closed_loop.static_checks import Examination, trial, with_residuals
 from servonode.closed_loop.wanted_positions import wanted_positions, wanted_targets
-from servonode.controllers.engine.layout import Answer
-from servonode.controllers.engine.signals import Signals
-from servonode.controllers.own.trial import Trial
 from servonode.definitions.references import Definition, FunctionDefinition, names_own
 from servonode.mechanics.derivation import derived_once
-from servonode.mechanics.description import Quantity, Tracked
-from servonode.mechanics.machine import Machine
-from servonode.plants import MachineSource
-from servonode.plants.drivers.driver import Driver, DriverContext, LawTerms
+from servonode.plants.drivers.driver import LawTerms
 from servonode.plants.drivers.estimated import EstimateTerms
-from servonode.plants.drivers.installed import find_driver
-from servonode.plants.effect_kernels import load_effects
-from servonode.plants.effects import ActuatorEffects, SensorEffects
-from servonode.plants.injection import Injection, Injector
-from servonode.plants.prepare import Preparation
-from servonode.plants.sensors import SensorSuite
-from servonode.plants.simulated import Motion, SimulatedPlant
 from servonode.plants.skeleton import skeleton_views, tips
-from servonode.plants.speeds import Drives, SpeedCommands, SpeedMotion
 from servonode.plants.view import View
 from servonode.tables import Row, Tabular, named, several, valued
 
@@ -97,48 +36,21 @@ if TYPE_CHECKING:
 FRAME = re.compile(r"\b([A-Za-z_]\w*)\.[A-Za-z_]")  # of an expression, as in tool.x
 
 
-@dataclass(frozen=True)
-class Derived:
-    """The compiled parts of a launch file, for whatever numbers: machine and law have their defaults."""
+class ClosedLoop(Resolution, Tabular):
+    """A launch file resolved, and what was chosen of its run since: ready to simulate or to run."""
 
-    stated: LaunchFile  # as it was read, before the machine prepared anything
-    source: MachineSource
-    preparation: Preparation | None
-    machine: Machine
-    law: DerivedLaw | None
-
-
-@dataclass(frozen=True, repr=False)
-class ClosedLoop(Tabular):
-    """A launch file resolved: ready to simulate or to run.
-
-    It has many properties because all rooms read it: each is derived from the fields where it is asked for, and none is
-    stored twice.
-    """
-
-    launch: LaunchFile
-    derived: Derived
-    machine: Machine
-    control: Control | None
-    start: Array  # kernel state at t = 0
-    actuator: ActuatorEffects
-    sensor: SensorEffects
-    safety: SafetySettings
     examination: Examination  # what was found of the loop before it moves
-    sensing: Sensing | None = None  # of the simulated machine, where somebody reads its sensors
-    estimation: Estimation | None = None  # on which the law works
     readonly: bool = False  # the run observes and computes, and never commands the machine
     own_key: str = ""  # the name of our key pair; empty: the only one that there is
     insecure: bool = False  # whether a machine may be met at tcp addresses without keys
     computer: Computer | None = None  # the part of a run on two computers that is here; None: all of it
     member: Member | None = None  # its place among the robots of one launch; None: it is alone
-    parts: Parts = field(default_factory=Parts, compare=False)  # of those with other numbers
 
     def __reduce__(self) -> Any:
         """Pickle what was stated, of which it is resolved again, and what was chosen since."""
         functions = [each for *_, each in self.own_definitions if isinstance(each, FunctionDefinition)]
         chosen = ("safety", "readonly", "own_key", "insecure", "computer")
-        return _resolved_again, (self.derived.stated, functions, {name: getattr(self, name) for name in chosen})
+        return _resolved_again, (self.stated, functions, {name: getattr(self, name) for name in chosen})
 
     def table(self) -> tuple[str, list[Row]]:
         """The machine with its initial state, the program with its residuals, times."""
@@ -163,14 +75,9 @@ class ClosedLoop(Tabular):
         return f"Closed loop {launch.name}", rows
 
     @property
-    def source(self) -> MachineSource:
-        """Where the machine comes from."""
-        return self.derived.source
-
-    @property
     def own_definitions(self) -> Iterator[tuple[str, str, Definition]]:
         """Section, key and definition of a machine or program that is code of the user's or a robot's file."""
-        law = self.derived.law
+        law = self.derived_law
         program = getattr(law.source, "definition", None) if law else None
         stated = (("plant", "machine", self.source.definition), ("controller", "program", program))
         for section, key, definition in stated:
@@ -215,16 +122,6 @@ class ClosedLoop(Tabular):
         """On what terms the plant node estimates the state of a machine that sends readings alone, else None."""
         return estimate_terms(self.launch.plant, self.estimation)
 
-    @property
-    def targets(self) -> Signals:
-        """What [target] states of what the program asks for."""
-        return self.control.targets if self.control else no_targets()
-
-    @property
-    def live(self) -> tuple[LiveGoal, ...]:
-        """The targets that come from outside, or from another robot."""
-        return self.control.live if self.control else ()
-
     def check_robots(self) -> None:
         """Raise LaunchError where a goal is the state of another robot, and the run has none."""
         for each in self.live if self.member is None else ():
@@ -245,15 +142,6 @@ class ClosedLoop(Tabular):
             text = "comes from outside while a real-time run is in progress; for a simulation give it another way, as "
             key, text = "topic" if each.address else "bandwidth", f'{text}--set target.{each.name}="t"'
             raise LaunchError(self.launch.file, f"target.{each.name}", key, text)
-
-    @property
-    def connection(self) -> Connection:
-        """How its driver reaches the machine."""
-        return connection_of(self.launch)
-
-    @property
-    def driver(self) -> Driver:
-        return self.connection.driver
 
     def check_keys(self, armed: bool) -> None:
         """Refuse to start where keys are missing; armed: whether the run is armed without its operator.
@@ -301,119 +189,33 @@ class ClosedLoop(Tabular):
             raise LaunchError(self.launch.file, "plant.device", found.line.key, problem)
         return found.state_every if found else 0
 
-    @property
-    def residuals(self) -> tuple[Quantity, ...]:
-        """Of the constraints that the machine's reactions hold, then of the program."""
-        own = self.control.law.description.residuals if self.control else ()
-        return (*self.machine.description.stabilised, *own)
+    def changed(self, values: Mapping[str, Any]) -> "ClosedLoop":
+        """The closed loop with other values by dotted key, see `with_values`; parts that they do not touch are kept.
 
-    @property
-    def tracked(self) -> tuple[Tracked, ...]:
-        """Those of the program's residuals that are an output less its goal."""
-        return self.control.law.description.tracked if self.control else ()
-
-    @property
-    def drives(self) -> Drives | None:
-        """The velocity loops of drives that take speeds; None: they take efforts."""
-        return drives_of(self.launch.plant, self.machine.description)
-
-    @property
-    def sent_limits(self) -> tuple[float, ...]:
-        """The largest magnitude that is sent for each input: of speeds, where the drives take speeds."""
-        return self.drives.limit if self.drives else self.safety.limits.value
-
-    def speed_commands(self) -> SpeedCommands | None:
-        """What makes speeds of inputs, for drives that take speeds."""
-        launch, drives = self.launch, self.drives
-        if drives is None:
-            return None
-        period = launch.steps_per_period
-        assert period is not None  # `check_speeds`
-        return SpeedCommands(self.machine, launch.plant.integrator, launch.step_ns, period, drives)
-
-    def speed_motion(self, machine: Machine, step_ns: int) -> SpeedMotion | None:
-        """The simulation of drives that take speeds; None: they take efforts."""
-        drives, integrator = self.drives, self.launch.plant.integrator
-        return SpeedMotion(machine, integrator, step_ns, drives, self.actuator.limit) if drives else None
-
-    def motion(self) -> Motion | None:
-        """What moves the machine of a simulation, from the initial state; None: its equations under the inputs.
+        Nothing is derived, and the ranks of the servo-constraints are not surveyed again: where the inputs cannot
+        realise the goal, the law says so during the run. The machine's safe action is not tried again either, which
+        judges what follows a fault of a real machine. A function of time as a target is compiled when it is new.
 
         Raises:
-            LaunchError: the driver cannot move this machine.
+            LaunchError: a value does not fit, as in the launch file, or is part of what is derived.
         """
-        launch, motion = self.launch, self.driver.motion
-        if motion is None:
-            return self.speed_motion(self.machine, launch.step_ns)
-        stated = self.connection.stated
-        context = DriverContext(
-            self.machine, stated, self.start, launch.step_ns, self.plant, source=self.source, drives=self.drives,
-            efforts=self.actuator.limit,
-        )  # fmt: skip
-        with worded(launch.file), stated_in("plant", "driver"):
-            return motion(context)
-
-    def motion_notes(self) -> Sequence[str]:
-        """What the driver's simulation leaves out of the machine's file, a line each; raises as `motion`."""
-        return getattr(self.motion(), "notes", ()) if self.driver.motion else ()
-
-    def injector(self) -> Injector:
-        """The faults that are injected into a run, fresh.
-
-        Raises:
-            LaunchError: one that cannot be.
-        """
-        launch, described = self.launch, self.machine.description
+        launch = with_values(self.stated, {key: _whole_if_it_is(value) for key, value in values.items()})
         with worded(launch.file):
-            planned = [self.injection(each, f"fault.{i}") for i, each in enumerate(launch.fault)]
-        signals = {"drive": described.input_names, "sensor": described.state_names}
-        timeout = launch.plant.device.timeout or launch.plant.safety.command_timeout_floor
-        waits = round(max(timeout, 3 * launch.times.period) / launch.times.step)
-        return Injector(planned, signals, launch.times.step, launch.run.seed, waits)
+            for key in values:
+                self.check_derived(launch, key)
+            new = self.varied(launch)
+            new.check_parts()
+            answer = new.checked_start()
+            if new.control is not None and answer is not None and answer.status:
+                text = f"at the initial state {new.control.law.explain(answer)}"
+                raise ProgramUnfit("plant.initial", None, text)
+        new.examination = self.examination
+        return new
 
-    def injection(self, fault: InjectedFault, section: str = "fault") -> Injection:
-        """What a fault makes fail, and when; KeyRefused where it cannot be."""
-        sensors = tuple(each.description.name for each in self.sensing.effects) if self.sensing else ()
-        return injection(fault, section, self.launch, self.machine.description, sensors)
 
-    def plant(self, injector: Injector | None = None) -> SimulatedPlant:
-        """A fresh plant at the initial state. injector: the faults of the run, else those of the launch file."""
-        launch = self.launch
-        return SimulatedPlant(
-            self.machine,
-            self.start,
-            launch.step_ns,
-            launch.plant.integrator,
-            self.actuator,
-            self.sensor,
-            launch.run.seed,
-            self.safety.plausible(own=False),
-            self.motion(),
-            self.suite(),
-            injector or self.injector(),
-        )
-
-    @property
-    def has_own_controller(self) -> bool:
-        """Whether a controller in Python gives the inputs."""
-        return self.control is not None and self.control.law.description.own
-
-    @property
-    def answer_columns(self) -> list[str]:
-        """The columns of the controller's record: what the law answered, then what it knew of the estimate."""
-        if self.control is None:
-            return ["k"]
-        law = self.control.law
-        more = self.estimation.columns if self.estimation else []
-        return [*law.record_layout.columns(law.description), *more]
-
-    def suite(self) -> SensorSuite | None:
-        """The sensors of a simulated plant, fresh; None where nobody reads them."""
-        return self.sensing.suite() if self.sensing else None
-
-    def goal(self, t: float, own: Array | None = None) -> Array:
-        """y at time t [s], see `Control.goal`; empty without a controller."""
-        return self.control.goal(t, own) if self.control else np.zeros(0)
+def _whole_if_it_is(value: Any) -> Any:
+    """A whole number as one, which counts and seeds are."""
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) <= 2**53 else value
 
 
 def resolve(launch: LaunchFile, strict: bool = True, code: bool | Mapping[str, str] = True) -> ClosedLoop:
@@ -427,43 +229,35 @@ def resolve(launch: LaunchFile, strict: bool = True, code: bool | Mapping[str, s
         LaunchError: something in the launch file does not fit; ProgramRefused: the check failed.
         CacheError: the kernel cache cannot be read or written.
     """
-    plant = launch.plant
+    loop = ClosedLoop(launch)
     with worded(launch.file), derived_once():
         if code is not True:
             refuse_code(launch, None if code is False else code)
-        connection_of(launch).check()
-        check_watches(plant, launch.run)
-        check_hosts(launch)
-        if launch.run.telemetry is not None and (problem := check_telemetry(launch.run.telemetry)):
-            raise KeyRefused("run", "telemetry", problem)
-        source = plant_source(plant, launch.path.parent)
-        preparation = preparation_of(plant, source)
-        machine = load(source)  # once; from here on only its parameters differ
-        complete = completed(launch, source, preparation, machine)
-        started = at_start(complete, source, machine)
-        connection_of(launch).addresses(machine.description.name)
-        law = _law(complete, source, machine)
-        with _refused_with(law):
-            closed_loop = assembled(Derived(launch, source, preparation, machine, law), complete, *started)
-            _check_machine(closed_loop)
-            closed_loop.injector()
+        loop.check_stated()
+        law = loop.derived_law
+        try:
+            loop.check_parts()
+            loop.check_machine()
+            loop.injector()
             if strict:
-                closed_loop.safety.check_limits()
-            own = trial(closed_loop.control, closed_loop.start)
-            if own is not None:  # what residuals there are is known only now
-                assert law is not None
-                law = with_residuals(law, own.residuals)
-                closed_loop = assembled(Derived(launch, source, preparation, machine, law), complete, *started)
-            found = examined(closed_loop, own)
-            if strict and found.refusals:
-                first = found.refusals[0]
+                loop.safety.check_limits()
+            own = trial(loop.control, loop.start)
+            if law is not None and own is not None:  # what residuals there are is known only now
+                loop = loop.varied(launch).with_parts(derived_law=with_residuals(law, own.residuals))
+                loop.check_parts()
+            loop.examination = loop.examined(own)
+            if strict and loop.examination.refusals:
+                first = loop.examination.refusals[0]
                 raise ProgramUnfit("controller", None, f"{first.subject}: {first.text}")
-    return replace(closed_loop, examination=found)
+        except ProgramUnfit as refusal:
+            refusal.law = law.law if law else None
+            raise
+    return loop
 
 
 def _resolved_again(stated: LaunchFile, functions: Sequence[Definition], chosen: Mapping[str, Any]) -> ClosedLoop:  # noqa: ARG001
     """A closed loop of a pickle. functions: those that the launch file refers to; unpickling has made them known."""
-    return replace(resolve(stated, strict=False), **chosen)
+    return resolve(stated, strict=False).with_parts(**chosen)
 
 
 def observing(closed_loop: ClosedLoop) -> ClosedLoop:
@@ -479,13 +273,13 @@ def observing(closed_loop: ClosedLoop) -> ClosedLoop:
     if launch.run.mode == "lockstep" and not driver.simulated:
         text = "in lockstep a machine moves only after it receives an input, which --readonly never sends; use realtime"
         raise LaunchError(launch.file, "run", "mode", text)
-    return replace(closed_loop, readonly=True)
+    return closed_loop.with_parts(readonly=True)
 
 
 def begun(closed_loop: ClosedLoop) -> ClosedLoop:
     """The closed loop with the law of one run, which a controller in Python has for itself."""
     control = closed_loop.control
-    return replace(closed_loop, control=replace(control, law=control.law.begin())) if control else closed_loop
+    return closed_loop.with_parts(control=replace(control, law=control.law.begin())) if control else closed_loop
 
 
 def with_keys(closed_loop: ClosedLoop, own_key: str, insecure: bool) -> ClosedLoop:
@@ -494,7 +288,7 @@ def with_keys(closed_loop: ClosedLoop, own_key: str, insecure: bool) -> ClosedLo
     if insecure:
         where = "machine" if closed_loop.computer is None else "other computer"
         safety = replace(safety, unsafe=(*safety.unsafe, f"the link to the {where} has no keys (--insecure)"))
-    return replace(closed_loop, own_key=own_key, insecure=insecure, safety=safety)
+    return closed_loop.with_parts(own_key=own_key, insecure=insecure, safety=safety)
 
 
 def on_computer(closed_loop: ClosedLoop, on: str | None) -> ClosedLoop:
@@ -503,169 +297,4 @@ def on_computer(closed_loop: ClosedLoop, on: str | None) -> ClosedLoop:
     Raises:
         LaunchError: [hosts] has no such computer.
     """
-    return replace(closed_loop, computer=computer(closed_loop.launch, on))
-
-
-def at_start(launch: LaunchFile, source: MachineSource, loaded: Machine) -> tuple[Machine, Array]:
-    """The machine with its parameters, and its initial state, of a completed launch file."""
-    plant = launch.plant
-    machine = _with_parameters(source, loaded, plant.parameters, launch.times.duration)
-    if not machine.n_inputs:
-        what = f"machine {machine.description.name} has no inputs"
-        if launch.controller:
-            raise KeyRefused("controller", "program", f"{what}; leave [controller] out")
-        if plant.actuator != Actuator():
-            raise KeyRefused("plant.actuator", None, f"{what}; leave [plant.actuator] out")
-    machine.steps(plant.integrator)  # loaded here, once for all nodes that are forked
-    load_effects(machine.n_state, machine.n_inputs)
-    return machine, _stated_start(machine, plant.initial)
-
-
-@part
-def _with_parameters(
-    source: MachineSource, loaded: Machine, parameters: Mapping[str, float | str], duration: float
-) -> Machine:
-    return with_given(source, loaded, "plant.parameters", parameters, duration)
-
-
-@part
-def _stated_start(machine: Machine, initial: Mapping[str, Any]) -> Array:
-    return machine.state(initial_states(initial, machine))
-
-
-def _law(launch: LaunchFile, source: MachineSource, machine: Machine) -> DerivedLaw | None:
-    """The law of [controller], for whatever numbers; None without that section."""
-    controller, plant = launch.controller, launch.plant
-    if controller is None:
-        return None
-    program = program_source(controller, launch.target, plant.machine, launch.path.parent)
-    law = derived_law(controller, plant, launch.target, launch.times.duration, program, source, machine)
-    if law.law.description.own:
-        check_own(controller, launch)
-    return law
-
-
-@contextmanager
-def _refused_with(law: DerivedLaw | None) -> Iterator[None]:
-    """A program that is refused within is refused with its law."""
-    try:
-        yield
-    except ProgramUnfit as refusal:
-        refusal.law = law.law if law else None
-        raise
-
-
-def assembled(derived: Derived, launch: LaunchFile, machine: Machine, start: Array) -> ClosedLoop:
-    """The closed loop, not yet examined, of the compiled parts and a completed launch file."""
-    plant, controller, times, described = launch.plant, launch.controller, launch.times, machine.description
-    _check_unused(launch, derived.law)
-    control = None
-    if controller is not None and derived.law is not None:
-        control, start = resolve_control(derived.law, controller, launch, start)
-        if controller.inversion is not None:
-            control, start = inverted(control, controller.inversion, launch.target, plant, start)
-    actuator = actuator_effects(plant.actuator, described, times.step)
-    sensor = sensor_effects(plant.sensor, described, times.step)
-    driver, run, supervision = find_driver(plant.driver), launch.run, launch.supervision
-    drives = drives_of(plant, described)
-    safety = safety_settings(plant.safety, plant.device, driver, run, supervision, times, described, actuator, drives)
-    machine, start = possible_start(machine, start, plant.safety.faults)
-    control = placed(control, launch, safety, start) if control else None
-    sensing = None
-    if launch.estimator is not None or plant.sensors:  # somebody reads them
-        section = "estimator" if launch.estimator else "plant.sensors"
-        sensing = sensing_of(plant, derived.source, machine, times, launch.run.seed, section)
-    estimation = _estimation(launch, control, start)
-    check_device_readings(plant, supervision.plant != "never", estimation)
-    check_device_law(plant, control, estimation)
-    return ClosedLoop(
-        launch, derived, machine, control, start, actuator, sensor, safety, Examination(), sensing, estimation
-    )
-
-
-def _check_machine(closed_loop: ClosedLoop) -> None:
-    """Refuse a machine whose safe action adds energy, and one that its driver cannot move, before anything runs."""
-    launch, safety = closed_loop.launch, closed_loop.safety
-    limits = np.array(safety.limits.value)
-    integrator, step_ns = launch.plant.integrator, launch.step_ns
-    check_safe_action(closed_loop.machine, closed_loop.start, limits, safety.brake_steps, step_ns, integrator)
-    with worded(launch.file):
-        check_speeds(launch, closed_loop.machine, closed_loop.start)
-    closed_loop.motion()
-
-
-def _check_unused(launch: LaunchFile, law: DerivedLaw | None) -> None:
-    """Refuse what only a controller, or a program with residuals, would use."""
-    again = {name: getattr(launch.supervision, name) for name in ("controller", "target")}
-    if law is None and set(again.values()) != {"never"}:
-        name = next(name for name, policy in again.items() if policy != "never")
-        raise KeyRefused("supervision", name, "there is no [controller], so there is no such node; leave it out")
-    if launch.target and law is None:
-        raise KeyRefused("target", next(iter(launch.target)), "there is no [controller] that would use it")
-    if wants_program_start(launch.plant.initial) and not (law and law.law.n_s):
-        text = "there is no program with residuals that could set the initial state; remove it"
-        raise KeyRefused("plant.initial", "on_program", text)
-
-
-def _estimation(launch: LaunchFile, control: Control | None, start: Array) -> Estimation | None:
-    """The estimator of [estimator]; None without that section."""
-    if launch.estimator is None:
-        return None
-    if control is None:
-        text = "there is no [controller] that would use the estimate; add one, or leave [estimator] out"
-        raise KeyRefused("estimator", None, text)
-    if launch.supervision.controller != "never" and not sends_readings(launch.plant):
-        text = "a controller that is restarted has lost its estimate, and would take the machine to be at its initial "
-        raise KeyRefused("supervision", "controller", f'{text}state; give "never" with [estimator]')
-    return estimation_of(launch.estimator, control, launch.plant, launch.run, start)
-
-
-def checked_start(control: Control, start: Array) -> Answer:
-    """The law's answer to the initial state, which no guard of the program refuses."""
-    law = control.law
-    answer = law.answer() if law.description.own else law.evaluate(0.0, start, control.goal(0.0))
-    if answer.status > 0:
-        raise KeyRefused("plant.initial", None, f"at the initial state {control.law.explain(answer)}")
-    with stated_in("controller.settings"):
-        control.law.check_parameters()
-    return answer
-
-
-def _at_rest(on_program: bool) -> str:
-    """What helps where the law is singular at each state of rest."""
-    text = "nor at any state of rest: choose another output, or state the inputs by inputs= of a program"
-    moving = "; a goal that never stops can be followed from a start on it, on_program = true in [plant.initial]"
-    return text + ("" if on_program else moving)
-
-
-def examined(closed_loop: ClosedLoop, own: Trial | None = None) -> Examination:
-    """Guards at the initial state, and the relative degrees at random states near it.
-
-    own: what a controller in Python gave at that state.
-    """
-    launch, control, start = closed_loop.launch, closed_loop.control, closed_loop.start
-    if control is None:
-        return Examination()
-    answer = checked_start(control, start)
-    if control.inversion is not None:
-        return examine_inversion(control, np.array(closed_loop.safety.limits.value))
-    found = examine(control, start) if own is None else examine_own(control, own, launch.run.mode)
-    if answer.status and not found.refusals:  # what is refused everywhere is the better reason
-        rank = [each.text for each in found.findings if each.subject == "rank" and each.level != "good"]
-        text = "; ".join([f"at the initial state {control.law.explain(answer)}", *rank])
-        if singular_at_rest(control.law, start, control.goal(0.0)):
-            remedy = _at_rest(wants_program_start(launch.plant.initial))
-            text = f"at the initial state {control.law.explain(answer, remedy)}"
-        raise ProgramUnfit("plant.initial", None, text)
-    if closed_loop.drives is not None:
-        examine_speeds(closed_loop.drives, closed_loop.machine, control.times.period, found)
-    for each in control.live:
-        found.add("good", "goal", each.remark)
-        if each.is_unbounded:
-            text = f"{each.name} has neither range nor rate: one wrong value moves the machine as far as plant.safety "
-            found.add("warn", "goal", f"{text}lets it; give one of them")
-    for key in unused_keys(launch.controller, launch.target):
-        found.add("warn", "goal", f"{key} is used by no residual")
-    for text in jumps(launch.target, control.targets, launch.times.duration):
-        found.add("warn", "goal", text)
-    return found
+    return closed_loop.with_parts(computer=computer(closed_loop.launch, on))

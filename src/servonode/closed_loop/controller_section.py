@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,12 @@ from servonode.arrays import Array
 from servonode.closed_loop.gains import resolve_gains, wants_integral
 from servonode.closed_loop.goals import LiveGoal, Target, live_goals, stated_goals
 from servonode.closed_loop.hosts import network_delay
+from servonode.closed_loop.key_table import key_of
 from servonode.closed_loop.launch_error import KeyRefused, ProgramUnfit, check_names, stated_in
 from servonode.closed_loop.launch_keys import Controller, FrameGoal, LaunchFile, Plant, Times
 from servonode.closed_loop.machine_section import believed_source, chosen, load, with_given
-from servonode.closed_loop.parts import part
-from servonode.closed_loop.start_on_program import law_at_start
+from servonode.closed_loop.parts import MachineParts
+from servonode.closed_loop.start_on_program import law_at_start, wants_program_start
 from servonode.controllers import (
     PROGRAMS,
     InlineProgram,
@@ -194,39 +195,123 @@ class DerivedLaw:
     law: ServoLaw
 
 
-def derived_law(
-    controller: Controller,
-    plant: Plant,
-    target: Target,
-    duration: float,
-    source: ProgramSource,
-    of: MachineSource,
-    machine: Machine,
-) -> DerivedLaw:
-    """The law of [controller], derived and compiled, or from the cache; `of`, `machine`: the plant's.
+class ControlParts(MachineParts):
+    """The machine of a launch file with its control, of [controller] and [target]."""
+
+    DERIVED = (*MachineParts.DERIVED, "derived_law")
+
+    @cached_property
+    def derived_law(self) -> DerivedLaw | None:
+        """The law, derived and compiled, or from the cache; None without [controller].
+
+        Raises:
+            KeyRefused: something in the section does not fit; ProgramUnfit: the program cannot be derived.
+        """
+        controller, plant, target = self.launch.controller, self.launch.plant, self.launch.target
+        if controller is None:
+            return None
+        source = program_source(controller, target, plant.machine, self.launch.path.parent)
+        options = _options(controller, plant.machine, source)
+        believed = believed_source(controller, self.source)
+        machine = self.given_machine if believed.changes == self.source.changes else load(believed)
+        self._believed_machine(believed, machine)  # refused before anything is derived
+        if isinstance(source, OwnController):
+            description = source.description(tuple(target), {})
+            own = OwnLaw(description, OwnKernel(source, options), machine, {})
+            _check_own(controller, plant.initial)
+            return DerivedLaw(source, options, believed, machine, own)
+        stated = "program" if controller.program else "residuals" if controller.residuals else "goal"
+        with stated_in("controller", stated, ProgramUnfit):
+            integral, weighted = wants_integral(controller.gains), bool(controller.weights)
+            law = load_law(
+                source, machine, believed.key, believed.build, options, {}, controller.damping, integral, weighted
+            )
+        _check_weights(controller.weights, law)
+        return DerivedLaw(source, options, believed, machine, law)
+
+    def _believed_machine(self, source: MachineSource, machine: Machine) -> Machine:
+        """The machine with the parameters that the law assumes."""
+        controller, launch = self.launch.controller, self.launch
+        assert controller is not None
+        parameters, duration = launch.plant.parameters, launch.times.duration
+        return self.kept.of(_with_believed, source, machine, controller.parameters, parameters, duration)
+
+    @cached_property
+    def started(self) -> tuple[Control | None, Array]:
+        """The control as it begins at the initial state, and that state, moved onto the program where it is wanted.
+
+        Raises:
+            KeyRefused: something in its sections does not fit; ProgramUnfit: there is no state on the program.
+        """
+        launch, derived, kept = self.launch, self.derived_law, self.kept
+        controller, plant, times, target = launch.controller, launch.plant, launch.times, launch.target
+        if controller is None or derived is None:
+            return None, self.stated_start
+        machine = self._believed_machine(derived.believed, derived.machine)
+        machine.steps(plant.integrator)  # loaded here, once for all nodes that are forked
+        description, speed = derived.law.description, launch.goal_speed
+        of_posture = {} if controller.posture is None else {POSTURE_RATE: controller.posture.rate}
+        settings = kept.of(_settings, controller.settings | of_posture, derived)
+        law = kept.of(_with_numbers, derived.law, machine, settings, controller.weights)
+        signals = kept.of(_signals, settings, description).at_speed(speed)
+        targets = kept.of(_targets, target, description).at_speed(speed)
+        network = network_delay(launch)
+        delay = _checked_delay(controller, plant, network, times.period, description)
+        gains = kept.of(resolve_gains, controller.gains, description, times.period, delay)
+        live = kept.of(live_goals, target, description, times.period, launch.run.mode)
+        law = kept.of(_using, law, gains)
+        law, start = kept.of(_started, law, targets, signals, settings, plant.initial, self.stated_start)
+        control = Control(
+            controller, times, delay, derived.source, derived.options, derived.believed, law, signals, targets, gains,
+            live, network_delay=network,
+        )  # fmt: skip
+        return control, start
+
+    def check_derived(self, launch: LaunchFile, key: str) -> None:
+        """Raise KeyRefused where a key of this changed launch file is part of what is derived."""
+
+        section, _, name = key.rpartition(".")
+        instead = "load the launch file with it (--set, or servonode.load(FILE, KEY=...))"
+        if (known := key_of(key)) and known.derived:
+            table, inner = (known.table, ".".join(known.names)) if known.names else (section, name)
+            raise KeyRefused(table, inner, f"is {known.derived}, which is derived; {instead}")
+        functions = self.source.changes.varying
+        if section == "plant.parameters" and (name in functions or isinstance(launch.plant.parameters[name], str)):
+            text = "this change needs a new derivation of the machine; replace a number by a number, or load the "
+            raise KeyRefused(section, name, f"{text}launch file with it")
+        law, controller = self.derived_law, launch.controller
+        if law is None or controller is None:
+            return
+        if section == "controller.parameters" and name in law.believed.changes.varying:
+            raise KeyRefused(section, name, f"is a function of t in the law's equations, which is derived; {instead}")
+        if section == "controller.settings" and name in law.options:
+            raise KeyRefused(section, name, f"is an option of the program, which is derived; {instead}")
+        if controller.weights and not law.law.description.weighted:
+            raise KeyRefused("controller.weights", name, f"weights are part of the law's equations; {instead}")
+        if wants_integral(controller.gains) and not law.law.description.integral:
+            text = f"integral action is part of the law's equations, which are derived; {instead}"
+            raise KeyRefused("controller.gains", name, text)
+
+
+def _check_own(controller: Controller, initial: Mapping[str, Any]) -> None:
+    """Refuse what only a law that servonode derives can have.
 
     Raises:
-        KeyRefused: something in the section does not fit; ProgramUnfit: the program cannot be derived.
+        KeyRefused: something of it is stated.
     """
-    options = _options(controller, plant.machine, source)
-    believed = believed_source(controller, of)
-    machine = machine if believed.changes == of.changes else load(believed)
-    _with_believed(
-        believed, machine, controller.parameters, plant.parameters, duration
-    )  # refused before anything is derived
-    if isinstance(source, OwnController):
-        description = source.description(tuple(target), {})
-        return DerivedLaw(
-            source, options, believed, machine, OwnLaw(description, OwnKernel(source, options), machine, {})
-        )
-    stated = "program" if controller.program else "residuals" if controller.residuals else "goal"
-    with stated_in("controller", stated, ProgramUnfit):
-        integral, weighted = wants_integral(controller.gains), bool(controller.weights)
-        law = load_law(
-            source, machine, believed.key, believed.build, options, {}, controller.damping, integral, weighted
-        )
-    _check_weights(controller.weights, law)
-    return DerivedLaw(source, options, believed, machine, law)
+    name = f"{controller.program} is a controller in Python"
+    instead = "give what it needs as arguments with defaults of its class or function, which [controller.settings] sets"
+    if controller.gains:
+        raise KeyRefused("controller.gains", next(iter(controller.gains)), f"{name}: it has no gains here; {instead}")
+    if controller.damping:
+        text = f"{name}, which solves no equations for its inputs here; leave it out"
+        raise KeyRefused("controller", "damping", text)
+    if controller.inversion is not None:
+        text = f"{name}, and the bounded solution is that of a program's residuals; leave the section out"
+        raise KeyRefused("controller.inversion", None, text)
+    if wants_program_start(initial):
+        text = f"{name}, whose residuals are only watched; give the initial state in numbers"
+        raise KeyRefused("plant.initial", "on_program", text)
 
 
 def _check_weights(weights: Mapping[str, float], law: ServoLaw) -> None:
@@ -240,7 +325,6 @@ def _check_weights(weights: Mapping[str, float], law: ServoLaw) -> None:
         raise KeyRefused(WEIGHTS, next(iter(weights)), f"{text}out, or complete the program by least_norm=True")
 
 
-@part
 def _with_believed(
     source: MachineSource,
     machine: Machine,
@@ -252,39 +336,6 @@ def _with_believed(
     return with_given(source, machine, "controller.parameters", {**of_plant, **own}, duration)
 
 
-def resolve_control(
-    derived: DerivedLaw, controller: Controller, launch: LaunchFile, start: Array
-) -> tuple[Control, Array]:
-    """The control of [controller] and [target], as it begins at an initial state, and that state.
-
-    The state is moved onto the program where [plant.initial] wants it.
-
-    Raises:
-        KeyRefused: something in these sections does not fit; ProgramUnfit: there is no state on the program.
-    """
-    plant, times, target = launch.plant, launch.times, launch.target
-    machine = _with_believed(derived.believed, derived.machine, controller.parameters, plant.parameters, times.duration)
-    machine.steps(plant.integrator)  # loaded here, once for all nodes that are forked
-    description, speed = derived.law.description, launch.goal_speed
-    of_posture = {} if controller.posture is None else {POSTURE_RATE: controller.posture.rate}
-    settings = _settings(controller.settings | of_posture, derived)
-    law = _with_numbers(derived.law, machine, settings, controller.weights)
-    signals = _signals(settings, description).at_speed(speed)
-    targets = _targets(target, description).at_speed(speed)
-    network = network_delay(launch)
-    delay = _checked_delay(controller, plant, network, times.period, description)
-    gains = resolve_gains(controller.gains, description, times.period, delay)
-    live = live_goals(target, description, times.period, launch.run.mode)
-    law, start = _started(_using(law, gains), targets, signals, settings, plant.initial, start
-    )  # fmt: skip
-    control = Control(
-        controller, times, delay, derived.source, derived.options, derived.believed, law, signals, targets, gains, live,
-        network_delay=network,
-    )  # fmt: skip
-    return control, start
-
-
-@part
 def _with_numbers(
     law: ServoLaw, machine: Machine, settings: Mapping[str, Any], weights: Mapping[str, float]
 ) -> ServoLaw:
@@ -295,7 +346,6 @@ def _with_numbers(
     return law.weighing(weights) if weights else law
 
 
-@part
 def _using(law: ServoLaw, gains: Gains) -> ServoLaw:
     """The law with these gains."""
     law = law.with_parameters({})
@@ -303,7 +353,6 @@ def _using(law: ServoLaw, gains: Gains) -> ServoLaw:
     return law
 
 
-@part
 def _started(
     law: ServoLaw, targets: Signals, signals: Signals, settings: Mapping[str, Any], initial: Mapping[str, Any], x: Array
 ) -> tuple[ServoLaw, Array]:
@@ -311,7 +360,6 @@ def _started(
     return law_at_start(law, lambda law: _goal(law, targets, signals, 0.0), frozenset(settings), initial, x)
 
 
-@part
 def _settings(given: Mapping[str, Any], derived: DerivedLaw) -> dict[str, Any]:
     """The settings that are not options, lists entry by entry; all that the program needs, and none that it has not."""
     description = derived.law.description
@@ -393,14 +441,12 @@ def _texts(settings: Mapping[str, Any], program: ProgramDescription) -> dict[str
     return texts
 
 
-@part
 def _signals(settings: Mapping[str, Any], program: ProgramDescription) -> Signals:
     """The program's own functions of time."""
     with stated_in(SETTINGS):
         return load_signals(_texts(settings, program), program.signal_order)
 
 
-@part
 def _targets(target: Target, program: ProgramDescription) -> Signals:
     """The goals of [target]."""
     with stated_in("target"):

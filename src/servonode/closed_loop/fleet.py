@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +63,7 @@ def joined(loops: Mapping[str, ClosedLoop], kept: int = KEPT) -> dict[str, Close
     """The closed loops of a fleet with the memory that they share. kept: states of each robot."""
     entries = {robot: _entries(each.machine.description.layout) for robot, each in loops.items()}
     memory = FleetMemory(entries, kept, all(each.driver.simulated for each in loops.values()))
-    return {robot: replace(each, member=memory.member(robot)) for robot, each in loops.items()}
+    return {robot: each.with_parts(member=memory.member(robot)) for robot, each in loops.items()}
 
 
 def memory_of(loops: Mapping[str, ClosedLoop]) -> FleetMemory:

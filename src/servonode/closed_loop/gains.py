@@ -7,7 +7,6 @@ import numpy as np
 
 from servonode.closed_loop.launch_error import KeyRefused, check_names
 from servonode.closed_loop.launch_keys import AUTO
-from servonode.closed_loop.parts import part
 from servonode.mechanics import discrete
 from servonode.mechanics.description import ProgramDescription, Quantity
 from servonode.mechanics.stabilize import Gains, GainsError, with_integral
@@ -30,7 +29,6 @@ def _keys(word: str, residuals: Sequence[str]) -> list[str]:
     return [word, *(f"{word}_{name}" for name in residuals)]
 
 
-@part
 def resolve_gains(given: Mapping[str, Any], description: ProgramDescription, period: float, delay: float) -> Gains:
     """The gains of a program's residuals; for automatic rates the period [s], and the delay in control periods.
 

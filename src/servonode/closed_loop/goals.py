@@ -11,7 +11,6 @@ import numpy as np
 from servonode.bus.link import check_address
 from servonode.closed_loop.launch_error import KeyRefused, check_names
 from servonode.closed_loop.launch_keys import Goal
-from servonode.closed_loop.parts import part
 from servonode.controllers.engine.curves import Curve, rest_degree, smooth_degree, spline, stopping
 from servonode.controllers.engine.follow_filter import FilterDesign
 from servonode.controllers.engine.signals import Signals, Stated
@@ -227,7 +226,6 @@ class LiveGoal:
         return None
 
 
-@part
 def live_goals(target: Target, description: ProgramDescription, period: float, mode: str) -> tuple[LiveGoal, ...]:
     """The goals from outside, in the order of the program's targets; period [s]: of the control.
 

@@ -17,7 +17,6 @@ from servonode.closed_loop.controller_section import Control
 from servonode.closed_loop.goals import Target
 from servonode.closed_loop.launch_error import KeyRefused, ProgramUnfit, check_names, stated_in
 from servonode.closed_loop.launch_keys import Inversion, Plant
-from servonode.closed_loop.parts import is_variation
 from servonode.closed_loop.start_on_program import wants_program_start
 from servonode.closed_loop.static_checks import Examination
 from servonode.controllers import ServoLaw, load_law
@@ -47,10 +46,12 @@ MISSED = 1e-6  # a residual on the solution above this is reported
 BEYOND = 8  # control instants after the run for which the feedback is computed
 
 
-def inverted(control: Control, stated: Inversion, target: Target, plant: Plant, start: Array) -> tuple[Control, Array]:
+def inverted(
+    control: Control, stated: Inversion, target: Target, plant: Plant, start: Array, stores: bool
+) -> tuple[Control, Array]:
     """The control that follows the bounded solution of a program, and the initial state, on it if wanted.
 
-    The cache keeps no solution of a variation, which those of a sweep would fill.
+    stores: whether the cache keeps the solution; those of a sweep would fill it.
 
     Raises:
         ProgramUnfit: there is no such solution; KeyRefused: an entry of the section does not fit.
@@ -68,7 +69,7 @@ def inverted(control: Control, stated: Inversion, target: Target, plant: Plant, 
         key = _key(control, target, plant.integrator, loop, goal, first)
         what = f"the bounded solution of program {control.source.name}"
         solve = partial(_solve, control, stated, plant, loop, first)
-        solution = stored_solution(key, solve, what) if not is_variation() else solve()
+        solution = stored_solution(key, solve, what) if stores else solve()
         found = solution.bounded
         states = state_pieces(found)
         if wants_program_start(plant.initial):  # given states say near which equilibrium

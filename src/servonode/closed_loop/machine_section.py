@@ -14,7 +14,6 @@ from servonode.arrays import Array
 from servonode.closed_loop.launch_error import KeyRefused, check_names, per_name, stated_in
 from servonode.closed_loop.launch_file import with_step
 from servonode.closed_loop.launch_keys import AUTO, Actuator, Controller, LaunchFile, Plant, Sensor
-from servonode.closed_loop.parts import part
 from servonode.controllers.engine.signals import load_signals
 from servonode.definitions.references import Option, names_robot
 from servonode.mechanics.changes import Changes
@@ -164,7 +163,6 @@ def parameters_at(machine: Machine, source: MachineSource, t: float) -> dict[str
     return machine.parameters | dict(zip(source.changes.varying, values.tolist(), strict=True))
 
 
-@part
 def possible_start(machine: Machine, start: Array, faults: bool) -> tuple[Machine, Array]:
     """The machine as it is assembled at an initial state, and that state.
 
@@ -336,7 +334,6 @@ def _constant(value: float | str) -> float | None:
     return parse(value).constant() if isinstance(value, str) else float(value)
 
 
-@part
 def actuator_effects(drive: Actuator, machine: MachineDescription, step: float) -> ActuatorEffects:
     """What the drives make of commands, by input; step [s]: of the plant.
 
@@ -354,7 +351,6 @@ def actuator_effects(drive: Actuator, machine: MachineDescription, step: float) 
     return effects
 
 
-@part
 def sensor_effects(sensor: Sensor, machine: MachineDescription, step: float) -> SensorEffects:
     """What the sensors make of the state; step [s]: of the plant.
 

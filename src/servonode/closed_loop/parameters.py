@@ -13,14 +13,14 @@ import numpy as np
 
 from servonode.arrays import Array
 from servonode.bus.topology import PLANT, TARGET
-from servonode.closed_loop.closed_loop import ClosedLoop, examined
+from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.controller_section import SETTINGS, Control
 from servonode.closed_loop.gains import MATRICES, PERTURBATION, SECTION
 from servonode.closed_loop.key_table import key_of
 from servonode.closed_loop.launch_error import KeyRefused, ProgramUnfit, worded
 from servonode.closed_loop.machine_section import check_safe_action
 from servonode.closed_loop.static_checks import Examination
-from servonode.closed_loop.variation import check_number, unit_of, with_numbers
+from servonode.closed_loop.variation import check_number, unit_of
 from servonode.mechanics import discrete
 from servonode.mechanics.description import Quantity
 
@@ -224,8 +224,8 @@ def judged(closed_loop: ClosedLoop, changed: Mapping[str, float], values: Mappin
             if complaint := parameter(closed_loop, key).complaint(value):
                 section, _, name = key.rpartition(".")
                 raise KeyRefused(section, name, f"{complaint}; give one that is")
-        new = with_numbers(closed_loop, {**changed, **values})
-        found = examined(new)
+        new = closed_loop.changed({**changed, **values})
+        found = new.examined()
         for each in found.refusals:
             raise ProgramUnfit(
                 "controller", None, f"{each.subject}: {each.text}{_eigenvalue(new, found, each.subject)}"

@@ -7,7 +7,6 @@ import numpy as np
 
 from servonode.closed_loop.launch_error import KeyRefused, per_name
 from servonode.closed_loop.launch_keys import AUTO, Device, Plant, Run, Safety, Supervision, Times
-from servonode.closed_loop.parts import part
 from servonode.mechanics.description import MachineDescription
 from servonode.plants.drivers.driver import Driver
 from servonode.plants.drivers.installed import find_driver
@@ -70,7 +69,6 @@ class SafetySettings:
         return f"{text}plant.safety.unsafe = true"
 
 
-@part
 def safety_settings(
     safety: Safety, device: Device, driver: Driver, run: Run, supervision: Supervision, times: Times,
     described: MachineDescription, actuator: ActuatorEffects, drives: Drives | None = None,

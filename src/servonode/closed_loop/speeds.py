@@ -6,7 +6,6 @@ from servonode.arrays import Array
 from servonode.closed_loop.device_terms import acts_in_device, sends_readings
 from servonode.closed_loop.launch_error import KeyRefused, choices, per_name
 from servonode.closed_loop.launch_keys import LaunchFile, Plant
-from servonode.closed_loop.parts import part
 from servonode.closed_loop.static_checks import SPREAD, Examination
 from servonode.controllers.engine.realize import random_states
 from servonode.mechanics.description import MachineDescription
@@ -21,7 +20,6 @@ SLOW = 0.3  # share of a difference that is made up in a period, below which it 
 OF_EFFORTS = ("rate_limit", "quantum", "dead_zone")  # keys of [plant.actuator] in the unit of an effort
 
 
-@part
 def drives_of(plant: Plant, machine: MachineDescription) -> Drives | None:
     """The velocity loops of drives that take speeds; None: they take efforts.
 

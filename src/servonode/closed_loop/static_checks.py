@@ -8,10 +8,9 @@ import numpy as np
 
 from servonode.arrays import Array
 from servonode.closed_loop.controller_section import Control, DerivedLaw
-from servonode.closed_loop.launch_error import KeyRefused, ProgramUnfit, stated_in
-from servonode.closed_loop.launch_keys import Controller, LaunchFile
+from servonode.closed_loop.launch_error import ProgramUnfit, stated_in
+from servonode.closed_loop.launch_keys import LaunchFile
 from servonode.closed_loop.safety_settings import SafetySettings
-from servonode.closed_loop.start_on_program import wants_program_start
 from servonode.controllers import ServoLaw
 from servonode.controllers.engine import realize
 from servonode.controllers.engine.inline_program import POSTURE_RATE
@@ -27,7 +26,6 @@ Level = Literal["good", "warn", "refuse"]
 WATCHED = "watched: what residuals() gives"  # of a controller in Python
 STATES, SPREAD = 40, 0.5  # random states that are surveyed, and how far from the initial state (m, rad, m/s, rad/s)
 SLOW = 0.5  # of the period: a command that takes longer is warned of
-_INSTEAD = "give what it needs as arguments with defaults of its class or function, which [controller.settings] sets"
 
 
 @dataclass(frozen=True)
@@ -213,26 +211,6 @@ def singular_at_rest(law: ServoLaw, start: Array, goal: Array) -> bool:
         states = np.array([law.machine.projected(0.0, x) for x in states])
     answer, goals = law.answer(), _goals_beside(law, np.nan_to_num(goal), STATES, rng)
     return all(law.compute(0.0, x, y, answer) in (SINGULAR, NOT_FINITE) for x, y in zip(states, goals, strict=True))
-
-
-def check_own(controller: Controller, launch: LaunchFile) -> None:
-    """Refuse what only a law that servonode derives can have.
-
-    Raises:
-        KeyRefused: something of it is stated.
-    """
-    name = f"{controller.program} is a controller in Python"
-    if controller.gains:
-        raise KeyRefused("controller.gains", next(iter(controller.gains)), f"{name}: it has no gains here; {_INSTEAD}")
-    if controller.damping:
-        text = f"{name}, which solves no equations for its inputs here; leave it out"
-        raise KeyRefused("controller", "damping", text)
-    if controller.inversion is not None:
-        text = f"{name}, and the bounded solution is that of a program's residuals; leave the section out"
-        raise KeyRefused("controller.inversion", None, text)
-    if wants_program_start(launch.plant.initial):
-        text = f"{name}, whose residuals are only watched; give the initial state in numbers"
-        raise KeyRefused("plant.initial", "on_program", text)
 
 
 def placed(control: Control, launch: LaunchFile, safety: SafetySettings, start: Array) -> Control:

@@ -323,7 +323,7 @@ class _Goals:
 
     def experiment(self, signals: Signals) -> Experiment | None:
         try:
-            stated = self._loop.derived.stated
+            stated = self._loop.stated
             full = table_of(stated)
             full["target"] |= self.texts(signals)
             full["plant"]["parameters"] |= self._values
@@ -346,7 +346,7 @@ class _Goals:
 
 def stated_table(closed_loop: ClosedLoop) -> dict[str, Any]:
     """The launch file as a table, without what has its default."""
-    launch = closed_loop.derived.stated
+    launch = closed_loop.stated
     bare = {
         "run": {"duration": 1.0},
         "plant": {"machine": launch.plant.machine},

@@ -45,7 +45,7 @@ def _words(runs: list[Run]) -> list[tuple[str, Run]]:
 
 
 def _simulated(closed_loop: ClosedLoop, plant: Mapping[str, float], belief: Mapping[str, float]) -> Run:
-    stated = closed_loop.derived.stated
+    stated = closed_loop.stated
     overrides = [f"plant.parameters.{name}={value!r}" for name, value in plant.items()]
     overrides += [f"controller.parameters.{name}={value!r}" for name, value in belief.items()]
     launch = launch_of_table(table_of(stated), overrides, name=stated.name, path=stated.path, file=stated.file)

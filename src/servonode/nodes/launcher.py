@@ -4,7 +4,6 @@ import signal
 import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -366,7 +365,7 @@ class Launcher:
             changed = self._statuses.changed.get(name)
             closed_loop = self.closed_loop
             if again:  # the time of a new plant begins at 0: it is not to meet the faults of the file once more
-                closed_loop = replace(closed_loop, launch=structs.replace(closed_loop.launch, fault=[]))
+                closed_loop = closed_loop.with_parts(launch=structs.replace(closed_loop.launch, fault=[]))
             return run_node(name, closed_loop, folder, self.every, arm, self.recording.memories, changed)
 
         self.processes.start(name, live)

@@ -66,7 +66,7 @@ def manifest(closed_loop: ClosedLoop) -> dict[str, str]:
 
     Where that would be too long, the sections of the launch file with their digests.
     """
-    table, source = table_of(closed_loop.derived.stated), closed_loop.source
+    table, source = table_of(closed_loop.stated), closed_loop.source
     found = {
         "servonode": f"{VERSION} (sources {_sources()})",
         "the machine": _digest(source.definition.digest(**source.settings)),

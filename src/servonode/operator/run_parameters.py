@@ -13,7 +13,6 @@ from servonode.bus.topology import GET, NODES, PLANT, SET
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import launch_of_table
 from servonode.closed_loop.parameters import Parameter, judged, numbers_of, parameter, parameters_of
-from servonode.closed_loop.variation import with_numbers
 from servonode.operator.find_runs import Found, find_run
 from servonode.operator.operator_requests import OperatorError, ask
 
@@ -48,7 +47,7 @@ class RunParameters:
     def now(self) -> dict[str, Parameter]:
         """All of them, as they are now."""
         changed = self._changed(self._states())
-        return parameters_of(with_numbers(self.closed_loop, changed) if changed else self.closed_loop)
+        return parameters_of(self.closed_loop.changed(changed) if changed else self.closed_loop)
 
     def get(self, key: str) -> Parameter:
         """One of them; LaunchError for an unknown key, and for one that may not change, with the reason."""
@@ -58,12 +57,12 @@ class RunParameters:
     def stated(self, everything: bool = False) -> dict[str, Any]:
         """Those that have changed, or all, as a launch file states them: entries of a list as the whole list."""
         changed = self.changed()
-        loop = with_numbers(self.closed_loop, changed) if changed else self.closed_loop
+        loop = self.closed_loop.changed(changed) if changed else self.closed_loop
         known, found = parameters_of(loop), dict[str, Any]()
         for key in known if everything else changed:
             names = list(takewhile(lambda name: not name.isdecimal(), key.split(".")))
-            value: Any = known[key].value if ".".join(names) == key else loop.derived.stated
-            for name in names if value is loop.derived.stated else ():
+            value: Any = known[key].value if ".".join(names) == key else loop.stated
+            for name in names if value is loop.stated else ():
                 value = value[name] if isinstance(value, Mapping) else getattr(value, name)
             found[".".join(names)] = value
         return found

@@ -29,7 +29,7 @@ def goal_tables(closed_loop: ClosedLoop) -> GoalTables:
     launch, control = closed_loop.launch, closed_loop.control
     assert control is not None
     times = launch.steps, launch.steps_per_period or 1, control.stated.delay, launch.step_ns
-    return closed_loop.parts.of(_tables, control.targets, control.signals, *times)
+    return closed_loop.kept.of(_tables, control.targets, control.signals, *times)
 
 
 def _tables(

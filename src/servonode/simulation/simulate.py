@@ -105,7 +105,7 @@ def _begun_at_once(closed_loop: ClosedLoop) -> ClosedLoop:
     safety = closed_loop.safety
     if not safety.soft_start.at_first:
         return closed_loop
-    return replace(closed_loop, safety=replace(safety, soft_start=replace(safety.soft_start, at_first=False)))
+    return closed_loop.with_parts(safety=replace(safety, soft_start=replace(safety.soft_start, at_first=False)))
 
 
 def simulate_fused(closed_loop: ClosedLoop, every: int) -> Run:

@@ -2,7 +2,6 @@
 
 import logging
 import time
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -43,7 +42,7 @@ def simulate_continuous(closed_loop: ClosedLoop, every: int, rtol: float, atol: 
             "are left out"
         )
     control = control.continuous() if control else None
-    closed_loop = replace(closed_loop, control=control, estimation=None)
+    closed_loop = closed_loop.with_parts(control=control, estimation=None)
     steps = np.unique(np.append(np.arange(0, launch.steps, every), launch.steps))
     times = steps * launch.step_ns / 1e9
     motion = _Motion(closed_loop)

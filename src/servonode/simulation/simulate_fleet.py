@@ -1,7 +1,6 @@
 """Several robots in one process: one after the other, each after those that it follows, with the bits of lockstep."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from msgspec import structs
 
@@ -38,4 +37,4 @@ def simulate_fleet(loops: Mapping[str, ClosedLoop], every: Mapping[str, int]) ->
 def _in_lockstep(closed_loop: ClosedLoop) -> ClosedLoop:
     """The closed loop of a robot that waits for the others, whatever the clock of the run."""
     launch = closed_loop.launch
-    return replace(closed_loop, launch=structs.replace(launch, run=structs.replace(launch.run, mode="lockstep")))
+    return closed_loop.with_parts(launch=structs.replace(launch, run=structs.replace(launch.run, mode="lockstep")))

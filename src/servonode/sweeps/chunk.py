@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -116,7 +116,7 @@ def _shortened(closed_loop: ClosedLoop, steps: int) -> ClosedLoop:
     if steps >= launch.steps:
         return closed_loop
     times = struct_replace(launch.times, duration_ns=steps * launch.step_ns)
-    return replace(closed_loop, launch=struct_replace(launch, times=times))
+    return closed_loop.with_parts(launch=struct_replace(launch, times=times))
 
 
 @dataclass(frozen=True)

@@ -120,7 +120,7 @@ def _lines(closed_loop: ClosedLoop, speed: float) -> tuple[str, ...]:
     if not speed or _curve(closed_loop):
         return ()
     factor = _rounded(speed)
-    sections = {"target": closed_loop.derived.stated.target, "controller.settings": _signals(closed_loop)}
+    sections = {"target": closed_loop.stated.target, "controller.settings": _signals(closed_loop)}
     lines = ["[run]", f"duration = {duration_at(closed_loop, speed):g}"]
     for section, stated in sections.items():
         functions = {name: each for name, each in stated.items() if isinstance(each, str) and TIME.search(each)}
@@ -131,7 +131,7 @@ def _lines(closed_loop: ClosedLoop, speed: float) -> tuple[str, ...]:
 
 def _signals(closed_loop: ClosedLoop) -> dict[str, Any]:
     """The program's own functions of time by name, as they are stated or by default."""
-    control, controller = closed_loop.control, closed_loop.derived.stated.controller
+    control, controller = closed_loop.control, closed_loop.stated.controller
     if control is None or controller is None:
         return {}
     program, settings = control.law.description, controller.settings
@@ -141,7 +141,7 @@ def _signals(closed_loop: ClosedLoop) -> dict[str, Any]:
 
 def _curve(closed_loop: ClosedLoop) -> str:
     """The name of a goal that is a curve through points; empty without one."""
-    return next((name for name, each in closed_loop.derived.stated.target.items() if isinstance(each, Goal)), "")
+    return next((name for name, each in closed_loop.stated.target.items() if isinstance(each, Goal)), "")
 
 
 def _rounded(speed: float) -> str:

@@ -84,7 +84,7 @@ def _check_times(closed_loop: ClosedLoop, keys: Iterable[str]) -> None:
     need = "histories need the same times in all runs"
     if moved := next((key for key in keys if (known := key_of(key)) and known.times), None):
         raise KeyRefused(VARY, moved, f"{need}; leave this key, or the histories, out")
-    if closed_loop.derived.stated.plant.step == AUTO:
+    if closed_loop.stated.plant.step == AUTO:
         text = (
             f"{need}, and this step may differ; give {closed_loop.launch.step_ns / 1e9:g}, or leave the histories out"
         )
@@ -93,7 +93,7 @@ def _check_times(closed_loop: ClosedLoop, keys: Iterable[str]) -> None:
 
 def swept(closed_loop: ClosedLoop) -> LaunchFile:
     """The launch file that gives the runs of a sweep: as stated, for the machine prepares each run anew."""
-    return msgspec.structs.replace(closed_loop.derived.stated, sweep=closed_loop.launch.sweep)
+    return msgspec.structs.replace(closed_loop.stated, sweep=closed_loop.launch.sweep)
 
 
 def _default_chunk(steps: int, runs: int, histories: bool) -> int:

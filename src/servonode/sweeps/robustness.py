@@ -260,7 +260,7 @@ def robustness(
 
 def _pinned(closed_loop: ClosedLoop) -> ClosedLoop:
     """The closed loop whose law keeps the parameters and rates that it has, whatever the plant's become."""
-    control, stated = closed_loop.control, closed_loop.derived.stated.controller
+    control, stated = closed_loop.control, closed_loop.stated.controller
     if control is None or stated is None:
         return closed_loop
     own = [each for each in closed_loop.machine.parameters if each not in control.believed.changes.varying]

@@ -329,7 +329,7 @@ def _logarithmic(of: Range) -> bool:
 def _refusal(loop: ClosedLoop, values: dict[str, float]) -> str:
     """Why `check` refuses the launch file with these values; empty: it does not."""
     try:
-        found = report(resolve(with_values(loop.derived.stated, values), strict=False))
+        found = report(resolve(with_values(loop.stated, values), strict=False))
     except LaunchError as error:
         return str(error)
     return "; ".join(f"{each.subject}: {each.text}" for each in found.findings if each.level == "refuse")
