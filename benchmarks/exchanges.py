@@ -22,7 +22,7 @@ from common import options
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import read_launch
 from servonode.nodes.launcher import Launcher
-from servonode.simulation.floors import ping_pong
+from servonode.simulation.bench import ping_pong
 from servonode.simulation.simulate import simulate_fused, simulate_nodes
 
 LAUNCH = "trailer_pursuit_lockstep"

@@ -16,8 +16,7 @@ from servonode.definitions import store
 from servonode.operator import doctor
 from servonode.operator.doctor import Finding, findings
 from servonode.simulation import bench, floors
-from servonode.simulation.bench import Measure
-from servonode.simulation.floors import BenchError, hand_loop, ping_pong
+from servonode.simulation.bench import BenchError, Measure, hand_loop, ping_pong
 from tests.helpers.refusals import command
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")

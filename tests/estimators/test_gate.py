@@ -10,9 +10,8 @@ from numpy.testing import assert_allclose
 import servonode
 from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_file import read_launch
-from servonode.estimators.estimator import Estimator
+from servonode.estimators.estimator import LEAST, Estimator
 from servonode.estimators.kalman import ExtendedKalmanFilter
-from servonode.estimators.rejections import LEAST
 from servonode.estimators.settings import EstimatorSettings, Gate
 from servonode.mechanics.observer import Observer
 from servonode.views.summary import summary_rows

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 import servonode
-from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.closed_loop.wanted_positions import each_place_once
+from servonode.closed_loop.closed_loop import ClosedLoop, each_place_once
 from servonode.errors import ModelError
 from servonode.mechanics.description import Quantity
 from servonode.plants.skeleton import places

@@ -5,28 +5,31 @@ is one LaunchError, before anything moves.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from servonode.arrays import Array
 from servonode.bus.fleet_memory import Member
 from servonode.bus.topology import PLANT
+from servonode.closed_loop.controller_section import Control
 from servonode.closed_loop.device_terms import estimate_terms, law_terms
 from servonode.closed_loop.hosts import Computer, computer
 from servonode.closed_loop.known_code import SHIPPED, refuse_code
 from servonode.closed_loop.launch_error import LaunchError, ProgramUnfit, worded
 from servonode.closed_loop.launch_file import with_values
-from servonode.closed_loop.launch_keys import LaunchFile
+from servonode.closed_loop.launch_keys import FrameGoal, LaunchFile
 from servonode.closed_loop.resolution import Resolution
 from servonode.closed_loop.static_checks import Examination, trial, with_residuals
-from servonode.closed_loop.wanted_positions import wanted_positions, wanted_targets
 from servonode.definitions.references import Definition, FunctionDefinition, names_own
 from servonode.mechanics.derivation import derived_once
+from servonode.mechanics.machine import Machine
 from servonode.plants.drivers.driver import LawTerms
 from servonode.plants.drivers.estimated import EstimateTerms
-from servonode.plants.skeleton import skeleton_views, tips
+from servonode.plants.skeleton import places, skeleton_views, tips
 from servonode.plants.view import View
 from servonode.tables import Row, Tabular, named, several, valued
 
@@ -34,6 +37,9 @@ if TYPE_CHECKING:
     from servonode.plants.drivers.line_traffic import Traffic
 
 FRAME = re.compile(r"\b([A-Za-z_]\w*)\.[A-Za-z_]")  # of an expression, as in tool.x
+STEP, POINTS = 0.01, 10_000  # s, and at most so many; the path of a longer run is that of its beginning
+FINE, STEPS = 1 / 250, 1.5  # of the extent of a path, of the way from one point to the next: what counts as one place
+NEAR = 4.0  # places, over which a path is drawn on
 
 
 class ClosedLoop(Resolution, Tabular):
@@ -84,23 +90,15 @@ class ClosedLoop(Resolution, Tabular):
             if definition is not None and definition.reference not in SHIPPED and names_own(definition.reference):
                 yield section, key, definition
 
-    @property
+    @cached_property
     def views(self) -> tuple[View, ...]:
         """How the machine is drawn: as its file says, else as the skeleton of its tree."""
-        return self.source.views() or self._skeleton
-
-    @cached_property
-    def _skeleton(self) -> tuple[View, ...]:
-        return skeleton_views(
-            self.machine,
-            self.traced,
-            wanted_targets(self.launch.controller, self.targets.names),
-            lambda: self._wanted_positions,
-        )
-
-    @cached_property
-    def _wanted_positions(self) -> dict[str, Array]:
-        return wanted_positions(self.launch, self.control, self.machine, self.start)
+        if views := self.source.views():
+            return views
+        goals = self.launch.controller.goal.values() if self.launch.controller else ()
+        targets = next(filter(None, (_targets(goal, self.targets.names) for goal in goals)), None)
+        wanted = cache(lambda: wanted_positions(self.launch, self.control, self.machine, self.start))
+        return skeleton_views(self.machine, self.traced, targets, wanted)
 
     @cached_property
     def traced(self) -> tuple[str, ...]:
@@ -298,3 +296,51 @@ def on_computer(closed_loop: ClosedLoop, on: str | None) -> ClosedLoop:
         LaunchError: [hosts] has no such computer.
     """
     return closed_loop.with_parts(computer=computer(closed_loop.launch, on))
+
+
+def wanted_positions(launch: LaunchFile, control: Control | None, machine: Machine, start: Array) -> dict[str, Array]:
+    """Legend name -> path (n, 3) [m] of the wanted positions of each frame that has a goal in the ground's axes.
+
+    A free coordinate is not a number. {} if goals come from outside; targets alone are drawn as such. start: the state.
+    """
+    goals = launch.controller.goal if launch.controller else {}
+    if control is None or control.live or not goals:
+        return {}
+    t = np.arange(0.0, launch.run.duration, STEP)[:POINTS]
+    residuals = _residuals(control, start, t)
+    found = {}
+    for frame, goal in goals.items():
+        rows = [residuals.get(f"{frame}_{axis}") for axis in "xyz"]
+        stated = goal.relative_to is None and any(row is not None for row in rows)
+        if stated and not _targets(goal, control.targets.names):
+            (here,) = places(machine, [frame], 0.0, start)
+            free = np.full(len(t), np.nan)
+            path = [free if row is None else at - row for at, row in zip(here, rows, strict=True)]
+            found[f"{frame} wanted"] = each_place_once(np.column_stack(path))
+    return found
+
+
+def _targets(goal: FrameGoal, targets: Collection[str]) -> tuple[str, ...]:
+    """The three targets that are a goal's position by themselves, such as those from outside; empty without them."""
+    names = tuple(map(str, goal.position or ()))
+    return names if goal.relative_to is None and set(names) <= set(targets) else ()
+
+
+def _residuals(control: Control, x: Array, t: Array) -> dict[str, Array]:
+    """The residuals by name at these times, of a machine that rests where it starts."""
+    names = [each.name for each in control.law.description.residuals]
+    values = np.array([control.law.terms(at, x, control.goal(at))["f"].copy() for at in t.tolist()])
+    return dict(zip(names, values.reshape(len(t), len(names)).T, strict=True))
+
+
+def each_place_once(path: Array) -> Array:
+    """A path (n, 3) without what it passes again, where it has a gap: dashes would fill each other's gaps."""
+    known = np.nan_to_num(path)
+    ways = np.linalg.norm(np.diff(known, axis=0), axis=1)
+    size = max(FINE * float(np.ptp(known, axis=0).max(initial=0.0)), STEPS * float(np.median(ways)) if len(ways) else 0)
+    if size == 0.0:
+        return path[:1]
+    _, first = np.unique(np.floor(known / size), axis=0, return_index=True)
+    kept = np.sort(first)
+    jumps = (np.diff(kept) > 1) & (np.linalg.norm(np.diff(known[kept], axis=0), axis=1) > NEAR * size)
+    return np.insert(path[kept], np.flatnonzero(jumps) + 1, np.nan, axis=0)

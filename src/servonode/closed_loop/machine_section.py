@@ -29,7 +29,7 @@ from servonode.plants.robot_keys import RobotKeys
 TRIES = 8  # speeds at which the safe action is tried
 INSTANTS = 1000  # at which functions of time are held against a parameter's bounds
 ROUNDED = 1e-3  # m or rad by which a state of rounded numbers may miss a holonomic constraint
-MOST_WAITING = 1_000_000  # plant steps that a drive or a sensor may be late by
+MOST_WAITING = 1_000_000  # plant steps that a signal may be late by
 _log = logging.getLogger(__name__)
 
 

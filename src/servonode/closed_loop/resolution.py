@@ -1,4 +1,4 @@
-"""The parts of a resolved launch file beside machine and control: safety, drives and sensors, what is simulated."""
+"""The parts of a resolved launch file beside machine and control: safety, drives, sensors, faults, simulation."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -7,32 +7,47 @@ import numpy as np
 
 from servonode.arrays import Array
 from servonode.bus.link import check_telemetry
+from servonode.bus.topology import NODES, PLANT, RELAY
 from servonode.closed_loop.connection import Connection, connection_of
 from servonode.closed_loop.controller_section import Control, ControlParts, no_targets, unused_keys
-from servonode.closed_loop.device_terms import check_device_law, check_device_readings, sends_readings
+from servonode.closed_loop.device_terms import (
+    check_device_law,
+    check_device_readings,
+    check_speeds,
+    drives_of,
+    examine_speeds,
+    sends_readings,
+)
 from servonode.closed_loop.estimation import Estimation, Sensing, estimation_of, sensing_of
 from servonode.closed_loop.goals import LiveGoal, jumps
 from servonode.closed_loop.hosts import check_hosts
-from servonode.closed_loop.injections import injection
 from servonode.closed_loop.inversion import examine_inversion, inverted
-from servonode.closed_loop.launch_error import KeyRefused, ProgramUnfit, stated_in, worded
-from servonode.closed_loop.launch_keys import InjectedFault
-from servonode.closed_loop.machine_section import actuator_effects, check_safe_action, possible_start, sensor_effects
+from servonode.closed_loop.launch_error import KeyRefused, ProgramUnfit, choices, stated_in, unknown, worded
+from servonode.closed_loop.launch_keys import LARGEST, InjectedFault, LaunchFile
+from servonode.closed_loop.machine_section import (
+    MOST_WAITING,
+    actuator_effects,
+    check_safe_action,
+    possible_start,
+    sensor_effects,
+)
 from servonode.closed_loop.safety_settings import SafetySettings, check_watches, safety_settings
-from servonode.closed_loop.speeds import check_speeds, drives_of, examine_speeds
 from servonode.closed_loop.start_on_program import wants_program_start
 from servonode.closed_loop.static_checks import Examination, examine, examine_own, placed, singular_at_rest
 from servonode.controllers.engine.layout import Answer
 from servonode.controllers.engine.signals import Signals
 from servonode.controllers.own.trial import Trial
-from servonode.mechanics.description import Quantity, Tracked
+from servonode.mechanics.description import MachineDescription, Quantity, Tracked
 from servonode.mechanics.machine import Machine
 from servonode.plants.drivers.driver import Driver, DriverContext
+from servonode.plants.drivers.installed import find_driver
 from servonode.plants.effects import ActuatorEffects, SensorEffects
-from servonode.plants.injection import Injection, Injector
+from servonode.plants.injection import DIRECTIONS, KINDS, SIZES, Injection, Injector
 from servonode.plants.sensors import SensorSuite
 from servonode.plants.simulated import Motion, SimulatedPlant
 from servonode.plants.speeds import Drives, SpeedCommands, SpeedMotion
+
+LONGEST_STALL = 60.0  # s of a node
 
 
 class Resolution(ControlParts):
@@ -339,3 +354,80 @@ class Resolution(ControlParts):
     def suite(self) -> SensorSuite | None:
         """The sensors of a simulated plant, fresh; None where nobody reads them."""
         return self.sensing.suite() if self.sensing else None
+
+
+def injection(
+    fault: InjectedFault, section: str, launch: LaunchFile, machine: MachineDescription, sensors: tuple[str, ...]
+) -> Injection:
+    """The fault that a section states. sensors: of the machine, where somebody reads them.
+
+    Raises:
+        KeyRefused: it cannot be.
+    """
+    if fault.kind not in KINDS[fault.on]:
+        text = f"{fault.kind} is no fault of a {fault.on}; choose {choices(KINDS[fault.on])}"
+        raise KeyRefused(section, "kind", text)
+    if fault.at >= launch.times.duration:
+        text = f"{fault.at:g} s is not within the run of {launch.times.duration:g} s; give less"
+        raise KeyRefused(section, "at", text)
+    _check_hardware(fault, section, launch)
+    step = launch.times.step
+    begin = round(fault.at / step)
+    end = float("inf") if fault.duration is None else begin + max(round(fault.duration / step), 1)
+    return Injection(
+        fault.on, fault.kind, _names(fault, section, launch, machine, sensors), begin, end, _size(fault, section, step)
+    )
+
+
+def _check_hardware(fault: InjectedFault, section: str, launch: LaunchFile) -> None:
+    """Refuse what a machine that is no simulation cannot do, or is not to do by accident."""
+    if not find_driver(launch.plant.driver).outside:
+        return
+    if fault.on in ("drive", "sensor"):
+        text = (
+            f"a {fault.on} of a machine behind driver {launch.plant.driver} cannot be made to fail from here; choose "
+        )
+        raise KeyRefused(section, "on", f'{text}link or node, or take driver = "simulated"')
+    if not fault.hardware:
+        text = (
+            f"driver {launch.plant.driver} may move a real machine; say hardware = true if this fault is meant for it"
+        )
+        raise KeyRefused(section, "hardware", text)
+
+
+def _names(
+    fault: InjectedFault, section: str, launch: LaunchFile, machine: MachineDescription, sensors: tuple[str, ...]
+) -> tuple[str, ...]:
+    """What fails: the name that is stated, else each there is."""
+    nodes = tuple(node for node in NODES if node != RELAY) if launch.controller else (PLANT,)
+    known = {
+        "drive": machine.input_names,
+        "sensor": (*sensors, *machine.state_names),
+        "link": DIRECTIONS,
+        "node": nodes,
+    }[fault.on]
+    if fault.name is not None:
+        if fault.name not in known:
+            raise KeyRefused(section, "name", unknown(f"{fault.name} is no {fault.on}", fault.name, known))
+        return (fault.name,)
+    if fault.on == "node":
+        raise KeyRefused(section, "name", f"missing; name the node that fails: {choices(known)}")
+    return sensors or known if fault.on == "sensor" else known
+
+
+def _size(fault: InjectedFault, section: str, step: float) -> float:
+    """How large it is; 0 where its kind has no size."""
+    if fault.kind == "stall" and not 0.0 < (fault.duration or 0.0) <= LONGEST_STALL:
+        raise KeyRefused(section, "duration", f"give for how long the node stalls, at most {LONGEST_STALL:g} s")
+    wanted = fault.kind in SIZES and (fault.on, fault.kind) != ("link", "garbage")
+    if not wanted:
+        if fault.size is not None:
+            raise KeyRefused(section, "size", f"{fault.kind} of a {fault.on} has no size; leave it out")
+        return 0.0
+    size = fault.size or 0.0
+    if not size > 0.0:
+        raise KeyRefused(section, "size", f"give {SIZES[fault.kind]}, above 0")
+    most = 1.0 if fault.kind == "drop" else MOST_WAITING * step if fault.kind == "delayed" else LARGEST
+    if not size <= most:
+        raise KeyRefused(section, "size", f"{size:g} is more than {most:g}; give {SIZES[fault.kind]}")
+    return size

@@ -1,6 +1,9 @@
 """Many machines of one launch file that move together, a control period at a time: arrays with a row for each."""
 
 import os
+import threading
+import weakref
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -9,7 +12,6 @@ from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.environments.kernel import GOES_ON, N_WORK, PAUSE, SHARE, period_of
 from servonode.environments.stated import Stated
-from servonode.environments.team import Team
 from servonode.errors import StatementError
 from servonode.simulation.fused_loop import GoalTables, goal_tables
 from servonode.simulation.reading_errors import ReadingErrors
@@ -17,6 +19,9 @@ from servonode.simulation.reading_errors import ReadingErrors
 SHARES = 8  # of the work of a thread, so that who is late does less
 LEAST_OF_THREAD = 16  # machines for which a thread is worth its while
 MOST_BYTES = 2 * 2**30  # of the goals of all machines
+IDLE = 10_000  # turns of waiting for more, about a tenth of a millisecond
+SHORT = 1_000  # of waiting for the last share, without leaving the processor to others
+Work = Callable[[bool, int], bool]  # compiled: begins or not, does shares of what there is, waits so many turns
 
 
 class Batch:
@@ -114,3 +119,58 @@ class Batch:
                 if self.status[e] == GOES_ON:
                     self._errors[e].draw()
         self._team.run()
+
+
+class Team:
+    """So many threads, the caller's among them; the others are started when they are first needed."""
+
+    def __init__(self, threads: int, work: Work) -> None:
+        self._threads, self._work = threads, work
+        self._helpers: list[_Helper] = []
+        self._process = 0
+
+    def run(self) -> None:
+        """Do the whole work once."""
+        if self._process != os.getpid():  # threads do not go into a fork
+            self._start()
+        for each in self._helpers:
+            each.wake()
+        done = self._work(True, SHORT)
+        while not done:  # a helper still has a share, and perhaps no processor
+            os.sched_yield()
+            done = self._work(False, 0)
+
+    def _start(self) -> None:
+        self._process = os.getpid()
+        self._helpers = [_Helper(self._work) for _ in range(self._threads - 1)]
+        weakref.finalize(self, _end, self._helpers, self._process)
+
+
+class _Helper:
+    """A thread that works with the others, and sleeps where there is nothing to do for a while."""
+
+    def __init__(self, work: Work) -> None:
+        self._asleep, self._ended = threading.Lock(), False
+        self._asleep.acquire()
+        threading.Thread(target=self._serve, args=(work,), daemon=True, name="servonode environments").start()
+
+    def _serve(self, work: Work) -> None:
+        while not self._ended:
+            work(False, IDLE)
+            self._asleep.acquire()
+
+    def wake(self) -> None:
+        """Have it look for work again if it sleeps, or before it next would."""
+        if self._asleep.locked():
+            self._asleep.release()
+
+    def end(self) -> None:
+        """Have the thread end."""
+        self._ended = True
+        self.wake()
+
+
+def _end(helpers: list[_Helper], process: int) -> None:
+    if process == os.getpid():
+        for each in helpers:
+            each.end()

@@ -16,16 +16,30 @@ What the machine holds, such as the norm of a quaternion, holds for the mean aft
 has no part across it.
 """
 
+import functools
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from servonode.arrays import Array
-from servonode.estimators.correction import correction_of
+from servonode.definitions import cache
 from servonode.estimators.settings import EstimatorSettings
+from servonode.kernels.library import library_text
 from servonode.mechanics.observer import Observer
 
 LEAST = 1e-9  # of the correlations' eigenvalues: in directions below it nothing is uncertain
+
+
+@functools.cache
+def correction_of(n: int, n_z: int) -> Any:
+    """The compiled correction of n states by n_z sensors.
+
+    Raises:
+        CacheError: the kernel cache cannot be read or written.
+    """
+    source = library_text("correction", {}, {"n_state": n, "n_z": n_z})
+    return cache.load(cache.key_of("correction", source), lambda: (source, b"{}"))[0]
 
 
 class ExtendedKalmanFilter:

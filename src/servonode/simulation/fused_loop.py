@@ -1,19 +1,59 @@
 """The whole sampled loop as one compiled function: target, law, zero-order hold, limits, delay, plant steps."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from servonode.arrays import Array
+from servonode.bus.topology import CONTROLLER, PLANT
 from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.controllers.engine.layout import CROSSED, GOOD
 from servonode.controllers.engine.signals import Signals
 from servonode.controllers.inversion.feedforward import Feedforward
+from servonode.definitions import cache
+from servonode.kernels.library import library_text
+from servonode.mechanics.machine import fault_time
 from servonode.nodes.node import Fault
-from servonode.simulation.coasting import coast
-from servonode.simulation.fused_fault import fault_at
 from servonode.simulation.imperfections import Imperfections, is_perfect
-from servonode.simulation.loop_source import loop_of
+from servonode.simulation.loop_source import loop_of, row_sizes
+
+_loops: dict[tuple[object, ...], Any] = {}  # loaded ones, by what their texts depend on
+
+
+def coast(closed_loop: ClosedLoop, every: int, rows: Array) -> tuple[int, Fault | None]:
+    """Fill the record of a run, a row of each `every` steps; -1, or the step at which it stopped, and the fault there.
+
+    None: it came to the end, or the nodes must find the fault.
+    """
+    launch, machine = closed_loop.launch, closed_loop.machine
+    x, u, last = closed_loop.start.copy(), np.zeros(machine.n_inputs), np.zeros(len(closed_loop.start))
+    kernel, run = _loop(closed_loop), {"steps": launch.steps, "step_ns": launch.step_ns, "every": every}
+    arguments = kernel.arguments("coast", **run, x=x, u=u, last=last, c=machine.c, rows=rows)
+    stopped = kernel.AGAIN
+    while stopped == kernel.AGAIN:
+        stopped = kernel.coast(*arguments.values())
+    if stopped < 0 or not _watched(closed_loop) or not np.isfinite(x).all():
+        return stopped, None
+    t, violated = fault_time(machine, launch.plant.integrator, launch.step_ns, stopped - 1, last, u)
+    return stopped, Fault(violated.name, violated.text, t, PLANT) if violated else None
+
+
+def _watched(closed_loop: ClosedLoop) -> bool:
+    return closed_loop.launch.plant.safety.faults and bool(closed_loop.machine.description.faults)
+
+
+def _loop(closed_loop: ClosedLoop) -> Any:
+    """The kernel of `kernels/lib/coast.py` for a machine; raises CacheError."""
+    machine, integrator, watched = closed_loop.machine, closed_loop.launch.plant.integrator, _watched(closed_loop)
+    key = machine.kernel.__name__, integrator, watched
+    if key not in _loops:
+        sizes = {"n_x": machine.n_state + 1, "n_tau": machine.n_inputs, "n_constants": len(machine.c), "n_progress": 2}
+        given = {"advance": (machine.steps(integrator).__name__, "advance")}
+        given |= {"faults": (machine.kernel.__name__, "faults")} if watched else {}
+        source = library_text("coast", {}, sizes | row_sizes(closed_loop) | {"watched": watched}, given, {"rows"})
+        _loops[key] = cache.load(cache.key_of("coast", source), lambda: (source, b"{}"))[0]
+    return _loops[key]
 
 
 @dataclass(frozen=True)
@@ -101,3 +141,22 @@ def fused_loop(closed_loop: ClosedLoop, every: int, rows: Array, answers: Array)
 def rows_of(steps: int, every: int) -> int:
     """The rows of a record of this many steps: the first of each `every` steps, and the last step."""
     return -(-steps // every) + 1
+
+
+def fault_at(closed_loop: ClosedLoop, k: int, x: Array, goal_k: int, measured: Array, y: Array) -> Fault | None:
+    """The fault at step k of a loop that stopped there, of its machine or law; None: the nodes must find it.
+
+    x, measured: the machine's state there, and what the law saw of it. y: the goal of step goal_k, with the program's
+    own states.
+    """
+    launch, machine, control = closed_loop.launch, closed_loop.machine, closed_loop.control
+    if control is None or control.stated.predictor or not np.isfinite(x).all() or k % (launch.steps_per_period or 1):
+        return None
+    t, law = k * launch.step_ns / 1e9, control.law
+    violated = machine.fault(t, x) if launch.plant.safety.faults else None
+    if violated is not None:
+        return Fault(violated.name, violated.text, t, PLANT)
+    answer = law.evaluate(goal_k * launch.step_ns / 1e9, measured, y)
+    if answer.status == GOOD:  # so its determinant has changed sign
+        answer.status = CROSSED
+    return Fault("law", law.explain(answer), t, CONTROLLER)
