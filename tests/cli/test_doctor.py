@@ -15,7 +15,7 @@ from servonode.closed_loop.launch_file import read_launch
 from servonode.definitions import store
 from servonode.operator import doctor
 from servonode.operator.doctor import Finding, findings
-from servonode.simulation import bench, floors
+from servonode.simulation import bench
 from servonode.simulation.bench import BenchError, Measure, hand_loop, ping_pong
 from tests.helpers.refusals import command
 
@@ -146,8 +146,8 @@ def test_the_floors_are_measured_and_leave_nothing() -> None:
 
 
 def test_a_floor_whose_other_side_is_killed_ends_with_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(floors, "GIVE_UP_MS", 200)
-    monkeypatch.setattr(floors, "_echo", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+    monkeypatch.setattr(bench, "GIVE_UP_MS", 200)
+    monkeypatch.setattr(bench, "_echo", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
     with pytest.raises(BenchError, match=r"has not answered for 0\.2 s"):
         ping_pong(trailer(), 5)
 
