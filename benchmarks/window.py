@@ -21,7 +21,7 @@ import numpy as np
 from common import options
 
 from servonode.bus import Bus, Report, State, Status, Target
-from servonode.bus.interfaces import subscriptions_expected
+from servonode.bus.codec import subscriptions_expected
 from servonode.bus.topology import CONTROLLER, PLANT, TARGET, publishers
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import read_launch

@@ -19,7 +19,7 @@ TEMPLATES = SOURCES / "cli" / "templates"
 NULL_DRIVER = Path(__file__).parent / "helpers" / "null_driver.py"
 SCHEMAS = """
 import json, servonode
-from servonode.record.schemas import schemas
+from servonode.record.write import schemas
 print(json.dumps(schemas(servonode.load("trailer_pursuit").closed_loop)["target/target"]["properties"]["frame"]))
 """
 PANEL = '    specs.append(PanelSpec("new", {"phi": "phi"}, title="the new panel", maths="the new panel"))'

@@ -30,8 +30,7 @@ from typing import Any, Self, TypeVar, cast
 import pytest
 
 from servonode.bus import Applied, Command, Lifecycle, MemoryBus, Message, State, Status, Switchboard
-from servonode.bus.codec import encode_frames
-from servonode.bus.interfaces import Wanted
+from servonode.bus.codec import Wanted, encode_frames
 from servonode.bus.memory import MemoryPublisher, MemorySubscriber
 from servonode.bus.requests import TICKET, Requests, decode_map, encode_map
 from servonode.bus.topology import CONTROLLER, PLANT, nodes_of, subscribers

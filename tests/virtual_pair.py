@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from typing import Any, Self, cast
 
 from servonode.bus import Wanted
-from servonode.bus.interfaces import Intake
+from servonode.bus.codec import Intake
 from servonode.bus.requests import HEADER, NEVER, NO_TICKET, decode_map, encode_map
 from servonode.bus.topology import NODES, RELAY, subscribers
 from servonode.bus.tunnel import QUEUE

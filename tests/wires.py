@@ -33,8 +33,7 @@ import msgspec
 import pytest
 
 from servonode.bus import Message, decode
-from servonode.bus.codec import encode_frames
-from servonode.bus.interfaces import BOUND, message_intake
+from servonode.bus.codec import BOUND, encode_frames, message_intake
 from servonode.bus.link import MACHINE_TOPICS
 from servonode.bus.topology import PLANT
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve

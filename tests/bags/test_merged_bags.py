@@ -1,8 +1,8 @@
 """The recordings of two computers: a run of one computer is split into two of clocks that differ, and merged again."""
 
 import json
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from servonode.record.bag import Bag, read_bag
 from servonode.record.merge import OTHER_RELAY, in_order
 from servonode.record.run_rows import RunRows
 from servonode.record.spool import MESSAGES, ROWS, Recorded, about_block, block, message_entry
-from servonode.record.write import Contents, provenance, write_contents
+from servonode.record.write import provenance, write_contents
 from servonode.simulation.replay import made_otherwise
 from servonode.simulation.rows_of_messages import runs_in
 from tests.helpers.recorded import recorded
@@ -66,6 +66,18 @@ def relayed(bag: Bag, on_desk: bool, error_s: float) -> list[Recorded]:
     return found
 
 
+@dataclass(frozen=True)
+class Contents:
+    """What `write_contents` takes."""
+
+    about: dict[str, str]
+    launch: dict[str, Any]
+    rows: RunRows
+    schemas: dict[str, Any]
+    messages: Iterator[Recorded]
+    ending: dict[str, Any]
+
+
 def half(bag: Bag, on_desk: bool, error_s: float = 0.0, desk: Iterable[str] = DESK, relay: bool = True) -> Contents:
     """What one of two computers would have recorded of a run of one."""
     begin = next(bag.messages())[0]
@@ -104,7 +116,7 @@ def half(bag: Bag, on_desk: bool, error_s: float = 0.0, desk: Iterable[str] = DE
 def halves(folder: Path, bag: Bag, error_s: float = 0.0, desk: Iterable[str] = DESK) -> tuple[Path, Path]:
     files = folder / "robot.mcap", folder / "desk.mcap"
     for on_desk, file in enumerate(files):
-        write_contents(half(bag, bool(on_desk), error_s, desk), file)
+        write_contents(file, **vars(half(bag, bool(on_desk), error_s, desk)))
     return files
 
 
@@ -183,7 +195,7 @@ def test_metadata_says_what_was_merged_and_how_well_the_clocks_are_known(whole: 
     fault = {"name": "law", "text": "of the desk", "t": 1.0, "node": CONTROLLER}
     ending = {"ended": "fault", "faults": [fault], "lost_messages": {CONTROLLER: 2}}
     desk.unlink()
-    write_contents(replace(half(bag, True), ending=ending), desk)
+    write_contents(desk, **vars(replace(half(bag, True), ending=ending)))
     file = merged(tmp_path, robot, desk)
     read = read_bag(file)
     assert (read.about, read.launch) == (bag.about, bag.launch)
@@ -208,7 +220,7 @@ def test_without_statuses_of_one_relay_those_of_the_other_give_the_clock(whole: 
     bag = read_bag(whole)
     robot, desk = halves(tmp_path, bag)
     desk.unlink()
-    write_contents(half(bag, True, relay=False), desk)
+    write_contents(desk, **vars(half(bag, True, relay=False)))
     read = read_bag(merged(tmp_path, robot, desk))
     true = {(m["src"], m["seq"]): mono for mono, _, m in bag.messages(("controller/command",))}
     found = {(m["src"], m["seq"]): mono for mono, _, m in read.messages(("controller/command",))}
@@ -288,7 +300,7 @@ def write_twice(bag: Bag, file: Path) -> Bag:
             table = bag.rows.table(node, 0, len(names))
             rows.add(node, life, table[:0] if node == CONTROLLER and life == 1 else table)
     messages_of_all = iter([*messages, *again(1), *again(2)])
-    write_contents(Contents(bag.about, bag.launch, rows, bag.schemas(), messages_of_all, {}), file)
+    write_contents(file, bag.about, bag.launch, rows, bag.schemas(), messages_of_all, {})
     return read_bag(file)
 
 
@@ -367,7 +379,7 @@ def test_what_are_no_two_halves_of_one_run_is_refused_in_one_line(whole: Path, t
     }
     files = {name: tmp_path / f"{name}.mcap" for name in changes}
     for name, (on_desk, change) in changes.items():
-        write_contents(change(half(bag, on_desk)), files[name])
+        write_contents(files[name], **vars(change(half(bag, on_desk))))
     cut = tmp_path / "cut.mcap"
     cut.write_bytes(desk.read_bytes()[:-3000])
     halves_of_one = "give two recordings of one run"
@@ -399,7 +411,7 @@ def test_keys_that_concern_one_computer_may_differ(whole: Path, tmp_path: Path) 
     robot, _ = halves(tmp_path, bag)
     on_desk = with_launch(half(bag, True), "hosts", plant="tcp://robot.local:7400", key="robot")
     desk = tmp_path / "pinned.mcap"
-    write_contents(with_launch(on_desk, "run", pin=True), desk)
+    write_contents(desk, **vars(with_launch(on_desk, "run", pin=True)))
     assert read_bag(merged(tmp_path, robot, desk)).launch == bag.launch
 
 

@@ -11,7 +11,7 @@ from servonode.plants.drivers import DRIVERS
 from servonode.record.bag import read_bag
 from servonode.record.info import info
 from servonode.record.run_rows import RunRows
-from servonode.record.write import Contents, described, known_of, write_contents
+from servonode.record.write import described, known_of, write_contents
 from servonode.simulation.replay import changed_files, replay
 from tests.conformance.test_runs import A_TASK, CONTROLLED, FILES
 from tests.helpers.recorded import recording
@@ -22,7 +22,7 @@ def empty_bag(launch: Path, file: Path) -> Path:
     loop = resolve(read_launch(launch))
     stored = {"table": table_of(loop.launch), "path": str(loop.launch.path), "file": loop.launch.file}
     about = {"launch": stored, "every": 1, "run": launch.stem, "columns": {}, **known_of(loop)}
-    write_contents(Contents(described(about), stored, RunRows(), about["schemas"], iter(()), {}), file)
+    write_contents(file, described(about), stored, RunRows(), about["schemas"], iter(()), {})
     return file
 
 

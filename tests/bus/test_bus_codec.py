@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from servonode.bus import (
     LARGEST,
-    REASONS,
     TOPICS,
     Applied,
     Command,
@@ -24,11 +23,10 @@ from servonode.bus import (
     Status,
     Target,
     decode,
-    decode_map,
     encode,
-    encode_map,
 )
-from servonode.bus.codec import encode_frames
+from servonode.bus.codec import REASONS, encode_frames
+from servonode.bus.requests import decode_map, encode_map
 
 HEADER = {"t": 0.1, "seq": 1, "run": 2**53, "k": 100, "mono": 2**60, "node": "plant", "src": 7}
 SAMPLES: dict[str, Message] = {

@@ -19,10 +19,12 @@ import msgspec
 import numpy as np
 import pytest
 
-from servonode.bus import REASONS, TOPICS, Bus, Message, MessageError, Requester, State, decode, decode_map, encode
+from servonode.bus import TOPICS, Bus, Message, MessageError, Requester, State, decode, encode
 from servonode.bus import messages as wire
+from servonode.bus.codec import REASONS
 from servonode.bus.messages import MAX_PAYLOAD, plain
-from tests.helpers.events import LONG_S, soon
+from servonode.bus.requests import decode_map
+from tests.helpers.events import LONG_S, eventually, soon
 
 MEMORY = 2**20  # bytes that refusing one message may take
 MANY = int(os.environ.get("SERVONODE_MESSAGES", "200_000"))  # of each kind, in the soak
@@ -357,7 +359,7 @@ class Node:
         self.bus, self.other, self.client = Bus(folder, "plant"), Bus(folder, "controller"), Requester(folder, "plant")
         self.requests, self.publisher = self.bus.requests(), self.bus.publisher(1)
         self.subscriber = self.other.subscriber({"plant": ["state"]})
-        assert self.publisher.wait_ready(soon())
+        assert eventually(self.publisher.ready)
         self.strange: list[object] = []  # requests that came and nobody good had asked
         self.seq = 0
 

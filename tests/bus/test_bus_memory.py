@@ -7,7 +7,7 @@ from servonode.bus import (
     Switchboard,
     Target,
 )
-from servonode.bus.interfaces import HWM
+from servonode.bus.codec import HWM
 
 HEADER = {"t": 0.1, "run": 1, "k": 1, "mono": 1, "node": "plant", "src": 1}
 
@@ -86,27 +86,8 @@ def test_a_reader_that_never_drains_keeps_a_bounded_queue(pair):
     assert len(subscriber.receive(bound=10 * HWM)) == HWM - 10
 
 
-def test_requests_are_answered_when_the_node_is_stepped():
-    switchboard = Switchboard()
-    plant = MemoryBus(switchboard, "plant")
-    requests = plant.requests()
-    answer = switchboard.ask("plant", {"verb": "arm"})
-    assert plant.wait(None)
-    identity, request = requests.poll_request()
-    assert request == {"verb": "arm"}
-    assert not answer
-    requests.reply(identity, {"armed": True})
-    assert list(answer) == [{"armed": True}]
-    assert requests.poll_request() is None
-    with pytest.raises(TimeoutError, match="part of the run"):
-        switchboard.ask("target", {})
-
-
 def test_a_node_name_serves_one_bus(pair):
     plant, _ = pair
     plant.publisher()
-    plant.requests()
     with pytest.raises(BusError, match="rename"):
         plant.publisher()
-    with pytest.raises(BusError, match="rename"):
-        plant.requests()

@@ -9,7 +9,7 @@ import pytest
 import zmq
 
 from servonode.bus import Bus, BusError, Requester, State, encode, subscriptions_expected
-from servonode.bus.interfaces import HWM
+from servonode.bus.codec import HWM
 from servonode.bus.zmq_io import CLOSE_MS
 from tests.helpers.events import LONG_S, eventually, soon
 
@@ -59,7 +59,7 @@ def test_the_first_message_after_the_subscription_was_seen_arrives(plant, contro
     assert not publisher.ready() or subscriber_first
     if not subscriber_first:
         subscriber = controller.subscriber({"plant": ["state"]})
-    assert publisher.wait_ready(soon())
+    assert eventually(publisher.ready)
     publisher.publish("state", state(1))
     assert received(subscriber) == [("state", state(1))]
 
@@ -70,14 +70,14 @@ def test_subscriptions_are_counted_for_each_subscriber_and_go_with_it(folder, pl
     controller.subscriber(wanted)
     with Bus(folder, "recorder") as recorder:
         recorder.subscriber(wanted)
-        assert publisher.wait_ready(soon())
+        assert eventually(publisher.ready)
         assert publisher.subscriptions == {"state": 2, "applied": 2}
     assert eventually(lambda: publisher.subscriptions_seen() == 2)
 
 
 def test_a_drain_keeps_order_up_to_its_bound_and_ends_with_the_newest(plant, controller):
     publisher, subscriber = plant.publisher(1), controller.subscriber({"plant": ["state"]})
-    assert publisher.wait_ready(soon())
+    assert eventually(publisher.ready)
     first: list[tuple[str, State]] = []
     for i in range(100):
         publisher.publish("state", state(i))
@@ -91,7 +91,7 @@ def test_a_stalled_reader_blocks_nobody_and_then_sees_the_newest(folder, plant, 
     publisher, stalled = plant.publisher(2), controller.subscriber({"plant": ["state"]})
     with Bus(folder, "echo") as other:
         reader = other.subscriber({"plant": ["state"]})
-        assert publisher.wait_ready(soon())
+        assert eventually(publisher.ready)
         for i in range(6 * HWM):
             publisher.publish("state", state(i))
             if i % 100 == 0:
@@ -131,7 +131,7 @@ def test_a_message_beyond_the_size_limit_is_never_delivered(raw, controller):
 def test_waiting_ends_when_a_message_a_request_or_a_descriptor_comes(folder, plant, controller):
     publisher, subscriber = plant.publisher(1), controller.subscriber({"plant": ["state"]})
     requests = controller.requests()
-    assert publisher.wait_ready(soon())
+    assert eventually(publisher.ready)
     assert not controller.wait(soon(0))
 
     threading.Timer(0.05, publisher.publish, ("state", state(1))).start()
@@ -166,7 +166,7 @@ def test_no_arrival_is_slept_through_in_a_long_exchange(folder, plant):
     publisher, echoes = plant.publisher(1), plant.subscriber({"controller": ["state"]})
     echo = threading.Thread(target=echo_states, args=(folder,))
     echo.start()
-    assert publisher.wait_ready(soon())
+    assert eventually(publisher.ready)
     with Requester(folder, "controller") as requester:
         for i in range(500):
             publisher.publish("state", state(i))
@@ -180,7 +180,7 @@ def test_no_arrival_is_slept_through_in_a_long_exchange(folder, plant):
 def echo_states(folder: Path) -> None:
     with Bus(folder, "controller") as bus:
         publisher, subscriber, requests = bus.publisher(1), bus.subscriber({"plant": ["state"]}), bus.requests()
-        assert publisher.wait_ready(soon())
+        assert eventually(publisher.ready)
         while bus.wait(soon()):
             for _, message in subscriber.receive():
                 if message.seq == 10**6:
@@ -201,7 +201,7 @@ def test_closing_with_unsent_messages_ends_and_twice_is_harmless(folder):
     publisher = bus.publisher()
     other = Bus(folder, "controller")
     other.subscriber({"plant": ["state"]})
-    publisher.wait_ready(soon(0.2))
+    eventually(publisher.ready, 0.2)
     for i in range(3000):
         publisher.publish("state", state(i))
     for closing in (bus, other, bus, other):

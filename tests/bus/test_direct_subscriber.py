@@ -8,7 +8,7 @@ import pytest
 import zmq
 
 from servonode.bus import Bus, DirectSubscriber, Publisher, Requester, State, encode
-from servonode.bus.interfaces import HWM
+from servonode.bus.codec import HWM
 from tests.helpers.descriptors import no_free_descriptor
 from tests.helpers.events import LONG_S, soon
 

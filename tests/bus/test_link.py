@@ -18,9 +18,9 @@ from servonode.bus import (
     State,
     Status,
     check_address,
-    connection_limit,
     decode,
     encode,
+    zmq_publisher,
 )
 from servonode.bus.link import QUEUE
 from servonode.bus.zmq_io import numeric
@@ -380,7 +380,7 @@ class Crowd:
 
 
 def test_a_system_that_keeps_nobody_out_ends_no_link(monkeypatch):
-    monkeypatch.setattr(connection_limit, "ATTACH_FILTER", 9999)
+    monkeypatch.setattr(zmq_publisher, "ATTACH_FILTER", 9999)
     places = [f"tcp://127.0.0.1:{free_port()}" for _ in range(2)]
     with closing(Machine(*places)) as machine, closing(ExternalLink(*places)) as link:
         link.open()

@@ -9,7 +9,7 @@ from servonode.bus.messages import fields_of
 from servonode.bus.topology import NODES
 from servonode.cli.topic import WHICH
 from servonode.cli.topic_text import table
-from servonode.record.schemas import schemas
+from servonode.record.write import schemas
 
 PUBLISHED = {topic for node in NODES.values() for topic in node.publishes}
 

@@ -10,8 +10,8 @@ import msgpack
 import pytest
 import zmq
 
-from servonode.bus import Bus, Requester, Requests
-from servonode.bus.requests import AT_ONCE, HEADER, MOST, NEVER, NO_TICKET, TICKET, WANTS_TICKET, Tickets
+from servonode.bus import Bus, Requester
+from servonode.bus.requests import AT_ONCE, HEADER, MOST, NEVER, NO_TICKET, TICKET, WANTS_TICKET, Requests, Tickets
 from tests.helpers.events import LONG_S, eventually, soon
 
 SECOND = 10**9  # ns

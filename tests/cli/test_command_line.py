@@ -24,7 +24,7 @@ from servonode.cli.methods import METHODS, Method, MethodVerb
 from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_file import packaged, read_launch
 from servonode.definitions import cache
-from servonode.nodes.collect import Outcome
+from servonode.nodes.recording import Outcome
 from tests.helpers.commands import commands, verbs
 from tests.helpers.refusals import command, refused_command
 

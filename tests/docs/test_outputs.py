@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import pytest
 
-from servonode.nodes.collect import Ending
+from servonode.nodes.recording import Ending
 from tests.helpers.refusals import command
 
 ROOT = Path(__file__).parents[2]

@@ -14,8 +14,8 @@ from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import read_launch
 from servonode.controllers.engine.layout import CROSSED
 from servonode.loop import Loop
+from servonode.nodes.guard import SafeAction
 from servonode.nodes.input_limiter import InputLimiter
-from servonode.nodes.plant_output import SafeAction
 from servonode.plants.limits import limited
 from tests.helpers.c_code import WARNINGS, c_text, compiler, pointer
 

@@ -9,23 +9,22 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from servonode.bus import MemoryBus, Switchboard
-from servonode.bus.interfaces import PublisherFace
+from servonode.bus import MemoryBus, Message, Switchboard
+from servonode.bus.codec import encode_frames
 from servonode.bus.memory import MemoryPublisher
 from servonode.bus.topology import CONTROLLER, PLANT, TARGET
 from servonode.cli.deliver import _drawings
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import read_launch
-from servonode.nodes.collect import Outcome, collect
 from servonode.nodes.controller_node import ControllerNode
 from servonode.nodes.lockstep import lockstep, prepare
 from servonode.nodes.node_main import listeners_of
 from servonode.nodes.plant_node import PlantNode
-from servonode.nodes.recording import Recording
+from servonode.nodes.recording import Outcome, Recording, collect
 from servonode.nodes.target_node import target_node_of
 from servonode.record.bag import Bag, bag_of_spool, read_bag
-from servonode.record.recorder import RecordedPublisher
 from servonode.record.shared_memory import Ring
+from servonode.record.spool import message_entry
 from servonode.record.write import write_bag
 
 US = 1_000  # ns
@@ -44,13 +43,17 @@ class Clock:
         return self.begin + round(passed / self.speed) + self.looks * US
 
 
-class Frames(MemoryPublisher):
-    """A publisher that also takes what is encoded already."""
+class Recorded(MemoryPublisher):
+    """A publisher that also keeps every message for the recording."""
 
-    def publish_frames(self, word: bytes, *payloads: bytes) -> None:
-        for payload in payloads:
-            for reader in self._readers:
-                reader.deliver((word, payload))
+    ring: Ring
+
+    def listened(self, topic: str) -> bool:  # noqa: ARG002
+        return True
+
+    def publish(self, topic: str, message: Message) -> None:
+        super().publish(topic, message)
+        self.ring.add(message_entry(topic, encode_frames(topic, message)[1]))
 
 
 class RecordedBus(MemoryBus):
@@ -61,10 +64,12 @@ class RecordedBus(MemoryBus):
         self._board, self._node, self._ring = switchboard, node, ring
         self.peers: list[Any] = []
 
-    def publisher(self, expected_subscriptions: int = 0) -> PublisherFace:  # type: ignore[override]
+    def publisher(self, expected_subscriptions: int = 0) -> MemoryPublisher:
         super().publisher(expected_subscriptions)
+        made = Recorded(self._board, self._node, expected_subscriptions)
         assert self._ring is not None
-        return RecordedPublisher(Frames(self._board, self._node, expected_subscriptions), self._ring)  # type: ignore[arg-type]
+        made.ring = self._ring
+        return made
 
     def wait(self, deadline_ns: int | None, fds: Iterable[int] = ()) -> bool:
         for peer in self.peers:

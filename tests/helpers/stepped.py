@@ -13,8 +13,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from servonode.bus import Applied, Command, MemoryBus, Message, State, Status, Switchboard
-from servonode.bus.interfaces import BOUND, SubscriberFace
+from servonode.bus import AnySubscriber, Applied, Command, MemoryBus, Message, State, Status, Switchboard
+from servonode.bus.codec import BOUND
 from servonode.bus.topology import CONTROLLER, NODES, PLANT
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import read_launch
@@ -175,7 +175,7 @@ class Bench:
         self._listen_to_plant()
         self._deliver_when_read(self.node.inbox)
 
-    def _deliver_when_read(self, commands: SubscriberFace) -> None:
+    def _deliver_when_read(self, commands: AnySubscriber) -> None:
         receive = commands.receive
 
         def received(bound: int = BOUND) -> list[tuple[str, Message]]:

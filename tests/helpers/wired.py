@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.nodes.plant_node import driven_plant
+from servonode.nodes.plant_machine import driven_plant
 from tests.wires import MS, S, Wire, loop_of, wire
 
 TIMEOUT_MS = 100

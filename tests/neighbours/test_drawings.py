@@ -14,7 +14,7 @@ from servonode.record.bag import Bag, read_bag
 from servonode.record.info import info
 from servonode.record.mcap_records import DRAWN
 from servonode.record.recover import recover_bag
-from servonode.record.write import Contents, write_contents
+from servonode.record.write import write_contents
 from servonode.simulation.rows_of_messages import runs_in
 from tests.helpers.extras import neighbour, oracle
 from tests.helpers.recorded import recording
@@ -38,8 +38,7 @@ def drawn_in(file: Path) -> list[tuple[str, str, int, Any]]:
 
 def without(bag: Bag, file: Path) -> Path:
     """The same recording as it would be without drawings."""
-    contents = Contents(bag.about, bag.launch, bag.rows, bag.schemas(), bag.messages(), {})
-    write_contents(contents, file)
+    write_contents(file, bag.about, bag.launch, bag.rows, bag.schemas(), bag.messages(), {})
     return file
 
 
@@ -115,7 +114,7 @@ def test_a_recording_that_was_cut_off_is_recovered_with_its_messages(bag: Bag, t
 
 def test_a_recording_without_states_is_made_without_drawings(bag: Bag, tmp_path: Path) -> None:
     empty = tmp_path / "empty.mcap"
-    write_contents(Contents(bag.about, bag.launch, bag.rows, bag.schemas(), iter(()), {}), empty)
+    write_contents(empty, bag.about, bag.launch, bag.rows, bag.schemas(), iter(()), {})
     found, words = _drawings(read_bag(empty), bag.closed_loop())
     assert found == []
     assert words.startswith(f"; without drawings: {empty}: holds no plant/state")

@@ -12,9 +12,9 @@ from numpy.testing import assert_allclose
 
 import servonode
 from servonode.bus import Lifecycle, MemoryBus, State, Status, Switchboard, Target
-from servonode.bus.interfaces import Intake
-from servonode.bus.samples import FieldReader
+from servonode.bus.codec import Intake
 from servonode.bus.topology import NODES, PLANT, TARGET, subscribers
+from servonode.bus.zmq_subscriber import FieldReader
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import LaunchError, read_launch
 from servonode.controllers.engine.follow_filter import FilterDesign, FollowFilter
@@ -274,7 +274,7 @@ def test_what_is_no_number_is_counted_and_left_out(payload: bytes, reason: str) 
 
 def test_a_message_that_says_when_it_was_sent_counts_once_and_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     intake, now = Intake(["pose"], FieldReader("x", 0.5)), 10**12
-    monkeypatch.setattr("servonode.bus.samples.time", SimpleNamespace(monotonic_ns=lambda: now))
+    monkeypatch.setattr("servonode.bus.zmq_subscriber.time", SimpleNamespace(monotonic_ns=lambda: now))
     sent = (now - 400_000_000, now - 300_000_000, now - 300_000_000, now - 350_000_000, now - 600_000_000, now)
     taken = [intake.take(b"pose", b'{"x": 1, "sent_ns": %d}' % each) is not None for each in sent]
     assert taken == [True, True, False, False, False, True]

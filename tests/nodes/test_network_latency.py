@@ -15,8 +15,7 @@ from servonode.closed_loop.hosts import is_networked
 from servonode.closed_loop.launch_error import LaunchError
 from servonode.closed_loop.run_warnings import network_warnings
 from servonode.nodes.answerer import link_periods
-from servonode.nodes.network_latency import KEPT, NetworkLatency
-from servonode.nodes.realtime import StepTimes
+from servonode.nodes.network_latency import KEPT, NetworkLatency, StepTimes
 from tests.helpers.stepped import MS, puck
 from tests.nodes.test_link_latency import GOAL, LAMBDA, LOOPBACK, Driven
 

@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 
 from servonode.closed_loop.closed_loop import observing
-from servonode.nodes.readonly import WOULD_SEND
+from servonode.nodes.input_limiter import WOULD_SEND
 from servonode.plants.drivers.device import DevicePlant
 from tests.helpers.stepped import MS, Bench, puck
 from tests.nodes.test_link_latency import LOOPBACK, Driven

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 import servonode
-from servonode.bus import encode_map
-from servonode.bus.requests import LARGEST_REQUEST
+from servonode.bus.requests import LARGEST_REQUEST, encode_map
 from servonode.bus.topology import CONTROLLER, PLANT, SET
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.parameters import judged, numbers_of, parameter, parameters_of

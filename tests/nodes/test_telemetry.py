@@ -8,12 +8,12 @@ import pytest
 
 from servonode.bus.link import check_telemetry
 from servonode.cli.telemetry import bound
-from servonode.nodes.helper_process import ProcessBeside
+from servonode.nodes.node_process import ProcessBeside
 from tests.helpers.events import LONG_S
 
 
 def test_helper_ends_though_others_hold_its_lifeline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("servonode.nodes.helper_process.END_S", LONG_S)
+    monkeypatch.setattr("servonode.nodes.node_process.END_S", LONG_S)
     beside = ProcessBeside("beside", [sys.executable, "-c", "input(); exit(7)"], ends=True)
     beside.start()
     started = beside._process

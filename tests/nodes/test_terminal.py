@@ -175,11 +175,9 @@ def test_a_picture_that_cannot_be_drawn_leaves_data_and_result(tmp_path: Path, m
 def test_a_csv_file_that_cannot_be_written_leaves_the_one_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from servonode.record.run import Run
-
     file = tmp_path / "a.csv"
     file.write_text("before")
-    monkeypatch.setattr(Run, "_write_csv", lambda *_: failing(OSError(28, "No space left on device"))())
+    monkeypatch.setattr("servonode.record.run.write_csv", lambda *_: failing(OSError(28, "No space left on device"))())
     result = CliRunner().invoke(main, ["simulate", LAUNCH, "--set", "run.duration=0.1", "--out", str(file)])
     assert result.exit_code == 1
     assert [each.name for each in tmp_path.iterdir()] == ["a.csv"]

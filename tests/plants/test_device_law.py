@@ -9,12 +9,12 @@ from msgspec import structs
 
 import servonode
 from servonode.bus import Message
-from servonode.bus.interfaces import BOUND
+from servonode.bus.codec import BOUND
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.device_terms import goal_orders, law_schema
 from servonode.closed_loop.launch_file import LaunchError, read_launch
 from servonode.nodes.lockstep import lockstep
-from servonode.nodes.plant_node import driven_plant
+from servonode.nodes.plant_machine import driven_plant
 from servonode.plants.drivers.device import DevicePlant
 from servonode.plants.drivers.link_watch import CLIPPED
 from servonode.simulation.simulate import simulate_nodes

@@ -14,11 +14,10 @@ from msgspec import structs
 from msgspec.structs import asdict
 
 from servonode.bus import Applied, ExternalLink, Message, Setup, State, Status, decode
-from servonode.bus.codec import encode_frames
-from servonode.bus.interfaces import BOUND, message_intake
+from servonode.bus.codec import BOUND, encode_frames, message_intake
 from servonode.bus.link import MACHINE_TOPICS
 from servonode.mechanics.machine import Machine
-from servonode.nodes.state_check import EnergyAccount
+from servonode.nodes.plant_machine import EnergyAccount
 from servonode.plants import load_machine
 from servonode.plants.drivers import DRIVERS
 from servonode.plants.drivers.applied_inputs import AppliedSafeAction

@@ -12,7 +12,7 @@ from servonode.bus import Applied, Message, Setup, State
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import LaunchError, read_launch
 from servonode.mechanics.description import packed
-from servonode.nodes.plant_node import driven_plant
+from servonode.nodes.plant_machine import driven_plant
 from servonode.plants.drivers.device import DevicePlant
 from servonode.plants.drivers.packet_link import RESOLUTION, PacketLink
 from tests.helpers.extras import MUJOCO, NO_MUJOCO

@@ -14,7 +14,7 @@ import servonode
 from servonode.bus import Applied, Setup
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import LaunchError, read_launch
-from servonode.nodes.plant_node import driven_plant
+from servonode.nodes.plant_machine import driven_plant
 from servonode.plants.drivers import DRIVERS
 from servonode.plants.drivers.device import DevicePlant
 from servonode.plants.drivers.simulated_device import LoopbackLink

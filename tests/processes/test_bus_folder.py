@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from servonode.bus import BusError, RunNameTaken, run_folder, run_path
+from servonode.bus import BusError, run_folder, run_path
+from servonode.bus.run_folder import RunNameTaken
 from servonode.operator.find_runs import find_run
 from tests.helpers.runs import private_runtime
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from servonode.nodes.collect import SHOWN
+from servonode.nodes.recording import SHOWN
 from tests.docs.test_outputs import documented, unknown, unused
 from tests.helpers.runs import operator, private_runs
 

@@ -40,7 +40,7 @@ from servonode.bus import Applied, Bus, BusError, Command, MessageError, State, 
 from servonode.bus.topology import CONTROLLER, PLANT, TARGET
 from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_file import read_launch
-from servonode.nodes.plant_node import driven_plant
+from servonode.nodes.plant_machine import driven_plant
 from tests.helpers.drivers import Beside, Driver
 from tests.helpers.host import host_s, watch_host
 from tests.helpers.runs import (

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 import xarray
 
-from servonode.bus.listening_sockets import beyond_this_computer, listening_sockets, processes
+from servonode.bus.processes import beyond_this_computer, listening_sockets
 from tests.helpers.ports import free_port
 from tests.helpers.runs import START_S, eventually
+from tests.helpers.sessions import processes
 
 LIMIT_S = 2 * START_S
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from servonode.bus import Bus, DirectSubscriber, Publisher
-from servonode.bus.interfaces import HWM
+from servonode.bus.codec import HWM
 from tests.bus.test_direct_subscriber import SECOND, state
 
 

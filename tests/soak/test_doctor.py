@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from servonode.bus.listening_sockets import listening_sockets
+from servonode.bus.processes import listening_sockets
 from tests.cli.test_doctor import text_of
 from tests.helpers.refusals import command
 

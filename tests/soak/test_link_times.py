@@ -8,12 +8,9 @@ from contextlib import closing
 import pytest
 import zmq
 
-from servonode.bus import (
-    ExternalLink,
-    Subscriber,
-    decode,
-)
-from servonode.bus.connection_limit import PAUSE_NS
+from servonode.bus import ExternalLink, decode
+from servonode.bus.zmq_publisher import PAUSE_NS
+from servonode.bus.zmq_subscriber import Subscriber
 from tests.bus.test_link import Crowd, applied
 from tests.helpers.ports import free_port
 from tests.helpers.strangers import PUBLISHES, stranger

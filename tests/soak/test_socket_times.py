@@ -4,8 +4,9 @@ import time
 import pytest
 
 from servonode.bus import Bus
-from servonode.bus.interfaces import HWM
+from servonode.bus.codec import HWM
 from tests.bus.test_bus_sockets import SECOND, state
+from tests.helpers.events import eventually
 
 
 def soon(seconds: float = 3.0) -> int:
@@ -36,7 +37,7 @@ def test_a_stalled_reader_blocks_nobody_and_then_sees_the_newest(folder, plant, 
     publisher, stalled = plant.publisher(2), controller.subscriber({"plant": ["state"]})
     with Bus(folder, "echo") as other:
         reader = other.subscriber({"plant": ["state"]})
-        assert publisher.wait_ready(soon())
+        assert eventually(publisher.ready)
         longest = 0.0
         for i in range(6 * HWM):
             start = time.perf_counter()
@@ -76,7 +77,7 @@ def test_closing_with_unsent_messages_is_quick_and_twice_is_harmless(folder):
     publisher = bus.publisher()
     other = Bus(folder, "controller")
     other.subscriber({"plant": ["state"]})
-    publisher.wait_ready(soon(0.2))
+    eventually(publisher.ready, 0.2)
     for i in range(3000):
         publisher.publish("state", state(i))
     start = time.perf_counter()

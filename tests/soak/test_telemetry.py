@@ -18,7 +18,7 @@ from servonode.bus import Bus, Status, run_folder
 from servonode.bus.processes import Named
 from servonode.bus.topology import PLANT
 from servonode.cli.telemetry import AddressTaken, bound, telemetry_beside
-from servonode.nodes.helper_process import ProcessBeside
+from servonode.nodes.node_process import ProcessBeside
 from tests.helpers.plotjuggler import PlotJuggler
 from tests.helpers.ports import free_port
 from tests.helpers.runs import END_S, RESTARTED, START_S, Process, Runs, eventually, operator, state_of

@@ -19,7 +19,7 @@ from typing import Any, Self
 import pytest
 
 from servonode.bus.keys import KeyStore
-from servonode.bus.listening_sockets import beyond_this_computer, connections_to, listening_sockets, processes
+from servonode.bus.processes import beyond_this_computer, listening_sockets
 from servonode.bus.run_folder import run_path
 from servonode.bus.topology import CONTROLLER, PLANT, RELAY, TARGET, nodes_of
 from tests.helpers.commands import verbs
@@ -27,6 +27,7 @@ from tests.helpers.extras import neighbour
 from tests.helpers.pages import OPENSSL, made_certificate, needs_openssl
 from tests.helpers.ports import free_port
 from tests.helpers.runs import END_S, START_S, Runs, eventually, private_runs
+from tests.helpers.sessions import connections_to, processes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 

@@ -1,10 +1,13 @@
 """Messages to bytes and back; invalid bytes of any kind raise a MessageError, whose reason is one word for counting.
 
 A message is one msgpack map with string keys, its values numbers, texts, flags, and lists or maps of them, so
-that viewers such as PlotJuggler read it as it is. Typed decoding checks shape, limits and finiteness in C.
+that viewers such as PlotJuggler read it as it is. Typed decoding checks shape, limits and finiteness in C. What a
+subscriber makes of the frames that it gets is its intake.
 """
 
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -18,6 +21,12 @@ _FIXMAP_END = b"\x8f"  # first byte of a map with 15 keys; larger maps carry the
 _FLOAT_BOUND = "Expected `float` "  # "... <= 1.0"; for a wrong type: "Expected `float`, got `str`"
 _OTHER_BOUNDS = ("Expected `int` ", *(f"Expected `{kind}` of length" for kind in ("str", "array", "object")))
 _WIDER = {kind: about.wide for kind, about in wire.KINDS.items() if about.wide is not None}
+HWM = 1000  # messages a queue holds; at 1 kHz a reader may stall for a second and lose nothing
+BOUND = 1000  # messages taken in one drain, so that a flooding peer cannot pin the loop
+
+Identity = tuple[Any, ...]  # the client to reply to; opaque
+Wanted = Mapping[str, Sequence[str]]  # publisher node -> topic words
+T = TypeVar("T")
 
 
 class MessageError(ServonodeError, ValueError):
@@ -80,12 +89,6 @@ def _wide_twin(kind: type[Message]) -> type[msgspec.Struct]:
     return msgspec.defstruct(kind.__name__, fields, kw_only=True, frozen=True)
 
 
-def _rebuild(kind: type[Message], twin: msgspec.Struct) -> Message:
-    """The message that the twin stands for, all its numbers floats again."""
-    values = msgspec.structs.asdict(twin)
-    return kind(**{name: _as_floats(v) if name in _NUMERIC[kind] else v for name, v in values.items()})
-
-
 def _as_floats(value: Any) -> Any:
     """The same number, list or map with floats only."""
     if isinstance(value, dict):
@@ -123,8 +126,10 @@ def decode(topic: bytes, payload: bytes) -> Message:
     except (ValueError, RecursionError, MemoryError) as error:
         if not str(error).startswith(_FLOAT_BOUND):
             raise _refusal(error) from None
+    kind = _KINDS[topic]
     try:  # a number of 2^53 and more, or not a number: the wide types tell which
-        return _rebuild(_KINDS[topic], _WIDE[topic](payload))
+        values = msgspec.structs.asdict(_WIDE[topic](payload))
+        return kind(**{name: _as_floats(v) if name in _NUMERIC[kind] else v for name, v in values.items()})
     except (ValueError, RecursionError, MemoryError) as error:
         raise _refusal(error) from None
 
@@ -152,3 +157,54 @@ def _refusal(error: Exception) -> MessageError:
     if text.startswith(_OTHER_BOUNDS):
         return MessageError("limits", text)
     return MessageError("type", text)
+
+
+class Intake(Generic[T]):
+    """What one subscriber makes of the frames that it gets; those that are refused are counted by reason.
+
+    topics: all that may come. read: the content of a topic's payload, or a MessageError. subscribed: the topics to
+    subscribe to at first, by their bytes on the wire (`words`); absent: all.
+    """
+
+    def __init__(
+        self, topics: Iterable[str], read: Callable[[bytes, bytes], T], subscribed: Collection[str] | None = None
+    ) -> None:
+        self._topics = {word.encode(): word for word in topics}
+        self._read = read
+        self.words = {bits: word for bits, word in self._topics.items() if subscribed is None or word in subscribed}
+        self.counts: Counter[str] = Counter()
+
+    def take(self, topic: bytes, payload: bytes) -> tuple[str, T] | None:
+        """The content with its topic word, or None after counting why not."""
+        # ZeroMQ matches by prefix: a subscription to "state" also lets "state2" through.
+        word = self._topics.get(topic)
+        if word is None:
+            self.counts["topic"] += 1
+            return None
+        try:
+            return word, self._read(topic, payload)
+        except MessageError as error:
+            self.counts[error.reason] += 1
+            return None
+
+
+def message_intake(wanted: Wanted) -> Intake[Message]:
+    """The intake of typed messages; ValueError for an unknown topic."""
+    words = sorted({word for asked in wanted.values() for word in asked})
+    for word in words:
+        topic_named(word)
+    return Intake(words, decode)
+
+
+def undecoded(topic: bytes, payload: bytes) -> bytes:  # noqa: ARG001  (as an intake calls it)
+    """The payload as it came."""
+    return payload
+
+
+def subscriptions_expected(node: str, subscribers: Iterable[Wanted]) -> int:
+    """The number of subscriptions that the publisher of `node` will get from these subscribers.
+
+    A subscriber's socket sends all its topic words to every node it connects to, so each counts with all of
+    its words at each of its nodes.
+    """
+    return sum(len(message_intake(wanted).words) for wanted in subscribers if node in wanted)

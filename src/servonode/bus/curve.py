@@ -15,7 +15,7 @@ from typing import Any
 import zmq
 import zmq.auth
 
-from servonode.bus.interfaces import BOUND
+from servonode.bus.codec import BOUND
 from servonode.bus.keys import PUBLIC, ROLE_OF, ROLES, KeyFileError, KeyStore, TrustedKey
 from servonode.bus.link import ExternalLink
 from servonode.bus.messages import Message

@@ -6,15 +6,13 @@ docs/reference/protocol.md states the rule, so that a program without servonode'
 import contextlib
 import os
 import re
-import socket
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from servonode.bus.run_folder import RUNTIME, BusError, base_folder, private_folder
+from servonode.bus.run_folder import BusError, base_folder, private_folder, refusal_at, remove_empty
 
 DEVICES = "devices"
-PROBE_S = 1.0  # timeout of a test whether a process listens on a socket
 
 _MACHINE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
 
@@ -63,12 +61,9 @@ def clear_devices_folder(bound: str = "") -> None:
     """Remove the socket at the address `bound` if it is in the folder and nobody listens; the folder if it is empty."""
     folder = base_folder() / DEVICES
     path = _path_of(bound)
-    if path.parent == folder and _is_abandoned(path):
+    if path.parent == folder and isinstance(refusal_at(path), ConnectionRefusedError):
         path.unlink(missing_ok=True)
-    chosen = str(folder.parent) == os.environ.get(RUNTIME, "").rstrip("/")  # a folder that the user chose stays
-    for each in (folder,) if chosen else (folder, folder.parent):
-        with contextlib.suppress(OSError):  # not empty: another machine, or a run, is there
-            each.rmdir()
+    remove_empty(folder)
 
 
 def exposure(address: str) -> str | None:
@@ -87,16 +82,3 @@ def exposure(address: str) -> str | None:
 
 def _path_of(address: str) -> Path:
     return Path(address.removeprefix("ipc://"))
-
-
-def _is_abandoned(path: Path) -> bool:
-    """Whether there is a socket on which no process listens."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.settimeout(PROBE_S)
-        try:
-            probe.connect(str(path))
-        except ConnectionRefusedError:
-            return True
-        except OSError:
-            return False
-    return False

@@ -13,14 +13,12 @@ from typing import Protocol
 
 import zmq
 
-from servonode.bus.codec import encode_frames
-from servonode.bus.connection_limit import ConnectionLimit, listen
+from servonode.bus.codec import BOUND, encode_frames, message_intake
 from servonode.bus.descriptors import ensure_room
-from servonode.bus.interfaces import BOUND, message_intake
 from servonode.bus.messages import Message
 from servonode.bus.run_folder import IPC_LIMIT, BusError
 from servonode.bus.zmq_io import Context, Secure, bind, new_context, numeric, open_socket
-from servonode.bus.zmq_publisher import LARGEST, ZmqPublisher
+from servonode.bus.zmq_publisher import LARGEST, ConnectionLimit, ZmqPublisher, listen
 from servonode.bus.zmq_subscriber import Subscriber
 
 MACHINE_TOPICS = ("state", "status")  # what a machine publishes

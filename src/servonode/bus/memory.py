@@ -6,12 +6,9 @@ what would have arrived over the wire, refusals included, in the order in which 
 
 from collections import Counter, deque
 from collections.abc import Iterable
-from typing import Any
 
-from servonode.bus.codec import MessageError, encode_frames
-from servonode.bus.interfaces import BOUND, HWM, Identity, Wanted, message_intake
+from servonode.bus.codec import BOUND, HWM, Wanted, encode_frames, message_intake
 from servonode.bus.messages import Message
-from servonode.bus.requests import decode_map, encode_map
 from servonode.bus.run_folder import BusError
 
 
@@ -21,16 +18,6 @@ class Switchboard:
     def __init__(self) -> None:
         self.subscribers: dict[str, list[MemorySubscriber]] = {}  # by publisher node, in order of arrival
         self.publishers: set[str] = set()
-        self.requests: dict[str, MemoryRequests] = {}
-
-    def ask(self, node: str, request: dict[str, Any]) -> "deque[dict[str, Any]]":
-        """Put a request to `node`; the deque holds its reply once the node has been stepped.
-
-        Raises TimeoutError if the node takes no requests, as `Requester.ask` does.
-        """
-        if node not in self.requests:
-            raise TimeoutError(f"node {node!r} does not exist; check that it is part of the run")
-        return self.requests[node].put(request)
 
 
 class MemoryPublisher:
@@ -68,10 +55,6 @@ class MemoryPublisher:
         """Whether the expected subscriptions are held."""
         return self.subscriptions_seen() >= self.expected_subscriptions
 
-    def wait_ready(self, deadline_ns: int) -> bool:  # noqa: ARG002
-        """The same as `ready`: in one process nothing arrives while it waits."""
-        return self.ready()
-
 
 class MemorySubscriber:
     """A subscriber: a queue of the frames that were published to it."""
@@ -100,43 +83,8 @@ class MemorySubscriber:
         return bool(self._queue)
 
 
-class MemoryRequests:
-    """A queue of requests, each with the place for its reply."""
-
-    def __init__(self) -> None:
-        self.counts: Counter[str] = Counter()
-        self._queue: deque[tuple[Identity, bytes]] = deque()
-        self._replies: dict[Identity, deque[dict[str, Any]]] = {}
-        self._number = 0
-
-    def put(self, request: dict[str, Any]) -> "deque[dict[str, Any]]":
-        """Queue a request; the reply will be appended to what is returned."""
-        self._number += 1
-        identity = (self._number.to_bytes(8),)
-        self._queue.append((identity, encode_map(request)))
-        return self._replies.setdefault(identity, deque())
-
-    def poll_request(self) -> tuple[Identity, dict[str, Any]] | None:
-        """The client and content of the oldest valid request, or None."""
-        while self._queue:
-            identity, payload = self._queue.popleft()
-            try:
-                return identity, decode_map(payload)
-            except MessageError as error:
-                self.counts[error.reason] += 1
-        return None
-
-    def reply(self, identity: Identity, content: dict[str, Any]) -> None:
-        """Answer the request."""
-        self._replies.pop(identity, deque()).append(decode_map(encode_map(content)))
-
-    def waiting(self) -> bool:
-        """Whether a request waits."""
-        return bool(self._queue)
-
-
 class MemoryBus:
-    """The interfaces of `Bus` on a switchboard."""
+    """The interface of `Bus`, but for requests, on a switchboard."""
 
     def __init__(self, switchboard: Switchboard, node: str) -> None:
         self.node = node
@@ -158,16 +106,9 @@ class MemoryBus:
         self._subscribers.append((wanted, made))
         return made
 
-    def requests(self) -> MemoryRequests:
-        """The node's queue of requests; BusError if the node has one."""
-        if self.node in self._switchboard.requests:
-            raise BusError(f"node {self.node!r} takes requests already; rename one of the two")
-        return self._switchboard.requests.setdefault(self.node, MemoryRequests())
-
     def wait(self, deadline_ns: int | None, fds: Iterable[int] = ()) -> bool:  # noqa: ARG002
-        """Whether a message or a request waits; returns at once: nothing arrives while it waits."""
-        requests = self._switchboard.requests.get(self.node)
-        return any(made.wait(None) for _, made in self._subscribers) or (requests is not None and requests.waiting())
+        """Whether a message waits; returns at once: nothing arrives while it waits."""
+        return any(made.wait(None) for _, made in self._subscribers)
 
     def close(self) -> None:
         """Leave the switchboard; a second call does nothing."""
@@ -176,4 +117,3 @@ class MemoryBus:
                 self._switchboard.subscribers[node].remove(made)
         self._subscribers.clear()
         self._switchboard.publishers.discard(self.node)
-        self._switchboard.requests.pop(self.node, None)

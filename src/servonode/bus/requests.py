@@ -23,11 +23,10 @@ import msgspec
 import zmq
 from msgspec import Meta
 
-from servonode.bus.codec import MessageError, pack
+from servonode.bus.codec import Identity, MessageError, pack
 from servonode.bus.descriptors import ensure_client_room
-from servonode.bus.interfaces import Identity
 from servonode.bus.messages import MAX_ITEMS, MAX_PAYLOAD, Finite, Text
-from servonode.bus.run_folder import endpoint, is_served
+from servonode.bus.run_folder import endpoint, refusal_at
 from servonode.bus.zmq_io import Context, Reader, Socket, connect, new_context, open_socket
 
 TICKET = struct.Struct("<QQ")  # the node's start, number
@@ -246,7 +245,7 @@ class Requester:
         return self._socket
 
     def _no_answer(self, timeout_s: float) -> TimeoutError:
-        if is_served(Path(self._address.removeprefix("ipc://"))):
+        if refusal_at(Path(self._address.removeprefix("ipc://"))) is None:
             return TimeoutError(
                 f"node {self.node!r} did not answer within {timeout_s:g} s; it is busy or stopped: "
                 "ask again with more time, or stop the run"

@@ -157,6 +157,14 @@ def private_folder(path: Path) -> None:
     raise BusError(f"{path} keeps vanishing while it is set up; is something cleaning that folder?")
 
 
+def remove_empty(folder: Path) -> None:
+    """Remove an empty folder, and the one it is in, which stays if the user chose it."""
+    chosen = str(folder.parent) == os.environ.get(RUNTIME, "").rstrip("/")
+    for each in (folder,) if chosen else (folder, folder.parent):
+        with contextlib.suppress(OSError):  # not empty: another run, or a machine, is there
+            each.rmdir()
+
+
 def _locked(lock: int, path: Path, name: str) -> bool:
     """Whether `lock` is now held and still the file at `path`; raises RunNameTaken. Closes it otherwise."""
     try:
@@ -240,11 +248,7 @@ class RunFolder:
         if self._lock >= 0 and os.getpid() == self._owner:
             self._clean()
             (self.path / LOCK).unlink(missing_ok=True)
-            # a folder that the user chose stays
-            chosen = str(self.path.parent) == os.environ.get(RUNTIME, "").rstrip("/")
-            for folder in (self.path,) if chosen else (self.path, self.path.parent):
-                with contextlib.suppress(OSError):  # not empty: another run is there
-                    folder.rmdir()
+            remove_empty(self.path)
         self.forget()
 
     def _clean(self) -> None:
@@ -260,27 +264,24 @@ class RunFolder:
         self.release()
 
 
-def is_served(path: Path) -> bool:
-    """Whether a process listens at the path."""
-    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.settimeout(CONNECT_S)
-        probe.connect(str(path))
-        return True
-    return False
+def refusal_at(path: Path) -> OSError | None:
+    """Why no connection is made to a Unix socket; None: a process listens there."""
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            probe.settimeout(CONNECT_S)
+            probe.connect(str(path))
+    except OSError as error:
+        return error
+    return None
 
 
 def clear_path(address: str, path: Path) -> None:
     """Remove what a killed process left at the path; BusError if another process listens there."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.settimeout(CONNECT_S)
-        try:
-            probe.connect(str(path))
-        except FileNotFoundError:
-            return
-        except ConnectionRefusedError:
-            pass
-        except OSError as error:
-            raise BusError(f"{address} cannot be used ({error}); remove that file") from None
-        else:
-            raise BusError(f"{address} is served already, by another node of this name; stop it or rename this one")
+    error = refusal_at(path)
+    if error is None:
+        raise BusError(f"{address} is served already, by another node of this name; stop it or rename this one")
+    if isinstance(error, FileNotFoundError):
+        return
+    if not isinstance(error, ConnectionRefusedError):
+        raise BusError(f"{address} cannot be used ({error}); remove that file")
     path.unlink(missing_ok=True)

@@ -6,14 +6,14 @@ not survive one.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import zmq
 
+from servonode.bus.codec import BOUND, Intake, Wanted, message_intake
 from servonode.bus.descriptors import ensure_room
-from servonode.bus.interfaces import BOUND, Intake, SubscriberFace, Wanted, message_intake
 from servonode.bus.ipc.connection import PublisherConnection
 from servonode.bus.ipc.publisher import Publisher
 from servonode.bus.ipc.waiting import Waiter
@@ -55,6 +55,9 @@ class DirectSubscriber:
         return self._waiter.wait(deadline_ns)
 
 
+AnySubscriber = Subscriber[Message] | DirectSubscriber
+
+
 class Bus:
     """All sockets of one node; a context manager that closes.
 
@@ -62,9 +65,10 @@ class Bus:
     long, already served by another process, or cannot be bound.
     """
 
-    def __init__(self, folder: Path | str, node: str) -> None:
+    def __init__(self, folder: Path | str, node: str, publisher: Callable[[str, int], Publisher] = Publisher) -> None:
+        """publisher: makes the node's own, at an address, for so many subscriptions."""
         self.folder = Path(folder)
-        self.node = node
+        self.node, self._made = node, publisher
         for kind in ("pub", "req"):
             endpoint(self.folder, node, kind)  # a path that is too long is refused here
         ensure_room()
@@ -83,7 +87,7 @@ class Bus:
         self._waiter.serve(publisher)
         return publisher
 
-    def subscriber(self, wanted: Wanted) -> SubscriberFace:
+    def subscriber(self, wanted: Wanted) -> AnySubscriber:
         """A subscriber to `{publisher node: [topic words]}`; ValueError for an unknown word.
 
         One socket serves all, so a word asked of one node is taken from any of them.
@@ -115,7 +119,8 @@ class Bus:
 
         It is closed with the bus.
         """
-        publisher = Publisher(endpoint(self.folder, node, "pub"), expected_subscriptions)
+        made = self._made if node == self.node else Publisher
+        publisher = made(endpoint(self.folder, node, "pub"), expected_subscriptions)
         self._publishers.append(publisher)
         return publisher
 

@@ -13,14 +13,14 @@ from itertools import islice
 
 import zmq
 
-from servonode.bus.connection_limit import ConnectionLimit, listen
+from servonode.bus.codec import BOUND, HWM
 from servonode.bus.curve import Authenticator
 from servonode.bus.descriptors import ensure_room
-from servonode.bus.interfaces import BOUND, HWM
 from servonode.bus.keys import TrustedKey
 from servonode.bus.messages import MAX_PAYLOAD
 from servonode.bus.run_folder import BusError
 from servonode.bus.zmq_io import DRAIN_NS, Context, Reader, Secure, Socket, connect, new_context, numeric, open_socket
+from servonode.bus.zmq_publisher import ConnectionLimit, listen
 
 QUEUE = 64  # messages that wait to be sent
 SEND_BUFFER = 65536  # bytes that the system keeps of them

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import zmq
 
-from servonode.bus.interfaces import HWM
+from servonode.bus.codec import HWM
 from servonode.bus.messages import MAX_PAYLOAD
 from servonode.bus.run_folder import BusError, clear_path
 

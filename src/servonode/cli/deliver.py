@@ -17,10 +17,9 @@ from servonode.bus.topology import CONTROLLER, GOAL_HELD, PLANT, TARGET
 from servonode.cli.start_checks import PAGES
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.errors import ServonodeError
-from servonode.nodes.collect import Outcome
 from servonode.nodes.fault_ladder import ESTOP, FINAL
-from servonode.nodes.pause import PAUSED
-from servonode.nodes.recording import Recording
+from servonode.nodes.plant_time import PAUSED
+from servonode.nodes.recording import Outcome, Recording
 from servonode.plants.drivers.applied_inputs import CLAMPED
 from servonode.record.run import Run
 from servonode.views.summary import summary_rows, unsafe_text

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from servonode.cli.deliver import Signals
     from servonode.closed_loop.closed_loop import ClosedLoop
     from servonode.closed_loop.fleet import Fleet
-    from servonode.nodes.collect import Outcome
-    from servonode.nodes.recording import Recording
+    from servonode.nodes.recording import Outcome, Recording
     from servonode.views.window_process import Options as WindowOptions
 
 VIEWERS = "tcp://127.0.0.1:9872"  # where PlotJuggler looks
@@ -156,9 +155,8 @@ def _run(chosen: Options, recorded: "Recording", window: "WindowOptions | None")
     from servonode.bus.topology import LAUNCHER
     from servonode.cli.deliver import Signals, StatusLine
     from servonode.cli.telemetry import telemetry_beside
-    from servonode.nodes.helper_process import beside
     from servonode.nodes.launcher import Launcher
-    from servonode.nodes.node_process import call_process
+    from servonode.nodes.node_process import beside, call_process
     from servonode.nodes.terminal import drain_output, never_waiting
     from servonode.views.window_process import window_process
 

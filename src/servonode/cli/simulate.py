@@ -165,7 +165,7 @@ def delivered(
 ) -> int:
     """Write the files of a simulation, print its result; its exit code."""
     from servonode.cli import deliver
-    from servonode.nodes.collect import Outcome
+    from servonode.nodes.recording import Outcome
 
     outcome = Outcome(result, faults=result.faults)
     outputs = deliver.outputs_of(outcome, name, out, reports) + ([film(result)] if film else [])

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 from servonode.bus import Status, run_path
 from servonode.errors import ServonodeError
-from servonode.nodes.helper_process import ProcessBeside
-from servonode.nodes.launcher import Progress
+from servonode.nodes.node_process import ProcessBeside, Progress
 from servonode.nodes.node_processes import say
 from servonode.operator.find_runs import find_runs
 from servonode.views.interpreter import fresh

@@ -24,7 +24,7 @@ from servonode.closed_loop.launch_file import with_values
 from servonode.closed_loop.launch_keys import FrameGoal, LaunchFile
 from servonode.closed_loop.resolution import Resolution
 from servonode.closed_loop.static_checks import Examination, trial, with_residuals
-from servonode.definitions.references import Definition, FunctionDefinition, names_own
+from servonode.definitions.references import Definition, FunctionDefinition, kind_of
 from servonode.mechanics.derivation import derived_once
 from servonode.mechanics.machine import Machine
 from servonode.plants.drivers.driver import LawTerms
@@ -87,7 +87,11 @@ class ClosedLoop(Resolution, Tabular):
         program = getattr(law.source, "definition", None) if law else None
         stated = (("plant", "machine", self.source.definition), ("controller", "program", program))
         for section, key, definition in stated:
-            if definition is not None and definition.reference not in SHIPPED and names_own(definition.reference):
+            if (
+                definition is not None
+                and definition.reference not in SHIPPED
+                and kind_of(definition.reference) != "name"
+            ):
                 yield section, key, definition
 
     @cached_property

@@ -9,7 +9,7 @@ from pathlib import Path
 from servonode.closed_loop.launch_error import UnknownCode, stated_in
 from servonode.closed_loop.launch_keys import LaunchFile
 from servonode.controllers import PROGRAMS
-from servonode.definitions.references import find, is_at_hand, names_code, names_file
+from servonode.definitions.references import CODE, find, kind_of
 from servonode.plants import PLANTS
 
 SHIPPED = {f"servonode.plants.{name}:model" for name in PLANTS}
@@ -37,7 +37,7 @@ def refuse_code(launch: LaunchFile, recorded: Mapping[str, str] | None) -> None:
     """
     program = launch.controller.program if launch.controller else None
     for section, key, reference in (("plant", "machine", launch.plant.machine), ("controller", "program", program)):
-        if not reference or reference in SHIPPED or not names_code(reference):
+        if not reference or reference in SHIPPED or kind_of(reference) not in CODE:
             continue
         problem, remedy = " is Python code, which --no-code (code=False) refuses", "without --no-code"
         if recorded is not None:
@@ -50,8 +50,8 @@ def refuse_code(launch: LaunchFile, recorded: Mapping[str, str] | None) -> None:
 
 def _unknown(reference: str, folder: Path, recorded: Mapping[str, str]) -> str:
     """What of the code that a recording names is not known; empty if all is."""
-    if not names_file(reference):
-        return "" if is_at_hand(reference) else " is Python code without a file that a recording could hold"
+    if (kind := kind_of(reference)) != "file":
+        return "" if kind == "function" else " is Python code without a file that a recording could hold"
     definition = find(reference, {}, "", folder, "machine")
     for file in sorted({definition.file.resolve(), *definition.sources()}):  # sources: none of servonode's own
         found = f" is Python code that a recording names: {file} (SHA-256 {digest(file)})"

@@ -15,7 +15,7 @@ from servonode.closed_loop.launch_error import KeyRefused, check_names, per_name
 from servonode.closed_loop.launch_file import with_step
 from servonode.closed_loop.launch_keys import AUTO, Actuator, Controller, LaunchFile, Plant, Sensor
 from servonode.controllers.engine.signals import load_signals
-from servonode.definitions.references import Option, names_robot
+from servonode.definitions.references import Option, kind_of
 from servonode.mechanics.changes import Changes
 from servonode.mechanics.description import MachineDescription, packed
 from servonode.mechanics.equilibrium import closed
@@ -57,7 +57,7 @@ def _robot_settings(plant: Plant) -> dict[str, Any]:
     Raises:
         KeyRefused: the machine is not read from such a file.
     """
-    if names_robot(plant.machine):
+    if kind_of(plant.machine) == "robot":
         defaults = to_builtins(RobotKeys())
         return {name: value for name, value in to_builtins(plant.robot).items() if value != defaults[name]}
     if plant.robot != RobotKeys():

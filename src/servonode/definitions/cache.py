@@ -194,11 +194,6 @@ def kept_text(key: str, make: Callable[[], str], what: str = "") -> str:
     return stored(key, str, found if what else make)
 
 
-def _kept_code(ir: str, make: Callable[[], bytes]) -> bytes:
-    """Object code of LLVM IR, from the cache or made."""
-    return stored(code_key(ir), bytes, make)
-
-
 def text_of(name: str) -> str:
     """The text of a kernel that this process has loaded, by its name."""
     return _loaded[name][0].text
@@ -217,7 +212,11 @@ def _compiled(build: Build, what: str, numbers: bool, later: Sequence[str]) -> C
         text, description = build()
         lines, derived = text.count("\n"), monotonic()
         doing("compiling", f"{lines} lines")
-        code, contents = built(text, text_of, _kept_code, numbers or _takes_numbers(text), later)
+
+        def kept_code(ir: str, make: Callable[[], bytes]) -> bytes:
+            return stored(code_key(ir), bytes, make)
+
+        code, contents = built(text, text_of, kept_code, numbers or _takes_numbers(text), later)
         times = f"derived in {derived - begin:.1f} s, {lines} lines compiled in {monotonic() - derived:.1f} s"
         done(f"{what}: {times}")
     return Compiled(text, description, code, contents)

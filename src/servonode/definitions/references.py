@@ -18,12 +18,12 @@ import sys
 import sysconfig
 import threading
 import traceback
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 from servonode.definitions.ownership import open_to_all
 from servonode.definitions.source_location import Place
@@ -37,6 +37,8 @@ _OURS = "servonode"
 PLANT = "plant"  # the first argument of a function that makes a controller
 NO_DATA = (".py", ".toml", ".mcap", ".new")  # endings of sources, of what servonode reads or writes, and of drafts
 ROBOTS = (".urdf", ".xml", ".mjcf", ".xacro")  # endings of robots' files; xacro is refused with its remedy
+Kind = Literal["function", "robot", "file", "module", "name"]
+CODE: tuple[Kind, ...] = ("function", "file", "module")  # those of Python code
 _DEFINED_IN = ("controllers", "plants")  # the rooms with machines and programs
 
 
@@ -154,8 +156,7 @@ class Definition:
         Raises:
             ModelError: the source or the function fails; the text names its line.
         """
-        with _beside(self):
-            return _run(self, lambda: getattr(self._load(), self.function)(*arguments, **options))
+        return self.run(lambda: getattr(self._load(), self.function)(*arguments, **options))
 
     def states(self, name: str, *seen: Path) -> bool:
         """Whether the source, or a user's own from which it imports all, contains this name; none is run."""
@@ -174,17 +175,38 @@ class Definition:
         What a module imports from another one is taken from there, without running the function's own module, which
         would import sympy.
         """
-        with _beside(self):
-            return _run(self, lambda: getattr(self._holder(name), name, None))
+        return self.run(lambda: getattr(self._holder(name), name, None))
 
     def run(self, work: Callable[[], Any]) -> Any:
-        """The result of something that runs this source's code; raises as `call`."""
-        with _beside(self):
-            return _run(self, work)
+        """The result of something that runs this source's code, with its neighbours; raises as `call`."""
+        with _neighbours(self.file) if self.module is None else contextlib.nullcontext():
+            return self._run(work)
+
+    def _run(self, work: Callable[[], Any]) -> Any:
+        """The result of running a user's source; what it raises becomes a ModelError at its own line.
+
+        What it prints goes to stderr, for stdout may be read by a program.
+        """
+        try:
+            with _running, contextlib.redirect_stdout(sys.stderr):
+                return work()
+        except ModelError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise self.explain(error) from error
 
     def explain(self, error: BaseException) -> ModelError:
-        """What this source's code has raised, at its own line."""
-        return _explained(self, error)
+        """What this source's code has raised, at its own line: the deepest one in the user's files."""
+        files, frames = _reached(self.file.resolve()), traceback.extract_tb(error.__traceback__)
+        lines = [each for each in frames if Path(each.filename).resolve() in files]
+        place = Place(lines[-1].filename, lines[-1].lineno or 1) if lines else self.place
+        if isinstance(error, SyntaxError) and error.filename:
+            place = Place(error.filename, error.lineno or 1)
+        if isinstance(error, ServonodeError):  # which says how to correct it
+            return ModelError(str(error), place)
+        text = f"{type(error).__name__}: {error}"
+        remedy = next((remedy for found, remedy in _REMEDIES.items() if re.search(found, text)), "correct this line")
+        return ModelError(f"{text}; {remedy}", place)
 
     def _syntax(self) -> ast.Module:
         try:
@@ -241,7 +263,7 @@ class FunctionDefinition(Definition):
         return next(iter(inspect.signature(self.stated).parameters), "") == PLANT
 
     def call(self, *arguments: Any, **options: Any) -> Any:
-        return _run(self, lambda: self.stated(*arguments, **options))
+        return self._run(lambda: self.stated(*arguments, **options))
 
     def states(self, name: str, *seen: Path) -> bool:  # noqa: ARG002
         return name in getattr(self.stated, "__globals__", {})
@@ -310,30 +332,18 @@ def _known(reference: str, function: Callable[..., Any]) -> FunctionDefinition:
     return _AT_HAND.setdefault(reference, FunctionDefinition(reference, file, name, stated=function))
 
 
-def names_robot(reference: str) -> bool:
-    """Whether a reference is the path of a robot's file, which is read and never run."""
-    return reference.lower().endswith(ROBOTS)
+def kind_of(reference: str) -> Kind:
+    """What a reference in a launch file leads to: a robot's file is read, and never run; a name is of what is known.
 
-
-def names_code(reference: str) -> bool:
-    """Whether a reference names a file, a module or a function at hand, instead of something known by its name."""
-    found = reference in _AT_HAND or reference.endswith(".py") or not {":", "/"}.isdisjoint(reference)
-    return found and not names_robot(reference)
-
-
-def names_file(reference: str) -> bool:
-    """Whether a reference to Python code names its file, not a module or a function at hand."""
-    return ".py:" in reference or "/" in reference or reference.endswith(".py")
-
-
-def is_at_hand(reference: str) -> bool:
-    """Whether a reference names a function of this process."""
-    return reference in _AT_HAND
-
-
-def names_own(reference: str) -> bool:
-    """Whether a reference leads to a file of the user's, Python code or a robot's file."""
-    return names_code(reference) or names_robot(reference)
+    The others are Python code: a function of this process, or one in a file or a module.
+    """
+    if reference in _AT_HAND:
+        return "function"
+    if reference.lower().endswith(ROBOTS):
+        return "robot"
+    if ".py:" in reference or "/" in reference or reference.endswith(".py"):
+        return "file"
+    return "module" if ":" in reference else "name"
 
 
 def find(reference: str, packaged: Mapping[str, str], group: str, folder: Path, word: str) -> Definition:
@@ -348,7 +358,7 @@ def find(reference: str, packaged: Mapping[str, str], group: str, folder: Path, 
     if reference in _AT_HAND:
         return _AT_HAND[reference]
     place, colon, function = reference.rpartition(":")
-    if names_file(reference):
+    if kind_of(reference) in ("file", "robot"):
         return _in_file(reference, place, function, folder, word)
     if colon:
         return _in_module(reference, place, function, word)
@@ -585,65 +595,25 @@ def _files(folder: Path, dotted: str) -> list[Path]:
 
 
 @contextmanager
-def _beside(definition: Definition) -> Iterator[None]:
+def _neighbours(file: Path) -> Iterator[None]:
     """Let a file import its neighbours, and them only: others of the same names leave sys.modules meanwhile.
 
     So two folders may use the same names, and an edited neighbour is read again. One thread does so at a time.
     """
-    if definition.module is not None:
-        yield
-        return
-    with _running, _neighbours(definition):
-        yield
-
-
-@contextmanager
-def _neighbours(definition: Definition) -> Iterator[None]:
-    folder = definition.file.resolve().parent
-    names = {file.stem for file in folder.glob("*.py")} | {file.parent.name for file in folder.glob("*/__init__.py")}
-    aside = {name: module for name, module in sys.modules.items() if name.partition(".")[0] in names}
-    for name in aside:
-        del sys.modules[name]
-    sys.path.insert(0, str(folder))
-    importlib.invalidate_caches()
-    sys.dont_write_bytecode, before = True, sys.dont_write_bytecode  # an edit within a second would be missed
-    try:
-        yield
-    finally:
-        sys.dont_write_bytecode = before
-        sys.path.remove(str(folder))
-        for name in [name for name in sys.modules if name.partition(".")[0] in names]:
+    folder = file.resolve().parent
+    names = {each.stem for each in folder.glob("*.py")} | {each.parent.name for each in folder.glob("*/__init__.py")}
+    with _running:
+        aside = {name: module for name, module in sys.modules.items() if name.partition(".")[0] in names}
+        for name in aside:
             del sys.modules[name]
-        sys.modules.update(aside)
-
-
-def _run(definition: Definition, work: Callable[[], Any]) -> Any:
-    """The result of running a user's source; what it raises becomes a ModelError at its own line.
-
-    What it prints goes to stderr, for stdout may be read by a program.
-    """
-    try:
-        with _running, contextlib.redirect_stdout(sys.stderr):
-            return work()
-    except ModelError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise _explained(definition, error) from error
-
-
-def _explained(definition: Definition, error: BaseException) -> ModelError:
-    """The error of a user's source as one at its own line."""
-    place = _last_place(error, _reached(definition.file.resolve())) or definition.place
-    if isinstance(error, SyntaxError) and error.filename:
-        place = Place(error.filename, error.lineno or 1)
-    if isinstance(error, ServonodeError):  # which says how to correct it
-        return ModelError(str(error), place)
-    text = f"{type(error).__name__}: {error}"
-    remedy = next((remedy for found, remedy in _REMEDIES.items() if re.search(found, text)), "correct this line")
-    return ModelError(f"{text}; {remedy}", place)
-
-
-def _last_place(error: BaseException, files: Collection[Path]) -> Place | None:
-    """The deepest line of the traceback in the user's files."""
-    lines = [each for each in traceback.extract_tb(error.__traceback__) if Path(each.filename).resolve() in files]
-    return Place(lines[-1].filename, lines[-1].lineno or 1) if lines else None
+        sys.path.insert(0, str(folder))
+        importlib.invalidate_caches()
+        sys.dont_write_bytecode, before = True, sys.dont_write_bytecode  # an edit within a second would be missed
+        try:
+            yield
+        finally:
+            sys.dont_write_bytecode = before
+            sys.path.remove(str(folder))
+            for name in [name for name in sys.modules if name.partition(".")[0] in names]:
+                del sys.modules[name]
+            sys.modules.update(aside)

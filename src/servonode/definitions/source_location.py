@@ -9,7 +9,6 @@ import linecache
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from types import CodeType
 
 from servonode.kernels.syntax import syntax_tree
 
@@ -32,9 +31,7 @@ class Place:
 
         A name is followed to its last assignment above the call, if wanted. Without a source, the place of the call.
         """
-        source = _source(self.file)
-        call = source.calls.get(self.line) if source else None
-        value = next((each.value for each in call.keywords if each.arg == keyword), None) if call else None
+        source, value = self._given(keyword)
         if source is None or value is None:
             return self
         stated = source.followed(value, self.line) if follow else value
@@ -44,16 +41,15 @@ class Place:
 
     def entries(self, keyword: str) -> int | None:
         """How many entries the mapping `keyword` has in the source; None where that is not written there."""
-        source = _source(self.file)
-        call = source.calls.get(self.line) if source else None
-        value = next((each.value for each in call.keywords if each.arg == keyword), None) if call else None
+        source, value = self._given(keyword)
         stated = source.followed(value, self.line) if source and value else None
         return len(stated.keys) if isinstance(stated, ast.Dict) and None not in stated.keys else None
 
-
-def _is_generated(code: CodeType) -> bool:
-    """Whether it is what `dataclass` has made."""
-    return code.co_filename == "<string>" and code.co_name == "__init__"
+    def _given(self, keyword: str) -> "tuple[_Source | None, ast.expr | None]":
+        """The source, and the argument `keyword` of the call at this place; None where it is not written there."""
+        source = _source(self.file)
+        call = source.calls.get(self.line) if source else None
+        return source, next((each.value for each in call.keywords if each.arg == keyword), None) if call else None
 
 
 def _cell(file: str) -> str:
@@ -81,7 +77,10 @@ _DEFINING = {
 def here() -> Place:
     """The line that calls one of the defining functions, outside their own modules."""
     frame = sys._getframe(1)
-    while frame.f_back and (frame.f_globals.get("__name__") in _DEFINING or _is_generated(frame.f_code)):
+    while frame.f_back and (
+        frame.f_globals.get("__name__") in _DEFINING
+        or (frame.f_code.co_filename, frame.f_code.co_name) == ("<string>", "__init__")  # what `dataclass` has made
+    ):
         frame = frame.f_back
     return Place(frame.f_code.co_filename, frame.f_lineno)
 

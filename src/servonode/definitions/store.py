@@ -63,13 +63,18 @@ def stored(key: str, kind: type[Kept], make: Callable[[], Kept]) -> Kept:
         found = read(file, kind)
         if found is not None:
             return found
-        _make_folders(file)
+        with _writing(file):
+            for each in (*reversed(file.parent.parents), file.parent):
+                if not each.exists():
+                    each.mkdir(mode=0o700, exist_ok=True)
         problem = untrusted_reason(file)
     if problem is None:
         with _building(file) as place:
             problem = untrusted_reason(file)  # it may be there by now
             if problem is None:
-                found = _found_meanwhile(file, kind)
+                found = read(file, kind)
+                if found is None and file.exists():
+                    _log.warning("the kernel cache %s is damaged; it is made again", file)
                 return _made(file, place, make) if found is None else found
     _report_unused(problem)
     return make()
@@ -153,22 +158,6 @@ def _writing(file: Path) -> Iterator[None]:
             f"the kernel cache {file.parent} cannot be written ({error.strerror}); free the disk, "
             "or set XDG_CACHE_HOME to a folder that can be written"
         ) from error
-
-
-def _make_folders(file: Path) -> None:
-    """The folders above a file, where they are missing: private ones."""
-    with _writing(file):
-        for each in (*reversed(file.parent.parents), file.parent):
-            if not each.exists():
-                each.mkdir(mode=0o700, exist_ok=True)
-
-
-def _found_meanwhile(file: Path, kind: type[Kept]) -> Kept | None:
-    """The value that another process has made while this one waited. A damaged file is reported."""
-    found = read(file, kind)
-    if found is None and file.exists():
-        _log.warning("the kernel cache %s is damaged; it is made again", file)
-    return found
 
 
 def _made(file: Path, place: Path, make: Callable[[], Kept]) -> Kept:

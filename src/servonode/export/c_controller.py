@@ -1,6 +1,6 @@
 """The functions of a C file around the kernels: safe action, limits, goal, and the controller that joins them.
 
-They do what `nodes/plant_output.py` and `nodes/controller_node.py` do, operation by operation: the tests hold their
+They do what `nodes/guard.py` and `nodes/controller_node.py` do, operation by operation: the tests hold their
 bits against them. The limits are those of `kernels/lib/limits.py`.
 """
 

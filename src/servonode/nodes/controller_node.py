@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import UNSET
 
 from servonode.arrays import Array
-from servonode.bus import BusFace, Command, Estimate, Report, State, Status, Target, Wanted
+from servonode.bus import AnyBus, Command, Estimate, Report, State, Status, Target, Wanted
 from servonode.bus.durations import Durations
 from servonode.bus.topology import CONTROLLER
 from servonode.closed_loop.closed_loop import ClosedLoop
@@ -19,7 +19,7 @@ from servonode.estimators.kalman import consistency
 from servonode.mechanics.description import packed, unpacked
 from servonode.nodes.answerer import Answerer, ReceivedGoals, goal_step
 from servonode.nodes.node import Clock, EventNode, Outbox
-from servonode.nodes.pause import PAUSED, SPEED
+from servonode.nodes.plant_time import PAUSED, SPEED
 from servonode.record.recorder import Recorder
 from servonode.record.shared_memory import Ring
 
@@ -155,7 +155,7 @@ class ControllerNode(EventNode):
     def __init__(
         self,
         closed_loop: ClosedLoop,
-        bus: BusFace,
+        bus: AnyBus,
         listeners: Sequence[Wanted],
         clock: Clock = time.monotonic_ns,
         ring: Ring | None = None,

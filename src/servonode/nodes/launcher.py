@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import structs
 
 from servonode.bus import (
+    AnySubscriber,
     Bus,
     BusError,
     Message,
@@ -21,17 +22,15 @@ from servonode.bus import (
     run_folder,
     run_path,
 )
-from servonode.bus.interfaces import SubscriberFace
 from servonode.bus.topology import LAUNCHER, NODES, PLANT, RELAY, TARGET, launcher_subscribes, nodes_of
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.launch_file import table_of
-from servonode.nodes.collect import Outcome, collect
 from servonode.nodes.fault_ladder import ESTOP
 from servonode.nodes.node_main import run_node
-from servonode.nodes.node_process import STOP
+from servonode.nodes.node_process import STOP, Progress
 from servonode.nodes.node_processes import NodeProcesses, say
-from servonode.nodes.pause import SPEED
-from servonode.nodes.recording import Recording
+from servonode.nodes.plant_time import SPEED
+from servonode.nodes.recording import Outcome, Recording, collect
 
 LOOK_NS = 50_000_000  # how often the launcher checks its nodes
 MEET_S = 0.05  # how often it looks whether the other computer was met
@@ -39,8 +38,6 @@ REMIND_NS = 10_000_000_000  # after which it says what to check
 KEYS = " (servonode keys list, or --insecure on both)"
 SILENCE_S = 1.0  # added to the timeout of lockstep: a plant without a status for so long hangs
 
-
-Progress = Callable[[dict[str, Status]], None]
 READY_TIMEOUT_S = 20.0
 READY_PAUSE_S = 0.002  # between two requests, so that running nodes are not delayed
 ENDING_NS = 1_000_000_000  # time in which a process ends after it has closed its sockets
@@ -52,11 +49,7 @@ class NodeStatuses:
     def __init__(self) -> None:
         self.newest: dict[str, Status] = {}
         self.changed: dict[str, Parameters] = {}
-        self._plant_ns = 0  # time of the plant's newest status
-
-    def watch(self) -> None:
-        """Measure the plant's silence from now on."""
-        self._plant_ns = time.monotonic_ns()
+        self.plant_ns = 0  # time of the plant's newest status, or from which on its silence is measured
 
     def take(self, messages: Iterable[tuple[str, Message]]) -> None:
         """Keep what has come."""
@@ -67,23 +60,16 @@ class NodeStatuses:
             assert isinstance(message, Status)
             self.newest[message.node] = message
             if message.node == PLANT:
-                self._plant_ns = time.monotonic_ns()
+                self.plant_ns = time.monotonic_ns()
+
+    @property
+    def plant(self) -> Status | None:
+        """The newest status of the plant."""
+        return self.newest.get(PLANT)
 
     def lifecycle(self, node: str) -> str:
         """The lifecycle state of a node; empty before its first status."""
         return self.newest[node].lifecycle if node in self.newest else ""
-
-    def plant_time(self) -> float:
-        """The plant time [s] of the plant's newest status; 0 before the first."""
-        return self.newest[PLANT].t if PLANT in self.newest else 0.0
-
-    def silence_s(self) -> float:
-        """The time since the plant's newest status [s]."""
-        return (time.monotonic_ns() - self._plant_ns) / 1e9
-
-    def is_stopped(self) -> bool:
-        """Whether the plant's newest status says that it is in an emergency stop: only a reset clears that."""
-        return PLANT in self.newest and bool(self.newest[PLANT].values.get(ESTOP))
 
 
 class StartGate:
@@ -119,7 +105,7 @@ class StartGate:
                 if RELAY in waiting and processes.children[RELAY].code is not None:  # it has completed
                     self._fault("not_ready", "the other computer has ended its part of the run before all was ready")
                     return False
-                unready = [name for name in waiting if not _is_ready(clients[name])]
+                unready = [name for name in waiting if not _says(clients[name], "ready", "ready")]
                 if processes.due() or (not unready and self._others_ready()):
                     break
                 if time.monotonic_ns() > limit and not processes.dead():  # else they wait for a node that is restarted
@@ -155,18 +141,10 @@ class StartGate:
         return False
 
 
-def _is_ready(client: Requester) -> bool:
+def _says(client: Requester, verb: str, word: str) -> bool:
+    """Whether a node answers a request at once, and this word with true."""
     try:
-        return bool(client.ask({"ask": "ready"}, 0.2).get("ready"))
-    except TimeoutError:
-        return False
-
-
-def has_met(folder: Path) -> bool:
-    """Whether the relay of the run has met the other computer."""
-    try:
-        with Requester(folder, RELAY) as client:
-            return bool(client.ask({"ask": "status"}, 0.2).get("met"))
+        return bool(client.ask({"ask": verb}, 0.2).get(word))
     except TimeoutError:
         return False
 
@@ -321,8 +299,9 @@ class Launcher:
                 faults = self.recording.memories[RELAY].summary.get("faults", [])
                 why = "; ".join(fault["text"] for fault in faults) or "the relay ended; see its message above"
                 raise BusError(f"{self.closed_loop.launch.file} [hosts]: {why}")
-            if has_met(folder.path):
-                return True
+            with Requester(folder.path, RELAY) as client:
+                if _says(client, "status", "met"):
+                    return True
             time.sleep(MEET_S)
         return False
 
@@ -369,16 +348,17 @@ class Launcher:
             return run_node(name, closed_loop, folder, self.every, arm, self.recording.memories, changed)
 
         self.processes.start(name, live)
-        stopped_before = name == PLANT and again and self._statuses.is_stopped()
+        plant = self._statuses.plant if name == PLANT and again else None
+        stopped_before = plant is not None and plant.values.get(ESTOP)  # which only a reset clears
         if name == self._stands_for_plant and (self._stopped or stopped_before):
             self._on_emergency()
 
-    def _watch(self, bus: Bus, inbox: SubscriberFace) -> list[str]:
+    def _watch(self, bus: Bus, inbox: AnySubscriber) -> list[str]:
         """Show progress until the plant is done, a node dies, or the user interrupts; returns the nodes to restart."""
         launch, processes, statuses = self.closed_loop.launch, self.processes, self._statuses
         limit: int | None = None  # time by which the plant must have stopped by itself
         braking = False
-        statuses.watch()
+        statuses.plant_ns = time.monotonic_ns()
         while self._plant_goes_on() and not self.outcome.interrupted:
             bus.wait(time.monotonic_ns() + LOOK_NS)
             statuses.take(inbox.receive())
@@ -408,7 +388,7 @@ class Launcher:
 
     def _slowness(self) -> float:
         """By how much longer plant time takes than at the speed of the launch file, where an operator changed that."""
-        plant = self._statuses.newest.get(PLANT)
+        plant = self._statuses.plant
         asked = self.closed_loop.launch.run.speed
         return max(asked / plant.values.get(SPEED, asked), 1.0) if plant else 1.0
 
@@ -426,7 +406,7 @@ class Launcher:
         """
         if PLANT in self._others:
             return False
-        run, silence = self.closed_loop.launch.run, self._statuses.silence_s()
+        run, silence = self.closed_loop.launch.run, (time.monotonic_ns() - self._statuses.plant_ns) / 1e9
         if silence <= run.lockstep_timeout + SILENCE_S:
             return False
         name = "lockstep_timeout" if run.mode == "lockstep" else "plant_silent"
@@ -434,7 +414,8 @@ class Launcher:
         return True
 
     def _fault(self, name: str, text: str, node: str = LAUNCHER) -> None:
-        self.outcome.faults.append({"name": name, "text": text, "t": self._statuses.plant_time(), "node": node})
+        t = self._statuses.plant.t if self._statuses.plant else 0.0
+        self.outcome.faults.append({"name": name, "text": text, "t": t, "node": node})
 
 
 def _held(name: str) -> RunFolder:

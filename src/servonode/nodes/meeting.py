@@ -23,7 +23,7 @@ from servonode.bus.tunnel import Peer
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.hosts import shared_keys
 from servonode.closed_loop.launch_file import table_of
-from servonode.record.schemas import schemas
+from servonode.record.write import schemas
 from servonode.version import VERSION
 
 HELLO, ACCEPTED, REFUSED, BUSY = b"H", b"A", b"R", b"Y"

@@ -1,20 +1,35 @@
-"""How late commands act because their controller is on another computer, measured on the plant's own clock."""
+"""The due times of plant steps, and how late commands act because their controller is on another computer."""
 
 from bisect import bisect_left, insort
 from collections import deque
-from typing import Protocol
 
 from servonode.nodes.node import Clock
 
 KEPT = 31  # measurements whose median is taken: at 100 Hz those of the last 0.3 seconds
 
 
-class Due(Protocol):
-    """The due times of plant steps on the monotonic clock."""
+class StepTimes:
+    """The due times of plant steps on the monotonic clock, each computed from step 0, so that no error accumulates.
 
-    step_ns: float
+    step_ns: the time between two steps [ns, wall clock].
+    """
 
-    def due(self, step: int) -> int: ...
+    def __init__(self, step_ns: float) -> None:
+        self.start_ns = 0  # time of step 0
+        self.step_ns = step_ns
+
+    def due(self, step: int) -> int:
+        """The monotonic time [ns] at which a step is due."""
+        return self.start_ns + round(step * self.step_ns)
+
+    def set_step_ns(self, step_ns: float, now: int) -> None:
+        """From the present moment on let so long a time pass between two steps."""
+        self.start_ns = now - round((now - self.start_ns) / self.step_ns * step_ns)
+        self.step_ns = step_ns
+
+    def step(self, now: int) -> int:
+        """The newest step that is due at a monotonic time [ns]."""
+        return int((now - self.start_ns) / self.step_ns)
 
 
 class NetworkLatency:
@@ -25,7 +40,7 @@ class NetworkLatency:
     nothing: one that arrives in time acts at its instant.
     """
 
-    def __init__(self, delay: int, steps_per_period: int, times: Due, clock: Clock, simulated: bool) -> None:
+    def __init__(self, delay: int, steps_per_period: int, times: StepTimes, clock: Clock, simulated: bool) -> None:
         """delay: that of the controller [control periods]."""
         self._delay, self._steps_per_period = delay, steps_per_period
         self._times, self._clock, self._simulated = times, clock, simulated

@@ -15,11 +15,11 @@ from msgspec.structs import replace
 from servonode.bus import (
     LARGEST,
     TOPICS,
-    BusFace,
+    AnyBus,
+    AnyPublisher,
     Lifecycle,
     Message,
     Parameters,
-    PublisherFace,
     Status,
     Wanted,
     subscriptions_expected,
@@ -108,7 +108,7 @@ class Fault:
 class Outbox:
     """Publishes the messages of one node with the common header: number per topic, clocks, ids."""
 
-    def __init__(self, node: str, publisher: PublisherFace, clock: Clock = time.monotonic_ns) -> None:
+    def __init__(self, node: str, publisher: AnyPublisher, clock: Clock = time.monotonic_ns) -> None:
         self.node = node
         self.src = start_id()
         self.run = self.src  # the plant's own id; other nodes repeat the plant's id
@@ -157,7 +157,7 @@ class Node:
     """
 
     def __init__(
-        self, name: str, bus: BusFace, listeners: Sequence[Wanted], clock: Clock, subscribes: Wanted | None = None
+        self, name: str, bus: AnyBus, listeners: Sequence[Wanted], clock: Clock, subscribes: Wanted | None = None
     ) -> None:
         """subscribes: the node's subscriptions; None: those of the table of nodes."""
         self.name, self.bus, self.clock = name, bus, clock
@@ -249,13 +249,21 @@ class EventNode(Node):
     """A node driven by messages: controller and target. `work` handles what has arrived and returns."""
 
     def __init__(
-        self, name: str, bus: BusFace, listeners: Sequence[Wanted], clock: Clock, subscribes: Wanted | None = None
+        self, name: str, bus: AnyBus, listeners: Sequence[Wanted], clock: Clock, subscribes: Wanted | None = None
     ) -> None:
         super().__init__(name, bus, listeners, clock, subscribes)
         self.failed: Fault | None = None  # the fault in which the node is; None: no fault
         self.active = False  # whether the plant publishes states
         self.t = 0.0  # plant time that the node has reached [s]
         self._status_due = 0
+
+    @property
+    def fds(self) -> Sequence[int]:
+        """Descriptors on which to sleep too."""
+        return ()
+
+    def finish(self) -> None:
+        """Called once no work is left."""
 
     def work(self) -> float:
         """Handle what has arrived; returns how long to sleep [s] unless more comes."""

@@ -5,7 +5,9 @@ import os
 import signal
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +16,12 @@ from servonode.bus import (
     DirectSubscriber,
     MessageError,
     Parameters,
-    PublisherFace,
+    Publisher,
     RunFolder,
     Wanted,
     clear_devices_folder,
 )
-from servonode.bus.interfaces import Identity
+from servonode.bus.codec import Identity
 from servonode.bus.messages import MAX_TEXT
 from servonode.bus.requests import STOPS
 from servonode.bus.topology import CONTROLLER, LOOP, NODES, PLANT, RELAY, launcher_subscribes, nodes_of, subscribers
@@ -52,9 +54,8 @@ class NodeBus(Bus):
 
     def __init__(self, folder: Path, node: str, messages: Ring | None = None) -> None:
         """messages: the memory that records all that the node publishes."""
-        self._messages = messages
         self._signalled = self._emergency = False
-        super().__init__(folder, node)
+        super().__init__(folder, node, partial(RecordedPublisher, ring=messages) if messages else Publisher)
         self.served: Node | None = None  # the node that is told of stops and requests, once it is built
         self.started = self.stopped = False
         self.stopped_by = ""  # who asked first for the stop
@@ -64,12 +65,8 @@ class NodeBus(Bus):
         signal.set_wakeup_fd(write, warn_on_full_buffer=False)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, lambda number, _: self.halt(signal.Signals(number).name))
-        signal.signal(STOP, lambda *_: self._alarm())
+        signal.signal(STOP, self._alarm)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, (STOP,))  # a signal that came since the fork is delivered now
-
-    def publisher(self, expected_subscriptions: int = 0) -> PublisherFace:  # type: ignore[override]
-        publisher = super().publisher(expected_subscriptions)
-        return publisher if self._messages is None else RecordedPublisher(publisher, self._messages)
 
     def subscriber(self, wanted: Wanted) -> DirectSubscriber:
         return self.direct_subscriber(wanted)
@@ -87,7 +84,7 @@ class NodeBus(Bus):
         if self.served is not None:
             self.served.halt()
 
-    def _alarm(self) -> None:
+    def _alarm(self, *_: object) -> None:
         self._signalled = self._emergency = True
 
     def wait(self, deadline_ns: int | None, fds: Iterable[int] = ()) -> bool:
@@ -105,7 +102,9 @@ class NodeBus(Bus):
         """Act on signals and requests, if there are any."""
         if self._signalled:
             self._signalled = False
-            self._drain_signals()
+            with suppress(BlockingIOError):
+                while os.read(self._wake, 512):
+                    pass
             if self._emergency and self.served is not None:
                 self._emergency = False
                 self.served.handle_request("estop")
@@ -147,13 +146,6 @@ class NodeBus(Bus):
                 known = ", ".join([*OPERATOR, "ready", "start"])
                 return {"error": f"unknown request {str(other)[:40]!r}; ask {known} or stop"}
 
-    def _drain_signals(self) -> None:
-        try:
-            while os.read(self._wake, 512):
-                pass
-        except BlockingIOError:
-            pass
-
 
 def share_core(name: str) -> None:
     """In lockstep, put plant and controller on one core, and the target on the others, where the system allows it.
@@ -171,9 +163,6 @@ def share_core(name: str) -> None:
         os.sched_setaffinity(0, shared)
     elif given > shared:
         os.sched_setaffinity(0, given - shared)
-
-
-Life = Callable[[], dict[str, Any]]
 
 
 def run_node(
@@ -200,16 +189,17 @@ def run_node(
         closed_loop = begun(closed_loop)  # before the bus: nobody is to wait for its sockets while a library is loaded
     launcher = os.getppid()
     bus = NodeBus(folder.path, name, memory.messages)
-    node: Node
-    live: Life
     with bus:
-        if name == RELAY:
-            relay = RelayNode(
-                closed_loop, bus, listeners_of(closed_loop), tunnel_of(closed_loop), memories, folder.started_ns
-            )
-            node, live = relay, lambda: _relay(relay, bus)
+        listeners = listeners_of(closed_loop)
+        node: PlantNode | EventNode
+        if name == PLANT:
+            node = PlantNode(closed_loop, bus, listeners, every, interactive=True, ring=memory.rows)
+        elif name == CONTROLLER:
+            node = ControllerNode(closed_loop, bus, listeners, ring=memory.rows)
+        elif name == RELAY:
+            node = RelayNode(closed_loop, bus, listeners, tunnel_of(closed_loop), memories, folder.started_ns)
         else:
-            node, live = _build(name, closed_loop, bus, every, arm, memories[name].rows)
+            node = target_node_of(closed_loop)(closed_loop, bus, listeners)
         node.parameters = None if name == RELAY else ChangedParameters(closed_loop, name)
         if changed is not None:
             node.keep(changed)
@@ -224,8 +214,10 @@ def run_node(
             bus.wait_for_request(time.monotonic_ns() + IDLE_NS)
             if isinstance(node, PlantNode):
                 node.serve_link()
+        extra: dict[str, Any] = {}
         try:
-            extra = live() if (bus.started or name == RELAY) and not bus.stopped else {}
+            if (bus.started or name == RELAY) and not bus.stopped:
+                extra = _drive(node, closed_loop, arm) if isinstance(node, PlantNode) else _work(node, bus)
         finally:
             if isinstance(node, PlantNode):
                 node.plant.close()  # in any case, so that an external plant gets zero inputs and the end of the run
@@ -260,22 +252,6 @@ def _alive(launcher: int) -> bool:
         return True
 
 
-def _build(
-    name: str, closed_loop: ClosedLoop, bus: NodeBus, every: int, arm: bool, rows: Ring | None
-) -> tuple[Node, Life]:
-    """The node of this name, and the function that runs it."""
-    listeners = listeners_of(closed_loop)
-    if name == PLANT:
-        plant = PlantNode(closed_loop, bus, listeners, every, interactive=True, ring=rows)
-        return plant, lambda: _drive(plant, closed_loop, arm)
-    node: EventNode
-    if name == CONTROLLER:
-        node = ControllerNode(closed_loop, bus, listeners, ring=rows)
-    else:
-        node = target_node_of(closed_loop)(closed_loop, bus, listeners)
-    return node, lambda: _work(node, bus)
-
-
 def _drive(node: PlantNode, closed_loop: ClosedLoop, arm: bool) -> dict[str, Any]:
     """Run the plant, from the handshake to the last state; returns its rate, misses and times."""
     run = closed_loop.launch.run
@@ -303,18 +279,10 @@ def listeners_of(closed_loop: ClosedLoop) -> list[Wanted]:
     return [*own, *({node: NODES[node].publishes} for node in computer.nodes)]  # the relay's
 
 
-def _relay(node: RelayNode, bus: NodeBus) -> dict[str, Any]:
-    """Run the relay until it is told to stop, or the run is over on the other computer, or that refuses ours."""
-    while not node.stop and not node.is_refused:
-        sleep_s = node.work()
-        bus.wait(time.monotonic_ns() + round(sleep_s * 1e9), node.fds)
-    node.finish()
-    return {}
-
-
 def _work(node: EventNode, bus: NodeBus) -> dict[str, Any]:
     """Run an event-driven node until it is told to stop; it goes on after the last state, whose answer may be lost."""
     while not node.stop:
         sleep_s = node.work()
-        bus.wait(time.monotonic_ns() + min(IDLE_NS, round(min(sleep_s, 1.0) * 1e9)))
+        bus.wait(time.monotonic_ns() + min(IDLE_NS, round(min(sleep_s, 1.0) * 1e9)), node.fds)
+    node.finish()
     return {}

@@ -11,80 +11,28 @@ from typing import Any, cast
 import numpy as np
 
 from servonode.arrays import Array
-from servonode.bus import BusFace, Command, Lifecycle, Wanted
+from servonode.bus import AnyBus, Command, Lifecycle, Wanted
 from servonode.bus.descriptors import arming_obstacle
+from servonode.bus.fleet_memory import LOOK_S, SEEN
 from servonode.bus.topology import NODES, PARAMETERS, PLANT
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.mechanics.description import MachineDescription
-from servonode.mechanics.machine import Machine
-from servonode.nodes.fault_ladder import ESTOP_STAYS_LATCHED, Ladder
-from servonode.nodes.fleet_watch import FleetWatch
+from servonode.nodes.fault_ladder import ESTOP, ESTOP_STAYS_LATCHED, Ladder
 from servonode.nodes.guard import Guard
 from servonode.nodes.injected import InjectedFaults
+from servonode.nodes.input_limiter import REFUSED, Observed
 from servonode.nodes.node import NO_ARGUMENTS, Clock, Fault, Node
-from servonode.nodes.pause import VERBS, Pause
-from servonode.nodes.plant_status import PlantStatus
-from servonode.nodes.plant_time import GoalTime, Pace, StepGrid
-from servonode.nodes.readonly import REFUSED, Observed
-from servonode.nodes.state_check import EnergyAccount, MachineLink, StateCheck
-from servonode.nodes.state_publisher import StatePublisher
-from servonode.plants.drivers.driver import DriverContext, finite_limits
-from servonode.plants.injection import Injector
+from servonode.nodes.plant_machine import EnergyAccount, MachineLink, StateCheck, driven_plant
+from servonode.nodes.plant_status import PlantStatus, StatePublisher
+from servonode.nodes.plant_time import VERBS, GoalTime, Pace, Pause, StepGrid
 from servonode.plants.plant import Plant
 from servonode.plants.record_layout import PlantRecordLayout
-from servonode.plants.simulated import SimulatedPlant
 from servonode.record.recorder import Recorder
 from servonode.record.shared_memory import Ring
 
 REQUESTS_NS = 1_000_000  # how often a plant that never sleeps polls requests
+MARGIN_NS = 1_000_000_000  # by which a robot waits longer for another one than for its own controller
 CHUNK = 100_000  # steps after which a plant that integrates for long polls requests and publishes its status
-
-
-def driven_plant(closed_loop: ClosedLoop, clock: Clock, injector: Injector | None = None) -> Plant:
-    """The plant of a run; what the driver opens belongs to this process.
-
-    injector: the faults of the run, else those of the launch file.
-    """
-    injector = injector or closed_loop.injector()
-    launch, machine = closed_loop.launch, closed_loop.machine
-    watch = closed_loop.safety.command_timeout or launch.plant.safety.command_timeout_floor
-
-    def simulated_machine(machine: Machine, start: Array, step_ns: int) -> SimulatedPlant:
-        actuator, sensor, seed = closed_loop.actuator, closed_loop.sensor, launch.run.seed
-        integrator, suite = launch.plant.integrator, closed_loop.suite()
-        motion = closed_loop.speed_motion(machine, step_ns)
-        return SimulatedPlant(
-            machine, start, step_ns, integrator, actuator, sensor, seed, motion=motion, suite=suite, injector=injector,
-            linked=True,
-        )  # fmt: skip
-
-    context = DriverContext(
-        machine,
-        closed_loop.connection.stated,
-        closed_loop.start,
-        launch.step_ns,
-        simulation=lambda: closed_loop.plant(injector),
-        simulated_machine=simulated_machine,
-        source=closed_loop.source,
-        timeout=watch,
-        state_timeout=launch.plant.device.timeout or watch,
-        limits=finite_limits(machine, closed_loop.sent_limits, closed_loop.readonly),
-        frozen_time=launch.plant.safety.frozen_time,
-        brake_time=closed_loop.safety.brake_steps * launch.step_ns / 1e9,
-        readonly=closed_loop.readonly,
-        law=closed_loop.device_law,
-        drives=closed_loop.drives,
-        estimate=closed_loop.device_estimate,
-        plausible=closed_loop.safety.plausible(own=True),
-        own_key=closed_loop.own_key,
-        insecure=closed_loop.insecure,
-        addresses=closed_loop.connection.addresses(machine.description.name),
-        state_every=closed_loop.check_traffic(),
-        seed=launch.run.seed,
-        clock=clock,
-        injector=injector,
-    )
-    return closed_loop.driver.open(context)
 
 
 class PlantRecorder(Recorder):
@@ -123,7 +71,7 @@ class PlantNode(Node):
     def __init__(
         self,
         closed_loop: ClosedLoop,
-        bus: BusFace,
+        bus: AnyBus,
         listeners: Sequence[Wanted],
         every: int,
         clock: Clock = time.monotonic_ns,
@@ -141,13 +89,13 @@ class PlantNode(Node):
         self.injected = InjectedFaults(injector, self.counts, folder, self._speed, closed_loop.injection)
         self.plant: Plant = cast(Plant, Observed(plant)) if closed_loop.readonly else plant
         self.plant.open()
-        self.fleet = FleetWatch(self, closed_loop.member)
+        self.member = closed_loop.member  # the place in a fleet; None: the robot is alone
         self.grid = StepGrid(launch.steps, launch.steps_per_period, launch.plant.publish_every)
         ladder = Ladder(
             self.faults,
             waits=interactive and closed_loop.safety.on_fault == "wait",
             estop_waits=interactive,
-            told=self.fleet.tell,
+            told=self._tell_fleet,
         )
         self.guard = Guard(closed_loop, self.plant, self.outbox, ladder, self.counts, clock)
         if interactive:  # else it is a simulation, whatever the driver
@@ -158,7 +106,7 @@ class PlantNode(Node):
         self.record = PlantRecorder(self.plant, closed_loop.machine.description, self.goal, launch.steps, every, ring)
         self.pace = Pace()
         self.pause = Pause(closed_loop, self.plant, self.guard, self.grid, clock)
-        self.status = PlantStatus(self, self.fleet.show_life)
+        self.status = PlantStatus(self, self.show_life)
         self.energy = EnergyAccount(self.plant, closed_loop.machine)
         self.interactive = interactive
         self.reset_ns: int | None = None  # time at which an emergency stop was last cleared; None: none was
@@ -189,7 +137,7 @@ class PlantNode(Node):
         plant, control = self.plant, asks and self.grid.is_control(self.plant.k)
         reading = plant.read()
         dropped = control and plant.drops()
-        if control and not self.fleet.keep_step(self.grid.instant(plant.k), None if dropped else reading.state):
+        if control and not self._keep_step(self.grid.instant(plant.k), None if dropped else reading.state):
             return
         if dropped:
             self.counts["dropped_states"] += 1
@@ -343,7 +291,8 @@ class PlantNode(Node):
     def _carry_out(self, verb: str) -> str | None:
         """Carry out a request; returns a sentence why not, or None."""
         if verb == "arm":
-            return self.fleet.obstacle() or self.arm()
+            other = self.member.stopped() if self.member is not None else None
+            return f"{other[0]}; reset that one first" if other else self.arm()
         if verb == "disarm":
             return self.guard.disarm()
         if verb == "estop":
@@ -362,7 +311,8 @@ class PlantNode(Node):
         refused = self.guard.reset(estop=verb == "reset_estop")
         if refused is None:
             self.reset_ns = self.clock() if verb == "reset_estop" else self.reset_ns
-            self.fleet.resume()
+            if self.member is not None and not self.guard.failed:
+                self.member.resume()
             self.link.connect()
             if origin is not None:  # the machine that answers now
                 origin.accept_origin()
@@ -408,12 +358,56 @@ class PlantNode(Node):
         needs = guard.failed or guard.lifecycle.accepts_commands or guard.unlimited or self.machine_obstacle
         return not (needs or self.closed_loop.readonly)
 
+    # the other robots of the launch
+
+    def show_life(self) -> None:
+        """Tell the others that this plant is alive, also while its time stands still."""
+        if self.member is not None:
+            self.member.look(self.clock())
+
+    def _tell_fleet(self, fault: Fault) -> None:
+        if self.member is not None:
+            self.member.end(f"{fault.name}: {fault.text}", emergency=fault.name == ESTOP)
+
+    def _keep_step(self, instant: int, state: Array | None) -> bool:
+        """Tell the others of a control instant, and in lockstep wait until they have reached it.
+
+        state: as it is published there, None where that message is lost. Returns False if a robot stops before it.
+        """
+        member = self.member
+        if member is None:
+            return True
+        member.reach(instant, state)
+        if not self._lockstep:
+            return True
+        # else who waits for its controller would be blamed
+        wait_ns = round(self.closed_loop.launch.run.lockstep_timeout * 1e9) + MARGIN_NS
+        self.show_life()
+        limit = self.clock() + wait_ns
+        while member.awaited(instant) and not self.stop and not self.guard.failed:
+            now = self.clock()
+            if now > limit and (silent := member.silent(now, wait_ns, SEEN)):
+                self.fault("lockstep_timeout", f"robot {silent} shows no sign of life for {wait_ns / 1e9:g} s")
+            self.poll_requests()
+            self.status.if_due()
+            time.sleep(LOOK_S)
+        self.stop_with(member.stopped(before=instant))
+        return not self.guard.failed and not self.stop
+
+    def stop_with(self, found: tuple[str, bool] | None) -> None:
+        """Latch the fault that another robot has stopped; its emergency stop is one of this robot too."""
+        if found is not None:
+            self.guard.latch(Fault(ESTOP if found[1] else "robot", found[0], self.plant.t, PLANT))
+            if self.interactive:
+                self.status.publish()
+
     # the end
 
     def finish(self) -> None:
         """Record the last row, close the plant, and publish the last status."""
         self.act()
-        self.fleet.finish()
+        if self.member is not None:
+            self.member.end("" if self.plant.k == self.grid.steps else "it was ended early")
         if self.record.last != self.plant.k:
             self.record.take(at_the_end=True)
         self.plant.close()

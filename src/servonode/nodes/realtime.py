@@ -14,11 +14,12 @@ from servonode.closed_loop.hosts import is_networked
 from servonode.nodes.fault_ladder import SafeState
 from servonode.nodes.guard import Guard
 from servonode.nodes.lockstep import await_answer, come_to_rest
-from servonode.nodes.network_latency import NetworkLatency
+from servonode.nodes.network_latency import NetworkLatency, StepTimes
 from servonode.nodes.plant_node import PlantNode
 from servonode.nodes.plant_time import Pace
 
 NAP_NS = 50_000_000  # the longest sleep without a look at `stop`
+SILENCE_NS = 250_000_000  # shortest time without a sign of life, after which another robot counts as stopped
 STOPPING_NS = 2_000_000_000  # time of the safe action when an external plant is stopped while it is armed
 OWN_SHARE = 0.5  # share of a sudden lateness; if the process computed for so much of it, the host did not stall
 STALL_SHARE = 0.5  # share of the command timeout; a sudden lateness of more is not the controller's fault
@@ -143,30 +144,6 @@ class CommandWatchdog:
         return self._since + allowed
 
 
-class StepTimes:
-    """The due times of plant steps on the monotonic clock, each computed from step 0, so that no error accumulates.
-
-    step_ns: the time between two steps [ns, wall clock].
-    """
-
-    def __init__(self, step_ns: float) -> None:
-        self.start_ns = 0  # time of step 0
-        self.step_ns = step_ns
-
-    def due(self, step: int) -> int:
-        """The monotonic time [ns] at which a step is due."""
-        return self.start_ns + round(step * self.step_ns)
-
-    def set_step_ns(self, step_ns: float, now: int) -> None:
-        """From the present moment on let so long a time pass between two steps."""
-        self.start_ns = now - round((now - self.start_ns) / self.step_ns * step_ns)
-        self.step_ns = step_ns
-
-    def step(self, now: int) -> int:
-        """The newest step that is due at a monotonic time [ns]."""
-        return int((now - self.start_ns) / self.step_ns)
-
-
 class RealTime(Pace):
     """Drives a plant node at `speed` plant seconds per second of wall-clock time.
 
@@ -184,6 +161,9 @@ class RealTime(Pace):
         self.begin_ns = self.end_ns = 0
         self._speed: float | None = speed
         self._woken = 0  # time of the last wake-up
+        period_ns = (node.closed_loop.launch.period_ns or 0) / node.closed_loop.launch.run.speed
+        self._silence_ns = max(SILENCE_NS, round(3 * period_ns))  # without a sign of life, another robot has stopped
+        self._looked = self._judged_from = 0  # times of the newest look at the others, and from which they are judged
         self._status_kept = True  # whether the status was handled in this tick
 
     def run(self) -> None:
@@ -199,7 +179,7 @@ class RealTime(Pace):
             node.finish()  # without a first answer the clock of the run never starts
             return
         self.guard.answers.oldest_ns = self._timeout_ns
-        self.times.start_ns = self.begin_ns = self._woken = node.fleet.start_ns()
+        self.times.start_ns = self.begin_ns = self._woken = self._common_start()
         self.guard.network = self._network()
         node.pace = self
         self.lateness.begin()
@@ -369,7 +349,7 @@ class RealTime(Pace):
 
     def _judge(self, now: int) -> None:
         """Judge the machine's link, and the wait for a command, at the time at which lateness was judged."""
-        self.node.fleet.judge(now)
+        self._judge_fleet(now)
         found = self.node.link.fault(now)
         if found is not None:
             self.node.fault(*found)
@@ -378,6 +358,37 @@ class RealTime(Pace):
         expires = self.watchdog.expires()
         if expires is not None and now > expires:
             self._go_stale()
+
+    def _common_start(self) -> int:
+        """Wait until all robots can begin; the monotonic time of their common t = 0, or now if the run ends before."""
+        node = self.node
+        now = node.clock()
+        while node.member is not None and not node.stop and not node.must_end():
+            self._judge_fleet(node.clock())
+            if start := node.member.begin(now):
+                return start
+            node.serve_link()
+            if (found := node.link.fault()) is not None:
+                node.fault(*found)
+            node.take_commands()
+            node.status.if_due()
+            node.bus.wait(node.clock() + 1_000_000)
+        return node.clock()
+
+    def _judge_fleet(self, now: int) -> None:
+        """Stop an armed plant when another robot has stopped, or shows no sign of life."""
+        node, member, silence_ns = self.node, self.node.member, self._silence_ns
+        if member is None:
+            return
+        member.look(now)
+        if now - self._looked > silence_ns // 3:  # this process was stalled, and so the others may have been
+            self._judged_from = now + silence_ns
+        self._looked = now
+        if not self.guard.lifecycle.accepts_commands:
+            return
+        node.stop_with(member.stopped())
+        if now > self._judged_from and (silent := member.silent(now, silence_ns)):
+            node.stop_with((f"robot {silent} shows no sign of life for {silence_ns / 1e6:.0f} ms", False))
 
     def _go_stale(self) -> None:
         """Apply the safe action, because no fresh command answers the states."""

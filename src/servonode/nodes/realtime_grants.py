@@ -92,7 +92,9 @@ def _slack() -> str:
     return f"timer slack {SLACK_NS / 1000:g} us"
 
 
-def _only_in_real_time(run: Run) -> None:
+def _check_asked(run: Run, key: str) -> None:
+    if not getattr(run, key):
+        raise NotGranted(f"not asked; run.{key}")
     if run.mode != "realtime":
         raise NotGranted("only in real time")
 
@@ -101,23 +103,9 @@ def _lock_memory(run: Run) -> str:
     """Lock present and future memory of this process against swapping.
 
     Pages are locked when they are touched (MCL_ONFAULT), so that pages shared by the fork are neither read nor copied.
-    """
-    if not run.lock_memory:
-        raise NotGranted("not asked; run.lock_memory")
-    _only_in_real_time(run)
-    _check_lockable()
-    try:
-        _call("mlockall", _MCL_CURRENT | _MCL_FUTURE | _MCL_ONFAULT)
-    except OSError as error:
-        raise NotGranted(f"refused: {error.strerror}; give CAP_IPC_LOCK") from None
-    return "memory locked"
-
-
-def _check_lockable() -> None:
-    """NotGranted unless any amount may be locked.
-
     With a limit that suffices now, later allocations could fail in the middle of the run: any limit is too low.
     """
+    _check_asked(run, "lock_memory")
     kind = resource.RLIMIT_MEMLOCK
     try:
         resource.setrlimit(kind, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
@@ -126,6 +114,11 @@ def _check_lockable() -> None:
             raise NotGranted(
                 f"limited to {resource.getrlimit(kind)[1] // 1024} KiB; ulimit -l unlimited, or memlock in {LIMITS}"
             ) from None
+    try:
+        _call("mlockall", _MCL_CURRENT | _MCL_FUTURE | _MCL_ONFAULT)
+    except OSError as error:
+        raise NotGranted(f"refused: {error.strerror}; give CAP_IPC_LOCK") from None
+    return "memory locked"
 
 
 def has_capability(number: int) -> bool:
@@ -140,9 +133,7 @@ def has_capability(number: int) -> bool:
 
 def _raise_priority(run: Run, node: str) -> str:
     """SCHED_FIFO for the loop: the controller at run.priority, the plant one higher, because it has the watchdog."""
-    if not run.priority:
-        raise NotGranted("not asked; run.priority")
-    _only_in_real_time(run)
+    _check_asked(run, "priority")
     if node not in LOOP:
         raise NotGranted("for plant and controller only")
     priority = run.priority + (node == PLANT)
@@ -158,9 +149,7 @@ def _raise_priority(run: Run, node: str) -> str:
 
 def _pin(run: Run, node: str) -> str:
     """Pin the plant to the first allowed core, the controller to the second, other nodes to the rest."""
-    if not run.pin:
-        raise NotGranted("not asked; run.pin")
-    _only_in_real_time(run)
+    _check_asked(run, "pin")
     given = sorted(os.sched_getaffinity(0))
     if len(given) < 2:
         raise NotGranted(f"only core {given[0]} is given; widen taskset or cpuset")

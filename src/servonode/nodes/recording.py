@@ -1,4 +1,4 @@
-"""The record of a run in the launcher: memory for the nodes, the writer's process, the output files."""
+"""The record of a run in the launcher: memory for the nodes, the writer's process, the files, and the outcome."""
 
 import contextlib
 import errno
@@ -9,7 +9,6 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from servonode.bus.topology import CONTROLLER, PLANT, RELAY, nodes_of
@@ -21,16 +20,39 @@ from servonode.record.files import SUFFIX, opened
 from servonode.record.recorder import check_size
 from servonode.record.run_rows import RunRows, columns_of, write_runs
 from servonode.record.shared_memory import MESSAGES_ROOM, NodeMemory, Ring
-from servonode.record.spool import MESSAGES, ROWS, SpooledRun, read_spool
-from servonode.record.writer import Spooler, write
+from servonode.record.spool import MESSAGES, ROWS, SpooledRun, Spooler, read_spool, write
 
 if TYPE_CHECKING:
     from servonode.record.write import Drawn
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from servonode.bus.topology import NODES
+from servonode.record.events import merged_faults, with_found
+from servonode.record.run import Run
 
 DRAIN_S = 5.0  # timeout of the writer for the last rows, and then for its exit
 SPARE_ROWS = 1000  # of a record: rows come again where a machine does not reach its step
 AGAIN_NS = 1_000_000_000  # shortest time between two starts of the writer
 WRITER = "writer"
+Ending = Literal["completed", "fault", "stopped early", "broken off"]
+
+SHOWN = (  # parts of the plant's summary that the statistics of a run contain
+    "rate",
+    "misses",
+    "round_trip_s",
+    "counts",
+    "lateness_s",
+    "stalls",
+    "overruns",
+    "grants",
+    "readonly",
+    "link_latency_s",
+    "pauses",
+    "paused_s",
+    "speed_changes",
+)
 
 
 class Recording:
@@ -236,9 +258,7 @@ class Recording:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.end(delivered=kind is None or kind is SystemExit)
 
 
@@ -266,3 +286,64 @@ def _await_end(child: Child, within_s: float) -> None:
     limit = time.monotonic() + within_s
     while not child.has_ended() and time.monotonic() < limit:
         time.sleep(0.002)
+
+
+@dataclass
+class Outcome:
+    """The outcome of a launch: the run as far as it was recorded, and how it ended.
+
+    earlier: the runs of a plant that died and was restarted. faults: those of all nodes. signal: the first signal by
+    which the launcher was told to end. stopped: who told the plant to stop before its time; empty where nobody did.
+    """
+
+    run: Run | None = None
+    earlier: list[Run] = field(default_factory=list)
+    faults: list[dict[str, Any]] = field(default_factory=list)
+    signal: int | None = None
+    stopped: str = ""
+
+    @property
+    def interrupted(self) -> bool:
+        return self.signal is not None
+
+    @property
+    def ending(self) -> Ending:
+        """How the run ended, in words."""
+        if self.interrupted:
+            return "broken off"
+        return "fault" if self.faults else "stopped early" if self.stopped else "completed"
+
+    @property
+    def exit_code(self) -> int:
+        """128 plus the signal if the run was interrupted, 1 after a fault or if the plant was stopped, else 0."""
+        return 128 + self.signal if self.signal is not None else int(self.ending != "completed")
+
+
+def collect(
+    outcome: Outcome, closed_loop: ClosedLoop, recording: Recording, restarts: dict[str, int], wall_s: float
+) -> None:
+    """Take what the nodes left into the outcome: their faults, and the run if there is a record."""
+    summaries = {name: memory.summary for name, memory in recording.memories.items()}
+    plant = summaries[PLANT]
+    # the plant comes last in the table: a failed goal or law is the cause of the fault that it found
+    outcome.faults = merged_faults(outcome.faults, *(summaries.get(name, {}).get("faults", []) for name in NODES))
+    if plant and plant.get("k", closed_loop.launch.steps) < closed_loop.launch.steps:
+        outcome.stopped = plant.get("stopped_by") or "it ended before its time"
+    lost = {name: memory.rows.lost for name, memory in recording.memories.items() if memory.rows and memory.rows.lost}
+    times = {name: summary.get("times", {}) for name, summary in summaries.items()}
+    if plant.get("lateness_s"):
+        times[PLANT] = times[PLANT] | {"lateness_s": plant["lateness_s"]}
+    counts = {name: summary.get("counts", {}) for name, summary in summaries.items()}
+    stats = {name: plant[name] for name in (*SHOWN, "extra") if name in plant}
+    stats |= {"nodes": times, "node_counts": counts, "restarts": restarts, "lost_rows": lost}
+    if changed := {key: value for each in summaries.values() for key, value in each.get("changed", {}).items()}:
+        stats["changed_numbers"] = changed
+    if injected := plant.get("injected") or []:
+        stats["injected"] = with_found(injected, outcome.faults)
+    rows = recording.collect()
+    if lacking := recording.lacking():
+        stats["incomplete"] = "; ".join(lacking)
+    more = {"faults": outcome.faults, "stats": stats}
+    runs = rows.runs(closed_loop, plant.get("wall_s", wall_s), **more)
+    if runs:
+        *outcome.earlier, outcome.run = runs

@@ -142,7 +142,6 @@ class RelayNode(EventNode):
 
     @property
     def fds(self) -> list[int]:
-        """Descriptors on which to sleep."""
         return [*self._tunnel.fds, *self._topics.fds]
 
     def work(self) -> float:
@@ -157,6 +156,7 @@ class RelayNode(EventNode):
             self.meeting.greet(now, self._tunnel.send)
         if self.is_refused and not self.failed:
             self.fail("refused", self.meeting.refused, self.t)
+            self.stop = True
         self._take_time(self._topics.carry(connected))
         self._requests.carry(now, connected)
         if connected:

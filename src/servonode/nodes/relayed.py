@@ -16,18 +16,10 @@ import zmq
 from msgspec import UNSET, Meta, UnsetType
 
 from servonode.bus import Bus, DirectSubscriber, MessageError, Publisher, Wanted, decode, subscriptions_expected
-from servonode.bus.interfaces import Intake, undecoded
+from servonode.bus.codec import Intake, undecoded
 from servonode.bus.keys import OBSERVE, OPERATE, ROLE_OF, TrustedKey
 from servonode.bus.messages import LARGEST, MAX_ITEMS, MAX_PAYLOAD, MAX_TEXT, Count, Message, Text
-from servonode.bus.requests import (
-    HEADER,
-    LARGEST_REQUEST,
-    NEVER,
-    NO_TICKET,
-    WANTS_TICKET,
-    decode_map,
-    encode_map,
-)
+from servonode.bus.requests import HEADER, LARGEST_REQUEST, NEVER, NO_TICKET, WANTS_TICKET, decode_map, encode_map
 from servonode.bus.topology import GET, NODES, PLANT
 from servonode.bus.zmq_io import Reader
 from servonode.nodes.meeting import printable

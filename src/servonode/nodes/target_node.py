@@ -18,16 +18,16 @@ from typing import Any
 
 import numpy as np
 
-from servonode.bus import BusFace, State, Status, Target, Wanted
+from servonode.bus import AnyBus, State, Status, Target, Wanted
 from servonode.bus.fleet_memory import LOOK_S, Member, RobotSamples
-from servonode.bus.samples import Samples
 from servonode.bus.topology import GOAL_HELD, LIVE_TARGET, TARGET
+from servonode.bus.zmq_subscriber import Samples
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.goals import LiveGoal
 from servonode.controllers.engine.follow_filter import FollowFilter
 from servonode.nodes.answerer import goal_step, link_periods
 from servonode.nodes.node import NO_ARGUMENTS, STATUS_PERIOD_NS, Clock, EventNode
-from servonode.nodes.pause import PAUSED, SPEED
+from servonode.nodes.plant_time import PAUSED, SPEED
 from servonode.plants.drivers.link_watch import listed
 
 CHUNK = 32  # goals published at once in lockstep, where the controller waits for them
@@ -50,7 +50,7 @@ class TargetNode(EventNode):
     """
 
     def __init__(
-        self, closed_loop: ClosedLoop, bus: BusFace, listeners: Sequence[Wanted], clock: Clock = time.monotonic_ns
+        self, closed_loop: ClosedLoop, bus: AnyBus, listeners: Sequence[Wanted], clock: Clock = time.monotonic_ns
     ) -> None:
         super().__init__(TARGET, bus, listeners, clock)
         launch = closed_loop.launch
@@ -223,7 +223,7 @@ class LiveTargetNode(EventNode):
     """Event-driven by the plant's states. It joins filters, the samples of a publisher and their run."""
 
     def __init__(
-        self, closed_loop: ClosedLoop, bus: BusFace, listeners: Sequence[Wanted], clock: Clock = time.monotonic_ns
+        self, closed_loop: ClosedLoop, bus: AnyBus, listeners: Sequence[Wanted], clock: Clock = time.monotonic_ns
     ) -> None:
         super().__init__(TARGET, bus, listeners, clock, LIVE_TARGET)
         launch = closed_loop.launch
@@ -237,9 +237,13 @@ class LiveTargetNode(EventNode):
         self._values = np.zeros(len(self.names))
         self._k = -1  # step of the goal that was published last
         self._paused, self._looked_ns = False, 0  # whether plant time stands still; time of the last look at samples
+        self._in_step = launch.run.mode == "lockstep" and any(each.state for each in closed_loop.live)
+        self._waiting: deque[State] = deque(maxlen=KEPT_STATES)  # states for whose goal another robot is waited for
 
     def work(self) -> float:
         """Take what has arrived, and publish the goal for each control state; sleep until more comes."""
+        if self._in_step:
+            return self._work_in_step()
         now = self.clock()
         for each in self.followed:
             if self._paused:
@@ -255,6 +259,28 @@ class LiveTargetNode(EventNode):
                     self.publish_status(message.k, message.t)
         self._watch(now)
         return POLL_S
+
+    def _work_in_step(self) -> float:
+        """As `work`; the states wait until the other robots have reached their instant."""
+        for _, message in self.inbox.receive():
+            if isinstance(message, State):
+                self._waiting.append(message)
+            elif self.active and self.status_is_due():
+                self.publish_status(message.k, message.t)
+        while self._waiting and self._take_samples(self._waiting[0].k // self.steps_per_period):
+            self._on_state(self._waiting.popleft())
+        return LOOK_S if self._waiting else POLL_S
+
+    def _take_samples(self, instant: int) -> bool:
+        """Take the other robots' states of a control instant; False if one has not reached it."""
+        now = self.clock()
+        for each in self.followed:
+            assert isinstance(each.samples, RobotSamples)
+            value = each.samples.at(instant)
+            if value is None:
+                return False
+            each.offer(value, now)
+        return True
 
     def use(self, numbers: list[float]) -> tuple[int, float]:
         self.targets = self.targets.with_pieces(np.array(numbers))
@@ -352,43 +378,6 @@ class LiveTargetNode(EventNode):
         return found
 
 
-class FleetTargetNode(LiveTargetNode):
-    """Answers each state with the goal that follows from the other robots' states."""
-
-    def __init__(
-        self, closed_loop: ClosedLoop, bus: BusFace, listeners: Sequence[Wanted], clock: Clock = time.monotonic_ns
-    ) -> None:
-        super().__init__(closed_loop, bus, listeners, clock)
-        self._lockstep = closed_loop.launch.run.mode == "lockstep"
-        self._waiting: deque[State] = deque(maxlen=KEPT_STATES)  # states whose goal is not known yet
-
-    def work(self) -> float:
-        """As there; in lockstep the states wait until the others have reached their instant."""
-        if not self._lockstep:
-            return super().work()
-        for _, message in self.inbox.receive():
-            if isinstance(message, State):
-                self._waiting.append(message)
-            elif self.active and self.status_is_due():
-                self.publish_status(message.k, message.t)
-        while self._waiting and self._take_samples(self._waiting[0].k // self.steps_per_period):
-            self._on_state(self._waiting.popleft())
-        return LOOK_S if self._waiting else POLL_S
-
-    def _take_samples(self, instant: int) -> bool:
-        """Take the other robots' states of a control instant; False if one has not reached it."""
-        now = self.clock()
-        for each in self.followed:
-            assert isinstance(each.samples, RobotSamples)
-            value = each.samples.at(instant)
-            if value is None:
-                return False
-            each.offer(value, now)
-        return True
-
-
 def target_node_of(closed_loop: ClosedLoop) -> type[TargetNode | LiveTargetNode]:
     """The kind of target node that the goals need."""
-    if any(each.state for each in closed_loop.live):
-        return FleetTargetNode
     return LiveTargetNode if closed_loop.live else TargetNode

@@ -73,7 +73,7 @@ class Lines(io.TextIOBase):
         while self._waiting:
             if time.monotonic() > limit:
                 return False
-            self._wait(limit - time.monotonic())
+            self._is_writable(limit - time.monotonic())
             self._write()
             if self._size < left:
                 limit, left = time.monotonic() + within_s, self._size
@@ -110,10 +110,10 @@ class Lines(io.TextIOBase):
             else:
                 self._waiting[0], self._begun = data[n:], True
 
-    def _wait(self, within_s: float) -> None:
+    def _is_writable(self, within_s: float = 0.0) -> bool:
         poll = select.poll()
         poll.register(self._descriptor, select.POLLOUT)
-        poll.poll(within_s * 1e3)
+        return bool(poll.poll(within_s * 1e3))
 
     def _sender(self) -> Callable[[bytes], int]:
         """A function that writes to the descriptor without waiting, and without changing its mode for others."""
@@ -132,9 +132,7 @@ class Lines(io.TextIOBase):
 
     def _carefully(self, data: bytes) -> int:
         """Write a little, and only if it is writable: for a terminal or pipe that cannot be opened again."""
-        poll = select.poll()
-        poll.register(self._descriptor, select.POLLOUT)
-        if not poll.poll(0):
+        if not self._is_writable():
             raise BlockingIOError
         return os.write(self._descriptor, data[:SLICE_BYTES])
 
@@ -218,10 +216,7 @@ def fill_closed() -> list[int]:
                 os.dup2(opened, descriptor)
                 os.close(opened)
             os.set_inheritable(descriptor, True)
-    if sys.stdin is None:
-        sys.stdin = open(0, closefd=False)  # noqa: SIM115
-    if sys.stdout is None:
-        sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
-    if sys.stderr is None:
-        sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
+    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(descriptor, "w" if descriptor else "r", closefd=False))  # noqa: SIM115
     return closed

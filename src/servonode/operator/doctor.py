@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Literal
 
-from servonode.bus.listening_sockets import beyond_this_computer, listening_sockets
+from servonode.bus.processes import beyond_this_computer, listening_sockets
 from servonode.bus.run_folder import BusError, base_folder, distrust
 from servonode.definitions.store import cache_root, untrusted_reason
 from servonode.errors import ServonodeError, installing
@@ -143,16 +143,11 @@ def _folders() -> Iterator[Finding]:
     text = f"kernels are kept in {cache}"
     if reason:
         yield Finding("folders", "note", f"{text}, which is not used: every start compiles anew", reason)
-    elif not os.access(_existing(cache), os.W_OK):
+    elif not os.access(next(each for each in (cache, *cache.parents) if each.exists()), os.W_OK):
         remedy = "nothing can be compiled: give it back to yourself, or set XDG_CACHE_HOME to a folder of yours"
         yield Finding("folders", "wrong", f"{text}, which cannot be written", remedy)
     else:
         yield Finding("folders", "good", text)
-
-
-def _existing(path: Path) -> Path:
-    """The path, or the nearest folder above it that there is."""
-    return next(each for each in (path, *path.parents) if each.exists())
 
 
 def _extras() -> Iterator[Finding]:

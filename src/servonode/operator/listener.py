@@ -14,8 +14,8 @@ from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 import zmq
 
 from servonode.bus import Bus, BusError, Message, Wanted
+from servonode.bus.codec import Intake, undecoded
 from servonode.bus.descriptors import ensure_room
-from servonode.bus.interfaces import Intake, undecoded
 from servonode.bus.processes import Named
 from servonode.bus.run_folder import endpoint
 from servonode.bus.topology import NODES, publishers

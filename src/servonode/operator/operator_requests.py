@@ -318,7 +318,11 @@ class _Stopping:
                 return self._answered(_asked(self.run, PLANT, "estop", LOOK_S, expires=False))
             except (OSError, ValueError, RuntimeError) as error:  # no answer, one that cannot be read, or no socket
                 reason = f"{error}; "
-            self._look_again()
+            # a plant that was not known before, or has been started since, is sent the signal too
+            self.run = next(iter(folders_of_runs(str(self.run.path), of_processes=True)), self.run)
+            self.signal()
+            if self.signalled is None:
+                self.signal(self.run.listener())
             time.sleep(max(begun + LOOK_S / 10 - time.monotonic(), 0.0))
         return self._report(text=f"not confirmed: {reason}{self._reached()}")
 
@@ -326,13 +330,6 @@ class _Stopping:
         if answer.get("done"):
             return self._report(confirmed=True, lifecycle=str(answer.get("lifecycle", "")))
         return self._report(text=f"not confirmed: {_refusal('estop', answer)}; {self._reached()}")
-
-    def _look_again(self) -> None:
-        """Send the signal to a plant that was not known before, or has been started since."""
-        self.run = next(iter(folders_of_runs(str(self.run.path), of_processes=True)), self.run)
-        self.signal()
-        if self.signalled is None:
-            self.signal(self.run.listener())
 
     def _reached(self) -> str:
         if self.signalled is None:

@@ -3,14 +3,15 @@
 import contextlib
 import os
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
-from servonode.bus import TOPICS, Message, MessageError, Status, Wanted, decode
+from servonode.bus import TOPICS, Message, MessageError, Status, decode
 from servonode.bus.codec import encode_frames
 from servonode.bus.topology import RELAY, publishers
 from servonode.operator.find_runs import Found
@@ -61,7 +62,7 @@ def record_run(found: Found, file: Path, is_over: Callable[[], bool]) -> Listene
     with contextlib.suppress(OSError):
         os.nice(NICE)
     made = Listened()
-    with RawListener(str(found.path), _everything) as listener:
+    with RawListener(str(found.path), partial(publishers, TOPICS)) as listener:
         listener.wait_open()
         descriptor, spool = opened(file.resolve())
         try:
@@ -78,10 +79,6 @@ def record_run(found: Found, file: Path, is_over: Callable[[], bool]) -> Listene
         if spool is not None:
             spool.unlink(missing_ok=True)
     return made
-
-
-def _everything(nodes: Collection[str]) -> Wanted:
-    return publishers(TOPICS, nodes)
 
 
 def _listen(listener: RawListener, descriptor: int, is_over: Callable[[], bool], made: Listened) -> None:

@@ -16,10 +16,9 @@ from collections import Counter
 import zmq
 
 from servonode.bus import BusError, Wanted
-from servonode.bus.connection_limit import ConnectionLimit
 from servonode.bus.topology import NODES
 from servonode.bus.zmq_io import Context, new_context, open_socket
-from servonode.bus.zmq_publisher import LARGEST, ZmqPublisher
+from servonode.bus.zmq_publisher import LARGEST, ConnectionLimit, ZmqPublisher
 from servonode.nodes.node_process import call_process
 from servonode.operator.find_runs import Found
 from servonode.operator.listener import START_S, Raw, RawInbox, RawListener, give_way

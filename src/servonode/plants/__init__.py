@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from servonode.definitions import cache
-from servonode.definitions.references import Definition, find, names_robot
+from servonode.definitions.references import Definition, find, kind_of
 from servonode.errors import ModelError, ServonodeError
 from servonode.mechanics.changes import Changes, changed
 from servonode.mechanics.machine import Machine
@@ -148,7 +148,7 @@ def find_machine(reference: str, folder: Path) -> Definition:
     Raises:
         NotFound: there is no such machine; ModelError: its file is not Python.
     """
-    if names_robot(reference):
+    if kind_of(reference) == "robot":
         return find_robot(reference, folder)
     packaged = {name: f"servonode.plants.{name}" for name in PLANTS}
     return find(reference, packaged, ENTRY_POINTS, folder, "machine")

@@ -5,7 +5,7 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from glob import escape
 from pathlib import Path
@@ -40,6 +40,14 @@ def recovery(spool: Path, file: Path) -> str:
         out, number = file.with_name(f"{file.stem}.{number}{file.suffix}"), number + 1
     verb = "bag recover" if file.suffix == ".mcap" else "recover"
     return f"what was recorded is kept: servonode {verb} {spool}{'' if out == default else f' --out {out}'}"
+
+
+def write_csv(file: Path, names: Iterable[str], columns: Iterable[Iterable[float]], mode: str = "w") -> None:
+    """Write numbers with all digits."""
+    with file.open(mode, encoding="utf-8") as stream:
+        stream.write(",".join(names) + "\n")
+        for row in zip(*columns, strict=True):
+            stream.write(",".join(repr(float(value)) for value in row) + "\n")
 
 
 @contextmanager

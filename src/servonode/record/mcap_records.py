@@ -162,7 +162,11 @@ class Records:
                 for record in StreamReader(stream, emit_chunks=True, record_size_limit=LARGEST).records:
                     if isinstance(record, Attachment) and not _is_intact(record, stream):
                         self.damaged(f"the attachment {record.name} is damaged; it is left out")
-                    elif isinstance(record, Metadata) and not _is_sealed(record.name, record.metadata):
+                    elif (
+                        isinstance(record, Metadata)
+                        and CHECKSUM in record.metadata
+                        and record.metadata != sealed(record.name, record.metadata)
+                    ):
                         self.damaged(f"the metadata {record.name!r} is damaged; it is left out")
                     else:
                         yield record
@@ -179,11 +183,6 @@ class Records:
         """Note what is not whole, once."""
         if text not in self.damage:
             self.damage.append(text)
-
-
-def _is_sealed(name: str, metadata: Mapping[str, str]) -> bool:
-    """Whether metadata has its checksum, or none."""
-    return CHECKSUM not in metadata or metadata == sealed(name, metadata)
 
 
 def _is_summed(record: "DataEnd | Footer", stream: IO[bytes]) -> bool:

@@ -21,7 +21,7 @@ from servonode.record.events import merged_faults
 from servonode.record.run_rows import RunRows
 from servonode.record.spool import Recorded
 from servonode.record.typed import EVENTS
-from servonode.record.write import BagError, Contents, write_contents
+from servonode.record.write import BagError, write_contents
 
 OTHER_RELAY = f"other_{RELAYED}"  # in the merged recording: of the other computer, whose offset has the other sign
 _MADE_BY = ("servonode", "python", "libraries", "system", "libm", "processor", "kernels")  # of the metadata
@@ -44,17 +44,18 @@ def merge(first: Bag, second: Bag, out: Path | None) -> list[str]:
     plant, other = halves if PLANT in halves[0].nodes else reversed(halves)
     _check(plant, other)
     clock = _clock(plant, other)
-    contents = Contents(
-        about=plant.bag.about,
-        launch=plant.bag.launch,
-        rows=_rows(plant, other),
-        schemas=_schemas(plant.bag, other.bag),
-        messages=in_order(plant.bag.messages(), _converted(other.bag, clock)),
-        ending=_ending(plant.bag, other.bag),
-        merged=_about_other(other, clock),
-    )
+    schemas = other.bag.schemas() | plant.bag.schemas()
     try:
-        written = write_contents(contents, file)
+        written = write_contents(
+            file,
+            about=plant.bag.about,
+            launch=plant.bag.launch,
+            rows=_rows(plant, other),
+            schemas=schemas | ({OTHER_RELAY: schemas[RELAYED]} if RELAYED in schemas else {}),
+            messages=in_order(plant.bag.messages(), _converted(other.bag, clock)),
+            ending=_ending(plant.bag, other.bag),
+            merged=_about_other(other, clock),
+        )
     except OSError as error:
         raise BagError(f"{file}: cannot be written ({error.strerror}); name another with --out") from error
     lost = [f"lost: {half.bag.file}: {text}" for half in (plant, other) for text in half.bag.damage]
@@ -163,18 +164,14 @@ def in_order(plant: Iterator[Recorded], other: Iterator[Recorded]) -> Iterator[R
     """
     here, there, last = _Ahead(plant), _Ahead(other), 0
     while here.first or there.first:
-        if there.first is None or (here.first and not here.waits_for(there) and _precedes(here, there)):
+        if there.first is None or (
+            here.first and not here.waits_for(there) and (here.first[0] <= there.first[0] or there.waits_for(here))
+        ):
             last, topic, message = here.take()
         else:
             at, topic, message = there.take()
             last = max(min(at, here.first[0]) if here.first else at, last)
         yield last, topic, message
-
-
-def _precedes(here: "_Ahead", there: "_Ahead") -> bool:
-    assert here.first is not None
-    assert there.first is not None
-    return here.first[0] <= there.first[0] or there.waits_for(here)
 
 
 class _Ahead:
@@ -235,25 +232,12 @@ def _rows(plant: _Half, other: _Half) -> RunRows:
     for life in known.lives:
         joined.add(PLANT, life, known.table(PLANT, life, len(known.columns[PLANT])))
     table = elsewhere.all_of(CONTROLLER, len(elsewhere.columns[CONTROLLER]))
-    for life, rows in zip(_answered_lives(plant, other), reversed(_by_life(table)), strict=False):
+    by_life = np.split(table, np.flatnonzero(np.diff(table[:, 0]) < 0) + 1)  # with each life the steps begin anew
+    lives = zip(reversed(known.lives), reversed(plant.starts[PLANT]), strict=False)
+    answered = [life for life, start in lives if start in other.starts[CONTROLLER]]  # the last one first
+    for life, rows in zip(answered, reversed(by_life), strict=False):
         joined.add(CONTROLLER, life, rows)
     return joined
-
-
-def _answered_lives(plant: _Half, other: _Half) -> list[int]:
-    """The lives of the plant whose states were answered, the last one first."""
-    lives = zip(reversed(plant.bag.rows.lives), reversed(plant.starts[PLANT]), strict=False)
-    return [life for life, start in lives if start in other.starts[CONTROLLER]]
-
-
-def _by_life(rows: Any) -> list[Any]:
-    """The rows of each life of the plant in turn: with each the steps begin anew."""
-    return np.split(rows, np.flatnonzero(np.diff(rows[:, 0]) < 0) + 1)
-
-
-def _schemas(plant: Bag, other: Bag) -> dict[str, Any]:
-    known = other.schemas() | plant.schemas()
-    return known | ({OTHER_RELAY: known[RELAYED]} if RELAYED in known else {})
 
 
 def _ending(plant: Bag, other: Bag) -> dict[str, Any]:

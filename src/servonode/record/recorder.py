@@ -1,6 +1,6 @@
 """What a node records: its rows and its messages, without allocating memory that grows."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -77,32 +77,23 @@ class Recorder:
         return self.data[: self.count]
 
 
-class RecordedPublisher:
+class RecordedPublisher(Publisher):
     """A node's publisher that also keeps every message for the recording."""
 
-    def __init__(self, publisher: Publisher, ring: Ring) -> None:
-        self._publisher, self._ring = publisher, ring
-        self.subscriptions_seen = publisher.subscriptions_seen
-        self.ready, self.wait_ready = publisher.ready, publisher.wait_ready
+    def __init__(self, address: str, expected_subscriptions: int, ring: Ring) -> None:
+        super().__init__(address, expected_subscriptions)
+        self._ring = ring
 
     def listened(self, topic: str) -> bool:  # noqa: ARG002
         """True: the recording takes every topic."""
         return True
 
-    @property
-    def joined(self) -> int:
-        """Subscriptions received since the start, ended ones counted too."""
-        return self._publisher.joined
-
     def publish(self, topic: str, message: Message) -> None:
         """Send to all that are subscribed now, and keep the message; never blocks in real time."""
-        word, payload = encode_frames(topic, message)
-        self._publisher.publish_frames(word, payload)
-        self._ring.add(message_entry(topic, payload))  # after sending, because others wait for the message
+        self.publish_frames(*encode_frames(topic, message))
 
-    def publish_all(self, topic: str, messages: Iterable[Message]) -> None:
+    def publish_frames(self, word: bytes, *payloads: bytes) -> None:
         """Send and keep several messages of one topic at once."""
-        word, payloads = topic.encode(), [encode_frames(topic, each)[1] for each in messages]
-        self._publisher.publish_frames(word, *payloads)
-        for payload in payloads:
-            self._ring.add(message_entry(topic, payload))
+        super().publish_frames(word, *payloads)
+        for payload in payloads:  # after sending, because others wait for the messages
+            self._ring.add(message_entry(word.decode(), payload))

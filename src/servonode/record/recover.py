@@ -1,7 +1,9 @@
 """Recovery of what a run has left: its CSV file from a spool, its bag from a spool or a damaged MCAP file."""
 
 import json
+from collections import deque
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +12,7 @@ from servonode.bus.topology import PLANT
 from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_file import launch_of_table
 from servonode.record.bag import Bag
-from servonode.record.files import new_file, recovered_file
+from servonode.record.files import new_file, recovered_file, write_csv
 from servonode.record.mcap_records import Records, new_writer, sealed
 from servonode.record.run import Run
 from servonode.record.run_rows import RunRows, lives_beside
@@ -50,7 +52,8 @@ def recover_bag(bag: Bag, out: Path | None) -> list[str]:
     Raises:
         BagError: nothing is wrong with it, or a file is in the way, or cannot be written.
     """
-    if bag.spool is None and _is_whole(bag):
+    deque(bag.messages() if bag.spool is None else (), maxlen=0)  # damage is known once all has been read
+    if bag.spool is None and not bag.damage:
         raise BagError(f"{bag.file}: is whole; there is nothing to recover")
     file = out or (
         recovered_file(bag.file, ".mcap") if bag.spool else bag.file.with_name(f"{bag.file.stem}.recovered.mcap")
@@ -74,40 +77,26 @@ def _run_files(run: SpooledRun, out: Path, code: bool | None) -> dict[Path, Writ
     launch = launch_of_table(stored["table"], path=Path(stored["path"]), file=stored["file"])
     recorded = run.about.get("made_by", {}).get("files", {})
     runs = run.rows.runs(resolve(launch, strict=False, code=recorded if code is None else code))
+    writes = [partial(_write_run, each) for each in runs]
+    return dict(zip(lives_beside(out, len(runs)), writes, strict=True))
 
-    def writer(each: Run) -> Write:
-        def write(file: Path) -> int:
-            each.save_csv(file)
-            return len(each.t)
 
-        return write
-
-    return dict(zip(lives_beside(out, len(runs)), map(writer, runs), strict=True))
+def _write_run(run: Run, file: Path) -> int:
+    run.save_csv(file)
+    return len(run.t)
 
 
 def _raw_files(rows: RunRows, out: Path) -> dict[Path, Write]:
     """By file: the function that writes a node's rows, all lives of the plant in turn."""
-
-    def writer(node: str, columns: list[str]) -> Write:
-        def write(file: Path) -> int:
-            table = np.concatenate([rows.table(node, life, len(columns)) for life in rows.lives])
-            with file.open("x", encoding="utf-8") as stream:
-                stream.write(",".join(columns) + "\n")
-                for row in table.tolist():
-                    stream.write(",".join(map(repr, row)) + "\n")
-            return len(table)
-
-        return write
-
     named = {node: out if node == PLANT else out.with_name(f"{out.stem}.{node}{out.suffix}") for node in rows.columns}
-    return {named[node]: writer(node, columns) for node, columns in rows.columns.items()}
+    return {named[node]: partial(_write_raw, rows, node) for node in rows.columns}
 
 
-def _is_whole(bag: Bag) -> bool:
-    """Whether nothing of it is damaged, once all has been read."""
-    for _ in bag.messages():
-        pass
-    return not bag.damage
+def _write_raw(rows: RunRows, node: str, file: Path) -> int:
+    columns = rows.columns[node]
+    table = np.concatenate([rows.table(node, life, len(columns)) for life in rows.lives])
+    write_csv(file, columns, table.T, "x")
+    return len(table)
 
 
 def _copy_whole(bag: Bag, file: Path) -> int:

@@ -1,6 +1,7 @@
 """A finished run: columns by name, the final values, the summary that is printed and drawn."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +19,7 @@ from servonode.closed_loop.run_warnings import RunWarning
 from servonode.errors import NotInstalled, StatementError, did_you_mean
 from servonode.mechanics.description import packed
 from servonode.plants.skeleton import traces
-from servonode.record.files import replaced_file
+from servonode.record.files import replaced_file, write_csv
 from servonode.record.movie import Movie
 from servonode.record.run_estimate import RunEstimate
 from servonode.tables import Result, Row
@@ -390,18 +391,9 @@ class Run(Result):
 
     def save_csv(self, file: Path, every: int = 1) -> None:
         """The same, where the arguments are known to be right."""
-        if file.exists() and not file.is_file():
-            self._write_csv(file, every)  # a device, a pipe
-            return
-        with replaced_file(file.resolve()) as draft:
-            self._write_csv(draft, every)
-
-    def _write_csv(self, file: Path, every: int) -> None:
-        columns = self.columns
-        with file.open("w", encoding="utf-8") as stream:
-            stream.write(",".join(columns) + "\n")
-            for row in zip(*(column[::every] for column in columns.values()), strict=True):
-                stream.write(",".join(repr(float(value)) for value in row) + "\n")
+        columns, is_device = self.columns, file.exists() and not file.is_file()  # or a pipe
+        with nullcontext(file) if is_device else replaced_file(file.resolve()) as draft:
+            write_csv(draft, columns, [column[::every] for column in columns.values()])
 
 
 def default_every(closed_loop: ClosedLoop) -> int:

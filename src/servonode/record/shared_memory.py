@@ -1,7 +1,7 @@
 """Memory that the processes of a run share: what a node puts there survives the death of its process.
 
 It is made before the first fork and belongs to no file, so that neither a full disk nor the death of a process affects
-it. A node adds rows and messages by a copy, without a system call; the writer writes them to the spool (`writer.py`),
+it. A node adds rows and messages by a copy, without a system call; the writer writes them to the spool (`spool.py`),
 and at the end of the run the launcher takes the rest.
 """
 

@@ -2,7 +2,8 @@
 
 Messages are JSON with JSON Schemas, which PlotJuggler, Foxglove and every MCAP library read. In front of them stand
 what the run was (metadata `servonode`), its launch file as resolved and its rows, as attachments: a file that was cut
-off keeps them. Behind them stands what viewers draw.
+off keeps them. Behind them stands what viewers draw. Schemas have the names of a run's states, inputs and goals, each
+with its unit.
 """
 
 import io
@@ -11,9 +12,9 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -30,18 +31,25 @@ from servonode.record.events import with_events
 from servonode.record.files import new_file
 from servonode.record.mcap_records import ABOUT, new_writer, sealed
 from servonode.record.run_rows import RunRows
-from servonode.record.schemas import schemas
 from servonode.record.spool import Recorded, SpooledRun
 from servonode.version import VERSION
 
 if TYPE_CHECKING:
     from mcap.writer import Writer
 
+
+from servonode.bus.messages import Field, fields_of
+from servonode.bus.topology import NODES, RELAY, nodes_of
+from servonode.mechanics.description import Quantity, packed
+from servonode.record.typed import EVENTS
+
 FORMAT = 1
 ENDING, MERGED = "servonode_ending", "servonode_merged"  # names of metadata, beside ABOUT
 LAUNCH, ROWS = "launch.json", "rows.npz"  # names of attachments
 LIBRARIES = ("numpy", "llvmlite", "pyzmq", "msgspec")
 _to_json = msgspec.json.Encoder().encode
+Schema = dict[str, Any]
+_TEXT: Schema = {"type": "string"}
 
 
 class Drawn(NamedTuple):
@@ -59,8 +67,10 @@ class BagError(ServonodeError, ValueError):
 
 def known_of(closed_loop: ClosedLoop) -> dict[str, Any]:
     """What a spool has to say of its run, so that a bag can be made of it; the clocks are those of now."""
+    mono_ns = time.monotonic_ns()
+    clock = {"wall_ns": time.time_ns(), "mono_ns": (mono_ns + time.monotonic_ns()) // 2}  # at the same time
     made_by = {**provenance(), "files": digests(closed_loop)}
-    return {"topics": list(TOPICS), "clock": _clocks(), "made_by": made_by, "schemas": schemas(closed_loop)}
+    return {"topics": list(TOPICS), "clock": clock, "made_by": made_by, "schemas": schemas(closed_loop)}
 
 
 def digests(closed_loop: ClosedLoop) -> dict[str, str]:
@@ -71,12 +81,6 @@ def digests(closed_loop: ClosedLoop) -> dict[str, str]:
     folder = closed_loop.launch.path.parent.resolve()
     files = {file for *_, definition in closed_loop.own_definitions for file in definition.sources()}
     return {os.path.relpath(file, folder): text for file in sorted(files) if (text := digest(file))}
-
-
-def _clocks() -> dict[str, int]:
-    """The wall clock, since 1970 in UTC, and the monotonic clock of messages, at the same time [ns]."""
-    mono_ns = time.monotonic_ns()
-    return {"wall_ns": time.time_ns(), "mono_ns": (mono_ns + time.monotonic_ns()) // 2}
 
 
 def provenance() -> dict[str, Any]:
@@ -115,58 +119,61 @@ def write_bag(run: SpooledRun, file: Path, ending: dict[str, Any], drawn: Iterab
     about = run.about
     missing = {"missing_bytes": dict(+run.missing_bytes), "damaged_bytes": run.damaged}
     ending |= {name: value for name, value in missing.items() if value}
-    contents = Contents(
-        described(about), about["launch"], run.rows, about["schemas"], with_events(run.messages()), ending, drawn=drawn
+    messages = with_events(run.messages())
+    return write_contents(
+        file, described(about), about["launch"], run.rows, about["schemas"], messages, ending, drawn=drawn
     )
-    return write_contents(contents, file)
 
 
-@dataclass(frozen=True)
-class Contents:
-    """The contents of a bag. about, merged: its metadata, texts by name; ending: how the run ended.
+def write_contents(
+    file: Path,
+    about: dict[str, str],
+    launch: dict[str, Any],
+    rows: RunRows,
+    schemas: dict[str, Any],
+    messages: Iterator[Recorded],
+    ending: dict[str, Any],
+    merged: Mapping[str, str] = MappingProxyType({}),
+    drawn: Iterable[Drawn] = (),
+) -> int:
+    """Make a bag, whole or not at all; how many messages it has. Raises OSError where it cannot be written.
 
-    launch: the launch file's table, path and name. schemas: by topic. messages: in their order, with the events.
+    about, merged: its metadata, texts by name; ending: how the run ended. launch: the launch file's table, path and
+    name. schemas: by topic. messages: in their order, with the events.
     """
-
-    about: dict[str, str]
-    launch: dict[str, Any]
-    rows: RunRows
-    schemas: dict[str, Any]
-    messages: Iterator[Recorded]
-    ending: dict[str, Any]
-    merged: dict[str, str] = field(default_factory=dict)
-    drawn: Iterable[Drawn] = ()
-
-
-def write_contents(contents: Contents, file: Path) -> int:
-    """Make a bag, whole or not at all; how many messages it has. Raises OSError where it cannot be written."""
+    begin = int(about["wall_ns"])
+    wall_less_mono = begin - int(about["mono_ns"])
     with new_file(file) as stream:
-        return _write(contents, stream)
-
-
-def _write(contents: Contents, stream: io.BufferedWriter) -> int:
-    begin = int(contents.about["wall_ns"])
-    wall_less_mono = begin - int(contents.about["mono_ns"])
-    writer = new_writer(stream, f"servonode {VERSION}")
-    writer.add_metadata(ABOUT, sealed(ABOUT, contents.about))
-    if contents.merged:
-        writer.add_metadata(MERGED, sealed(MERGED, contents.merged))
-    for name, kind, data in _attachments(contents.launch, contents.rows):
-        writer.add_attachment(begin, begin, name, kind, data)
-    channels = _channels(writer, contents.schemas)
-    counts = dict.fromkeys(channels, 0)
-    for mono, topic, message in contents.messages:
-        at = wall_less_mono + mono
-        if topic not in channels:
-            raise BagError(f"the recording says nothing of the topic {topic!r}, of which it has messages")
-        counts[topic] += 1
-        writer.add_message(channels[topic], at, _to_json(message), at, message.get("seq", counts[topic] - 1) % 2**32)
-    _write_drawn(writer, contents.drawn)
-    ending = {name: json.dumps(value) for name, value in contents.ending.items()}
-    writer.add_metadata(ABOUT, sealed(ABOUT, contents.about))  # again, for without it nothing can be read
-    writer.add_metadata(ENDING, sealed(ENDING, ending))
-    writer.finish()
+        writer = new_writer(stream, f"servonode {VERSION}")
+        writer.add_metadata(ABOUT, sealed(ABOUT, about))
+        if merged:
+            writer.add_metadata(MERGED, sealed(MERGED, merged))
+        for name, kind, data in _attachments(launch, rows):
+            writer.add_attachment(begin, begin, name, kind, data)
+        channels = {
+            topic: writer.register_channel(topic, "json", _registered(writer, schema["title"], schema))
+            for topic, schema in schemas.items()
+        }
+        counts = dict.fromkeys(channels, 0)
+        for mono, topic, message in messages:
+            at = wall_less_mono + mono
+            if topic not in channels:
+                raise BagError(f"the recording says nothing of the topic {topic!r}, of which it has messages")
+            counts[topic] += 1
+            number = message.get("seq", counts[topic] - 1) % 2**32
+            writer.add_message(channels[topic], at, _to_json(message), at, number)
+        _write_drawn(writer, drawn)
+        texts = {name: json.dumps(value) for name, value in ending.items()}
+        writer.add_metadata(ABOUT, sealed(ABOUT, about))  # again, for without it nothing can be read
+        writer.add_metadata(ENDING, sealed(ENDING, texts))
+        writer.finish()
     return sum(counts.values())
+
+
+def _registered(writer: "Writer", title: str, schema: dict[str, Any]) -> int:
+    """The number of a JSON Schema."""
+    number: int = writer.register_schema(title, "jsonschema", json.dumps(schema).encode())
+    return number
 
 
 def _write_drawn(writer: "Writer", drawn: Iterable[Drawn]) -> None:
@@ -175,8 +182,8 @@ def _write_drawn(writer: "Writer", drawn: Iterable[Drawn]) -> None:
     for topic, kind, at, content in drawn:
         if topic not in channels:
             lists = {name: {"type": "array", "items": {"type": "object"}} for name in content}
-            schema = json.dumps({"title": kind, "type": "object", "properties": lists}).encode()
-            channels[topic] = writer.register_channel(topic, "json", writer.register_schema(kind, "jsonschema", schema))
+            schema = {"title": kind, "type": "object", "properties": lists}
+            channels[topic] = writer.register_channel(topic, "json", _registered(writer, kind, schema))
         writer.add_message(channels[topic], at, _to_json(content), at)
 
 
@@ -203,24 +210,77 @@ def _attachments(launch: dict[str, Any], rows: RunRows) -> Iterator[tuple[str, s
     yield LAUNCH, "application/json", json.dumps(launch, indent=1).encode()
     yield "launch.toml", "application/toml", table_text(launch["table"]).encode()
     if rows.columns:
+        arrays: dict[str, Any] = {f"{node}_columns": np.array(names) for node, names in rows.columns.items()}
+        for node, names in rows.columns.items():  # without a plant, whose computer knows its lives, all in one
+            tables = {life: rows.table(node, life, len(names)) for life in rows.lives}
+            tables = tables or {0: rows.all_of(node, len(names))}
+            arrays |= {f"{node}_life{life}": table for life, table in tables.items()}
         packed = io.BytesIO()
-        np.savez_compressed(packed, **_arrays(rows))
+        np.savez_compressed(packed, **arrays)
         yield ROWS, "application/x-npz", packed.getvalue()
 
 
-def _arrays(rows: RunRows) -> dict[str, Any]:
-    """The rows of each node by life of the plant; without a plant, whose computer knows its lives, all in one."""
-    arrays: dict[str, Any] = {f"{node}_columns": np.array(names) for node, names in rows.columns.items()}
-    for node, names in rows.columns.items():
-        tables = {life: rows.table(node, life, len(names)) for life in rows.lives} or {0: rows.all_of(node, len(names))}
-        arrays |= {f"{node}_life{life}": table for life, table in tables.items()}
-    return arrays
+def schemas(closed_loop: ClosedLoop) -> dict[str, Schema]:
+    """The schema of each topic `NODE/WORD` of a run, and of its events."""
+    named = _named(closed_loop)
+    nodes = nodes_of(closed_loop.control is not None)
+    if closed_loop.launch.hosts is not None:
+        nodes = (*nodes, RELAY)
+    topics = {f"{node}/{word}": _schema(word, named) for node in nodes for word in NODES[node].publishes}
+    event = {"t": _number("s", "plant time"), "node": _TEXT, "event": _TEXT, "text": _TEXT}
+    return topics | {EVENTS: {"title": "servonode.Event", **_object(event)}}
 
 
-def _channels(writer: "Writer", known: dict[str, Any]) -> dict[str, int]:
-    """The channel of each topic."""
-    channels = {}
-    for topic, schema in known.items():
-        number = writer.register_schema(schema["title"], "jsonschema", json.dumps(schema).encode())
-        channels[topic] = writer.register_channel(topic, "json", number)
-    return channels
+def _schema(word: str, named: dict[str, Schema]) -> Schema:
+    kind = TOPICS[word]
+    properties = {each.name: named.get(f"{word}.{each.name}") or _field(each) for each in fields_of(kind)}
+    return {"title": f"servonode.{kind.__name__}", **_object(properties)}
+
+
+def _field(field: Field) -> Schema:
+    """The schema of a field whose names, if it has any, are not known before the run."""
+    text = f"{field.what} [{field.unit}]" if field.unit else field.what
+    return {**field.kind.schema, "description": text}
+
+
+def _named(closed_loop: ClosedLoop) -> dict[str, Schema]:
+    """The fields, as TOPIC.FIELD, whose names a run knows before it starts."""
+    described = closed_loop.machine.description
+    state, inputs = _object(_packed(closed_loop)), _quantities(described.inputs)
+    entries = _object({name: {"type": "number"} for name in described.columns})
+    return {
+        "state.state": state,
+        "state.input": inputs,
+        "state.std": entries,
+        "command.input": inputs,
+        "applied.input": inputs,
+        "applied.desired": inputs,
+        "target.target": _object({name: {"type": "number"} for name in closed_loop.targets.entries}),
+        "report.residual": _quantities(closed_loop.residuals),
+        "estimate.state": state,
+        "estimate.std": entries,
+    }
+
+
+def _number(unit: str, what: str = "") -> Schema:
+    return {"type": "number", "description": f"{what} [{unit}]".strip()}
+
+
+def _quantities(quantities: Iterable[Quantity]) -> Schema:
+    return _object({each.name: _number(each.unit, each.description) for each in quantities})
+
+
+def _object(properties: dict[str, Schema]) -> Schema:
+    return {"type": "object", "properties": properties}
+
+
+def _packed(closed_loop: ClosedLoop) -> dict[str, Schema]:
+    """The states by their names in messages, vectors as arrays."""
+    described = closed_loop.machine.description
+    by_name: dict[str, Any] = packed(described.layout, list(described.state))  # type: ignore[arg-type]
+    return {
+        name: {"type": "array", "items": _number(each[0].unit)}
+        if isinstance(each, list)
+        else _number(each.unit, each.description)
+        for name, each in by_name.items()
+    }

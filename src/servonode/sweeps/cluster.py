@@ -23,7 +23,7 @@ from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_error import LaunchError
 from servonode.closed_loop.launch_file import launch_of_table, table_of
 from servonode.closed_loop.launch_text import table_text
-from servonode.definitions.references import FunctionDefinition, names_code
+from servonode.definitions.references import CODE, FunctionDefinition, kind_of
 from servonode.errors import NotInstalled, ServonodeError, installing
 from servonode.sweeps import local_worker
 from servonode.sweeps.chunk import Chunk, run_chunk
@@ -307,7 +307,7 @@ def texts_of(plan: Plan, send_code: bool) -> Texts:
         if isinstance(definition, FunctionDefinition):
             text = "is a function of this process, which workers do not have; write it into a file"
             raise LaunchError(*where, f"{definition.reference} {text}, or compute with threads")
-        if not send_code and names_code(definition.reference):
+        if not send_code and kind_of(definition.reference) in CODE:
             text = f"{definition.reference!r} is Python code of yours, which would run on the workers; say so with "
             raise LaunchError(*where, f"{text}--send-code (send_code=True), or compute with --threads")
     _check_meshes(closed_loop)

@@ -3,7 +3,7 @@
 import json
 from dataclasses import asdict, dataclass
 
-from servonode.nodes.helper_process import ProcessBeside
+from servonode.nodes.node_process import ProcessBeside
 from servonode.views.interpreter import fresh
 
 

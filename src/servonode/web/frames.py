@@ -20,8 +20,8 @@ from servonode.bus.topology import GOAL_HELD, NODES, PLANT
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.errors import ServonodeError
 from servonode.nodes.fault_ladder import ESTOP
-from servonode.nodes.pause import PAUSED
-from servonode.nodes.readonly import WOULD_SEND
+from servonode.nodes.input_limiter import WOULD_SEND
+from servonode.nodes.plant_time import PAUSED
 from servonode.plants.view import View
 from servonode.views import frames
 from servonode.views.live_run import ROWS, LiveRun, usual_span

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from servonode.bus import run_path
 from servonode.bus.processes import Named
 from servonode.errors import ServonodeError, installing
-from servonode.nodes.helper_process import ProcessBeside
-from servonode.nodes.node_process import call_process
+from servonode.nodes.node_process import ProcessBeside, call_process
 from servonode.operator.find_runs import find_runs
 from servonode.operator.listener import step_back
 from servonode.views.interpreter import fresh

@@ -5,7 +5,7 @@ import socket
 import time
 from typing import Any
 
-from servonode.bus.interfaces import HWM, Intake
+from servonode.bus.codec import HWM, Intake
 from servonode.bus.ipc.wire import Connection, Refused, frame
 from servonode.bus.messages import MAX_PAYLOAD, Message
 from servonode.bus.zmq_io import DRAIN_NS, RECONNECT_MAX_MS, RECONNECT_MS

@@ -6,7 +6,6 @@ steps. Only processes that may enter the run's folder can connect.
 
 import select
 import socket
-import time
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -92,15 +91,6 @@ class Publisher:
     def ready(self) -> bool:
         """Whether the expected subscriptions are held, so that the next message reaches all."""
         return self.subscriptions_seen() >= self.expected_subscriptions
-
-    def wait_ready(self, deadline_ns: int) -> bool:
-        """Sleep until `ready`; False if the monotonic deadline [ns] comes first."""
-        while not self.ready():
-            left = deadline_ns - time.monotonic_ns()
-            if left <= 0:
-                return False
-            select.select([self.fd], (), (), left * 1e-9)
-        return True
 
     def look(self) -> None:
         """Accept, read and end connections, AT_ONCE at most; what is left keeps `fd` readable."""

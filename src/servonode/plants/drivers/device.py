@@ -13,7 +13,7 @@ import numpy as np
 
 from servonode.arrays import Array
 from servonode.bus import Link, Message
-from servonode.bus.interfaces import BOUND
+from servonode.bus.codec import BOUND
 from servonode.plants.drivers.driver import DriverContext
 from servonode.plants.drivers.remote_device import RemoteDevice
 from servonode.plants.impairments import Way, two_generators

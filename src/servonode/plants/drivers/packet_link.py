@@ -11,7 +11,7 @@ import numpy as np
 
 from servonode.arrays import Array
 from servonode.bus import Applied, Lifecycle, Message, Setup, State, Status
-from servonode.bus.interfaces import BOUND
+from servonode.bus.codec import BOUND
 from servonode.mechanics.description import MachineDescription, packed, unpacked
 from servonode.mechanics.machine import Machine
 from servonode.plants.drivers import packets

@@ -13,8 +13,7 @@ from msgspec import UNSET
 
 from servonode.arrays import Array
 from servonode.bus import Applied, Lifecycle, Message, MessageError, Setup, State, Status, decode
-from servonode.bus.codec import encode_frames
-from servonode.bus.interfaces import BOUND, HWM, message_intake
+from servonode.bus.codec import BOUND, HWM, encode_frames, message_intake
 from servonode.bus.link import MACHINE_TOPICS
 from servonode.bus.messages import MAX_TEXT
 from servonode.mechanics.description import MachineDescription, packed, unpacked
