@@ -277,9 +277,23 @@ class Loop(Tabular):
         return simulate_nodes(closed_loop, rows) if loop == "nodes" else simulate_fused(closed_loop, rows)
 
     def run(self, *, name: str | None = None, every: int | None = None, arm: bool | None = None) -> Run:
-        """Run it on processes; see `servonode.run`."""
+        """Run it on processes, in this process's main thread; see `servonode.run`."""
+        from servonode.nodes.launcher import Launcher
+
         check_every(every)
-        return run_on_processes(self.closed_loop, name, every, arm)
+        if threading.current_thread() is not threading.main_thread():
+            raise StatementError("run() handles signals, so it needs the main thread; call it there, or use simulate()")
+        if arm not in (None, True, False):
+            raise StatementError(f"arm={arm!r} is neither True nor False nor None; give one of them")
+        loop = self.closed_loop
+        name, rows = loop.launch.name if name is None else name, every or default_every(loop)
+        outcome = Launcher(loop, name, rows, lambda _: None, arm=arm).launch()
+        if outcome.signal is not None:
+            signal.raise_signal(outcome.signal)  # its handlers are those of before again: Ctrl-C is a KeyboardInterrupt
+        if outcome.run is None:
+            reasons = "; ".join(each["text"] for each in outcome.faults) or outcome.stopped or "nothing was recorded"
+            raise RunFailed(f"{name}: gave no record: {reasons}")
+        return outcome.run
 
     def sweep(
         self,
@@ -621,21 +635,3 @@ class Loop(Tabular):
             article = "an" if word == "input" else "a"
             raise StatementError(f"{unknown[0]!r} is not {article} {word}; {near}choose {', '.join(names) or 'none'}")
         return [(names.index(name), number(f"the {word} {name}", value)) for name, value in given.items()]
-
-
-def run_on_processes(closed_loop: ClosedLoop, name: str | None, every: int | None, arm: bool | None) -> Run:
-    """Run a closed loop on processes, in this process's main thread; see `servonode.run`."""
-    from servonode.nodes.launcher import Launcher
-
-    if threading.current_thread() is not threading.main_thread():
-        raise StatementError("run() handles signals, so it needs the main thread; call it there, or use simulate()")
-    name = closed_loop.launch.name if name is None else name
-    if arm not in (None, True, False):
-        raise StatementError(f"arm={arm!r} is neither True nor False nor None; give one of them")
-    outcome = Launcher(closed_loop, name, every or default_every(closed_loop), lambda _: None, arm=arm).launch()
-    if outcome.signal is not None:
-        signal.raise_signal(outcome.signal)  # its handlers are those of before again: Ctrl-C is a KeyboardInterrupt
-    if outcome.run is None:
-        reasons = "; ".join(each["text"] for each in outcome.faults) or outcome.stopped or "nothing was recorded"
-        raise RunFailed(f"{name}: gave no record: {reasons}")
-    return outcome.run

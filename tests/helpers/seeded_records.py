@@ -10,9 +10,8 @@ from sympy import cos
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import launch_of_table
 from servonode.definitions.references import at_hand
-from servonode.identification.experiment import Experiment
-from servonode.identification.identify import _fitted, believed, chosen
-from servonode.identification.recorded import experiment_of_states
+from servonode.identification.experiment import Experiment, experiment_of_states
+from servonode.identification.identification import _fitted, believed, chosen
 from servonode.identification.trajectories import Trajectories
 from servonode.identification.uncertainty import residuals_of, unrounded
 from servonode.mechanics import Model, coordinate, input_, parameter

@@ -11,9 +11,8 @@ import pytest
 import servonode
 from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_file import launch_of_table
-from servonode.identification.experiment import IdentificationError, runs_of_inputs
+from servonode.identification.experiment import IdentificationError, experiments_in, runs_of_inputs, steps_of_commands
 from servonode.identification.parameters_section import changed, section_text
-from servonode.identification.recorded import experiments_in, steps_of_commands
 from servonode.nodes.launcher import Launcher
 from servonode.nodes.recording import Recording
 from servonode.record.bag import read_bag

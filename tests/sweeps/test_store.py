@@ -20,8 +20,7 @@ from servonode.closed_loop.launch_file import read_launch, with_sweep
 from servonode.errors import StatementError
 from servonode.loop import Loop
 from servonode.sweeps.plan import Plan
-from servonode.sweeps.run_sweep import Where, run_sweep
-from servonode.sweeps.store import Store, StoreError, StoreFull
+from servonode.sweeps.run_sweep import Store, StoreError, StoreFull, Where, run_sweep
 
 PHI, M1, SEED = "plant.initial.phi", "plant.parameters.m1", "run.seed"
 VARY = {PHI: {"low": -0.8, "high": 0.8, "points": 5}, M1: {"values": [4.0, -1.0]}}  # half of the runs are refused

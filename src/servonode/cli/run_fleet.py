@@ -14,6 +14,7 @@ from typing import IO, Any
 
 from servonode.bus.fleet_memory import READY, FleetMemory
 from servonode.bus.topology import LAUNCHER
+from servonode.cli.deliver import ENDING
 from servonode.cli.start_checks import spool_of
 from servonode.errors import ServonodeError
 from servonode.nodes.node_process import Child, call_process, forked
@@ -21,7 +22,6 @@ from servonode.nodes.terminal import drain_output, never_waiting
 
 LOOK_S = 0.01
 LEFT_S = 10.0  # time in which the other robots end after one has, before they are told to
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def joined_bag(file: str | None, parts: Mapping[str, Path | None]) -> str:

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -19,9 +19,14 @@ from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import launch_of_table, table_of
 from servonode.closed_loop.launch_text import table_text
 from servonode.errors import ServonodeError
-from servonode.identification.experiment import Channel, Experiment, IdentificationError
+from servonode.identification.experiment import (
+    Channel,
+    Experiment,
+    IdentificationError,
+    experiment_of,
+    experiment_of_states,
+)
 from servonode.identification.fit import Fit, cut, slopes_of
-from servonode.identification.recorded import experiment_of, experiment_of_states
 from servonode.identification.trajectories import Segments, Trajectories
 from servonode.mechanics.machine import Machine
 from servonode.simulation.simulate import simulate_fused
@@ -41,24 +46,21 @@ class Multisine:
     phases: Array
 
     @property
+    def _terms(self) -> list[list[str]]:
+        """Size, frequency and phase of each sine that matters, with few digits."""
+        terms = zip(self.cap * self.scale * self.shares, self.frequencies, self.phases, strict=True)
+        return [[f"{each:.{DIGITS}g}" for each in term] for term in terms if term[0] > 1e-3 * self.cap]
+
+    @property
     def text(self) -> str:
-        """The expression of t, with few digits."""
-        sizes = self.cap * self.scale * self.shares
-        terms = [
-            f"{_short(size)}*sin({_short(frequency)}*t + {_short(phase)})"
-            for size, frequency, phase in zip(sizes, self.frequencies, self.phases, strict=True)
-            if size > 1e-3 * self.cap
-        ]
-        return " + ".join(terms) or "0"
+        """The expression of t."""
+        return " + ".join(f"{size}*sin({frequency}*t + {phase})" for size, frequency, phase in self._terms) or "0"
 
     def values(self, t: Array) -> Array:
         """Its values at times t [s], from the digits of the text."""
         found = np.zeros_like(t)
-        for size, frequency, phase in zip(
-            self.cap * self.scale * self.shares, self.frequencies, self.phases, strict=True
-        ):
-            if size > 1e-3 * self.cap:
-                found += float(_short(size)) * np.sin(float(_short(frequency)) * t + float(_short(phase)))
+        for size, frequency, phase in (map(float, term) for term in self._terms):
+            found += size * np.sin(frequency * t + phase)
         return found
 
 
@@ -88,10 +90,6 @@ def scaled(signals: Signals, factor: float) -> Signals:
     return {name: replace(each, scale=each.scale * factor) for name, each in signals.items()}
 
 
-def _short(value: float) -> str:
-    return f"{value:.{DIGITS}g}"
-
-
 DRAWN, VARIED, HALVINGS = 12, 12, 5
 SHARE = 0.5  # of an input's limit that the signals may use; where it has none, they stay at the largest recorded input
 FURTHER = 3.0  # times the recorded span that a coordinate may move from its start, and the recorded kinetic energy
@@ -113,21 +111,6 @@ class NextExperiment:
     duration: float
     now: dict[str, float]
     expected: dict[str, float]
-
-
-class _Design(Protocol):
-    """What signals act on: their names with the largest values, and the experiment that they make."""
-
-    kind: str
-    caps: dict[str, float]
-    fastest: float
-
-    def experiment(self, signals: Signals) -> Experiment | None:
-        """None where the machine leaves its limits."""
-
-    def texts(self, signals: Signals) -> dict[str, str]: ...
-
-    def table(self, signals: Signals) -> dict[str, Any]: ...
 
 
 def next_experiment(closed_loop: ClosedLoop, fit: Fit, seed: int = 1) -> NextExperiment:
@@ -165,7 +148,7 @@ def next_experiment(closed_loop: ClosedLoop, fit: Fit, seed: int = 1) -> NextExp
     return NextExperiment(design.kind, design.texts(best), design.table(best), duration, now, expected)
 
 
-def _allowed(design: _Design, signals: Signals) -> Iterator[tuple[Signals, Experiment]]:
+def _allowed(design: "_Design", signals: Signals) -> Iterator[tuple[Signals, Experiment]]:
     """The signals as large as the machine's limits allow, with their experiment; none where they do not."""
     for _ in range(HALVINGS):
         experiment = design.experiment(signals)
@@ -256,7 +239,7 @@ def _is_rate(fit: Fit) -> Array:
 
 
 class _Inputs:
-    """Inputs that the program open_loop gives."""
+    """Inputs that the program open_loop gives. caps: the largest value of each signal by its name."""
 
     kind, fastest = "inputs", FASTEST[0]
 
@@ -276,6 +259,7 @@ class _Inputs:
         self._range = _Range.of(fit)
 
     def experiment(self, signals: Signals) -> Experiment | None:
+        """The experiment that signals make; None where the machine leaves its limits."""
         loop, fit = self._loop, self._fit
         k = np.arange(0, loop.launch.steps + 1, self._every, dtype=np.int64)
         t = k * loop.launch.step_ns / 1e9
@@ -334,14 +318,12 @@ class _Goals:
             return None
         if run.fault is not None or any(share > 0 for share in run.limited_share.values()):
             return None
-        experiment = experiment_of(run, "next")
-        return (
-            experiment
-            if self._range.holds(
-                loop.machine, experiment.t, experiment.guess, experiment.u[-1:].repeat(len(experiment.k), 0)
-            )
-            else None
-        )
+        found = experiment_of(run, "next")
+        stays = self._range.holds(loop.machine, found.t, found.guess, found.u[-1:].repeat(len(found.k), 0))
+        return found if stays else None
+
+
+_Design = _Inputs | _Goals  # what signals act on
 
 
 def stated_table(closed_loop: ClosedLoop) -> dict[str, Any]:

@@ -98,18 +98,14 @@ class Fit:
         return sum((each.J.T @ each.J for each in self.slopes), np.zeros((len(self.values),) * 2))
 
 
-def sizes_of(values: Array) -> Array:
-    """By what parameters are compared: their magnitudes, 1 where one is zero."""
-    return np.where(values == 0.0, 1.0, np.abs(values))
-
-
 def fit(parts: Sequence[Part], values: Array, bounds: Sequence[Quantity], noise: Sequence[Array] | None = None) -> Fit:
     """The likeliest parameters from these values on. bounds: their quantities. noise: to begin with.
 
     Raises:
         IdentificationError: the motion cannot be followed from the initial values.
     """
-    sizes, noise = sizes_of(values), tuple(noise or (_spans(each.experiment) for each in parts))
+    sizes = np.where(values == 0.0, 1.0, np.abs(values))
+    noise = tuple(noise or (_spans(each.experiment) for each in parts))
     parts, converged = tuple(parts), False
     for _ in range(TURNS):
         values, parts, converged = _gauss_newton(parts, values, noise, sizes, bounds)

@@ -10,10 +10,8 @@ import numpy as np
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import launch_of_table, table_of
 from servonode.errors import ServonodeError
-from servonode.identification.experiment import Experiment, IdentificationError
-from servonode.identification.identification import Identification
-from servonode.identification.identify import chosen, identified
-from servonode.identification.recorded import experiment_of, experiments_in
+from servonode.identification.experiment import Experiment, IdentificationError, experiment_of, experiments_in
+from servonode.identification.identification import Identification, chosen, identified
 from servonode.record.bag import read_bag
 from servonode.record.run import Run, default_every
 from servonode.simulation.simulate import simulate_fused
@@ -36,12 +34,9 @@ def law_change(
             return {}, [f"the closed loop with these parameters cannot be simulated: {error}"]
     units = {each.name: each.unit for each in control.law.description.residuals}
     change = {name: (_rms(runs[0], name), _rms(runs[1], name), unit) for name, unit in units.items()}
-    ended = [f"its simulation {word} ended with {run.fault['text']}" for word, run in _words(runs) if run.fault]
+    named = zip(("of before", "identified"), runs, strict=True)
+    ended = [f"its simulation {word} ended with {run.fault['text']}" for word, run in named if run.fault]
     return change, [f"the law believing the parameters {text}" for text in ended]
-
-
-def _words(runs: list[Run]) -> list[tuple[str, Run]]:
-    return list(zip(("of before", "identified"), runs, strict=True))
 
 
 def _simulated(closed_loop: ClosedLoop, plant: Mapping[str, float], belief: Mapping[str, float]) -> Run:

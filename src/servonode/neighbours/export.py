@@ -8,8 +8,17 @@ from uuid import uuid4
 import numpy as np
 
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.neighbours.foxglove_messages import Channels
-from servonode.neighbours.foxglove_scene import SCENE, SOLIDS, TF, TYPES, Content, drawn, solids, transforms
+from servonode.neighbours.foxglove_messages import (
+    SCENE,
+    SOLIDS,
+    TF,
+    TYPES,
+    Channels,
+    Content,
+    drawn,
+    solids,
+    transforms,
+)
 from servonode.neighbours.libraries import library
 from servonode.neighbours.moments import Layout, Moment, Scene
 from servonode.neighbours.recorded import moments_of_bag

@@ -22,8 +22,7 @@ from typing import Any
 from servonode.closed_loop.parameters import parameters_of
 from servonode.errors import LONGEST, ServonodeError
 from servonode.neighbours.bridged import beside, live_moments, stop_run
-from servonode.neighbours.foxglove_messages import Channels
-from servonode.neighbours.foxglove_scene import SOLIDS
+from servonode.neighbours.foxglove_messages import SOLIDS, Channels
 from servonode.neighbours.libraries import library
 from servonode.neighbours.moments import Layout
 from servonode.operator.listener import step_back

@@ -38,13 +38,12 @@ def columns(plan: Plan, chunk: Chunk) -> dict[str, Values]:
     """The results of a chunk by variable: (n,) each, and (n, n_times) of a history."""
     keys = dict(zip(plan.design.keys, chunk.values.T, strict=True))
     measures = {name: values.astype(TEXT) if name in TEXTS else values for name, values in chunk.measures.items()}
-    histories = {name: _padded(values, len(plan.times)) for name, values in chunk.histories.items() if name != TIME}
+    histories = {  # with nan behind the end of the runs of the chunk
+        name: np.pad(values, ((0, 0), (0, len(plan.times) - values.shape[1])), constant_values=np.nan)
+        for name, values in chunk.histories.items()
+        if name != TIME
+    }
     return keys | measures | {REASON: np.array(chunk.reasons, dtype=TEXT)} | histories
-
-
-def _padded(values: Values, n_times: int) -> Values:
-    """A history with nan behind the end of the runs of its chunk."""
-    return np.pad(values, ((0, 0), (0, n_times - values.shape[1])), constant_values=np.nan)
 
 
 def attributes_of(plan: Plan, name: str) -> dict[str, str]:
@@ -79,15 +78,11 @@ def dataset(plan: Plan, chunks: Sequence[Chunk]) -> "xarray.Dataset":
 
     parts = [columns(plan, chunk) for chunk in chunks]
     whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    made = {name: (_dimensions(values), values, attributes_of(plan, name)) for name, values in whole.items()}
+    made = {name: ((RUN, TIME)[: values.ndim], values, attributes_of(plan, name)) for name, values in whole.items()}
     coordinates: dict[str, Any] = {RUN: np.arange(plan.runs)} | {key: made.pop(key) for key in plan.design.keys}
     if plan.histories:
         coordinates[TIME] = ((TIME,), plan.times, {"units": "s"})
     return xarray.Dataset(made, coordinates, attributes(plan))
-
-
-def _dimensions(values: Values) -> tuple[str, ...]:
-    return (RUN, TIME)[: values.ndim]
 
 
 LEFT_OUT = ("duration", "fault_time")  # measures that say when a run ended

@@ -2,8 +2,8 @@
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +16,7 @@ MOST_RUNS = 10_000_000
 RATE = 5000  # plant seconds per second that a compiled loop does on one core, for estimates of time
 YEAR_S, DAY_S, HOUR_S, MINUTE_S = 31_557_600, 86_400, 3600, 60
 VARY, SWEEP = "sweep.vary", "sweep"
+_Points = Callable[[int, int], Array]  # points of a unit cube, from one number to below another
 
 
 class Axis:
@@ -100,12 +101,6 @@ def _pair(key: str, stated: Sequence[float]) -> Vary:
         text = f"{len(stated)} numbers are no range; give [low, high], or {{values = [{shown}]}}"
         raise KeyRefused(VARY, key, text)
     return Vary(low=float(stated[0]), high=float(stated[1]))
-
-
-class _Points(Protocol):
-    """Points of a unit cube by their number."""
-
-    def __call__(self, first: int, last: int) -> Array: ...
 
 
 class Design:

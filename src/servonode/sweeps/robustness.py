@@ -97,10 +97,8 @@ class Margin:
     @property
     def high(self) -> float:
         """The upper end of what the margin may be; infinite where no size fails for sure."""
-        return next((each.size for each in self.tried if self._fails_for_sure(each)), np.inf)
-
-    def _fails_for_sure(self, tried: Tried) -> bool:
-        return tried.rate < TARGET if self._single else tried.interval[1] < TARGET
+        rates = ((each.size, each.rate if self._single else each.interval[1]) for each in self.tried)
+        return next((size for size, rate in rates if rate < TARGET), np.inf)
 
     @property
     def failed(self) -> bool:
