@@ -24,9 +24,9 @@ from servonode.views.decimation import Decimation
 from servonode.views.palette import GOAL, INK
 from servonode.views.panel_specs import MOST, PanelSpec, chosen_panels, usual_panels
 from servonode.views.panels import tracked_columns
-from servonode.views.report import STYLE
 from servonode.views.scene import WIDE, leaning, magnification
 from servonode.views.shapes import Instant, wanted_paths
+from servonode.views.sheet import STYLE
 
 SIZE = (13.0, 7.8)  # in; of a window
 INSTANTS = 60  # of a run, at which the outline counts for the limits of the whole

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+import matplotlib as mpl
 import numpy as np
+from matplotlib.lines import Line2D
 
 from servonode.analysis.comparison import (
     RESIDUAL,
@@ -23,15 +25,23 @@ from servonode.mechanics.description import Quantity
 from servonode.plants.view import View
 from servonode.views import limits
 from servonode.views.curves import THICK, Curve, Curves
-from servonode.views.layout import FULL, Placed, placed_rows
 from servonode.views.outlines import draw_line
 from servonode.views.palette import INK, SOURCES
 from servonode.views.planes import AROUND, DASHED, framed, rounded_ticks
 from servonode.views.scene import Scene
 from servonode.views.shapes import box_of, wanted_paths
-from servonode.views.sheet import LEFT, PIXELS, PRINT, WIDTH, Cell, Row, figure_of, label_axes
+from servonode.views.sheet import (
+    PRINT,
+    Placed,
+    Row,
+    figure_of,
+    label_axes,
+    legend,
+    placed_rows,
+    save,
+)
 from servonode.views.symbols import mathtext, titles, unit_text
-from servonode.views.titles import Head
+from servonode.views.titles import Head, size_of
 
 COLORS = SOURCES
 DASHES: tuple[Any, ...] = ("-", "--", ":", "-.")  # of the names in one panel
@@ -149,37 +159,24 @@ def _floor(sources: Sequence[Compared], unit: str) -> float:
 
 def write_comparison(sources: Sequence[Compared], panels: Sequence[ComparedPanel], file: Path) -> None:
     """Draw the comparison into `file` (PNG or another format that matplotlib knows by its ending)."""
-    import matplotlib as mpl
-
-    with mpl.rc_context(PRINT):
-        comparison_figure(sources, panels).savefig(file, dpi=2 * PIXELS / WIDTH)
+    save(comparison_figure(sources, panels), file)
 
 
+@mpl.rc_context(PRINT)
 def comparison_figure(sources: Sequence[Compared], panels: Sequence[ComparedPanel]) -> Any:
     """The comparison as a matplotlib Figure, 17 cm wide: names, the map, the panels."""
-    import matplotlib as mpl
-
-    with mpl.rc_context(PRINT):
-        view = shared_view(sources)
-        planes = [ComparedPlane.of(sources, view)] if view else []
-        rows = placed_rows(planes, [_placed(sources, each) for each in panels if each.seen])
-        zero = ", ".join(each.title for each in panels if not each.seen)
-        return figure_of([_names_row(sources), *rows], "Comparison", f"Nearly zero: {zero}." if zero else "")
+    view = shared_view(sources)
+    planes = [ComparedPlane.of(sources, view)] if view else []
+    rows = placed_rows(planes, [_placed(sources, each) for each in panels if each.seen])
+    zero = ", ".join(each.title for each in panels if not each.seen)
+    return figure_of([_names_row(sources), *rows], "Comparison", f"Nearly zero: {zero}." if zero else "")
 
 
 def _names_row(sources: Sequence[Compared]) -> Row:
     """The names of the sources with their colours."""
     names = [f"{each.name} (fault)" if each.run and each.run.fault else each.name for each in sources]
-    head = Head.of("", [name.replace("$", r"\$") for name in names], FULL)
-
-    def draw(axis: Any) -> None:
-        from matplotlib.lines import Line2D
-
-        axis.set_axis_off()
-        marks = [Line2D([], [], color=color, linewidth=2.2) for _, color in zip(sources, COLORS, strict=False)]
-        head.draw(axis, marks)
-
-    return Row(head.height, [Cell(LEFT, head.height, FULL, 0.01, draw)])
+    marks = [Line2D([], [], color=color, linewidth=2.2) for _, color in zip(sources, COLORS, strict=False)]
+    return legend([name.replace("$", r"\$") for name in names], marks)
 
 
 def _placed(sources: Sequence[Compared], panel: ComparedPanel) -> Placed:
@@ -191,8 +188,6 @@ def _placed(sources: Sequence[Compared], panel: ComparedPanel) -> Placed:
     title = drawn.entitled(panel.title)
 
     def draw(axis: Any, head: Head) -> None:
-        from matplotlib.lines import Line2D
-
         drawn.draw(axis)
         head.draw(axis, [Line2D([], [], color=INK, ls=dashes) for _, dashes in zip(names, DASHES, strict=False)])
 
@@ -246,8 +241,9 @@ class ComparedPlane:
         """What stands above an axis of this width [in]."""
         return Head.of(self.view.title or "paths", list(dict(self.wanted)), width)
 
-    def draw(self, axis: Any, width: float, height: float) -> None:
-        """Draw it into an axis of this size [in]."""
+    def draw(self, axis: Any) -> None:
+        """Draw it into an axis."""
+        width, height = size_of(axis)
         marks = {name: axis.plot(*path.T, **DASHED)[0] for name, path in self.wanted}
         for i, path in self._paths(self.sources, self.view):
             look: Any = {"color": COLORS[i], "zorder": 2}
@@ -257,7 +253,7 @@ class ComparedPlane:
         axis.set_xlim(self.low[0], self.high[0])
         axis.set_ylim(self.low[1], self.high[1])
         axis.set_aspect("equal", adjustable="datalim" if width / height > self.aspect * 1.01 else "box")
-        rounded_ticks(axis, width, height)
+        rounded_ticks(axis)
         label_axes(axis, *self.view.axes)
         self.head(width).draw(axis, list(marks.values()))
 

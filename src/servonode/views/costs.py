@@ -4,15 +4,16 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+import matplotlib as mpl
 import numpy as np
+from matplotlib.colors import LogNorm, Normalize
+from matplotlib.lines import Line2D
 
 from servonode.arrays import Array
-from servonode.views.layout import FULL
 from servonode.views.margins import round_sizes
 from servonode.views.palette import GUIDE, INK, PALETTE
 from servonode.views.regions import Side
-from servonode.views.sheet import LEFT, NAMED, PRINT, RIGHT, WIDTH, Cell, Row, figure_of, label_axes
-from servonode.views.titles import Head
+from servonode.views.sheet import FULL, LEFT, NAMED, PRINT, Cell, Row, even, figure_of, label_axes, legend
 
 HEIGHT, MAP = 2.0, 3.4  # in; of an axis of costs, and of a map
 BAR, BESIDE = 0.14, 0.75  # in; the width of the colour bar, and the room that it takes
@@ -26,6 +27,7 @@ TALL = 5.0  # highest cost over the least from which its axis is logarithmic
 NAMES = ("candidate", "a run fails", "best that passes check", "the launch file")
 
 
+@mpl.rc_context(PRINT)
 def costs_figure(
     title: str,
     sides: Sequence[Side],
@@ -41,32 +43,13 @@ def costs_figure(
     logs: whether the axis of a number is logarithmic. costs: NaN where a run fails. best: its numbers and cost.
     own: the cost of the launch file, NaN where its run fails.
     """
-    import matplotlib as mpl
-
-    head = Head.of("", NAMES, FULL)
-    with mpl.rc_context(PRINT):
-        legend = Row(head.height, [Cell(LEFT, head.height, FULL, 0.01, partial(_legend, head=head))])
-        if len(sides) == len(("across", "up")):
-            return figure_of([legend, _map(sides, logs, values, costs, best)], title, note)
-        overs = [(side, logs[i], values[:, i], float(best[0][i])) for i, side in enumerate(sides)]
-        rows = [_overs(overs[i : i + 2], min(len(sides), 2), costs, (best[1], own)) for i in range(0, len(overs), 2)]
-        return figure_of([legend, *rows], title, note)
-
-
-def _overs(overs: Sequence[Over], per_row: int, costs: Array, marked: tuple[float, float]) -> Row:
-    """The costs over numbers, side by side."""
-    width = (WIDTH - per_row * (LEFT + RIGHT)) / per_row
-    lefts = [LEFT + i * (LEFT + width + RIGHT) for i in range(per_row)]
-    draws = [partial(_draw_over, of=each, costs=costs, marked=marked) for each in overs]
-    cells = [Cell(left, 0.05, width, HEIGHT, draw) for left, draw in zip(lefts, draws, strict=False)]
-    return Row(0.05 + HEIGHT + NAMED, cells)
-
-
-def _legend(axis: Any, head: Head) -> None:
-    from matplotlib.lines import Line2D
-
-    axis.set_axis_off()
-    head.draw(axis, [Line2D([], [], **look) for look in (DOT, CROSS, BEST, OWN)])
+    rows = [legend(NAMES, [Line2D([], [], **look) for look in (DOT, CROSS, BEST, OWN)])]
+    if len(sides) == len(("across", "up")):
+        return figure_of([*rows, _map(sides, logs, values, costs, best)], title, note)
+    overs = [(side, logs[i], values[:, i], float(best[0][i])) for i, side in enumerate(sides)]
+    draws = [partial(_draw_over, of=each, costs=costs, marked=(best[1], own)) for each in overs]
+    rows += [even(draws[i : i + 2], min(len(sides), 2), HEIGHT, 0.05) for i in range(0, len(draws), 2)]
+    return figure_of(rows, title, note)
 
 
 def _draw_over(axis: Any, of: Over, costs: Array, marked: tuple[float, float]) -> None:
@@ -98,8 +81,6 @@ def _map(sides: Sequence[Side], logs: Sequence[bool], values: Array, costs: Arra
     shown: dict[str, Any] = {}
 
     def draw(axis: Any) -> None:
-        from matplotlib.colors import LogNorm, Normalize
-
         fails, least, high = np.isnan(costs), best[1], _highest(costs, best[1])
         norm = LogNorm(least, high) if least > 0 and high > least else Normalize(float(np.nanmin(costs)), high)
         x, y = values.T

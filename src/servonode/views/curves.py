@@ -10,6 +10,7 @@ import numpy.typing as npt
 from servonode.arrays import Array
 from servonode.views import limits
 from servonode.views.decimation import Decimation
+from servonode.views.titles import size_of
 
 THICK = 1.2  # pt; of a curve
 FINE = 1 / 60  # in; of time in which nothing can be told apart, as wide as a curve
@@ -99,7 +100,7 @@ class Curves:
 
     def draw(self, axis: Any) -> int:
         """Draw them; gives the power of ten by which the values are divided at the ticks."""
-        inches = axis.get_position().width * axis.figure.get_figwidth()
+        inches = size_of(axis)[0]
         for each, band in zip(self.curves, self.bands, strict=True):
             if each.expected is not None:
                 look = {"color": each.color, "linewidth": 0.7, "linestyle": (0, (4, 2)), "zorder": 1.9}

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import matplotlib as mpl
 import numpy as np
 
 from servonode.identification.fit import Part
 from servonode.identification.identification import Estimate, Identification
 from servonode.views.palette import GOAL, GUIDE, INK, PALETTE
-from servonode.views.sheet import PIXELS, PRINT, WIDTH
+from servonode.views.sheet import PRINT, WIDTH, save
 from servonode.views.symbols import mathtext, unit_text
 from servonode.views.titles import SIZE
 
@@ -21,12 +22,10 @@ POINTS = 4000  # of a curve at most
 
 def write_picture(found: Identification, file: Path) -> None:
     """Draw the identification into `file` (PNG or another format that matplotlib knows by its ending)."""
-    import matplotlib as mpl
-
-    with mpl.rc_context(PRINT):
-        identification_figure(found).savefig(file, dpi=2 * PIXELS / WIDTH)
+    save(identification_figure(found), file)
 
 
+@mpl.rc_context(PRINT)
 def identification_figure(found: Identification) -> Any:
     """The picture as a matplotlib Figure: a row for each channel of the longest record, below them the estimates."""
     from matplotlib.figure import Figure

@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import matplotlib as mpl
 import numpy as np
+from matplotlib.patches import Patch
+from matplotlib.ticker import FixedLocator, NullLocator
 
-from servonode.views.layout import FULL
 from servonode.views.palette import FAILED, GUIDE, INK, SHADE, SUCCEEDED
 from servonode.views.regions import CHART, Rates, draw_rates
-from servonode.views.sheet import LEFT, NAMED, PRINT, RIGHT, WIDTH, Cell, Row, figure_of, label_axes
+from servonode.views.sheet import FULL, LEFT, PRINT, Row, even, figure_of, label_axes, places, wide
 from servonode.views.symbols import mathtext
 from servonode.views.titles import Head, shortened
 
@@ -45,32 +47,29 @@ class Chart:
     interval: tuple[float, float]
 
 
+@mpl.rc_context(PRINT)
 def margins_figure(title: str, strips: Sequence[Strip], reach: float, charts: Sequence[Chart], note: str) -> Any:
     """Strips of parameters, from 1/reach to reach times what the law believes, and charts, as a matplotlib Figure."""
-    import matplotlib as mpl
-
     reasons = list(dict.fromkeys(why for each in strips for why in (each.why_low, each.why_high) if why))
     colours = {why: FAILED[min(i, len(FAILED) - 1)] for i, why in enumerate(reasons)}
-    with mpl.rc_context(PRINT):
-        rows = [_strips_row(strips[:MOST], reach, colours)] if strips else []
-        if charts:
-            rows.append(_charts_row(charts))
-        return figure_of(rows, title, note)
+    rows = [_strips_row(strips[:MOST], reach, colours)] if strips else []
+    if charts:
+        width, _ = places(len(charts))
+        heads = [Head.of(each.title, [], width) for each in charts]
+        draws = [partial(_draw_chart, chart=each, head=head) for each, head in zip(charts, heads, strict=True)]
+        rows.append(even(draws, len(charts), CHART, max(each.height for each in heads)))
+    return figure_of(rows, title, note)
 
 
 def _strips_row(strips: Sequence[Strip], reach: float, colours: dict[str, str]) -> Row:
-    names = ["runs reach the goal", *colours]
-    head = Head.of("", names, FULL)
-    height = STRIP * len(strips) + 0.1
+    head = Head.of("", ["runs reach the goal", *colours], FULL)
 
     def draw(axis: Any) -> None:
-        from matplotlib.patches import Patch
-
         for y, each in enumerate(reversed(strips)):
             _draw_strip(axis, y, each, reach, colours)
         axis.axvline(1.0, color=INK, linewidth=0.9)
         axis.set_xscale("log")
-        _factors(axis)
+        ticks_at(axis, TICKS)
         axis.set_xlim(1 / reach, reach)
         axis.set_ylim(-0.6, len(strips) - 0.4)
         axis.set_yticks(range(len(strips)), [shortened(mathtext(each.name), LEFT - 0.1) for each in reversed(strips)])
@@ -80,7 +79,7 @@ def _strips_row(strips: Sequence[Strip], reach: float, colours: dict[str, str]) 
         marks = [Patch(facecolor=each, edgecolor=GUIDE, linewidth=0.5) for each in (SUCCEEDED, *colours.values())]
         head.draw(axis, marks)
 
-    return Row(head.height + height + NAMED, [Cell(LEFT, head.height, FULL, height, draw)])
+    return wide(draw, STRIP * len(strips) + 0.1, head.height)
 
 
 def _draw_strip(axis: Any, y: int, strip: Strip, reach: float, colours: dict[str, str]) -> None:
@@ -93,24 +92,6 @@ def _draw_strip(axis: Any, y: int, strip: Strip, reach: float, colours: dict[str
     for end, why in ((strip.low, strip.why_low), (strip.high, strip.why_high)):
         if why:
             axis.plot([end, end], [y - THICK / 2, y + THICK / 2], color=INK, linewidth=1.1, zorder=3)
-
-
-def _factors(axis: Any) -> None:
-    from matplotlib.ticker import FixedLocator, NullLocator
-
-    axis.xaxis.set_major_locator(FixedLocator(TICKS))
-    axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    axis.xaxis.set_minor_locator(NullLocator())
-
-
-def _charts_row(charts: Sequence[Chart]) -> Row:
-    width = (WIDTH - len(charts) * (LEFT + RIGHT)) / len(charts)
-    heads = [Head.of(each.title, [], width) for each in charts]
-    top = max(each.height for each in heads)
-    draws = [partial(_draw_chart, chart=each, head=head) for each, head in zip(charts, heads, strict=True)]
-    lefts = [LEFT + i * (LEFT + width + RIGHT) for i in range(len(charts))]
-    cells = [Cell(left, top, width, CHART, draw) for left, draw in zip(lefts, draws, strict=True)]
-    return Row(top + CHART + NAMED, cells)
 
 
 def _draw_chart(axis: Any, chart: Chart, head: Head) -> None:
@@ -129,11 +110,12 @@ def _draw_chart(axis: Any, chart: Chart, head: Head) -> None:
 
 def round_sizes(axis: Any, low: float, high: float, which: str = "x") -> None:
     """Ticks of a logarithmic axis at decades; over less than two at 1, 2 and 5 too."""
-    from matplotlib.ticker import FixedLocator, NullLocator
+    digits = (1.0,) if np.log10(high / low) > NARROW else (1.0, 2.0, 5.0)
+    ticks_at(axis, [d * 10.0**e for e in range(-9, 10) for d in digits if low <= d * 10.0**e <= high], which)
 
-    decades = np.log10(high / low)
-    digits = (1.0,) if decades > NARROW else (1.0, 2.0, 5.0)
-    ticks = [d * 10.0**e for e in range(-9, 10) for d in digits if low <= d * 10.0**e <= high]
+
+def ticks_at(axis: Any, ticks: Sequence[float], which: str = "x") -> None:
+    """Ticks at these values alone, with their digits."""
     own = getattr(axis, f"{which}axis")
     own.set_major_locator(FixedLocator(ticks))
     own.set_major_formatter(lambda value, _: f"{value:g}")

@@ -107,7 +107,7 @@ def write_movie(run: Run, name: str, plan: Plan) -> int:
     """
     import matplotlib as mpl
 
-    from servonode.views.report import STYLE
+    from servonode.views.sheet import STYLE
 
     with mpl.rc_context():
         mpl.rcParams.update(STYLE)

@@ -50,6 +50,11 @@ class Panel:
         return above if self.spec.logarithmic or not above else self.columns
 
     @property
+    def floor(self) -> float:
+        """The size below which all of it is nearly zero."""
+        return min(self.floors.values())
+
+    @property
     def title(self) -> str:
         """What is drawn, in words, with the units of it alone, for matplotlib."""
         return self._of_seen(self.spec.maths)

@@ -15,7 +15,7 @@ from servonode.views.panels import tracked_columns
 from servonode.views.scene import FEWEST, Scene, apart, digits_of, spread, time_text, well_spread
 from servonode.views.shapes import box_of, wanted_paths
 from servonode.views.sheet import label_axes
-from servonode.views.titles import KEY, SIZE, Head, text_width
+from servonode.views.titles import KEY, SIZE, Head, size_of, text_width
 
 LONGEST = 0.12  # of the longest arrow to the extent of what it is drawn on
 WIDER = 1.25  # of a plane with its arrows to the same without them, at most
@@ -77,8 +77,9 @@ class Map:
         title = ", ".join([*([self.view.title] if self.view.title else []), *far]) or (" " if right else "")
         return Head.of(title, [*names, *self.arrows.names], width, right)
 
-    def draw(self, axis: Any, width: float, height: float) -> None:
-        """Draw it into an axis of this size [in], which may be somewhat wider or higher than it wants."""
+    def draw(self, axis: Any) -> None:
+        """Draw it into an axis, which may be somewhat wider or higher than it wants."""
+        width, height = size_of(axis)
         middle, per_m = (self.low + self.high) / 2, min(np.array([width, height]) / (self.high - self.low))
         half = np.array([width, height]) / per_m / 2
         axis.set_xlim(middle[0] - half[0], middle[0] + half[0])
@@ -96,7 +97,7 @@ class Map:
         above = (head.height - KEY) / height
         handles += self.arrows.draw(axis, [np.zeros(2)] * len(self.scene.instants), width, above)
         head.draw(axis, handles, self.arrows.key_width(per_m))
-        rounded_ticks(axis, width, height)
+        rounded_ticks(axis)
         label_axes(axis, *self.view.axes)
 
     def _draw_paths(self, axis: Any) -> list[Any]:
@@ -283,9 +284,11 @@ def _covers(box: Any, others: Sequence[Any]) -> bool:
     return any(box.fully_overlaps(other) for other in others)
 
 
-def rounded_ticks(axis: Any, width: float, height: float) -> None:
-    """Ticks at 1, 2, 5 of a power of ten, which have few digits, as many as an axis of this size [in] has room for."""
+def rounded_ticks(axis: Any) -> None:
+    """Ticks at 1, 2, 5 of a power of ten, which have few digits, as many as the axis has room for."""
     from matplotlib.ticker import MaxNLocator
+
+    width, height = size_of(axis)
 
     axis.xaxis.set_major_locator(MaxNLocator(max(int(width / 0.5), 3), steps=[1, 2, 5, 10]))
     axis.yaxis.set_major_locator(MaxNLocator(max(int(height / 0.3), 3), steps=[1, 2, 5, 10]))

@@ -30,6 +30,7 @@ MOST = 1e100  # beyond it the arithmetic of axes may overflow
 GOAL_LOOK: Any = {"color": GOAL, "linewidth": 1.0, "linestyle": GOAL_DASHES, "zorder": 2.5}
 
 
+@mpl.rc_context(PRINT)
 def quantity_figure(run: Run, groups: Sequence[str], against: str) -> Figure:
     """A figure with an axis for each group of quantities, over a common horizontal axis; goals are dashed.
 
@@ -42,31 +43,28 @@ def quantity_figure(run: Run, groups: Sequence[str], against: str) -> Figure:
         if largest > MOST:
             raise StatementError(f"{name} reaches {largest:.3g}, which no axis can hold; choose other quantities")
     heights = [known.height(names, against) for names in named]
-    with mpl.rc_context():
-        mpl.rcParams.update(PRINT)
-        figure = Figure(figsize=(PANEL[0], sum(heights) + 0.5), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1))
-        FigureCanvasAgg(figure)
-        axes = figure.subplots(len(named), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
-        for axis, names in zip(axes, named, strict=True):
-            known.draw(axis, names, against)
-        axes[-1].set_xlabel(known.title([against]))
+    figure = Figure(figsize=(PANEL[0], sum(heights) + 0.5), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1))
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(len(named), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
+    for axis, names in zip(axes, named, strict=True):
+        known.draw(axis, names, against)
+    axes[-1].set_xlabel(known.title([against]))
     return figure
 
 
+@mpl.rc_context(PRINT)
 def columns_figure(columns: Mapping[str, Array]) -> Figure:
     """A figure with an axis for each column over the time `t`, of whatever machine they are."""
     names = [name for name in columns if name != "t"]
-    with mpl.rc_context():
-        mpl.rcParams.update(PRINT)
-        rows = -(-len(names) // 2)
-        figure = Figure(figsize=(PANEL[0], 1.3 * rows + 0.5), layout=ConstrainedLayoutEngine())
-        FigureCanvasAgg(figure)
-        axes = figure.subplots(rows, 2, sharex=True, squeeze=False).ravel()
-        for axis, name in zip(axes, names, strict=False):
-            axis.plot(columns["t"], columns[name], color=PALETTE[0])
-            axis.set_title(name.replace("$", r"\$"), loc="left")
-        for axis in axes[-2:]:
-            axis.set_xlabel("t [s]")
+    rows = -(-len(names) // 2)
+    figure = Figure(figsize=(PANEL[0], 1.3 * rows + 0.5), layout=ConstrainedLayoutEngine())
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(rows, 2, sharex=True, squeeze=False).ravel()
+    for axis, name in zip(axes, names, strict=False):
+        axis.plot(columns["t"], columns[name], color=PALETTE[0])
+        axis.set_title(name.replace("$", r"\$"), loc="left")
+    for axis in axes[-2:]:
+        axis.set_xlabel("t [s]")
     return figure
 
 

@@ -5,16 +5,18 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import matplotlib as mpl
 import numpy as np
 import numpy.typing as npt
+from matplotlib.colors import ListedColormap
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
 from servonode.arrays import Array
 from servonode.mechanics.description import Quantity
-from servonode.views.layout import FULL
 from servonode.views.palette import FAILED, GUIDE, INK, PALETTE, SUCCEEDED
-from servonode.views.sheet import BETWEEN, LEFT, NAMED, PRINT, RIGHT, WIDTH, Cell, Row, figure_of, label_axes
+from servonode.views.sheet import BETWEEN, PRINT, Row, even, figure_of, label_axes, legend, wide
 from servonode.views.symbols import titles
-from servonode.views.titles import Head
 
 HIGHEST = 4.2  # in; of a map
 STRIP = 0.35  # in; the height of the strip of one range
@@ -47,17 +49,16 @@ class Kind:
     wanted: bool
 
 
+@mpl.rc_context(PRINT)
 def map_figure(title: str, sides: Sequence[Side], kinds: Sequence[Kind], grid: npt.NDArray[np.int64], note: str) -> Any:
     """The kinds of a grid over one range or two, in colours with a legend, as a matplotlib Figure."""
-    import matplotlib as mpl
-
-    with mpl.rc_context(PRINT):
-        order = sorted(range(len(kinds)), key=lambda i: (not kinds[i].wanted, -kinds[i].share))
-        places = np.empty(len(order), dtype=np.int64)
-        places[order] = np.arange(len(order))
-        shown = [kinds[i] for i in order]
-        draw = _MapOf(sides, shown, places[grid])
-        return figure_of([_legend(shown, _inside(sides)), draw.row()], title, note)
+    order = sorted(range(len(kinds)), key=lambda i: (not kinds[i].wanted, -kinds[i].share))
+    at = np.empty(len(order), dtype=np.int64)
+    at[order] = np.arange(len(order))
+    shown = [kinds[i] for i in order]
+    draw = partial(_draw_map, sides=sides, kinds=shown, grid=at[grid])
+    row = wide(draw, STRIP if len(sides) == 1 else HIGHEST)
+    return figure_of([_legend(shown, _inside(sides)), row], title, note)
 
 
 def _inside(sides: Sequence[Side]) -> bool:
@@ -75,63 +76,32 @@ def _legend(kinds: Sequence[Kind], start: bool) -> Row:
     """The kinds that can be seen, with their colours and shares, and the mark of the launch file's own values."""
     marked = list(zip(kinds, colours(kinds), strict=True))
     marked = [(each, colour) for each, colour in marked if each.share >= SEEN or each.wanted]
-    kinds = [each for each, _ in marked]
-    names = [f"{each.name} ({100 * each.share:.3g} %)".replace("$", r"\$") for each in kinds]
-    head = Head.of("", [*names, *(["the launch file"] if start else [])], FULL)
-
-    def draw(axis: Any) -> None:
-        from matplotlib.lines import Line2D
-        from matplotlib.patches import Patch
-
-        axis.set_axis_off()
-        marks: list[Any] = [Patch(facecolor=colour, edgecolor=GUIDE, linewidth=0.5) for _, colour in marked]
-        head.draw(axis, [*marks, *([Line2D([], [], **START)] if start else [])])
-
-    return Row(head.height, [Cell(LEFT, head.height, FULL, 0.01, draw)])
+    names = [f"{each.name} ({100 * each.share:.3g} %)".replace("$", r"\$") for each, _ in marked]
+    marks: list[Any] = [Patch(facecolor=colour, edgecolor=GUIDE, linewidth=0.5) for _, colour in marked]
+    marks += [Line2D([], [], **START)] if start else []
+    return legend([*names, *(["the launch file"] if start else [])], marks)
 
 
-@dataclass(frozen=True)
-class _MapOf:
-    sides: Sequence[Side]
-    kinds: Sequence[Kind]
-    grid: npt.NDArray[np.int64]
-
-    def row(self) -> Row:
-        """The axis, as high as its page is wide at most."""
-        height = STRIP if len(self.sides) == 1 else HIGHEST
-        return Row(height + NAMED, [Cell(LEFT, 0.0, FULL, height, self.draw)])
-
-    def draw(self, axis: Any) -> None:
-        from matplotlib.colors import ListedColormap
-
-        across, up = self.sides[0], self.sides[-1]
-        flat = len(self.sides) == 1
-        cells = self.grid[None, :] if flat else self.grid.T
-        x = np.linspace(across.low, across.high, self.grid.shape[0])
-        y = np.array([0.5]) if flat else np.linspace(up.low, up.high, self.grid.shape[1])
-        shades = ListedColormap(colours(self.kinds))
-        box = _edges(x) if flat else x, np.array([0.0, 1.0]) if flat else y
-        axis.pcolormesh(
-            *box, cells, cmap=shades, vmin=-0.5, vmax=len(self.kinds) - 0.5, shading=SHADING[flat], rasterized=True
-        )
-        self._outline(axis, x, y, cells)
-        axis.grid(False)
-        axis.set_xlim(across.low, across.high)
-        axis.set_ylim(*((0.0, 1.0) if flat else (up.low, up.high)))
-        if flat:
-            axis.set_yticks([])
-        if _inside(self.sides):
-            axis.plot(across.start, 0.5 if flat else up.start, clip_on=False, **START)
-        label_axes(axis, across.title, "" if flat else up.title)
-
-    def _outline(self, axis: Any, x: Array, y: Array, cells: npt.NDArray[np.int64]) -> None:
-        """The boundary of what is wanted."""
-        wanted = np.isin(cells, [i for i, each in enumerate(self.kinds) if each.wanted]).astype(float)
-        if len(y) > 1 and 0 < wanted.mean() < 1:
-            axis.contour(x, y, wanted, levels=[0.5], colors=INK, linewidths=0.9)
-
-
-SHADING = {True: "flat", False: "nearest"}
+def _draw_map(axis: Any, sides: Sequence[Side], kinds: Sequence[Kind], grid: npt.NDArray[np.int64]) -> None:
+    """The kinds in colours, with the boundary of what is wanted."""
+    across, up, flat = sides[0], sides[-1], len(sides) == 1
+    cells = grid[None, :] if flat else grid.T
+    x = np.linspace(across.low, across.high, grid.shape[0])
+    y = np.array([0.5]) if flat else np.linspace(up.low, up.high, grid.shape[1])
+    box = _edges(x) if flat else x, np.array([0.0, 1.0]) if flat else y
+    look: Any = {"shading": "flat" if flat else "nearest", "vmin": -0.5, "vmax": len(kinds) - 0.5, "rasterized": True}
+    axis.pcolormesh(*box, cells, cmap=ListedColormap(colours(kinds)), **look)
+    wanted = np.isin(cells, [i for i, each in enumerate(kinds) if each.wanted]).astype(float)
+    if len(y) > 1 and 0 < wanted.mean() < 1:
+        axis.contour(x, y, wanted, levels=[0.5], colors=INK, linewidths=0.9)
+    axis.grid(False)
+    axis.set_xlim(across.low, across.high)
+    axis.set_ylim(*((0.0, 1.0) if flat else (up.low, up.high)))
+    if flat:
+        axis.set_yticks([])
+    if _inside(sides):
+        axis.plot(across.start, 0.5 if flat else up.start, clip_on=False, **START)
+    label_axes(axis, across.title, "" if flat else up.title)
 
 
 def _edges(x: Array) -> Array:
@@ -155,21 +125,12 @@ class Rates:
     high: Array
 
 
+@mpl.rc_context(PRINT)
 def rates_figure(title: str, rates: Sequence[Rates], kinds: Sequence[Kind], note: str) -> Any:
     """The success rate over each quantity, with intervals, as a matplotlib Figure."""
-    import matplotlib as mpl
-
-    with mpl.rc_context(PRINT):
-        rows = [_rates_row(rates[i : i + PER_ROW]) for i in range(0, len(rates), PER_ROW)]
-        return figure_of([_legend(kinds, False), *rows], title, note)
-
-
-def _rates_row(rates: Sequence[Rates]) -> Row:
-    width = (WIDTH - PER_ROW * (LEFT + RIGHT)) / PER_ROW
-    lefts = [LEFT + i * (LEFT + width + RIGHT) for i in range(PER_ROW)]
     draws = [partial(draw_rates, rates=each) for each in rates]
-    cells = [Cell(left, BETWEEN, width, CHART, draw) for left, draw in zip(lefts, draws, strict=False)]
-    return Row(BETWEEN + CHART + NAMED, cells)
+    rows = [even(draws[i : i + PER_ROW], PER_ROW, CHART, BETWEEN) for i in range(0, len(draws), PER_ROW)]
+    return figure_of([_legend(kinds, False), *rows], title, note)
 
 
 def draw_rates(axis: Any, rates: Rates) -> None:

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
+import matplotlib as mpl
 import numpy as np
 
 from servonode.controllers import InlineProgram
@@ -13,16 +13,25 @@ from servonode.plants.view import View
 from servonode.record.run import Run
 from servonode.views import limits
 from servonode.views.curves import Curves
-from servonode.views.layout import FULL, Placed, placed_rows
 from servonode.views.outlines import Arrows, draw_shapes
 from servonode.views.palette import FAULT, INK, SHADE, WARNING
 from servonode.views.panels import Panel, panels_of, room_note, shown_panels, zero_note
 from servonode.views.planes import Map
 from servonode.views.scene import Scene, digits_of, side_by_side, time_text
 from servonode.views.shapes import Shapes, box_of
-from servonode.views.sheet import LEFT, PIXELS, PRINT, TICKS, WIDTH, Cell, Row, figure_of, label_axes
-from servonode.views.sheet import STYLE as STYLE
-from servonode.views.titles import KEY, LINE, Head, readable, shortened, text_width
+from servonode.views.sheet import (
+    FULL,
+    PRINT,
+    TICKS,
+    Placed,
+    Row,
+    figure_of,
+    label_axes,
+    placed_rows,
+    save,
+    wide,
+)
+from servonode.views.titles import KEY, LINE, Head, readable, shortened, size_of, text_width
 
 BANDS = "Pale areas reach from the lowest to the highest value, their lines are means."
 PEAKS = "Peak magnitudes: the largest values between the zero crossings, joined."
@@ -38,27 +47,26 @@ ROOM = 1.12  # of a snapshot in a strip to what is drawn in it
 
 def write_report(run: Run, name: str, file: Path) -> None:
     """Draw the report picture of a run into `file` (PNG or another format that matplotlib knows by its ending)."""
-    import matplotlib as mpl
-
-    with mpl.rc_context(PRINT):
-        report_figure(run, name).savefig(file, dpi=2 * PIXELS / WIDTH)
+    save(report_figure(run, name), file)
 
 
+@mpl.rc_context(PRINT)
 def report_figure(run: Run, name: str) -> Any:
     """The report picture as a matplotlib Figure, 17 cm wide; all its text has 8 pt at least."""
-    import matplotlib as mpl
-
-    with mpl.rc_context(PRINT):
-        scene = Scene.of(run)
-        panels = panels_of(run, scene.known)
-        kept, left = shown_panels(panels, len(scene.views()))
-        shown = [(each, _curves(run, each)) for each in kept]
-        rows = _rows(scene, [_placed(scene, panel, drawn) for panel, drawn in shown])
-        notes = [_source(run, name), zero_note(panels), room_note(left)]
-        notes += [BANDS] if any(any(drawn.bands) for _, drawn in shown) else []
-        notes += [PEAKS] if any(drawn.peaks for _, drawn in shown) else []
-        remarks = [(text, FAULT) for text in _fault(scene)] + [(text, WARNING) for text in warnings_shown(run)]
-        return figure_of(rows, _title(run), " ".join(filter(None, notes)), remarks)
+    scene = Scene.of(run)
+    panels = panels_of(run, scene.known)
+    kept, left = shown_panels(panels, len(scene.views()))
+    fault = run.fault["t"] if run.fault else None
+    shown = [
+        (each, Curves.of(run.t, each.curves(), each.spec.logarithmic, each.floor, bool(run.fault), fault))
+        for each in kept
+    ]
+    rows = _rows(scene, [_placed(scene, panel, drawn) for panel, drawn in shown])
+    notes = [_source(run, name), zero_note(panels), room_note(left)]
+    notes += [BANDS] if any(any(drawn.bands) for _, drawn in shown) else []
+    notes += [PEAKS] if any(drawn.peaks for _, drawn in shown) else []
+    remarks = [(text, FAULT) for text in _fault(scene)] + [(text, WARNING) for text in warnings_shown(run)]
+    return figure_of(rows, _title(run), " ".join(filter(None, notes)), remarks)
 
 
 def _rows(scene: Scene, panels: Sequence[Placed]) -> list[Row]:
@@ -78,10 +86,7 @@ def _strip_rows(scene: Scene, views: Sequence[View]) -> list[Row]:
         alike = [each for each in views if each.arrow_unit == view.arrow_unit]
         strip = Strip.of(scene, view, scene.largest(alike))
         height = min(max(strip.height(FULL), STRIP_HEIGHT[0]), STRIP_HEIGHT[1])
-        head = strip.head(FULL, height).height
-        below = TICKS + LINE * strip.below
-        cell = Cell(LEFT, head, FULL, height, partial(strip.draw, width=FULL, height=height))
-        rows.append(Row(head + height + below, [cell]))
+        rows.append(wide(strip.draw, height, strip.head(FULL, height).height, TICKS + LINE * strip.below))
     return rows
 
 
@@ -90,11 +95,6 @@ def _with_clear_arrows(scene: Scene, view: View) -> View:
     if Strip.of(scene, view, scene.largest([view])).clear:
         return view
     return replace(view, arrows=None, title=f"{view.title}, forces not drawn")
-
-
-def _curves(run: Run, panel: Panel) -> Curves:
-    floor, fault = min(panel.floors.values()), run.fault["t"] if run.fault else None
-    return Curves.of(run.t, panel.curves(), panel.spec.logarithmic, floor, bool(run.fault), fault)
 
 
 def _placed(scene: Scene, panel: Panel, drawn: Curves) -> Placed:
@@ -191,8 +191,9 @@ class Strip:
         right = self.arrows.key_width(width / (self._between(width, height) * len(self.shapes)))
         return Head.of(self.view.title or (" " if right else ""), self.arrows.names, width, right)
 
-    def draw(self, axis: Any, width: float, height: float) -> None:
+    def draw(self, axis: Any) -> None:
         """The snapshots side by side at true scale, each above its number, time and caption."""
+        width, height = size_of(axis)
         between, count = self._between(width, height), len(self.shapes)
         middles = between * np.arange(count)
         shifts = [np.array([middle, 0.0]) for middle in middles]

@@ -48,7 +48,8 @@ def run_movie(run: Run, path: str | Path | None, fps: float | None, speed: float
 def _report(run: Run) -> Figure:
     import matplotlib as mpl
 
-    from servonode.views.report import STYLE, report_figure
+    from servonode.views.report import report_figure
+    from servonode.views.sheet import STYLE
 
     _check_views(run)
     with mpl.rc_context():

@@ -3,21 +3,24 @@
 from collections.abc import Mapping
 from typing import Any
 
+import matplotlib as mpl
 import numpy as np
 import numpy.typing as npt
 
 from servonode.arrays import Array
-from servonode.views.layout import FULL
+from servonode.views.margins import ticks_at
 from servonode.views.palette import GOAL, SHADE, SOURCES
-from servonode.views.sheet import LEFT, NAMED, PRINT, Cell, Row, figure_of, label_axes
+from servonode.views.sheet import FULL, PRINT, figure_of, label_axes, wide
 from servonode.views.symbols import mathtext
 from servonode.views.titles import Head
 
 HEIGHT = 2.6  # in; of the axis
 MARGIN = 1.02  # factor beside the slowest and the fastest speed that is shown
+DIGITS = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)  # with which ticks begin
 MARKS = "osD^v<>p"  # one for each input, so that they differ without colours
 
 
+@mpl.rc_context(PRINT)
 def speeds_figure(
     title: str, speeds: Array, shares: Mapping[str, Array], holds: npt.NDArray[np.bool_], largest: float, note: str
 ) -> Any:
@@ -25,8 +28,6 @@ def speeds_figure(
 
     holds: at which speeds limits and goal hold, whose marks are filled. largest: the largest of them; 0: none is.
     """
-    import matplotlib as mpl
-
     names = [*(mathtext(each) for each in shares), "limit", "limits or goal do not hold"]
     head = Head.of("largest magnitude of each input, as share of its limit", names, FULL)
 
@@ -39,14 +40,11 @@ def speeds_figure(
         axis.set_xscale("log")
         axis.set_xlim(float(speeds[0]) / MARGIN, end * MARGIN)
         axis.set_ylim(0.0, 108.0)
-        _divide(axis, speeds)
+        ticks_at(axis, [d * 10.0**e for e in range(-3, 5) for d in DIGITS if speeds[0] <= d * 10.0**e <= speeds[-1]])
         label_axes(axis, "speed of the goal, times the launch file's", "share of limit [%]")
         head.draw(axis, [*lines, limit, beyond])
 
-    with mpl.rc_context(PRINT):
-        return figure_of(
-            [Row(head.height + HEIGHT + NAMED, [Cell(LEFT, head.height, FULL, HEIGHT, draw)])], title, note
-        )
+    return figure_of([wide(draw, HEIGHT, head.height)], title, note)
 
 
 def _draw_input(axis: Any, i: int, speeds: Array, shares: Array, holds: npt.NDArray[np.bool_]) -> Any:
@@ -55,15 +53,3 @@ def _draw_input(axis: Any, i: int, speeds: Array, shares: Array, holds: npt.NDAr
     (line,) = axis.plot(speeds, 100 * shares, color=colour, marker=mark, markersize=3.5)
     axis.plot(speeds[~holds], 100 * shares[~holds], color=colour, marker=mark, markersize=3.5, mfc="white", ls="none")
     return line
-
-
-def _divide(axis: Any, speeds: Array) -> None:
-    """Ticks at round speeds."""
-    from matplotlib.ticker import FixedLocator, NullFormatter, NullLocator
-
-    digits = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
-    ticks = [d * 10.0**e for e in range(-3, 5) for d in digits if speeds[0] <= d * 10.0**e <= speeds[-1]]
-    axis.xaxis.set_major_locator(FixedLocator(ticks))
-    axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    axis.xaxis.set_minor_locator(NullLocator())
-    axis.xaxis.set_minor_formatter(NullFormatter())

@@ -74,6 +74,12 @@ def _parts(word: str, width: float, size: float) -> list[str]:
     return parts
 
 
+def size_of(axis: Any) -> tuple[float, float]:
+    """Width and height of an axis [in]."""
+    box, page = axis.get_position(), axis.figure.get_size_inches()
+    return float(box.width * page[0]), float(box.height * page[1])
+
+
 @dataclass(frozen=True)
 class Head:
     """Title and legend above an axis of a certain width; `columns` of the legend, 0 without one.
@@ -113,8 +119,7 @@ class Head:
 
     def draw(self, axis: Any, handles: Sequence[Any], right: float = 0.0, left: float = 0.0) -> None:
         """Write it above the axis, from so far at its left on; what is drawn is measured in inches."""
-        box = axis.get_position()
-        width, height = (box.width * axis.figure.get_figwidth(), box.height * axis.figure.get_figheight())
+        width, height = size_of(axis)
         below = 0 if self.beside else self.legend_rows
         pad = 72 * (ABOVE + LINE * below)
         words: Any = {"fontsize": SIZE, "color": INK, "linespacing": SPACING}

@@ -21,7 +21,7 @@ from servonode.views.animation import SIZE, Animation
 from servonode.views.display import gui_backend
 from servonode.views.live_run import Feed, LiveRun, usual_span
 from servonode.views.panel_specs import chosen_panels
-from servonode.views.report import STYLE
+from servonode.views.sheet import STYLE
 from servonode.views.window_process import Options
 
 FPS = 30

@@ -146,17 +146,16 @@ def run_panel(panel: Panel) -> dict[str, Any]:
 
     What a curve is expected to be is a thin dashed curve of its colour.
     """
-    floor = min(panel.floors.values())
     layout = _layout(panel.spec, panel.words, list(panel.seen))
     drawn = [each for each in panel.seen if each in panel.expected]
     columns = [*panel.seen.values(), *(panel.expected[name] for name in drawn), *panel.goals.values()]
-    limits = log_limits(columns, floor) if panel.spec.logarithmic else round_limits(columns)
+    limits = log_limits(columns, panel.floor) if panel.spec.logarithmic else round_limits(columns)
     places = {name: i for i, name in enumerate(panel.spec.curves)}
     layout["curves"] += [
         {"name": f"σ of {plain(name)}", "column": panel.spec.expected[name], "color": places[name], **EXPECTED}
         for name in drawn
     ]
-    return {**layout, "limits": [limits.low, limits.high], "floor": floor}
+    return {**layout, "limits": [limits.low, limits.high], "floor": panel.floor}
 
 
 def _layout(spec: PanelSpec, title: str, names: Sequence[str]) -> dict[str, Any]:
