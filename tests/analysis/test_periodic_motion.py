@@ -9,8 +9,7 @@ from numpy.testing import assert_allclose
 from scipy.integrate import solve_ivp
 
 import servonode
-from servonode.analysis.internal_motion import InternalMotion, Linearised, growth_along
-from servonode.analysis.periodic_motion import Orbit, orbit_near, period_of
+from servonode.analysis.internal_motion import InternalMotion, Linearised, Orbit, growth_along, orbit_near, period_of
 from servonode.analysis.perturbations import follow
 from servonode.analysis.zero_dynamics import judge
 from servonode.closed_loop.closed_loop import ClosedLoop

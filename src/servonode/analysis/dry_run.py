@@ -8,19 +8,18 @@ import msgspec
 import numpy as np
 
 from servonode.analysis.aftermath import after_fault
-from servonode.analysis.goal_speed import slower_goal
+from servonode.analysis.goal_speed import lasting, slower_goal
 from servonode.analysis.held_residuals import ROWS, judge_along, judge_noise, pose, rows_of
-from servonode.analysis.internal_motion import Linearised
+from servonode.analysis.internal_motion import Linearised, Orbit
 from servonode.analysis.linearisation import sampled_step
 from servonode.analysis.observability import judge_estimate
 from servonode.analysis.orbits import judge_orbit
-from servonode.analysis.periodic_motion import Orbit
-from servonode.analysis.remedies import working_rate
 from servonode.analysis.sampled_step import lively
 from servonode.analysis.zero_dynamics import ZeroDynamics, judge
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.controller_section import Control
+from servonode.closed_loop.gains import MATRICES, PERTURBATION
 from servonode.closed_loop.goal_reached import (
     BAND,
     LIMITED_SHARE,
@@ -31,7 +30,8 @@ from servonode.closed_loop.goal_reached import (
     limited_late,
     missed,
 )
-from servonode.closed_loop.launch_file import with_step
+from servonode.closed_loop.launch_file import LaunchError, with_step
+from servonode.closed_loop.launch_keys import AUTO
 from servonode.closed_loop.static_checks import Examination, Level
 from servonode.mechanics.stiffness import stiffness
 from servonode.plants.plausible import StateLimits
@@ -49,6 +49,7 @@ STEP_ERROR = 1e-3  # share of the energy turned over that the integrator may los
 MOST_STEPS = 2_000_000  # of a run that are simulated here, a second or two
 MOST_SINGLE_STEPS = 200_000  # the same where an engine or an estimator keeps the loop from being compiled as a whole
 JUDGED = 500.0  # s over which the zero dynamics is judged at most
+SLOWER = (1.0, 0.3, 0.1, 0.03)  # shares of the rate of "auto" that are tried, the fastest first
 
 
 def dry_run(closed_loop: ClosedLoop, found: Examination) -> None:
@@ -110,12 +111,7 @@ def _beginning(closed_loop: ClosedLoop) -> ClosedLoop:
     unit = launch.steps_per_period or 1
     most = MOST_STEPS if can_fuse(closed_loop) else MOST_SINGLE_STEPS
     steps = max(most - most % unit, min(unit, MOST_STEPS))
-    if launch.steps <= steps:
-        return closed_loop
-    time_ns = steps * launch.step_ns
-    run = msgspec.structs.replace(launch.run, duration=time_ns / 1e9)
-    times = msgspec.structs.replace(launch.times, duration_ns=time_ns)
-    return closed_loop.with_parts(launch=msgspec.structs.replace(launch, run=run, times=times))
+    return closed_loop if launch.steps <= steps else lasting(closed_loop, steps * launch.step_ns)
 
 
 def _peaks(closed_loop: ClosedLoop, run: Run) -> dict[str, Any]:
@@ -355,3 +351,42 @@ def _remedy(limited: float, rate: str, slower: Callable[[], str]) -> str:
         less = ", or ".join(filter(None, ("ask for less", slower(), "give stronger drives or more time")))
         return text + (rate or less)
     return rate or "look at the drives, and whether the period is short enough for this goal"
+
+
+def working_rate(closed_loop: ClosedLoop, reached: Callable[[ClosedLoop, Run], bool]) -> str:
+    """The remedy with the rate [1/s], the fastest of those tried, with which `reached` is true; empty: none is.
+
+    It is empty, too, where gains are matrices, which no single rate replaces, and where the law has none.
+    """
+    for loop, text in _others(closed_loop):
+        run = simulate_fused(loop, default_every(loop))
+        if not run.fault and reached(loop, run):
+            return text
+    return ""
+
+
+def _others(closed_loop: ClosedLoop) -> Iterator[tuple[ClosedLoop, str]]:
+    """The closed loop with other rates, and how to give them."""
+    control, launch = closed_loop.control, closed_loop.launch
+    if control is None or launch.controller is None or control.law.description.explicit:
+        return
+    given = launch.controller.gains
+    if launch.controller.inversion is not None or any(key in given for key in (*MATRICES, *PERTURBATION)):
+        return
+    kept = {key: value for key, value in given.items() if key.startswith("integral")}
+    fastest: list[float] = []
+    for share in SLOWER:
+        rate = float(f"{share * min(fastest):.2g}") if fastest else AUTO
+        controller = msgspec.structs.replace(launch.controller, gains={"lambda": rate} | kept)
+        try:
+            loop = resolve(msgspec.structs.replace(launch, controller=controller), strict=False)
+        except LaunchError:  # an initial state for which this rate is too fast
+            continue
+        assert loop.control is not None
+        rates = loop.control.gains.rates.tolist()
+        fastest = fastest or rates
+        if rates == control.gains.rates.tolist() or loop.examination.refusals:
+            continue
+        numbers = ", ".join(f"{each:.3g}" for each in dict.fromkeys(rates))
+        shown = f'"auto" ({numbers} 1/s)' if rate == AUTO else f"{rate:g}"
+        yield loop, f"give controller.gains.lambda = {shown}, which reaches the goal"

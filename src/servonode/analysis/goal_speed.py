@@ -128,9 +128,13 @@ def duration_at(closed_loop: ClosedLoop, speed: float) -> float:
 
 def _for_seconds(closed_loop: ClosedLoop, duration: float) -> ClosedLoop:
     """The closed loop for another time [s], rounded up to whole control periods."""
+    unit = (closed_loop.launch.steps_per_period or 1) * closed_loop.launch.step_ns
+    return lasting(closed_loop, -(-round(duration * 1e9) // unit) * unit)
+
+
+def lasting(closed_loop: ClosedLoop, time_ns: int) -> ClosedLoop:
+    """The closed loop of a run for another time [ns]."""
     launch = closed_loop.launch
-    unit = (launch.steps_per_period or 1) * launch.step_ns
-    time_ns = -(-round(duration * 1e9) // unit) * unit
     run = msgspec.structs.replace(launch.run, duration=time_ns / 1e9)
     times = msgspec.structs.replace(launch.times, duration_ns=time_ns)
     changed = msgspec.structs.replace(launch, run=run, times=times)

@@ -7,6 +7,7 @@ from math import comb
 
 import numpy as np
 
+from servonode.analysis.linear_system import slope
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.controller_section import Control
@@ -102,12 +103,6 @@ class _Held:
     y: Array
     wanted: Array
 
-    def top_derivative(self, law: ServoLaw) -> Array:
-        """f^(r) = W u + b of each residual under the inputs u."""
-        terms = law.terms(self.t, self.x, self.y)
-        result: Array = terms["W"] @ self.u + terms["b"]
-        return result
-
 
 def _hold_effect(closed_loop: ClosedLoop, control: Control, before: _Held, after: _Held) -> Array:
     """How fast f^(r) drifts under the held inputs; of a law with an extension what they leave of the residuals."""
@@ -115,7 +110,8 @@ def _hold_effect(closed_loop: ClosedLoop, control: Control, before: _Held, after
     if law.description.extension is not None:
         late = (after.wanted - before.wanted) * (0.5 + control.delay)
         return _left_by_held_inputs(control, closed_loop.machine, before.t, before.x, before.y, late)
-    ends = [each.top_derivative(law) for each in (before, after)]
+    terms = [law.terms(each.t, each.x, each.y) for each in (before, after)]
+    ends = [each["W"] @ before.u + each["b"] for each in terms]  # f^(r)
     return np.abs(ends[1] - ends[0]) / control.times.period
 
 
@@ -124,7 +120,7 @@ def judge_noise(closed_loop: ClosedLoop, control: Control, found: Examination) -
     noise = np.array(closed_loop.sensor.noise)
     if not noise.any() or control.gains.plain:
         return
-    law, y, slopes = control.law, closed_loop.goal(0.0), []
+    law, y = control.law, closed_loop.goal(0.0)
     period, delay = control.times.period, control.delay
     names = [each.name for each in law.description.residuals]
     if law.description.extension is not None:
@@ -132,15 +128,13 @@ def judge_noise(closed_loop: ClosedLoop, control: Control, found: Examination) -
         sigma = discrete.held_noise(control.gains, period, delay, s_f)
         found.numbers["noise_residual"] = dict(zip(names, map(float, sigma), strict=True))
         return
-    for i in range(len(noise)):
-        values = []
-        for side in (1e-6, -1e-6):
-            x = closed_loop.start.copy()
-            x[i] += side
-            answer = law.evaluate(0.0, x, y)
-            values.append(np.append(answer.residuals, answer.rates))
-        slopes.append((values[0] - values[1]) / 2e-6)
-    s_f, s_f_dot = np.sqrt((np.array(slopes).T ** 2) @ noise**2).reshape(2, -1)
+
+    def errors(x: Array) -> Array:
+        answer = law.evaluate(0.0, x, y)
+        return np.append(answer.residuals, answer.rates)
+
+    slopes = slope(errors, closed_loop.start, np.full(len(noise), DIFFERENCE))
+    s_f, s_f_dot = np.sqrt(slopes**2 @ noise**2).reshape(2, -1)
     sigma = discrete.held_noise(control.gains, period, delay, s_f, s_f_dot)
     found.numbers["noise_residual"] = dict(zip(names, map(float, sigma), strict=True))
 
@@ -169,13 +163,8 @@ def _left(lost: Array, rate: float) -> float:
 
 def _noise_of_demand(control: Control, x: Array, y: Array, noise: Array) -> Array:
     """The noise (n_s,) of a residual that alone would make the demand as noisy as all states' `noise` (n_state,) do."""
-    law, columns = control.law, []
-    for i in np.flatnonzero(noise):
-        beside = np.zeros(len(x))
-        beside[i] = DIFFERENCE
-        demands = [_demands(control, law.chains(0.0, x + side * beside, y)) for side in (1, -1)]
-        columns.append((demands[0] - demands[1]) / (2 * DIFFERENCE) * noise[i])
-    return np.asarray(np.linalg.norm(columns, axis=0))
+    slopes = slope(lambda at: _demands(control, control.law.chains(0.0, at, y)), x, np.full(len(noise), DIFFERENCE))
+    return np.asarray(np.linalg.norm(slopes * noise, axis=1))
 
 
 def _demands(control: Control, chains: list[Array]) -> Array:

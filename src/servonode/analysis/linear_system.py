@@ -1,7 +1,7 @@
 """A linear system with named states, inputs and outputs: its poles, what its inputs reach, its frequency response."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -115,11 +115,8 @@ class LinearSystem(Tabular):
         """
         u = self._places("input", self.inputs, inputs)
         y = self._places("output", self.outputs, outputs)
-        names = tuple(self.inputs[i] for i in u), tuple(self.outputs[i] for i in y)
-        D = self.D[np.ix_(y, u)]
-        return LinearSystem(
-            self.name, self.A, self.B[:, u], self.C[y], D, self.states, *names, self.units, self.period
-        )  # fmt: skip
+        names, of = tuple(self.inputs[i] for i in u), tuple(self.outputs[i] for i in y)
+        return replace(self, B=self.B[:, u], C=self.C[y], D=self.D[np.ix_(y, u)], inputs=names, outputs=of)
 
     @staticmethod
     def _places(word: str, known: tuple[str, ...], wanted: Sequence[str] | None) -> list[int]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from servonode.analysis.linear_system import slope
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.estimation import Estimation
@@ -177,14 +178,13 @@ def _slopes(closed_loop: ClosedLoop, law: ServoLaw, run: Run, i: int) -> Array:
     x = np.array([values[i] for values in run.state.values()])
     own = np.array([values[i] for values in run.program_state.values()])
     t, answer = float(run.goal_t[i]), law.answer()
-    y, J = closed_loop.goal(t, own), np.zeros((law.n_s, len(x)))
-    for j in range(len(x)):
-        for sign in (1, -1):
-            moved = x.copy()
-            moved[j] += sign * 1e-6
-            law.compute(t, moved, y, answer)
-            J[:, j] += sign * answer.residuals / 2e-6
-    return J
+    y = closed_loop.goal(t, own)
+
+    def residuals(at: Array) -> Array:
+        law.compute(t, at, y, answer)
+        return answer.residuals.copy()
+
+    return slope(residuals, x, np.full(len(x), 1e-6))
 
 
 def _tell_spread(name: str, spread: Array, begins: float, found: Examination) -> None:

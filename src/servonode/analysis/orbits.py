@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from servonode.analysis.internal_motion import period_of, turns
 from servonode.analysis.linear_system import Complex, slope
-from servonode.analysis.periodic_motion import period_of, turns
 from servonode.analysis.perturbations import Motion
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop

@@ -2,7 +2,7 @@
 
 At the initial condition, along the run and at the equilibria that belong to the goal the zero dynamics are linearised:
 an eigenvalue with a positive real part is a goal of non-minimum phase. Where the closed loop changes periodically in
-time, Floquet's multipliers of the periodic motion decide instead, see `periodic_motion`. An instability refuses the
+time, Floquet's multipliers of the periodic motion decide instead, see `internal_motion`. An instability refuses the
 goal where it makes a perturbation LOST times as large within the run. The closed loop is also integrated with a few
 copies that start a little beside it, which shows what no equilibrium does: perturbations that depart at a steady
 rate, a velocity that goes to infinity, a law that stops.
@@ -14,10 +14,17 @@ from typing import Any, Literal
 
 import numpy as np
 
-from servonode.analysis.internal_motion import NEUTRAL, InternalMotion, Linearised, growth_along
-from servonode.analysis.periodic_motion import Orbit, orbit_near, period_of
+from servonode.analysis.internal_motion import (
+    NEUTRAL,
+    InternalMotion,
+    Linearised,
+    Orbit,
+    growth_along,
+    orbit_near,
+    period_of,
+)
+from servonode.analysis.linear_system import slope
 from servonode.analysis.perturbations import BESIDE, Motion, follow, growth, largest_rise, spread
-from servonode.analysis.remedies import remedies
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.simulation.continuous_loop import ContinuousLoop, passive_coordinates
@@ -28,6 +35,8 @@ ZERO = 1e-6  # a state below this is not printed
 FAST = 3.0  # m/s, rad/s, or times the velocity at the start, to which a velocity that drifts has grown
 LOST = 40.0  # growth within the run: 0.01 rad or m beside the motion become 0.4
 NEAR = 0.3  # an equilibrium so near (rad, or relative to states above 1) decides what becomes of a motion
+REACHED = 1e-6  # least singular value of (mu 1 - A, B), relative to its largest, of a mode that the inputs reach
+AT_REST = 1e-3  # m/s or rad/s
 
 
 @dataclass(frozen=True)
@@ -290,3 +299,37 @@ def said(at: Linearised, units: Sequence[str]) -> str:
         largest = f"largest Floquet multiplier {abs(at.multipliers[0]):.4g} over the period of {at.period:.4g} s"
         return f"{word}, {number} about the periodic motion through {where or 'zero'} ({largest})"
     return f"{word}, {number}{turning} at {where or 'zero'}"
+
+
+def remedies(loop: ContinuousLoop, at: Linearised) -> str:
+    """The remedies for an unstable motion that is left free, as one text."""
+    description, state = loop.machine.description, at.grows
+    coordinate = state.removesuffix("_dot") if state.removesuffix("_dot") in description.coordinates else state
+    found = []
+    if description.rolls and np.abs(at.state[loop.velocities]).max() > AT_REST:
+        found.append("turn the direction of travel")
+    found.append(f"choose another output, a residual that contains {coordinate}")
+    if inputs_reach(loop, at):
+        found.append(f"hold {coordinate} by a fast inner loop whose set-point the present goal gives (a cascade)")
+        found.append("feed all states back by inputs= of a program, such as an LQR about this state")
+    if all(abs(mu.real) > NEUTRAL for mu in at.eigenvalues):  # hyperbolic
+        found.append("follow a goal that is known in advance by stable inversion: add an empty [controller.inversion]")
+    return ", or ".join(found)
+
+
+def inputs_reach(loop: ContinuousLoop, at: Linearised) -> bool:
+    """Whether the inputs can stabilise the machine about a state: each unstable mode obeys them (Hautus' test)."""
+    machine, n, u = loop.machine, loop.n_x - 1, loop.inputs(at.time, at.state)
+    if not len(u):
+        return False
+
+    def rates(both: Array) -> Array:
+        return machine.derivatives(at.time, np.append(both[:n], at.state[n]), both[n:])[:n]
+
+    A, B = np.hsplit(slope(rates, np.append(at.state[:n], u)), [n])
+    for mu in np.linalg.eigvals(A):
+        if mu.real > NEUTRAL:
+            values = np.linalg.svd(np.hstack([mu * np.eye(len(A)) - A, B]), compute_uv=False)
+            if values[-1] < REACHED * values[0]:
+                return False
+    return True
