@@ -3,8 +3,6 @@
 python docs/validation/mosaic.py
 """
 
-from functools import partial
-
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -14,8 +12,8 @@ from PIL import Image
 
 import servonode
 from servonode.record.run import Run
-from servonode.views.animation import Animation, columns_of
-from servonode.views.shapes import wanted_paths
+from servonode.views.animation import Animation
+from servonode.views.panels import columns_of
 
 EXAMPLES = ROOT / "examples"
 # what is run, what stands above it, which view, the plant times [s] of the first and last frame
@@ -35,10 +33,7 @@ class Tile:
     def __init__(self, run: Run, text: str, view: int, times: tuple[float, float]) -> None:
         self.t, self.columns, self.text, self.times = run.t, columns_of(run), text, times
         loop, figure = run.closed_loop, Figure(figsize=INCHES, dpi=DPI)
-        self.picture = Animation(
-            figure, loop.source, loop.machine, views=loop.views[view : view + 1], panels=[],
-            goal_names=loop.targets.names, wanted=partial(wanted_paths, loop),
-        )  # fmt: skip
+        self.picture = Animation(figure, loop, views=loop.views[view : view + 1])
         end = self._rows(times[1])
         self.picture.fix_limits(self.t[:end], {name: values[:end] for name, values in self.columns.items()})
         (part,) = self.picture.views

@@ -12,10 +12,11 @@ from matplotlib.figure import Figure
 
 import servonode
 from servonode.loop import Loop
-from servonode.views.animation import Animation, columns_of
+from servonode.views.animation import Animation
 from servonode.views.decimation import Decimation
 from servonode.views.live_run import Ring
 from servonode.views.panel_specs import FieldError, chosen_panels
+from servonode.views.panels import columns_of
 from servonode.views.scene import magnification
 
 assert_allclose: Any = np.testing.assert_allclose
@@ -57,7 +58,7 @@ def upto(columns: Mapping[str, Any], n: int) -> dict[str, Any]:
 
 def picture_of(launch: str, **options: Any) -> tuple[Animation, Any, dict[str, Any]]:
     loop, t, columns = simulated(launch)
-    return Animation.of_closed_loop(Figure(figsize=(10, 6), dpi=60), loop.closed_loop, **options), t, columns
+    return Animation(Figure(figsize=(10, 6), dpi=60), loop.closed_loop, **options), t, columns
 
 
 def pixels(picture: Animation) -> Any:

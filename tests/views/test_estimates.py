@@ -10,9 +10,8 @@ import servonode
 from servonode.views.curves import Curve, Curves
 from servonode.views.estimates import estimate_columns, running_ratio
 from servonode.views.palette import INK
-from servonode.views.panels import panels_of
+from servonode.views.panels import columns_of, panels_of
 from servonode.views.report import report_figure
-from servonode.web.html_report import columns_of
 from servonode.web.view_data import run_panel
 
 

@@ -10,11 +10,11 @@ import pytest
 import servonode
 from servonode.errors import StatementError
 from servonode.record.run import Run
-from servonode.views.animation import Animation, columns_of
+from servonode.views.animation import Animation
 from servonode.views.live_run import Feed
 from servonode.views.palette import GOAL
 from servonode.views.panel_specs import FEWEST, MOST, PanelSpec, most_important
-from servonode.views.panels import Panel, panels_of, room_note, shown_panels
+from servonode.views.panels import Panel, columns_of, panels_of, room_note, shown_panels
 from servonode.views.planes import goal_path
 from servonode.views.report import report_figure
 from servonode.views.scene import Scene
@@ -69,7 +69,7 @@ def test_html_and_window_have_the_goal(cart: Run) -> None:
     assert "goal_a" in html_report(cart, "cart")
     from matplotlib.figure import Figure
 
-    picture = Animation.of_closed_loop(Figure(), cart.closed_loop)
+    picture = Animation(Figure(), cart.closed_loop)
     picture.show(cart.t, columns_of(cart))
     np.testing.assert_allclose(picture.panels[0]._lines[-1].get_ydata()[-1], np.sin(cart.t[-1]), atol=1e-6)
 

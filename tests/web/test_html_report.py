@@ -17,10 +17,10 @@ from servonode.closed_loop.launch_text import launch_text
 from servonode.record.run import Run
 from servonode.views import limits
 from servonode.views.palette import INK, SOURCES
-from servonode.views.panels import panels_of
+from servonode.views.panels import columns_of, panels_of
 from servonode.web.colours import SEEN, colours_css, lighter, luminance
 from servonode.web.embedded import escaped, json_text
-from servonode.web.html_report import INSTANTS, PIECES, Motion, columns_of, html_report
+from servonode.web.html_report import INSTANTS, PIECES, Motion, html_report
 from tests.helpers.drawn_cart import LAUNCH, Viewed, viewed_cart
 from tests.helpers.html_files import HtmlFile, decoded
 from tests.helpers.pages import browser

@@ -5,25 +5,20 @@ display: any canvas of matplotlib that is drawn by Agg will do.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.mechanics.machine import Machine
-from servonode.plants import MachineSource
 from servonode.plants.view import View
-from servonode.record.run import Run
 from servonode.views.animated_axes import Box, PanelPart, Part, TextPart
 from servonode.views.animated_view import TRAIL, ViewPart
 from servonode.views.decimation import Decimation
 from servonode.views.palette import GOAL, INK
 from servonode.views.panel_specs import MOST, PanelSpec, chosen_panels, usual_panels
-from servonode.views.panels import tracked_columns
 from servonode.views.scene import WIDE, leaning, magnification
 from servonode.views.shapes import Instant, wanted_paths
 from servonode.views.sheet import STYLE
@@ -54,43 +49,49 @@ class Animation:
     def __init__(
         self,
         figure: Any,
-        source: MachineSource,
-        machine: Machine,
-        *,
-        views: Sequence[View],
-        panels: Sequence[PanelSpec],
+        closed_loop: ClosedLoop,
+        fields: Sequence[str] | None = None,
         span: float | None = None,
-        goal_names: Sequence[str] = (),
-        wanted: Callable[[View, Array, Array], Mapping[str, Array]] | None = None,
+        timing: bool = False,
         footer: str = "",
         words_every: int = 1,
+        views: Sequence[View] | None = None,
     ) -> None:
-        """An animation without data.
+        """An animation without data, of a launch file's run.
 
         Args:
             figure: an empty matplotlib Figure; without a canvas it gets one without a display.
-            views: how the machine is drawn.
-            panels: what the axes beside the machine show.
+            closed_loop: of which run.
+            fields: instead of the usual panels one for each "NAME,NAME".
             span: plant time [s] that panels and trails reach back; None: all of it.
-            goal_names: targets of which there are columns `target_NAME`.
-            wanted: of a view and the corners of a region -> legend name -> path (n, 2) that the program asks for.
+            timing: a panel of times, as of a run on processes; its columns are those of TIMING.
             footer: the text at the bottom.
             words_every: frames after which captions are updated; texts are slow to draw.
+            views: these alone, without panels.
+
+        Raises:
+            FieldError: a name in `fields` is not a column.
         """
         import matplotlib as mpl
         from matplotlib.backends.backend_agg import FigureCanvasAgg
 
+        panels = list[PanelSpec]()
+        if fields:
+            panels = chosen_panels(closed_loop, fields, timing)
+        elif views is None:
+            panels = usual_panels(closed_loop, timing, MOST - len(closed_loop.views))
+        machine, goals = closed_loop.machine, closed_loop.targets.names
         if not hasattr(figure.canvas, "copy_from_bbox"):
             FigureCanvasAgg(figure)
-        self.figure, self._source, self._machine, self._span = figure, source, machine, span
+        self.figure, self._closed_loop, self._span = figure, closed_loop, span
         self._known = [
             each.name
             for each in (*machine.description.state, *machine.description.outputs, *machine.description.inputs)
         ]
         with mpl.rc_context(STYLE):
             self.views = [
-                ViewPart(figure.add_subplot(), view, machine, goal_names, partial(wanted, view) if wanted else None)
-                for view in views
+                ViewPart(figure.add_subplot(), view, machine, goals, partial(wanted_paths, closed_loop, view))
+                for view in (closed_loop.views if views is None else views)
             ]
             self.panels = [PanelPart(figure.add_subplot(), spec, span) for spec in panels]
             self._title = TextPart(figure, 0.01, fontsize=11, ha="left")
@@ -105,36 +106,6 @@ class Animation:
         self._background: Any = None  # pixels of all axes, without what moves
         self._frames, self._words_every = 0, words_every
         self._connection = figure.canvas.mpl_connect("draw_event", self._on_draw)
-
-    @classmethod
-    def of_closed_loop(
-        cls,
-        figure: Any,
-        closed_loop: ClosedLoop,
-        fields: Sequence[str] | None = None,
-        span: float | None = None,
-        timing: bool = False,
-        footer: str = "",
-        words_every: int = 1,
-    ) -> Self:
-        """The animation of a launch file's run.
-
-        fields: instead of the usual panels one for each "NAME,NAME". timing: a panel of times, as of a run on
-        processes; its columns are those of TIMING.
-
-        Raises:
-            FieldError: a name in `fields` is not a column.
-        """
-        panels = (
-            chosen_panels(closed_loop, fields, timing)
-            if fields
-            else usual_panels(closed_loop, timing, MOST - len(closed_loop.views))
-        )
-        return cls(
-            figure, closed_loop.source, closed_loop.machine,
-            views=closed_loop.views, panels=panels, span=span, goal_names=closed_loop.targets.names,
-            wanted=partial(wanted_paths, closed_loop), footer=footer, words_every=words_every,
-        )  # fmt: skip
 
     @property
     def _parts(self) -> list[Part]:
@@ -246,7 +217,7 @@ class Animation:
 
     def _instant(self, t: Array, columns: Mapping[str, Array], row: int) -> Instant:
         values = {name: float(columns[name][row]) for name in self._known}
-        return Instant.of(self._source, self._machine, float(t[row]), values)
+        return Instant.of(self._closed_loop.source, self._closed_loop.machine, float(t[row]), values)
 
     # how it is drawn
 
@@ -301,8 +272,8 @@ class Animation:
         self._size, self._stale = size, True
         width, height = (side / size[2] for side in size[:2])
         titled = bool(self.views and self.views[0].view.title)
-        layout = Layout(width, height, len(self.views), len(self.panels), self._bottom, titled, self._broad)
-        self._columns, places = layout.columns, layout.places()
+        size_in, counts = (width, height), (len(self.views), len(self.panels))
+        self._columns, places = laid_out(size_in, counts, self._bottom, titled, self._broad)
         self._title.move(
             (0.0, 1 - HEADER / height, 1.0, HEADER / height), (0.0, 1 - HEADER / height, 1, HEADER / height)
         )
@@ -321,87 +292,40 @@ class Animation:
         return [self.panels[sum(self._columns[: i + 1]) - 1] for i in range(len(self._columns))]
 
 
-def columns_of(run: Run) -> dict[str, Array]:
-    """The columns of a run as `Animation.show` takes them, of every row."""
-    targets = {f"target_{name}": values for name, values in run.targets.items()}
-    residuals = {f"residual_{name}": values for name, values in run.residual.items()}
-    return {**run.state, **run.outputs, **run.input, **targets, **residuals, **tracked_columns(run)}
-
-
-@dataclass(frozen=True)
-class Layout:
-    """Where views and panels stand in a figure of this width and height [in].
+def laid_out(
+    size: tuple[float, float], counts: tuple[int, int], bottom: float, titled: bool, broad: float | None
+) -> tuple[list[int], list[tuple[Box, Edges]]]:
+    """How many panels stand above each other in each column of a figure of this size [in], and the cell [in] of each of
+    so many views and panels with the room [in] around its axis.
 
     bottom: what is kept free for a footer. titled: whether the first view has a title. broad: of the height for the
     first view across the whole width; None: it stands beside the panels.
     """
-
-    width: float
-    height: float
-    views: int
-    panels: int
-    bottom: float
-    titled: bool
-    broad: float | None
-
-    @property
-    def columns(self) -> list[int]:
-        """How many panels stand above each other in each column."""
-        n = self.panels
-        if self.broad is not None:
-            most = max(int((self.width - self._left) / SLIM), 1)
-            n_columns = min(math.ceil(n / max(int((self._below - TIME) / LOW), 1)), most)
-        else:
-            n_columns = 2 if n > (COLUMN if self.views else 1) else 1
-        counts = [n // n_columns + (i < n % n_columns) for i in range(n_columns)] if n else []
-        return [count for count in counts if count]
-
-    def places(self) -> list[tuple[Box, Edges]]:
-        """The cell [in] of every view and every panel, with the room [in] around its axis."""
-        return [*self._first_view(), *self._other_views(), *self._panel_places()]
-
-    @property
-    def _all(self) -> float:
-        return self.height - HEADER - self.bottom
-
-    @property
-    def _below(self) -> float:
-        """The height of what stands below the first view."""
-        share = self.broad if self.broad is not None else 1.0 if self.views == 1 else FIRST
-        return self._all * (1 - share)
-
-    @property
-    def _left(self) -> float:
-        """The width of the views that stand beside panels."""
-        if not self.views or (self.broad is not None and self.views == 1):
-            return 0.0
-        if self.broad is not None:
-            return self.width * 0.46
-        return self.width * (1.0 if not self.panels else SHARE if self.panels <= COLUMN else 0.45)
-
-    def _first_view(self) -> list[tuple[Box, Edges]]:
-        if not self.views:
-            return []
-        above = VIEW_EDGES[3] - (0.0 if self.titled else UNTITLED)
-        width = self._left if self.broad is None else self.width
-        cell = (0.0, self.bottom + self._below, width, self._all - self._below)
-        return [(cell, (*VIEW_EDGES[:3], above))]
-
-    def _other_views(self) -> list[tuple[Box, Edges]]:
-        rest = self.views - 1
-        return [((i * self._left / rest, self.bottom, self._left / rest, self._below), NEXT_EDGES) for i in range(rest)]
-
-    def _panel_places(self) -> list[tuple[Box, Edges]]:
-        columns = self.columns
-        top = self.bottom + (self._all if self.broad is None else self._below)
-        across, places = (self.width - self._left) / max(len(columns), 1), []
-        for column, n in enumerate(columns):
-            each = (top - self.bottom - TIME) / n
-            for row in range(n):
-                time = TIME if row == n - 1 else 0.0
-                cell = (self._left + column * across, top - (row + 1) * each - time, across, each + time)
-                places.append((cell, (*PANEL_EDGES[:2], PANEL_EDGES[2] + time, PANEL_EDGES[3])))
-        return places
+    (width, height), (views, panels) = size, counts
+    whole = height - HEADER - bottom
+    below = whole * (1 - (broad if broad is not None else 1.0 if views == 1 else FIRST))  # the first view
+    if broad is None:
+        left = width * (0.0 if not views else 1.0 if not panels else SHARE if panels <= COLUMN else 0.45)
+        n_columns, top = 2 if panels > (COLUMN if views else 1) else 1, bottom + whole
+    else:
+        left, top = width * 0.46 if views > 1 else 0.0, bottom + below
+        most = max(int((width - left) / SLIM), 1)
+        n_columns = min(math.ceil(panels / max(int((below - TIME) / LOW), 1)), most)
+    found = list[tuple[Box, Edges]]()
+    if views:
+        edges = (*VIEW_EDGES[:3], VIEW_EDGES[3] - (0.0 if titled else UNTITLED))
+        found.append(((0.0, bottom + below, left if broad is None else width, whole - below), edges))
+    each = left / max(views - 1, 1)
+    found += [((i * each, bottom, each, below), NEXT_EDGES) for i in range(views - 1)]
+    columns = [n for i in range(n_columns) if (n := panels // n_columns + (i < panels % n_columns))]
+    across = (width - left) / max(len(columns), 1)
+    for column, n in enumerate(columns):
+        high = (top - bottom - TIME) / n
+        for row in range(n):
+            time = TIME if row == n - 1 else 0.0
+            cell = (left + column * across, top - (row + 1) * high - time, across, high + time)
+            found.append((cell, (*PANEL_EDGES[:2], PANEL_EDGES[2] + time, PANEL_EDGES[3])))
+    return columns, found
 
 
 def within(cell: Box, edges: Edges) -> Box:

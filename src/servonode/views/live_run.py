@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Any, Self
 
@@ -125,24 +125,19 @@ class Feed:
         self._machine, self._layout = closed_loop.machine, description.layout
         self._inputs, self._targets = description.input_names, closed_loop.targets.names
         self._traced = closed_loop.traced
-        outputs_known = [*(each.name for each in description.outputs), *columns_of_traces(self._traced)]
-        known = [*description.state_names, *outputs_known, *self._inputs]
+        outputs = [*(each.name for each in description.outputs), *columns_of_traces(self._traced)]
         self._tracked = LiveGoals.of(closed_loop)
         tracked = self._tracked.columns if self._tracked else []
         rare = [*(f"residual_{each.name}" for each in closed_loop.residuals), *TIMING.values(), *extra]
         self.estimated = description.state_names if estimates and closed_loop.estimation else ()
         bands = [f"{word}_{name}" for word in ("estimate", "low", "high") for name in self.estimated]
-        goal_names = [f"target_{name}" for name in self._targets]
-        self.ring = Ring([*known, *goal_names, *tracked, *rare, *bands], ROWS)
+        goals = [f"target_{name}" for name in self._targets]
+        parts = (description.state_names, outputs, self._inputs, goals, tracked, rare, bands)
+        self.ring = Ring([*chain(*parts)], ROWS)
         self._row = np.zeros(len(self.ring.names))
-        n = len(description.state_names)
-        outputs, inputs = 1 + n, 1 + n + len(outputs_known)
-        self._parts = [slice(1, outputs), slice(outputs, inputs), slice(inputs, inputs + len(self._inputs))]
-        goals = inputs + len(self._inputs)
-        both = goals + len(self._targets)
-        first = both + len(tracked)
-        self._goal, self._both, self._rare = slice(goals, both), slice(both, first), slice(first, first + len(rare))
-        self._band, self._columns = slice(first + len(rare), None), description.columns
+        ends = np.cumsum([1, *map(len, parts)]).tolist()
+        *self._parts, self._goal, self._both, self._rare, self._band = (slice(*each) for each in pairwise(ends))
+        self._columns = description.columns
         self._waiting: deque[Array] = deque()  # rows that wait for their estimate, and those behind them
         self._waited = 0  # how many of them waited at the `settle` before too
         self._early: dict[float, Estimate] = {}  # by time: a subscriber reads its publishers in turn
@@ -155,7 +150,7 @@ class Feed:
         self._spacing = 2 * span / ROWS
         # only states at control instants have an estimate: another one has no row where one of these is to come
         self._sparse = self._spacing + (1.5e-9 * (closed_loop.launch.period_ns or 0) if self.estimated else 0.0)
-        self._x, self._u = np.zeros(n + 1), np.zeros(len(self._inputs))
+        self._x, self._u = np.zeros(len(description.state_names) + 1), np.zeros(len(self._inputs))
         self.statuses: dict[str, tuple[Status, float]] = {}  # the newest of each node, when it came [monotonic s]
         self._begin(0)
 

@@ -135,7 +135,8 @@ class Reel:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
 
-        from servonode.views.animation import Animation, columns_of
+        from servonode.views.animation import Animation
+        from servonode.views.panels import columns_of
 
         self.name, self.fault, self.end = name, run.fault, shown_end(run)
         shown = max(int(np.searchsorted(run.t, self.end + 1e-9, side="right")), 1)
@@ -143,7 +144,7 @@ class Reel:
         self.columns = {column: values[:shown] for column, values in columns_of(run).items()}
         figure = Figure(figsize=size, dpi=DPI)
         self.canvas = FigureCanvasAgg(figure)
-        self.picture = Animation.of_closed_loop(figure, run.closed_loop, panels)
+        self.picture = Animation(figure, run.closed_loop, panels)
         self.picture.fix_limits(self.t, self.columns)
 
     @property

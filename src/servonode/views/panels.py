@@ -120,6 +120,15 @@ def _panel(spec: PanelSpec, columns: Mapping[str, Array], scales: Mapping[str, f
     return Panel(spec, shown, floors, expected, goals)
 
 
+def columns_of(run: Run) -> dict[str, Array]:
+    """Everything that a run knows at every row, by name; targets as `target_NAME`, without the time."""
+    known = {**run.state, **run.outputs, **run.input} if len(run.t) else {}
+    more = {name: values for name, values in run.columns.items() if name != "t" and "[" not in name}
+    goals = {f"target_{name}": values for name, values in run.targets.items()} if len(run.t) else {}
+    watched = run.watched if len(run.t) else {}
+    return {**known, **watched, **more, **estimate_columns(run), **goals, **tracked_columns(run)}
+
+
 def tracked_columns(run: Run) -> dict[str, Array]:
     """Of each residual that is an output less its goal, both: `output_NAME`, `goal_NAME`; no goal after a fault."""
     followed = run.t <= (run.fault["t"] if run.fault else np.inf)

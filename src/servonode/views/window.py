@@ -104,7 +104,7 @@ class Window:
         if self.picture is not None:
             self.picture.detach()
         span = self.options.span or usual_span(closed_loop)
-        self.picture = Animation.of_closed_loop(
+        self.picture = Animation(
             self.figure, closed_loop, self.options.panels, span, timing=True, footer=FOOTER, words_every=WORDS_EVERY
         )
 

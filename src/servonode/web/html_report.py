@@ -15,8 +15,7 @@ from servonode.plants.view import View
 from servonode.record.run import Run
 from servonode.version import VERSION
 from servonode.views.decimation import Decimation
-from servonode.views.estimates import estimate_columns
-from servonode.views.panels import panels_of, room_note, shown_panels, tracked_columns, zero_note
+from servonode.views.panels import columns_of, panels_of, room_note, shown_panels, zero_note
 from servonode.views.scene import Scene
 from servonode.views.shapes import Shapes, corners, is_seen, longest_arrow
 from servonode.views.summary import summary_rows
@@ -40,17 +39,9 @@ def html_report(run: Run, name: str) -> str:
     """The report as a text."""
     columns = columns_of(run)
     kept = kept_points(run.t, columns)
-    data = {**_motion(run, columns), **kept, **_panels(run, columns), "marks": _marks(run)}
+    marks = [{"t": float(each["t"]), "text": f"{each['name']}: {each['text']}"} for each in run.faults]
+    data = {**_motion(run, columns), **kept, **_panels(run, columns), "marks": marks}
     return page(f"{name} · servonode", _body(run, name, len(run.t), kept["kept"]), data)
-
-
-def columns_of(run: Run) -> dict[str, Array]:
-    """Everything that a run knows at every row, by name; targets as `target_NAME`, without the time."""
-    known = {**run.state, **run.outputs, **run.input} if len(run.t) else {}
-    more = {name: values for name, values in run.columns.items() if name != "t" and "[" not in name}
-    goals = {f"target_{name}": values for name, values in run.targets.items()} if len(run.t) else {}
-    watched = run.watched if len(run.t) else {}
-    return {**known, **watched, **more, **estimate_columns(run), **goals, **tracked_columns(run)}
 
 
 def kept_points(t: Array, columns: dict[str, Array]) -> dict[str, Any]:
@@ -100,20 +91,18 @@ def _title(run: Run, name: str) -> str:
     return titles(found)[1] if found else name + unit_text(run.units.get(name, ""))
 
 
-def _marks(run: Run) -> list[dict[str, Any]]:
-    return [{"t": float(fault["t"]), "text": f"{fault['name']}: {fault['text']}"} for fault in run.faults]
-
-
 def _body(run: Run, name: str, rows: int, kept: int) -> str:
     source = Compared.of_run(name, run) if rows else None
-    what = " · ".join(filter(None, [run.closed_loop.machine.description.description, _program(run), run.control]))
+    law = run.closed_loop.control
+    program = law.law.description.name if law else ""
+    what = " · ".join(filter(None, [run.closed_loop.machine.description.description, program, run.control]))
     points = f"{kept:,} of {rows:,} rows" if kept != rows else f"all {rows:,} rows"
     peaks = ", lowest and highest values kept" if kept < rows else ""
     return "\n".join(
         [
             _header(run, name, what),
             '<main id="report"><div id="run"><div id="views"></div><div id="curves"></div></div><div id="numbers">',
-            *(each.html() for each in tables(run, name, source)),
+            *tables(run, name, source),
             "</div>",
             '<details class="card" id="launch"><summary>Launch file as resolved</summary>',
             f"<pre>{escaped(launch_text(run.closed_loop.launch))}</pre></details></main>",
@@ -121,10 +110,6 @@ def _body(run: Run, name: str, rows: int, kept: int) -> str:
             f"<span>{HINT}</span></footer>",
         ]
     )
-
-
-def _program(run: Run) -> str:
-    return run.closed_loop.control.law.description.name if run.closed_loop.control else ""
 
 
 def _header(run: Run, name: str, what: str) -> str:
@@ -202,30 +187,19 @@ def paths(columns: Mapping[str, Array], views: Sequence[Mapping[str, Any]], moti
     return {name: numbers(columns[name][motion.rows]) for name in dict.fromkeys(names)}
 
 
-@dataclass(frozen=True)
-class Table:
-    """A table: its title, the heads of its columns, its rows. words: of the columns, how many hold words."""
+def table(title: str, heads: Sequence[str], rows: Sequence[Sequence[object]], words: int = 2) -> str:
+    """A table as an HTML section, the first columns of which hold words; nothing without a row."""
+    if not rows:
+        return ""
 
-    title: str
-    heads: Sequence[str]
-    rows: Sequence[Sequence[object]]
-    words: int = 1
+    def row(tag: str, values: Sequence[object]) -> str:
+        looks = [' class="word"' if i < words else "" for i in range(len(values))]
+        cells = (f"<{tag}{look}>{escaped(shown(each))}</{tag}>" for look, each in zip(looks, values, strict=True))
+        return f"<tr>{''.join(cells)}</tr>"
 
-    def html(self) -> str:
-        """The table as an HTML section; nothing without a row."""
-        if not self.rows:
-            return ""
-        head = "".join(self._cell("th", i, text) for i, text in enumerate(self.heads))
-        body = "".join(
-            f"<tr>{''.join(self._cell('td', i, each) for i, each in enumerate(row))}</tr>" for row in self.rows
-        )
-        heads = f"<thead><tr>{head}</tr></thead>" if any(self.heads) else ""
-        table = f"<table>{heads}<tbody>{body}</tbody></table>"
-        return f'<section class="card"><h2>{escaped(self.title)}</h2><div class="scroll">{table}</div></section>'
-
-    def _cell(self, tag: str, column: int, value: object) -> str:
-        style = ' class="word"' if column < self.words else ""
-        return f"<{tag}{style}>{escaped(shown(value))}</{tag}>"
+    head = f"<thead>{row('th', heads)}</thead>" if any(heads) else ""
+    body = f"<table>{head}<tbody>{''.join(row('td', each) for each in rows)}</tbody></table>"
+    return f'<section class="card"><h2>{escaped(title)}</h2><div class="scroll">{body}</div></section>'
 
 
 def shown(value: object) -> str:
@@ -235,24 +209,22 @@ def shown(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def tables(run: Run, name: str, source: Compared | None) -> list[Table]:
+def tables(run: Run, name: str, source: Compared | None) -> list[str]:
     """All tables of a run; `source`: the run as it is compared, None without a row."""
     summary = [(key, text) for key, text in summary_rows(run, name, times=False)[1:] if key not in ("fault", "warning")]
+    faults = [(f"{each['t']:.3f}", each.get("node", ""), each["name"], each["text"]) for each in run.faults]
+    limits = [(name, each["instants"], each["first"]) for name, each in run.limits.items()]
     return [
-        Table("Summary", ("", ""), summary, words=2),
-        Table("Faults", ("t [s]", "node", "fault", ""), _faults(run), words=4),
+        table("Summary", ("", ""), summary),
+        table("Faults", ("t [s]", "node", "fault", ""), faults, words=4),
         *(_measured(source) if source else ()),
-        Table("Limits", ("", "control instants", "first at [s]"), _limits(run)),
-        Table("Times [ms]", ("", "", "p50", "p99", "p99.9", "max"), _times(run.stats.get("nodes", {})), words=2),
-        Table("Counts", ("", "", ""), _counts(run.stats.get("node_counts", {})), words=2),
+        table("Limits", ("", "control instants", "first at [s]"), limits, words=1),
+        table("Times [ms]", ("", "", "p50", "p99", "p99.9", "max"), _times(run.stats.get("nodes", {}))),
+        table("Counts", ("", "", ""), _counts(run.stats.get("node_counts", {}))),
     ]
 
 
-def _faults(run: Run) -> list[Sequence[object]]:
-    return [(f"{each['t']:.3f}", each.get("node", ""), each["name"], each["text"]) for each in run.faults]
-
-
-def _measured(source: Compared) -> list[Table]:
+def _measured(source: Compared) -> list[str]:
     """Residuals, inputs and effort."""
     found = measures(source, [source])
     sizes = ("largest", "rms", "largest_late", "rms_late")
@@ -268,22 +240,15 @@ def _measured(source: Compared) -> list[Table]:
     ]
     heads = ("", "", "largest", "RMS", "largest, 2nd half", "RMS, 2nd half")
     return [
-        Table("Residuals", heads, residuals, words=2),
-        Table("Inputs", ("", "", "largest"), inputs, words=2),
-        Table("Effort and path", ("", "", ""), effort, words=2),
+        table("Residuals", heads, residuals),
+        table("Inputs", ("", "", "largest"), inputs),
+        table("Effort and path", ("", "", ""), effort),
     ]
 
 
-def _limits(run: Run) -> list[Sequence[object]]:
-    return [(name, each["instants"], each["first"]) for name, each in run.limits.items()]
-
-
 def _times(nodes: Mapping[str, Mapping[str, Mapping[str, float]]]) -> list[Sequence[object]]:
-    def words(name: str) -> str:
-        return name.removesuffix("_s").replace("_", " ")
-
     return _once(
-        (node, words(name), *(f"{each[key] * 1e3:.3f}" for key in SECONDS))
+        (node, name.removesuffix("_s").replace("_", " "), *(f"{each[key] * 1e3:.3f}" for key in SECONDS))
         for node, named in nodes.items()
         for name, each in named.items()
         if each.keys() >= set(SECONDS)
