@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import servonode
-from servonode.views.interpreter import fresh
+from servonode.views.display import fresh
 from tests.helpers.runs import (
     START_S,
     Runs,

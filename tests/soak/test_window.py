@@ -14,8 +14,9 @@ import pytest
 
 import servonode
 from servonode.loop import Loop
-from servonode.views.window import Window, headless_figure
+from servonode.views.window import Window
 from servonode.views.window_process import Options
+from tests.helpers.headless import headless_figure
 from tests.helpers.runs import START_S, Process, Runs, eventually, operator
 from tests.views.test_window import Given
 
@@ -27,9 +28,10 @@ ONTO_AGG = """
 import sys
 from servonode.views import window as w
 from servonode.views.live_run import LiveRun
+from tests.helpers.headless import headless_figure
 source = LiveRun(sys.argv[1])
 source.wait_open()
-shown = w.Window(w.headless_figure(), source, w.Options())
+shown = w.Window(headless_figure(), source, w.Options())
 shown.begin()
 print("open", flush=True)
 shown.run()

@@ -8,9 +8,8 @@ from matplotlib.figure import Figure
 
 import servonode
 from servonode.views.curves import Curve, Curves
-from servonode.views.estimates import estimate_columns, running_ratio
 from servonode.views.palette import INK
-from servonode.views.panels import columns_of, panels_of
+from servonode.views.panels import columns_of, estimate_columns, panels_of, running_ratio
 from servonode.views.report import report_figure
 from servonode.web.view_data import run_panel
 

@@ -16,8 +16,7 @@ from servonode.views.live_run import LiveRun
 from servonode.views.scene import Scene
 from servonode.views.shapes import ArrowScale, Instant, Shapes
 from servonode.web import frames as module
-from servonode.web.feed_process import feed
-from servonode.web.frames import Frames, TooLarge
+from servonode.web.frames import Frames, TooLarge, feed
 from servonode.web.html_report import Motion, recorded_views
 from servonode.web.view_data import shapes_data, view_layout
 from tests.helpers.talk import Talk

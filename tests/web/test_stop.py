@@ -6,8 +6,8 @@ import threading
 import pytest
 
 from servonode.operator.operator_requests import Stop
-from servonode.web import stop
-from servonode.web.stop import AT_ONCE, StopButton
+from servonode.web import server
+from servonode.web.server import STOPS, StopButton
 
 PRESSES = 40
 BOUND_S = 60.0  # of what comes at once on a quiet computer
@@ -28,16 +28,16 @@ def test_many_presses_wait_for_two_stops_at_most(monkeypatch: pytest.MonkeyPatch
         pressed = []
         for number in range(PRESSES):
             pressed.append(asyncio.ensure_future(button.press()))
-            if number < AT_ONCE:
+            if number < STOPS:
                 assert await asyncio.to_thread(begins.acquire, timeout=BOUND_S)
-        assert len(begun) == AT_ONCE
+        assert len(begun) == STOPS
         go_on.set()
         answers = await asyncio.gather(*pressed)
-        assert len(begun) == AT_ONCE + 1
+        assert len(begun) == STOPS + 1
         await button.press()  # of a stop of its own
-        assert len(begun) == AT_ONCE + 2
+        assert len(begun) == STOPS + 2
         return answers
 
-    monkeypatch.setattr(stop, "stop_all", stop_all)
+    monkeypatch.setattr(server, "stop_all", stop_all)
     answers = asyncio.run(press())
     assert answers == PRESSES * [{"confirmed": False, "text": "no run 'a_run' is in progress, so nothing was stopped"}]

@@ -10,7 +10,7 @@ from servonode.errors import ServonodeError
 from servonode.nodes.node_process import ProcessBeside, Progress
 from servonode.nodes.node_processes import say
 from servonode.operator.find_runs import find_runs
-from servonode.views.interpreter import fresh
+from servonode.views.display import fresh
 
 BACKLOG = 64  # connections that wait to be accepted
 MODULE = "servonode.operator.telemetry"

@@ -12,10 +12,14 @@ import sys
 from importlib.util import find_spec
 
 from servonode.errors import ServonodeError
-from servonode.views.interpreter import fresh
+from servonode.version import TOP
 
 REMEDY = "log in with ssh -X, or have a picture (--report) or a movie (servonode simulate FILE --movie) made instead"
 TOOLKITS = ("tkinter", "PyQt6", "PySide6", "PyQt5", "PySide2", "gi", "wx")
+_CODE = (
+    "import runpy, sys; sys.path.append(sys.argv.pop(1)); "
+    "runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
+)
 
 
 class NoDisplay(ServonodeError, RuntimeError):
@@ -77,6 +81,14 @@ def check_display() -> None:
             done.stdout.strip() or f"no window can be opened ({done.stderr.strip().rpartition(chr(10))[2]}); {REMEDY}"
         )
         raise NoDisplay(text)
+
+
+def fresh(module: str, *words: str) -> list[str]:
+    """The command that runs a module with these words, and imports nothing from the working directory.
+
+    servonode is found where this one was, last of all places: it need not be installed, and hides nothing.
+    """
+    return [sys.executable, "-P", "-c", _CODE, str(TOP), module, *words]
 
 
 if __name__ == "__main__":

@@ -80,7 +80,9 @@ def plan(
     from servonode.views.panel_specs import chosen_panels
 
     chosen_panels(closed_loop, panels, timing=False)
-    return Plan(file, rate, speed or chosen_speed(closed_loop), tuple(panels))
+    seconds, usual = closed_loop.launch.duration_ns / 1e9, closed_loop.launch.run.speed
+    usual = usual if seconds <= LONGEST * usual else seconds / MEANT  # a larger one where the movie would become long
+    return Plan(file, rate, speed or usual, tuple(panels))
 
 
 def ffmpeg() -> str | None:
@@ -91,12 +93,6 @@ def ffmpeg() -> str | None:
         return str(imageio_ffmpeg.get_ffmpeg_exe())
     except (ImportError, RuntimeError):  # RuntimeError: an installation without the program
         return shutil.which("ffmpeg")
-
-
-def chosen_speed(closed_loop: ClosedLoop) -> float:
-    """The launch file's speed; a larger one where the movie would become long."""
-    seconds, speed = closed_loop.launch.duration_ns / 1e9, closed_loop.launch.run.speed
-    return speed if seconds <= LONGEST * speed else seconds / MEANT
 
 
 def write_movie(run: Run, name: str, plan: Plan) -> int:
@@ -122,12 +118,6 @@ def write_movie(run: Run, name: str, plan: Plan) -> int:
     return len(times) + held
 
 
-def shown_end(run: Run) -> float:
-    """The plant time [s] of the last picture: the end, or the fault."""
-    end = float(run.t[-1])
-    return min(end, float(run.fault["t"])) if run.fault else end
-
-
 class Reel:
     """The pictures of a run, by plant time."""
 
@@ -138,7 +128,8 @@ class Reel:
         from servonode.views.animation import Animation
         from servonode.views.panels import columns_of
 
-        self.name, self.fault, self.end = name, run.fault, shown_end(run)
+        self.name, self.fault, self.end = name, run.fault, float(run.t[-1])  # plant time [s] of the last picture
+        self.end = min(self.end, float(run.fault["t"])) if run.fault else self.end
         shown = max(int(np.searchsorted(run.t, self.end + 1e-9, side="right")), 1)
         self.t = run.t[:shown]
         self.columns = {column: values[:shown] for column, values in columns_of(run).items()}

@@ -12,7 +12,6 @@ from servonode.mechanics.description import Quantity
 from servonode.record.run import Run
 from servonode.views import limits
 from servonode.views.curves import Curve
-from servonode.views.estimates import estimate_columns, window_s
 from servonode.views.palette import GOAL, PALETTE
 from servonode.views.panel_specs import (
     MOST,
@@ -31,6 +30,7 @@ from servonode.views.symbols import mathtext, plain, unit_text
 LEAST = 1e-9  # of what is smallest on a logarithmic axis to what is largest
 GOAL_DASHES = (0, (4, 2.5))
 DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", *((0, (n, 1, 1, 1)) for n in range(2, 40)))
+WINDOW = 1 / 40  # of a run, over which squared errors are averaged
 
 
 @dataclass(frozen=True)
@@ -184,3 +184,40 @@ def _watch_specs(run: Run) -> list[PanelSpec]:
     watches = control.law.description.watches if control else ()
     known = {each.name: each for each in watches}
     return [spec_of([known[name] for name in names]) for names in by_unit(watches)]
+
+
+def estimate_columns(run: Run) -> dict[str, Array]:
+    """Of every row, where the truth is known: error_NAME of each state, the root mean square of the estimate's error
+    over a window, and expected_NAME, that of the standard deviation that the filter claims; nis_mean, nees_mean.
+
+    nis_mean: squared innovations for each reading; nees_mean: squared errors for each dimension. {}: none, or no row.
+    """
+    found = run.estimate
+    if found is None or not len(run.t):
+        return {}
+    rows = max(int(WINDOW * len(run.t)), 1)
+    means = {"nis_mean": running_ratio(found.nis, found.readings, rows)}
+    if not np.nan_to_num(found.dimensions).any():  # nobody knows the true state
+        return means
+    names = zip(run.state, run.closed_loop.machine.description.columns, strict=True)
+    errors: dict[str, Array] = {}
+    for name, column in names:
+        for word, values in (("error", found.state[column] - run.state[name]), ("expected", found.std[column])):
+            errors[f"{word}_{name}"] = np.sqrt(running_ratio(values**2, np.ones(len(values)), rows))
+    return errors | means | {"nees_mean": running_ratio(found.nees, found.dimensions, rows)}
+
+
+def window_s(run: Run) -> float:
+    """The time [s] of the running means."""
+    return WINDOW * float(run.t[-1] - run.t[0])
+
+
+def running_ratio(squares: Array, numbers: Array, rows: int) -> Array:
+    """The sum of squares for each of their numbers, over so many rows about each one; NaN where none is known."""
+    known = np.isfinite(squares) & (numbers > 0)
+    begin = np.arange(len(squares)) - rows // 2
+    first, last = np.maximum(begin, 0), np.minimum(begin + rows, len(squares))
+    above, below = (np.append(0.0, np.cumsum(np.where(known, each, 0.0))) for each in (squares, numbers))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio: Array = np.maximum(above[last] - above[first], 0.0) / (below[last] - below[first])
+    return ratio

@@ -129,28 +129,28 @@ class Map:
         points, taken = per_m * 72, list[Any]()  # pt in a metre; boxes of numbers
         page = Bbox(np.sort(np.array([axis.get_xlim(), axis.get_ylim()])).T * points)
         limbs = self._limbs(points)
-        for path in self._marked():
-            for i, number in self._named(path).items():
-                found = self._place(path, i, number, points, page, taken, limbs)
-                if found is None:
-                    continue
-                if i not in self.scene.instants:
-                    axis.plot(*path[i], "o", color=INK, markersize=2, zorder=4)
-                text = axis.annotate(number, path[i], found[0], textcoords="offset points", **NUMBER)
-                text.set_path_effects([withStroke(linewidth=2.0, foreground="w")])
-                taken.append(found[1].padded(ALOOF))
+        path = self._marked()
+        for i, number in self._named(path).items():
+            found = self._place(path, i, number, points, page, taken, limbs)
+            if found is None:
+                continue
+            if i not in self.scene.instants:
+                axis.plot(*path[i], "o", color=INK, markersize=2, zorder=4)
+            text = axis.annotate(number, path[i], found[0], textcoords="offset points", **NUMBER)
+            text.set_path_effects([withStroke(linewidth=2.0, foreground="w")])
+            taken.append(found[1].padded(ALOOF))
 
-    def _marked(self) -> list[Array]:
+    def _marked(self) -> Array:
         """The path (rows, 2) beside which instants are numbered: the first trail, or the places of the outline."""
         for pair in self.view.trails.values():
-            return [self.scene.path(self.view, pair).T]
+            return self.scene.path(self.view, pair).T
         places = np.full((len(self.scene.run.t), 2), np.nan)
         for i in self.scene.instants:
             lines = [line for line in self.scene.shapes(i, self.view).lines if len(line)]
             if lines:
                 low, high = box_of(lines)
                 places[i] = (low[0] + high[0]) / 2, low[1]
-        return [places]
+        return places
 
     def _place(
         self, path: Array, i: int, number: str, points: float, page: Any, taken: Sequence[Any], limbs: Sequence[Any]
@@ -164,7 +164,9 @@ class Map:
 
         half, at, across = np.array([text_width(number) * 36, SIZE / 2]), path[i] * points, self._beside(path, i)
         ways = (across, -across, *ASIDE)
-        clear_of = [self._reach(i, path[i], way) * points + 3 + float(np.hypot(*(half * way))) for way in ways]
+        own = self._bodies_at(i, path[i])
+        reach = [max((float(((line - path[i]) @ way).max()) for line in own), default=0.0) for way in ways]
+        clear_of = [far * points + 3 + float(np.hypot(*(half * way))) for far, way in zip(reach, ways, strict=True)]
         tried = [way * least + more * way for more in FARTHER for way, least in zip(ways, clear_of, strict=True)]
         boxes = [(way, Bbox([at + way - half, at + way + half])) for way in tried]
         inside = [each for each in boxes if page.contains(*each[1].min) and page.contains(*each[1].max)]
@@ -219,10 +221,6 @@ class Map:
         if self.view.projection is not None:
             lines += [line for i in self.scene.instants for line in self.scene.shapes(i, self.view).lines]
         return [Path(points * line) for line in lines if len(line) > 1 and np.isfinite(line).all()]
-
-    def _reach(self, i: int, at: Array, away: Array) -> float:
-        """How far the outline reaches from the path that way [m]."""
-        return max((float(((line - at) @ away).max()) for line in self._bodies_at(i, at)), default=0.0)
 
 
 def _with_arrows(

@@ -28,7 +28,10 @@ def run_figure(run: Run, quantities: Sequence[str], against: str) -> Figure:
     elif against != "t":
         raise StatementError(f"against={against!r} needs quantities; write for example plot('X', against={against!r})")
     else:
-        figure = _report(run)
+        from servonode.views.report import report_figure
+
+        _check_views(run)
+        figure = report_figure(run, run.closed_loop.launch.name)
     _show_in_notebooks()
     return figure
 
@@ -41,21 +44,10 @@ def run_movie(run: Run, path: str | Path | None, fps: float | None, speed: float
     fps, speed = (None if value is None else float(value) for value in (fps, speed))
     if path is not None:
         return Movie(_filmed(run, Path(path), fps, speed), Path(path))
+    from servonode.views.movie import ffmpeg
+
     with tempfile.TemporaryDirectory() as folder:
-        return Movie(_filmed(run, Path(folder) / f"run{_usual_ending()}", fps, speed))
-
-
-def _report(run: Run) -> Figure:
-    import matplotlib as mpl
-
-    from servonode.views.report import report_figure
-    from servonode.views.sheet import STYLE
-
-    _check_views(run)
-    with mpl.rc_context():
-        mpl.rcParams.update(STYLE)
-        figure: Figure = report_figure(run, run.closed_loop.launch.name)
-    return figure
+        return Movie(_filmed(run, Path(folder) / ("run.mp4" if ffmpeg() else "run.gif"), fps, speed))
 
 
 def _check_views(run: Run) -> None:
@@ -76,13 +68,6 @@ def _filmed(run: Run, file: Path, fps: float | None, speed: float | None) -> byt
     with quiet:  # a terminal shows the progress
         write_movie(run, run.closed_loop.launch.name, planned)
     return file.read_bytes()
-
-
-def _usual_ending() -> str:
-    """mp4 where there is ffmpeg, else gif, which pillow writes."""
-    from servonode.views.movie import ffmpeg
-
-    return ".mp4" if ffmpeg() else ".gif"
 
 
 def _show_in_notebooks() -> None:

@@ -53,15 +53,12 @@ class Window:
 
     def press(self, key: str | None) -> None:
         """Handle a key press."""
-        match key:
-            case " ":
-                self.paused = not self.paused
-            case "s":
-                self.save()
-            case "q":
-                self.close()
-            case _:
-                pass
+        if key == " ":
+            self.paused = not self.paused
+        elif key == "s":
+            self.save()
+        elif key == "q":
+            self.close()
 
     def close(self) -> None:
         """End after this frame."""
@@ -217,20 +214,6 @@ def _show(source: LiveRun, options: Options) -> int:
     window.run()
     plt.close(figure)
     return 130 if signal.SIGINT in interrupted else 0
-
-
-def headless_figure() -> Any:
-    """A figure of the window's size on a canvas without a display, whose event loop only sleeps: for measuring."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    class Headless(FigureCanvasAgg):
-        def start_event_loop(self, timeout: float = 0) -> None:
-            time.sleep(timeout)
-
-    figure = Figure(figsize=SIZE, dpi=100)
-    Headless(figure)
-    return figure
 
 
 def main(words: Sequence[str]) -> int:

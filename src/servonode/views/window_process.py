@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict, dataclass
 
 from servonode.nodes.node_process import ProcessBeside
-from servonode.views.interpreter import fresh
+from servonode.views.display import fresh
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,10 @@
 """A run as the lines that the page's server passes on to browsers: a word, a space, an object of JSON.
 
+The process that writes them on standard output listens to the run. It alone runs the machine's code and the libraries
+of mathematics, and only when the processor is otherwise idle. What the server does not read waits in a pipe of bounded
+size; what it then does not take from the bus is dropped there. While nobody looks at the page it draws nothing: it
+keeps the rows that a browser will show first.
+
 layout   what stays the same until another run begins; all that was sent before it is void
 rows     the columns of the rows that are new
 wanted   the paths that the program asks for, of each view, when they are others than before
@@ -7,8 +12,11 @@ scene    what the machine's views draw at the newest row, and where a robot's bo
 status   how the run stands
 """
 
+import os
+import select
+import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -16,12 +24,15 @@ import numpy as np
 
 from servonode.bus import Status
 from servonode.bus.durations import gathered
+from servonode.bus.processes import Named
 from servonode.bus.topology import GOAL_HELD, NODES, PLANT
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.errors import ServonodeError
 from servonode.nodes.fault_ladder import ESTOP
 from servonode.nodes.input_limiter import WOULD_SEND
+from servonode.nodes.node_process import call_process
 from servonode.nodes.plant_time import PAUSED
+from servonode.operator.listener import give_way
 from servonode.plants.view import View
 from servonode.views import frames
 from servonode.views.live_run import ROWS, LiveRun, usual_span
@@ -36,6 +47,7 @@ CHUNK = 256  # rows of a line at most
 STATUS_S = 0.2  # s (wall clock) between two statuses; they also say that this process lives
 DIGITS = 6  # decimal places of a pose
 LETTERS = 200  # of the note at most
+FPS = 30
 
 
 class TooLarge(ServonodeError):
@@ -240,3 +252,75 @@ class Bodies:
 def _rounded(points: Any) -> list[float]:
     found: list[float] = np.round(points, decimals(float(np.ptp(points)))).ravel().tolist()
     return found
+
+
+def feed(
+    source: LiveRun,
+    write: Callable[[bytes], None],
+    wait: Callable[[float], bool],
+    until: Callable[[], bool] | None = None,
+) -> None:
+    """Write frames of the run, and of the next one of its name, without end.
+
+    wait: waits for this many seconds at most; whether somebody looks then. until: the run may be still to come, until
+    this holds.
+    """
+    if not source.wait_open(until):
+        return
+    frames = Frames(source)
+    period, due, looked_at = 1 / FPS, time.monotonic(), wait(0.0)
+    while True:
+        if source.look(time.monotonic()):
+            frames = Frames(source)
+        source.take_in()
+        if looked_at:
+            for line in frames.lines():
+                write(line)
+        due = max(due + period, time.monotonic())
+        looked_at = wait(max(due - time.monotonic(), 1e-3))
+
+
+class Viewers:
+    """Waits, and reads on a descriptor what the server sends: `1` when somebody looks at the page, `0` when nobody."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor, self._any = descriptor, False
+
+    def wait(self, seconds: float) -> bool:
+        """Whether somebody looks, after this time at most; BrokenPipeError when the server has gone."""
+        if select.select([self._descriptor], [], [], seconds)[0]:
+            told = os.read(self._descriptor, 64)
+            if not told:
+                raise BrokenPipeError
+            self._any = told.endswith(b"1")
+        return self._any
+
+
+def _write(line: bytes) -> None:
+    """The whole of it: a pipe takes as much as it has room for."""
+    rest = memoryview(line)
+    while rest:
+        rest = rest[os.write(1, rest) :]
+
+
+def main(name: str, where: str, launcher: str) -> int:
+    """Feed the page on the run of this name, or in this folder, which the process `launcher` may be about to start."""
+    give_way()
+    call_process("page feed", name)
+    starter = Named.of(int(launcher)) if int(launcher) else None
+    source = LiveRun(name, where, who="page", estimates=True)
+    try:
+        feed(source, _write, Viewers(0).wait, (lambda: not starter.lives(os.getuid())) if starter else None)
+    except BrokenPipeError:  # the server has gone
+        return 0
+    except KeyboardInterrupt:
+        return 130
+    except ServonodeError as error:
+        sys.stderr.write(f"{error}\n")
+        _write(b"end %s\n" % msgspec.json.encode(str(error)))
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -16,14 +16,12 @@ from servonode.errors import ServonodeError, installing
 from servonode.nodes.node_process import ProcessBeside, call_process
 from servonode.operator.find_runs import find_runs
 from servonode.operator.listener import step_back
-from servonode.views.interpreter import fresh
+from servonode.views.display import fresh
 from servonode.web.listening import Listener, NoPage, Place
 
 if TYPE_CHECKING:
-    from servonode.web.numbers import NumbersProcess
     from servonode.web.relay import Relay
-    from servonode.web.server import Page
-    from servonode.web.stop import StopButton
+    from servonode.web.server import NumbersProcess, Page, StopButton
 
 LOOK_S = 1.0  # between two looks for a run, where none was in progress
 LINGER_S = 20.0  # after the end of the command that started it, without a browser
@@ -62,10 +60,8 @@ def serve(name: str, where: str, place: Place, launcher: int = 0) -> None:
 
 
 async def _serve(name: str, where: str, place: Place, listener: Listener, token: str, launcher: int) -> None:
-    from servonode.web.numbers import NumbersProcess
     from servonode.web.relay import Relay
-    from servonode.web.server import Page, server_of
-    from servonode.web.stop import StopButton
+    from servonode.web.server import NumbersProcess, Page, StopButton, server_of
 
     relay, button, numbers = Relay(), StopButton(name, where), NumbersProcess(name, where)
     page = Page(relay, button, numbers)
@@ -115,7 +111,7 @@ async def _feed(relay: "Relay", name: str, where: str, launcher: int) -> None:
     """Pass on what the process of the feed says, until it ends; it ends with this."""
     from servonode.web.relay import LINE
 
-    command = fresh("servonode.web.feed_process", name, where, str(launcher))
+    command = fresh("servonode.web.frames", name, where, str(launcher))
     process = await asyncio.create_subprocess_exec(*command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, limit=LINE)
     assert process.stdin is not None
     assert process.stdout is not None

@@ -5,7 +5,9 @@ import contextlib
 import logging
 import os
 import ssl
+import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from importlib.resources import files
 from typing import Any
 
@@ -18,15 +20,15 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from servonode.bus import BusError
 from servonode.bus.descriptors import share
 from servonode.errors import ServonodeError
-from servonode.operator.operator_requests import set_goal
+from servonode.operator.operator_requests import Stop, set_goal, stop_all
+from servonode.views.display import fresh
 from servonode.web.access import ADMITTED, Access
 from servonode.web.colours import colours_css
 from servonode.web.listening import Listener
-from servonode.web.numbers import NumbersProcess
 from servonode.web.relay import Relay
-from servonode.web.stop import StopButton
 
 DRAWN = "drawn"  # what a browser answers to each message
 CLIENTS = 32  # browsers at the same time
@@ -35,6 +37,110 @@ TOO_LARGE = PlainTextResponse(f"A request has at most {LARGEST} bytes.\n", 413)
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 MOST = 256  # connections at once that are no websocket, where the limit of open files allows so many
 AT_ONCE = 64  # accepted between two looks at what was sent on those before: fewer than there is room for
+STOPS = 4  # stops that run at the same time; one takes two seconds at most
+ANSWER_S = 20.0  # in which an answer must have come; the first one loads the machine
+WAITING = 8  # requests that may wait
+LONGEST_ANSWER = 2**20  # bytes of an answer
+
+
+class StopButton:
+    """Stops the run of this name, or in a folder, and tells what its plant has answered; no name: all runs."""
+
+    def __init__(self, name: str, where: str = "") -> None:
+        self.follow(name, where)
+        self._threads = ThreadPoolExecutor(STOPS, "stop")
+        for _ in range(STOPS):  # started now: later none might be left
+            self._threads.submit(int)
+        self._free = asyncio.Semaphore(STOPS)
+        self._waiting: asyncio.Future[dict[str, Any]] | None = None  # a stop that has not begun yet
+
+    def follow(self, name: str, where: str = "") -> None:
+        """Stop this run from now on."""
+        self._name, self.where = name, where or name
+
+    async def press(self) -> dict[str, Any]:
+        """Stop it: {"confirmed": whether every plant of the run is stopped, "text": what to show}.
+
+        Presses that come while STOPS stops run already share the next one: nobody waits longer than for two.
+        """
+        if self._waiting is None:
+            self._waiting = asyncio.ensure_future(self._stop_when_free())
+        return await asyncio.shield(self._waiting)
+
+    async def _stop_when_free(self) -> dict[str, Any]:
+        async with self._free:
+            self._waiting = None  # a press from now on is answered by a stop that begins after it
+            return await asyncio.get_running_loop().run_in_executor(self._threads, self._stop)
+
+    def _stop(self) -> dict[str, Any]:
+        try:
+            stops, unknown = stop_all([self.where] if self.where else [])
+        except (BusError, OSError) as error:
+            return {"confirmed": False, "text": str(error)}
+        texts = [_text(stop) for stop in stops] or [f"no run {self._name!r} is in progress, so nothing was stopped"]
+        return {
+            "confirmed": bool(stops) and not unknown and all(stop.confirmed for stop in stops),
+            "text": "; ".join(texts),
+        }
+
+
+def _text(stop: Stop) -> str:
+    if not stop.confirmed:
+        return f"{stop.run}: {stop.text}"
+    how = f"process {stop.pid} was signalled" if stop.signalled else "by request only"
+    return f"{stop.run}: stopped, confirmed by its plant ({stop.lifecycle}); {how}"
+
+
+class NumbersProcess:
+    """The process for the run of a name, started at the first request, and again after it has failed."""
+
+    def __init__(self, name: str, where: str = "") -> None:
+        self.follow(name, where)
+        self._process: asyncio.subprocess.Process | None = None
+        self._turn = asyncio.Lock()
+        self._waiting = 0
+
+    def follow(self, name: str, where: str = "") -> None:
+        """Read and change the numbers of this run from now on."""
+        self._where = where or name
+
+    async def ask(self, body: bytes) -> bytes | None:
+        """The answer to a request; None: nothing has come, or too many wait."""
+        if self._waiting >= WAITING:
+            return None
+        self._waiting += 1
+        try:
+            async with self._turn:
+                return await self._answer(body.replace(b"\n", b" "))
+        finally:
+            self._waiting -= 1
+
+    async def _answer(self, body: bytes) -> bytes | None:
+        if self._process is None or self._process.returncode is not None:
+            command = fresh("servonode.web.numbers_process", self._where)
+            pipe = subprocess.PIPE
+            self._process = await asyncio.create_subprocess_exec(
+                *command, stdin=pipe, stdout=pipe, limit=LONGEST_ANSWER
+            )
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with contextlib.suppress(OSError, ValueError, TimeoutError):
+            process.stdin.write(body + b"\n")
+            async with asyncio.timeout(ANSWER_S):
+                await process.stdin.drain()
+                if line := await process.stdout.readline():
+                    return line
+        await self.close()  # what it answers later would belong to another request
+        return None
+
+    async def close(self) -> None:
+        """End the process."""
+        process, self._process = self._process, None
+        if process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
 
 
 class GoalForm:
