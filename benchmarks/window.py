@@ -29,9 +29,9 @@ from servonode.mechanics.description import derivative_name, packed
 from servonode.nodes.node import Outbox
 from servonode.operator.find_runs import Found
 from servonode.simulation.simulate import simulate_fused
+from servonode.views.display import Options
 from servonode.views.live_run import TOPICS, LiveRun
 from servonode.views.window import FPS, Window, headless_figure
-from servonode.views.window_process import Options
 
 LAUNCHES = ("trailer_pursuit", "sphero_pursuit", "snowboarder_carve")
 SETTLE_S, MEASURE_S = 3.0, 6.0

@@ -14,8 +14,8 @@ import pytest
 
 import servonode
 from servonode.loop import Loop
+from servonode.views.display import Options
 from servonode.views.window import Window
-from servonode.views.window_process import Options
 from tests.helpers.headless import headless_figure
 from tests.helpers.runs import START_S, Process, Runs, eventually, operator
 from tests.views.test_window import Given

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 import servonode
 from servonode.loop import Loop
 from servonode.views.animation import Animation
-from servonode.views.decimation import Decimation
+from servonode.views.curves import Decimation
 from servonode.views.live_run import Ring
 from servonode.views.panel_specs import FieldError, chosen_panels
 from servonode.views.panels import columns_of

@@ -20,12 +20,11 @@ from servonode.loop import Loop
 from servonode.mechanics.description import packed
 from servonode.operator.find_runs import find_runs
 from servonode.operator.run_parameters import stored_closed_loop
-from servonode.views.display import NoDisplay, gui_backend
+from servonode.views.display import NoDisplay, Options, gui_backend
 from servonode.views.live_run import GOALS, ROWS, STATES, Feed, LiveRun, run_shown
 from servonode.views.palette import GOAL
 from servonode.views.panel_specs import FieldError, chosen_panels, extra_columns
 from servonode.views.window import Window, headless_figure
-from servonode.views.window_process import Options
 from tests.helpers.talk import Talk
 
 assert_allclose: Any = np.testing.assert_allclose

@@ -9,7 +9,7 @@ flow, and the return map of the section has the others (J. Guckenheimer, P. Holm
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -121,24 +121,18 @@ class PeriodicOrbit(Result):
         return figure
 
 
-@dataclass
 class Flow:
     """The flow of the continuous loop, through the machine's jumps. `lively`: entries that are not passive."""
 
-    closed_loop: ClosedLoop
-    loop: ContinuousLoop = field(init=False)
-    lively: npt.NDArray[np.int64] = field(init=False)
-    forced: bool = field(init=False)
-
-    def __post_init__(self) -> None:
-        described = self.closed_loop.machine.description
+    def __init__(self, closed_loop: ClosedLoop) -> None:
+        self.closed_loop, described = closed_loop, closed_loop.machine.description
         if described.held:
             text = f"machine {described.name} holds {described.held[0]} = 0 by its coordinates; a periodic motion is "
             raise NoOrbit(f"{text}looked for in independent coordinates, so define it in these")
         if described.jumps_compare:
             text = "its jumps depend on the states at the beginning of a plant step, which the continuous loop lacks"
             raise NoOrbit(f"machine {described.name}: {text}; look at runs from starts beside this one")
-        self.loop = ContinuousLoop(self.closed_loop, with_jumps=True)
+        self.loop = ContinuousLoop(closed_loop, with_jumps=True)
         passive = () if described.jumps else passive_coordinates(self.loop)  # a jump may depend on any place
         self.lively = self.loop.entries[[name not in passive for name in self.loop.names]]
         self.forced = not _stands(self.loop)

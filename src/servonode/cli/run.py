@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from servonode.closed_loop.closed_loop import ClosedLoop
     from servonode.closed_loop.fleet import Fleet
     from servonode.nodes.recording import Outcome, Recording
-    from servonode.views.window_process import Options as WindowOptions
+    from servonode.views.display import Options as WindowOptions
 
 VIEWERS = "tcp://127.0.0.1:9872"  # where PlotJuggler looks
 RECORD = "Record all messages (default: NAME.mcap)."
@@ -158,7 +158,7 @@ def _run(chosen: Options, recorded: "Recording", window: "WindowOptions | None")
     from servonode.nodes.launcher import Launcher
     from servonode.nodes.node_process import beside, call_process
     from servonode.nodes.terminal import drain_output, never_waiting
-    from servonode.views.window_process import window_process
+    from servonode.views.display import window_process
 
     closed_loop, name = recorded.closed_loop, recorded.run
     watchers = [window_process(name, window)] if window else []

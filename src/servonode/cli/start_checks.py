@@ -16,7 +16,7 @@ from servonode.nodes.terminal import STANDARD
 if TYPE_CHECKING:
     from servonode.cli.options import Window
     from servonode.closed_loop.closed_loop import ClosedLoop
-    from servonode.views.window_process import Options
+    from servonode.views.display import Options
 
 LEAST_DESCRIPTORS = 128  # of one process: a plant needs some 40, and some for every listener
 PICTURES = (".png", ".pdf", ".svg", ".jpg")
@@ -71,7 +71,7 @@ def check_views(closed_loop: "ClosedLoop") -> None:
 
 def window_options(wanted: bool, window: "Window") -> "Options | None":
     """The options of the window; None without a window."""
-    from servonode.views.window_process import Options
+    from servonode.views.display import Options
 
     if not wanted:
         if window.panels or window.window or window.save:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from servonode.arrays import Array
-from servonode.views.decimation import Decimation
+from servonode.views.curves import Decimation
 from servonode.views.limits import FLAT
 from servonode.views.palette import GOAL, INK, PALETTE
 from servonode.views.panel_specs import PanelSpec

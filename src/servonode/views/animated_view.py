@@ -10,9 +10,9 @@ from servonode.arrays import Array
 from servonode.mechanics.machine import Machine
 from servonode.plants.view import View
 from servonode.views.animated_axes import FIXED_ROOM, Box, Columns, Part, TextPart, bounds
-from servonode.views.decimation import Decimation
-from servonode.views.outlines import KEY_GAP
+from servonode.views.curves import Decimation
 from servonode.views.palette import ARROWS, BODY, GOAL, GUIDE, INK, PALETTE
+from servonode.views.scene import KEY_GAP
 from servonode.views.shapes import LONGEST, LONGEST_IN_STRIP, USED, ArrowScale, Instant, Shapes, is_closed, round_size
 from servonode.views.titles import KEY, SIZE, Head, readable, text_width
 

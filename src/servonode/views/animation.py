@@ -16,7 +16,7 @@ from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.plants.view import View
 from servonode.views.animated_axes import Box, PanelPart, Part, TextPart
 from servonode.views.animated_view import TRAIL, ViewPart
-from servonode.views.decimation import Decimation
+from servonode.views.curves import Decimation
 from servonode.views.palette import GOAL, INK
 from servonode.views.panel_specs import MOST, PanelSpec, chosen_panels, usual_panels
 from servonode.views.scene import WIDE, leaning, magnification

@@ -25,10 +25,9 @@ from servonode.mechanics.description import Quantity
 from servonode.plants.view import View
 from servonode.views import limits
 from servonode.views.curves import THICK, Curve, Curves
-from servonode.views.outlines import draw_line
 from servonode.views.palette import INK, SOURCES
 from servonode.views.planes import AROUND, DASHED, framed, rounded_ticks
-from servonode.views.scene import Scene
+from servonode.views.scene import Scene, draw_line
 from servonode.views.shapes import box_of, wanted_paths
 from servonode.views.sheet import (
     PRINT,

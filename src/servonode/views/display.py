@@ -1,4 +1,4 @@
-"""Whether a window can be opened here, and if not, why and what to do.
+"""The process of a window; whether one can be opened here, and if not, why and what to do.
 
     python -m servonode.views.display
 
@@ -6,12 +6,15 @@ prints nothing and ends with 0 where there is a display, else prints one line an
 not load a window toolkit itself, because it forks.
 """
 
+import json
 import os
 import subprocess
 import sys
+from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 
 from servonode.errors import ServonodeError
+from servonode.nodes.node_process import ProcessBeside
 from servonode.version import TOP
 
 REMEDY = "log in with ssh -X, or have a picture (--report) or a movie (servonode simulate FILE --movie) made instead"
@@ -89,6 +92,20 @@ def fresh(module: str, *words: str) -> list[str]:
     servonode is found where this one was, last of all places: it need not be installed, and hides nothing.
     """
     return [sys.executable, "-P", "-c", _CODE, str(TOP), module, *words]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a user may choose. panels: "NAME,NAME" each; span [s] of plant time; save: file of the save key."""
+
+    panels: tuple[str, ...] = ()
+    span: float | None = None
+    save: str | None = None
+
+
+def window_process(name: str, options: Options) -> ProcessBeside:
+    """The process of a window on the run of this name."""
+    return ProcessBeside("window", fresh("servonode.views.window", name, json.dumps(asdict(options))))
 
 
 if __name__ == "__main__":

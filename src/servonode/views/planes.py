@@ -9,10 +9,9 @@ import numpy as np
 
 from servonode.arrays import Array
 from servonode.plants.view import View
-from servonode.views.outlines import Arrows, draw_shapes
 from servonode.views.palette import GOAL, INK, PALETTE
 from servonode.views.panels import tracked_columns
-from servonode.views.scene import FEWEST, Scene, apart, digits_of, spread, time_text, well_spread
+from servonode.views.scene import FEWEST, Arrows, Scene, apart, digits_of, draw_shapes, spread, time_text, well_spread
 from servonode.views.shapes import box_of, wanted_paths
 from servonode.views.sheet import label_axes
 from servonode.views.titles import KEY, SIZE, Head, size_of, text_width

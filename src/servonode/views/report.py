@@ -13,11 +13,10 @@ from servonode.plants.view import View
 from servonode.record.run import Run
 from servonode.views import limits
 from servonode.views.curves import Curves
-from servonode.views.outlines import Arrows, draw_shapes
 from servonode.views.palette import FAULT, INK, SHADE, WARNING
 from servonode.views.panels import Panel, panels_of, room_note, shown_panels, zero_note
 from servonode.views.planes import Map
-from servonode.views.scene import Scene, digits_of, side_by_side, time_text
+from servonode.views.scene import Arrows, Scene, digits_of, draw_shapes, side_by_side, time_text
 from servonode.views.shapes import Shapes, box_of
 from servonode.views.sheet import (
     FULL,

@@ -18,11 +18,10 @@ from servonode.errors import ServonodeError
 from servonode.nodes.node_process import call_process
 from servonode.operator.listener import give_way
 from servonode.views.animation import SIZE, Animation
-from servonode.views.display import gui_backend
+from servonode.views.display import Options, gui_backend
 from servonode.views.live_run import Feed, LiveRun, usual_span
 from servonode.views.panel_specs import chosen_panels
 from servonode.views.sheet import STYLE
-from servonode.views.window_process import Options
 
 FPS = 30
 WORDS_EVERY = 6  # frames after which texts are brought up to date

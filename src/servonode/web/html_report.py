@@ -14,7 +14,7 @@ from servonode.closed_loop.launch_text import launch_text
 from servonode.plants.view import View
 from servonode.record.run import Run
 from servonode.version import VERSION
-from servonode.views.decimation import Decimation
+from servonode.views.curves import Decimation
 from servonode.views.panels import columns_of, panels_of, room_note, shown_panels, zero_note
 from servonode.views.scene import Scene
 from servonode.views.shapes import Shapes, corners, is_seen, longest_arrow
