@@ -67,7 +67,7 @@ class Fastest(Tabular):
 
     def plot(self) -> "Figure":
         """The picture: the largest magnitude of each input over its limit against the speed, as a matplotlib Figure."""
-        from servonode.views.margins import speeds_figure
+        from servonode.views.sweep_figures import speeds_figure
 
         shown = [each for each in self.drives if each.shares and self._near(each.speed)]
         shares = {name: np.array([each.shares[name] for each in shown]) for name in shown[0].shares}

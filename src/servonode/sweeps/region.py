@@ -22,7 +22,7 @@ from servonode.tables import Row, Tabular, valued
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from servonode.views.regions import Rates, Side
+    from servonode.views.sweep_figures import Rates, Side
 
 Nodes = npt.NDArray[np.int64]  # (n, dimensions) whole numbers
 Kinds = npt.NDArray[np.int64]
@@ -155,7 +155,7 @@ class Region(Tabular):
 
     def plot(self) -> "Figure":
         """The picture: a map of two ranges, a strip of one, success rates over more, as a matplotlib Figure."""
-        from servonode.views.regions import Kind, Side, map_figure, rates_figure
+        from servonode.views.sweep_figures import Kind, Side, map_figure, rates_figure
 
         figure: Figure
         names = zip(self.ranges, self.quantities, self.start, strict=True)
@@ -172,7 +172,7 @@ class Region(Tabular):
 
     def _rates(self, i: int, side: "Side") -> "Rates":
         """The success rate over one of the ranges, in bins of even width."""
-        from servonode.views.regions import Rates
+        from servonode.views.sweep_figures import Rates
 
         edges = np.linspace(side.low, side.high, BINS + 1)
         bins = np.clip(np.digitize(self.values[:, i], edges) - 1, 0, BINS - 1)

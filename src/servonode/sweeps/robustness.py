@@ -22,7 +22,7 @@ from servonode.tables import Row, Tabular
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from servonode.views.margins import Chart
+    from servonode.views.sweep_figures import Chart
 
 TARGET = 0.9  # success rate that a size must have
 PRECISION = 0.01  # of a size, to which a margin is found
@@ -214,7 +214,7 @@ class Robustness(Tabular):
 
     def plot(self) -> "Figure":
         """The picture: the factors by which parameters may be wrong, the success rates over the other sizes."""
-        from servonode.views.margins import Strip, margins_figure
+        from servonode.views.sweep_figures import Strip, margins_figure
 
         figure: Figure
         strips = [Strip(low.name, 1 / low.size, high.size, low.reason, high.reason) for low, high in self._ordered()]
@@ -382,8 +382,7 @@ def _whole(step: float, sizes: Sequence[float], most: float) -> tuple[float, ...
 
 def _chart(margin: Margin) -> "Chart":
     """The success rates of a deviation for its picture."""
-    from servonode.views.margins import Chart
-    from servonode.views.regions import Rates, Side
+    from servonode.views.sweep_figures import Chart, Rates, Side
 
     sizes = np.array([each.size for each in margin.tried])
     rates = np.array([each.rate for each in margin.tried])

@@ -105,8 +105,7 @@ class Tuned(Tabular):
 
     def plot(self) -> "Figure":
         """The picture: the cost over the varied keys, with the best values, as a matplotlib Figure."""
-        from servonode.views.costs import costs_figure
-        from servonode.views.regions import Side
+        from servonode.views.sweep_figures import Side, costs_figure
 
         figure: Figure
         named = zip(self.ranges, self.quantities, self.start, strict=True)
