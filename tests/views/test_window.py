@@ -24,7 +24,8 @@ from servonode.views.display import NoDisplay, Options, gui_backend
 from servonode.views.live_run import GOALS, ROWS, STATES, Feed, LiveRun, run_shown
 from servonode.views.palette import GOAL
 from servonode.views.panel_specs import FieldError, chosen_panels, extra_columns
-from servonode.views.window import Window, headless_figure
+from servonode.views.window import Window
+from tests.helpers.headless import headless_figure
 from tests.helpers.talk import Talk
 
 assert_allclose: Any = np.testing.assert_allclose
