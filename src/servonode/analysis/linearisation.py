@@ -183,13 +183,10 @@ def _shown(loop: ContinuousLoop, t: float, x: Array, u: Array) -> Array:
     """States, outputs and residuals at a state under these inputs."""
     n, machine = loop.n_x - 1, loop.machine
     outputs = machine.monitor(t, x[: loop.n_x], u)[: len(machine.description.outputs)]
-    return np.concatenate([x[:n], outputs, _residuals(loop, t, x)])
-
-
-def _residuals(loop: ContinuousLoop, t: float, x: Array) -> Array:
     if loop.control is None:
-        return np.zeros(0)
-    return loop.control.law.evaluate(t, x[: loop.n_x], loop.closed_loop.goal(t, x[loop.n_x :])).residuals
+        return np.append(x[:n], outputs)
+    y = loop.closed_loop.goal(t, x[loop.n_x :])
+    return np.concatenate([x[:n], outputs, loop.control.law.evaluate(t, x[: loop.n_x], y).residuals])
 
 
 def _continuous(loop: ContinuousLoop, t: float, x: Array, closed: bool) -> tuple[LinearSystem, list[str]]:

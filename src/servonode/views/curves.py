@@ -79,7 +79,8 @@ class Curves:
             return cls(t, curves, found, False, False, bands, float(t[-1]))
         found = limits.log_limits(columns, floor)
         sizes = [each for each in curves if each.expected is None and each.name not in MEANS]
-        peaks = any(notched(each.times(t), each.values, found.low) >= MANY for each in sizes)
+        decades = [(each.times(t), np.log10(np.fmax(each.values, found.low))) for each in sizes]
+        peaks = any(turns(*each, DEEP) >= MANY for each in decades)
         if peaks:
             found = limits.log_limits([peaks_of(each.times(t), each.values, found.low)[1] for each in curves], floor)
         seen = [each.times(t)[each.values >= found.low] for each in curves]
@@ -111,7 +112,9 @@ class Curves:
                 self._draw_values(axis, each, inches if band else 0.0)
         limits.apply(axis, self.between, self.logarithmic)
         axis.set_xlim(*self._ends())
-        limits.divide_times(axis)
+        # very long and very short times beside their power of ten, for the last number leaves the page otherwise
+        axis.ticklabel_format(axis="x", style="sci", scilimits=(-1, 3), useMathText=True)
+        axis.xaxis.get_offset_text().set_fontsize(axis.xaxis.label.get_fontsize())
         return self.between.power
 
     def _ends(self) -> tuple[float, float]:
@@ -173,11 +176,6 @@ def turns(t: Array, values: Array, depth: float) -> int:
         elif way >= 0 and high - value >= depth:
             way, low, count = -1, value, count + 1
     return max(count, 0)
-
-
-def notched(t: Array, sizes: Array, low: float) -> int:
-    """How often sizes turn on a logarithmic axis from `low` on."""
-    return turns(t, np.log10(np.fmax(sizes, low)), DEEP)
 
 
 def peaks_of(t: Array, sizes: Array, low: float) -> tuple[Array, Array]:

@@ -103,12 +103,6 @@ def round_step(size: float) -> float:
     return float(next(each * power for each in STEPS if each * power >= size * (1 - 1e-9)))
 
 
-def divide_times(axis: Any) -> None:
-    """Write very long and very short times beside their power of ten, for the last number leaves the page otherwise."""
-    axis.ticklabel_format(axis="x", style="sci", scilimits=(-1, 3), useMathText=True)
-    axis.xaxis.get_offset_text().set_fontsize(axis.xaxis.label.get_fontsize())
-
-
 def power_of(size: float) -> int:
     """The power of ten, by threes, by which values of this size are divided to be read easily; 0 for usual ones."""
     if size == 0 or 0.01 <= size < 1e5 or not np.isfinite(size):

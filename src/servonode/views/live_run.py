@@ -6,11 +6,10 @@ What is kept of the messages is bounded.
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice, pairwise
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -74,39 +73,6 @@ class Ring:
         return {name: self._data[i, begin:end] for i, name in enumerate(self.names)}
 
 
-@dataclass(frozen=True)
-class LiveGoals:
-    """Outputs with their goals: by the law, from states and goals as they come.
-
-    It computes the columns `output_NAME`, `goal_NAME` of the residuals that are an output less its goal.
-
-    columns: their names. step [s]: of the plant. y: the goal as the law takes it; what nobody publishes is NaN.
-    """
-
-    control: Control
-    columns: list[str]
-    step: float
-    y: Array
-
-    @classmethod
-    def of(cls, closed_loop: ClosedLoop) -> Self | None:
-        """Those of a closed loop; None where no residual is such a difference."""
-        control = closed_loop.control
-        if control is None or not control.law.description.tracked:
-            return None
-        names = [each.residual for each in control.law.description.tracked]
-        columns = [f"{word}_{name}" for word in ("output", "goal") for name in names]
-        return cls(control, columns, closed_loop.launch.step_ns * 1e-9, np.full(control.law.goal_layout.size, np.nan))
-
-    def values(self, k: int, x: Array, aim: Target | None) -> Array:
-        """Outputs, then goals, at state x whose goal is that of step k; aim: the newest goal that was published."""
-        part, published = self.control.law.goal_layout, aim.target if aim else {}
-        t = k * self.step
-        self.y[part.targets] = [published.get(name, np.nan) for name in self.control.targets.entries]
-        self.control.signals.evaluate(t, self.y[part.signals])
-        return self.control.law.tracked(t, x, self.y).ravel()
-
-
 class Feed:
     """Takes messages of one run of `closed_loop` and keeps the newest `span` [s] of plant time and more.
 
@@ -126,8 +92,11 @@ class Feed:
         self._inputs, self._targets = description.input_names, closed_loop.targets.names
         self._traced = closed_loop.traced
         outputs = [*(each.name for each in description.outputs), *columns_of_traces(self._traced)]
-        self._tracked = LiveGoals.of(closed_loop)
-        tracked = self._tracked.columns if self._tracked else []
+        self._control, self._step_s = closed_loop.control, closed_loop.launch.step_ns * 1e-9
+        law = self._control.law if self._control else None
+        differences = law.description.tracked if law else ()  # residuals that are an output less its goal
+        tracked = [f"{word}_{each.residual}" for word in ("output", "goal") for each in differences]
+        self._y = np.full(law.goal_layout.size if law else 0, np.nan)  # the goal; what nobody publishes is NaN
         rare = [*(f"residual_{each.name}" for each in closed_loop.residuals), *TIMING.values(), *extra]
         self.estimated = description.state_names if estimates and closed_loop.estimation else ()
         bands = [f"{word}_{name}" for word in ("estimate", "low", "high") for name in self.estimated]
@@ -249,8 +218,8 @@ class Feed:
         monitored = self._machine.monitor(self.t, self._x, self._u)[: len(self._machine.description.outputs)]
         row[outputs] = [*monitored, *places(self._machine, self._traced, self.t, self._x).ravel()]
         row[self._goal] = [self._aim.target.get(name, np.nan) for name in self._targets] if self._aim else np.nan
-        if self._tracked:
-            row[self._both] = self._tracked.values(k, self._x, self._aim)
+        if self._control and row[self._both].size:
+            row[self._both] = self._outputs_and_goals(self._control, k)
         if self._stabilised:
             missed = self._machine.constraint_residual(self.t, self._x)
             self._pending[: self._stabilised] = missed[self._held : self._held + self._stabilised]
@@ -264,6 +233,13 @@ class Feed:
             self._fill(self._waiting[-1], self._early.pop(self.t))
         if len(self._waiting) > STATES:
             self._release()
+
+    def _outputs_and_goals(self, control: Control, k: int) -> Array:
+        """Outputs, then goals, at the present state, whose goal is that of step k, by the newest goal published."""
+        part, published = control.law.goal_layout, self._aim.target if self._aim else {}
+        self._y[part.targets] = [published.get(name, np.nan) for name in control.targets.entries]
+        control.signals.evaluate(k * self._step_s, self._y[part.signals])
+        return control.law.tracked(k * self._step_s, self._x, self._y).ravel()
 
     def settle(self) -> None:
         """Complete the rows that have their estimate, or waited for it when this was called before.

@@ -105,8 +105,7 @@ def write_movie(run: Run, name: str, plan: Plan) -> int:
 
     from servonode.views.sheet import STYLE
 
-    with mpl.rc_context():
-        mpl.rcParams.update(STYLE)
+    with mpl.rc_context(STYLE):
         reel = Reel(run, name, SIZE[plan.file.suffix.lower()], plan.panels)
         times = plan.times(reel.end)
         held = round(HELD * plan.fps) if run.fault else 0

@@ -127,7 +127,8 @@ def _draw_map(axis: Any, sides: Sequence[Side], kinds: Sequence[Kind], grid: npt
     cells = grid[None, :] if flat else grid.T
     x = np.linspace(across.low, across.high, grid.shape[0])
     y = np.array([0.5]) if flat else np.linspace(up.low, up.high, grid.shape[1])
-    box = _edges(x) if flat else x, np.array([0.0, 1.0]) if flat else y
+    edges = np.concatenate([x[:1], (x[1:] + x[:-1]) / 2, x[-1:]])
+    box = edges if flat else x, np.array([0.0, 1.0]) if flat else y
     look: Any = {"shading": "flat" if flat else "nearest", "vmin": -0.5, "vmax": len(kinds) - 0.5, "rasterized": True}
     axis.pcolormesh(*box, cells, cmap=ListedColormap(colours(kinds)), **look)
     wanted = np.isin(cells, [i for i, each in enumerate(kinds) if each.wanted]).astype(float)
@@ -141,16 +142,6 @@ def _draw_map(axis: Any, sides: Sequence[Side], kinds: Sequence[Kind], grid: npt
     if _inside(sides):
         axis.plot(across.start, 0.5 if flat else up.start, clip_on=False, **START)
     label_axes(axis, across.title, "" if flat else up.title)
-
-
-def _edges(x: Array) -> Array:
-    """The edges of cells about these places, the outermost at the ends."""
-    middle = (x[1:] + x[:-1]) / 2
-    result: Array = np.concatenate([x[:1], middle, x[-1:]])
-    return result
-
-
-# more than two ranges
 
 
 @dataclass(frozen=True)

@@ -132,6 +132,7 @@ def layout_of(closed_loop: ClosedLoop, name: str) -> dict[str, Any]:
     """What stays the same in a run: names, panels, views, the plant time [s] that is shown."""
     run, law = closed_loop.launch.run, closed_loop.control
     estimated = closed_loop.machine.description.state_names if closed_loop.estimation else ()
+    asked = {each.name for each in closed_loop.live if not each.source}
     return {
         "name": name,
         "machine": closed_loop.machine.description.description,
@@ -142,17 +143,13 @@ def layout_of(closed_loop: ClosedLoop, name: str) -> dict[str, Any]:
         "rows": ROWS,
         "panels": [live_panel(each, estimated) for each in usual_panels(closed_loop, True, most=MOST_PANELS)],
         "views": [
-            view_layout(view, closed_loop.targets.names) | {"click": _clicked(view, closed_loop)}
+            view_layout(view, closed_loop.targets.names)
+            # a click on a view gives these targets its place; none in space, or where requests do not bring them
+            | {"click": list(view.goal) if view.goal and view.projection is None and {*view.goal} <= asked else []}
             for view in closed_loop.views
         ],
         "residuals": [{"name": each.name, "unit": each.unit} for each in closed_loop.residuals],
     }
-
-
-def _clicked(view: View, closed_loop: ClosedLoop) -> list[str]:
-    """The targets to which a click on a view gives its place; empty: it is in space, or requests do not bring them."""
-    asked = {each.name for each in closed_loop.live if not each.source}
-    return list(view.goal) if view.goal and view.projection is None and set(view.goal) <= asked else []
 
 
 def node_tables(statuses: Mapping[str, tuple[Status, float]]) -> dict[str, Any]:

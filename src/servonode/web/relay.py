@@ -54,7 +54,9 @@ class Relay:
         self.version += 1
         self._received = time.monotonic()
         if kind == "layout":
-            self._clear()
+            self._rows.clear()
+            self._newest.clear()
+            self._bytes, self._void = 0, self.version
         if kind in NEWEST:
             self._newest[kind] = (self.version, content)
         elif kind == "rows":
@@ -67,11 +69,6 @@ class Relay:
         """The feed has ended; `text` is a string of JSON that says why. What it said itself comes first."""
         if "end" not in self._newest:
             self.take(b"end " + text)
-
-    def _clear(self) -> None:
-        self._rows.clear()
-        self._newest.clear()
-        self._bytes, self._void = 0, self.version
 
     def _keep(self, content: bytes) -> None:
         self._rows.append((self.version, content))

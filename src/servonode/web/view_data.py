@@ -130,15 +130,12 @@ def live_panel(spec: PanelSpec, estimated: Collection[str] = ()) -> dict[str, An
     """
     floor = min(floor_of(spec.units.get(name, "1"), 0.0) for name in spec.curves)
     panel = {**_layout(spec, spec.title or spec.label, list(spec.curves)), "flat": FLAT, "floor": floor}
-    panel["curves"] += [_estimate_of(each) for each in panel["curves"] if each["column"] in estimated]
+    known = [(each, each["column"]) for each in panel["curves"] if each["column"] in estimated]
+    panel["curves"] += [
+        {**each, "name": f"{each['name']} estimated", "column": f"estimate_{of}", "band": [f"low_{of}", f"high_{of}"]}
+        for each, of in known
+    ]
     return panel
-
-
-def _estimate_of(curve: Mapping[str, Any]) -> dict[str, Any]:
-    """The curve of a state as it is estimated, with its band, in the same colour."""
-    column = curve["column"]
-    band = [f"low_{column}", f"high_{column}"]
-    return {**curve, "name": f"{curve['name']} estimated", "column": f"estimate_{column}", "band": band}
 
 
 def run_panel(panel: Panel) -> dict[str, Any]:
