@@ -188,12 +188,7 @@ def measures(source: Compared, sources: Sequence[Compared]) -> Measures:
 def sizes(t: Array, values: Array) -> dict[str, float]:
     """The largest magnitude and the root of the mean square over all rows, and over those of the second half."""
     late = values[t >= (t[0] + t[-1]) / 2]
-    return {
-        "largest": _largest(values),
-        "rms": _rms(values),
-        "largest_late": _largest(late),
-        "rms_late": _rms(late),
-    }
+    return {"largest": _largest(values), "rms": _rms(values), "largest_late": _largest(late), "rms_late": _rms(late)}
 
 
 def _largest(values: Array) -> float:

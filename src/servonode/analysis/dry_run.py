@@ -245,10 +245,8 @@ def _judge_fast_zeros(judgement: ZeroDynamics, period: float, found: Examination
     fastest = float(max(rates, default=0.0))
     if found.refusals and fastest * period > WITHIN:
         text = f"what the goal leaves free decays as exp(-{fastest:.3g} t), too fast for inputs that are held for "
-        text += (
-            f"{period:g} s (a zero of the sampled loop); give a controller.period of at most {WITHIN / fastest:.2g} s"
-        )
-        found.add("warn", "sampling", text)
+        text += f"{period:g} s (a zero of the sampled loop); give a controller.period of at most "
+        found.add("warn", "sampling", f"{text}{WITHIN / fastest:.2g} s")
 
 
 def _orbit_numbers(orbit: Orbit | None) -> dict[str, Any] | None:

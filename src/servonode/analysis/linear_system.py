@@ -13,10 +13,8 @@ from servonode.tables import Row, Tabular, named, several
 
 Complex = npt.NDArray[np.complex128]
 SIDE = 1e-3  # of the differences of fourth order, relative to the states (to 1 for states below 1, to 10 above 10)
-AGREE, DIFFER = (
-    1e-9,
-    1e-6,
-)  # of a slope: differences of other sizes tell the same up to the former, not above the latter
+# of a slope: differences of other sizes tell the same up to the former, not above the latter
+AGREE, DIFFER = 1e-9, 1e-6
 ROUNDING = 1e-15  # of the largest value, over the size of the difference: what two of them differ by at least
 FINER = 8.0 ** np.arange(1, 4)
 DECAYS = 1e-9  # what the largest eigenvalue of a period is below 1 at least of a loop that decays

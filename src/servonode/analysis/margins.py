@@ -124,10 +124,8 @@ def margins_of(loop: CutLoop, remarks: tuple[str, ...] = ()) -> Margins:
     omega = loop.frequencies()
     n = len(loop.names)
     if loop.hidden > 1 - DECAYS >= radius:
-        text = (
-            f"left out: what the law neither moves nor sees, of which perturbations do not decay ({loop.hidden:.6g} a "
-        )
-        remarks = (*remarks, f"{text}period)")
+        text = "left out: what the law neither moves nor sees, of which perturbations do not decay"
+        remarks = (*remarks, f"{text} ({loop.hidden:.6g} a period)")
     if radius > 1 - DECAYS:
         zero = (0.0,) * 8
         none = tuple(SignalMargins(name, (1.0, 1.0), *zero) for name in loop.names)

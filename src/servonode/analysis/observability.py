@@ -228,10 +228,9 @@ def _tell_limits(closed_loop: ClosedLoop, unobserved: Unobserved, run: Run, foun
     limits = dict(zip(terms.columns, terms.most, strict=True))
     drifting = [name for group in unobserved.groups for name in group if limits[name] == np.inf]
     if drifting:
-        text = (
-            f"std_limit defines none for {', '.join(drifting)}, of which an error stays: the plant stays armed however "
-        )
-        found.add("warn", "estimator", f"{text}little is known of them; state how well the machine must know its place")
+        text = f"std_limit defines none for {', '.join(drifting)}, of which an error stays: the plant stays armed "
+        text += "however little is known of them; state how well the machine must know its place"
+        found.add("warn", "estimator", text)
     if run.estimate is None:
         return
     for name, most in limits.items():

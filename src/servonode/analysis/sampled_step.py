@@ -8,7 +8,7 @@ What has no slope is left out: noise, rounding, dead zones, limits of rate and p
 """
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -21,10 +21,8 @@ from servonode.errors import StatementError
 from servonode.mechanics.machine import Machine
 
 SEEN_AT_ALL = 1e-7  # a direction that is coupled less is left to the rounding of differences
-DEPENDS, ROUNDING = (
-    1e-7,
-    1e-12,
-)  # of the largest slope in its row, and of all: a larger one is no rounding of differences
+# of the largest slope in its row, and of all: a larger one is no rounding of differences
+DEPENDS, ROUNDING = 1e-7, 1e-12
 SEEN = "_seen_in_"  # of states that a sensor shows in so many periods
 
 
@@ -106,18 +104,16 @@ class Open:
         return np.asarray(direct @ (np.eye(n) + self.C @ inner), dtype=complex)
 
 
-@dataclass
 class SampledStep:
-    """The sampled loop from the instant at step k on, a period at a time. `machine`: the plant's, of any parameters."""
+    """The sampled loop from the instant at step k on, a period at a time.
 
-    closed_loop: ClosedLoop
-    machine: Machine
-    k: int  # plant step of the instant
-    late: int = 0  # plant steps by which every input acts later than the launch file says
-    names: tuple[str, ...] = field(init=False)
+    `machine`: the plant's, of any parameters. `late`: plant steps by which every input acts later than the launch file
+    says.
+    """
 
-    def __post_init__(self) -> None:
-        loop, launch, control = self.closed_loop, self.closed_loop.launch, self.closed_loop.control
+    def __init__(self, closed_loop: ClosedLoop, machine: Machine, k: int, late: int = 0) -> None:
+        loop, launch, control = closed_loop, closed_loop.launch, closed_loop.control
+        self.closed_loop, self.machine, self.k = closed_loop, machine, k
         if control is None or launch.controller is None or launch.steps_per_period is None:
             raise StatementError(f"{launch.file} has no [controller], so there is no sampled loop; look at the plant")
         if loop.driver.motion is not None:
@@ -135,7 +131,7 @@ class SampledStep:
         blend = -np.expm1(-step / np.where(self._lag > 0, self._lag, 1.0))
         self._blend = np.where(self._lag > 0, blend, 1.0)
         delays = np.array([round(each / step) for each in drives.delay], dtype=int)
-        self._acts = launch.controller.delay * self.per + delays + self.late  # steps after its sample, of an input
+        self._acts = launch.controller.delay * self.per + delays + late  # steps after its sample, of an input
         self._seen = round(loop.sensor.delay / step)  # steps by which a state is seen late
         n_u, n_x, own = self.machine.n_inputs, self.machine.n_state, len(self.law.initial_states)
         y = self.law.goal_layout

@@ -234,9 +234,8 @@ class _Found:
     def _kind(self) -> str:
         if self.loop.follows_residuals:
             return ": non-minimum phase"
-        return (
-            ", the closed loop does not hold it" if self.loop.feeds_back else ", and nothing is fed back that holds it"
-        )
+        held = "the closed loop does not hold it" if self.loop.feeds_back else "and nothing is fed back that holds it"
+        return f", {held}"
 
     def _remedies(self, at: Linearised) -> str:
         if self.loop.follows_residuals and at is self.orbit:

@@ -29,16 +29,7 @@ from servonode.views.palette import INK, SOURCES
 from servonode.views.planes import AROUND, DASHED, framed, rounded_ticks
 from servonode.views.scene import Scene, draw_line
 from servonode.views.shapes import box_of, wanted_paths
-from servonode.views.sheet import (
-    PRINT,
-    Placed,
-    Row,
-    figure_of,
-    label_axes,
-    legend,
-    placed_rows,
-    save,
-)
+from servonode.views.sheet import PRINT, Placed, Row, figure_of, label_axes, legend, placed_rows, save
 from servonode.views.symbols import mathtext, titles, unit_text
 from servonode.views.titles import Head, size_of
 

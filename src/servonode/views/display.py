@@ -80,10 +80,8 @@ def check_display() -> None:
     command = fresh("servonode.views.display")
     done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
     if done.returncode:
-        text = (
-            done.stdout.strip() or f"no window can be opened ({done.stderr.strip().rpartition(chr(10))[2]}); {REMEDY}"
-        )
-        raise NoDisplay(text)
+        last = done.stderr.strip().rpartition("\n")[2]
+        raise NoDisplay(done.stdout.strip() or f"no window can be opened ({last}); {REMEDY}")
 
 
 def fresh(module: str, *words: str) -> list[str]:

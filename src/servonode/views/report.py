@@ -18,18 +18,7 @@ from servonode.views.panels import Panel, panels_of, room_note, shown_panels, ze
 from servonode.views.planes import Map
 from servonode.views.scene import Arrows, Scene, digits_of, draw_shapes, side_by_side, time_text
 from servonode.views.shapes import Shapes, box_of
-from servonode.views.sheet import (
-    FULL,
-    PRINT,
-    TICKS,
-    Placed,
-    Row,
-    figure_of,
-    label_axes,
-    placed_rows,
-    save,
-    wide,
-)
+from servonode.views.sheet import FULL, PRINT, TICKS, Placed, Row, figure_of, label_axes, placed_rows, save, wide
 from servonode.views.titles import KEY, LINE, Head, readable, shortened, size_of, text_width
 
 BANDS = "Pale areas reach from the lowest to the highest value, their lines are means."
