@@ -48,10 +48,8 @@ def after_fault(closed_loop: ClosedLoop, run: Run, usual: float, found: Examinat
     if largest > GAIN * usual and largest > before:
         what = "the safe action does" if machine.description.has_safe_action else "zero input does"
         text = f"the machine gains speed after a fault at t = {t:.4g} s: from {before:.3g} J its kinetic energy grows "
-        text += (
-            f"to {largest:.3g} J within {within:.3g} s, in the run it is at most {usual:.3g} J; {what} not hold it, "
-        )
-        found.add("warn", "safe action", f"{text}give a brake, safe= of its Model, that does")
+        text += f"to {largest:.3g} J within {within:.3g} s, in the run it is at most {usual:.3g} J; {what} not hold it"
+        found.add("warn", "safe action", f"{text}, give a brake, safe= of its Model, that does")
     return {"kinetic_max": largest, "kinetic_before": before, "kinetic_run": usual, "t": t, "within": within,
             "dead_point": dead}  # fmt: skip
 
