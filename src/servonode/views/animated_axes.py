@@ -151,18 +151,6 @@ class PanelPart(Part):
     def fit_words(self) -> None:
         self.head(self.axis.bbox.width / self.axis.figure.dpi).draw(self.axis, self._lines[: len(self.spec.curves) + 1])
 
-    def label_time(self) -> None:
-        """Label the time axis."""
-        self.axis.set_xlabel("time before now [s]" if self._span else "t [s]")
-
-    def curves(self, columns: Columns) -> list[Array]:
-        """The panel's columns, on a logarithmic axis their sizes; not a number where there is nothing to draw."""
-        found = [columns[column] for column in self._columns]
-        if not self.spec.logarithmic:
-            return found
-        sizes = [np.abs(values) for values in found]
-        return [np.where(size > 0, size, np.nan) for size in sizes]
-
     def update(self, t: Array, columns: Columns, decimation: Decimation) -> None:
         """Update the lines with the history up to the present."""
         low, high = self.axis.get_ylim()
@@ -184,7 +172,10 @@ class PanelPart(Part):
     def fix(self, t: Array, columns: Columns) -> None:
         """Set the limits for a whole run; they stay."""
         self.fitted, self.fixed = False, True
-        self._follow(self.curves(columns), (FIXED_ROOM, FIXED_ROOM))
+        shown = [columns[column] for column in self._columns]
+        if self.spec.logarithmic:
+            shown = [np.where(np.abs(values) > 0, np.abs(values), np.nan) for values in shown]
+        self._follow(shown, (FIXED_ROOM, FIXED_ROOM))
         if not self._span:
             self._limit_time(float(t[0]), float(t[-1]))
 

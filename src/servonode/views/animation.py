@@ -7,6 +7,7 @@ display: any canvas of matplotlib that is drawn by Agg will do.
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -100,7 +101,6 @@ class Animation:
         self._plain = [view.view for view in self.views]  # without leans magnified
         self._lean, self._factor = 0.0, 1.0  # rad, the largest so far; times which it is shown
         self._broad: float | None = None  # of the height for the first view across the whole width; None: beside panels
-        self._columns: list[int] = []  # panels above each other in each column
         self._size: tuple[float, float, float] | None = None  # pixels, and pixels per in, as laid out
         self._stale = True  # everything must be drawn anew
         self._background: Any = None  # pixels of all axes, without what moves
@@ -163,7 +163,7 @@ class Animation:
         shown = {name: column[begin:] for name, column in columns.items()}
         span = self._span or float(t[-1] - t[0])
         instant = self._instant(t, shown, -1)
-        if not self._fixed:
+        if not any(view.fixed for view in self.views):
             self._magnify([instant])
         path = Decimation.of(t, span, TRAIL)
         for view in self.views:
@@ -173,10 +173,6 @@ class Animation:
         curve = Decimation.of(t, span, max(int(width / 1.5), 50))
         for panel in self.panels:
             panel.update(t, shown, curve)
-
-    @property
-    def _fixed(self) -> bool:
-        return any(view.fixed for view in self.views)
 
     def _magnify(self, instants: Sequence[Instant]) -> None:
         """Show leans so large that they can be seen: by a factor that only falls while a run goes on."""
@@ -273,7 +269,7 @@ class Animation:
         width, height = (side / size[2] for side in size[:2])
         titled = bool(self.views and self.views[0].view.title)
         size_in, counts = (width, height), (len(self.views), len(self.panels))
-        self._columns, places = laid_out(size_in, counts, self._bottom, titled, self._broad)
+        columns, places = laid_out(size_in, counts, self._bottom, titled, self._broad)
         self._title.move(
             (0.0, 1 - HEADER / height, 1.0, HEADER / height), (0.0, 1 - HEADER / height, 1, HEADER / height)
         )
@@ -282,14 +278,10 @@ class Animation:
             if isinstance(part, PanelPart):
                 edges = (*edges[:3], PANEL_EDGES[3] + part.head(within(cell, edges)[2]).height)
             part.move(share(cell, width, height), share(within(cell, edges), width, height))
-        for panel in self._bottoms():
-            panel.label_time()
-        for panel in self.panels:
-            panel.axis.tick_params(labelbottom=panel in self._bottoms())
-
-    def _bottoms(self) -> list[PanelPart]:
-        """The last panel of each column."""
-        return [self.panels[sum(self._columns[: i + 1]) - 1] for i in range(len(self._columns))]
+        last = [end - 1 for end in accumulate(columns)]  # of each column
+        for i, panel in enumerate(self.panels):
+            panel.axis.tick_params(labelbottom=i in last)
+            panel.axis.set_xlabel("" if i not in last else "time before now [s]" if self._span else "t [s]")
 
 
 def laid_out(
