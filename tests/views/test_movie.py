@@ -119,7 +119,7 @@ def test_other_machines_can_be_filmed(name: str, tmp_path: Path) -> None:
 
 def test_the_speed_is_the_launch_files_unless_that_takes_long() -> None:
     for name, speed in (("trailer_coast", 2.0), ("trailer_pursuit", 6.0), ("trailer_pursuit_lockstep", 125.664 / 20)):
-        assert movie.chosen_speed(servonode.load(name).closed_loop) == pytest.approx(speed)
+        assert plan(Path("a.gif"), None, None, servonode.load(name).closed_loop).speed == pytest.approx(speed)
 
 
 @pytest.mark.parametrize(("asked", "given"), [(30.0, 100 / 3), (None, 100 / 3), (10.0, 10.0), (60.0, 50.0)])
