@@ -21,7 +21,7 @@ import numpy.typing as npt
 from common import FLAGS, compiled, options, peak_mb, pin
 
 from servonode.mechanics.machine import Machine
-from servonode.plants import load_machine
+from servonode.plants import packaged_machine
 
 Array = npt.NDArray[np.float64]
 Steps = Callable[[int, Array], None]
@@ -92,7 +92,7 @@ def timed(steps: Steps, n: int, x: Array) -> float:
 
 def compare(c: Steps, ours: Steps, difference: float) -> Result:
     """Interleaved runs of STEPS steps in all on each side."""
-    machine = load_machine(NAME, {}, {})
+    machine = packaged_machine(NAME).load({})
     start = machine.state({"x": 1.0, "y_dot": 1.0, "omega_2": 0.5})
     x, y, n = start.copy(), start.copy(), STEPS // PAIRS
     for steps in (c, ours):
@@ -118,7 +118,7 @@ def table(result: Result) -> str:
 def main() -> None:
     arguments = options(__doc__).parse_args()
     pin()
-    machine = load_machine(NAME, {}, {})
+    machine = packaged_machine(NAME).load({})
     c, ours = hand_written(machine), generated(machine)
     result = compare(c, ours, check_agreement(c, ours))
     if arguments.json:

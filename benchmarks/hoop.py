@@ -24,7 +24,7 @@ from common import FLAGS, compiled, options, peak_mb, pin
 
 import servonode
 from servonode.mechanics.machine import Machine
-from servonode.plants import load_machine
+from servonode.plants import packaged_machine
 
 Array = npt.NDArray[np.float64]
 
@@ -141,7 +141,7 @@ def table(result: Result) -> str:
 def main() -> None:
     arguments = options(__doc__).parse_args()
     pin()
-    machine = load_machine("hoop_on_profile", {"lambda": 1000.0}, {})
+    machine = packaged_machine("hoop_on_profile").load({"lambda": 1000.0})
     result = measure(HandWritten(machine), machine)
     if arguments.json:
         print(json.dumps({"flags": FLAGS, **asdict(result)}, indent=1))

@@ -25,7 +25,7 @@ from common import FLAGS, compiled, options, pin
 from servonode.controllers import ServoLaw, load_law
 from servonode.definitions import cache
 from servonode.mechanics.machine import Machine
-from servonode.plants import load_machine, machine_key, model_factory
+from servonode.plants import packaged_machine
 
 Array = npt.NDArray[np.float64]
 
@@ -116,9 +116,12 @@ def laws(n: i64, x: f64[n_x], dx: f64, y: f64[n_y], c: f64[n_law], K: f64[3, n_s
 
 def our_kernels() -> tuple[Machine, ServoLaw]:
     """The machine with friction (so that no term is zero) and its finite pursuit law."""
-    machine = load_machine(NAME, {"c_w": 0.002}, {})
+    source = packaged_machine(NAME)
+    machine = source.load({"c_w": 0.002})
     options = {"variant": "finite"}
-    law = load_law("pursuit", machine, machine_key(NAME, {}), model_factory(NAME), options, {"rho0": 2.0})
+    law = load_law(
+        "pursuit", machine, source.key, source.definition.call, options, {"rho0": 2.0}
+    )
     law.stabilise({"speed": RATE, "heading": RATE})
     return machine, law
 

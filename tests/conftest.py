@@ -20,8 +20,8 @@ from scipy.integrate import solve_ivp
 from servonode.controllers.engine import realize
 from servonode.mechanics.derivation import derived_once
 from servonode.mechanics.machine import Machine
-from servonode.plants import load_machine
 from tests.helpers.extras import MUJOCO, NO_MUJOCO
+from tests.helpers.packaged import load_machine
 from tests.helpers.workers import PROCESSES, Scheduling, this_worker
 
 # byte code of the tests, and of whatever they start, is written whatever the environment says

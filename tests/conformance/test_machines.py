@@ -14,7 +14,7 @@ from servonode.closed_loop.launch_file import LaunchError, packaged, read_launch
 from servonode.mechanics.description import Quantity
 from servonode.mechanics.integrate import INTEGRATORS
 from servonode.mechanics.machine import Machine
-from servonode.plants import PLANTS, model_factory
+from servonode.plants import PLANTS, packaged_machine
 from tests.conformance.cases import (
     MACHINES,
     TRIES,
@@ -334,7 +334,7 @@ def test_a_launch_file_uses_the_machine_and_its_file_begins_with_its_axes(name: 
     import inspect
     import sys
 
-    model_factory(name)()
+    packaged_machine(name).definition.call()
     text = inspect.getdoc(sys.modules[f"servonode.plants.{name}"]) or ""
     assert len(text.split()) > 30
     assert "xes" in text

@@ -12,8 +12,8 @@ from numpy.testing import assert_allclose
 
 from servonode.controllers import ServoLaw, find_program, programs_of
 from servonode.mechanics import ModelError
-from servonode.plants import load_machine
 from tests.helpers import sphero_sheet
+from tests.helpers.packaged import load_machine
 from tests.helpers.small_machines import packaged_law
 
 Array = Any

@@ -23,7 +23,7 @@ from servonode.controllers.engine.realize import (
 )
 from servonode.mechanics import Model, coordinate, input_
 from servonode.mechanics.machine import Machine
-from servonode.plants import model_factory
+from tests.helpers.packaged import model_factory
 
 HERE = Path(__file__)
 

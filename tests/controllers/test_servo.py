@@ -18,7 +18,7 @@ from servonode.mechanics import Model, ModelError, parameter, time
 from servonode.mechanics.derive import derive
 from servonode.mechanics.equations import Equations
 from servonode.mechanics.machine import Machine
-from servonode.plants import model_factory
+from tests.helpers.packaged import model_factory
 from tests.helpers.refusals import refusal
 
 HERE = Path(__file__)

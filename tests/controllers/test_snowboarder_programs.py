@@ -13,8 +13,8 @@ from numpy.testing import assert_allclose
 from servonode.controllers import ServoLaw, StatedProgram, find_program, load_law
 from servonode.mechanics import ModelError
 from servonode.mechanics.stabilize import Gains
-from servonode.plants import load_machine, machine_key, model_factory
 from tests.helpers import snowboarder_sheet
+from tests.helpers.packaged import load_machine, machine_key, model_factory
 
 SETTINGS: dict[str, dict[str, float]] = {
     "slalom": {"A": 1.2, "k": 0.25, "delta": 0.2, "k_theta": 0.3, "theta_c": 0.1, "sigma_c": -0.15, "c_y": 0.4},

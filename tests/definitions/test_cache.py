@@ -404,13 +404,13 @@ WARM = """\
 import sys
 from servonode.controllers import load_law
 from servonode.controllers.engine.signals import load_signals
-from servonode.plants import load_machine, machine_key, model_factory
+from servonode.plants import packaged_machine
 
-key = machine_key("diff_drive_trailer", {})
-machine = load_machine("diff_drive_trailer", {}, {})
+source = packaged_machine("diff_drive_trailer")
+key, machine = source.key, source.load({})
 for name in ("pursuit", "rates"):
     options = {"variant": "finite"} if name == "pursuit" else {}
-    load_law(name, machine, key, lambda: model_factory("diff_drive_trailer")(), options, {})
+    load_law(name, machine, key, source.definition.call, options, {})
 load_signals({"x": "2 + 0.3*t", "y": "0"}, 2)
 print("sympy" in sys.modules)
 """

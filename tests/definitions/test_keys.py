@@ -12,7 +12,7 @@ import pytest
 from servonode.definitions import cache as keys
 from servonode.definitions.cache import code_of, digest_of_code, key_of, reached
 from servonode.kernels.host import this_host, version_of
-from servonode.plants import machine_key
+from tests.helpers.packaged import machine_key
 
 SOURCES = {
     "room": b'"""A room."""\n',

@@ -26,7 +26,7 @@ from servonode.mechanics.equations import Equations
 from servonode.mechanics.functions import choose
 from servonode.mechanics.machine import Machine
 from servonode.mechanics.stabilize import Gains
-from servonode.plants import model_factory
+from tests.helpers.packaged import model_factory
 
 Case = tuple[Equations, Servo | None, Gains | None]
 PROGRAMS: dict[str, tuple[str, dict[str, str]]] = {

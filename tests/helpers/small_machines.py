@@ -19,7 +19,7 @@ from servonode.mechanics import Model, ModelError, constraint, coordinate, input
 from servonode.mechanics.derive import derive
 from servonode.mechanics.description import ProgramDescription
 from servonode.mechanics.machine import Machine, load_machine
-from servonode.plants import machine_key, model_factory
+from tests.helpers.packaged import machine_key, model_factory
 
 
 def bead() -> Model:

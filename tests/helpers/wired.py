@@ -93,7 +93,7 @@ class Host:
     @property
     def acting(self) -> np.ndarray:
         """The inputs that the machine says act."""
-        return np.array(list(self.plant._readings.newest.input.values()))
+        return np.array(list(self.plant.readings.newest.input.values()))
 
     def law(self) -> tuple[np.ndarray, np.ndarray]:
         """What the law asks for at the plant's state, and the goal."""

@@ -6,7 +6,7 @@ import pytest
 from servonode.identification.combinations import Regressor, base, enters, regressor_of
 from servonode.mechanics import Model
 from servonode.mechanics.derive import derive
-from servonode.plants import model_factory
+from tests.helpers.packaged import model_factory
 from tests.helpers.small_machines import bead, cart_pole, machine
 
 RNG = np.random.default_rng(5)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from servonode.plants import load_machine
+from tests.helpers.packaged import load_machine
 
 ROWS = tomllib.loads(Path(__file__).with_name("machines.toml").read_text("utf-8"))["numbers"]
 ROUNDING = 1e-12  # of the largest number of a text

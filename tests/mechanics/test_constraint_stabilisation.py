@@ -13,7 +13,7 @@ import sympy
 
 from servonode.mechanics.derive import derive
 from servonode.mechanics.integrate import INTEGRATORS
-from servonode.plants import model_factory
+from tests.helpers.packaged import model_factory
 
 Array = Any
 STEP, DURATION = 0.02, 20.0

@@ -13,7 +13,7 @@ import pytest
 
 from servonode.mechanics import derive
 from servonode.mechanics.derivation import derivation, derived_once
-from servonode.plants import model_factory
+from tests.helpers.packaged import model_factory
 
 BALL = model_factory("ball_on_turntable")
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from servonode.plants import load_machine
+from tests.helpers.packaged import load_machine
 
 
 @pytest.mark.parametrize("name", ["diff_drive_trailer", "hoop_on_profile"])

@@ -15,7 +15,7 @@ from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.controller_node import ControllerNode
 from servonode.nodes.realtime import RealTime
 from servonode.nodes.target_node import TargetNode
-from servonode.plants.drivers.latency import KEPT, Latency
+from servonode.plants.drivers.applied_inputs import KEPT, Latency
 from tests.helpers.stepped import Bench, puck
 
 LOOPBACK = (

@@ -18,7 +18,7 @@ INTEGRAL = "controller.gains={lambda = 2.0, integral = 0.5}"
 def device(bench: Bench) -> Any:
     """The simulated machine at the other end of the link."""
     plant: DevicePlant = cast(Any, bench.node.plant)._plant
-    return cast(Any, plant)._link.device
+    return cast(Any, plant).link.device
 
 
 @pytest.fixture(scope="module")

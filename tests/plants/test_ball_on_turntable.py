@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from servonode.mechanics.changes import Changes
 from servonode.mechanics.integrate import INTEGRATORS
 from servonode.mechanics.machine import Machine
-from servonode.plants import MachineSource, load_machine, packaged_machine
+from servonode.plants import MachineSource, packaged_machine
 from servonode.plants.ball.start import attitude, columns
 from servonode.plants.views.ball_on_turntable import VIEW, outline
 from tests.helpers import ball_sheet
@@ -27,12 +27,12 @@ CASES = {"S1": S1, "S2": S2, "S3": S3, "S4": S4}
 
 @pytest.fixture(scope="session")
 def ball() -> Machine:
-    return load_machine(NAME, {}, {})
+    return packaged_machine(NAME).load({})
 
 
 @pytest.fixture(scope="session")
 def angles() -> Machine:
-    return load_machine(NAME, {}, {"scheme": "angles"})
+    return packaged_machine(NAME, {"scheme": "angles"}).load({})
 
 
 def machine_of(machine: Machine, case: Ball, K: Any = ball_sheet.K_DIAGONAL) -> Machine:
@@ -432,7 +432,7 @@ def test_a_ball_that_would_slip_and_more_inertia_than_a_shell_s_are_warned_of(ba
 
 
 def test_a_jump_of_less_than_two_half_windows_is_warned_of() -> None:
-    machine = load_machine(NAME, {"delta": 0.051}, {"scheme": "angles", "bypass": "split"})
+    machine = packaged_machine(NAME, {"scheme": "angles", "bypass": "split"}).load({"delta": 0.051})
     z = np.array([*ball_sheet.angle_start(S1), 0.0])
     assert any("delta > 2 epsilon" in each for each in machine.warnings(0.0, z, NO_INPUT))
     assert machine.with_parameters({"delta": 0.87}).warnings(0.0, z, NO_INPUT) == []

@@ -10,8 +10,8 @@ from numpy.testing import assert_allclose
 
 from servonode.mechanics.integrate import INTEGRATORS
 from servonode.mechanics.machine import Machine
-from servonode.plants import load_machine
 from tests.helpers.machines import close, warns
+from tests.helpers.packaged import load_machine
 
 Flow = Callable[..., Any]
 X, Y, PSI, PHI, V, OMEGA, THETA1, THETA2, WORK = range(9)

@@ -18,16 +18,16 @@ from servonode.bus.codec import BOUND, encode_frames, message_intake
 from servonode.bus.link import MACHINE_TOPICS
 from servonode.mechanics.machine import Machine
 from servonode.nodes.plant_machine import EnergyAccount
-from servonode.plants import load_machine
 from servonode.plants.drivers import DRIVERS
 from servonode.plants.drivers.applied_inputs import AppliedSafeAction
 from servonode.plants.drivers.device import DevicePlant
 from servonode.plants.drivers.driver import DriverContext
 from servonode.plants.drivers.simulated_device import LoopbackLink
 from servonode.plants.impairments import both_ways
-from servonode.plants.link_keys import Impairments
+from servonode.plants.keys import Impairments
 from servonode.plants.plausible import Plausible, StateLimits
 from servonode.plants.simulated import SimulatedPlant
+from tests.helpers.packaged import load_machine
 from tests.helpers.plants import context, exact_sensor, free_drives
 
 MS = 10**6  # ns
@@ -363,7 +363,7 @@ def test_inputs_that_the_machine_does_not_take_are_a_fault_though_its_states_com
     assert rig.fault is None
     for _ in range(10000):
         rig.plant.write(U)
-    assert len(rig.plant._inputs._untaken) <= 4096
+    assert len(rig.plant.inputs._untaken) <= 4096
 
 
 # how old a reading is, by the machine's own step stamps
@@ -664,7 +664,7 @@ def test_a_hard_link_in_lockstep_repeats_exactly_from_its_seed(trailer):
 def test_parameters_and_start_come_with_the_setup(trailer):
     heavy = trailer.with_parameters({"m1": 40.0, "I1": 7.0})
     loop, reference = Loop(trailer, lockstep=True), simulated(heavy)
-    loop.plant._handshake.context = replace(loop.plant._context, machine=heavy)
+    loop.plant.handshake.context = replace(loop.plant.context, machine=heavy)
     loop.connect()
     for plant in (loop.plant, reference):
         plant.write(U)
@@ -698,7 +698,7 @@ def test_a_run_that_begins_later_finds_the_machine_where_it_was(trailer):
 )
 def test_a_machine_that_does_not_fit_refuses_to_take_part(trailer, changes, says):
     loop = Loop(trailer)
-    link, send = loop.plant._link, loop.plant._link.send
+    link, send = loop.plant.link, loop.plant.link.send
     link.send = lambda topic, message: send(topic, structs.replace(message, **changes))
     loop.plant.begin(77, 0)
     loop.clock.go(1)
@@ -730,7 +730,7 @@ def test_in_real_time_the_machine_runs_on_its_own_clock_to_the_end_of_a_run(trai
     stopped = []
     for ms in (1, 100):
         loop.clock.go(ms)
-        loop.plant._link.receive()
+        loop.plant.link.receive()
         stopped.append(loop.device.plant.k)
     assert stopped[0] == stopped[1]
     assert loop.device.plant.output.tolist() == [0.0, 0.0]
@@ -755,7 +755,7 @@ def test_a_cut_towards_the_machine_is_stale_applied_and_heals(trailer):
     loop = Loop(trailer, Impairments(cut="applied", cut_at=0.1, cut_for=0.2)).connect()
     assert loop.pass_ms(99, U) is None
     assert loop.pass_ms(60, U)[0] == "stale_applied"
-    assert loop.clock.now - loop.plant._link._to.origin == pytest.approx(151 * MS, abs=2 * MS)
+    assert loop.clock.now - loop.plant.link._to.origin == pytest.approx(151 * MS, abs=2 * MS)
     for _ in range(200):
         loop.pass_ms(1, U)
     assert loop.plant.remote.fault() is None
@@ -789,7 +789,7 @@ def test_a_machine_refuses_inputs_of_another_run_old_ones_and_those_of_other_nam
     loop = Loop(trailer).connect()
     assert loop.pass_ms(5, U) is None
     for changes in ({"run": 78, "seq": 99}, {"seq": 2}, {"seq": 99, "input": {"U1": 1.0}}):
-        loop.plant._link.send("applied", Applied(**{**APPLIED, **changes}))
+        loop.plant.link.send("applied", Applied(**{**APPLIED, **changes}))
     loop.device.take(loop.clock.now, (b"applied", b"\x93"))
     loop.clock.go(1)
     loop.plant.advance(1)
@@ -802,8 +802,8 @@ def test_in_lockstep_a_machine_goes_only_from_where_it_is_and_not_too_far(traile
     loop.plant.write(U)
     loop.go(10)
     for k, until, seq in ((9, 20, 50), (11, 20, 50), (10, 9, 50), (10, 10**12, 50), (10, 20, 0)):
-        loop.plant._link.send("applied", Applied(**{**APPLIED, "k": k, "until": until, "seq": seq}))
-    assert loop.plant._link.receive() == []
+        loop.plant.link.send("applied", Applied(**{**APPLIED, "k": k, "until": until, "seq": seq}))
+    assert loop.plant.link.receive() == []
     assert loop.device.plant.k == 10
     assert loop.device.counts == {"old": 5}
     loop.go(10)
@@ -813,7 +813,7 @@ def test_in_lockstep_a_machine_goes_only_from_where_it_is_and_not_too_far(traile
 def test_after_a_long_stall_no_more_states_wait_than_a_queue_holds(trailer):
     loop = Loop(trailer).connect()
     loop.clock.go(60_000)
-    assert (len(loop.plant._link.receive(10**6)) <= BOUND, loop.device.plant.k) == (True, 60_000)
+    assert (len(loop.plant.link.receive(10**6)) <= BOUND, loop.device.plant.k) == (True, 60_000)
 
 
 def test_sensor_and_drives_of_the_launch_file_act_in_the_machine(trailer):
@@ -888,7 +888,7 @@ def test_each_effect_draws_for_itself_and_a_full_queue_takes_no_more():
 def test_a_driver_makes_a_plant_behind_its_link_that_opens_nothing_yet(trailer, name, kind):
     plant = DRIVERS[name].open(terms(trailer, addresses=("tcp://127.0.0.1:1", "tcp://127.0.0.1:2")))
     assert isinstance(plant, DevicePlant)
-    assert isinstance(plant._link, kind)
+    assert isinstance(plant.link, kind)
     assert plant.remote.fds == ()
     plant.close()
 
@@ -939,7 +939,7 @@ def test_order_to_brake_is_sent_once_a_period_and_not_once_a_step(braking) -> No
     for k in range(1, 101):
         braking.plant.brake(U)
         braking.pass_ms(1)
-        braking.wire.says("state", state(seq=k, k=k, t=k * 1e-3, applied_seq=braking.plant._inputs.seq))
+        braking.wire.says("state", state(seq=k, k=k, t=k * 1e-3, applied_seq=braking.plant.inputs.seq))
     assert braking.wire.orders == [True] * 10  # of 10 ms each
 
 

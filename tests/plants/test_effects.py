@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from servonode.plants import load_machine
-from servonode.plants.effect_kernels import readings_of
+from servonode.plants.effect_kernels import effect_kernel
 from servonode.plants.effects import Actuator, ActuatorEffects, Sensor, SensorEffects
 from servonode.plants.plausible import Plausible, StateLimits
 from servonode.plants.record_layout import PlantRecordLayout
+from tests.helpers.packaged import load_machine
 
 STEP = 0.001
 NONE = {"limit": np.inf, "rate_limit": np.inf, "lag": 0.0, "delay": 0.0, "quantum": 0.0, "dead_zone": 0.0}
@@ -187,7 +187,7 @@ def rounded(values: Any, quantum: Any) -> Any:
 
 
 def test_measurements_round_as_numpy_does(rng: np.random.Generator) -> None:
-    kernel = readings_of(N)
+    kernel = effect_kernel("readings", N)
     for _ in range(300):
         quantum, values = np.array(sizes(rng, N, 0.0, 5e-324)), rng.choice(ODD, N)
         bias, noise, measured = rng.normal(size=N), rng.normal(size=N), np.zeros(N + 1)

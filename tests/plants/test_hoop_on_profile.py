@@ -12,13 +12,13 @@ from scipy.optimize import brentq
 
 from servonode.definitions import cache
 from servonode.mechanics.machine import Machine
-from servonode.plants import load_machine
 from servonode.plants.hoop.motion import Hoop, ProfileTraversal, Rates, largest_second_changes
-from servonode.plants.hoop.profile import read_profile
+from servonode.plants.hoop.profile import read
 from servonode.plants.hoop.start import ADVISABLE, UNSTABLE
 from tests.helpers import hoop_sheet
 from tests.helpers.hoop_sheet import DEFAULT, Curve, Explicit, Reduced, standard
 from tests.helpers.machines import fault_text
+from tests.helpers.packaged import load_machine
 
 Print = Callable[[Any, str], None]
 Array = Any
@@ -151,7 +151,7 @@ def test_the_rates_are_those_of_the_page_on_and_off_the_profile(
         assert_allclose(residuals, hand.residuals(y), 1e-11, 1e-13)
         if turning == "blended":  # the preparation knows the same equations
             body = Hoop(*(parameters[name] for name in ("M", "r", "kappa", "g")))
-            own = Rates(read_profile(curve.text), body, *(parameters[name] for name in ("lambda", "epsilon", "E_0")))
+            own = Rates(read(curve.text), body, *(parameters[name] for name in ("lambda", "epsilon", "E_0")))
             assert np.abs(own(y) - expected).max() <= 1e-12 * np.abs(expected).max()
             assert_allclose(own.residuals(y), hand.residuals(y), 1e-11, 1e-13)
 
@@ -500,7 +500,7 @@ def test_papers_run_ends_within_the_printed_error() -> None:
 
 
 def test_the_second_changes_of_the_default_run_are_the_printed_ones(agree_in_print: Print) -> None:
-    profile, body = read_profile(standard.text), Hoop(*DEFAULT.values())
+    profile, body = read(standard.text), Hoop(*DEFAULT.values())
     start = profile.at(1.0, profile.height(1.0, 0.0))
     energy = body.energy(body.start(start, 0.0))
     reach = ProfileTraversal(profile, body, start, energy).reach(0.0, 10.0)
@@ -516,7 +516,7 @@ def test_no_gravity_makes_the_slip_the_largest_residual() -> None:
     """The second changes of energy, slip, tangency go with g^2, g^(3/2), g."""
 
     def changes(g: float) -> Array:
-        profile, body = read_profile(standard.text), Hoop(1.0, 0.01, 1.0, g)
+        profile, body = read(standard.text), Hoop(1.0, 0.01, 1.0, g)
         start = profile.at(1.0, profile.height(1.0, 0.0))
         reach = ProfileTraversal(profile, body, start, body.energy(body.start(start, 0.0))).reach(0.0, 100.0)
         return largest_second_changes(profile, body, reach)[1:]

@@ -14,7 +14,7 @@ from servonode.mechanics.machine import Machine
 from servonode.plants import packaged_machine
 from servonode.plants.drivers.driver import DriverContext, Stated
 from servonode.plants.drivers.mujoco import DRIVER, PhysicalMotion
-from servonode.plants.drivers.mujoco_keys import Contact
+from servonode.plants.keys import Contact
 from servonode.plants.physics.diff_drive_trailer import slip
 from tests.helpers.extras import needs_mujoco
 

@@ -8,9 +8,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 from servonode.mechanics.machine import Machine
-from servonode.plants import load_machine
 from servonode.plants.views.pendulum_sphero import outline
 from tests.helpers.machines import close, fault_text, warns
+from tests.helpers.packaged import load_machine
 
 Flow = Callable[..., Any]
 Print = Callable[[Any, str], None]

@@ -232,7 +232,7 @@ def test_a_late_reading_that_makes_the_filter_diverge_is_a_fault_and_the_estimat
     wrong = lambda: board.readings("gyroscope") | {"encoder_left": [board.k - 45.0, 1e200]}  # noqa: E731
     name, text = after(plant, board, 1, wrong)
     assert (name, text[:36]) == ("estimate", "the estimate is no longer finite: th")
-    assert np.array_equal(plant._readings.estimated.mean, before[:-1])  # type: ignore[union-attr]
+    assert np.array_equal(plant.readings.estimated.mean, before[:-1])  # type: ignore[union-attr]
     quality = plant.read().estimate
     assert quality is not None
     assert list(quality.std.values()) == deviations
@@ -328,7 +328,7 @@ def test_dead_sensors_are_found_though_a_filter_would_see_a_machine_that_stands(
 def test_a_machine_that_stands_under_zero_input_is_not_frozen(loop: ClosedLoop) -> None:
     board, plant = believed(loop)
     assert after(plant, board, 300) == ("", "")
-    plant._readings.estimated._filter.x[4] = 0.002  # type: ignore[union-attr]  # known no better than that
+    plant.readings.estimated._filter.x[4] = 0.002  # type: ignore[union-attr]  # known no better than that
     assert after(plant, board, 300) == ("", "")
 
 
@@ -338,7 +338,7 @@ def test_readings_that_cannot_be_this_machines_are_a_fault_after_a_while(loop: C
     name, text = after(plant, board, 30, turned)
     assert name in ("sensor_misfit", "implausible_state")
     assert "gyroscope" in text or "encoder" in text
-    assert 100 <= plant._readings.estimated._k - 10 <= 140  # type: ignore[union-attr]
+    assert 100 <= plant.readings.estimated._k - 10 <= 140  # type: ignore[union-attr]
 
 
 def test_an_outlier_is_rejected_counted_and_moves_nothing() -> None:

@@ -34,7 +34,7 @@ from servonode.closed_loop.launch_error import LaunchError
 from servonode.closed_loop.launch_file import read_launch
 from servonode.errors import ServonodeError
 from servonode.mechanics.machine import ParameterError
-from servonode.plants import load_machine
+from tests.helpers.packaged import load_machine
 from tests.helpers.refusals import command, has_passages, line_of
 
 Row = dict[str, Any]

@@ -11,8 +11,7 @@ from numpy.testing import assert_allclose
 
 from servonode.plants import MachineSource
 from servonode.robots.definition import RobotDefinition
-from servonode.robots.mass_matrix import mass_matrix
-from servonode.robots.read import read
+from servonode.robots.read import mass_matrix, read
 from tests.helpers.extras import needs_mujoco
 
 needs_mujoco()

@@ -10,8 +10,8 @@ from numpy.testing import assert_allclose
 import servonode
 from servonode.errors import ServonodeError
 from servonode.mechanics.machine import Machine, load_machine
-from servonode.plants import machine_key, model_factory
 from tests.helpers.extras import needs_mujoco
+from tests.helpers.packaged import machine_key, model_factory
 from tests.helpers.rolling_robots import WHEELS, car, joint, link, robot_machine, trailer_robot, urdf, wheel
 
 needs_mujoco()

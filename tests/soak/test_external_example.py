@@ -229,14 +229,14 @@ def test_example_in_c_refuses_other_parameters(trailer):
 
 def test_example_answers_a_repeated_input_with_the_same_state(rig, trailer):
     plant, reference = connect(rig.plant()), simulated(trailer)
-    link, order = plant._link, None
+    link, order = plant.link, None
     for i in range(50):
         for each in (plant, reference):
             each.write(U * (i % 3))
             each.advance(10)
         if order is not None:
             link.send("applied", order)  # late, from the instant before
-        order = plant._inputs.order
+        order = plant.inputs.order
         link.send("applied", order)
         wait(plant, plant.remote.arrived)
     assert np.abs(plant.x[:-1] - reference.x[:-1]).max() < 1e-12
@@ -256,7 +256,7 @@ def acting(plant: DevicePlant) -> dict[str, float]:
     """What the machine says acts, from its newest state."""
     found: dict[str, float] = {}
     while not found:
-        for _, message in plant._link.receive():
+        for _, message in plant.link.receive():
             found = message.input
         time.sleep(0.001)
     return found

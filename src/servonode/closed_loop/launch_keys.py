@@ -11,10 +11,16 @@ from msgspec import Meta, Struct
 from servonode.bus.topology import CONTROLLER, PLANT, TARGET
 from servonode.controllers.engine.curves import LEAST_DEGREE, MOST_DEGREE
 from servonode.plants.drivers import DRIVERS
-from servonode.plants.drivers.mujoco_keys import Contact
-from servonode.plants.keys import MAX_SECONDS, Seconds, Share, Wait, key
-from servonode.plants.link_keys import Impairments
-from servonode.plants.robot_keys import RobotKeys
+from servonode.plants.keys import (
+    MAX_SECONDS,
+    Contact,
+    Impairments,
+    RobotKeys,
+    Seconds,
+    Share,
+    Wait,
+    key,
+)
 
 AUTO = "auto"  # where the machine or servonode chooses
 LARGEST = 1e50  # of any number, whatever its unit: products of a few larger ones would no longer be finite

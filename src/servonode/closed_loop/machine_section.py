@@ -23,8 +23,8 @@ from servonode.mechanics.expression import parse
 from servonode.mechanics.machine import Machine
 from servonode.plants import MachineSource, find_machine
 from servonode.plants.effects import ActuatorEffects, SensorEffects
+from servonode.plants.keys import RobotKeys
 from servonode.plants.prepare import Preparation, Prepared, Wanted
-from servonode.plants.robot_keys import RobotKeys
 
 TRIES = 8  # speeds at which the safe action is tried
 INSTANTS = 1000  # at which functions of time are held against a parameter's bounds

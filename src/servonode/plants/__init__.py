@@ -1,7 +1,7 @@
 """Plants: one file per machine, the plant contract, the simulated plant."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -157,18 +157,3 @@ def find_machine(reference: str, folder: Path) -> Definition:
 def packaged_machine(name: str, settings: Mapping[str, Any] | None = None) -> MachineSource:
     """A machine of PLANTS."""
     return MachineSource(find_machine(name, Path()), settings or {})
-
-
-def machine_key(name: str, settings: Mapping[str, Any]) -> str:
-    """The cache key of a machine of PLANTS."""
-    return packaged_machine(name, settings).key
-
-
-def model_factory(name: str) -> Callable[..., Any]:
-    """The function of a machine in PLANTS that returns its Model (calling it imports sympy)."""
-    return packaged_machine(name).definition.call
-
-
-def load_machine(name: str, parameters: Mapping[str, float], settings: Mapping[str, Any]) -> Machine:
-    """A machine of PLANTS, derived and compiled, or from the cache; raises as `MachineSource.load`."""
-    return packaged_machine(name, settings).load(parameters)

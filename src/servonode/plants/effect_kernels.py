@@ -11,33 +11,17 @@ from servonode.kernels.library import library_text, numbers_of
 
 
 @functools.cache
-def limits_of(n_tau: int) -> Any:
-    """The compiled limits of so many inputs. n_counts: one for each input's value and rate, one for power, one for all.
+def effect_kernel(name: str, n: int) -> Any:
+    """The compiled `limits` or `drives` of n inputs, or `readings` of n states.
+
+    Limits count for each input's value and rate, for power, and for all.
 
     Raises:
         CacheError: the kernel cache cannot be read or written.
     """
-    return _loaded("limits", 0, n_tau, slewed=1, powered=1)
-
-
-@functools.cache
-def drives_of(n_tau: int) -> Any:
-    """The compiled drives of so many inputs.
-
-    Raises:
-        CacheError: the kernel cache cannot be read or written.
-    """
-    return _loaded("drives", 0, n_tau)
-
-
-@functools.cache
-def readings_of(n_state: int) -> Any:
-    """The compiled sensors of so many states.
-
-    Raises:
-        CacheError: the kernel cache cannot be read or written.
-    """
-    return _loaded("readings", n_state, 0)
+    sizes = effect_sizes(n, 0) if name == "readings" else effect_sizes(0, n)
+    flags = {"slewed": 1, "powered": 1} if name == "limits" else {}
+    return _kernel(name, {"rounding": _kernel("rounding", {}, {}).__name__}, sizes | flags)
 
 
 def effect_sizes(n_state: int, n_tau: int) -> dict[str, int]:
@@ -48,13 +32,8 @@ def effect_sizes(n_state: int, n_tau: int) -> dict[str, int]:
 
 def load_effects(n_state: int, n_tau: int) -> dict[str, str]:
     """Load what guard and simulated plant call, before any node may be armed; their keys. Raises CacheError."""
-    loaded = {"limits": limits_of(n_tau), "drives": drives_of(n_tau), "readings": readings_of(n_state)} if n_tau else {}
-    return {name: kernel.__name__ for name, kernel in loaded.items()}
-
-
-def _loaded(name: str, n_state: int, n_tau: int, **flags: int) -> Any:
-    shared = _kernel("rounding", {}, {}).__name__
-    return _kernel(name, {"rounding": shared}, effect_sizes(n_state, n_tau) | flags)
+    names = ("limits", "drives", "readings") if n_tau else ()
+    return {name: effect_kernel(name, n_state if name == "readings" else n_tau).__name__ for name in names}
 
 
 def _kernel(name: str, kernels: dict[str, str], sizes: dict[str, int]) -> Any:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from servonode.arrays import Array
-from servonode.plants.effect_kernels import drives_of, readings_of
+from servonode.plants.effect_kernels import effect_kernel
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Actuator:
 
     def __init__(self, effects: ActuatorEffects, step: float) -> None:
         n, depths = len(effects.limit), np.array(effects.late_by(step), dtype=np.int64)
-        self.effects, self._kernel = effects, drives_of(n)
+        self.effects, self._kernel = effects, effect_kernel("drives", n)
         self.output, self._demand = np.zeros(n), np.zeros(n)
         self._k, self._dynamic = 0, effects.dynamic
         # behind the delay; behind the rate limit, before the lag
@@ -100,7 +100,7 @@ class Sensor:
     def __init__(self, effects: SensorEffects, rng: np.random.Generator) -> None:
         self.effects, self._rng = effects, rng
         self._noise, self._errors = np.array(effects.noise), np.array([effects.bias, effects.quantum])
-        self._kernel = None if effects.ideal else readings_of(len(effects.noise))
+        self._kernel = None if effects.ideal else effect_kernel("readings", len(effects.noise))
 
     def measure(self, state: Array) -> Array:
         """The measured state; a new array unless the sensor is ideal."""

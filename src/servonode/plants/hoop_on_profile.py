@@ -26,7 +26,8 @@ from servonode.mechanics import (
     reaction,
     stabilised,
 )
-from servonode.plants.hoop.start import LOST, PREPARE, read
+from servonode.plants.hoop.profile import read
+from servonode.plants.hoop.start import LOST, PREPARE
 from servonode.plants.views.hoop_on_profile import VIEW
 
 Expr = Any

@@ -6,7 +6,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from servonode.plants.link_keys import Impairments
+from servonode.plants.keys import Impairments
 
 Frames = tuple[bytes, bytes]
 T = TypeVar("T")

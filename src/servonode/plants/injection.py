@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from servonode.arrays import Array
-from servonode.plants.link_keys import Impairments
+from servonode.plants.keys import Impairments
 
 _SIGNAL = ("off", "stuck", "wrong_sign", "intermittent", "garbage", "noise", "slow", "delayed")
 KINDS = {  # of what fails, the ways in which it can

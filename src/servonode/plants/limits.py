@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from servonode.arrays import Array
-from servonode.plants.effect_kernels import limits_of
+from servonode.plants.effect_kernels import effect_kernel
 
 Rates = Callable[[], Sequence[float] | Array]  # the velocity on which each input works, at the measured state
 
@@ -84,7 +84,7 @@ def limited(
     if rates is not None and limits.power < math.inf:
         works[:] = rates()
     seconds = elapsed if 0.0 < elapsed < math.inf else 0.0  # else, NaN too: no time, no change
-    wrong = limits_of(n).limit(values, old, seconds, limits.bounds, limits.power, works, counts)
+    wrong = effect_kernel("limits", n).limit(values, old, seconds, limits.bounds, limits.power, works, counts)
     if wrong >= 0:
         if not math.isfinite(asked[wrong]):
             raise ValueError(f"input {names[wrong]} is {asked[wrong]}; only finite inputs may reach a limit")

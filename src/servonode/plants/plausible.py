@@ -6,7 +6,7 @@ from math import inf
 
 import numpy as np
 
-from servonode.plants.effect_kernels import readings_of
+from servonode.plants.effect_kernels import effect_kernel
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Plausible:
 
     def __init__(self, limits: StateLimits, least: float) -> None:
         n = len(limits.names)
-        self.limits, self._least, self._kernel = limits, least, readings_of(n)
+        self.limits, self._least, self._kernel = limits, least, effect_kernel("readings", n)
         self._believed = np.array([limits.value, limits.rate])
         self._measured, self._before, self._since = np.zeros(n + 1), np.zeros(n), np.full(1, -1.0)
 

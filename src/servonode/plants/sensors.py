@@ -28,10 +28,6 @@ class SensorEffects:
     lost_from: float = math.inf  # step
     lost_to: float = math.inf
 
-    def step_of(self, number: int) -> int:
-        """The plant step at which the reading of this number is taken."""
-        return round(number * self.period)
-
     def expected(self, k: int, last: int) -> int:
         """How many of the readings measured up to step k are there by step `last`; of dropped ones the mean share."""
         until = min(k, last - self.delay) + 1
@@ -68,7 +64,7 @@ class Device:
             self._waiting.append((k + effects.delay, k, shown))
         while self.next <= k:
             self._number += 1
-            self.next = effects.step_of(self._number)
+            self.next = round(self._number * effects.period)
 
     def give(self, k: int) -> list[float]:
         """The readings that are there at step k and were not given yet: step, value, step, value, ..."""

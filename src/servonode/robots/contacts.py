@@ -1,23 +1,36 @@
 """What holds a robot beside its joints: loops, wheels that roll, feet that stay; and the velocities that are left."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import sympy
 from scipy.spatial.transform import Rotation
 
 from servonode.definitions.source_location import here
 from servonode.mechanics.independent import Mobility, mobility
-from servonode.mechanics.symbols import Condition, Constraint, Coordinate, Parameter, Velocity, parameter
+from servonode.mechanics.straight_line import exact
+from servonode.mechanics.symbols import (
+    Condition,
+    Constraint,
+    Coordinate,
+    Parameter,
+    Velocity,
+    condition,
+    constraint,
+    parameter,
+)
 from servonode.mechanics.trees import Tree
-from servonode.robots.feet import feet_constraints, feet_warnings
 from servonode.robots.file_text import RobotError
-from servonode.robots.loops import loop_constraints
-from servonode.robots.robot import Body, Joint, Robot
+from servonode.robots.inertia import rotation_of
+from servonode.robots.robot import Body, Joint, Loop, Robot, identifier
 from servonode.robots.wheels import Rolling, Wheel, rolling, wheels_of
 
 Expr = Any
+Matrix = Any  # of sympy
+AXES = "xyz"
+CLOSED = 1e-6  # m
 
 
 @dataclass(frozen=True)
@@ -169,3 +182,105 @@ def _check_drives(what: str, rolled: Rolling, found: Mobility) -> None:
         text = f"[plant.robot] wheels: with all of them rolling without slipping the base {does}"
         text += ": wheels that do not turn to the side stand on more than one axis, as those of skid-steer, mecanum and"
         raise RobotError(f"{what}: {text} omnidirectional drives, which slip or roll sideways; name those of one axis")
+
+
+# loops: the equalities that join two bodies, or two joints
+
+
+def loop_constraints(robot: Robot, tree: Tree, coordinates: Mapping[str, Coordinate]) -> Iterator[Constraint]:
+    """The constraints of all loops. coordinates: by the names of their joints."""
+    for loop in robot.loops:
+        if loop.kind == "joint":
+            yield _coupled_joints(loop, coordinates)
+            continue
+        (p, R), (r, S) = (_placed(tree, name) for name in (loop.first, loop.second))
+        if loop.kind == "connect":
+            here, there = (_column(place) for place in loop.places)
+            yield from _points(identifier(loop.name), p + R * here - r - S * there)
+            continue
+        position, quaternion = loop.places
+        turned = rotation_of(quaternion)
+        yield from _points(identifier(loop.name), p + R * _column(position) - r)
+        yield from _axes(identifier(loop.name), R * sympy.Matrix(3, 3, [exact(each) for each in turned.flat]), S)
+
+
+def _placed(tree: Tree, name: str) -> tuple[Matrix, Matrix]:
+    """Position and rotation of a body; of the ground, whose name is empty, too."""
+    if not name:
+        return sympy.zeros(3, 1), sympy.eye(3)
+    located = tree[identifier(name)]
+    return located.position, located.rotation
+
+
+def _column(entries: tuple[float, ...]) -> Matrix:
+    return sympy.Matrix([exact(each) for each in entries])
+
+
+def _points(name: str, gap: Matrix) -> Iterator[Constraint]:
+    """Two points that stay together; what depends on no coordinate must be closed by itself.
+
+    Raises:
+        RobotError: it is not.
+    """
+    for axis, entry in zip(AXES, gap, strict=True):
+        if _moves(entry):
+            yield constraint(f"{name}_force_{axis}", f"force of the loop {name} on its first body along {axis}", entry)
+        elif abs(entry) > CLOSED:
+            raise RobotError(f"loop {name}: its ends are {float(entry):.3g} m apart along {axis} at every pose")
+
+
+def _axes(name: str, R: Matrix, S: Matrix) -> Iterator[Constraint]:
+    """Two sets of axes that stay parallel: each axis of one is at a right angle to another one of the other."""
+    for i in range(3):
+        entry = R.col((i + 1) % 3).dot(S.col((i + 2) % 3))
+        if _moves(entry):
+            text = f"torque of the loop {name} on its first body about its axis {AXES[i]}"
+            yield constraint(f"{name}_torque_{AXES[i]}", text, entry, "N m")
+
+
+def _moves(entry: Any) -> bool:
+    return any(isinstance(symbol, Coordinate) for symbol in sympy.sympify(entry).free_symbols)
+
+
+def _coupled_joints(loop: Loop, coordinates: Mapping[str, Coordinate]) -> Constraint:
+    """A joint that is a polynomial of another one, or stays at a value."""
+    factors, zeros = loop.places
+    moved = coordinates[loop.first] - exact(zeros[0])
+    other = coordinates[loop.second] - exact(zeros[1]) if loop.second else sympy.Integer(0)
+    wanted = sympy.Add(*(exact(factor) * other**power for power, factor in enumerate(factors) if factor))
+    unit = "N" if coordinates[loop.first].quantity.unit == "m" else "N m"
+    return constraint(f"{identifier(loop.name)}_force", f"force of {loop.name} on {loop.first}", moved - wanted, unit)
+
+
+# feet: points of the robot without velocity
+
+
+def feet_constraints(file: str, feet: Sequence[str], tree: Tree) -> Iterator[Constraint]:
+    """Three for each foot, in rates: it stays where a run starts it.
+
+    Raises:
+        RobotError: there is no such link or frame, or it stays by itself.
+    """
+    names = [*(each.name for each in tree.links), *(each.name for each in tree.frames)]
+    for foot in feet:
+        if foot not in names:
+            text = f"{foot!r} is no link or frame of the file; choose from {', '.join(names)}"
+            raise RobotError(f"{file}: [plant.robot] feet: {text}")
+        velocity = tree[foot].velocity
+        if not all(rate.free_symbols for rate in velocity):
+            text = f"{foot} cannot move along every axis by itself, so nothing is to be held there"
+            raise RobotError(f'{file}: [plant.robot] feet: {text}; name a foot that can, or state base = "free"')
+        for i, axis in enumerate("xyz"):
+            yield constraint(f"{foot}_force_{axis}", f"force of the ground on {foot} along {axis}", velocity[i])
+
+
+def feet_warnings(
+    feet: Sequence[str], constraints: Sequence[Constraint], friction: Parameter | None
+) -> Iterator[Condition]:
+    """The ground only pushes, and its force stays in the cone of friction where a coefficient is stated."""
+    forces = {each.quantity.name: each.multiplier for each in constraints}
+    for foot in feet:
+        x, y, z = (forces.get(f"{foot}_force_{axis}", 0) for axis in "xyz")
+        yield condition(z >= 0, f"the ground would have to pull {foot}: a real foot lifts")
+        if friction is not None:
+            yield condition(friction * z >= sympy.sqrt(x**2 + y**2), f"{foot} would slip (friction)")

@@ -8,7 +8,7 @@ import numpy as np
 
 from servonode.robots.file_text import RobotError
 
-Finding = tuple[str, str]  # kind, one of `robot_keys.Ignored`; element with what it does
+Finding = tuple[str, str]  # kind, one of `Ignored` of plants; element with what it does
 _SEEN = ("sensors", "keys", "tuples", "pairs", "excludes", "skins", "numerics", "texts", "lights", "cameras")
 _ACTING = ("actuators", "equalities", "tendons", "flexes")
 _SHAPES = ("geoms", "meshes", "hfields", "materials", "textures")

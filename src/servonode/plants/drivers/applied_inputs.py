@@ -9,10 +9,10 @@ from msgspec import UNSET
 from servonode.arrays import Array
 from servonode.bus import Applied, Link, State
 from servonode.plants.drivers.handshake import NODE, RESEND_NS, Handshake
-from servonode.plants.drivers.latency import Latency
 
 CLAMPED = "machine_clamped"  # name of a count: states in which less of an input acts than the machine has taken
 SHARE = 1e-3  # of an input: by this share rounding may make smaller what acts
+KEPT = 127  # measurements whose median is taken: at 100 Hz those of the last 1.3 seconds
 UNTAKEN = 4096  # numbers of sent inputs that are remembered while the machine does not take them
 
 
@@ -145,3 +145,39 @@ class AppliedInputs:
         Ages end at that state, because a silent machine may have taken inputs since. No age begins before `since_ns`.
         """
         return measured_ns - max(self._untaken[0][1], since_ns) if self._untaken else 0
+
+
+class Latency:
+    """The median of the newest measurements [ns, wall clock]: a few outliers of a busy computer do not change it.
+
+    A measurement is the time from the sending of an input to the step of the machine in which it began to act, on the
+    clock by which readings have an age (`ReadingAge`). It contains both ways of the link and the machine's own time:
+    the time by which a state must be predicted, beyond its age. In lockstep nothing is measured.
+    """
+
+    def __init__(self, step_wall_ns: float) -> None:
+        self._step_wall_ns = step_wall_ns
+        self._newest: deque[float] = deque(maxlen=KEPT)
+        self._step = -1  # the machine's step in the state before
+
+    def forget(self) -> None:
+        """Forget all measurements: a handshake begins."""
+        self._newest.clear()
+        self._step = -1
+
+    def state(self, step: int, measured_ns: int, sent_ns: int | None) -> None:
+        """Take a state of this step, measured at `measured_ns`.
+
+        sent_ns: when the newest input that this state is the first to echo was sent; None: it echoes no new one. The
+        input arrived between the two states, in the middle on average: with a state each step, it has acted since the
+        step before.
+        """
+        before, self._step = self._step, step
+        if sent_ns is None or not 0 <= before < step:
+            return
+        steps_ago = (step - before + 1) / 2
+        self._newest.append(max(measured_ns - steps_ago * self._step_wall_ns - sent_ns, 0.0))
+
+    def ns(self) -> float:
+        """The median [ns, wall clock]; 0 before the first measurement."""
+        return sorted(self._newest)[len(self._newest) // 2] if self._newest else 0.0

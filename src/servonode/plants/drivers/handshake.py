@@ -18,17 +18,16 @@ class Handshake:
     def __init__(self, link: Link, context: DriverContext) -> None:
         self.context = context
         self.src = secrets.randbelow(EXACT - 1) + 1  # start id of this process, by which the machine knows it
-        self.run = 0  # id of the run for which the machine is asked; 0: none yet
+        self.run = self.run_before = 0  # id of the run for which the machine is asked; 0: none yet
         self.done = False  # whether it has answered
         self.due_ns: int | None = None  # when to ask again
         self._link = link
-        self._run_before = 0
         self._seq = -1
         self._repeats = 0
 
     def begin(self, run: int, k: int, now: int) -> None:
         """Ask for the run of this id at plant step k."""
-        self._run_before, self.run = self.run, run
+        self.run_before, self.run = self.run, run
         self.done, self._repeats = False, 0
         self._ask(k, now)
 
@@ -44,10 +43,6 @@ class Handshake:
     def finish(self) -> None:
         """Note that the machine has answered."""
         self.done, self.due_ns = True, None
-
-    def is_left_over(self, run: int) -> bool:
-        """Whether a state is a late one of the run before, which is not counted as refused."""
-        return not self.done and run == self._run_before
 
     def _ask(self, k: int, now: int) -> None:
         self._seq += 1

@@ -36,13 +36,13 @@ class LinkWatch:
         self.reported: Fault | None = None  # the fault that the machine reported in this run
         self._link, self._readings, self._inputs = link, readings, inputs
         self._timeout_ns = timeout * 1e9
-        self._allowed = float(BACKLOG)  # messages that may come now without being a flood
+        self.allowed = float(BACKLOG)  # messages that may come now without being a flood
         self._good_ns = 0  # when the newest good state came
         self._refused_before: tuple[dict[str, int], dict[str, int]] = ({}, {})  # our counts and the link's then
 
     def begin(self, now: int) -> None:
         """Start to count anew: a handshake begins."""
-        self.since_ns, self.reported, self._allowed = now, None, float(BACKLOG)
+        self.since_ns, self.reported, self.allowed = now, None, float(BACKLOG)
 
     def flooded(self, came: int, now: int) -> bool:
         """Whether more messages have come than a machine may send, with the `came` ones of now.
@@ -50,12 +50,8 @@ class LinkWatch:
         A reader that was stalled may find BACKLOG at once.
         """
         grown = (now - self.looked_ns) * 1e-6 * MESSAGES_PER_MS
-        self._allowed, self.looked_ns = min(self._allowed + grown, BACKLOG) - came, now
-        return self._allowed < 0
-
-    def was_asked_for(self) -> None:
-        """Allow one message more: the answer to an order is no part of a flood, however fast orders follow."""
-        self._allowed += 1
+        self.allowed, self.looked_ns = min(self.allowed + grown, BACKLOG) - came, now
+        return self.allowed < 0
 
     def good_state(self, now: int) -> None:
         """Note a good state."""

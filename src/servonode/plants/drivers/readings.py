@@ -13,11 +13,11 @@ from servonode.mechanics.description import unpacked
 from servonode.plants.drivers.applied_inputs import AppliedInputs
 from servonode.plants.drivers.driver import DriverContext
 from servonode.plants.drivers.estimated import Estimated
-from servonode.plants.drivers.latency import ReadingAge
 from servonode.plants.plant import EstimateOf
 
 KEPT = MAX_ITEMS  # numbers kept of a sensor, two for each reading, until they are asked for: what a message carries
 LEAD_NS, LEAD = 1e9, 1.1  # by how much a machine's clock may be ahead of ours, and the largest ratio of their rates
+CREEP = 0.01  # share by which the machine's clock may be slower than ours without its readings counting as late
 STILL = 1e-9  # a smaller relative change of a state counts as no change
 
 
@@ -124,6 +124,33 @@ class Readings:
         for pairs in given.values():
             pairs[::2] = [min(measured, float(k)) for measured in pairs[::2]]
         return given
+
+
+class ReadingAge:
+    """Maps the machine's steps to our monotonic clock: to the time at which they would arrive without any delay.
+
+    The quickest arrival so far is the reference. An age is what a reading has waited beyond that: in a queue, in a
+    machine that sends what it measured long ago, or here. The two clocks need not agree; slow drift is followed.
+    """
+
+    def __init__(self, step_wall_ns: float) -> None:
+        self._step_wall_ns = step_wall_ns
+        self._base: float | None = None  # ns, when step 0 would have arrived
+        self._newest = 0  # when the newest reading arrived
+
+    def forget(self) -> None:
+        """Forget the machine's clock: a handshake begins."""
+        self._base = None
+
+    def arrived(self, step: int, now: int) -> int:
+        """The time at which the state of this step, which has just arrived, was measured [monotonic ns]."""
+        base = now - step * self._step_wall_ns
+        if self._base is None or base <= self._base:
+            self._base = base
+        else:
+            self._base = min(base, self._base + CREEP * (now - self._newest))
+        self._newest = now
+        return now - round(base - self._base)
 
 
 class Frozen:

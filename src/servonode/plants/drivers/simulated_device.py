@@ -20,7 +20,7 @@ from servonode.mechanics.description import MachineDescription, packed, unpacked
 from servonode.mechanics.machine import Machine, ParameterError
 from servonode.plants.drivers.driver import DriverContext
 from servonode.plants.impairments import Frames, both_ways
-from servonode.plants.link_keys import Impairments
+from servonode.plants.keys import Impairments
 from servonode.plants.plant import Reading
 from servonode.plants.simulated import SimulatedPlant
 

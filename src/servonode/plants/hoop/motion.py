@@ -60,10 +60,6 @@ class Hoop:
         curvature = ground.curvature
         return self.M * (self.g / ground.W + square * curvature / (1 - self.r * curvature))
 
-    def tangential_force(self, ground: Ground) -> Real:
-        """F_t [N] at profile points."""
-        return self.kappa / (1 + self.kappa) * self.M * self.g * ground.slope / ground.W
-
 
 @dataclass(frozen=True)
 class Rates:
@@ -294,7 +290,8 @@ def largest_second_changes(profile: Profile, hoop: Hoop, reach: ReachableRange) 
     W, curvature, r = points.W, points.curvature, hoop.r
     mu, chi = np.array([points.slope, -np.ones_like(W)]) / W, np.array([np.ones_like(W), points.slope]) / W
     U = curvature * s / (1 - r * curvature)
-    n, F_t = hoop.normal_force(points, reach.square), hoop.tangential_force(points)
+    n = hoop.normal_force(points, reach.square)
+    F_t = hoop.kappa / (1 + hoop.kappa) * hoop.M * hoop.g * points.slope / points.W
     a = (F_t * chi - n * mu) / hoop.M - np.array([0.0 * W, hoop.g + 0.0 * W])
     moved = (s + r * U) * chi  # the contact point's velocity
 

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from servonode.arrays import Array
-from servonode.errors import ServonodeError
 from servonode.mechanics.expression import Apply, Expression, ExpressionError, Node, Number, Symbol, parse
-from servonode.plants.prepare import boundary
+from servonode.plants.prepare import Unprepared, boundary
 
 Real = Any  # a float or an array of floats
 
@@ -21,10 +20,6 @@ SCAN = np.sinh(np.linspace(-9.0, 9.0, 20001))  # heights at which a profile poin
 FEW = 24  # heights at one abscissa
 ITERATIONS = 60
 STEEP = 1e4  # slope beyond which the profile counts as vertical
-
-
-class ProfileError(ServonodeError, ValueError):
-    """A profile that nothing can roll on; one line with how to fix it."""
 
 
 @dataclass(frozen=True)
@@ -277,19 +272,20 @@ class Profile:
         return None
 
 
-def read_profile(text: str) -> Profile:
-    """The profile of a text.
+def read(text: str) -> Profile:
+    """The profile of the settings.
 
     Raises:
-        ProfileError: it is not an expression of x and z, or has no third derivatives.
+        Unprepared: it is not an expression of x and z, or has no third derivatives.
     """
     try:
         expression = parse(text, ("x", "z"))
         expression.require_derivatives(3, "", needed_by="the hoop")
     except ExpressionError as error:
-        raise ProfileError(str(error)) from error
+        raise Unprepared("plant.settings", "profile", str(error)) from error
     if _has(expression.tree, "wrap"):
-        raise ProfileError("wrap jumps and the hoop needs 3 derivatives; use a smooth expression")
+        text = "wrap jumps and the hoop needs 3 derivatives; use a smooth expression"
+        raise Unprepared("plant.settings", "profile", text)
     return Profile(expression, "z" in expression.names)
 
 

@@ -15,7 +15,7 @@ from servonode.plants.hoop.motion import (
     ReachableRange,
     largest_second_changes,
 )
-from servonode.plants.hoop.profile import Ground, Profile, ProfileError, read_profile
+from servonode.plants.hoop.profile import Ground, Profile, read
 from servonode.plants.prepare import Preparation, Prepared, Unprepared, Wanted, number, require_fixed
 
 LOST = "contact lost: the profile would have to pull (n < 0)"
@@ -86,18 +86,6 @@ def prepare(wanted: Wanted) -> Prepared:
 
 def _given(wanted: Wanted, name: str) -> float | None:
     return float(wanted.parameters[name]) if name in wanted.given else None
-
-
-def read(text: str) -> Profile:
-    """The profile of the settings.
-
-    Raises:
-        Unprepared: nothing can roll on it.
-    """
-    try:
-        return read_profile(text)
-    except ProfileError as error:
-        raise Unprepared("plant.settings", "profile", str(error)) from error
 
 
 def _start(wanted: Wanted, profile: Profile, hoop: Hoop) -> Start:

@@ -9,6 +9,7 @@ import numpy as np
 
 from servonode.arrays import Array
 from servonode.plants.physical_model import Floor, Joints, PhysicalModel, Values
+from servonode.plants.view import turned_by
 
 AXES = "xyz"
 
@@ -56,17 +57,17 @@ def place(joints: Joints, state: Values, parameters: Values) -> None:
         joints[name][0][0], joints[name][1][0] = position, parameters["R"] * rate
     q, v = joints["shell"]
     q[:] = shell / np.linalg.norm(shell)
-    v[:] = _matrix(q).T @ omega
+    v[:] = turned_by(q.tolist()).T @ omega
     q_relative, v_relative = joints["pendulum"]
     q_relative[:] = _product(q * [1, -1, -1, -1], pendulum)
-    v_relative[:] = _matrix(pendulum).T @ (Omega - omega)
+    v_relative[:] = turned_by(pendulum.tolist()).T @ (Omega - omega)
 
 
 def state(joints: Joints, parameters: Values) -> Values:  # noqa: ARG001
     """The machine's state, in the fixed axes."""
     q, v = joints["shell"]
-    shell = _matrix(q)
-    pendulum = shell @ _matrix(joints["pendulum"][0])
+    shell = turned_by(q.tolist())
+    pendulum = shell @ turned_by(joints["pendulum"][0].tolist())
     omega = shell @ v
     found = {"X": joints["X"][0][0], "Y": joints["Y"][0][0]}
     vectors = {"n": -pendulum[:, 2], "omega": omega, "Omega": omega + pendulum @ joints["pendulum"][1], "q": q}
@@ -76,7 +77,7 @@ def state(joints: Joints, parameters: Values) -> Values:  # noqa: ARG001
 def slip(joints: Joints, parameters: Values) -> Values:
     """How fast the contact point slips [m/s], along x and y."""
     q, v = joints["shell"]
-    omega = _matrix(q) @ v
+    omega = turned_by(q.tolist()) @ v
     R = parameters["R"]
     return {
         "slip_x": float(joints["X"][1][0] - R * omega[1]),
@@ -86,18 +87,6 @@ def slip(joints: Joints, parameters: Values) -> Values:
 
 def _vector(state: Values, name: str) -> Array:
     return np.array([state[f"{name}_{i}"] for i in range(3)])
-
-
-def _matrix(q: Array) -> Array:
-    """The rotation of a unit quaternion, from the body's axes to those in which it is given."""
-    a, b, c, d = q.tolist()
-    return np.array(
-        [
-            [a * a + b * b - c * c - d * d, 2 * (b * c - a * d), 2 * (b * d + a * c)],
-            [2 * (b * c + a * d), a * a - b * b + c * c - d * d, 2 * (c * d - a * b)],
-            [2 * (b * d - a * c), 2 * (c * d + a * b), a * a - b * b - c * c + d * d],
-        ]
-    )
 
 
 def _product(p: Array, q: Array) -> Array:

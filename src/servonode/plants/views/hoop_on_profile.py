@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from servonode.plants.hoop.profile import Profile
-from servonode.plants.hoop.start import read
+from servonode.plants.hoop.profile import Profile, read
 from servonode.plants.view import Points, Values, View, circle, signed
 
 
