@@ -7,7 +7,7 @@ from typing import Any
 
 from servonode.acceptance.hil_accept import accept_over
 from servonode.acceptance.protocol_check import Plan, Report
-from servonode.acceptance.protocol_wires import Misfit
+from servonode.acceptance.protocol_host import Misfit
 from servonode.bus import Message
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.plants.drivers import packets

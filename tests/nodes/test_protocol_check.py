@@ -12,8 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from servonode.acceptance.protocol_check import Check, Plan, Report, both_addresses, check_protocol
-from servonode.acceptance.protocol_host import Host
-from servonode.acceptance.protocol_wires import Misfit, NobodyThere, read_frames
+from servonode.acceptance.protocol_host import Host, Misfit, NobodyThere, read_frames
 from servonode.acceptance.trials import UNSEEN
 from servonode.bus import Message, encode
 from servonode.cli.main import main

@@ -13,10 +13,10 @@ from servonode.bus import BusError
 from servonode.closed_loop.launch_file import LaunchError
 from servonode.plants.drivers import packets
 from servonode.plants.drivers.can import BITS, CanTransport, Joiner, frames_of
-from servonode.plants.drivers.line_traffic import SHARE, Traffic
 from servonode.plants.drivers.packets import SIZE
 from servonode.plants.drivers.serial import BITS as BYTE_BITS
 from servonode.plants.drivers.serial import SerialTransport, stuffed
+from servonode.plants.drivers.transport import SHARE, Traffic
 from tests.helpers.can_bus import CanFrames
 from tests.helpers.extras import python_can
 from tests.helpers.firmware import built

@@ -13,9 +13,8 @@ import numpy as np
 from msgspec import structs
 
 from servonode.acceptance.protocol_check import TIMES, TINY, Check, Plan, Report, parts_of
-from servonode.acceptance.protocol_host import Host
+from servonode.acceptance.protocol_host import Host, LinkWire, NobodyThere, Wire
 from servonode.acceptance.protocol_judges import LATE_S, acts_itself
-from servonode.acceptance.protocol_wires import LinkWire, NobodyThere, Wire
 from servonode.acceptance.trials import APPLIED, PACKETS, SETUPS, UNUSABLE
 from servonode.arrays import Array
 from servonode.bus import State

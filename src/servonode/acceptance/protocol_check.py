@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import numpy as np
 from msgspec import structs
 
-from servonode.acceptance.protocol_host import Host, new_id
+from servonode.acceptance.protocol_host import Host, LinkWire, NobodyThere, Wire, ZmqWire, new_id
 from servonode.acceptance.protocol_judges import (
     LATE_S,
     Finding,
@@ -29,7 +29,6 @@ from servonode.acceptance.protocol_judges import (
     judge_sensors,
     judge_stamps,
 )
-from servonode.acceptance.protocol_wires import LinkWire, NobodyThere, Wire, ZmqWire
 from servonode.acceptance.trials import APPLIED, IGNORED, SETUPS, UNSEEN, UNUSABLE, UNUSABLE_MESSAGES, Trial
 from servonode.bus import State, check_address
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve

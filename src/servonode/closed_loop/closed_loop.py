@@ -34,7 +34,7 @@ from servonode.plants.view import View
 from servonode.tables import Row, Tabular, named, several, valued
 
 if TYPE_CHECKING:
-    from servonode.plants.drivers.line_traffic import Traffic
+    from servonode.plants.drivers.transport import Traffic
 
 FRAME = re.compile(r"\b([A-Za-z_]\w*)\.[A-Za-z_]")  # of an expression, as in tool.x
 STEP, POINTS = 0.01, 10_000  # s, and at most so many; the path of a longer run is that of its beginning

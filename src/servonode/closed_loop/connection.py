@@ -20,7 +20,7 @@ from servonode.plants.drivers.driver import Driver, Stated, own_settings
 from servonode.plants.drivers.installed import find_driver, origins
 
 if TYPE_CHECKING:
-    from servonode.plants.drivers.line_traffic import Traffic
+    from servonode.plants.drivers.transport import Traffic
 
 CONNECT_S = 1.0
 PASSED_OVER = "device"  # where a machine is met, which the rehearsal of its launch file does not need

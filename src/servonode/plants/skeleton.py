@@ -120,7 +120,11 @@ def _view(
 
     def outline(values: Values, _parameters: Values) -> list[Points]:
         at = poses(machine, values)
-        return [*_lines(skeleton, at, stands), *(line for i in marked for line in _tripod(at[i], TRIPOD * size))]
+        lines = _lines(skeleton, at, stands)
+        for i in marked:  # the axes of a frame
+            place, axes = at[i, :3], TRIPOD * size * at[i, 3:12].reshape(3, 3).T
+            lines += [np.array([place, place + axis]) for axis in axes]
+        return lines
 
     def guides(_values: Values, _parameters: Values) -> list[Points]:
         return [GROUND * size * line for line in GROUND_LINES]
@@ -160,12 +164,6 @@ def _lines(skeleton: Skeleton, poses: Array, stands: bool) -> list[Points]:
 def _centre(pose: Array) -> Array:
     found: Array = pose[:3] + pose[3:12].reshape(3, 3) @ pose[13:16]
     return found
-
-
-def _tripod(pose: Array, length: float) -> list[Points]:
-    """The axes of a frame."""
-    place, rotation = pose[:3], pose[3:12].reshape(3, 3)
-    return [np.array([place, place + length * axis]) for axis in rotation.T]
 
 
 def _inertias(poses: Array) -> list[Points]:

@@ -91,15 +91,14 @@ class _Reader:
         self.file, self.found, self.includes = file, found, list[str]()
         self.stack: list[tuple[str, str, int]] = []  # tag, name, how often it stands for itself
         self.parser = expat.ParserCreate()
-        self.parser.StartDoctypeDeclHandler = self._doctype
+        self.parser.StartDoctypeDeclHandler = lambda *_: self._refuse(
+            "has a document type (<!DOCTYPE>), whose entities are not read; remove it"
+        )
         self.parser.StartElementHandler = self._start
         self.parser.EndElementHandler = lambda _: self.stack.pop()
 
     def _refuse(self, text: str) -> NoReturn:
         raise RobotError(f"{self.file.name} line {self.parser.CurrentLineNumber}: {text}")
-
-    def _doctype(self, *_: object) -> None:
-        self._refuse("has a document type (<!DOCTYPE>), whose entities are not read; remove it")
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         found, name = self.found, attributes.get("name", "")

@@ -81,7 +81,8 @@ class _Reading:
         self._parts: dict[str, list[Inertia]] = {GROUND: []}
         for number in range(1, model.nbody):
             self._add(number, inertias[model.body(number).name])
-        self.bodies = [self._with_inertia(each) for each in self.bodies]
+        whole = ((each, total(self._parts.get(each.name, ()))) for each in self.bodies)
+        self.bodies = [replace(each, mass=own.mass, centre=own.centre, inertia=own.inertia) for each, own in whole]
         self.frames += [self._site(model.site(number)) for number in range(model.nsite)]
 
     def _add(self, number: int, inertia: Inertia) -> None:
@@ -163,10 +164,6 @@ class _Reading:
             effort=effort or None,
             speed=self.speeds.get(stated.name) or None,
         )
-
-    def _with_inertia(self, body: Body) -> Body:
-        whole = total(self._parts.get(body.name, ()))
-        return replace(body, mass=whole.mass, centre=whole.centre, inertia=whole.inertia)
 
     def _site(self, site: Any) -> Frame:
         owner, position, rotation = self.places[int(np.ravel(site.bodyid)[0])]

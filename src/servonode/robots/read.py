@@ -43,7 +43,9 @@ def read(
     mujoco.set_mju_user_warning(warnings.append)  # else it writes a file where the process runs
     try:
         text, spec = opened(mujoco, file, base)
-        meshes, radii = tuple(_meshes(spec)), tuple(_radii(mujoco, spec))
+        files = {each.name: each.file for each in spec.meshes}
+        meshes = tuple((each.parent.name, files[each.meshname]) for each in spec.geoms if files.get(each.meshname))
+        radii = tuple(_radii(mujoco, spec))
         lines = _unlimited(spec, text) + leave_out(mujoco, spec, file.name, ignore)
         lines += _fix_casters(spec, casters, file.name)
         inertias = take_inertias(mujoco, spec, file.name, text.format == "mjcf")
@@ -191,11 +193,6 @@ def _radii(mujoco: ModuleType, spec: Any) -> Iterator[tuple[str, float]]:
         touching = [geom for geom in found if geom.contype and geom.conaffinity]
         if found:
             yield body.name, max(float(geom.size[0]) for geom in touching or found)
-
-
-def _meshes(spec: Any) -> Iterator[tuple[str, str]]:
-    files = {each.name: each.file for each in spec.meshes}
-    return ((geom.parent.name, files[geom.meshname]) for geom in spec.geoms if files.get(geom.meshname))
 
 
 # the mass matrix in numbers

@@ -23,8 +23,7 @@ from servonode.plants.speeds import Drives
 
 if TYPE_CHECKING:  # the bus is loaded by the driver that needs it
     from servonode.plants.drivers.estimated import EstimateTerms
-    from servonode.plants.drivers.line_traffic import Traffic
-    from servonode.plants.drivers.transport import Transport
+    from servonode.plants.drivers.transport import Traffic, Transport
 
 Clock = Callable[[], int]  # monotonic ns
 SETTINGS = "plant.device.settings"

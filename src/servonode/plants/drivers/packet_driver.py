@@ -8,9 +8,8 @@ from typing import Any
 from servonode.arrays import Array
 from servonode.mechanics.machine import Machine
 from servonode.plants.drivers.driver import Driver, DriverContext, DriverError, Stated
-from servonode.plants.drivers.line_traffic import SHARE, Line, Traffic
 from servonode.plants.drivers.packets import HEADER, TRAILER
-from servonode.plants.drivers.transport import Transport
+from servonode.plants.drivers.transport import SHARE, Line, Traffic, Transport
 from servonode.plants.plant import Plant
 
 SECTION = "plant.device"

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING
 
 from servonode.errors import installing
 from servonode.plants.drivers.driver import DriverError, Stated, check_pace
-from servonode.plants.drivers.line_traffic import Line
 from servonode.plants.drivers.packet_driver import SECTION, packet_driver
 from servonode.plants.drivers.packets import SIZE
-from servonode.plants.drivers.transport import LineTransport
+from servonode.plants.drivers.transport import Line, LineTransport
 
 if TYPE_CHECKING:
     import serial
