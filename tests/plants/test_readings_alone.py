@@ -15,6 +15,7 @@ from servonode.mechanics.description import packed
 from servonode.nodes.plant_machine import driven_plant
 from servonode.plants.drivers.device import DevicePlant
 from servonode.plants.drivers.packet_link import RESOLUTION, PacketLink
+from servonode.plants.drivers.transport import Transport
 from tests.helpers.extras import MUJOCO, NO_MUJOCO
 from tests.helpers.firmware import ESTIMATED
 from tests.helpers.plants import context
@@ -487,7 +488,7 @@ def test_a_machine_that_does_the_other_is_named(loop: ClosedLoop) -> None:
 
 
 def test_firmware_that_knows_no_state_is_sent_no_brake_of_states(loop: ClosedLoop) -> None:
-    transport: Any = Board(loop)
+    transport = Transport("board")
     brakes = [PacketLink(transport, loop.machine, loop.start, sensors=each).safe.any() for each in ((), SENSORS)]
     assert brakes == [True, False]
     found = loop.connection.remarks(loop.machine, loop.start)

@@ -13,7 +13,8 @@ from servonode.plants.view import Points, Values, View
 
 STATES, SEED = 8, 1  # random states by which it is found what moves
 STILL = 1e-9  # of the size of the machine, below which it does not move
-AZIMUTH, ELEVATION = np.radians(-60.0), np.radians(20.0)  # of the eye, of what moves in space
+(CA, SA), (CE, SE) = ((np.cos(angle), np.sin(angle)) for angle in np.radians([-60.0, 20.0]))  # of the eye, in space
+IN_SPACE = np.array([[-SA, CA, 0.0], [-CA * SE, -SA * SE, CE]])  # across and up, seen from there
 TRIPOD, GROUND = 0.06, 0.3  # of the machine's size: axes of a frame, half a side of the ground
 GROUND_LINES = (  # a square with the x axis, which is long, and the y axis
     np.array([[-1, -1, 0], [1, -1, 0], [1, 1, 0], [-1, 1, 0], [-1, -1, 0]], float),
@@ -49,7 +50,7 @@ def skeleton_views(
     if still:
         across, up, title = FLAT[still[0]]
         return (drawing(np.array([across, up], float), title, (_label(across), _label(up))),)
-    in_space = drawing(_projection(AZIMUTH, ELEVATION), "in space", ("[m]", "[m]"))
+    in_space = drawing(IN_SPACE, "in space", ("[m]", "[m]"))
     if (spread[0, :2] < STILL * size).any():
         return (in_space,)
     return in_space, drawing(np.array([FLAT[2][0], FLAT[2][1]], float), "from above", ("x [m]", "y [m]"))
@@ -98,12 +99,6 @@ def _origins(machine: Machine) -> Array:
     rng, n = np.random.default_rng(SEED), machine.n_state
     found = [machine.poses(0.0, np.append(rng.uniform(-1, 1, n), 0.0))[:, :3] for _ in range(STATES)]
     return np.array(found)
-
-
-def _projection(azimuth: float, elevation: float) -> Points:
-    """Across and up (2, 3) as seen from these angles [rad] about and above the ground."""
-    ca, sa, ce, se = np.cos(azimuth), np.sin(azimuth), np.cos(elevation), np.sin(elevation)
-    return np.array([[-sa, ca, 0.0], [-ca * se, -sa * se, ce]])
 
 
 def _label(axis: tuple[int, ...]) -> str:

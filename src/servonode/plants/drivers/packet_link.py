@@ -30,7 +30,7 @@ LONGEST_NS = 2**63 - 1
 class PacketLink:
     """A `Link` over packets. A packet's ids have 32 bits and stand for the longer ids of the messages.
 
-    It has the methods of a `Link`, and those that translate each kind of message.
+    It has the methods of a `Link`, four of which are the transport's, and those that translate each kind of message.
 
     sensors: the names of those whose readings the machine sends in place of its state, in its order; none: its state.
     state_every: plant steps between two states that the machine sends; 0: it chooses.
@@ -53,6 +53,7 @@ class PacketLink:
         self.brakes = not sensors and self.safe.any()  # by itself, as long as it is told to
         self._sensors, self._state_every = sensors, state_every
         self._transport, self._clock = transport, clock
+        self.open, self.due, self.renew, self.close = transport.open, transport.due, transport.reopen, transport.close
         self._layout, self._inputs = description.layout, description.input_names
         self._n_states, self._law = machine.n_state, law
         self._runs: dict[int, int] = {}  # for the newest runs: the id in packets -> the id in messages
@@ -60,10 +61,6 @@ class PacketLink:
         self._step = 0.0  # plant step of that run [s]
         self._said: list[tuple[str, Message]] = []  # problems on this side, worded as statuses of the machine
         self._good = 0  # good packets received
-
-    def open(self) -> None:
-        """Open the transport; raises BusError."""
-        self._transport.open()
 
     @property
     def fds(self) -> tuple[int, ...]:
@@ -80,21 +77,9 @@ class PacketLink:
         """A possible reason why the machine does not answer, for people; empty: not known."""
         return self._transport.lost or ("" if self._good else self._transport.hint)
 
-    def due(self) -> int | None:
-        """When the line is free for what waits [monotonic ns]; None: nothing waits."""
-        return self._transport.due()
-
-    def renew(self) -> None:
-        """Open a lost transport again."""
-        self._transport.reopen()
-
     def listened(self) -> bool | None:
         """None: a wire cannot tell."""
         return None
-
-    def close(self) -> None:
-        """Close the transport."""
-        self._transport.close()
 
     # to the machine
 
