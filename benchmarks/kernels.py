@@ -119,9 +119,7 @@ def our_kernels() -> tuple[Machine, ServoLaw]:
     source = packaged_machine(NAME)
     machine = source.load({"c_w": 0.002})
     options = {"variant": "finite"}
-    law = load_law(
-        "pursuit", machine, source.key, source.definition.call, options, {"rho0": 2.0}
-    )
+    law = load_law("pursuit", machine, source.key, source.definition.call, options, {"rho0": 2.0})
     law.stabilise({"speed": RATE, "heading": RATE})
     return machine, law
 
