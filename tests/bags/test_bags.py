@@ -302,6 +302,14 @@ def test_a_damaged_chunk_costs_its_messages_alone(lockstep: Path, tmp_path: Path
     assert 0 < len(messages(made)) < len(messages(lockstep))
 
 
+def test_a_recording_of_format_1_is_read(lockstep: Path, tmp_path: Path) -> None:
+    def first(name: str, data: bytes) -> bytes:
+        return data.replace(b'"format": "2"', b'"format": "1"') if name == "servonode" else data
+
+    bag = read_bag(changed(lockstep, tmp_path / "first.mcap", first))
+    assert (bag.about["format"], bag.damage, len(bag.rows.newest("plant"))) == ("1", [], 4001)
+
+
 def test_what_is_no_recording_is_refused_in_one_line(lockstep: Path, tmp_path: Path) -> None:
     absent, text, foreign, later = (tmp_path / name for name in ("absent.mcap", "a.mcap", "b.mcap", "c.mcap"))
     text.write_text("t,X\n0,0\n")
@@ -319,7 +327,7 @@ def test_what_is_no_recording_is_refused_in_one_line(lockstep: Path, tmp_path: P
         absent: "cannot be read (No such file or directory); give the .mcap file of a recording",
         text: "not a recording; give an .mcap file, or the .spool file that a killed run left",
         foreign: "an MCAP file, but not a recording of servonode (rosbag2); give one of run --record",
-        later: "written by servonode 9.0 in format 9, this version reads format 1; use that version",
+        later: "written by servonode 9.0 in format 9, this version reads formats 1 and 2; use that version",
     }
     for file, why in because.items():
         for words in (("bag", "info"), ("replay",), ("bag", "recover"), ("bag", "report")):

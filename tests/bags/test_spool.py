@@ -25,13 +25,13 @@ from servonode.record.spool import (
     MESSAGES,
     ROWS,
     SpooledRun,
-    Spooler,
     SpoolError,
     about_block,
     block,
     message_entry,
     read_spool,
 )
+from servonode.record.writer import Spooler
 
 COLUMNS = ["k", "a", "b"]
 TABLE = {"plant": {"machine": "m"}, "run": {"mode": "lockstep", "seed": 1}}

@@ -16,13 +16,15 @@ from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.launch_file import table_of
 from servonode.errors import ServonodeError
 from servonode.nodes.node_process import Child, forked
-from servonode.record.files import SUFFIX, opened
+from servonode.record.files import SUFFIX, opened, remove_drafts
 from servonode.record.recorder import check_size
 from servonode.record.run_rows import RunRows, columns_of, write_runs
 from servonode.record.shared_memory import MESSAGES_ROOM, NodeMemory, Ring
-from servonode.record.spool import MESSAGES, ROWS, SpooledRun, Spooler, read_spool, write
+from servonode.record.spool import MESSAGES, ROWS, SpooledRun, read_spool
+from servonode.record.writer import Spooler, write
 
 if TYPE_CHECKING:
+    from servonode.record.draft import Draft
     from servonode.record.write import Drawn
 
 from dataclasses import dataclass, field
@@ -122,8 +124,16 @@ class Recording:
         assert self._lifeline is not None
         assert self._spooler is not None
         spooler, (lifeline, _) = self._spooler, self._lifeline
-        self.writer = forked(WRITER, self.run, lambda: write(spooler, lifeline, self._inherit), 0)
+        draft = self._draft if self.bag is not None and self.writer is None else None
+        self.writer = forked(WRITER, self.run, lambda: write(spooler, lifeline, draft, self._inherit), 0)
         self._forked_ns = time.monotonic_ns()
+
+    def _draft(self) -> "Draft":
+        from servonode.record.draft import Draft
+
+        assert self.bag is not None
+        assert self._spooler is not None
+        return Draft(self._spooler.descriptor, self.bag, self._described)
 
     def _inherit(self) -> None:
         """In the writer, after the launcher's death: make the files; the spool stays if that fails."""
@@ -143,11 +153,35 @@ class Recording:
         """
         if self.bag is None or self._spooler is None:
             return 0
-        from servonode.record.write import write_bag
-
         lost = {node: ring.lost for node, ring in self._messages().items() if ring.lost}
         more = {"incomplete": "; ".join(lacking)} if (lacking := self.lacking()) else {}
-        return write_bag(self.recorded, self.bag, ending | {"lost_messages": lost} | more, drawn)
+        ending = ending | {"lost_messages": lost} | more
+        if (made := self._finish_draft(ending, drawn)) is not None:
+            return made
+        from servonode.record.write import write_bag
+
+        return write_bag(self.recorded, self.bag, ending, drawn)
+
+    def _finish_draft(self, ending: dict[str, Any], drawn: Sequence["Drawn"]) -> int | None:
+        """Have the writer finish the bag that it has made so far; its messages, or None where it has made none."""
+        writer, progress, since = self.writer, -1, time.monotonic()
+        if self._spooler is None or self._lifeline is None or writer is None or writer.has_ended():
+            return None
+
+        def waits(used: int) -> bool:
+            nonlocal progress, since
+            if progress < 0:
+                self._wake()
+            if used > progress:
+                progress, since = used, time.monotonic()
+            time.sleep(0.002)
+            return not writer.has_ended() and time.monotonic() - since < DRAIN_S
+
+        try:
+            return self._spooler.finish_draft(ending, drawn, waits)
+        finally:
+            if self._spooler.finishes_draft:
+                self._kill_writer()  # nothing but this bag is left to it, which must not come later
 
     def lacking(self, rows: bool = False) -> list[str]:
         """What the recording, or the rows alone, lack of the run, in words; empty where nothing is missing."""
@@ -203,14 +237,27 @@ class Recording:
         assert self._lifeline is not None
         assert self.writer is not None
         spooler, limit = self._spooler, time.monotonic() + DRAIN_S
-        with contextlib.suppress(BlockingIOError):  # the pipe is full: it has been told
-            os.write(self._lifeline[1], b"w")
+        self._wake()
         while not (spooler.all_written() or spooler.failed or self.writer.has_ended() or time.monotonic() > limit):
             time.sleep(0.002)
-        if not spooler.all_written() and not self.writer.has_ended():
+        if not spooler.all_written():
+            self._kill_writer()
+
+    def _wake(self) -> None:
+        """Have the writer look at once."""
+        assert self._lifeline is not None
+        with contextlib.suppress(BlockingIOError):  # the pipe is full: it has been told
+            os.write(self._lifeline[1], b"w")
+
+    def _kill_writer(self) -> None:
+        """End the writer at once, with what it has begun."""
+        assert self.writer is not None
+        if not self.writer.has_ended():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.writer.pid, signal.SIGKILL)
             _await_end(self.writer, DRAIN_S)
+        if self.bag is not None:
+            remove_drafts(self.bag)
 
     def end(self, delivered: bool = True) -> None:
         """Let the writer end. delivered: whether all of the record is saved; else the writer makes the files."""

@@ -5,6 +5,7 @@ import json
 import stat
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+from itertools import count, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from servonode.bus.topology import CONTROLLER, PLANT, RELAY
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import launch_of_table
 from servonode.closed_loop.launch_keys import LaunchFile
-from servonode.record.events import with_events
+from servonode.record.events import Events
 from servonode.record.files import SUFFIX
 from servonode.record.mcap_records import ABOUT, EXPANDED, Records, of_robot, robots_in
 from servonode.record.run import Run
@@ -31,7 +32,7 @@ from servonode.record.typed import (
     message_type,
     plain,
 )
-from servonode.record.write import ENDING, FORMAT, LAUNCH, MERGED, ROWS, BagError, check_library, described
+from servonode.record.write import ENDING, LAUNCH, MERGED, READ, ROWS, BagError, check_library, described
 from servonode.tables import Row, Tabular
 
 RELAYED = f"{RELAY}/status"  # of a computer's relay: it says what stands between the clocks of the two computers
@@ -72,7 +73,7 @@ class Bag(Tabular):
     def messages(self, topics: Collection[str] = ()) -> Iterator[Recorded]:
         """All messages, or those of some topics `NODE/WORD`: the sender's monotonic clock [ns], topic, map."""
         found = (
-            with_events(self.spool.messages())
+            Events().among(self.spool.messages())
             if self.spool
             else _messages(Records(self.file, self.damage), self.wall_less_mono)
         )
@@ -226,8 +227,9 @@ def _of_mcap(file: Path) -> Bag:
     except ValueError as error:
         bag.damage.append(f"what was merged cannot be read ({error})")
     try:
-        if ROWS in attachments:
-            bag.rows = _rows_of(attachments[ROWS], EXPANDED * of_robot(file)[0].stat().st_size)
+        most = EXPANDED * of_robot(file)[0].stat().st_size
+        for name in takewhile(attachments.__contains__, (ROWS.format(part if part > 1 else "") for part in count(1))):
+            bag.rows.extend(_rows_of(attachments[name], most - bag.rows.size))
     except ValueError as error:
         bag.damage.append(f"its rows cannot be read ({error}); they are left out")
     return bag
@@ -275,7 +277,9 @@ def _recognised(file: Path, about: dict[str, str] | None, library: str, damage: 
         raise BagError(
             f"{file}: an MCAP file, but not a recording of servonode{made_by}; give one of run --record{damage}"
         )
-    if about.get("format") != str(FORMAT):
+    if about.get("format") not in READ:
         made_by = f"servonode {about.get('servonode', '?')} in format {about.get('format', '?')}"
-        raise BagError(f"{file}: written by {made_by}, this version reads format {FORMAT}; use that version")
+        raise BagError(
+            f"{file}: written by {made_by}, this version reads formats {' and '.join(READ)}; use that version"
+        )
     return about

@@ -15,21 +15,19 @@ INJECTED = "injected_"  # begins the count of an injected fault
 _WATCHED = ("lifecycle", "fault", "safe_state")
 
 
-def with_events(messages: Iterator[Recorded]) -> Iterator[Recorded]:
-    """The messages in their order, each event behind the message that shows it."""
-    events = Events()
-    for mono, topic, message in messages:
-        yield mono, topic, message
-        for event in events.shown_by(topic, message):
-            yield mono, EVENTS, event
-
-
 class Events:
     """Finds the events of a run that its messages, one after the other, show."""
 
     def __init__(self) -> None:
         self._stood: dict[str, dict[str, Any]] = {}  # by node: its status before
         self._starts: dict[str, int] = {}  # by node: the id of its present start
+
+    def among(self, messages: Iterable[Recorded]) -> Iterator[Recorded]:
+        """The next messages in their order, each event behind the message that shows it."""
+        for mono, topic, message in messages:
+            yield mono, topic, message
+            for event in self.shown_by(topic, message):
+                yield mono, EVENTS, event
 
     def shown_by(self, topic: str, message: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """The events that the next message shows."""

@@ -68,7 +68,7 @@ def new_file(file: Path) -> Iterator[io.BufferedWriter]:
 
     Raises OSError where it cannot be written, FileExistsError where another has been made meanwhile.
     """
-    _remove_drafts(file)
+    remove_drafts(file)
     draft = file.with_name(f"{file.name}.{os.getpid()}.part")  # two processes may make a file of one name
     try:
         with draft.open("wb") as stream:
@@ -81,7 +81,7 @@ def new_file(file: Path) -> Iterator[io.BufferedWriter]:
             draft.unlink(missing_ok=True)
 
 
-def _remove_drafts(file: Path) -> None:
+def remove_drafts(file: Path) -> None:
     """Remove what processes that were killed have left of a file of this name."""
     for draft in file.parent.glob(f"{escape(file.name)}.*.part"):
         pid = draft.name.rsplit(".", 2)[1]

@@ -39,6 +39,17 @@ class RunRows:
             raise ValueError(f"a row of the {node} does not begin with a plant step")
         self._parts[node, life].append(rows)
 
+    def extend(self, more: "RunRows") -> None:
+        """Add rows that follow these."""
+        self.columns |= more.columns
+        for (node, life), parts in more._parts.items():
+            self._parts[node, life] += parts
+
+    @property
+    def size(self) -> int:
+        """The bytes of all rows."""
+        return sum(part.nbytes for parts in self._parts.values() for part in parts)
+
     @property
     def lives(self) -> list[int]:
         """The numbers of the plant's lives that have rows."""

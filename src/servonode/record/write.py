@@ -1,9 +1,9 @@
 """A bag: the MCAP file of a run, made of its spool.
 
 Messages are JSON with JSON Schemas, which PlotJuggler, Foxglove and every MCAP library read. In front of them stand
-what the run was (metadata `servonode`), its launch file as resolved and its rows, as attachments: a file that was cut
-off keeps them. Behind them stands what viewers draw. Schemas have the names of a run's states, inputs and goals, each
-with its unit.
+what the run was (metadata `servonode`) and its launch file as resolved, among them its rows, as attachments: a file
+that was cut off keeps what stands before. Behind them stands what viewers draw. Schemas have the names of a run's
+states, inputs and goals, each with its unit.
 """
 
 import io
@@ -21,31 +21,30 @@ import msgspec
 import numpy as np
 
 from servonode.bus import TOPICS
+from servonode.bus.messages import Field, fields_of
+from servonode.bus.topology import NODES, RELAY, nodes_of
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.known_code import digest
 from servonode.closed_loop.launch_text import table_text
 from servonode.definitions.cache import loaded_digests
 from servonode.errors import ServonodeError
 from servonode.kernels.host import this_host, version_of
-from servonode.record.events import with_events
+from servonode.mechanics.description import Quantity, packed
+from servonode.record.events import Events
 from servonode.record.files import new_file
 from servonode.record.mcap_records import ABOUT, new_writer, sealed
 from servonode.record.run_rows import RunRows
 from servonode.record.spool import Recorded, SpooledRun
+from servonode.record.typed import EVENTS
 from servonode.version import VERSION
 
 if TYPE_CHECKING:
     from mcap.writer import Writer
 
-
-from servonode.bus.messages import Field, fields_of
-from servonode.bus.topology import NODES, RELAY, nodes_of
-from servonode.mechanics.description import Quantity, packed
-from servonode.record.typed import EVENTS
-
-FORMAT = 1
+FORMAT = 2
+READ = ("1", "2")  # formats; in the first all rows are one attachment
 ENDING, MERGED = "servonode_ending", "servonode_merged"  # names of metadata, beside ABOUT
-LAUNCH, ROWS = "launch.json", "rows.npz"  # names of attachments
+LAUNCH, ROWS = "launch.json", "rows{}.npz"  # names of attachments; the parts of the rows have numbers from 2 on
 LIBRARIES = ("numpy", "llvmlite", "pyzmq", "msgspec")
 _to_json = msgspec.json.Encoder().encode
 Schema = dict[str, Any]
@@ -116,13 +115,9 @@ def write_bag(run: SpooledRun, file: Path, ending: dict[str, Any], drawn: Iterab
     Raises:
         SpoolError, BagError: a message of it is none of the run; OSError: the bag cannot be written.
     """
-    about = run.about
-    missing = {"missing_bytes": dict(+run.missing_bytes), "damaged_bytes": run.damaged}
-    ending |= {name: value for name, value in missing.items() if value}
-    messages = with_events(run.messages())
-    return write_contents(
-        file, described(about), about["launch"], run.rows, about["schemas"], messages, ending, drawn=drawn
-    )
+    about, messages = run.about, Events().among(run.messages())
+    known = described(about), about["launch"], run.rows, about["schemas"]
+    return write_contents(file, *known, messages, ending | run.missing, drawn=drawn)
 
 
 def write_contents(
@@ -138,36 +133,77 @@ def write_contents(
 ) -> int:
     """Make a bag, whole or not at all; how many messages it has. Raises OSError where it cannot be written.
 
-    about, merged: its metadata, texts by name; ending: how the run ended. launch: the launch file's table, path and
-    name. schemas: by topic. messages: in their order, with the events.
+    ending: how the run ended. messages: in their order, with the events. The others as in `BagWriter`.
     """
-    begin = int(about["wall_ns"])
-    wall_less_mono = begin - int(about["mono_ns"])
     with new_file(file) as stream:
-        writer = new_writer(stream, f"servonode {VERSION}")
+        writer = BagWriter(stream, about, launch, schemas, merged)
+        writer.add_rows(rows)
+        writer.add(messages)
+        writer.finish(ending, drawn)
+    return writer.messages
+
+
+class BagWriter:
+    """Writes a bag to a stream, at once or while its run goes on. Its methods raise OSError where that fails.
+
+    about, merged: its metadata, texts by name. launch: the launch file's table, path and name. schemas: by topic.
+    """
+
+    def __init__(
+        self,
+        stream: io.BufferedWriter,
+        about: dict[str, str],
+        launch: dict[str, Any],
+        schemas: dict[str, Any],
+        merged: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        self._about, self._begin = about, int(about["wall_ns"])
+        self._wall_less_mono = self._begin - int(about["mono_ns"])
+        self._writer = writer = new_writer(stream, f"servonode {VERSION}")
         writer.add_metadata(ABOUT, sealed(ABOUT, about))
         if merged:
             writer.add_metadata(MERGED, sealed(MERGED, merged))
-        for name, kind, data in _attachments(launch, rows):
-            writer.add_attachment(begin, begin, name, kind, data)
-        channels = {
+        self._attach(LAUNCH, "application/json", json.dumps(launch, indent=1).encode())
+        self._attach("launch.toml", "application/toml", table_text(launch["table"]).encode())
+        self._channels = {
             topic: writer.register_channel(topic, "json", _registered(writer, schema["title"], schema))
             for topic, schema in schemas.items()
         }
-        counts = dict.fromkeys(channels, 0)
+        self._counts = dict.fromkeys(self._channels, 0)
+        self._parts = 0  # of the rows
+
+    def _attach(self, name: str, kind: str, data: bytes) -> None:
+        self._writer.add_attachment(self._begin, self._begin, name, kind, data)
+
+    def add_rows(self, rows: RunRows) -> None:
+        """Add the next rows, if there are any."""
+        if rows.columns:
+            self._parts += 1
+            name = ROWS.format("" if self._parts == 1 else self._parts)
+            self._attach(name, "application/x-npz", _rows_file(rows))
+
+    def add(self, messages: Iterable[Recorded]) -> None:
+        """Add the next messages and events. BagError for one of a topic that the recording does not know."""
         for mono, topic, message in messages:
-            at = wall_less_mono + mono
-            if topic not in channels:
+            at = self._wall_less_mono + mono
+            if topic not in self._channels:
                 raise BagError(f"the recording says nothing of the topic {topic!r}, of which it has messages")
-            counts[topic] += 1
-            number = message.get("seq", counts[topic] - 1) % 2**32
-            writer.add_message(channels[topic], at, _to_json(message), at, number)
-        _write_drawn(writer, drawn)
+            self._counts[topic] += 1
+            number = message.get("seq", self._counts[topic] - 1) % 2**32
+            self._writer.add_message(self._channels[topic], at, _to_json(message), at, number)
+
+    @property
+    def messages(self) -> int:
+        """The number of messages so far."""
+        return sum(self._counts.values())
+
+    def finish(self, ending: dict[str, Any], drawn: Iterable[Drawn]) -> None:
+        """Add how the run ended and what viewers draw; the bag is whole then."""
+        _write_drawn(self._writer, drawn)
+        self._writer.add_metadata(ABOUT, sealed(ABOUT, self._about))  # again, for without it nothing can be read
         texts = {name: json.dumps(value) for name, value in ending.items()}
-        writer.add_metadata(ABOUT, sealed(ABOUT, about))  # again, for without it nothing can be read
-        writer.add_metadata(ENDING, sealed(ENDING, texts))
-        writer.finish()
-    return sum(counts.values())
+        self._writer.add_metadata(ENDING, sealed(ENDING, texts))
+        self._writer.finish()
 
 
 def _registered(writer: "Writer", title: str, schema: dict[str, Any]) -> int:
@@ -205,19 +241,16 @@ def described(about: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _attachments(launch: dict[str, Any], rows: RunRows) -> Iterator[tuple[str, str, bytes]]:
-    """Name, media type and content of each."""
-    yield LAUNCH, "application/json", json.dumps(launch, indent=1).encode()
-    yield "launch.toml", "application/toml", table_text(launch["table"]).encode()
-    if rows.columns:
-        arrays: dict[str, Any] = {f"{node}_columns": np.array(names) for node, names in rows.columns.items()}
-        for node, names in rows.columns.items():  # without a plant, whose computer knows its lives, all in one
-            tables = {life: rows.table(node, life, len(names)) for life in rows.lives}
-            tables = tables or {0: rows.all_of(node, len(names))}
-            arrays |= {f"{node}_life{life}": table for life, table in tables.items()}
-        packed = io.BytesIO()
-        np.savez_compressed(packed, **arrays)
-        yield ROWS, "application/x-npz", packed.getvalue()
+def _rows_file(rows: RunRows) -> bytes:
+    """The content of an attachment of rows."""
+    arrays: dict[str, Any] = {f"{node}_columns": np.array(names) for node, names in rows.columns.items()}
+    for node, names in rows.columns.items():  # without a plant, whose computer knows its lives, all in one
+        tables = {life: rows.table(node, life, len(names)) for life in rows.lives}
+        tables = tables or {0: rows.all_of(node, len(names))}
+        arrays |= {f"{node}_life{life}": table for life, table in tables.items()}
+    packed = io.BytesIO()
+    np.savez_compressed(packed, **arrays)
+    return packed.getvalue()
 
 
 def schemas(closed_loop: ClosedLoop) -> dict[str, Schema]:
