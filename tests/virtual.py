@@ -130,10 +130,10 @@ class Publisher(MemoryPublisher):
                 computer.events.plan(at, lambda reader=reader: reader.arrive(frames))  # type: ignore[misc]
 
     @property
-    def joined(self) -> int:
+    def subscription_count(self) -> int:
         return self._process.computer.joined[self._process.name]
 
-    def listened(self, topic: str) -> bool:  # noqa: ARG002
+    def has_subscriber(self, topic: str) -> bool:  # noqa: ARG002
         return True  # by the test
 
 

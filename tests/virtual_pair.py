@@ -110,7 +110,7 @@ class Stand(Publisher):
 
     def look(self) -> None: ...
 
-    def listened(self, topic: str) -> bool:
+    def has_subscriber(self, topic: str) -> bool:
         return any(topic.encode() in reader.words for reader in self._readers)
 
 

@@ -65,12 +65,13 @@ WORDS = {  # a term in its private meaning: what to write instead
     r"|frame|load|robot|target|tip|tool|trolley)s?\b": "position",
     r"\bdeaf to\b|\bgo(?:es)? limp\b": "ignores; gets zero input",
 }  # fmt: skip
-NAMES = {  # the same in names of the product, `begin_life` read as "begin life"
+NAMES = {  # the same in names of the product, `note_start` read as "begin life"
     r"\bpatien(?:t|ce)\b": "timeout, notice_after, slow_reader",
     r"\bnot mine\b|\bdanger\b|\bwhy not\b": "foreign_owner, untrusted_reason, unknown_reason",
     r"\blistened\b|\bspoken\b|\bshaken\b": "has_subscriber, frames_received, handshake_done",
     r"\bstanding\b|^asked (?:for|word)$": "status, handle_request",
     r"\bgo on\b|\bshut out\b|\bworth\b": "resume, persistent_rejection, quality",
+    r"\bbegin life\b|\bat hand\b|\bworded\b": "note_start, reference_to, naming_file",
     r"\bmost (?:lives|told)\b": "max_restarts, max_warnings",
     r"\bspeak\b|\bneat\b|\bfacts\b|\bleg\b": "update_caption, simplify, summary, segment",
 }  # fmt: skip

@@ -12,7 +12,7 @@ from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_file import LaunchError, launch_of_table, read_launch
 from servonode.closed_loop.launch_keys import LaunchFile, Sections
 from servonode.closed_loop.launch_text import toml_value
-from servonode.definitions.references import at_hand
+from servonode.definitions.references import reference_to
 from servonode.errors import CallError, StatementError, did_you_mean, nearest
 from servonode.loop import Loop
 from servonode.record.run import Run
@@ -344,7 +344,7 @@ def _with_references(table: Mapping[str, Any]) -> dict[str, Any]:
         if not (callable(stated) or type(stated).__name__ == kind):
             text = f"{_short(stated)} is neither a name nor a function that returns a {kind}, nor a {kind}; give one"
             raise LaunchError("<launch>", section, key, text)
-        replaced[section] = {**table[section], key: at_hand(stated)}
+        replaced[section] = {**table[section], key: reference_to(stated)}
     return {**table, **replaced}
 
 

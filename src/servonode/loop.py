@@ -12,7 +12,7 @@ from servonode.arguments import check_choice, check_every, check_mapping, check_
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.controller_section import Control
-from servonode.closed_loop.launch_error import worded
+from servonode.closed_loop.launch_error import naming_file
 from servonode.closed_loop.launch_file import GOAL_SPEED, with_sweep
 from servonode.controllers import derive_program
 from servonode.errors import ServonodeError, StatementError, did_you_mean
@@ -267,7 +267,7 @@ class Loop(Tabular):
         if GOAL_SPEED in values and not targets:
             from servonode.analysis.goal_speed import check_speed
 
-            with worded(self.closed_loop.launch.file):
+            with naming_file(self.closed_loop.launch.file):
                 check_speed(self.closed_loop, *GOAL_SPEED.split("."))
         closed_loop = self.closed_loop.changed(changed) if changed else self.closed_loop
         closed_loop.check_known_goals()

@@ -110,7 +110,7 @@ def test_a_function_of_servonode_itself_is_no_machine_of_a_recording(
     recorded: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(recorded)
-    reference = f"{Path(servonode.__file__).parent}/definitions/references.py:at_hand"
+    reference = f"{Path(servonode.__file__).parent}/definitions/references.py:reference_to"
     result = answered("replay", "--set", f"plant.machine={reference}", bag=recorded / "crane.mcap")
     assert result.exit_code == 2
     assert "is not what was recorded" in result.stderr

@@ -120,7 +120,7 @@ def spooler(tmp_path: Path) -> Spooler:
     made = spooler_of(tmp_path / "a.csv.spool", {ROWS[PLANT]: ring})
     recorder = recorder_of(ring)
     for first in (0, 100):
-        ring.begin_life()
+        ring.note_start()
         filled(recorder, first, 10)
     return made
 

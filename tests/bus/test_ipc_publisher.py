@@ -62,7 +62,7 @@ LEGACY = {  # a subscription, as peers of before ZMTP 3 send it, and others
 def test_who_speaks_no_zmtp_3_is_hung_up_on_and_never_heard(folder: Path, publisher: Publisher, how: str) -> None:
     with raw(folder / "plant.pub", LEGACY[how]) as peer:
         assert eventually(lambda: publisher.subscriptions_seen() is None or hung_up(peer))
-    assert publisher.joined == 0
+    assert publisher.subscription_count == 0
 
 
 @pytest.mark.parametrize(
@@ -84,11 +84,11 @@ def test_only_the_beginnings_of_topics_are_subscribed_to_and_only_so_many(folder
         assert eventually(lambda: publisher.subscriptions_seen() == SUBSCRIPTIONS)
         peer.sendall(frame(b"\x00state") * 100 + frame(b"\x00") + frame(b"\x00nothing"))
         assert eventually(lambda: publisher.subscriptions_seen() == 2)
-        assert publisher.listened("applied")
-        assert publisher.listened("state")
-        assert not publisher.listened("command")
+        assert publisher.has_subscriber("applied")
+        assert publisher.has_subscriber("state")
+        assert not publisher.has_subscriber("command")
     assert eventually(lambda: publisher.subscriptions_seen() == 0)
-    assert not publisher.listened("applied")
+    assert not publisher.has_subscriber("applied")
 
 
 @pytest.mark.parametrize("word", [b"", b"app", b"applied"])

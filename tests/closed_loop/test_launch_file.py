@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from servonode.closed_loop import launch_file
 from servonode.closed_loop.key_table import SECTIONS, keys_of
-from servonode.closed_loop.launch_error import check_names, per_name, worded
+from servonode.closed_loop.launch_error import check_names, naming_file, per_name
 from servonode.closed_loop.launch_file import LaunchError, packaged, read_launch
 from servonode.closed_loop.launch_keys import LaunchFile
 
@@ -275,9 +275,9 @@ def test_the_last_override_wins_and_may_make_a_section(tmp_path: Path) -> None:
 def test_a_name_that_is_not_valid_gives_the_nearest_and_the_list() -> None:
     check_names("plant.initial", ["x"], ("x", "phi"))
     text = r"a\.toml \[plant\.initial\] ph: unknown name; did you mean phi\? Choose phi or x"
-    with pytest.raises(LaunchError, match=text), worded("a.toml"):
+    with pytest.raises(LaunchError, match=text), naming_file("a.toml"):
         check_names("plant.initial", {"x": 1, "ph": 2}, ("x", "phi"))
-    with pytest.raises(LaunchError, match=r"choose nothing"), worded("a.toml"):
+    with pytest.raises(LaunchError, match=r"choose nothing"), naming_file("a.toml"):
         check_names("plant.initial", ["x"], ())
 
 
@@ -288,7 +288,10 @@ def test_a_number_stands_for_all_names_and_a_table_for_those_it_names() -> None:
     assert expand(2) == (2.0, 2.0)
     assert expand(None) == (math.inf, math.inf)
     assert expand({"right": 3}) == (math.inf, 3.0)
-    with pytest.raises(LaunchError, match=r"\[plant\.actuator\.limit\] lft: .*did you mean left\?"), worded("a.toml"):
+    with (
+        pytest.raises(LaunchError, match=r"\[plant\.actuator\.limit\] lft: .*did you mean left\?"),
+        naming_file("a.toml"),
+    ):
         expand({"lft": 3})
 
 

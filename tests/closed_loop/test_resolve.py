@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from servonode.closed_loop.closed_loop import resolve
-from servonode.closed_loop.launch_error import LaunchError, ProgramRefused, ProgramUnfit, stated_in, worded
+from servonode.closed_loop.launch_error import LaunchError, ProgramRefused, ProgramUnfit, naming_file, stated_in
 from servonode.closed_loop.launch_file import read_launch
 from servonode.definitions.cache import CacheError
 from servonode.errors import StatementError, about
@@ -61,7 +61,7 @@ def test_a_law_that_has_started_is_another_one() -> None:
 
 def line(error: Exception, **more: Any) -> str:
     """What a user reads of an error within a section."""
-    with pytest.raises(LaunchError) as caught, worded("a.toml"), stated_in("plant", "machine", **more):
+    with pytest.raises(LaunchError) as caught, naming_file("a.toml"), stated_in("plant", "machine", **more):
         raise error
     return str(caught.value)
 
@@ -84,15 +84,15 @@ def test_words_stand_around_what_is_refused() -> None:
 
 
 def test_a_refusal_is_of_the_kind_of_the_place_it_is_in() -> None:
-    with pytest.raises(ProgramRefused), worded("a.toml"), stated_in("controller", "program", ProgramUnfit):
+    with pytest.raises(ProgramRefused), naming_file("a.toml"), stated_in("controller", "program", ProgramUnfit):
         raise StatementError("not here")
-    with pytest.raises(LaunchError) as caught, worded("a.toml"), stated_in("controller", "program", ProgramUnfit):
+    with pytest.raises(LaunchError) as caught, naming_file("a.toml"), stated_in("controller", "program", ProgramUnfit):
         raise Unprepared("plant.initial", "q", "no such point")
     assert type(caught.value) is LaunchError
 
 
 def test_what_is_no_refusal_is_not_worded() -> None:
-    with pytest.raises(CacheError), worded("a.toml"), stated_in("plant"):
+    with pytest.raises(CacheError), naming_file("a.toml"), stated_in("plant"):
         raise CacheError("the disk is full")
 
 

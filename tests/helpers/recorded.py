@@ -48,7 +48,7 @@ class Recorded(MemoryPublisher):
 
     ring: Ring
 
-    def listened(self, topic: str) -> bool:  # noqa: ARG002
+    def has_subscriber(self, topic: str) -> bool:  # noqa: ARG002
         return True
 
     def publish(self, topic: str, message: Message) -> None:
@@ -81,7 +81,7 @@ def stepped(closed_loop: ClosedLoop, recording: Recording, clock: Clock) -> None
     """Run the nodes to their end; their rows, messages and summaries are in the memory of the recording."""
     switchboard, listeners, memories = Switchboard(), listeners_of(closed_loop), recording.memories
     buses = {node: RecordedBus(switchboard, node, memory.messages) for node, memory in memories.items()}
-    recording.begin_life()
+    recording.note_start()
     plant = PlantNode(closed_loop, buses[PLANT], listeners, recording.every, clock, ring=memories[PLANT].rows)
     clock.plant = plant
     nodes: dict[str, Any] = {PLANT: plant}

@@ -9,7 +9,7 @@ from sympy import cos
 
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import launch_of_table
-from servonode.definitions.references import at_hand
+from servonode.definitions.references import reference_to
 from servonode.identification.experiment import Experiment, experiment_of_states
 from servonode.identification.identification import _fitted, believed, chosen
 from servonode.identification.trajectories import Trajectories
@@ -78,7 +78,7 @@ TRAILER: Mapping[str, Any] = {
 OSCILLATOR: Mapping[str, Any] = {
     "run": {"duration": 10.0},
     "plant": {
-        "machine": at_hand(oscillator),
+        "machine": reference_to(oscillator),
         "initial": {"q": 0.1},
         "sensor": {"noise": {"q": 0.0003, "q_dot": 0.02}, "quantum": {"q": 0.001}},
     },
@@ -109,7 +109,7 @@ def coarse_case(force: float, differenced: bool, seed: int) -> tuple[ClosedLoop,
     sensor = {"noise": {"x_dot": 0.1, "a_dot": 0.1}, "quantum": {"x": 0.02, "a": 0.02}}
     table = {
         "run": {"duration": 12.0, "seed": seed},
-        "plant": {"machine": at_hand(hanging), "step": 0.005, "parameters": true, "initial": {"x": place}},
+        "plant": {"machine": reference_to(hanging), "step": 0.005, "parameters": true, "initial": {"x": place}},
         "controller": {
             "program": "open_loop", "period": 0.02, "parameters": {"M": 3.0, "c": 0.0},
             "settings": {"F": f"{force}*sin(0.8*t + {phase})"},

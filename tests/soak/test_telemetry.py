@@ -17,7 +17,7 @@ import zmq
 from servonode.bus import Bus, Status, run_folder
 from servonode.bus.processes import Named
 from servonode.bus.topology import PLANT
-from servonode.cli.telemetry import AddressTaken, bound, telemetry_beside
+from servonode.cli.telemetry import AddressTaken, bound, with_telemetry
 from servonode.nodes.node_process import ProcessBeside
 from tests.helpers.plotjuggler import PlotJuggler
 from tests.helpers.ports import free_port
@@ -216,7 +216,7 @@ def status(seq: int) -> Status:
 @pytest.mark.usefixtures("runs")
 def test_telemetry_reads_only_what_is_wanted_after_the_start(address: str) -> None:
     with (
-        telemetry_beside(address, "left", lambda _: None),
+        with_telemetry(address, "left", lambda _: None),
         run_folder("left") as folder,
         Bus(folder.path, PLANT) as bus,
     ):
@@ -241,7 +241,7 @@ def test_it_ends_without_a_run_and_when_another_takes_the_name(address: str) -> 
         publisher = bus.publisher(0)
         registry = json.loads((folder.path / "registry.json").read_text())
         (folder.path / "registry.json").write_text(json.dumps(registry | {"pid": 1}))
-        with telemetry_beside(address, "left", lambda _: None), PlotJuggler(address) as viewer:
+        with with_telemetry(address, "left", lambda _: None), PlotJuggler(address) as viewer:
             viewer.receive_for(0.5)
             assert publisher.subscriptions_seen() == 0
         bound(address).close()

@@ -22,7 +22,7 @@ from servonode.closed_loop.launch_error import LaunchError
 from servonode.closed_loop.launch_file import launch_of_table, read_launch, with_sweep
 from servonode.sweeps import cluster as of_dask
 from servonode.sweeps.chunk import Chunk, run_chunk
-from servonode.sweeps.cluster import ClusterError, _worded, checked, compute, texts_of
+from servonode.sweeps.cluster import ClusterError, _cluster_errors, checked, compute, texts_of
 from servonode.sweeps.plan import Plan
 from servonode.version import VERSION
 from tests.helpers.extras import needs_mujoco
@@ -293,11 +293,11 @@ def test_a_worker_whose_disk_is_full_says_so(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_scheduler_without_servonode_is_told_in_words() -> None:
     """The words with which dask's scheduler fails where it cannot import what it is sent."""
     said = "\nError during deserialization of the task graph. This frequently\noccurs if the Scheduler and Client"
-    with pytest.raises(ClusterError) as failure, _worded():
+    with pytest.raises(ClusterError) as failure, _cluster_errors():
         raise RuntimeError(said)
     text = f"the scheduler cannot read the work; install servonode {VERSION} on scheduler and workers"
     assert str(failure.value) == f"{text}; {REMEDY}"
-    with pytest.raises(RuntimeError, match="another one"), _worded():
+    with pytest.raises(RuntimeError, match="another one"), _cluster_errors():
         raise RuntimeError("another one")
 
 

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from servonode.analysis.linear_system import least_between
 from servonode.analysis.perturbations import COPIES, Motion
 from servonode.arrays import Array
-from servonode.mechanics.equilibrium import STUCK, Slope, states_beside, zero_near
+from servonode.mechanics.equilibrium import STUCK, Slope, nearby_states, zero_near
 from servonode.simulation.continuous_loop import ContinuousLoop
 from servonode.simulation.loop_equations import BATCH
 
@@ -289,7 +289,7 @@ def fundamental(
 
 def period_of(loop: ContinuousLoop, motion: Motion) -> float | None:
     """The period [s] of F(t, x) at a given x, within the time of the motion; None: it has none, or is constant."""
-    end, x = motion.times[-1], states_beside(loop.start)[0]  # at the initial one a term may vanish that changes
+    end, x = motion.times[-1], nearby_states(loop.start)[0]  # at the initial one a term may vanish that changes
     times = np.linspace(0.0, end, int(np.clip(SAMPLES * len(motion.times), FEWEST, LARGEST)))
     values = np.array([loop.forcing(t, x) for t in times])
     amplitude = np.ptp(values, axis=0)

@@ -12,7 +12,7 @@ from servonode.analysis.sampled_step import SampledStep, kept, lively
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.errors import StatementError
-from servonode.mechanics.equilibrium import states_beside
+from servonode.mechanics.equilibrium import nearby_states
 from servonode.simulation.continuous_loop import ContinuousLoop, passive_coordinates
 from servonode.tables import Result, Row, several, valued
 
@@ -131,7 +131,7 @@ def _about(loop: ContinuousLoop, t: float, x: Array, passive: tuple[str, ...]) -
     """Whether all but the passive states rest at x, and the loop stays the same there and beside it as time goes on."""
     lively = loop.entries[[name not in passive for name in loop.names]]
     rates = np.array([loop.rates(each, x)[lively] for each in (t, *(t + LATER))])
-    changes = [loop.forcing(each, at) - loop.forcing(t, at) for each in t + LATER for at in (x, *states_beside(x))]
+    changes = [loop.forcing(each, at) - loop.forcing(t, at) for each in t + LATER for at in (x, *nearby_states(x))]
     still = np.nanmax(np.abs(changes), initial=0.0) < RESTS
     return "equilibrium" if still and np.abs(rates).max(initial=0.0) < RESTS else "motion"
 

@@ -22,7 +22,7 @@ from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.static_checks import Examination, Level
 from servonode.errors import StatementError, did_you_mean
-from servonode.mechanics.equilibrium import states_beside
+from servonode.mechanics.equilibrium import nearby_states
 from servonode.record.run import Run
 from servonode.simulation.continuous_loop import ContinuousLoop, passive_coordinates
 from servonode.simulation.event_integration import MachineJumps, SimulationError, integrated
@@ -182,7 +182,7 @@ def _stands(loop: ContinuousLoop) -> bool:
     """Whether neither the goal, nor the rates, nor the jumps depend on time."""
     end = loop.closed_loop.launch.duration_ns / 1e9
     times = np.sqrt([2e-4, 0.083, 0.33, 0.97]) * end  # no ratio is rational, so no forcing has a period in common
-    states = loop.start, *states_beside(loop.start)  # at the first a term may vanish that changes
+    states = loop.start, *nearby_states(loop.start)  # at the first a term may vanish that changes
     found = [loop.forcing(t, x) - loop.forcing(0.0, x) for t in times for x in states]
     return bool(np.abs(found).max(initial=0.0) < STANDS)
 

@@ -107,7 +107,7 @@ class _Found:
         unstable = self._unstable_at(motion) if self.loop.control is not None else None
         grown = self._growth(unstable) if unstable is not None else 0.0
         if unstable is not None and grown > LOST:
-            text = f"{self._said(unstable)}{self._kind()}; {self._remedies(unstable)}"
+            text = f"{self._text(unstable)}{self._kind()}; {self._remedies(unstable)}"
             return self._result("growing", text, unstable.grows, rate=unstable.rate)
         rate, direction, since = growth(motion, lasting=not self.loop.follows_residuals or self.loop.high_degrees)
         bound = self._bound(motion, since) if rate is not None else 0.0
@@ -116,7 +116,7 @@ class _Found:
             text = f"{self._unstable()}perturbations grow as exp({rate:.3g} t), most in {state}; {self._remedy(state)}"
             return self._result("growing", text, state, rate=rate)
         if unstable is not None:
-            text = f"{self._said(unstable)}{self._kind()}; {self._too_slow(unstable, grown)}"
+            text = f"{self._text(unstable)}{self._kind()}; {self._too_slow(unstable, grown)}"
             return self._result("bounded", text, unstable.grows, rate=unstable.rate, growth=grown, diverges=True)
         grown, drifts = bound or largest_rise(motion), self._drifting(motion)
         which = f"perturbations of {BESIDE:g}" if bound else "perturbations"
@@ -217,9 +217,9 @@ class _Found:
         worst = max(self.equilibria, key=lambda each: each.rate, default=None)
         if worst is None or not worst.unstable or self.loop.follows_residuals:
             return ""
-        return f"{self._said(worst)}; "
+        return f"{self._text(worst)}; "
 
-    def _said(self, at: Linearised) -> str:
+    def _text(self, at: Linearised) -> str:
         return said(at, self.loop.units_of(at.names))
 
     def _moved(self, x: Array, guess: Array, names: Sequence[str]) -> Array:
@@ -280,7 +280,7 @@ class _Found:
             worst = self.orbit  # equilibria of single instants say nothing where it is stable
         elif not self._stays:
             worst = None
-        return f"{self._said(worst)}; " if worst is not None else ""
+        return f"{self._text(worst)}; " if worst is not None else ""
 
 
 def said(at: Linearised, units: Sequence[str]) -> str:

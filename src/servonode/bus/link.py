@@ -85,7 +85,7 @@ class Link(Protocol):
     def renew(self) -> None:
         """Connect again to the machine's publisher; messages in transit may be lost."""
 
-    def listened(self) -> bool | None:
+    def has_subscriber(self) -> bool | None:
         """Whether a machine has subscribed to what is sent; None: not known."""
 
     def close(self) -> None:
@@ -221,9 +221,9 @@ class ExternalLink:
         if self._subscriber is not None:
             self._subscriber.renew()
 
-    def listened(self) -> bool | None:
+    def has_subscriber(self) -> bool | None:
         """Whether a machine has subscribed to anything that is sent."""
-        return self._publisher is not None and self._publisher.listened()
+        return self._publisher is not None and self._publisher.is_subscribed()
 
     def close(self) -> None:
         """Send what is still queued, close all. A second call, or one in a forked child, does nothing."""

@@ -43,11 +43,11 @@ class MemoryPublisher:
         return sum(len(reader.words) for reader in self._readers)
 
     @property
-    def joined(self) -> int:
+    def subscription_count(self) -> int:
         """Subscriptions held at present: those that have ended are not counted here."""
         return self.subscriptions_seen()
 
-    def listened(self, topic: str) -> bool:
+    def has_subscriber(self, topic: str) -> bool:
         """Whether the topic has a subscription."""
         return any(topic.encode() in reader.words for reader in self._readers)
 

@@ -139,7 +139,7 @@ class ZmqPublisher:
             elif kind == b"\x01" and any(topic.startswith(word) for topic in self._topics):
                 self._held.add(word)
 
-    def listened(self) -> bool:
+    def is_subscribed(self) -> bool:
         """Whether there is any subscription."""
         self.look()
         return bool(self._held)

@@ -145,7 +145,7 @@ def robot_model(robot: Path, overrides: Sequence[str]) -> "Model":
     Raises:
         NotMade: another ending, or another section's key; LaunchError: as of a launch file that names the file.
     """
-    from servonode.closed_loop.launch_error import stated_in, worded
+    from servonode.closed_loop.launch_error import naming_file, stated_in
     from servonode.closed_loop.launch_file import launch_of_table
     from servonode.closed_loop.machine_section import plant_source
     from servonode.definitions.references import ROBOTS
@@ -156,7 +156,7 @@ def robot_model(robot: Path, overrides: Sequence[str]) -> "Model":
     if strange is not None:
         raise NotMade(f"--set {strange}: --from has the keys of [plant.robot] alone; change others in the launch file")
     table = {"run": {"duration": 1.0}, "plant": {"machine": str(robot)}}
-    with worded(robot), stated_in("plant", "machine"):
+    with naming_file(robot), stated_in("plant", "machine"):
         launch = launch_of_table(table, overrides, file=str(robot))
         model: Model = plant_source(launch.plant, launch.path.parent).build()
     return model

@@ -73,10 +73,10 @@ def describe(words: OneKey, as_json: AsJson) -> None:
 
 def _one(words: tuple[str, ...]) -> "tuple[str, Parameter]":
     """The key as the run has it, plant.parameters.link3.mass as plant.parameters.link3_mass, and its number."""
-    from servonode.closed_loop.launch_file import joined
+    from servonode.closed_loop.launch_file import joined_key
 
     name, key = verb.run_and("key", words)
-    return (key := joined(key)), _run(name).get(key)
+    return (key := joined_key(key)), _run(name).get(key)
 
 
 @_command(
@@ -104,11 +104,11 @@ def set_(words: Annotated[tuple[str, ...], argument("[RUN] KEY=VALUE ...", requi
 
 
 def _pair(text: str) -> tuple[str, float]:
-    from servonode.closed_loop.launch_file import joined
+    from servonode.closed_loop.launch_file import joined_key
 
     key, _, value = text.partition("=")
     try:
-        return joined(key.strip()), float(value)
+        return joined_key(key.strip()), float(value)
     except ValueError:
         raise click.UsageError(f"{text!r} is not KEY=NUMBER; write for example controller.gains.lambda=3") from None
 

@@ -99,11 +99,11 @@ def _run_robots(
 ) -> int:
     """Launch the nodes of all robots; the exit code."""
     from servonode.cli.run_fleet import joined_bag, run_fleet
-    from servonode.closed_loop.fleet import joined, memory_of
+    from servonode.closed_loop.fleet import memory_of, sharing_memory
 
     if chosen.on is not None:
         raise click.UsageError("--on: the robots of one launch run on one computer; leave it out.")
-    name, loops = chosen.name or fleet.name, joined(loops)
+    name, loops = chosen.name or fleet.name, sharing_memory(loops)
     if chosen.record is not None:
         chosen = replace(chosen, record=str(_bag(chosen.record, name)))
     own = [_options_of(robot, chosen, name, i) for i, robot in enumerate(loops)]
@@ -154,7 +154,7 @@ def _run(chosen: Options, recorded: "Recording", window: "WindowOptions | None")
     """Launch the nodes with what watches them, and write the files; the exit code."""
     from servonode.bus.topology import LAUNCHER
     from servonode.cli.deliver import Signals, StatusLine
-    from servonode.cli.telemetry import telemetry_beside
+    from servonode.cli.telemetry import with_telemetry
     from servonode.nodes.launcher import Launcher
     from servonode.nodes.node_process import beside, call_process
     from servonode.nodes.terminal import drain_output, never_waiting
@@ -170,7 +170,7 @@ def _run(chosen: Options, recorded: "Recording", window: "WindowOptions | None")
     with Signals() as signals, never_waiting() as (printed, said), recorded as recording:
         line = StatusLine(closed_loop, name)
         with (
-            telemetry_beside(closed_loop.launch.run.telemetry, name, line) as shown,
+            with_telemetry(closed_loop.launch.run.telemetry, name, line) as shown,
             beside(watchers, shown) as (start_watchers, progress),
         ):
 

@@ -21,7 +21,7 @@ class AddressTaken(ServonodeError, RuntimeError):
 
 
 @contextlib.contextmanager
-def telemetry_beside(address: str | None, name: str, line: Progress) -> Iterator[Progress]:
+def with_telemetry(address: str | None, name: str, line: Progress) -> Iterator[Progress]:
     """The function for a launcher to call with each status, while a run's telemetry is published; without address not.
 
     Raises:

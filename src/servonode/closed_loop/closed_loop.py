@@ -19,7 +19,7 @@ from servonode.closed_loop.controller_section import Control
 from servonode.closed_loop.device_terms import estimate_terms, law_terms
 from servonode.closed_loop.hosts import Computer, computer
 from servonode.closed_loop.known_code import SHIPPED, refuse_code
-from servonode.closed_loop.launch_error import LaunchError, ProgramUnfit, worded
+from servonode.closed_loop.launch_error import LaunchError, ProgramUnfit, naming_file
 from servonode.closed_loop.launch_file import with_values
 from servonode.closed_loop.launch_keys import FrameGoal, LaunchFile
 from servonode.closed_loop.resolution import Resolution
@@ -202,7 +202,7 @@ class ClosedLoop(Resolution, Tabular):
             LaunchError: a value does not fit, as in the launch file, or is part of what is derived.
         """
         launch = with_values(self.stated, {key: _whole_if_it_is(value) for key, value in values.items()})
-        with worded(launch.file):
+        with naming_file(launch.file):
             for key in values:
                 self.check_derived(launch, key)
             new = self.varied(launch)
@@ -232,7 +232,7 @@ def resolve(launch: LaunchFile, strict: bool = True, code: bool | Mapping[str, s
         CacheError: the kernel cache cannot be read or written.
     """
     loop = ClosedLoop(launch)
-    with worded(launch.file), derived_once():
+    with naming_file(launch.file), derived_once():
         if code is not True:
             refuse_code(launch, None if code is False else code)
         loop.check_stated()

@@ -12,7 +12,7 @@ from msgspec.structs import asdict, fields
 
 from servonode.arrays import Array
 from servonode.bus.run_folder import BusError
-from servonode.closed_loop.launch_error import KeyRefused, LaunchError, stated_in, worded
+from servonode.closed_loop.launch_error import KeyRefused, LaunchError, naming_file, stated_in
 from servonode.closed_loop.launch_keys import LaunchFile, Plant, Run, Times
 from servonode.mechanics.machine import Machine
 from servonode.plants.drivers import DRIVERS
@@ -48,7 +48,7 @@ class Connection:
         """
         run, device = self.run, self.plant.device
         link, mujoco, times = asdict(self.plant.link), asdict(self.plant.mujoco), self.times
-        with worded(self.file), stated_in("plant", "driver"):
+        with naming_file(self.file), stated_in("plant", "driver"):
             own = own_settings(self.driver, device.settings)
         return Stated(run.mode == "lockstep", run.speed, asdict(device), link, times.step, times.period, mujoco, own)
 
@@ -59,7 +59,7 @@ class Connection:
             LaunchError: such as link faults without a loopback, imperfections or disturbances of a machine that has
                 its own, an address that is not on this computer, a speed that hardware does not have.
         """
-        with worded(self.file), stated_in("plant", "driver"):
+        with naming_file(self.file), stated_in("plant", "driver"):
             for table, key, text in self._unread():
                 if table != PASSED_OVER:
                     raise KeyRefused(f"plant.{table}", key, f"{text}; change that, or leave it out")
@@ -82,7 +82,7 @@ class Connection:
         Raises:
             LaunchError: an address is absent and the machine's name gives none that can be used, or both are the same.
         """
-        with worded(self.file), stated_in("plant", "driver"):
+        with naming_file(self.file), stated_in("plant", "driver"):
             return self.driver.addresses(self.stated, machine)
 
     def is_local(self, machine: str) -> bool:
@@ -144,7 +144,7 @@ class Connection:
         Raises:
             LaunchError, BusError: that is so.
         """
-        with worded(self.file), stated_in("plant", "driver"):
+        with naming_file(self.file), stated_in("plant", "driver"):
             self.driver.ready(self.stated)
         ours = self.addresses(machine)[-1:]
         if ours and _is_taken(ours[0]):

@@ -59,7 +59,7 @@ def resolve_fleet(fleet: Fleet, strict: bool = True, code: bool = True) -> dict[
     return found
 
 
-def joined(loops: Mapping[str, ClosedLoop], kept: int = KEPT) -> dict[str, ClosedLoop]:
+def sharing_memory(loops: Mapping[str, ClosedLoop], kept: int = KEPT) -> dict[str, ClosedLoop]:
     """The closed loops of a fleet with the memory that they share. kept: states of each robot."""
     entries = {robot: _entries(each.machine.description.layout) for robot, each in loops.items()}
     memory = FleetMemory(entries, kept, all(each.driver.simulated for each in loops.values()))

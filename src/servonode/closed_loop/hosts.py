@@ -13,7 +13,7 @@ from servonode.bus.keys import ROLE_OF
 from servonode.bus.link import port_of
 from servonode.bus.topology import CONTROLLER, PLANT, TARGET, nodes_of
 from servonode.closed_loop.key_table import key_of
-from servonode.closed_loop.launch_error import KeyRefused, LaunchError, choices, unknown, worded
+from servonode.closed_loop.launch_error import KeyRefused, LaunchError, choices, naming_file, unknown
 from servonode.closed_loop.launch_keys import Hosts, LaunchFile
 from servonode.closed_loop.launch_text import toml_value
 
@@ -60,7 +60,7 @@ def computer(launch: LaunchFile, on: str | None) -> Computer | None:
     Raises:
         LaunchError: [hosts] is missing or cannot be used, or has another computer.
     """
-    with worded(launch.file):
+    with naming_file(launch.file):
         check_hosts(launch)
     if launch.hosts is None:
         if on is None:

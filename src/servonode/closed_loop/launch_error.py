@@ -1,6 +1,6 @@
 """What is wrong with a launch file: whoever resolves a section refuses a key, one place names the file.
 
-A section's own functions raise `KeyRefused`; `worded` makes a LaunchError of it, which a user sees.
+A section's own functions raise `KeyRefused`; `naming_file` makes a LaunchError of it, which a user sees.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -57,7 +57,8 @@ class KeyRefused(StatementError):
 
 
 class ProgramUnfit(KeyRefused):
-    """A program that is given well, and cannot or must not run on this machine: a ProgramRefused, once worded."""
+    """A program that is given well, and cannot or must not run on this machine: a
+    ProgramRefused, once its file is named."""
 
     law: "ServoLaw | None" = None
 
@@ -67,11 +68,11 @@ class CodeRefused(LaunchError):
 
 
 class UnknownCode(KeyRefused):
-    """A machine or program is Python code that must not run: a CodeRefused, once worded."""
+    """A machine or program is Python code that must not run: a CodeRefused, once its file is named."""
 
 
 @contextmanager
-def worded(file: str | Path) -> Iterator[None]:
+def naming_file(file: str | Path) -> Iterator[None]:
     """What is refused within, of a section or key, is a LaunchError of this file."""
     try:
         yield

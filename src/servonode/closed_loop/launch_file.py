@@ -23,7 +23,7 @@ from msgspec.structs import FieldInfo, asdict, fields, replace
 
 from servonode.closed_loop.key_table import part
 from servonode.closed_loop.launch_error import LaunchError as LaunchError  # part of what is read here
-from servonode.closed_loop.launch_error import choices, stated_in, unknown, worded
+from servonode.closed_loop.launch_error import choices, naming_file, stated_in, unknown
 from servonode.closed_loop.launch_keys import LARGEST, Goal, LaunchFile, Sections, Sweep, Times, Vary
 from servonode.definitions.references import ROBOTS
 from servonode.errors import StatementError, did_you_mean
@@ -234,7 +234,7 @@ def with_values(launch: LaunchFile, values: Mapping[str, Any]) -> LaunchFile:
         if key == GOAL_SPEED:
             changed = replace(changed, goal_speed=reader.goal_speed(value))
         else:
-            changed = reader.replaced(changed, "", joined(key).split("."), value)
+            changed = reader.replaced(changed, "", joined_key(key).split("."), value)
     if changed.target is not launch.target:
         changed = replace(changed, target=_with_points(launch.file, launch.path, changed.target))
     times = reader.times(changed, changed.plant.step)
@@ -271,7 +271,7 @@ class _Reader:
 
     def _override(self, table: dict[str, Any], text: str) -> None:
         key, equals, raw = text.partition("=")
-        option = joined(".".join(name.strip() for name in key.split(".")))
+        option = joined_key(".".join(name.strip() for name in key.split(".")))
         names = option.split(".")
         several = option in (known := _fields(Sections)) and part(known[option].type, list) is not None
         if not equals or not all(names) or (len(names) < 2 and not several):
@@ -455,7 +455,7 @@ class _Reader:
         return LaunchError(self.file, section or None, key, text)
 
 
-def joined(key: str) -> str:
+def joined_key(key: str) -> str:
     """A dotted key, the names of a parameter joined: plant.parameters.link3.mass is plant.parameters.link3_mass."""
     section, dot, name = key.partition(".parameters.")
     return f"{section}{dot}{name.replace('.', '_')}" if HAS_PARAMETERS.fullmatch(section) else key
@@ -493,7 +493,7 @@ def _with_dotted_keys(table: dict[str, Any]) -> dict[str, Any]:
     sweep = table.get("sweep")
     if not isinstance(sweep, dict) or not isinstance(sweep.get("vary"), dict):
         return table
-    vary = {joined(key): value for key, value in _dotted(sweep["vary"])}
+    vary = {joined_key(key): value for key, value in _dotted(sweep["vary"])}
     return {**table, "sweep": {**sweep, "vary": vary}}
 
 
@@ -512,7 +512,7 @@ def _with_points(file: str, path: Path, goals: Mapping[str, Any]) -> dict[str, A
     found = dict(goals)
     for name, goal in goals.items():
         if isinstance(goal, Goal) and goal.samples is not None and goal.points is None:
-            with worded(file), stated_in(f"target.{name}", "samples"):
+            with naming_file(file), stated_in(f"target.{name}", "samples"):
                 points = read_samples(path.parent / goal.samples, goal.column or name)
             found[name] = replace(goal, points=points)
     return found

@@ -17,7 +17,7 @@ from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.controller_section import SETTINGS, Control
 from servonode.closed_loop.gains import MATRICES, PERTURBATION, SECTION
 from servonode.closed_loop.key_table import key_of
-from servonode.closed_loop.launch_error import KeyRefused, ProgramUnfit, worded
+from servonode.closed_loop.launch_error import KeyRefused, ProgramUnfit, naming_file
 from servonode.closed_loop.machine_section import check_safe_action
 from servonode.closed_loop.static_checks import Examination
 from servonode.closed_loop.variation import check_number, unit_of
@@ -204,7 +204,7 @@ def parameter(closed_loop: ClosedLoop, key: str) -> Parameter:
     if key in known:
         return known[key]
     section, _, name = key.rpartition(".")
-    with worded(closed_loop.launch.file):
+    with naming_file(closed_loop.launch.file):
         check_number(closed_loop, key)
         unit_of(closed_loop, key)  # refuses unknown names
         stated = key_of(key)
@@ -219,7 +219,7 @@ def judged(closed_loop: ClosedLoop, changed: Mapping[str, float], values: Mappin
         LaunchError: a number may not be, may not change, or the checks of the start refuse the loop.
     """
     launch = closed_loop.launch
-    with worded(launch.file):
+    with naming_file(launch.file):
         for key, value in values.items():
             if complaint := parameter(closed_loop, key).complaint(value):
                 section, _, name = key.rpartition(".")

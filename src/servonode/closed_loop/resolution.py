@@ -22,7 +22,7 @@ from servonode.closed_loop.estimation import Estimation, Sensing, estimation_of,
 from servonode.closed_loop.goals import LiveGoal, jumps
 from servonode.closed_loop.hosts import check_hosts
 from servonode.closed_loop.inversion import examine_inversion, inverted
-from servonode.closed_loop.launch_error import KeyRefused, ProgramUnfit, choices, stated_in, unknown, worded
+from servonode.closed_loop.launch_error import KeyRefused, ProgramUnfit, choices, naming_file, stated_in, unknown
 from servonode.closed_loop.launch_keys import LARGEST, InjectedFault, LaunchFile
 from servonode.closed_loop.machine_section import (
     MOST_WAITING,
@@ -224,7 +224,7 @@ class Resolution(ControlParts):
         limits = np.array(safety.limits.value)
         integrator, step_ns = launch.plant.integrator, launch.step_ns
         check_safe_action(self.machine, self.start, limits, safety.brake_steps, step_ns, integrator)
-        with worded(launch.file):
+        with naming_file(launch.file):
             check_speeds(launch, self.machine, self.start)
         self.motion()
 
@@ -308,7 +308,7 @@ class Resolution(ControlParts):
             self.machine, stated, self.start, launch.step_ns, self.plant, source=self.source, drives=self.drives,
             efforts=self.actuator.limit,
         )  # fmt: skip
-        with worded(launch.file), stated_in("plant", "driver"):
+        with naming_file(launch.file), stated_in("plant", "driver"):
             return motion(context)
 
     def motion_notes(self) -> Sequence[str]:
@@ -322,7 +322,7 @@ class Resolution(ControlParts):
             LaunchError: one that cannot be.
         """
         launch, described = self.launch, self.machine.description
-        with worded(launch.file):
+        with naming_file(launch.file):
             planned = [self.injection(each, f"fault.{i}") for i, each in enumerate(launch.fault)]
         signals = {"drive": described.input_names, "sensor": described.state_names}
         timeout = launch.plant.device.timeout or launch.plant.safety.command_timeout_floor

@@ -168,7 +168,7 @@ def _rank(found: Examination, control: Control, start: Array, goal: Array) -> No
     if holonomic:  # random states leave the constraints, and so would the search for worse ones
         states = np.array([machine.projected(0.0, x) for x in states])
     n, description = len(states), law.description
-    goals = _goals_beside(law, goal, n, rng)
+    goals = _goals_near(law, goal, n, rng)
     survey = realize.survey(law, states, np.zeros(n), goals, search=not holonomic)
     try:
         judged = realize.realisability(survey, law.n_s, machine.n_inputs, description.relations, description.completion)
@@ -187,7 +187,7 @@ def _rank(found: Examination, control: Control, start: Array, goal: Array) -> No
     found.add("good" if judged.realisable else "warn" if somewhere else "refuse", "rank", text)
 
 
-def _goals_beside(law: ServoLaw, goal: Array, n: int, rng: np.random.Generator) -> Array:
+def _goals_near(law: ServoLaw, goal: Array, n: int, rng: np.random.Generator) -> Array:
     """The goal for n states (n, n_y), its entries that are integrators of the law spread as states are."""
     goals, extension = np.tile(goal, (n, 1)), law.description.extension
     if extension is not None:
@@ -209,7 +209,7 @@ def singular_at_rest(law: ServoLaw, start: Array, goal: Array) -> bool:
     states[:, moving] = 0.0
     if description.held:
         states = np.array([law.machine.projected(0.0, x) for x in states])
-    answer, goals = law.answer(), _goals_beside(law, np.nan_to_num(goal), STATES, rng)
+    answer, goals = law.answer(), _goals_near(law, np.nan_to_num(goal), STATES, rng)
     return all(law.compute(0.0, x, y, answer) in (SINGULAR, NOT_FINITE) for x, y in zip(states, goals, strict=True))
 
 

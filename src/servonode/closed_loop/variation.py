@@ -6,7 +6,7 @@ from typing import Any
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.gains import gain_names
 from servonode.closed_loop.key_table import key_of
-from servonode.closed_loop.launch_error import LaunchError, check_names, worded
+from servonode.closed_loop.launch_error import LaunchError, check_names, naming_file
 from servonode.closed_loop.launch_file import GOAL_SPEED, with_values
 from servonode.closed_loop.launch_keys import LaunchFile
 
@@ -23,7 +23,7 @@ class Variation:
         """Raises LaunchError for a key that is unknown, no number, or part of what is derived."""
         self.base, self.keys = closed_loop, tuple(keys)
         for key in self.keys:
-            with worded(closed_loop.launch.file):
+            with naming_file(closed_loop.launch.file):
                 closed_loop.check_derived(check_number(closed_loop, key), key)
         self.units = tuple(unit_of(closed_loop, key) for key in self.keys)
 
@@ -65,7 +65,7 @@ def unit_of(closed_loop: ClosedLoop, key: str) -> str:
     units = _units(closed_loop, known.of)
     if not known.names or units is None:
         return known.unit or "1"
-    with worded(closed_loop.launch.file):
+    with naming_file(closed_loop.launch.file):
         check_names(known.table, known.names[:1], units)
     if known.unit not in ("", "SI") and "unit" not in known.unit:
         return known.unit

@@ -310,10 +310,10 @@ def _code(stated: Any) -> Any:
     return next((each.__code__ for each in methods if hasattr(each, "__code__")), None)
 
 
-_AT_HAND: dict[str, FunctionDefinition] = {}
+_OF_PYTHON: dict[str, FunctionDefinition] = {}
 
 
-def at_hand(stated: Any) -> str:
+def reference_to(stated: Any) -> str:
     """The reference of a function, or of a finished Model or Program, for use in a launch file's mappings."""
     function = stated if callable(stated) else functools.partial(_finished, stated)
     name = str(getattr(stated, "__name__", getattr(stated, "name", "function")))
@@ -329,7 +329,7 @@ def _known(reference: str, function: Callable[..., Any]) -> FunctionDefinition:
     """The definition of a function, which this process now knows by its reference."""
     code = _code(function)
     file, name = Path(code.co_filename if code else "<function>"), reference.split()[0].removeprefix("<")
-    return _AT_HAND.setdefault(reference, FunctionDefinition(reference, file, name, stated=function))
+    return _OF_PYTHON.setdefault(reference, FunctionDefinition(reference, file, name, stated=function))
 
 
 def kind_of(reference: str) -> Kind:
@@ -337,7 +337,7 @@ def kind_of(reference: str) -> Kind:
 
     The others are Python code: a function of this process, or one in a file or a module.
     """
-    if reference in _AT_HAND:
+    if reference in _OF_PYTHON:
         return "function"
     if reference.lower().endswith(ROBOTS):
         return "robot"
@@ -355,8 +355,8 @@ def find(reference: str, packaged: Mapping[str, str], group: str, folder: Path, 
     Raises:
         NotFound: there is nothing at the reference.
     """
-    if reference in _AT_HAND:
-        return _AT_HAND[reference]
+    if reference in _OF_PYTHON:
+        return _OF_PYTHON[reference]
     place, colon, function = reference.rpartition(":")
     if kind_of(reference) in ("file", "robot"):
         return _in_file(reference, place, function, folder, word)

@@ -7,7 +7,7 @@ import numpy as np
 
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.key_table import key_of
-from servonode.closed_loop.launch_error import KeyRefused, LaunchError, worded
+from servonode.closed_loop.launch_error import KeyRefused, LaunchError, naming_file
 from servonode.closed_loop.launch_file import with_sweep
 from servonode.closed_loop.variation import Variation
 from servonode.errors import StatementError, did_you_mean
@@ -31,7 +31,7 @@ class Episodes:
         check_fit(base)
         self.base = base
         stated = with_sweep(base.launch, {"vary": stated_axes(vary)}).sweep if vary else None
-        with worded(base.launch.file):
+        with naming_file(base.launch.file):
             self._axes = [Axis(key, each) for key, each in (stated.vary if stated else {}).items()]
             for axis in self._axes:
                 if (known := key_of(axis.key)) and (known.times or known.sizes):

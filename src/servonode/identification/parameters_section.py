@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from servonode.closed_loop.launch_file import LaunchError, joined, with_joined_names
+from servonode.closed_loop.launch_file import LaunchError, joined_key, with_joined_names
 from servonode.identification.experiment import IdentificationError
 from servonode.record.files import replaced_file
 
@@ -92,7 +92,7 @@ def _with_value(lines: list[str], section: str, name: str, value: float, remark:
             continue
         key = re.sub(r"\s", "", line.partition("=")[0])
         whole = f"{table}.{key}" if table else key
-        if joined(whole) == path:
+        if joined_key(whole) == path:
             return [*lines[:i], re.sub(rf"=(\s*)({NUMBER})", rf"=\g<1>{value!r}", line, count=1), *lines[i + 1 :]]
         if whole == f"{section}.parameters" and "=" in line:
             return [*lines[:i], _inline(line, name, value), *lines[i + 1 :]]

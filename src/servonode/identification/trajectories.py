@@ -95,7 +95,7 @@ class Trajectories:
         """
         return self.machine.with_parameters(dict(zip(self.names, values.tolist(), strict=True)))
 
-    def _beside(self, values: Array) -> Machine:
+    def _beyond_bounds(self, values: Array) -> Machine:
         """The same for values that may lie beyond a bound by as much as a difference does."""
         machine = copy(self.machine)
         machine.parameters = self.machine.parameters | dict(zip(self.names, values.tolist(), strict=True))
@@ -149,7 +149,9 @@ class Trajectories:
         self, moved: Callable[[float], tuple[Array, Array]], size: float, segments: Segments
     ) -> Array | None:
         h = DIFFERENCE * size
-        sides = [self._measured(self._beside(values), segments, starts) for values, starts in (moved(h), moved(-h))]
+        sides = [
+            self._measured(self._beyond_bounds(values), segments, starts) for values, starts in (moved(h), moved(-h))
+        ]
         if sides[0] is None or sides[1] is None:
             return None
         return self.experiment.difference(sides[0], sides[1]) / (2 * h)

@@ -48,7 +48,7 @@ def zero_near(
     return x if sizes[-1] < SOLVED else None
 
 
-def states_beside(x: Array) -> list[Array]:
+def nearby_states(x: Array) -> list[Array]:
     """Random states near x at which dependence is looked for."""
     rng = np.random.default_rng(SEED)
     return [x + rng.uniform(-BESIDE, BESIDE, len(x)) for _ in range(STATES)]
@@ -59,7 +59,7 @@ def passive(linearised: Callable[[Array], tuple[Array, Array]], x: Array, candid
 
     linearised: F (n,) and dF/dx (n, n) at a state.
     """
-    found = [linearised(each) for each in states_beside(x)]
+    found = [linearised(each) for each in nearby_states(x)]
     depends = np.any([np.abs(slope) > DEPENDS * (1 + np.abs(rates[:, None])) for rates, slope in found], axis=0)
     result: set[int] = set()
     while new := {j for j in candidates if j not in result and set(np.flatnonzero(depends[:, j])) <= result}:

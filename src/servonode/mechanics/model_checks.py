@@ -115,7 +115,7 @@ def check_identities_hold(model: Model, rates: dict[Expr, Expr]) -> tuple[str, .
     for i, (name, expression) in enumerate(model.identities.items()):
         left = left_over(along(expression, rates), model)
         if left != 0 and not vanishes(left, model):
-            text = f"machine {model.name}: the kinematics do not keep the identity {name} (its rate is {_said(left)})"
+            text = f"machine {model.name}: the kinematics do not keep the identity {name} (its rate is {_shown(left)})"
             raise ModelError(f"{text}; correct one of them", model.place.argument("identities", i))
         if left != 0:
             by_numbers.append(name)
@@ -143,7 +143,7 @@ def vanishes(expression: Expr, model: Model) -> bool:
     return are_zero([expression])
 
 
-def _said(left: Expr) -> str:
+def _shown(left: Expr) -> str:
     """An expression that does not vanish, as far as it can be read, and the largest of its values at random states."""
     if left.is_number:
         return str(left)
@@ -231,6 +231,6 @@ def _broken(model: Model, i: int, A: Matrix, leftover: Expr) -> ModelError:
         )
     return ModelError(
         f"machine {model.name}: the kinematics q' = G v do not satisfy the constraint "
-        f"{each.quantity.name} (left over: {_said(leftover)}); correct the row or the kinematics",
+        f"{each.quantity.name} (left over: {_shown(leftover)}); correct the row or the kinematics",
         each.place,
     )

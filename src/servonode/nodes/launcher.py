@@ -336,7 +336,7 @@ class Launcher:
         """Start a node. again: it replaces one that died, and a plant then always waits for the operator."""
 
         if name == PLANT:
-            self.recording.begin_life()
+            self.recording.note_start()
 
         def live() -> int:
             folder.forget()

@@ -123,11 +123,11 @@ class Outbox:
     def readers(self) -> int:
         """The number of subscriptions made since the start; it grows when a reader connects."""
         self._publisher.subscriptions_seen()
-        return self._publisher.joined
+        return self._publisher.subscription_count
 
     def has_subscriber(self, topic: str) -> bool:
         """Whether the topic has a subscriber, also one that subscribed to a prefix of its name."""
-        return self._publisher.listened(topic)
+        return self._publisher.has_subscriber(topic)
 
     def send(self, kind: type[Message], k: int, t: float, **values: Any) -> Message:
         """Publish one message."""

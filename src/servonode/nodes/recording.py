@@ -208,10 +208,10 @@ class Recording:
         """The writer, if there is one: its output is printed like a node's."""
         return [] if self.writer is None else [self.writer]
 
-    def begin_life(self) -> None:
+    def note_start(self) -> None:
         """Note that the plant begins at t = 0, for the first time or after a restart."""
         for ring in self._rows().values():
-            ring.begin_life()
+            ring.note_start()
             if self._spooler is None:
                 ring.release(ring.count)  # in memory only the last life is kept
 

@@ -77,7 +77,7 @@ class RelayedTopics:
             f"{node}/{word}"
             for node, publisher in self._there.items()
             for word in NODES[node].publishes
-            if publisher.listened(word)
+            if publisher.has_subscriber(word)
         ]
 
     def want(self, topics: Iterable[str]) -> None:

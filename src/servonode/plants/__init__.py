@@ -85,7 +85,7 @@ class MachineSource:
         Raises:
             ModelError: it is no Preparation.
         """
-        return self._beside("PREPARE", Preparation, "function")
+        return self._given("PREPARE", Preparation, "function")
 
     def robot(self) -> "Robot | None":
         """The robot of a URDF or MJCF file; None of other machines. Raises as `read`."""
@@ -110,9 +110,9 @@ class MachineSource:
         Raises:
             ModelError: it is no PhysicalModel.
         """
-        return self._beside("PHYSICS", PhysicalModel, "...")
+        return self._given("PHYSICS", PhysicalModel, "...")
 
-    def _beside(self, name: str, kind: type[Stated], arguments: str) -> Stated | None:
+    def _given(self, name: str, kind: type[Stated], arguments: str) -> Stated | None:
         """What is given under this name beside its function, if anything; ModelError where it is not of this kind."""
         stated = self.definition.attribute(name) if self.definition.states(name) else None  # without it no sympy
         if stated is not None and not isinstance(stated, kind):

@@ -84,7 +84,7 @@ class RecordedPublisher(Publisher):
         super().__init__(address, expected_subscriptions)
         self._ring = ring
 
-    def listened(self, topic: str) -> bool:  # noqa: ARG002
+    def has_subscriber(self, topic: str) -> bool:  # noqa: ARG002
         """True: the recording takes every topic."""
         return True
 

@@ -15,7 +15,7 @@ from servonode.record.bag import Bag
 from servonode.record.files import new_file, recovered_file, write_csv
 from servonode.record.mcap_records import Records, new_writer, sealed
 from servonode.record.run import Run
-from servonode.record.run_rows import RunRows, lives_beside
+from servonode.record.run_rows import RunRows, life_files
 from servonode.record.spool import SpooledRun, SpoolError, read_spool
 from servonode.record.write import ENDING, BagError, write_bag
 
@@ -78,7 +78,7 @@ def _run_files(run: SpooledRun, out: Path, code: bool | None) -> dict[Path, Writ
     recorded = run.about.get("made_by", {}).get("files", {})
     runs = run.rows.runs(resolve(launch, strict=False, code=recorded if code is None else code))
     writes = [partial(_write_run, each) for each in runs]
-    return dict(zip(lives_beside(out, len(runs)), writes, strict=True))
+    return dict(zip(life_files(out, len(runs)), writes, strict=True))
 
 
 def _write_run(run: Run, file: Path) -> int:

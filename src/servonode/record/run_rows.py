@@ -191,14 +191,14 @@ def held(index: Steps, answered: npt.NDArray[np.bool_], columns: Mapping[str, Ar
     return {name: np.where(answered, np.append(values, np.nan)[index], np.nan) for name, values in columns.items()}
 
 
-def lives_beside(out: Path, lives: int) -> list[Path]:
+def life_files(out: Path, lives: int) -> list[Path]:
     """The CSV files of this many lives of the plant: NAME.life1.csv, ..., and `out` for the last."""
     return [*(out.with_name(f"{out.stem}.life{i + 1}{out.suffix}") for i in range(lives - 1)), *[out][:lives]]
 
 
 def write_runs(runs: list[Run], out: Path) -> list[Path]:
     """Write the last run as the CSV file `out`, earlier ones beside it; returns the files, `out` last."""
-    files = lives_beside(out, len(runs))
+    files = life_files(out, len(runs))
     for run, file in zip(runs, files, strict=True):
         run.save_csv(file)
     return files

@@ -86,7 +86,7 @@ class Ring:
 
     # the writer's and the launcher's side
 
-    def begin_life(self) -> None:
+    def note_start(self) -> None:
         """The plant begins at t = 0, for the first time or after a restart."""
         self._words[_STARTS] += 1
 

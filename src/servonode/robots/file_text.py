@@ -52,11 +52,11 @@ def scan(file: Path) -> FileText:
         each = waiting.pop()
         if each not in found.files:
             found.files.append(each)
-            waiting += [_beside(name, each, folder) for name in _read(each, file, found)]
+            waiting += [_included(name, each, folder) for name in _read(each, file, found)]
     return found
 
 
-def _beside(name: str, by: Path, folder: Path) -> Path:
+def _included(name: str, by: Path, folder: Path) -> Path:
     """The file of a name that a file includes, in the robot's folder."""
     path = (folder / name).resolve()
     if not path.is_relative_to(folder):

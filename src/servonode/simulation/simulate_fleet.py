@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from msgspec import structs
 
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.closed_loop.fleet import joined, memory_of
+from servonode.closed_loop.fleet import memory_of, sharing_memory
 from servonode.record.run import Run
 from servonode.simulation.simulate import check_length, simulate_nodes
 
@@ -18,7 +18,7 @@ def simulate_fleet(loops: Mapping[str, ClosedLoop], every: Mapping[str, int]) ->
     for each in loops.values():
         check_length(each)
     most = max(each.launch.steps // (each.launch.steps_per_period or 1) for each in loops.values())
-    members = {robot: _in_lockstep(each) for robot, each in joined(loops, kept=most + 2).items()}
+    members = {robot: _in_lockstep(each) for robot, each in sharing_memory(loops, kept=most + 2).items()}
     memory = memory_of(members)
     memory.end_all()  # nobody waits for robots that are still to be simulated
     runs = {}

@@ -74,11 +74,13 @@ def compute(texts: Texts, values: Array) -> Chunk:
     except ServonodeError:
         raise
     except OSError as error:  # which the client would take for one of its connection
-        text = f"a worker cannot use a file of its own ({_said(error)}); make room or correct that on its computer"
+        text = (
+            f"a worker cannot use a file of its own ({_error_text(error)}); make room or correct that on its computer"
+        )
         raise ClusterError(text) from error
 
 
-def _said(error: OSError) -> str:
+def _error_text(error: OSError) -> str:
     return f"{error.strerror or error}" + (f": {error.filename}" if error.filename else "")
 
 
@@ -125,7 +127,7 @@ def computed_on(
     """
     texts = texts_of(plan, send_code)
     _check_library()
-    with _quiet(), _worded(), _client(workers, scheduler) as client:
+    with _quiet(), _cluster_errors(), _client(workers, scheduler) as client:
         yield from _chunks(client, plan, texts, iter(indices), waiting)
 
 
@@ -268,7 +270,7 @@ def _quiet() -> Iterator[None]:
 
 
 @contextmanager
-def _worded() -> Iterator[None]:
+def _cluster_errors() -> Iterator[None]:
     """What dask raises within is a ClusterError of one line."""
     from concurrent.futures import CancelledError
 

@@ -12,7 +12,7 @@ from servonode.analysis.goal_speed import check_speed
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.goal_reached import LIMITED_SHARE, LOOKS, ROUNDING, Explained, Late, goal_amplitudes, missed
-from servonode.closed_loop.launch_error import worded
+from servonode.closed_loop.launch_error import naming_file
 from servonode.closed_loop.launch_file import GOAL_SPEED
 from servonode.closed_loop.variation import Variation
 from servonode.errors import StatementError
@@ -97,7 +97,7 @@ class Judge:
         self.loop = variation.base
         _check_goal(self.loop, self.requirements)
         if GOAL_SPEED in variation.keys:
-            with worded(self.loop.launch.file):
+            with naming_file(self.loop.launch.file):
                 check_speed(self.loop, *GOAL_SPEED.split("."))
         control = self.loop.control
         self.residuals = [each.name for each in control.law.description.residuals] if control else []

@@ -10,7 +10,7 @@ from servonode.analysis.goal_speed import check_speed
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.key_table import key_of
-from servonode.closed_loop.launch_error import KeyRefused, stated_in, worded
+from servonode.closed_loop.launch_error import KeyRefused, naming_file, stated_in
 from servonode.closed_loop.launch_file import GOAL_SPEED
 from servonode.closed_loop.launch_keys import AUTO, LaunchFile
 from servonode.closed_loop.variation import Variation
@@ -31,7 +31,7 @@ class Plan:
     def __init__(self, closed_loop: ClosedLoop, histories: bool = False) -> None:
         """Raises LaunchError where [sweep] cannot be one, or names keys that cannot vary."""
         launch = closed_loop.launch
-        with worded(launch.file):
+        with naming_file(launch.file):
             if launch.sweep is None:
                 text = 'missing; say what varies, such as [sweep.vary] "plant.parameters.m1" = [3.0, 5.0]'
                 raise KeyRefused(SWEEP, None, text)

@@ -161,7 +161,7 @@ class Map:
         """
         from matplotlib.transforms import Bbox
 
-        half, at, across = np.array([text_width(number) * 36, SIZE / 2]), path[i] * points, self._beside(path, i)
+        half, at, across = np.array([text_width(number) * 36, SIZE / 2]), path[i] * points, self._normal(path, i)
         ways = (across, -across, *ASIDE)
         own = self._bodies_at(i, path[i])
         reach = [max((float(((line - path[i]) @ way).max()) for line in own), default=0.0) for way in ways]
@@ -192,7 +192,7 @@ class Map:
                 found[i] = [places[i]]
         return {at: listed(sorted(each), list(self.numbers.values())) for at, each in found.items()}
 
-    def _beside(self, path: Array, i: int) -> Array:
+    def _normal(self, path: Array, i: int) -> Array:
         """A unit vector across the path, outwards, or to the other side where an arrow points outwards."""
         steps = path[min(i + 1, len(path) - 1) :] - path[i]
         back = path[i] - path[: max(i, 1)][::-1]

@@ -141,15 +141,15 @@ class _Quantities:
 
     def title(self, names: Sequence[str]) -> str:
         """Words, symbol and unit of a single quantity; words and units of several, which the legend names."""
-        return titles([self._worded(name) for name in names])[0]
+        return titles([self._shown_quantity(name) for name in names])[0]
 
     def symbol(self, name: str) -> str:
         """The symbol of a quantity; of a residual or a target it is a word and the symbol of its own name."""
         word, own = _split(name)
         return f"{word} {mathtext(own)}" if word else mathtext(own)
 
-    def _worded(self, name: str) -> Quantity:
-        """What a quantity is; a residual or a target is worded by its own name."""
+    def _shown_quantity(self, name: str) -> Quantity:
+        """What a quantity is; a residual or a target is called by its own name."""
         word, own = _split(name)
         return Quantity(name, f"{word} {characters(own)}", self.known[name].unit) if word else self.known[name]
 

@@ -52,7 +52,7 @@ class Publisher:
     def __init__(self, address: str, expected_subscriptions: int) -> None:
         self.expected_subscriptions = expected_subscriptions
         self.subscriptions: Counter[str] = Counter()  # held at present, by topic word
-        self.joined = 0  # subscriptions received since the start, ended ones counted too
+        self.subscription_count = 0  # subscriptions received since the start, ended ones counted too
         self._path = Path(address.removeprefix("ipc://"))
         self._listening = _listen(address, self._path)
         self._listening_fd = self._listening.fileno()
@@ -84,7 +84,7 @@ class Publisher:
         self.look()
         return self.subscriptions.total()
 
-    def listened(self, topic: str) -> bool:
+    def has_subscriber(self, topic: str) -> bool:
         """Whether there is a subscription to this topic, to its beginning or to everything."""
         return bool(self._readers[topic.encode()])
 
@@ -158,7 +158,7 @@ class Publisher:
         if word not in _MATCHES:
             return
         if said[:1] == b"\x01" and held.words.total() < SUBSCRIPTIONS:
-            self.joined += 1
+            self.subscription_count += 1
             self._change(connection, held, word, 1)
         elif said[:1] == b"\x00" and held.words[word] > 0:
             self._change(connection, held, word, -1)

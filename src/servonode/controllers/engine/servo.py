@@ -96,7 +96,7 @@ def derive_servo(equations: Equations, program: Program, damped: bool = False) -
     conditions = (*program.guards, *program.requirements, *program.warnings)
     others = [*program.inputs.values(), *program.relations, *program.start.values()]
     others += [each.margin for each in conditions] + [each.start for each in program.states]
-    others += [expression for _, expression, _ in _beside(program)]
+    others += [expression for _, expression, _ in _other_expressions(program)]
     others = [resolved(each) for each in others]
     extension, unreachable = (None, "") if damped else _extension(equations, program, resolved, rows)
     if extension is None:
@@ -349,7 +349,7 @@ def _check_other_expressions(equations: Equations, program: Program, resolved: R
             text = f"program {program.name}, {what}: it contains another state; give it in the machine's initial state"
             raise ModelError(text, each.place)
         _check_symbols(equations, program, start, what, each.place)
-    for what, expression, where in _beside(program):
+    for what, expression, where in _other_expressions(program):
         _check_symbols(equations, program, resolved.in_velocities(expression), what, where)
     for symbol, value in program.start.items():
         what = f"the initial value of {symbol.name}"
@@ -363,7 +363,7 @@ def _check_other_expressions(equations: Equations, program: Program, resolved: R
         raise ModelError(text, place.argument("inputs"))
 
 
-def _beside(program: Program) -> list[tuple[str, Expr, Place]]:
+def _other_expressions(program: Program) -> list[tuple[str, Expr, Place]]:
     """All expressions but residuals and inputs: name, expression, place."""
     place = program.place
     stated = [(f"the damping of residual {each.quantity.name}", each.damping, each.place) for each in program.residuals]

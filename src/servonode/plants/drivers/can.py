@@ -203,7 +203,7 @@ def _check(stated: Stated) -> None:
     check_pace(stated)
 
 
-def _said(stated: Stated) -> list[str]:
+def _exposure(stated: Stated) -> list[str]:
     """Who else can reach the machine."""
     return [f"every node of the CAN bus {stated.device['channel']} can move the machine or lie about its state"]
 
@@ -214,6 +214,6 @@ DRIVER = packet_driver(
     "a microcontroller on a CAN bus",
     tuple(f"device.{key}" for key in KEYS),
     lambda stated: CanTransport(*(stated.device[key] for key in KEYS)),
-    _said,
+    _exposure,
     check=_check,
 )

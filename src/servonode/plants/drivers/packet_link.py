@@ -59,7 +59,7 @@ class PacketLink:
         self._runs: dict[int, int] = {}  # for the newest runs: the id in packets -> the id in messages
         self._run = 0  # id in messages of the run that was asked for last
         self._step = 0.0  # plant step of that run [s]
-        self._said: list[tuple[str, Message]] = []  # problems on this side, worded as statuses of the machine
+        self._problems_here: list[tuple[str, Message]] = []  # problems on this side, worded as statuses of the machine
         self._good = 0  # good packets received
 
     @property
@@ -77,7 +77,7 @@ class PacketLink:
         """A possible reason why the machine does not answer, for people; empty: not known."""
         return self._transport.lost or ("" if self._good else self._transport.hint)
 
-    def listened(self) -> bool | None:
+    def has_subscriber(self) -> bool | None:
         """None: a wire cannot tell."""
         return None
 
@@ -155,8 +155,8 @@ class PacketLink:
                 continue
             if message is not None:
                 taken.append(message)
-        taken += self._said
-        self._said.clear()
+        taken += self._problems_here
+        self._problems_here.clear()
         return taken
 
     def _message(self, head: packets.Head, payload: bytes) -> tuple[str, Message] | None:
@@ -210,8 +210,8 @@ class PacketLink:
 
     def _report(self, text: str) -> None:
         """Report a problem of the present run as a fault of the machine."""
-        if self._run and not self._said:
-            self._said.append(("status", Status(
+        if self._run and not self._problems_here:
+            self._problems_here.append(("status", Status(
                 t=0.0, seq=0, run=self._run, k=0, mono=self._clock(), node=NODE, src=1, lifecycle=Lifecycle.FAULT,
                 fault=text, counts={}, values={},
             )))  # fmt: skip

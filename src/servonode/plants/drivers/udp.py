@@ -126,7 +126,7 @@ def _check(stated: Stated) -> None:
     check_pace(stated)
 
 
-def _said(stated: Stated) -> list[str]:
+def _exposure(stated: Stated) -> list[str]:
     """Who else can reach the machine."""
     place = _place(stated)
     who = "any user of this computer" if ip_address(place[0]).is_loopback else "every computer of that network"
@@ -144,6 +144,6 @@ DRIVER = packet_driver(
     "a microcontroller on a network",
     ("device.address", "device.open_network"),
     lambda stated: UdpTransport(*_place(stated)),
-    _said,
+    _exposure,
     check=_check,
 )

@@ -43,7 +43,7 @@ class Jet:
         return self + -other
 
     def __mul__(self, other: "Jet") -> "Jet":
-        return self.joined(other, self.value * other.value, (other.value, self.value), (0.0, 1.0, 0.0))
+        return self.composed(other, self.value * other.value, (other.value, self.value), (0.0, 1.0, 0.0))
 
     @property
     def entries(self) -> tuple[Real, ...]:
@@ -60,7 +60,7 @@ class Jet:
             f2 * self.z * self.z + f1 * self.zz,
         )
 
-    def joined(self, other: "Jet", f: Real, first: tuple[Real, Real], second: tuple[Real, Real, Real]) -> "Jet":
+    def composed(self, other: "Jet", f: Real, first: tuple[Real, Real], second: tuple[Real, Real, Real]) -> "Jet":
         """f(this, other), from f's value, its two first derivatives, and the second ones: own, mixed, of the other."""
         alone, also = self.through(0.0, first[0], second[0]), other.through(0.0, first[1], second[2])
         sum_ = replace(alone + also, value=f)
@@ -103,7 +103,7 @@ def _atan2(u: Jet, w: Jet) -> Jet:
     square = a * a + b * b
     bent = 2 * a * b / square**2
     mixed = (a * a - b * b) / square**2
-    return u.joined(w, np.arctan2(a, b), (b / square, -a / square), (-bent, mixed, bent))
+    return u.composed(w, np.arctan2(a, b), (b / square, -a / square), (-bent, mixed, bent))
 
 
 _FUNCTIONS: dict[str, Callable[..., Jet]] = {
