@@ -14,7 +14,7 @@ from tests.test_import_rules import MODULES, loaded_by
 NAMED = re.compile(r"(Error|Exception|Interrupt|Refused|NotFound)$")  # bases of exceptions
 # what never leaves the package, or is an answer and no text: with these nothing is told to a user
 INTERNAL = {
-    *("BrokenOff", "KernelError", "NotGranted", "NotPolynomial", "NotSolved"),
+    *("BrokenOff", "KernelError", "NotGranted", "NotPolynomial", "NotSolved", "PartEnds"),
     *("Refused", "UnitError", "Unreachable", "_NotRegular"),
 }
 BEFORE = {  # what users may catch an error by, beside the base

@@ -205,7 +205,7 @@ def test_another_simulation_neither_derives_nor_surveys(monkeypatch: pytest.Monk
     def never(*_: Any) -> Any:
         raise AssertionError
 
-    monkeypatch.setattr("servonode.closed_loop.closed_loop.examine", never)
+    monkeypatch.setattr("servonode.closed_loop.resolution.examine", never)
     monkeypatch.setattr("servonode.definitions.cache._compiled", never)
     monkeypatch.setattr("servonode.plants.MachineSource.build", never)
     for i in range(3):

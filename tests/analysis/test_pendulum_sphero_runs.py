@@ -15,6 +15,7 @@ import servonode
 from servonode.closed_loop.launch_file import LaunchError
 from servonode.record.run import Run
 from tests.helpers import sphero_sheet
+from tests.helpers.packaged import load_machine
 
 Agree = Callable[[Any, str], None]
 EXACT = {"kappa": 0.0}
@@ -279,7 +280,7 @@ def test_swing_decays_where_damping_outweighs_the_sampling() -> None:
 
 def test_a_pendulum_with_A_below_m_l_R_runs_away_under_the_exact_law() -> None:
     """The law by hand, for servonode refuses it."""
-    machine = servonode.plants.load_machine("pendulum_sphero", sphero_sheet.POINT, {})
+    machine = load_machine("pendulum_sphero", sphero_sheet.POINT, {})
     x, step, angle = machine.state({}), 0.0005, 0.0
     for k in range(1300):
         law, t = sphero_sheet.Law(machine.parameters, x[:15]), k * step

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import servonode
-from servonode.closed_loop import closed_loop as resolving
+from servonode.closed_loop import resolution as resolving
 from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_file import read_launch
 from servonode.closed_loop.static_checks import Examination

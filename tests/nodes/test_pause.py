@@ -1,7 +1,6 @@
 """Pause, step and speed of a simulated plant: on a clock that the test moves, and on processes."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -191,7 +190,7 @@ def beside_another(folder: Path, simulated: bool = True) -> Any:
     entries = {robot: {name: i for i, name in enumerate("xyuv")} for robot in ("own", "other")}
     memory = FleetMemory(entries, simulated=simulated)
     memory.words[1, BEGUN], memory.words[1, ENDED] = 1, FINISHED
-    return replace(puck(folder, SHORT), member=memory.member("own"))
+    return puck(folder, SHORT).with_parts(member=memory.member("own"))
 
 
 def test_a_pause_by_way_of_another_robot_leaves_one_common_clock(folder: Path) -> None:

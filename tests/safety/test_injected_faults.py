@@ -21,7 +21,7 @@ from servonode.nodes.injected import MOST, InjectedFaults
 from servonode.nodes.plant_node import PlantNode
 from servonode.plants.drivers.device import InjectedLink
 from servonode.plants.injection import KINDS, Injection, Injector
-from servonode.record.events import injected_text, with_events, with_found
+from servonode.record.events import Events, injected_text, with_found
 from servonode.record.run import Run
 from servonode.record.typed import EVENTS
 from tests.safety.cases import HOP, LATENESS, WAITS, T, W, computer
@@ -445,7 +445,7 @@ def test_an_injected_fault_is_an_event_of_the_run() -> None:
     status = {"t": 1.0, "node": "plant", "src": 1, "lifecycle": "active", "fault": "", "safe_state": "nominal"}
     counts: list[dict[str, int]] = [{}, {"injected_sensor_wrong_sign": 1}, {"injected_sensor_wrong_sign": 1}]
     messages = [(k, "plant/status", status | {"counts": each}) for k, each in enumerate(counts)]
-    events = [message for _, topic, message in with_events(iter(messages)) if topic == EVENTS]
+    events = [message for _, topic, message in Events().among(iter(messages)) if topic == EVENTS]
     told = [each for each in events if each["event"] == "injected"]
     assert told == [{"t": 1.0, "node": "plant", "event": "injected", "text": "sensor wrong_sign"}]
 

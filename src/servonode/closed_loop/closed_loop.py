@@ -94,7 +94,7 @@ class ClosedLoop(Resolution, Tabular):
             ):
                 yield section, key, definition
 
-    @cached_property
+    @property
     def views(self) -> tuple[View, ...]:
         """How the machine is drawn: as its file says, else as the skeleton of its tree."""
         if views := self.source.views():

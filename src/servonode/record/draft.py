@@ -22,10 +22,6 @@ NEVER_NS = 1 << 63
 _mono = itemgetter(0)
 
 
-class _Dropped(Exception):
-    """No file is to be made."""
-
-
 class Draft:
     """The bag of a run, complete but for what was not spooled yet and for how the run ends.
 
@@ -91,5 +87,5 @@ class Draft:
 
     def drop(self) -> None:
         """Leave no file."""
-        with suppress(_Dropped), self._files:
-            raise _Dropped
+        with suppress(InterruptedError), self._files:
+            raise InterruptedError
