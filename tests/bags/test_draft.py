@@ -1,6 +1,7 @@
 """The bag that the writer makes while a run goes on is the one that is made of its spool afterwards."""
 
 import errno
+import io
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,11 +22,12 @@ from servonode.record.bag import read_bag
 from servonode.record.draft import Draft
 from servonode.record.mcap_records import Records
 from servonode.record.recorder import Recorder
-from servonode.record.run_rows import columns_of
+from servonode.record.run_rows import RunRows, columns_of
 from servonode.record.shared_memory import Ring
-from servonode.record.spool import MESSAGES, ROWS, message_entry, read_spool
-from servonode.record.write import known_of, write_bag
+from servonode.record.spool import MESSAGES, ROWS, blocks_of, message_entry, read_spool
+from servonode.record.write import BagWriter, described, known_of, write_bag
 from servonode.record.writer import Spooler
+from tests.bags.test_bags import changed
 
 OF_A_START: dict[str, Any] = {"run": 1, "seq": 0, "src": 7, "k": 0, "t": 0.0}
 ENDING = {"ended": "completed"}
@@ -81,7 +83,7 @@ class Bench:
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     made = Bench(tmp_path)
-    clock = SimpleNamespace(monotonic_ns=lambda: made.now_ns, sleep=lambda _: None)
+    clock = SimpleNamespace(monotonic_ns=lambda: made.now_ns, monotonic=lambda: made.now_ns / 1e9, sleep=lambda _: None)
     monkeypatch.setattr(writer, "time", clock)
     yield made
     made.spooler.drop_draft()
@@ -147,7 +149,80 @@ def test_what_is_not_in_the_spool_makes_no_bag(bench: Bench) -> None:
     bench.spooler.begin_draft(bench.draft)
     bench.step(0)
     assert bench.finished() is None
+    assert not list(bench.file.parent.glob("*.part"))
     bench.spooler.begin_draft(None)  # another writer
     bench.spooler.spool(never)
+    assert bench.finished() is None
+    assert not bench.file.exists()
+
+
+def test_the_spool_is_written_five_times_a_second_however_much_waits_for_the_bag(bench: Bench) -> None:
+    left = iter(range(2000))
+
+    def ended(wait_s: float) -> bool:
+        bench.step(0)  # a millisecond
+        bench.now_ns += round(wait_s * 1e9)
+        return next(left, None) is None
+
+    bench.spooler.begin_draft(bench.draft)
+    begin = bench.now_ns
+    writer.work(bench.spooler, ended, never)
+    blocks = list(blocks_of(memoryview(os.pread(bench.spooler.descriptor, bench.spooler.size, 0))))
+    assert len(blocks) <= 1 + 3 * ((bench.now_ns - begin) / 1e9 / writer.FLUSH_S + 2)
+    assert not bench.spooler.follow()  # all of it was used
+
+
+def test_rows_of_each_life_stay_in_their_life_wherever_a_part_ends(tmp_path: Path) -> None:
+    loop = servonode.load("trailer_pursuit").closed_loop
+    about = {"launch": {"table": table_of(loop.launch), "path": "a.toml", "file": None}, "every": 1, "run": "r"}
+    columns, file = {PLANT: ["k", "a"], CONTROLLER: ["k", "b"]}, tmp_path / "a.mcap"
+    about |= known_of(loop) | {"columns": columns}
+    parts = [[(PLANT, 0, 0)], [(CONTROLLER, 0, 0)], [(PLANT, 1, 0), (CONTROLLER, 0, 5)], [(CONTROLLER, 1, 0)]]
+    with file.open("wb") as stream:
+        bag = BagWriter(stream, described(about), about["launch"], about["schemas"])
+        for part in parts:
+            rows = RunRows({node: columns[node] for node, *_ in part})
+            for node, life, first in part:
+                rows.add(node, life, np.column_stack([np.arange(first, first + 5.0), np.full(5, float(life))]))
+            bag.add_rows(rows)
+        bag.finish(ENDING, [])
+    found = read_bag(file).rows
+    assert [len(found.table(PLANT, life, 2)) for life in (0, 1)] == [5, 5]
+    assert [len(found.table(CONTROLLER, life, 2)) for life in (0, 1)] == [10, 5]
+    records = Records(file).described()[1]
+    assert len(records) == 2 + 4
+    lost = changed(file, tmp_path / "b.mcap", lambda name, data: None if name == "rows2.npz" else data)
+    lacking = read_bag(lost)
+    assert lacking.damage == ["some of its rows are missing"]
+    assert [len(lacking.rows.table(CONTROLLER, life, 2)) for life in (0, 1)] == [5, 5]
+
+
+class Full(io.FileIO):
+    """A file on a disk without room."""
+
+    def write(self, _: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_bag_on_a_full_disk_is_dropped_with_what_waits_to_be_written(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = Path.open
+    monkeypatch.setattr(Path, "open", lambda file, *_: io.BufferedWriter(Full(file, "wb"), 1 << 20))
+    bench.spooler.begin_draft(bench.draft)
+    monkeypatch.setattr(Path, "open", whole)
+    bench.step(-2 * drafts.SETTLE_NS)
+    bench.spooler.spool(never)
+    bench.spooler.drop_draft()
+    assert bench.finished() is None
+    assert not list(bench.file.parent.glob("*.part"))
+
+
+def test_a_bag_whose_draft_was_removed_leaves_no_empty_file(bench: Bench) -> None:
+    bench.spooler.begin_draft(bench.draft)
+    bench.step(0)
+    bench.spooler.spool(never)
+    for draft in bench.file.parent.glob("*.part"):
+        draft.unlink()
     assert bench.finished() is None
     assert not bench.file.exists()

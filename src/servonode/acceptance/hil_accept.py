@@ -186,9 +186,7 @@ class FirmwareCheck(Check):
         def ask() -> None:
             host.send(AppliedSafeAction(**structs.asdict(host.applied(TINY))))
 
-        text = (
-            "bit 2 of the flags of `applied` asks for the safe action, which does not act; let it act, and say so in "
-        )
+        text = "bit 2 of the flags of `applied` asks for the safe action, which does not act; let it act, and say so "
         asked = host.listen(self.plan.settle, brakes, ask, host.period)
         self.require(asked, "brake", f"{text}in the flags, until an `applied` without it")
         self.require(self.acts(TINY), "brake", "an input after a brake does not act; let it end the safe action")

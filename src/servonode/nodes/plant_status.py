@@ -47,7 +47,8 @@ class StatePublisher:
         control = instant is not None
         values = packed(self._layout, reading.state.tolist())
         speeds = self._guard.output.speeds  # that are sent to drives that take speeds
-        estimate, quality = reading.estimate, dict[str, Any]()
+        estimate = reading.estimate
+        quality: dict[str, Any] = {}
         if estimate is not None:
             quality = asdict(estimate) | {"rejected": estimate.rejected or UNSET}
         message = self._outbox.send(

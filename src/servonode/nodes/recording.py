@@ -140,7 +140,8 @@ class Recording:
         with contextlib.suppress(OSError, ServonodeError):
             if self.out is not None:
                 write_runs(self.recorded.rows.runs(self.closed_loop), self.out)
-            self.write_bag({"ended": "the launcher died"})
+            if self._spooler is not None and not self._spooler.has_made_bag:
+                self.write_bag({"ended": "the launcher died"})
             if not self.recorded.lost():
                 self._remove()
 

@@ -5,7 +5,6 @@ import json
 import stat
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from itertools import count, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,7 @@ from servonode.record.typed import (
     message_type,
     plain,
 )
-from servonode.record.write import ENDING, LAUNCH, MERGED, READ, ROWS, BagError, check_library, described
+from servonode.record.write import ENDING, LAUNCH, MERGED, READ, ROWS_PART, BagError, check_library, described
 from servonode.tables import Row, Tabular
 
 RELAYED = f"{RELAY}/status"  # of a computer's relay: it says what stands between the clocks of the two computers
@@ -226,12 +225,15 @@ def _of_mcap(file: Path) -> Bag:
         bag.merged = merged
     except ValueError as error:
         bag.damage.append(f"what was merged cannot be read ({error})")
-    try:
-        most = EXPANDED * of_robot(file)[0].stat().st_size
-        for name in takewhile(attachments.__contains__, (ROWS.format(part if part > 1 else "") for part in count(1))):
+    most = EXPANDED * of_robot(file)[0].stat().st_size
+    parts = {int(found[1] or 1): found[0] for found in map(ROWS_PART.fullmatch, attachments) if found}
+    for _, name in sorted(parts.items()):
+        try:
             bag.rows.extend(_rows_of(attachments[name], most - bag.rows.size))
-    except ValueError as error:
-        bag.damage.append(f"its rows cannot be read ({error}); they are left out")
+        except ValueError as error:
+            bag.damage.append(f"its {name} cannot be read ({error}); it is left out")
+    if len(parts) < max(parts, default=0):
+        bag.damage.append("some of its rows are missing")
     return bag
 
 

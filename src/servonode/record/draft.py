@@ -25,7 +25,8 @@ _mono = itemgetter(0)
 class Draft:
     """The bag of a run, complete but for what was not spooled yet and for how the run ends.
 
-    Messages are written in the order of their stamps, as `SpooledRun.messages` has them. All methods raise OSError,
+    Messages are written in the order of their stamps, as `SpooledRun.messages` has them, but for one that came to the
+    spool too late for that, see `settle`. All methods raise OSError,
     SpoolError or BagError where that fails; `drop` is then the last one to call.
     """
 
@@ -87,5 +88,5 @@ class Draft:
 
     def drop(self) -> None:
         """Leave no file."""
-        with suppress(InterruptedError), self._files:
+        with suppress(OSError), self._files:  # nor is there always room for what waits to be written
             raise InterruptedError

@@ -93,7 +93,7 @@ def remove_drafts(file: Path) -> None:
 def _place(draft: Path, file: Path) -> None:
     try:
         os.link(draft, file)  # unlike a renaming it never replaces
-    except FileExistsError:
+    except (FileExistsError, FileNotFoundError):
         raise
     except OSError:  # no links in this file system: the name is taken by an empty file of ours first
         os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL))

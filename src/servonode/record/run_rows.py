@@ -1,7 +1,7 @@
 """The rows of a run, by node and by life of the plant, and the runs that are made of them, with their CSV files."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -49,6 +49,11 @@ class RunRows:
     def size(self) -> int:
         """The bytes of all rows."""
         return sum(part.nbytes for parts in self._parts.values() for part in parts)
+
+    def recorded(self) -> Iterator[tuple[str, int, Array]]:
+        """Node, life and rows as they were recorded: of a part of the rows it is not known what comes before them."""
+        for (node, life), parts in self._parts.items():
+            yield node, life, np.concatenate(parts)
 
     @property
     def lives(self) -> list[int]:

@@ -10,6 +10,7 @@ import io
 import json
 import os
 import platform
+import re
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -45,6 +46,7 @@ FORMAT = 2
 READ = ("1", "2")  # formats; in the first all rows are one attachment
 ENDING, MERGED = "servonode_ending", "servonode_merged"  # names of metadata, beside ABOUT
 LAUNCH, ROWS = "launch.json", "rows{}.npz"  # names of attachments; the parts of the rows have numbers from 2 on
+ROWS_PART = re.compile(r"rows(\d{0,9})\.npz")
 LIBRARIES = ("numpy", "llvmlite", "pyzmq", "msgspec")
 _to_json = msgspec.json.Encoder().encode
 Schema = dict[str, Any]
@@ -244,10 +246,7 @@ def described(about: dict[str, Any]) -> dict[str, str]:
 def _rows_file(rows: RunRows) -> bytes:
     """The content of an attachment of rows."""
     arrays: dict[str, Any] = {f"{node}_columns": np.array(names) for node, names in rows.columns.items()}
-    for node, names in rows.columns.items():  # without a plant, whose computer knows its lives, all in one
-        tables = {life: rows.table(node, life, len(names)) for life in rows.lives}
-        tables = tables or {0: rows.all_of(node, len(names))}
-        arrays |= {f"{node}_life{life}": table for life, table in tables.items()}
+    arrays |= {f"{node}_life{life}": table for node, life, table in rows.recorded()}
     packed = io.BytesIO()
     np.savez_compressed(packed, **arrays)
     return packed.getvalue()

@@ -1,8 +1,9 @@
 """The writer: a process that writes rows and messages to the spool during the run, and outlives all nodes.
 
 No process waits for it. A few times a second it reads the shared memory of the nodes (`shared_memory.py`). It
-ends when the launcher and all nodes have ended: it holds the read end of a pipe, and they hold the write end. If the
-launcher dies before it has made the files, the writer makes them.
+ends when the launcher and all nodes have ended: it holds the read end of a pipe, and they hold the write end. It makes
+the bag meanwhile (`draft.py`), which the launcher has it finish. If the launcher dies before it has made the files, the
+writer makes them.
 """
 
 import errno
@@ -137,6 +138,9 @@ class Spooler:
         if draft is None:
             return False
         try:
+            if words[_ENDING] == _NONE:
+                self.drop_draft()
+                return False
             if draft.follow():
                 words[_USED] += 1
                 return True
@@ -154,8 +158,13 @@ class Spooler:
             self._draft, self._words[_MADE] = None, _NONE
 
     @property
+    def has_made_bag(self) -> bool:
+        """Whether the writer has made the bag."""
+        return self._words[_MADE] > 0
+
+    @property
     def finishes_draft(self) -> bool:
-        """Whether the writer was asked to finish the bag, and has not yet."""
+        """Whether the writer was asked to finish the bag, or to drop it, and has not yet."""
         return bool(self._words[_ENDING]) and not self._words[_MADE]
 
     def finish_draft(
@@ -165,17 +174,17 @@ class Spooler:
 
         waits: sleeps, and says whether to wait on while that many blocks are used.
         """
-        words = self._words
-        if words[_MADE] or any(ring.written != ring.count for ring in self.rings.values()):
+        words, is_complete = self._words, all(ring.written == ring.count for ring in self.rings.values())
+        if words[_MADE]:
             return None
         try:
             data = json.dumps([ending, list(drawn)]).encode()
-            append(self.descriptor, self.size, data)  # behind all blocks, for the writer alone
-            words[_ENDING] = len(data)
+            with suppress(OSError):
+                append(self.descriptor, self.size, data)  # behind all blocks, for the writer alone
+                words[_ENDING] = len(data) if is_complete else _NONE
+            words[_ENDING] = words[_ENDING] or _NONE  # the bag gives way to the launcher's
             while not words[_MADE] and waits(words[_USED]):
                 pass
-        except OSError:
-            return None
         finally:
             os.ftruncate(self.descriptor, self.size)
         return words[_MADE] - 1 if words[_MADE] > 0 else None
@@ -192,15 +201,23 @@ def write(
         os.nice(NICE)
     _close_all_but(lifeline, spooler.descriptor)
     spooler.begin_draft(make_draft)
-    more = False
-    while not _ended(lifeline, 0.0 if more else FLUSH_S):
-        spooler.spool(_warn)
-        more = spooler.follow()
+    work(spooler, lambda wait_s: _ended(lifeline, wait_s), _warn)
     spooler.drop_draft()
     spooler.spool(_warn)
     if not spooler.delivered:
+        os.ftruncate(spooler.descriptor, spooler.size)  # the launcher may have died behind it
         make_files()
     return 0
+
+
+def work(spooler: Spooler, ended: Callable[[float], bool], warn: Callable[[str], None]) -> None:
+    """Write to the spool, FLUSH_S apart lest blocks be many and small, and the bag in between. ended: waits so long."""
+    more, due = False, 0.0
+    while not ended(0.0 if more else FLUSH_S):
+        if not more or time.monotonic() >= due:
+            spooler.spool(warn)
+            due = time.monotonic() + FLUSH_S
+        more = spooler.follow()
 
 
 def _ended(lifeline: int, wait_s: float) -> bool:

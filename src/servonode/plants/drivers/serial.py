@@ -10,6 +10,7 @@ import select
 import stat
 import termios
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -128,7 +129,8 @@ class SerialTransport(LineTransport):
             opened.reset_input_buffer()
         except (serial.SerialException, OSError, ValueError, termios.error) as error:  # the last one is no OSError
             if opened is not None:
-                opened.close()
+                with suppress(OSError):  # it may have vanished
+                    opened.close()
             why = error.args[-1] if isinstance(error, termios.error) else error
             text = f"{self.place} cannot be opened at {self._baud} baud ({why})"
             raise BusError(f"{text}; stop the program that uses it, or check plant.device.baud") from None
