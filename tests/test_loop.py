@@ -1,5 +1,6 @@
 """The Python side: what `servonode.load` gives, and launch files as mappings with functions."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -196,6 +197,32 @@ def test_start_is_prepared_for_other_numbers_too() -> None:
     hoop = servonode.load("hoop_rolls", run__duration=0.2)
     changed = servonode.simulate("hoop_rolls", run__duration=0.2, plant__initial__s=0.3, plant__parameters__kappa=0.5)
     same(hoop.simulate(initial={"s": 0.3}, parameters={"kappa": 0.5}), changed)
+
+
+CART = """
+from servonode.mechanics import Model, coordinate, input_, parameter
+from servonode.plants.prepare import Preparation, Prepared
+
+def model() -> Model:
+    x, F = coordinate("x", "place", "m"), input_("F", "force", "N")
+    m, k = parameter("m", "mass", "kg", default=1.0), parameter("k", "friction", "N s/m", default=1.0)
+    return Model(name="cart", description="", coordinates=(x,), parameters=(m, k), kinetic=m*x.rate**2/2,
+                 dissipation=k*x.rate**2/2, inputs={F: x.rate})
+
+def prepare(wanted):
+    return Prepared(initial={"x": wanted.initial["x"]}, parameters={"k": 5.0} if wanted.initial["x"] > 0.5 else {})
+
+PREPARE = Preparation(prepare, start=("x",))
+"""
+
+
+def test_the_law_believes_what_is_prepared_for_other_numbers(tmp_path: Path) -> None:
+    (tmp_path / "cart.py").write_text(CART)
+    controller = {"period": 0.01, "residuals": {"a": "x - 0.2"}, "gains": {"lambda": 2.0}}
+    plant = {"machine": f"{tmp_path}/cart.py:model", "initial": {"x": 1.0}}
+    run = {"run": {"duration": 0.5}, "plant": plant, "controller": controller}
+    loop = servonode.load(run)
+    same(loop.simulate(initial={"x": 0.3}), servonode.simulate(run, plant__initial__x=0.3))
 
 
 def test_another_simulation_neither_derives_nor_surveys(monkeypatch: pytest.MonkeyPatch) -> None:

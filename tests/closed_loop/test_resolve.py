@@ -1,5 +1,7 @@
 """Resolving in stages: the machine is loaded once, a stage changes nothing of one before, errors are worded once."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -8,6 +10,7 @@ import pytest
 from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_error import LaunchError, ProgramRefused, ProgramUnfit, naming_file, stated_in
 from servonode.closed_loop.launch_file import read_launch
+from servonode.closed_loop.parts import cached_property
 from servonode.definitions.cache import CacheError
 from servonode.errors import StatementError, about
 from servonode.mechanics.expression import ExpressionError
@@ -89,6 +92,18 @@ def test_a_refusal_is_of_the_kind_of_the_place_it_is_in() -> None:
     with pytest.raises(LaunchError) as caught, naming_file("a.toml"), stated_in("controller", "program", ProgramUnfit):
         raise Unprepared("plant.initial", "q", "no such point")
     assert type(caught.value) is LaunchError
+
+
+def test_threads_make_a_part_of_several_closed_loops_at_once() -> None:
+    both = threading.Barrier(2)
+
+    class Loop:
+        @cached_property
+        def place(self) -> int:
+            return both.wait(60)
+
+    with ThreadPoolExecutor(2) as threads:
+        assert sorted(threads.map(lambda loop: loop.place, (Loop(), Loop()))) == [0, 1]
 
 
 def test_what_is_no_refusal_is_not_worded() -> None:

@@ -7,7 +7,7 @@ is one LaunchError, before anything moves.
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from servonode.closed_loop.known_code import SHIPPED, refuse_code
 from servonode.closed_loop.launch_error import LaunchError, ProgramUnfit, naming_file
 from servonode.closed_loop.launch_file import with_values
 from servonode.closed_loop.launch_keys import FrameGoal, LaunchFile
+from servonode.closed_loop.parts import cached_property
 from servonode.closed_loop.resolution import Resolution
 from servonode.closed_loop.static_checks import Examination, trial, with_residuals
 from servonode.definitions.references import Definition, FunctionDefinition, kind_of
@@ -97,8 +98,10 @@ class ClosedLoop(Resolution, Tabular):
     @property
     def views(self) -> tuple[View, ...]:
         """How the machine is drawn: as its file says, else as the skeleton of its tree."""
-        if views := self.source.views():
-            return views
+        return self.source.views() or self._skeleton
+
+    @cached_property
+    def _skeleton(self) -> tuple[View, ...]:
         goals = self.launch.controller.goal.values() if self.launch.controller else ()
         targets = next(filter(None, (_targets(goal, self.targets.names) for goal in goals)), None)
         wanted = cache(lambda: wanted_positions(self.launch, self.control, self.machine, self.start))
@@ -245,7 +248,8 @@ def resolve(launch: LaunchFile, strict: bool = True, code: bool | Mapping[str, s
                 loop.safety.check_limits()
             own = trial(loop.control, loop.start)
             if law is not None and own is not None:  # what residuals there are is known only now
-                loop = loop.varied(launch).with_parts(derived_law=with_residuals(law, own.residuals))
+                known = with_residuals(law, own.residuals)
+                loop = loop.varied(launch).with_parts(launch=loop.launch, derived_law=known)
                 loop.check_parts()
             loop.examination = loop.examined(own)
             if strict and loop.examination.refusals:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from servonode.closed_loop.key_table import key_of
 from servonode.closed_loop.launch_error import KeyRefused, ProgramUnfit, check_names, stated_in
 from servonode.closed_loop.launch_keys import Controller, FrameGoal, LaunchFile, Plant, Times
 from servonode.closed_loop.machine_section import believed_source, chosen, load, with_given
-from servonode.closed_loop.parts import MachineParts
+from servonode.closed_loop.parts import MachineParts, cached_property
 from servonode.closed_loop.start_on_program import law_at_start, wants_program_start
 from servonode.controllers import (
     PROGRAMS,
@@ -213,7 +213,7 @@ class ControlParts(MachineParts):
         source = program_source(controller, target, plant.machine, self.launch.path.parent)
         options = _options(controller, plant.machine, source)
         believed = believed_source(controller, self.source)
-        machine = self.given_machine if believed.changes == self.source.changes else load(believed)
+        machine = self.loaded if believed.changes == self.source.changes else load(believed)
         self._believed_machine(believed, machine)  # refused before anything is derived
         if isinstance(source, OwnController):
             description = source.description(tuple(target), {})
@@ -269,7 +269,6 @@ class ControlParts(MachineParts):
 
     def check_derived(self, launch: LaunchFile, key: str) -> None:
         """Raise KeyRefused where a key of this changed launch file is part of what is derived."""
-
         section, _, name = key.rpartition(".")
         instead = "load the launch file with it (--set, or servonode.load(FILE, KEY=...))"
         if (known := key_of(key)) and known.derived:

@@ -1,8 +1,8 @@
 """The parts of a resolved launch file: each is made once, when it is asked for, of its sections and other parts."""
 
+import sys
 from collections.abc import Callable, Mapping
-from functools import cached_property
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
 from servonode.arrays import Array
 from servonode.closed_loop.launch_error import KeyRefused
@@ -19,6 +19,23 @@ from servonode.mechanics.machine import Machine
 from servonode.plants import MachineSource
 from servonode.plants.effect_kernels import load_effects
 from servonode.plants.prepare import Preparation
+
+if TYPE_CHECKING or sys.version_info >= (3, 12):
+    from functools import cached_property as cached_property
+else:
+
+    class cached_property:
+        """That of Python 3.11 has one lock for all objects: the threads of a sweep would wait for each other."""
+
+        def __init__(self, function):
+            self._function, self.__doc__ = function, function.__doc__
+
+        def __set_name__(self, owner, name):
+            self._name = name
+
+        def __get__(self, of, owner=None):
+            return self if of is None else vars(of).setdefault(self._name, self._function(of))
+
 
 P = ParamSpec("P")
 R = TypeVar("R")

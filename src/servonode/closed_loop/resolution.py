@@ -1,7 +1,6 @@
 """The parts of a resolved launch file beside machine and control: safety, drives, sensors, faults, simulation."""
 
 from collections.abc import Sequence
-from functools import cached_property
 
 import numpy as np
 
@@ -31,6 +30,7 @@ from servonode.closed_loop.machine_section import (
     possible_start,
     sensor_effects,
 )
+from servonode.closed_loop.parts import cached_property
 from servonode.closed_loop.safety_settings import SafetySettings, check_watches, safety_settings
 from servonode.closed_loop.start_on_program import wants_program_start
 from servonode.closed_loop.static_checks import Examination, examine, examine_own, placed, singular_at_rest

@@ -249,7 +249,6 @@ def _value(node: Node, values: Mapping[str, Any]) -> Any:
 SETTLED = 0.02  # share of its largest magnitude within which a residual has settled
 ROUNDING = 1e-6  # magnitude of a residual that has never been disturbed
 TEXTS = ("fault",)  # the measures that are texts
-OF_FAULTS = ("duration", "fault", "fault_time")  # what a run that a fault ended has, too
 STORED = ("run", "reason", "progress")  # names that stand beside measures in the results of a sweep
 REFUSED = "refused"  # the fault of a run that was refused before it began
 
