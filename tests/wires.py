@@ -781,7 +781,7 @@ class MemoryLink:
     def due(self) -> int | None:
         return None
 
-    def has_subscriber(self) -> bool | None:
+    def listened(self) -> bool | None:
         return not self._wire.dead and not self._wire.pulled
 
 

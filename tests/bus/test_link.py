@@ -163,7 +163,7 @@ def test_with_keys_other_addresses_are_refused_in_words_that_fit(bad, says):
 
 def test_messages_go_both_ways_as_two_frames(link, machine):
     assert machine.receives(link)
-    assert eventually(link.has_subscriber)
+    assert eventually(link.listened)
     link.send("applied", applied(3, until=20, state_seq=7))
     topic, payload = machine.frames()
     assert topic == b"applied"
@@ -263,7 +263,7 @@ def test_a_drain_is_bounded(link, machine):
 
 def test_a_second_one_on_the_same_address_is_refused_and_the_first_goes_on(link, machine, addresses):
     assert machine.receives(link)
-    assert eventually(link.has_subscriber)
+    assert eventually(link.listened)
     second = ExternalLink(*addresses)
     with pytest.raises(BusError, match=r"cannot be bound .*stop the other run") as caught:
         second.open()
@@ -300,7 +300,7 @@ def test_a_folder_that_is_missing_is_named(folder):
 
 def test_what_was_sent_last_still_goes_out_when_the_link_is_closed_at_once(link, machine):
     assert machine.receives(link)
-    assert eventually(link.has_subscriber)
+    assert eventually(link.listened)
     for i in range(QUEUE):
         link.send("applied", applied(i, final=True))
     link.close()
@@ -318,7 +318,7 @@ def test_the_message_that_ends_a_run_is_sent_again_where_a_full_queue_has_lost_i
         slow.setsockopt(zmq.RCVBUF, 4096)
         slow.subscribe(b"applied")
         slow.connect(places[1])
-        assert eventually(link.has_subscriber)
+        assert eventually(link.listened)
         for i in range(5000):
             link.send("applied", applied(i))
         link.send("applied", applied(5000, final=True))
@@ -341,7 +341,7 @@ def test_few_inputs_wait_for_a_machine_that_does_not_read():
         slow.setsockopt(zmq.RCVBUF, 4096)
         slow.subscribe(b"applied")
         slow.connect(places[1])
-        assert eventually(link.has_subscriber)
+        assert eventually(link.listened)
         for i in range(5000):
             link.send("applied", applied(i))
             if i % 100 == 0:
@@ -385,7 +385,7 @@ def test_a_system_that_keeps_nobody_out_ends_no_link(monkeypatch):
     with closing(Machine(*places)) as machine, closing(ExternalLink(*places)) as link:
         link.open()
         assert machine.receives(link)
-        assert eventually(link.has_subscriber)
+        assert eventually(link.listened)
         with closing(Crowd(places[1], 300)) as crowd:
             assert eventually(lambda: link.receive() or link.counts["connections"])
             assert eventually(crowd.gets_in)  # the queue of those that wait may be full at first
@@ -420,9 +420,9 @@ def test_a_host_is_looked_up_once_and_an_unknown_one_is_named(monkeypatch):
 
 
 def test_whether_somebody_listens_is_known(link, machine):
-    assert eventually(link.has_subscriber)
+    assert eventually(link.listened)
     machine.close()
-    assert eventually(lambda: not link.has_subscriber())
+    assert eventually(lambda: not link.listened())
 
 
 GOLDEN = {

@@ -81,7 +81,7 @@ class Wire:
     def renew(self) -> None:
         self.life.append("renew")
 
-    def has_subscriber(self) -> bool | None:
+    def listened(self) -> bool | None:
         return False
 
     def close(self) -> None:

@@ -96,7 +96,7 @@ def test_a_crowd_is_kept_out_while_the_machine_gets_every_input():
     with closing(Machine(*places)) as machine, closing(ExternalLink(*places)) as link:
         link.open()
         assert machine.receives(link)
-        assert until(link.has_subscriber)
+        assert until(link.listened)
         with closing(Crowd(places[1], 300)) as crowd:
             end = time.monotonic() + PAUSE_NS * 0.5e-9
             for i in itertools.takewhile(lambda _: time.monotonic() < end, itertools.count()):

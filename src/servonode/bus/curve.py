@@ -188,7 +188,7 @@ class SecureLink(ExternalLink):
     @property
     def hint(self) -> str:  # type: ignore[override]
         """A possible reason why the machine does not answer."""
-        if self._problem or self.has_subscriber():
+        if self._problem or self.listened():
             return self.lost
         return (
             f"nobody with the key {self._machine!r} has connected; check that the machine runs, that it has that key, "

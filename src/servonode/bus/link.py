@@ -85,7 +85,7 @@ class Link(Protocol):
     def renew(self) -> None:
         """Connect again to the machine's publisher; messages in transit may be lost."""
 
-    def has_subscriber(self) -> bool | None:
+    def listened(self) -> bool | None:
         """Whether a machine has subscribed to what is sent; None: not known."""
 
     def close(self) -> None:
@@ -221,7 +221,7 @@ class ExternalLink:
         if self._subscriber is not None:
             self._subscriber.renew()
 
-    def has_subscriber(self) -> bool | None:
+    def listened(self) -> bool | None:
         """Whether a machine has subscribed to anything that is sent."""
         return self._publisher is not None and self._publisher.is_subscribed()
 

@@ -243,7 +243,7 @@ class DevicePlant:
 
     def no_answer_reason(self) -> str:
         """Why the handshake may not have been answered, for people."""
-        listens, hint = self.link.has_subscriber(), self.link.hint
+        listens, hint = self.link.listened(), self.link.hint
         if self.readings.estimated and self.readings.estimated.unknown_reason:
             text = self.readings.estimated.unknown_reason
         elif hint:

@@ -77,7 +77,7 @@ class PacketLink:
         """A possible reason why the machine does not answer, for people; empty: not known."""
         return self._transport.lost or ("" if self._good else self._transport.hint)
 
-    def has_subscriber(self) -> bool | None:
+    def listened(self) -> bool | None:
         """None: a wire cannot tell."""
         return None
 

@@ -318,7 +318,7 @@ class LoopbackLink:
     def renew(self) -> None:
         """Nothing to connect."""
 
-    def has_subscriber(self) -> bool | None:
+    def listened(self) -> bool | None:
         """None: not known."""
         return None
 
