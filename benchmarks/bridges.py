@@ -38,7 +38,7 @@ AGAIN_S = 2.0  # between a bridge's start and its end, where it is killed
 ROS2_CLIENT = """
 import sys
 import time
-from servonode.neighbours.ros2_graph import Ros2Node
+from servonode.wings.neighbours.ros2_graph import Ros2Node
 
 node, still = Ros2Node(int(sys.argv[1])), {"x": 0.0, "y": 0.0, "z": 0.0}
 topics = {"/joint_states": "sensor_msgs/msg/JointState", "/tf": "tf2_msgs/msg/TFMessage"}

@@ -79,7 +79,7 @@ def robot_case(name: str) -> RobotRow:
     """Measure one robot in this process."""
     from servonode.kernels import build  # noqa: F401  (imported before the clock starts)
     from servonode.mechanics.derive import derive
-    from servonode.robots import model, read  # noqa: F401
+    from servonode.wings.robots import model, read  # noqa: F401
 
     pin()
     times = [process_time()]

@@ -121,8 +121,8 @@ def launch(name: str) -> dict[str, Any]:
 
 def lossless(name: str) -> dict[str, float]:
     """The losses that a robot's file states, all of them zero."""
-    from servonode.robots.read import read
-    from servonode.robots.robot import identifier
+    from servonode.wings.robots.read import read
+    from servonode.wings.robots.robot import identifier
 
     joints = list(read(makers.file_of(name)).joints)
     names = [f"{identifier(each.name)}_damping" for each in joints if each.damping]

@@ -29,9 +29,9 @@ import numpy as np
 from common import options, peak_mb
 
 import servonode
-from servonode.sweeps.chunk import Chunk
-from servonode.sweeps.cluster import computed_on
-from servonode.sweeps.plan import Plan
+from servonode.wings.explore.sweeps.chunk import Chunk
+from servonode.wings.explore.sweeps.cluster import computed_on
+from servonode.wings.explore.sweeps.plan import Plan
 
 RUN_S, WARM, NAIVE, LOADED, ROLLED = 20.0, 50, 300, 40, 12
 MEMORY_S = 1.0  # of a run whose memory is measured
@@ -132,7 +132,7 @@ def memory(counts: list[int]) -> Iterator[tuple[int, float]]:
 
 def sweep_into_folder(runs: int) -> None:
     """Make a sweep of so many runs of 1 s, in chunks of 500; print the peak memory."""
-    from servonode.sweeps.run_sweep import Where, run_sweep
+    from servonode.wings.explore.sweeps.run_sweep import Where, run_sweep
 
     with tempfile.TemporaryDirectory() as folder:
         run_sweep(plan_of(runs, MEMORY_S, 500), Where(threads=2), Path(folder) / "sweep.zarr")

@@ -26,8 +26,8 @@ PANEL = '    specs.append(PanelSpec("new", {"phi": "phi"}, title="the new panel"
 PICTURES = """
 import servonode
 from servonode.views.panels import panels_of
-from servonode.web.frames import layout_of
-from servonode.web.html_report import html_report
+from servonode.wings.web.frames import layout_of
+from servonode.wings.web.html_report import html_report
 run = servonode.simulate("trailer_pursuit", run__duration=0.2)
 print([panel.words for panel in panels_of(run, {**run.state, **run.outputs, **run.input})])
 print([panel["title"] for panel in layout_of(run.closed_loop, "page")["panels"]])

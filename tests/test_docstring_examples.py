@@ -10,7 +10,7 @@ import pytest
 from tests.helpers.extras import oracle
 
 MODULES = (
-    "servonode.analysis.frequency_response",
+    "servonode.wings.explore.linear.frequency_response",
     "servonode.api",
     "servonode.loop",
     "servonode.record.run",

@@ -83,7 +83,7 @@ def test_the_nearest_names_are_few(name: str, most: int, text: str) -> None:
 
 FOREIGN = {  # whose errors say what they mean in their texts alone: dask, msgspec, numpy, Python's tomllib
     *("servonode.analysis.comparison", "servonode.bus.codec", "servonode.closed_loop.launch_file"),
-    "servonode.sweeps.cluster",
+    "servonode.wings.explore.sweeps.cluster",
 }
 READING = {
     "endswith",

@@ -27,7 +27,7 @@ from servonode.record.bag import read_bag
 from servonode.tables import Tabular, several, valued
 from servonode.views import summary
 from servonode.views.movie import ffmpeg
-from servonode.web.html_report import tables
+from servonode.wings.web.html_report import tables
 from tests.helpers.recorded import recorded
 from tests.test_import_rules import HEAVY, loaded_by
 

@@ -35,6 +35,7 @@ def table_of_rooms() -> tuple[dict[str, set[str]], dict[str, int]]:
 
 MAY_IMPORT, LINES_AT_MOST = table_of_rooms()
 ROOMS = [room for room in MAY_IMPORT if "/" not in room and room != "servonode"]
+WINGS = [room for room in MAY_IMPORT if room.startswith("wings/")]
 SOURCE = ROOT / "src"
 PACKAGE = SOURCE / "servonode"
 HEAVY = {"sympy", "scipy", "matplotlib", "llvmlite", "numpy", "zmq", "msgspec"}
@@ -54,8 +55,8 @@ def room_of(module: str) -> str:
     if module == "servonode.__main__":
         return "cli"
     parts = module.split(".")[1:]
-    if parts[:2] == ["plants", "drivers"]:
-        return "plants/drivers"
+    if parts[:2] == ["plants", "drivers"] or (parts[:1] == ["wings"] and len(parts) > 1):
+        return "/".join(parts[:2])
     return parts[0] if parts and parts[0] in ROOMS else "servonode"
 
 
@@ -147,7 +148,8 @@ def test_the_table_would_notice_a_forbidden_import() -> None:
 
 
 def test_every_folder_is_a_room_and_four_links_lead_to_rooms() -> None:
-    assert {each.parent.name for each in PACKAGE.glob("*/__init__.py")} == set(ROOMS)
+    assert {each.parent.name for each in PACKAGE.glob("*/__init__.py")} == {*ROOMS, "wings"}
+    assert {f"wings/{each.parent.name}" for each in PACKAGE.glob("wings/*/__init__.py")} == set(WINGS)
     links = {each.name: each.resolve() for each in ROOT.iterdir() if each.is_symlink()}
     assert links == {room: PACKAGE / room for room in ("controllers", "launch", "nodes", "plants")}
 
@@ -198,7 +200,7 @@ def test_the_help_loads_no_room_but_the_command_lines() -> None:
     assert "servonode.cli.simulate" in loaded
     assert not loaded & HEAVY
     rooms = {room_of(name) for name in loaded if name.startswith("servonode.")}
-    assert rooms <= {"servonode", "cli", "nodes"}  # nodes: the terminal
+    assert rooms <= {"servonode", "cli", "nodes", "wings/explore", "wings/acceptance"}  # nodes: the terminal
 
 
 def test_a_simulation_from_a_warm_cache_loads_no_sympy() -> None:

@@ -204,7 +204,7 @@ FILES = {  # what searches the files that match, three of which are known
     found_in_others: (
         "*.toml *.html *.js *.css *.yaml *.yml *.cff *.service *Makefile *Dockerfile src/servonode/cli/templates/*"
         " :!*.min.* :!*.py",
-        "src/servonode/launch/ball_circle.toml src/servonode/web/assets/page.html",
+        "src/servonode/launch/ball_circle.toml src/servonode/wings/web/assets/page.html",
     ),
 }  # fmt: skip
 

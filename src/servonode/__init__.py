@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from servonode import controllers, mechanics
     from servonode.analysis.report import Report
     from servonode.api import check, identify, load, read_recording, run, simulate, sweep
-    from servonode.environment import Env, VectorEnv
-    from servonode.identification.identification import Identification
     from servonode.loop import Loop
     from servonode.operator.operator_requests import (
         arm,
@@ -55,6 +53,8 @@ if TYPE_CHECKING:
     )
     from servonode.record.movie import Movie
     from servonode.record.run import Run
+    from servonode.wings.explore.environments.environment import Env, VectorEnv
+    from servonode.wings.explore.identification.identification import Identification
 
 __version__ = _VERSION
 __all__ = [
@@ -88,8 +88,8 @@ __all__ = [
 ]
 
 _SOURCES = {  # the module of each public name, loaded when the name is first used
-    **dict.fromkeys(("Env", "VectorEnv"), "servonode.environment"),
-    "Identification": "servonode.identification.identification",
+    **dict.fromkeys(("Env", "VectorEnv"), "servonode.wings.explore.environments.environment"),
+    "Identification": "servonode.wings.explore.identification.identification",
     "Loop": "servonode.loop",
     "Movie": "servonode.record.movie",
     "Report": "servonode.analysis.report",

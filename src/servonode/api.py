@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     import xarray
 
     from servonode.analysis.report import Report
-    from servonode.identification.identification import Identification
     from servonode.mechanics.model import Model
+    from servonode.wings.explore.identification.identification import Identification
 
 Launch: TypeAlias = "str | Path | Mapping[str, Any] | Model"
 WHERE = (("plant", "machine", "Model"), ("controller", "program", "Program"))
@@ -259,7 +259,7 @@ def identify(
     >>> round(found.estimates["m1"].value, 6), found.estimates["m1"].before, found.estimates["c_w"].told
     (5.0, 4.0, 'yes')
     """
-    from servonode.identification.recordings import identification_of
+    from servonode.wings.explore.identification.recordings import identification_of
 
     _check_sections(overrides, identify)
     given = [recordings] if isinstance(recordings, str | Path | Run) else list(recordings)

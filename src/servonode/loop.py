@@ -26,16 +26,16 @@ from servonode.tables import Row, Tabular
 if TYPE_CHECKING:
     import xarray
 
-    from servonode.analysis.frequency_response import CutLoop, FrequencyResponse
     from servonode.analysis.linearisation import Linearisation
-    from servonode.analysis.margins import Margins
     from servonode.analysis.orbits import PeriodicOrbit
-    from servonode.analysis.poles_along import PolesAlong
     from servonode.analysis.report import Report
-    from servonode.sweeps.fastest import Fastest
-    from servonode.sweeps.region import Region
-    from servonode.sweeps.robustness import Robustness
-    from servonode.sweeps.tune import Tuned
+    from servonode.wings.explore.linear.frequency_response import CutLoop, FrequencyResponse
+    from servonode.wings.explore.linear.margins import Margins
+    from servonode.wings.explore.linear.poles_along import PolesAlong
+    from servonode.wings.explore.sweeps.fastest import Fastest
+    from servonode.wings.explore.sweeps.region import Region
+    from servonode.wings.explore.sweeps.robustness import Robustness
+    from servonode.wings.explore.sweeps.tune import Tuned
 
 Values = Mapping[str, float]
 
@@ -313,9 +313,9 @@ class Loop(Tabular):
         resume: bool = False,
     ) -> "xarray.Dataset":
         """Simulate many runs with other numbers; see `servonode.sweep`."""
-        from servonode.sweeps.design import stated_axes
-        from servonode.sweeps.plan import Plan
-        from servonode.sweeps.run_sweep import Where, run_sweep
+        from servonode.wings.explore.sweeps.design import stated_axes
+        from servonode.wings.explore.sweeps.plan import Plan
+        from servonode.wings.explore.sweeps.run_sweep import Where, run_sweep
 
         stated = {"method": method, "runs": runs, "seed": seed, "chunk": chunk, "measures": measures}
         given = {name: value for name, value in stated.items() if value is not None}
@@ -358,8 +358,8 @@ class Loop(Tabular):
         >>> round(found.shares["reaches the goal"], 2)
         0.5
         """
-        from servonode.sweeps.ranges import ranges_of
-        from servonode.sweeps.region import region
+        from servonode.wings.explore.sweeps.ranges import ranges_of
+        from servonode.wings.explore.sweeps.region import region
 
         check_mapping("over", over, "plant.initial.NAME")
         return region(self.closed_loop, ranges_of(over), require, points, runs, threads)
@@ -383,7 +383,7 @@ class Loop(Tabular):
         >>> [each.name for each in found.margins[-3:]]
         ['noise', 'delay', 'period']
         """
-        from servonode.sweeps.robustness import robustness
+        from servonode.wings.explore.sweeps.robustness import robustness
 
         return robustness(self.closed_loop, require, seeds, threads)
 
@@ -416,8 +416,8 @@ class Loop(Tabular):
         >>> found.cost < found.own_cost, found.lines[0]
         (True, '[controller.gains]')
         """
-        from servonode.sweeps.ranges import ranges_of
-        from servonode.sweeps.tune import tune
+        from servonode.wings.explore.sweeps.ranges import ranges_of
+        from servonode.wings.explore.sweeps.tune import tune
 
         check_mapping("over", over, "controller.gains.lambda")
         return tune(self.closed_loop, ranges_of(over), cost, require, runs, seeds, threads)
@@ -433,7 +433,7 @@ class Loop(Tabular):
         >>> round(found.speed, 1), found.broken.first
         (4.3, 'U2')
         """
-        from servonode.sweeps.fastest import fastest
+        from servonode.wings.explore.sweeps.fastest import fastest
 
         return fastest(self.closed_loop)
 
@@ -448,7 +448,7 @@ class Loop(Tabular):
         check_choice("form", form, ("text", "latex", "c", "urdf"))
         closed_loop, control = self.closed_loop, self.closed_loop.control
         if form == "urdf":
-            from servonode.export.urdf import urdf_text
+            from servonode.wings.robots.urdf import urdf_text
 
             return urdf_text(closed_loop.source.build(), closed_loop.machine.parameters)
         if form == "c":
@@ -501,7 +501,7 @@ class Loop(Tabular):
         >>> servonode.load("trailer_pursuit", run__duration=1.0).poles(times=5).rates.shape
         (5, 6)
         """
-        from servonode.analysis.poles_along import poles_along
+        from servonode.wings.explore.linear.poles_along import poles_along
 
         if not isinstance(times, int) or isinstance(times, bool) or times < 1:
             raise StatementError(f"times = {times!r} is not a number of times; give a whole number of 1 or more")
@@ -531,7 +531,7 @@ class Loop(Tabular):
         >>> response.names, response.L.shape
         (('U1', 'U2'), (2, 2, 2))
         """
-        from servonode.analysis.frequency_response import frequency_response
+        from servonode.wings.explore.linear.frequency_response import frequency_response
 
         loop, _ = self._cut(t, state, cut, equilibrium)
         return frequency_response(loop, omega)
@@ -554,7 +554,7 @@ class Loop(Tabular):
         >>> margins["U1"].gain[1] > 2
         True
         """
-        from servonode.analysis.margins import margins_of
+        from servonode.wings.explore.linear.margins import margins_of
 
         return margins_of(*self._cut(t, state, cut, equilibrium))
 
@@ -580,8 +580,8 @@ class Loop(Tabular):
 
     def _cut(self, t: float, state: Values, cut: str, equilibrium: bool) -> "tuple[CutLoop, tuple[str, ...]]":
         """The sampled loop about a state, cut, and remarks on its linearisation."""
-        from servonode.analysis.frequency_response import cut_loop
         from servonode.analysis.linearisation import linearise
+        from servonode.wings.explore.linear.frequency_response import cut_loop
 
         check_choice("cut", cut, ("inputs", "sensors"))
         self._controlled()

@@ -53,7 +53,7 @@ class Tabular:
 
 
 class Result(Tabular):
-    """What was computed: it has its table, and names the function of the room `views` that draws it.
+    """What was computed: it has its table, and names the function that draws it.
 
     That function is looked up when a picture is asked for, so that no room which computes stands on pictures.
     """
@@ -64,9 +64,9 @@ class Result(Tabular):
         return found
 
     def by_view(self, function: str, *choices: Any) -> Any:
-        """What a function of `views`, named MODULE.FUNCTION, makes of it: a matplotlib Figure, or a movie."""
-        module, name = function.split(".")
-        return getattr(import_module(f"servonode.views.{module}"), name)(self, *choices)
+        """What a function of the package, named ROOM.MODULE.FUNCTION, makes of it: a matplotlib Figure, or a movie."""
+        module, _, name = function.rpartition(".")
+        return getattr(import_module(f"servonode.{module}"), name)(self, *choices)
 
 
 def _listed(value: Any) -> Any:

@@ -11,9 +11,9 @@ from sympy import cos
 
 import servonode
 from servonode.analysis.linear_system import LinearSystem, checked_slope
-from servonode.analysis.margins import largest_mu
 from servonode.errors import StatementError
 from servonode.mechanics import Model, coordinate, discrete, input_, parameter
+from servonode.wings.explore.linear.margins import largest_mu
 from tests.helpers import verdict_machines
 
 PERIOD, RATE, MASS = 0.02, 6.0, 2.0
@@ -192,7 +192,7 @@ def test_the_margins_of_a_cart_are_those_of_its_closed_form() -> None:
 @pytest.mark.parametrize("cut", ["inputs", "sensors"])
 def test_at_the_ends_of_its_gain_margin_an_eigenvalue_is_on_the_circle(cut: Any) -> None:
     loop = both_held(delay=1)
-    from servonode.analysis.margins import others_closed
+    from servonode.wings.explore.linear.margins import others_closed
 
     cut_loop = loop._cut(0.0, {}, cut, False)[0]
     margins = loop.margins(cut=cut)
@@ -222,7 +222,7 @@ def test_margins_agree_with_python_control() -> None:
     loop = both_held(delay=1)
     margins = loop.margins()
     L = loop._cut(0.0, {}, "inputs", False)[0].open
-    from servonode.analysis.margins import others_closed
+    from servonode.wings.explore.linear.margins import others_closed
 
     for i, each in enumerate(margins.signals):
         single = others_closed(L, i)

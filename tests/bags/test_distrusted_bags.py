@@ -23,7 +23,7 @@ from servonode.record.write import BagError, new_file
 from servonode.simulation.replay import replay
 from servonode.simulation.rows_of_messages import runs_in
 from servonode.views.summary import summary_rows
-from servonode.web.html_report import tables as report_tables
+from servonode.wings.web.html_report import tables as report_tables
 from tests.bags.test_bags import Change, changed, only
 from tests.helpers.recorded import recorded
 from tests.helpers.refusals import command as servo

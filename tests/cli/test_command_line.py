@@ -20,11 +20,11 @@ import servonode
 from servonode.bus import Status
 from servonode.cli.deliver import StatusLine, table
 from servonode.cli.main import FILES, VERBS, main
-from servonode.cli.methods import METHODS, Method, MethodVerb
 from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_file import packaged, read_launch
 from servonode.definitions import cache
 from servonode.nodes.recording import Outcome
+from servonode.wings.explore.commands.methods import METHODS, Method, MethodVerb
 from tests.helpers.commands import commands, verbs
 from tests.helpers.refusals import command, refused_command
 
@@ -224,7 +224,7 @@ def test_a_report_of_another_ending_is_refused_before_anything_is_written(tmp_pa
 
 def test_two_reports_that_cannot_be_written_are_both_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = [tmp_path / "a.html", tmp_path / "b.html"]
-    monkeypatch.setattr("servonode.web.html_report.html_report", lambda *_: 1 / 0)
+    monkeypatch.setattr("servonode.wings.web.html_report.html_report", lambda *_: 1 / 0)
     result = command("simulate", "trailer_pursuit", *(f"--report={file}" for file in files), *SHORT)
     assert result.exit_code == 1
     assert [line.partition(": cannot be made (ZeroDivisionError")[0] for line in result.stderr.splitlines()] == [
@@ -496,9 +496,9 @@ def test_a_group_of_commands_alone_shows_them() -> None:
 
 
 def test_a_file_of_verbs_holds_what_the_table_says() -> None:
-    found = dict.fromkeys(METHODS, "methods")
+    found = dict.fromkeys(METHODS, "wings.explore.commands.methods")
     for file in sorted(set(FILES.values())):
-        module = importlib.import_module(f"servonode.cli.{file}")
+        module = importlib.import_module(f"servonode.{file}")
         made = [each for each in vars(module).values() if isinstance(each, click.Command)]
         below = [sub for each in made if isinstance(each, click.Group) for sub in each.commands.values()]
         found |= {each.name: file for each in made if each not in below}

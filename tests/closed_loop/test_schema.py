@@ -17,7 +17,7 @@ from servonode.cli import complete
 from servonode.closed_loop.hosts import shared_keys
 from servonode.closed_loop.key_table import SECTIONS, description, key_of, keys_of, keys_of_launch_files
 from servonode.closed_loop.schema import launch_schema
-from servonode.sweeps.design import Axis
+from servonode.wings.explore.sweeps.design import Axis
 from tests.helpers.extras import json_validator
 
 DOCS = Path(__file__).parents[2] / "docs"

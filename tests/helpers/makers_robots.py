@@ -76,8 +76,8 @@ def file_of(robot: str) -> Path:
 
 def model_of(robot: str) -> Model:
     """The machine of a robot, without losses at its joints."""
-    from servonode.robots.model import model
-    from servonode.robots.read import read
+    from servonode.wings.robots.model import model
+    from servonode.wings.robots.read import read
 
     found = read(file_of(robot), base=ROBOTS[robot].base, casters=ROBOTS[robot].kept)
     bodies = [
@@ -203,7 +203,7 @@ def compiled(robot: str) -> Any:
     """MuJoCo's model of a robot's file, without shapes, all of its links as bodies."""
     import mujoco
 
-    from servonode.robots.unsupported import remove_shapes
+    from servonode.wings.robots.unsupported import remove_shapes
 
     spec, source = mujoco.MjSpec.from_file(str(file_of(robot))), ROBOTS[robot]
     kept = set(source.kept)
@@ -228,6 +228,6 @@ def errors(found: Terms, expected: Terms) -> Array:
 
 
 def _identifier(name: str) -> str:
-    from servonode.robots.model import identifier
+    from servonode.wings.robots.model import identifier
 
     return identifier(name)

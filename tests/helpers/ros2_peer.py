@@ -106,7 +106,7 @@ class _Participant:
 
     def give(self, topic: str, name: str, values: dict[str, Any]) -> None:
         """Publish a message."""
-        from tests.neighbours.test_ros2_types import rosbags_message
+        from tests.wings.neighbours.test_ros2_types import rosbags_message
 
         if topic not in self.writers:
             store, kind = self._parsed(name)
@@ -126,7 +126,7 @@ class _Participant:
 
     def call(self, service: str) -> None:
         """Call a service of std_srvs/Trigger."""
-        from servonode.neighbours.ros2_graph import service_types
+        from servonode.wings.neighbours.ros2_graph import service_types
 
         if service not in self.readers:
             request, reply = service_types("std_srvs/srv/Trigger", {}, {"success": bool, "message": str})
@@ -156,7 +156,7 @@ class _Participant:
         """A store that knows only what the text of this type defines, and the type made of it."""
         from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
-        from servonode.neighbours.ros2_graph import Ros2Types
+        from servonode.wings.neighbours.ros2_graph import Ros2Types
 
         main, *parts = self._known.generate_msgdef(name, ros_version=2)[0].split("=" * 80 + "\n")
         store = get_typestore(Stores.EMPTY)

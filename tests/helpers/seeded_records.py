@@ -10,11 +10,11 @@ from sympy import cos
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import launch_of_table
 from servonode.definitions.references import reference_to
-from servonode.identification.experiment import Experiment, experiment_of_states
-from servonode.identification.identification import _fitted, believed, chosen
-from servonode.identification.trajectories import Trajectories
-from servonode.identification.uncertainty import residuals_of, unrounded
 from servonode.mechanics import Model, coordinate, input_, parameter
+from servonode.wings.explore.identification.experiment import Experiment, experiment_of_states
+from servonode.wings.explore.identification.identification import _fitted, believed, chosen
+from servonode.wings.explore.identification.trajectories import Trajectories
+from servonode.wings.explore.identification.uncertainty import residuals_of, unrounded
 
 ENCODER = 2 * np.pi / 2048
 COARSE = [(force, differenced) for force in (0.5, 5.0) for differenced in (False, True)]

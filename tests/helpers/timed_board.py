@@ -5,9 +5,6 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from servonode.acceptance.hil_accept import accept_over
-from servonode.acceptance.protocol_check import Plan, Report
-from servonode.acceptance.protocol_host import Misfit
 from servonode.bus import Message
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.plants.drivers import packets
@@ -24,6 +21,9 @@ from servonode.plants.drivers.packets import (
     STATE,
     Head,
 )
+from servonode.wings.acceptance.hil_accept import accept_over
+from servonode.wings.acceptance.protocol_check import Plan, Report
+from servonode.wings.acceptance.protocol_host import Misfit
 from tests.helpers import machine_packets
 
 MS = 1_000_000  # ns

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from servonode.acceptance.protocol_check import AGAIN, Plan, Report
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import read_launch
+from servonode.wings.acceptance.protocol_check import AGAIN, Plan, Report
 from tests.helpers.timed_board import MS, accepted
 
 PLAN = Plan(wait=1.0, observe=0.3, settle=0.25)

@@ -11,7 +11,7 @@ import pytest
 from servonode import VectorEnv
 from servonode.record.shared_memory import NodeMemory, Ring
 from tests.bags.test_spool import filled, recorder_of, rows_in, table
-from tests.environments.test_environments import SHORT
+from tests.wings.explore.environments.test_environments import SHORT
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="forks")

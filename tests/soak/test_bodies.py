@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.helpers.extras import needs_mujoco
 from tests.helpers.pages import PageProcess, begun, browser, needs_browser
 from tests.helpers.runs import START_S, Runs, eventually
-from tests.web.test_bodies import loop
+from tests.wings.web.test_bodies import loop
 
 needs_mujoco()
 

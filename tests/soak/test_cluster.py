@@ -149,7 +149,7 @@ def test_a_chunk_that_ends_its_workers_is_given_up_after_a_few() -> None:
 import deadly
 
 from servonode.cli.main import main
-from servonode.sweeps import cluster as of_dask
+from servonode.wings.explore.sweeps import cluster as of_dask
 
 if __name__ == "__main__":
     of_dask.compute = deadly.compute

@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import pytest
 
-from servonode.neighbours.foxglove_bridge import SAID_S
+from servonode.wings.neighbours.foxglove_bridge import SAID_S
 from tests.helpers.extras import MUJOCO, NO_MUJOCO, neighbour
 from tests.helpers.foxglove_client import FoxgloveClient, foxglove_client
 from tests.helpers.ports import free_port

@@ -10,10 +10,10 @@ import pytest
 
 import servonode
 from servonode.record.run import Run
-from servonode.web.html_report import html_report
+from servonode.wings.web.html_report import html_report
 from tests.helpers.drawn_cart import LAUNCH, Viewed, viewed_cart
 from tests.helpers.pages import browser, needs_browser
-from tests.web.test_html_report import EVIL, VIEW, cut, shown
+from tests.wings.web.test_html_report import EVIL, VIEW, cut, shown
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from servonode.web.server import LARGEST
+from servonode.wings.web.server import LARGEST
 from tests.helpers.pages import Link, PageProcess, begun, browser, needs_browser
 from tests.helpers.runs import START_S, Runs, eventually
 

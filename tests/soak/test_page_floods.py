@@ -11,12 +11,12 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection
 
-from servonode.web.listening import MOST_HANDSHAKES, Place, tls_of
-from servonode.web.server import MOST
+from servonode.wings.web.listening import MOST_HANDSHAKES, Place, tls_of
+from servonode.wings.web.server import MOST
 from tests.helpers.pages import Link, needs_openssl, told
 from tests.helpers.runs import eventually
-from tests.web import test_access
-from tests.web.test_access import Served
+from tests.wings.web import test_access
+from tests.wings.web.test_access import Served
 
 served, link, pair = test_access.served, test_access.link, test_access.pair
 

@@ -18,7 +18,7 @@ import pytest
 
 from servonode.plants.drivers.serial import ports
 from servonode.views.movie import ffmpeg
-from servonode.web.listening import tls_of
+from servonode.wings.web.listening import tls_of
 from tests.helpers.boards import emulator_first, program
 from tests.helpers.firmware import needs_commands, needs_compiler
 from tests.helpers.followed import DOCS, Page

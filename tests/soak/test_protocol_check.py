@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from servonode.cli.main import main
 from tests.helpers.external_programs import PROGRAMS
-from tests.nodes.test_protocol_check import LAUNCH
+from tests.wings.acceptance.test_protocol_check import LAUNCH
 
 
 @pytest.fixture(scope="module")

@@ -34,7 +34,7 @@ def peer() -> Iterator[Peer]:
 
 @pytest.fixture(scope="module")
 def node(peer: Peer) -> Any:
-    from servonode.neighbours.ros2_graph import Ros2Node
+    from servonode.wings.neighbours.ros2_graph import Ros2Node
 
     assert peer.popen.poll() is None
     return Ros2Node(free_domain())

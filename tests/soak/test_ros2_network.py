@@ -15,7 +15,7 @@ PEER = (
 TALK = """
 import os, sys, time
 os.environ["CYCLONEDDS_URI"] = sys.argv[1]
-from servonode.neighbours.ros2_graph import Ros2Node
+from servonode.wings.neighbours.ros2_graph import Ros2Node
 node, still = Ros2Node(5, network=True), {"x": 0.0, "y": 0.0, "z": 0.0}
 while True:
     node.publish("/cmd_vel", "geometry_msgs/msg/Twist", {"linear": still, "angular": still})
@@ -24,7 +24,7 @@ while True:
 LISTEN = """
 import json, os, sys, time
 os.environ["CYCLONEDDS_URI"] = sys.argv[1]
-from servonode.neighbours.ros2_graph import Ros2Node
+from servonode.wings.neighbours.ros2_graph import Ros2Node
 node = Ros2Node(5, network=sys.argv[2] == "network")
 taken = node.subscription("/cmd_vel", "geometry_msgs/msg/Twist")
 limit = time.monotonic() + float(sys.argv[3])

@@ -97,7 +97,7 @@ FOLLOW = {  # commands that connect to a run and stay
 }
 
 
-FILTERED = {  # commands whose sockets drop what comes from other computers: tests/neighbours/test_ros2_network.py
+FILTERED = {  # commands whose sockets drop what comes from other computers: tests/wings/neighbours/test_ros2_network.py
     "bridge ros2": "bridge ros2 {run} --domain 100",
 }
 

@@ -11,7 +11,7 @@ from servonode.views.curves import Curve, Curves
 from servonode.views.palette import INK
 from servonode.views.panels import columns_of, estimate_columns, panels_of, running_ratio
 from servonode.views.report import report_figure
-from servonode.web.view_data import run_panel
+from servonode.wings.web.view_data import run_panel
 
 
 @pytest.fixture(scope="module")

@@ -18,8 +18,8 @@ from servonode.views.panels import Panel, columns_of, panels_of, room_note, show
 from servonode.views.planes import goal_path
 from servonode.views.report import report_figure
 from servonode.views.scene import Scene
-from servonode.web.html_report import html_report
-from servonode.web.view_data import live_panel, run_panel
+from servonode.wings.web.html_report import html_report
+from servonode.wings.web.view_data import live_panel, run_panel
 from tests.helpers.drawn_cart import CONTROL, LAUNCH, viewed_cart
 from tests.helpers.talk import Talk
 

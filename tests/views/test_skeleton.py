@@ -16,9 +16,9 @@ from servonode.views.report import report_figure
 from servonode.views.scene import Scene
 from servonode.views.shapes import wanted_in_space, wanted_paths
 from servonode.views.view_checks import check_view
-from servonode.web.frames import layout_of
-from servonode.web.html_report import html_report
-from servonode.web.view_data import lines_around, view_layout
+from servonode.wings.web.frames import layout_of
+from servonode.wings.web.html_report import html_report
+from servonode.wings.web.view_data import lines_around, view_layout
 
 ARM = """
 import numpy as np

@@ -117,7 +117,7 @@ class PeriodicOrbit(Result):
             if name is not None and name not in self.columns:
                 near = did_you_mean(name, self.columns)
                 raise StatementError(f"{name!r} is not a state; {near}choose of {', '.join(self.columns)}")
-        figure: Figure = self.by_view("linear_figures.orbit_figure", x, y)
+        figure: Figure = self.by_view("views.orbit_figure.orbit_figure", x, y)
         return figure
 
 

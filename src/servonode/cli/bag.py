@@ -122,7 +122,7 @@ def export(
         raise click.UsageError(f"{' and '.join(f'--{name}' for name in asked)} exclude each other; give one of them.")
     tool = asked[0] if asked and not topic else ""
     if tool:
-        from servonode.neighbours.export import check_ending
+        from servonode.wings.neighbours.export import check_ending
 
         check_ending(tool, out)
     else:
@@ -132,7 +132,7 @@ def export(
         raise click.UsageError(f"{out} exists already; name another file, or remove it")
     read = read_bag(file)
     if tool:
-        from servonode.neighbours.export import export as exported
+        from servonode.wings.neighbours.export import export as exported
 
         count, word = exported(read, read.closed_loop(code=code), tool, out)
     elif topic:

@@ -164,7 +164,7 @@ def robot_model(robot: Path, overrides: Sequence[str]) -> "Model":
 
 def contents(model: "Model", name: str, robot: Path) -> Iterator[tuple[str, str]]:
     """Suffix and text of the machine's file and of its launch file."""
-    from servonode.robots.source import source
+    from servonode.wings.robots.source import source
 
     yield ".py", source(model, name, robot.name)
     goals = dict(_goals(model))

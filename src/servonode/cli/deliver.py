@@ -274,7 +274,7 @@ def _write_bag(outcome: Outcome, recording: Recording, file: Path, lacking: bool
 
 def _drawings(bag: "Bag", closed_loop: ClosedLoop) -> "tuple[list[Drawn], str]":
     """What viewers draw of a run; a few words if it cannot be made: it is no part of the data."""
-    from servonode.neighbours.export import drawings
+    from servonode.wings.neighbours.export import drawings
 
     try:
         return list(drawings(bag, closed_loop)), ""
@@ -284,7 +284,7 @@ def _drawings(bag: "Bag", closed_loop: ClosedLoop) -> "tuple[list[Drawn], str]":
 
 def _write_report(run: Run, name: str, file: Path) -> str:
     if file.suffix.lower() in PAGES:
-        from servonode.web.html_report import write_html_report as write
+        from servonode.wings.web.html_report import write_html_report as write
     else:
         from servonode.views.report import write_report as write
     write(run, name, file)

@@ -14,54 +14,54 @@ from servonode.cli import heed_interrupts
 from servonode.errors import ServonodeError, did_you_mean
 from servonode.version import VERSION
 
-METHODS = "methods"  # the file of the verbs that call a method of `Loop`
-VERBS = {  # the sections of the help in their order; for each command, the file of cli/ that defines it
+METHODS = "wings.explore.commands.methods"  # the file of the verbs that call a method of `Loop`
+VERBS = {  # the sections of the help in their order; for each command, the module that defines it
     "Run, simulate, check": {
-        "run": "run",
-        "simulate": "simulate",
-        "check": "simulate",
-        "compare": "compare",
+        "run": "cli.run",
+        "simulate": "cli.simulate",
+        "check": "cli.simulate",
+        "compare": "cli.compare",
     },
     "Explore": {
-        "sweep": "sweep",
+        "sweep": "wings.explore.commands.sweep",
         **dict.fromkeys(("region", "robustness", "tune", "fastest"), METHODS),
-        "identify": "identify",
+        "identify": "wings.explore.commands.identify",
     },
     "Operate": {
-        "status": "operate",
-        "goal": "operate",
-        "arm": "operate",
-        "disarm": "operate",
-        "reset": "operate",
-        "estop": "operate",
-        "pause": "operate",
-        "resume": "operate",
-        "step": "operate",
-        "speed": "operate",
-        "fault": "operate",
-        "plot": "viewers",
-        "param": "param",
-        "page": "viewers",
-        "bridge": "viewers",
-        "topic": "topic",
-        "node": "topic",
-        "recover": "recordings",
-        "replay": "recordings",
-        "bag": "bag",
-        "record": "recordings",
-        "keys": "keys",
+        "status": "cli.operate",
+        "goal": "cli.operate",
+        "arm": "cli.operate",
+        "disarm": "cli.operate",
+        "reset": "cli.operate",
+        "estop": "cli.operate",
+        "pause": "cli.operate",
+        "resume": "cli.operate",
+        "step": "cli.operate",
+        "speed": "cli.operate",
+        "fault": "cli.operate",
+        "plot": "cli.viewers",
+        "param": "cli.param",
+        "page": "cli.viewers",
+        "bridge": "cli.viewers",
+        "topic": "cli.topic",
+        "node": "cli.topic",
+        "recover": "cli.recordings",
+        "replay": "cli.recordings",
+        "bag": "cli.bag",
+        "record": "cli.recordings",
+        "keys": "cli.keys",
     },
     "Create": {
-        "new": "create",
-        "completion": "inspect",
+        "new": "cli.create",
+        "completion": "cli.inspect",
     },
     "Inspect": {
-        "list": "inspect",
-        "show": "inspect",
-        "protocol": "acceptance",
-        "hil": "acceptance",
-        "doctor": "inspect",
-        "bench": "inspect",
+        "list": "cli.inspect",
+        "show": "cli.inspect",
+        "protocol": "wings.acceptance.commands",
+        "hil": "wings.acceptance.commands",
+        "doctor": "cli.inspect",
+        "bench": "cli.inspect",
     },
 }
 FILES = {verb: file for verbs in VERBS.values() for verb, file in verbs.items()}
@@ -105,7 +105,7 @@ class Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in FILES:
             return None
-        module = import_module(f"servonode.cli.{FILES[cmd_name]}")
+        module = import_module(f"servonode.{FILES[cmd_name]}")
         if FILES[cmd_name] == METHODS:
             return module.MethodVerb(cmd_name, module.METHODS[cmd_name])  # type: ignore[no-any-return]
         content = vars(module).values()

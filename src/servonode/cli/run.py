@@ -86,7 +86,7 @@ def run(launch: Launch, chosen: Options, shown: Window) -> None:
     if chosen.telemetry is not None:
         launch = launch.but(f"run.telemetry={json.dumps(chosen.telemetry, ensure_ascii=False)}")
     if chosen.page is not None:
-        from servonode.web.page import check_libraries
+        from servonode.wings.web.page import check_libraries
 
         check_libraries()
     if fleet := launch.fleet():
@@ -163,7 +163,7 @@ def _run(chosen: Options, recorded: "Recording", window: "WindowOptions | None")
     closed_loop, name = recorded.closed_loop, recorded.run
     watchers = [window_process(name, window)] if window else []
     if chosen.page is not None:
-        from servonode.web.page import page_process
+        from servonode.wings.web.page import page_process
 
         watchers.append(page_process(name, chosen.page))
     call_process(LAUNCHER, name)

@@ -73,8 +73,8 @@ def page(
     example; or serve the page at an address that others reach, over https with a certificate.
     """
     from servonode.operator.find_runs import find_runs
-    from servonode.web.listening import Place, tls_of
-    from servonode.web.page import check_libraries, serve
+    from servonode.wings.web.listening import Place, tls_of
+    from servonode.wings.web.page import check_libraries, serve
 
     check_libraries()
     if (certfile is None) != (keyfile is None):
@@ -118,12 +118,12 @@ def foxglove(
     Only this computer is served. Every program of it can read; to change a number, or to call the service /stop, a
     client gives the token that the bridge prints.
     """
-    from servonode.neighbours.libraries import library
     from servonode.views.live_run import run_shown
+    from servonode.wings.neighbours.libraries import library
 
     library("foxglove.websocket")
     run = run_shown(run_or_file)
-    from servonode.neighbours.foxglove_bridge import serve
+    from servonode.wings.neighbours.foxglove_bridge import serve
 
     serve(run, port)
 
@@ -147,12 +147,12 @@ def ros2(
     Only this computer takes part, unless --network is given: everybody in the domain may give goals. Start the programs
     of ROS 2 with ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST.
     """
-    from servonode.neighbours.libraries import library
     from servonode.views.live_run import run_shown
+    from servonode.wings.neighbours.libraries import library
 
     for name in ("cyclonedds", "rosbags"):
         library(name)
     run = run_shown(run_or_file)
-    from servonode.neighbours.ros2_bridge import serve
+    from servonode.wings.neighbours.ros2_bridge import serve
 
     serve(run, domain, network)

@@ -47,7 +47,13 @@ Build = Callable[[], tuple[str, bytes]]
 _PACKAGE = "servonode"
 _FOLDER = Path(__file__).parents[1]
 _NAMED = re.compile(rf"{_PACKAGE}([\w.]*)(?: import (\([^)]*\)|[^\n]*))?")
-ROOMS = ("kernels", "mechanics", "robots", "controllers/engine", "controllers/inversion")  # their modules make kernels
+ROOMS = (
+    "kernels",
+    "mechanics",
+    "wings/robots",
+    "controllers/engine",
+    "controllers/inversion",
+)  # their modules make kernels
 
 
 def key_of(*parts: str) -> str:

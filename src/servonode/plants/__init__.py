@@ -16,11 +16,11 @@ from servonode.mechanics.machine import load_machine as _load
 from servonode.plants.physical_model import PhysicalModel
 from servonode.plants.prepare import Preparation
 from servonode.plants.view import View
-from servonode.robots.definition import RobotDefinition, find_robot
+from servonode.wings.robots.definition import RobotDefinition, find_robot
 
 if TYPE_CHECKING:
-    from servonode.robots.robot import Robot
-    from servonode.robots.solids import Solid
+    from servonode.wings.robots.robot import Robot
+    from servonode.wings.robots.solids import Solid
 
 PLANTS: dict[str, str] = {
     "diff_drive_trailer": "differential-drive robot with a passive trailer",
@@ -95,7 +95,7 @@ class MachineSource:
 
     def solids(self) -> "tuple[list[Solid], list[str]]":
         """What is seen of the bodies of a URDF or MJCF file, and a line for what is not; nothing of other machines."""
-        from servonode.robots.solids import solids
+        from servonode.wings.robots.solids import solids
 
         if not isinstance(self.definition, RobotDefinition):
             return [], []

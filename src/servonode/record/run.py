@@ -118,7 +118,7 @@ class Run(Result):
         """What was run, how it ended, its largest residuals, where the machine stands at the end."""
         launch, machine = self.closed_loop.launch, self.closed_loop.machine.description
         program = self.closed_loop.control.law.description.name if self.closed_loop.control else "no program"
-        rows: list[Row] = self.by_view("summary.short_rows")
+        rows: list[Row] = self.by_view("views.summary.short_rows")
         return f"Run {launch.name}: {machine.name}, {program}, {self.control}", rows
 
     def plot(self, *quantities: str, against: str = "t") -> "Figure":
@@ -145,7 +145,7 @@ class Run(Result):
         >>> figure.axes[0].get_title(loc="left"), figure.axes[1].get_legend().get_texts()[0].get_text()
         ('hitch angle $\\\\varphi$ [rad]', '$U_{1}$')
         """
-        figure: Figure = self.by_view("run_pictures.run_figure", quantities, against)
+        figure: Figure = self.by_view("views.run_pictures.run_figure", quantities, against)
         return figure
 
     def movie(self, path: str | Path | None = None, *, fps: float | None = None, speed: float | None = None) -> "Movie":
@@ -165,7 +165,7 @@ class Run(Result):
         >>> run.movie(fps=5, speed=1).data[:3] in (b"GIF", b"\\0\\0\\0")
         True
         """
-        movie: Movie = self.by_view("run_pictures.run_movie", path, fps, speed)
+        movie: Movie = self.by_view("views.run_pictures.run_movie", path, fps, speed)
         return movie
 
     @property
@@ -294,7 +294,7 @@ class Run(Result):
             "energy_error": json_number(self.energy_error),
             "limits": self.limits,
             "warnings": [each.as_dict() for each in self.warnings],
-            **self.by_view("summary.measures"),
+            **self.by_view("views.summary.measures"),
             "limited_share": self.limited_share,
             **self._estimated(),
             **self.stats,

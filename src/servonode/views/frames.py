@@ -7,9 +7,9 @@ import numpy as np
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.plants.skeleton import poses
-from servonode.robots.robot import identifier
-from servonode.robots.solids import Solid
 from servonode.views.shapes import Instant
+from servonode.wings.robots.robot import identifier
+from servonode.wings.robots.solids import Solid
 
 GROUND = "world"  # MuJoCo's name, and that of many
 ORIGIN = "_origin"  # ends the name of the frame that has the axes of a file's body

@@ -1,7 +1,8 @@
 """Drivers: the ways in which the plant node reaches a machine, one file each and its name in the table."""
 
-from servonode.plants.drivers import can, external, loopback, mujoco, serial, udp
+from servonode.plants.drivers import can, external, loopback, serial, udp
 from servonode.plants.drivers.driver import Driver
+from servonode.wings.robots import mujoco_driver as mujoco
 
 SIMULATED = Driver(
     name="simulated",

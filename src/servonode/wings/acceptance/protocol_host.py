@@ -1,0 +1,343 @@
+"""A host that exchanges messages with a machine as a plant node does, and keeps them with their times.
+
+It reaches the machine by two addresses (docs/reference/protocol.md), or by a driver's link.
+"""
+
+import secrets
+import select
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import zmq
+from msgspec import UNSET
+
+from servonode.arrays import Array
+from servonode.bus import (
+    Applied,
+    BusError,
+    Link,
+    Message,
+    MessageError,
+    Setup,
+    State,
+    Status,
+    clear_devices_folder,
+    decode,
+    encode,
+    make_devices_folder,
+)
+from servonode.bus.messages import EXACT
+from servonode.bus.zmq_io import Context, Secure, bind, connect, new_context, numeric, open_socket
+from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.plants.drivers.driver import Clock, DriverContext, finite_limits
+from servonode.plants.drivers.handshake import NODE, RESEND_NS, setup_terms
+from servonode.wings.acceptance.protocol_judges import Sample, misshapen
+
+NUDGE = 0.1  # SI; the velocity at which a simulation starts, so that its signs can be seen
+OUTDATED = 1.2  # timeouts ago
+PERIOD_S = 0.01  # where there is no controller
+STALL_S = 0.02  # by which this process may wake up late; beyond it this computer had something else to do
+NAP_S = 0.01  # that it sleeps at most, so that it knows when it has overslept
+OURS = ("unsent", "unread")  # what a link counts that this computer was too slow for
+DRAIN_S = 0.1  # for taking what has come while it had
+
+
+class NobodyThere(BusError):
+    """No machine answered, or an address is not available; the text has the remedy."""
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """Received data that is not a message, with the remedy in the text."""
+
+    subject: str
+    text: str
+
+
+class Wire(Protocol):
+    """Carries messages to a machine and back."""
+
+    def open(self) -> None:
+        """Open it; raises BusError."""
+
+    def send(self, topic: str, message: Message) -> None:
+        """Send one message."""
+
+    def receive(self, wait_ms: int) -> list[Message | Misfit]:
+        """The messages that have come, after a wait of at most `wait_ms` for one."""
+
+    def close(self) -> None:
+        """Send what is still queued, and free everything."""
+
+
+class ZmqWire:
+    """Two addresses, without the bounds and counts of a run's link. secure: gives a socket its keys."""
+
+    def __init__(self, state: str, applied: str, secure: Secure | None = None) -> None:
+        self._addresses, self._secure = (state, applied), secure
+
+    def open(self) -> None:
+        """Bind the address of applied inputs, connect to that of the states; raises NobodyThere."""
+        try:
+            state, applied = (numeric(each) for each in self._addresses)
+        except BusError as error:
+            raise NobodyThere(str(error)) from None
+        make_devices_folder(self._addresses)
+        self._context: Context = new_context()
+        self._path: Path | None = None
+        self._out, self._into = (open_socket(self._context, kind, self._secure) for kind in (zmq.PUB, zmq.SUB))
+        self._into.setsockopt(zmq.SUBSCRIBE, b"")
+        try:
+            self._path = bind(self._out, applied)
+        except BusError as error:
+            self.close()
+            raise NobodyThere(f"{applied} cannot be bound ({error}); stop the run that uses it") from None
+        connect(self._into, state)
+
+    def send(self, topic: str, message: Message) -> None:
+        """Publish one message."""
+        self._out.send_multipart([topic.encode(), encode(message)])
+
+    def receive(self, wait_ms: int) -> list[Message | Misfit]:
+        """The next message, or nothing."""
+        if not self._into.poll(wait_ms):
+            return []
+        return [read_frames(self._into.recv_multipart())]
+
+    def close(self) -> None:
+        """Close the sockets, and remove the path that was bound."""
+        self._out.close(linger=100)
+        self._into.close(linger=0)
+        self._context.term()
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
+        clear_devices_folder()
+
+
+def read_frames(frames: list[bytes]) -> Message | Misfit:
+    """The message in the frames of the bus."""
+    if len(frames) != 2:
+        return Misfit("frames", f"a message has {len(frames)} frames; send the topic and one msgpack map")
+    try:
+        return decode(frames[0], frames[1])
+    except MessageError as error:
+        topic = frames[0][:20].decode(errors="replace")
+        return Misfit("type", f"{topic}: {error}; see the page's tables")
+
+
+class LinkWire:
+    """The link of a driver. remedy: for messages that it refuses."""
+
+    def __init__(self, link: Link, remedy: str = "check the wire") -> None:
+        self._link, self._remedy = link, remedy
+        self._counted: Counter[str] = Counter()
+
+    def open(self) -> None:
+        """Open the link; raises BusError."""
+        self._link.open()
+
+    def send(self, topic: str, message: Message) -> None:
+        """Send one message."""
+        self._link.send(topic, message)
+
+    def receive(self, wait_ms: int) -> list[Message | Misfit]:
+        """The messages that have come, and a `Misfit` for each reason of refused ones."""
+        if self._link.lost:
+            raise NobodyThere(self._link.lost)
+        poll = select.poll()
+        for fd in self._link.fds:
+            poll.register(fd, select.POLLIN)
+        due = self._link.due()  # what waits for a free line
+        poll.poll(wait_ms if due is None else min(wait_ms, max(due - time.monotonic_ns(), 0) // 1_000_000))
+        came: list[Message | Misfit] = [message for _, message in self._link.receive()]
+        for reason in self._link.counts - self._counted:
+            if reason not in OURS:
+                text = f"what comes is not what a machine sends ({reason}); {self._remedy}"
+                came.append(Misfit("packets", text))
+        self._counted = Counter(self._link.counts)
+        return came
+
+    def close(self) -> None:
+        """Close the link."""
+        self._link.close()
+
+
+class Host:
+    """A host's end of the link: sends messages, and keeps what comes. A context manager.
+
+    It has many attributes because all parts of the check ask it for the run, for what was sent and for what has come.
+    clock: monotonic [ns].
+    """
+
+    def __init__(self, closed_loop: ClosedLoop, wire: Wire, clock: Clock = time.monotonic_ns) -> None:
+        launch = closed_loop.launch
+        watch = closed_loop.safety.command_timeout or launch.plant.safety.command_timeout_floor
+        self.machine = closed_loop.machine
+        self.names = closed_loop.machine.description.input_names
+        self.period = (launch.period_ns or round(PERIOD_S * 1e9)) / 1e9
+        clock_of_run = replace(closed_loop.connection.stated, lockstep=False, speed=1.0, period_s=self.period)
+        self.context = DriverContext(
+            closed_loop.machine, clock_of_run, nudged(closed_loop), launch.step_ns, closed_loop.plant,
+            timeout=watch, state_timeout=watch,
+            limits=finite_limits(closed_loop.machine, closed_loop.sent_limits), drives=closed_loop.drives,
+        )  # fmt: skip
+        estimate = closed_loop.device_estimate
+        self.sensors: Sequence[str] = estimate.sensors if estimate else ()  # sensors of a machine that sends readings
+        # steps without a reading, by sensor in use
+        self.silence: Mapping[str, int] = estimate.silence if estimate else {}
+        self.any_speed = launch.plant.device.any_speed
+        self.run, self.k, self.src = new_id(), 0, new_id()
+        self.begun = 0  # number of the newest message before this run's
+        self.samples: list[Sample] = []  # states of this run
+        self.sent: list[tuple[int, int]] = []  # seq of each applied of this run, and when it was sent
+        self.others: set[int] = set()  # runs of states that are not of this run
+        self.refused: dict[tuple[str, str], int] = {}  # what was no message or no state: subject and text, how often
+        self.faults: dict[int, str] = {}  # what the machine said of a run
+        self.clock = clock
+        self._stalls: list[tuple[int, float]] = []  # when this process went on, and how late [s]
+        self._seq = 0
+        self._wire = wire
+
+    def __enter__(self) -> "Host":
+        self._wire.open()
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        for _ in range(2):  # nobody answers the last message
+            self.apply(0.0, final=True)
+        self._wire.close()
+
+    @property
+    def next_seq(self) -> int:
+        """The number of the next message to the machine."""
+        return self._seq + 1
+
+    def late_s(self, since: int) -> float:
+        """For how long in all this process could not work though something was due, since this time [ns]."""
+        return sum(seconds for at, seconds in self._stalls if at > since)
+
+    def gap_s(self, since: int) -> float:
+        """The longest time without a state since this time [ns]: by the machine's steps; at the end by the clock."""
+        came = [each for each in self.samples if each.at > since]
+        steps = max((b.state.k - a.state.k for a, b in pairwise(came)), default=0) * self.context.step_ns / 1e9
+        last = max(came[-1].at if came else since, since)
+        return max(steps, (self.clock() - last) / 1e9)
+
+    def begin(self, run: int, k: int = 0) -> None:
+        """Make this the present run."""
+        self.run, self.k, self.begun = run, k, self._seq
+        self.samples, self.sent = [], []
+
+    def setup(self, run: int, src: int, **changes: Any) -> None:
+        """Ask for a run."""
+        values = self._header() | {"run": run, "src": src} | setup_terms(self.context) | changes
+        self._wire.send("setup", Setup(**values))
+
+    def apply(self, value: float, final: bool = False) -> None:
+        """Send this value as every input."""
+        self.send(self.applied(value, final=final))
+
+    def send(self, message: Applied) -> None:
+        """Send a message, perhaps once more."""
+        self.sent.append((message.seq, message.mono))
+        self.slip(message)
+
+    def slip(self, message: Applied) -> None:
+        """Send a message that has no part in the run."""
+        self._wire.send("applied", message)
+
+    def applied(self, value: float, **changes: Any) -> Applied:
+        """The next `applied` with this value as every input, and these changes."""
+        state_seq = self.samples[-1].state.seq if self.samples else -1
+        content = {"re": -1, "reasons": [], "repeats": 0, "state_seq": state_seq, **self.inputs(value)}
+        return Applied(**self._header() | content | changes)
+
+    def inputs(self, value: float, others: Mapping[str, float] | None = None) -> dict[str, Any]:
+        """The fields of an `applied` with this value as every input, or another one by name."""
+        inputs = dict.fromkeys(self.names, value) | dict(others or {})
+        return {"input": inputs, "desired": inputs, "speed": inputs if self.context.drives else UNSET}
+
+    def outdated(self) -> int:
+        """Number of the newest state that the machine sent longer than the timeout ago, by its own steps."""
+        states = [each.state for each in self.samples]
+        old = states[-1].k - OUTDATED * self.context.timeout * 1e9 / self.context.step_ns
+        return next((each.seq for each in reversed(states) if each.k < old), states[0].seq)
+
+    def _header(self) -> dict[str, Any]:
+        self._seq += 1
+        return {
+            "t": self.k * self.context.step_ns / 1e9, "seq": self._seq, "run": self.run, "k": self.k,
+            "mono": self.clock(), "node": NODE, "src": self.src,
+        }  # fmt: skip
+
+    def listen(
+        self,
+        seconds: float,
+        until: Callable[[], bool] = lambda: False,
+        each: Callable[[], None] | None = None,
+        every: float = RESEND_NS / 1e9,
+    ) -> bool:
+        """Take what comes for this long [s, wall clock], doing `each` every so often; whether `until` came to hold.
+
+        What has come meanwhile is taken too, however late this process gets to it.
+        """
+        now = self._now()
+        end, due, came, drained = now + seconds, now, True, np.inf
+        while not until() and (now < end or (came and now < drained)):
+            drained = now + DRAIN_S if now >= end and drained == np.inf else drained
+            if each is not None and due <= now < end:
+                each()
+                due = max(due + every, now)
+            wait = min(max(min(end, due if each is not None else end) - self._now(), 0.0), NAP_S)
+            messages = self._wire.receive(max(int(wait * 1e3), int(now < end)))
+            came = bool(messages)
+            for message in messages:
+                self._take(message, self.clock())
+            before, now = now, self._now()
+            if now - before > wait + STALL_S:
+                self._stalls.append((self.clock(), now - before - wait))
+        return until()
+
+    def _now(self) -> float:
+        """By the clock [s]."""
+        return self.clock() / 1e9
+
+    def drive(self, value: float, seconds: float, until: Callable[[], bool] = lambda: False) -> bool:
+        """Listen with a fresh input each period."""
+        return self.listen(seconds, until, lambda: self.apply(value), self.period)
+
+    def _take(self, message: Message | Misfit, now: int) -> None:
+        if isinstance(message, Misfit):
+            self._refuse(message.subject, message.text)
+        elif isinstance(message, Status) and message.lifecycle == "fault":
+            self.faults[message.run] = message.fault
+        elif isinstance(message, State) and message.run != self.run:
+            self.others.add(message.run)
+        elif isinstance(message, State) and not (problem := misshapen(self.machine, message, self.sensors)):
+            self.samples.append(Sample(now, message))
+        elif isinstance(message, State):
+            self._refuse("state", problem)
+
+    def _refuse(self, subject: str, text: str) -> None:
+        self.refused[subject, text] = self.refused.get((subject, text), 0) + 1
+
+
+def new_id() -> int:
+    return secrets.randbelow(EXACT - 1) + 1
+
+
+def nudged(closed_loop: ClosedLoop) -> Array:
+    """The initial condition with small velocities, for simulations; unchanged if velocities are dependent."""
+    description, x = closed_loop.machine.description, closed_loop.start.copy()
+    if description.held or description.stabilised:
+        return x
+    for i, name in enumerate(description.state_names):
+        if name in description.velocities and abs(x[i]) < NUDGE:
+            x[i] = NUDGE
+    return x

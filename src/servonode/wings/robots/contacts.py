@@ -1,0 +1,286 @@
+"""What holds a robot beside its joints: loops, wheels that roll, feet that stay; and the velocities that are left."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import sympy
+from scipy.spatial.transform import Rotation
+
+from servonode.definitions.source_location import here
+from servonode.mechanics.independent import Mobility, mobility
+from servonode.mechanics.straight_line import exact
+from servonode.mechanics.symbols import (
+    Condition,
+    Constraint,
+    Coordinate,
+    Parameter,
+    Velocity,
+    condition,
+    constraint,
+    parameter,
+)
+from servonode.mechanics.trees import Tree
+from servonode.wings.robots.file_text import RobotError
+from servonode.wings.robots.inertia import rotation_of
+from servonode.wings.robots.robot import Body, Joint, Loop, Robot, identifier
+from servonode.wings.robots.wheels import Rolling, Wheel, rolling, wheels_of
+
+Expr = Any
+Matrix = Any  # of sympy
+AXES = "xyz"
+CLOSED = 1e-6  # m
+
+
+@dataclass(frozen=True)
+class Contacts:
+    """What [plant.robot] says of a robot's contacts.
+
+    wheels: names -> joints that roll. radius: of all of them, or by their names [m]; else of their shapes. feet: links
+    or frames that stay. friction: coefficient of the feet's warnings. independent: joints whose rates are velocities.
+    motors: joints whose motors are inputs; else all that the file has, of a URDF one per joint.
+    """
+
+    wheels: Mapping[str, str] = field(default_factory=dict)
+    radius: float | Mapping[str, float] | None = None
+    feet: Sequence[str] = ()
+    friction: float | None = None
+    independent: Sequence[str] = ()
+    motors: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Held:
+    """What contacts and loops add to a machine."""
+
+    constraints: tuple[Constraint, ...] = ()
+    independent: Mapping[Velocity, Expr] = field(default_factory=dict)
+    parameters: tuple[Parameter, ...] = ()
+    kinetic: Expr = 0
+    warnings: tuple[Condition, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def prepared(robot: Robot, contacts: Contacts) -> Robot:
+    """The robot with its motors, and in angles where something holds it.
+
+    Raises:
+        RobotError: `motors` names a joint without an actuator.
+    """
+    base = {each.name for each in robot.bodies[0].joints} if contacts.wheels else set()
+    driven = {each.joint for each in robot.actuators}
+    strange = next((each for each in contacts.motors if each not in driven), None)
+    if strange is not None:
+        text = f"[plant.robot] motors: {strange!r} is not a joint that a motor can drive; choose from"
+        raise RobotError(f"{robot.file.name}: {text} {', '.join(sorted(driven - base))}")
+    following = {each.first for each in robot.loops if each.kind == "joint" and robot.motorless}  # by <mimic>
+    kept = set(contacts.motors) or driven - base - following
+    return _in_angles(replace(robot, actuators=tuple(each for each in robot.actuators if each.joint in kept)), contacts)
+
+
+def _in_angles(robot: Robot, contacts: Contacts) -> Robot:
+    """The robot with its free and ball joints as hinges where something holds it: yaw, pitch and roll, one by one.
+
+    Constraints are solved for rates of coordinates, which a quaternion's are not. At a pitch of 90 degrees yaw and roll
+    turn about one axis.
+    """
+    if not (robot.loops or contacts.feet):
+        return robot
+    several = sum(joint.kind in ("free", "ball") for joint in robot.joints) > 1
+    bodies = tuple(replace(body, joints=_hinged(body, several)) for body in robot.bodies)
+    return replace(robot, bodies=bodies)
+
+
+def _hinged(body: Body, several: bool) -> tuple[Joint, ...]:
+    found: list[Joint] = []
+    for joint in body.joints:
+        if joint.kind not in ("free", "ball"):
+            found.append(joint)
+            continue
+        prefix = f"{body.name}_" if several or joint.kind == "ball" else ""
+        angles = Rotation.from_quat(joint.start[-4:], scalar_first=True).as_euler("ZYX")
+        kinds = [("slide", name, start) for name, start in zip("xyz", joint.start[:-4], strict=bool(joint.start[:-4]))]
+        kinds += [("hinge", name, start) for name, start in zip(("yaw", "pitch", "roll"), angles, strict=True)]
+        axes = {"x": 0, "y": 1, "z": 2, "yaw": 2, "pitch": 1, "roll": 0}
+        found += [
+            Joint(prefix + name, kind, np.eye(3)[axes[name]], (float(start),), whole=joint if name == "roll" else None)
+            for kind, name, start in kinds
+        ]
+    return tuple(found)
+
+
+def held(
+    robot: Robot, contacts: Contacts, tree: Tree, coordinates: Mapping[str, Coordinate], parameters: Sequence[Parameter]
+) -> Held:
+    """The constraints of loops, wheels and feet, those left out that follow from others, and the velocities.
+
+    coordinates: by the names of their joints.
+
+    Raises:
+        RobotError, ModelError: something stated is not there, or cannot hold the robot.
+    """
+    for key, needed in (("radius", "wheels"), ("friction", "feet")):
+        if getattr(contacts, key) is not None and not getattr(contacts, needed):
+            raise RobotError(f"{robot.file.name}: [plant.robot] {key}: {needed} names none; remove it or name some")
+    wheels = wheels_of(robot, contacts.wheels, contacts.radius)
+    rolled = rolling(wheels, robot.bodies[0], tree, coordinates) if wheels else Rolling()
+    feet = tuple(feet_constraints(robot.file.name, contacts.feet, tree))
+    constraints = (*loop_constraints(robot, tree, coordinates), *rolled.constraints, *feet)
+    if not constraints and contacts.independent:
+        text = "[plant.robot] independent: no loop, wheel or foot holds the robot, so all joints are; remove it"
+        raise RobotError(f"{robot.file.name}: {text}")
+    if not constraints:
+        return Held()
+    friction = [parameter("friction", "friction of feet", default=contacts.friction, at_least=0)
+                if contacts.friction is not None else None]  # fmt: skip
+    own = tuple(each for each in (*rolled.parameters, *friction) if each is not None)
+    choices = _choices(robot, contacts, rolled, wheels, coordinates, constraints)
+    found = mobility(
+        "loops, wheels and feet", (*parameters, *own), list(coordinates.values()), constraints, choices, here()
+    )
+    _check_drives(robot.file.name, rolled, found)
+    warnings = tuple(feet_warnings(contacts.feet, found.constraints, friction[0]))
+    notes = tuple(f"{each}: left out, it follows from the other constraints" for each in found.redundant)
+    return Held(found.constraints, found.independent, own, rolled.kinetic, warnings, notes)
+
+
+def _choices(
+    robot: Robot, contacts: Contacts, rolled: Rolling, wheels: Sequence[Wheel],
+    coordinates: Mapping[str, Coordinate], constraints: Sequence[Constraint],
+) -> list[dict[Velocity, Expr]]:  # fmt: skip
+    """Velocities to choose from, the first before the others: stated ones, speeds of the base, actuated joints, on
+    feet the base's coordinates.
+
+    A second choice begins with the coordinates that stand beside most others in constraints, which then part.
+    """
+    if contacts.independent:
+        strange = next((each for each in contacts.independent if each not in coordinates), None)
+        if strange is not None:
+            text = f"[plant.robot] independent: {strange!r} is no joint; choose from {', '.join(coordinates)}"
+            raise RobotError(f"{robot.file.name}: {text}")
+        return [_own(coordinates[each] for each in contacts.independent)]
+    last = {wheel.joint.name for wheel in wheels}
+    base = {each.name for each in robot.bodies[0].joints}
+    moved = base if contacts.feet else {each.joint for each in robot.actuators}
+    names = sorted(coordinates, key=lambda name: (name in last, name not in moved))
+    symbols = [each.row.free_symbols for each in constraints]
+    beside = {name: set().union(*(row for row in symbols if q.rate in row)) for name, q in coordinates.items()}
+    shared = sorted(names, key=lambda name: (name in last, -len(beside[name])))
+    return [rolled.velocities | _own(coordinates[name] for name in order) for order in (names, shared)]
+
+
+def _own(coordinates: Any) -> dict[Velocity, Expr]:
+    return {q.own_velocity(): q.rate for q in coordinates}
+
+
+def _check_drives(what: str, rolled: Rolling, found: Mobility) -> None:
+    """Refuse wheels that let the base not drive or not turn."""
+    stuck = [v.name for v in rolled.velocities if v in found.fixed]
+    if stuck:
+        does = {"V": "cannot drive", "Omega": "cannot turn"}[stuck[0]]
+        text = f"[plant.robot] wheels: with all of them rolling without slipping the base {does}"
+        text += ": wheels that do not turn to the side stand on more than one axis, as those of skid-steer, mecanum and"
+        raise RobotError(f"{what}: {text} omnidirectional drives, which slip or roll sideways; name those of one axis")
+
+
+# loops: the equalities that join two bodies, or two joints
+
+
+def loop_constraints(robot: Robot, tree: Tree, coordinates: Mapping[str, Coordinate]) -> Iterator[Constraint]:
+    """The constraints of all loops. coordinates: by the names of their joints."""
+    for loop in robot.loops:
+        if loop.kind == "joint":
+            yield _coupled_joints(loop, coordinates)
+            continue
+        (p, R), (r, S) = (_placed(tree, name) for name in (loop.first, loop.second))
+        if loop.kind == "connect":
+            here, there = (_column(place) for place in loop.places)
+            yield from _points(identifier(loop.name), p + R * here - r - S * there)
+            continue
+        position, quaternion = loop.places
+        turned = rotation_of(quaternion)
+        yield from _points(identifier(loop.name), p + R * _column(position) - r)
+        yield from _axes(identifier(loop.name), R * sympy.Matrix(3, 3, [exact(each) for each in turned.flat]), S)
+
+
+def _placed(tree: Tree, name: str) -> tuple[Matrix, Matrix]:
+    """Position and rotation of a body; of the ground, whose name is empty, too."""
+    if not name:
+        return sympy.zeros(3, 1), sympy.eye(3)
+    located = tree[identifier(name)]
+    return located.position, located.rotation
+
+
+def _column(entries: tuple[float, ...]) -> Matrix:
+    return sympy.Matrix([exact(each) for each in entries])
+
+
+def _points(name: str, gap: Matrix) -> Iterator[Constraint]:
+    """Two points that stay together; what depends on no coordinate must be closed by itself.
+
+    Raises:
+        RobotError: it is not.
+    """
+    for axis, entry in zip(AXES, gap, strict=True):
+        if _moves(entry):
+            yield constraint(f"{name}_force_{axis}", f"force of the loop {name} on its first body along {axis}", entry)
+        elif abs(entry) > CLOSED:
+            raise RobotError(f"loop {name}: its ends are {float(entry):.3g} m apart along {axis} at every pose")
+
+
+def _axes(name: str, R: Matrix, S: Matrix) -> Iterator[Constraint]:
+    """Two sets of axes that stay parallel: each axis of one is at a right angle to another one of the other."""
+    for i in range(3):
+        entry = R.col((i + 1) % 3).dot(S.col((i + 2) % 3))
+        if _moves(entry):
+            text = f"torque of the loop {name} on its first body about its axis {AXES[i]}"
+            yield constraint(f"{name}_torque_{AXES[i]}", text, entry, "N m")
+
+
+def _moves(entry: Any) -> bool:
+    return any(isinstance(symbol, Coordinate) for symbol in sympy.sympify(entry).free_symbols)
+
+
+def _coupled_joints(loop: Loop, coordinates: Mapping[str, Coordinate]) -> Constraint:
+    """A joint that is a polynomial of another one, or stays at a value."""
+    factors, zeros = loop.places
+    moved = coordinates[loop.first] - exact(zeros[0])
+    other = coordinates[loop.second] - exact(zeros[1]) if loop.second else sympy.Integer(0)
+    wanted = sympy.Add(*(exact(factor) * other**power for power, factor in enumerate(factors) if factor))
+    unit = "N" if coordinates[loop.first].quantity.unit == "m" else "N m"
+    return constraint(f"{identifier(loop.name)}_force", f"force of {loop.name} on {loop.first}", moved - wanted, unit)
+
+
+# feet: points of the robot without velocity
+
+
+def feet_constraints(file: str, feet: Sequence[str], tree: Tree) -> Iterator[Constraint]:
+    """Three for each foot, in rates: it stays where a run starts it.
+
+    Raises:
+        RobotError: there is no such link or frame, or it stays by itself.
+    """
+    names = [*(each.name for each in tree.links), *(each.name for each in tree.frames)]
+    for foot in feet:
+        if foot not in names:
+            text = f"{foot!r} is no link or frame of the file; choose from {', '.join(names)}"
+            raise RobotError(f"{file}: [plant.robot] feet: {text}")
+        velocity = tree[foot].velocity
+        if not all(rate.free_symbols for rate in velocity):
+            text = f"{foot} cannot move along every axis by itself, so nothing is to be held there"
+            raise RobotError(f'{file}: [plant.robot] feet: {text}; name a foot that can, or state base = "free"')
+        for i, axis in enumerate("xyz"):
+            yield constraint(f"{foot}_force_{axis}", f"force of the ground on {foot} along {axis}", velocity[i])
+
+
+def feet_warnings(
+    feet: Sequence[str], constraints: Sequence[Constraint], friction: Parameter | None
+) -> Iterator[Condition]:
+    """The ground only pushes, and its force stays in the cone of friction where a coefficient is stated."""
+    forces = {each.quantity.name: each.multiplier for each in constraints}
+    for foot in feet:
+        x, y, z = (forces.get(f"{foot}_force_{axis}", 0) for axis in "xyz")
+        yield condition(z >= 0, f"the ground would have to pull {foot}: a real foot lifts")
+        if friction is not None:
+            yield condition(friction * z >= sympy.sqrt(x**2 + y**2), f"{foot} would slip (friction)")

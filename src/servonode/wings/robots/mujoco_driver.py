@@ -1,0 +1,203 @@
+"""The mujoco driver: a simulation in the plant's own process, moved by MuJoCo from bodies, joints and contacts."""
+
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from servonode.arrays import Array
+from servonode.errors import installing
+from servonode.plants import PLANTS, packaged_machine
+from servonode.plants.drivers.driver import Driver, DriverContext, DriverError, Stated
+from servonode.plants.physical_model import Floor, PhysicalModel
+from servonode.plants.simulated import Motion
+from servonode.plants.speeds import speeds_after
+from servonode.wings.robots.joint_states import JointStates, joints_of
+
+HARDEST = 2.0  # least time constant of a contact that can be resolved, in steps of the physics engine
+AHEAD_S = 1e-6  # over which the inertia at an input is found
+IMPEDANCE = 0.99  # of a contact, from its first touch on; with more, slipping wheels hop higher
+MJCF = """<mujoco>
+  <compiler angle="radian" autolimits="false"/>
+  <option timestep="{step!r}" gravity="0 0 {gravity!r}" integrator="implicitfast" cone="elliptic"
+    solver="Newton" tolerance="1e-12" iterations="50"><flag autoreset="disable"/></option>{body}
+</mujoco>
+"""
+
+
+def _check(stated: Stated) -> None:  # noqa: ARG001
+    if find_spec("mujoco") is None:
+        text = f"needs the package mujoco: {installing('mujoco')}"
+        raise DriverError("plant", "driver", f'"mujoco" {text}')
+
+
+class PhysicalMotion(Motion):
+    """A machine's physical model in MuJoCo, from the kernel state `start` on; the same bits from the same start.
+
+    Its work [J] is that of the inputs at their joints, less what dampers take. The work of contacts is not counted: the
+    energy balance lacks it. With drives that take speeds, u are speeds, and `effort` is what the drives do now.
+    drives: the input of each actuator of the model, by their numbers. notes: what of the machine's file is left out.
+    """
+
+    def __init__(
+        self,
+        mujoco: ModuleType,
+        model: Any,
+        physics: PhysicalModel | JointStates,
+        context: DriverContext,
+        drives: Mapping[int, str],
+        notes: Sequence[str] = (),
+    ) -> None:
+        machine, start, step_ns = context.machine, context.start, context.step_ns
+        super().__init__(machine, step_ns)
+        self._mujoco, self._physics = mujoco, physics
+        self._model, self._data, self._substep = model, mujoco.MjData(model), model.opt.timestep
+        self._substeps = round(step_ns / 1e9 / self._substep)
+        self._parameters = dict(machine.parameters)
+        description = machine.description
+        self._names = description.state_names
+        self._joints, self.notes = joints_of(self._data, model), notes
+        self._actuators = np.array(list(drives), dtype=np.int64)
+        self._drives = np.array([description.input_names.index(each) for each in drives.values()], dtype=np.int64)
+        self._servos = context.drives is not None
+        if self._servos:
+            self.effort = np.zeros(machine.n_inputs)
+            self._hold_speeds(context, list(drives.values()))
+        self._settle(dict(zip(self._names, start.tolist(), strict=False)))
+
+    def _hold_speeds(self, context: DriverContext, names: list[str]) -> None:
+        """Make the motors MuJoCo's velocity servos: the effort is `kv (speed - rate)`, within its limit.
+
+        kv gives the machine at its start the bandwidth of the launch file.
+
+        Raises:
+            DriverError: an input drives several joints, whose speeds it does not set, or a bandwidth is missing.
+        """
+        if len(set(names)) < len(names):
+            text = (
+                '"velocity" needs one joint for each input, and here one input drives several: use command = "effort"'
+            )
+            raise DriverError("plant", "command", text)
+        assert context.drives is not None
+        if not np.isfinite(context.drives.bandwidth).all():
+            text = "missing: MuJoCo's velocity servos have a finite one; give it, such as 50"
+            raise DriverError("plant.actuator", "bandwidth", text)
+        inertia = 1 / np.diag(speeds_after(context.machine, 0.0, context.start, AHEAD_S)[1]) * AHEAD_S
+        model, at, kv = self._model, self._actuators, (np.array(context.drives.bandwidth) * inertia)[self._drives]
+        most = np.array(context.efforts)[self._drives]
+        model.actuator_gainprm[at, 0], model.actuator_biasprm[at, 2] = kv, -kv
+        model.actuator_biastype[at] = self._mujoco.mjtBias.mjBIAS_AFFINE
+        model.actuator_forcelimited[at] = np.isfinite(most)
+        model.actuator_forcerange[at] = np.where(np.isfinite(most), most, 0.0)[:, None] * [-1, 1]
+
+    def _settle(self, state: Mapping[str, float]) -> None:
+        """Place the machine at a state, let it come to rest on the floor, and set its rates."""
+        data, physics, arguments = self._data, self._physics, (self._joints, state, self._parameters)
+        physics.place(*arguments)
+        data.qvel[:] = 0.0
+        steps = round(physics.rest / self._substep)
+        if isinstance(physics, JointStates):
+            for name, value in physics.begins.items():
+                self._joints[name][0][0] = value
+            for _ in range(steps):
+                physics.hold(*arguments)
+                self._mujoco.mj_step(self._model, data)
+        else:
+            self._mujoco.mj_step(self._model, data, nstep=steps)
+        data.qvel[:] = 0.0
+        physics.place(*arguments)
+        data.time = 0.0
+        self._mujoco.mj_step1(self._model, data)
+
+    def advance(self, k: int, steps: int, x: Array, u: Array) -> bool:  # noqa: ARG002
+        model, data, first, second = self._model, self._data, self._mujoco.mj_step1, self._mujoco.mj_step2
+        data.ctrl[self._actuators] = u[self._drives]
+        with np.errstate(over="ignore", invalid="ignore"):  # where the motion diverges
+            for _ in range(steps * self._substeps):
+                second(model, data)
+                rubbed = data.ne + np.arange(data.nf)  # rows of dry friction
+                power = data.efc_force[rubbed] @ data.qvel[data.efc_id[rubbed]] if data.nf else 0.0
+                first(model, data)  # what follows from the new positions and rates
+                power += data.actuator_force @ data.actuator_velocity - model.dof_damping @ (data.qvel * data.qvel)
+                x[-1] += self._substep * power  # exact, because positions advance with the new rates
+        if self._servos:
+            self.effort[self._drives] = data.actuator_force[self._actuators]
+        if data.warning.number.any():  # MuJoCo has left out a number or a contact: the motion is wrong
+            x[:-1] = np.nan
+            return False
+        found = self._physics.state(self._joints, self._parameters)
+        x[:-1] = [found[name] for name in self._names]
+        return bool(np.isfinite(x).all())
+
+    def extra(self) -> Mapping[str, float]:
+        return self._physics.extra(self._joints, self._parameters)
+
+
+def _motion(context: DriverContext) -> Motion:
+    """MuJoCo with the machine's physical model, settled on the floor.
+
+    Raises:
+        DriverError: the machine has no physical model, or one that MuJoCo cannot take with these numbers.
+    """
+    source = context.source
+    assert source is not None  # a simulation has one
+    robot, physics = source.robot(), source.physics()
+    if physics is None and robot is None:
+        have = ", ".join(name for name in PLANTS if packaged_machine(name).physics() is not None)
+        text = f'"mujoco" needs a physical model, and {context.machine.description.name} has none: state it as '
+        raise DriverError("plant", "driver", f"{text}PHYSICS beside its function, or take one that has it ({have})")
+    varying = next(iter(source.changes.varying), None)
+    if varying is not None:
+        text = 'is a function of t, and bodies keep theirs; give a number, or driver = "simulated"'
+        raise DriverError("plant.parameters", varying, text)
+    import mujoco
+
+    mujoco.set_mju_user_warning(_ignore)  # else it writes a file where the process runs
+    if robot is not None:
+        from servonode.wings.robots.mujoco_robot import driven, robot_model
+
+        model, joints, notes = robot_model(mujoco, robot, context)
+        return PhysicalMotion(
+            mujoco, model, joints, context, driven(model, context.machine.description.input_names), notes
+        )
+    assert physics is not None
+    text = _mjcf(physics, context)
+    try:
+        model = mujoco.MjModel.from_xml_string(text)
+    except ValueError as error:
+        raise DriverError("plant", "parameters", f"MuJoCo cannot build this machine: {error}") from None
+    drives = {i: model.actuator(i).name.partition("/")[0] for i in range(model.nu)}
+    return PhysicalMotion(mujoco, model, physics, context, drives)
+
+
+def _ignore(text: str) -> None:
+    """Do nothing: MuJoCo counts its warnings, and `advance` makes the motion non-finite, a fault of the run."""
+
+
+def _mjcf(physics: PhysicalModel, context: DriverContext) -> str:
+    """The MJCF text of the whole simulation."""
+    stated, parameters = context.stated.mujoco, context.machine.parameters
+    step = context.step_ns / 1e9 / stated["substeps"]
+    contact_time = HARDEST * step if stated["contact_time"] is None else stated["contact_time"]
+    if contact_time < HARDEST * step * (1 - 1e-9):
+        text = f"{contact_time:g} is shorter than two steps of the physics of {step:g} s; give at least "
+        raise DriverError("plant.mujoco", "contact_time", f"{text}{HARDEST * step:g}, or more plant.mujoco.substeps")
+    gravity = parameters.get("g", stated["gravity"])
+    hardness = f'solref="{contact_time!r} 1" solimp="{IMPEDANCE!r} {IMPEDANCE!r} 0.001"'
+    body = physics.mjcf(parameters, Floor(stated["friction"], gravity, hardness))
+    return MJCF.format(step=step, gravity=-gravity, body=body)
+
+
+DRIVER = Driver(
+    name="mujoco",
+    summary="a simulation by the physics engine MuJoCo",
+    reads=("actuator", "sensor", "mujoco"),
+    open=lambda context: context.simulation(),
+    simulated=True,
+    readonly=True,
+    speeds=True,
+    check=_check,
+    motion=_motion,
+)

@@ -1,0 +1,247 @@
+"""From a compiled MuJoCo model to a robot in numbers: bodies without joints are merged, origins stand at the joints."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from servonode.arrays import Array
+from servonode.wings.robots.file_text import FileText, RobotError
+from servonode.wings.robots.inertia import Inertia, check, rotation_of, total
+from servonode.wings.robots.robot import Actuator, Body, Frame, Joint, Loop, Range, Robot
+
+FREE, BALL, SLIDE, HINGE = range(4)  # MuJoCo's numbers
+KINDS = ("free", "ball", "slide", "hinge")
+LOOPS = ("connect", "weld", "joint")
+SITE = 6  # MuJoCo's mjOBJ_SITE
+NO_GRAVITY = 1 << 7  # MuJoCo's mjDSBL_GRAVITY
+SWITCHED_OFF = {  # flags of <option>, with MuJoCo's bits, and what of a compiled model they make zero
+    "constraint": (1 << 0, ("eq_active0", "dof_frictionloss", "jnt_limited")),
+    "equality": (1 << 1, ("eq_active0",)),
+    "frictionloss": (1 << 2, ("dof_frictionloss",)),
+    "limit": (1 << 3, ("jnt_limited",)),
+    "spring": (1 << 5, ("jnt_stiffness",)),
+    "damper": (1 << 6, ("dof_damping", "actuator_damping")),
+    "clampctrl": (1 << 8, ("actuator_ctrllimited",)),
+}
+NO_ACTUATION = 1 << 11
+GROUND = ""
+Place = tuple[str, Array, Array]  # a body, and where other axes stand in its own
+
+
+def described(
+    file: Path,
+    text: FileText,
+    model: Any,
+    inertias: dict[str, Inertia],
+    meshes: tuple[tuple[str, str], ...],
+    radii: tuple[tuple[str, float], ...],
+    lines: tuple[str, ...],
+) -> Robot:
+    """The robot of a compiled model, whose inertias are given apart.
+
+    Raises:
+        RobotError: an inertia that no body has, a singular mass matrix.
+    """
+    lines += tuple(_switched_off(model))
+    reading = _Reading(model, text, inertias)
+    for each in reading.bodies:
+        check(Inertia(each.mass, each.centre, each.inertia), f'{file.name}: body "{each.name}"')
+    gravity = np.zeros(3) if model.opt.disableflags & NO_GRAVITY else np.array(model.opt.gravity)
+    name = model.names[: model.names.index(b"\0")].decode() or file.stem
+    robot = Robot(
+        name=name,
+        file=file,
+        gravity=gravity,
+        bodies=tuple(reading.bodies),
+        actuators=tuple(_of_each_joint(reading.bodies) if text.format == "urdf" else _actuators(model)),
+        motorless=text.format == "urdf",
+        loops=tuple(_loops(model, reading)),
+        frames=tuple(reading.frames),
+        meshes=meshes,
+        radii=radii,
+        dropped=lines,
+    )
+    if not robot.bodies:
+        raise RobotError(f"{file.name}: it has no joint, so nothing moves; give it one")
+    return robot
+
+
+class _Reading:
+    """Bodies and frames of a model. places: where each of its bodies stands, by number."""
+
+    def __init__(self, model: Any, text: FileText, inertias: dict[str, Inertia]) -> None:
+        self.model, self.speeds = model, text.speeds
+        self.bodies: list[Body] = []
+        self.frames: list[Frame] = []
+        self.places: list[Place] = [(GROUND, np.zeros(3), np.eye(3))]
+        self._parts: dict[str, list[Inertia]] = {GROUND: []}
+        for number in range(1, model.nbody):
+            self._add(number, inertias[model.body(number).name])
+        whole = ((each, total(self._parts.get(each.name, ()))) for each in self.bodies)
+        self.bodies = [replace(each, mass=own.mass, centre=own.centre, inertia=own.inertia) for each, own in whole]
+        self.frames += [self._site(model.site(number)) for number in range(model.nsite)]
+
+    def _add(self, number: int, inertia: Inertia) -> None:
+        model, name = self.model, self.model.body(number).name
+        owner, position, rotation = self.places[model.body_parentid[number]]
+        position = position + rotation @ model.body_pos[number]
+        rotation = rotation @ rotation_of(model.body_quat[number])
+        first = model.body_jntadr[number]
+        joints = range(first, first + model.body_jntnum[number])
+        if not joints:
+            self.places.append((owner, position, rotation))
+            self.frames.append(Frame(name, owner, position, rotation))
+        else:
+            origin = self._add_links(name, owner, position, rotation, joints)
+            self.places.append((name, -origin, np.eye(3)))
+            if origin.any():
+                self.frames.append(Frame(f"{name}_origin", name, -origin, np.eye(3)))
+        owner, position, rotation = self.places[number]
+        self._parts.setdefault(owner, []).append(inertia.placed(position, rotation))
+
+    def _add_links(self, name: str, owner: str, position: Array, rotation: Array, joints: range) -> Array:
+        """Add a body for each group of joints that act at one point; where the last stands in the file's axes (3,)."""
+        groups = list(self._groups(joints))
+        before = np.zeros(3)
+        for number, (anchor, group) in enumerate(groups):
+            first, model = group[0], self.model
+            axis, start = np.array(model.jnt_axis[first]), float(model.qpos0[model.jnt_qposadr[first]])
+            if model.jnt_type[first] == FREE:
+                position, rotation = np.zeros(3), np.eye(3)
+            position = position + rotation @ (anchor - before)
+            if model.jnt_type[first] == SLIDE:
+                position = position - rotation @ axis * start
+            elif model.jnt_type[first] == HINGE and start:
+                rotation = rotation @ Rotation.from_rotvec(-start * axis).as_matrix()
+            last = number == len(groups) - 1
+            link = name if last else f"{name}_{model.joint(first).name}"
+            stated = tuple(self._joint(each) for each in group)
+            self.bodies.append(Body(link, owner, position, rotation, stated, 0.0, np.zeros(3), np.zeros((3, 3))))
+            owner, position, rotation, before = link, np.zeros(3), np.eye(3), anchor
+        return before
+
+    def _groups(self, joints: range) -> Iterator[tuple[Array, list[int]]]:
+        """Joints that follow one another through one point, with the point in the body's axes; slides have none."""
+        model = self.model
+        anchor: Array | None = None
+        group: list[int] = []
+        for each in joints:
+            kind, own = model.jnt_type[each], np.array(model.jnt_pos[each])
+            moved = kind in (SLIDE, HINGE) and model.qpos0[model.jnt_qposadr[each]] != 0
+            elsewhere = kind != SLIDE and anchor is not None and not np.allclose(anchor, own, rtol=0, atol=1e-12)
+            if group and (moved or elsewhere):
+                yield (np.zeros(3) if anchor is None else anchor), group
+                group, anchor = [], None
+            group.append(each)
+            anchor = own if kind in (BALL, HINGE) and anchor is None else anchor
+        yield (np.zeros(3) if anchor is None else anchor), group
+
+    def _joint(self, number: int) -> Joint:
+        model, stated = self.model, self.model.joint(number)
+        kind, dof, at = model.jnt_type[number], model.jnt_dofadr[number], model.jnt_qposadr[number]
+        limits = _range(model.jnt_range[number]) if model.jnt_limited[number] else None
+        size = (7, 4, 1, 1)[kind]
+        start = tuple(model.qpos0[at : at + size].tolist())
+        if limits and size == 1 and not limits[0] < start[0] < limits[1]:  # where a run could not stay
+            start = (sum(limits) / 2,)
+        geared = [(model.actuator_gear[i, 0] ** 2, i) for i in range(model.nu) if model.actuator_trnid[i, 0] == number]
+        effort = float(max(abs(model.jnt_actfrcrange[number]))) if model.jnt_actfrclimited[number] else 0.0
+        return Joint(
+            name=stated.name,
+            kind=KINDS[kind],
+            axis=np.array(model.jnt_axis[number]),
+            start=start,
+            armature=float(model.dof_armature[dof] + sum(r * model.actuator_armature[i] for r, i in geared)),
+            damping=float(model.dof_damping[dof] + sum(r * model.actuator_damping[i] for r, i in geared)),
+            friction=float(model.dof_frictionloss[dof]),
+            stiffness=float(model.jnt_stiffness[number]),
+            rest=float(model.qpos_spring[at]),
+            range=limits,
+            effort=effort or None,
+            speed=self.speeds.get(stated.name) or None,
+        )
+
+    def _site(self, site: Any) -> Frame:
+        owner, position, rotation = self.places[int(np.ravel(site.bodyid)[0])]
+        return Frame(site.name, owner, position + rotation @ site.pos, rotation @ rotation_of(site.quat))
+
+
+def _range(values: Any) -> Range:
+    return float(values[0]), float(values[1])
+
+
+def _switched_off(model: Any) -> Iterator[str]:
+    """Make zero what flags of <option> switch off; a line for each, and for each actuator that does not act."""
+    for flag, (bit, words) in SWITCHED_OFF.items():
+        if model.opt.disableflags & bit:
+            found = [getattr(model, word) for word in words]
+            if any(each.any() for each in found):
+                yield f'what <flag {flag}="disable"/> switches off: left out'
+            for each in found:
+                each[:] = 0
+    for number in range(model.nu):
+        if not _acts(model, number):
+            yield f'actuator "{model.actuator(number).name}", which <option> switches off: left out'
+
+
+def _acts(model: Any, number: int) -> bool:
+    """Whether an actuator acts: neither a flag of <option> nor its group switches it off."""
+    group = max(int(model.actuator_group[number]), 0)
+    return not (model.opt.disableflags & NO_ACTUATION or model.opt.disableactuator >> group & 1)
+
+
+def _actuators(model: Any) -> Iterator[Actuator]:
+    """The motors, their input the command of the file; its range is that of command, force and joint together."""
+    for number in (each for each in range(model.nu) if _acts(model, each)):
+        joint = model.actuator_trnid[number, 0]
+        gain = float(model.actuator_gainprm[number, 0])
+        gear = float(model.actuator_gear[number, 0]) * gain
+        ranges = [model.actuator_ctrlrange[number]] if model.actuator_ctrllimited[number] else []
+        if model.actuator_forcelimited[number] and gain:
+            ranges.append(np.sort(model.actuator_forcerange[number] / gain))
+        if model.jnt_actfrclimited[joint] and gear:
+            ranges.append(np.sort(model.jnt_actfrcrange[joint] / gear))
+        limits = _range((max(each[0] for each in ranges), min(each[1] for each in ranges))) if ranges else None
+        yield Actuator(model.actuator(number).name, model.joint(joint).name, gear, limits)
+
+
+def _of_each_joint(bodies: Sequence[Body]) -> Iterator[Actuator]:
+    """A motor for each joint that turns or slides; of the joints that carry the base of a URDF none has one."""
+    for joint in (joint for body in bodies if len(body.joints) == 1 for joint in body.joints):
+        if joint.kind in ("hinge", "slide"):
+            word = "torque" if joint.kind == "hinge" else "force"
+            limits = None if joint.effort is None else (-joint.effort, joint.effort)
+            yield Actuator(f"{joint.name}_{word}", joint.name, 1.0, limits)
+
+
+def _loops(model: Any, reading: _Reading) -> Iterator[Loop]:
+    sites = [(each.body, each.position, each.rotation) for each in reading.frames[len(reading.frames) - model.nsite :]]
+    for number in range(model.neq):
+        if not model.eq_active0[number]:
+            continue
+        kind, data = LOOPS[model.eq_type[number]], model.eq_data[number].copy()
+        name, first, second = model.equality(number).name, model.eq_obj1id[number], model.eq_obj2id[number]
+        if kind == "joint":
+            other = model.joint(second).name if second >= 0 else ""
+            zeros = tuple(float(model.qpos0[model.jnt_qposadr[each]]) for each in (first, max(second, 0)))
+            yield Loop(name, kind, model.joint(first).name, other, (tuple(data[:5].tolist()), zeros))
+            continue
+        by_sites = model.eq_objtype[number] == SITE
+        if by_sites:  # whose origins, of welds also axes, are one
+            data[:10] = 0, 0, 0, 0, 0, 0, 1, 0, 0, 0
+        ends = [(sites if by_sites else reading.places)[each] for each in (first, second)]
+        if kind == "connect" or not data[10]:  # a weld without torques
+            points = (data[:3], data[3:6]) if kind == "connect" else (data[3:6], data[:3])
+            found = [position + rotation @ point for point, (_, position, rotation) in zip(points, ends, strict=True)]
+            kind = "connect"
+            yield Loop(name, kind, ends[0][0], ends[1][0], tuple(tuple(each.tolist()) for each in found))
+            continue
+        (one, p, R), (two, r, S) = ends
+        turned = R @ rotation_of(data[6:10]) @ S.T  # of the second's link in the first's
+        quaternion = Rotation.from_matrix(turned).as_quat(scalar_first=True)
+        position = p + R @ data[3:6] - turned @ (r + S @ data[:3])
+        yield Loop(name, kind, one, two, (tuple(position.tolist()), tuple(quaternion.tolist())))

@@ -1,0 +1,265 @@
+"""Reading a robot's file by MuJoCo: a description in numbers.
+
+What is only seen or touched is removed before MuJoCo compiles the file, so absent meshes do no harm. Inertias are taken
+as they are stated and judged where parts are joined: a camera's may be wrong where it is alone, and do no harm.
+"""
+
+from collections.abc import Collection, Iterator
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from servonode.arrays import Array
+from servonode.errors import NotInstalled, installing
+from servonode.wings.robots.file_text import FileText, RobotError, scan
+from servonode.wings.robots.numbers import described
+from servonode.wings.robots.robot import Joint, Robot
+from servonode.wings.robots.spec_inertias import take_inertias
+from servonode.wings.robots.unsupported import leave_out
+
+POSES = 3  # random ones
+SINGULAR = 1e-9  # smallest eigenvalue of a mass matrix, each velocity scaled to a unit inertia of its own
+
+
+def read(
+    file: Path, base: str = "fixed", ignore: Collection[str] = (), casters: Collection[str] = (), held: bool = False
+) -> Robot:
+    """The robot of a URDF or MJCF file.
+
+    base: how the root link of a URDF moves, "fixed", "free" or "planar". ignore: kinds of elements, of
+    `Ignored` of plants, that are left out although they change the motion. casters: joints that are left out, so that
+    their links are fixed. held: whether contacts hold the robot, so that links alone need no mass.
+
+    Raises:
+        RobotError: the file cannot be read, has something without a counterpart, or no regular mass matrix.
+        NotInstalled: MuJoCo is missing.
+    """
+    mujoco = import_mujoco()
+    warnings: list[str] = []
+    mujoco.set_mju_user_warning(warnings.append)  # else it writes a file where the process runs
+    try:
+        text, spec = opened(mujoco, file, base)
+        files = {each.name: each.file for each in spec.meshes}
+        meshes = tuple((each.parent.name, files[each.meshname]) for each in spec.geoms if files.get(each.meshname))
+        radii = tuple(_radii(mujoco, spec))
+        lines = _unlimited(spec, text) + leave_out(mujoco, spec, file.name, ignore)
+        lines += _fix_casters(spec, casters, file.name)
+        inertias = take_inertias(mujoco, spec, file.name, text.format == "mjcf")
+        compiled = spec.compile()
+    except ValueError as error:
+        if isinstance(error, RobotError):
+            raise
+        raise RobotError(f"{file.name}: {_in_one_line(str(error))}") from None
+    finally:
+        mujoco.set_mju_user_warning(lambda _: None)
+    lines += [_in_one_line(each) for each in warnings]
+    robot = described(file, text, compiled, inertias, meshes, radii, tuple(lines))
+    if not (held or robot.loops):
+        check_mass_matrix(robot)
+    return robot
+
+
+def opened(mujoco: ModuleType, file: Path, base: str) -> tuple[FileText, Any]:
+    """The spec of a robot's file, all of it with names, on its base; raises RobotError, ValueError."""
+    text, spec = scan(file), mujoco.MjSpec.from_file(str(file))
+    _name_all(spec)
+    if text.format == "urdf":
+        _free_links(mujoco, spec)
+        _set_ranges(mujoco, spec, file.name)
+    _set_base(spec, text, base, file)
+    return text, spec
+
+
+def import_mujoco() -> ModuleType:
+    """MuJoCo; raises NotInstalled."""
+    try:
+        return import_module("mujoco")
+    except ImportError:
+        text = "a robot's file is read by the package mujoco, which is not installed"
+        raise NotInstalled(f"{text}: {installing('mujoco')}") from None
+
+
+def _in_one_line(text: str) -> str:
+    """What MuJoCo says, in one line and without its own numbers of elements."""
+    lines = [each.strip().rstrip(":") for each in text.splitlines() if each.strip()]
+    return "; ".join(each.removeprefix("XML Error: ").removeprefix("Error: ") for each in lines)
+
+
+def _name_all(spec: Any) -> None:
+    """Give every body, joint, actuator, site and equality a name."""
+    kinds = {"bodies": "body", "joints": "joint", "actuators": "actuator", "sites": "site", "equalities": "loop"}
+    for word, kind in kinds.items():
+        elements = list(getattr(spec, word))
+        taken = {each.name for each in elements}
+        for i, each in enumerate(elements):
+            if not each.name:
+                owner = each.parent.name if word in ("joints", "sites") else ""
+                owner = each.name1 if word == "equalities" else owner
+                names = [f"{owner}_{kind}" if owner else f"{kind}{i}", *(f"{owner}_{kind}{k}" for k in range(2, 999))]
+                each.name = next(name for name in names if name not in taken)
+                taken.add(each.name)
+
+
+def _free_links(mujoco: ModuleType, spec: Any) -> None:
+    """Give the links of a URDF that float on others three slides and a ball: MuJoCo has free joints on the ground."""
+    kinds = mujoco.mjtJoint
+    for joint in [each for each in spec.joints if each.type == kinds.mjJNT_FREE]:
+        body, name = joint.parent, joint.name
+        if body.parent.name != "world":
+            spec.delete(joint)
+            for i, axis in enumerate("xyz"):
+                body.add_joint(name=f"{name}_{axis}", type=kinds.mjJNT_SLIDE, axis=np.eye(3)[i])
+            body.add_joint(name=name, type=kinds.mjJNT_BALL)
+
+
+def _set_ranges(mujoco: ModuleType, spec: Any, name: str) -> None:
+    """Let the ranges of a URDF act of which one end is absent, and so zero.
+
+    Raises:
+        RobotError: a lower end is above the upper one.
+    """
+    for each in [joint for joint in spec.joints if joint.range[0] != joint.range[1]]:
+        low, high = each.range
+        if low > high:
+            text = f"its range begins at {low:g} and ends at {high:g} (absent: 0); swap lower and upper in its <limit>"
+            raise RobotError(f'{name}: joint "{each.name}": {text}')
+        each.limited = mujoco.mjtLimited.mjLIMITED_TRUE
+
+
+def _unlimited(spec: Any, text: FileText) -> list[str]:
+    """A line for each limit of a URDF that is stated as zero."""
+    joints = {each.name for each in spec.joints}
+    return [f'joint "{name}": {word}="0" is taken for no limit' for name, word in text.unlimited if name in joints]
+
+
+def _set_base(spec: Any, text: FileText, base: str, file: Path) -> None:
+    """Give the root link of a URDF its joints.
+
+    Raises:
+        RobotError: there is not one root that could have them.
+    """
+    if base == "fixed":
+        return
+    roots, reason = list(spec.worldbody.bodies), ""
+    free = [joint for root in roots for joint in root.joints if str(joint.type).endswith("FREE")]
+    if base == "planar" and len(free) == 1 and len(free[0].parent.joints) == 1:
+        roots = [free[0].parent]
+        spec.delete(free[0])
+    elif text.format != "urdf":
+        reason = "an MJCF file states the joints of its bodies itself"
+    elif len(roots) != 1 or roots[0].joints:
+        reason = f"{len(roots)} links stand on the ground, which is the file's own root"
+    if reason:
+        raise RobotError(f'{file.name}: {reason}, so base = "{base}" cannot be; remove it')
+    if base == "free":
+        roots[0].add_freejoint(name="base")
+        return
+    from mujoco import mjtJoint
+
+    for name, axis in (("x", [1, 0, 0]), ("y", [0, 1, 0])):
+        roots[0].add_joint(name=name, type=mjtJoint.mjJNT_SLIDE, axis=axis)
+    roots[0].add_joint(name="psi", type=mjtJoint.mjJNT_HINGE, axis=[0, 0, 1])
+
+
+def _fix_casters(spec: Any, casters: Collection[str], name: str) -> list[str]:
+    """Remove the joints of casters with what drives them; a line for each.
+
+    Raises:
+        RobotError: one is no joint.
+    """
+    joints = {each.name: each for each in spec.joints}
+    for each in casters:
+        if each not in joints:
+            text = f"casters: {each!r} is no joint of the file; choose from {', '.join(joints)}"
+            raise RobotError(f"{name}: [plant.robot] {text}")
+        follows = [loop for loop in spec.equalities if loop.name1 == each]  # by <mimic>, or a gear
+        for also in [*follows, *(motor for motor in spec.actuators if motor.target == each)]:
+            spec.delete(also)
+        for leads in [loop for loop in spec.equalities if loop.name2 == each]:
+            leads.name2 = ""  # it stays where it is
+        spec.delete(joints[each])
+    return [f'joint "{each}": a caster does not move, its mass stays' for each in casters]
+
+
+def _radii(mujoco: ModuleType, spec: Any) -> Iterator[tuple[str, float]]:
+    """The radius of each body that has a cylinder or a sphere: of what it touches with, if that is one."""
+    round_ones = (mujoco.mjtGeom.mjGEOM_CYLINDER, mujoco.mjtGeom.mjGEOM_SPHERE, mujoco.mjtGeom.mjGEOM_CAPSULE)
+    for body in spec.bodies[1:]:
+        found = [geom for geom in body.geoms if geom.type in round_ones]
+        touching = [geom for geom in found if geom.contype and geom.conaffinity]
+        if found:
+            yield body.name, max(float(geom.size[0]) for geom in touching or found)
+
+
+# the mass matrix in numbers
+
+
+def check_mass_matrix(robot: Robot) -> None:
+    """Refuse a robot some of whose joints move no inertia, before anything is derived.
+
+    Raises:
+        RobotError: the mass matrix is singular; the text names the joints.
+    """
+    rng = np.random.default_rng(0)
+    names = [each.name for each in robot.joints for _ in range({"ball": 3, "free": 6}.get(each.kind, 1))]
+    found = [mass_matrix(robot, rng) for _ in range(POSES)]
+    massless = [name for name, *own in zip(names, *map(np.diag, found), strict=True) if not max(own) > 0]
+    if massless:
+        text = f'joint "{massless[0]}" moves no inertia; give its body an <inertial>, or the joint an armature'
+        raise RobotError(f"{robot.file.name}: {text}")
+    for M in found:
+        scale = np.sqrt(np.maximum(np.diag(M), np.finfo(float).tiny))
+        values, vectors = np.linalg.eigh(M / np.outer(scale, scale))
+        if values[0] < SINGULAR:
+            moved = dict.fromkeys(name for name, part in zip(names, vectors[:, 0], strict=True) if abs(part) > 0.1)
+            text = f"the mass matrix is singular: the joints {', '.join(moved)} can move together without any inertia"
+            raise RobotError(f"{robot.file.name}: {text}; give the bodies between them an <inertial>")
+
+
+def mass_matrix(robot: Robot, rng: np.random.Generator) -> Array:
+    """The mass matrix (n, n) at a random pose, in the velocities of the joints.
+
+    It is the sum of J^T N J over the bodies, J their motions by the joints' velocities.
+    """
+    n = sum({"ball": 3, "free": 6}.get(each.kind, 1) for each in robot.joints)
+    poses = {"": (np.zeros(3), np.eye(3), np.zeros((6, n)))}  # position, rotation, J (turn, shift of the origin)
+    M, at = np.zeros((n, n)), 0
+    for body in robot.bodies:
+        origin, R, J = poses[body.parent]
+        position = origin + R @ body.position
+        R, J = R @ body.rotation, J.copy()
+        J[3:] += np.cross(J[:3].T, position - origin).T
+        for joint in body.joints:
+            at, position, R = _move(joint, at, position, R, J, M, rng)
+        poses[body.name] = position, R, J
+        arm = R @ body.centre
+        shift = J[3:] + np.cross(J[:3].T, arm).T
+        M += body.mass * shift.T @ shift + J[:3].T @ (R @ body.inertia @ R.T) @ J[:3]
+    return M
+
+
+def _move(
+    joint: Joint, at: int, position: Array, R: Array, J: Array, M: Array, rng: np.random.Generator
+) -> tuple[int, Array, Array]:
+    """Move a joint at random and write its columns of J; the next column, position and rotation."""
+    if joint.kind in ("hinge", "slide"):
+        axis, value = R @ joint.axis, rng.uniform(-1, 1)
+        turns = joint.kind == "hinge"
+        step = np.zeros(3) if turns else value * axis
+        J[3:] += np.cross(J[:3].T, step).T
+        J[0 if turns else 3 : 3 if turns else 6, at] = axis
+        M[at, at] += joint.armature
+        turned = R @ Rotation.from_rotvec(value * joint.axis).as_matrix() if turns else R
+        return at + 1, position + step, turned
+    size = 3
+    if joint.kind == "free":
+        J[3:, at : at + 3] = np.eye(3)
+        at, size = at + 3, 6
+    turned = R @ Rotation.from_quat(rng.normal(size=4)).as_matrix()
+    J[:3, at : at + 3] = turned
+    M[range(at - size + 3, at + 3), range(at - size + 3, at + 3)] += joint.armature
+    return at + 3, position, turned

@@ -1,0 +1,130 @@
+"""What of a robot's file has no counterpart in equations of motion: refused where it changes the motion, else named."""
+
+from collections.abc import Collection, Iterator, Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from servonode.wings.robots.file_text import RobotError
+
+Finding = tuple[str, str]  # kind, one of `Ignored` of plants; element with what it does
+_SEEN = ("sensors", "keys", "tuples", "pairs", "excludes", "skins", "numerics", "texts", "lights", "cameras")
+_ACTING = ("actuators", "equalities", "tendons", "flexes")
+_SHAPES = ("geoms", "meshes", "hfields", "materials", "textures")
+
+
+def leave_out(mujoco: ModuleType, spec: Any, name: str, ignore: Collection[str]) -> list[str]:
+    """Remove from a spec what has no counterpart; a line for each. name: of the file.
+
+    Raises:
+        RobotError: something would change the motion, and `ignore` does not list its kind.
+    """
+    lines = []
+    for kind, text in _findings(mujoco, spec, ignore):
+        if kind not in ignore:
+            remedy = f'[plant.robot] ignore = ["{kind}"] leaves it out'
+            raise RobotError(f"{name}: {text}, which has no counterpart in the equations; {remedy}")
+        lines.append(f"{text}: left out")
+    if any(each.contype and each.conaffinity for each in spec.geoms):
+        lines.append('contacts: left out; driver = "mujoco" has them')
+    if any(each.mocap for each in spec.bodies):
+        lines.append("mocap bodies: they stand still")
+    for word in _SEEN:
+        _delete(spec, getattr(spec, word))
+    return lines
+
+
+def remove_shapes(spec: Any, words: Sequence[str] = _SHAPES) -> None:
+    """Remove all that is seen or touched, and what belongs to it."""
+    for each in spec.sites:
+        each.material = ""
+    for word in words:
+        _delete(spec, getattr(spec, word))
+
+
+def keep_shapes(spec: Any, names: Collection[str]) -> None:
+    """Remove all but the bodies and the geoms of these names, which lose their materials."""
+    for each in (*spec.geoms, *spec.sites):
+        each.material = ""
+    for word in (*_SEEN, *_ACTING, *_SHAPES[1:]):
+        _delete(spec, getattr(spec, word))
+    _delete(spec, [each for each in spec.geoms if each.name not in names])
+
+
+def _delete(spec: Any, elements: Any) -> None:
+    for each in list(elements):
+        spec.delete(each)
+
+
+def _findings(mujoco: ModuleType, spec: Any, ignore: Collection[str]) -> Iterator[Finding]:
+    """What changes the motion; it is removed, or made a plain motor, once it has been named."""
+    yield from _of_surroundings(spec)
+    for each in list(spec.actuators):
+        yield from _of_actuator(mujoco, spec, each)
+    closing = (mujoco.mjtEq.mjEQ_CONNECT, mujoco.mjtEq.mjEQ_WELD, mujoco.mjtEq.mjEQ_JOINT)
+    for each in list(spec.equalities):
+        if each.type not in closing or "equality" in ignore:
+            yield "equality", f'equality "{each.name}" of {str(each.type).rpartition("_")[2].lower()}s'
+            spec.delete(each)
+    for each in list(spec.tendons):
+        if _acts(each):
+            yield "tendon", f'tendon "{each.name}"'
+        spec.delete(each)
+    for each in spec.joints:
+        yield from _of_joint(mujoco, each)
+
+
+def _of_surroundings(spec: Any) -> Iterator[Finding]:
+    option = spec.option
+    if option.density > 0 or option.viscosity > 0:
+        yield "fluid", f"fluid of density {option.density:g} kg/m^3 and viscosity {option.viscosity:g} Pa s"
+    for flex in list(spec.flexes):
+        yield "flex", f'flex "{flex.name}"'
+        spec.delete(flex)
+    for body in spec.bodies:
+        if body.plugin.active:
+            yield "plugin", f'plugin of body "{body.name}"'
+        if body.gravcomp:
+            yield "gravcomp", f'gravcomp of body "{body.name}"'
+
+
+def _of_joint(mujoco: ModuleType, joint: Any) -> Iterator[Finding]:
+    plain = joint.type in (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
+    stiffness, damping = np.atleast_1d(joint.stiffness), np.atleast_1d(joint.damping)
+    sprung = stiffness.any() or joint.springdamper.any()
+    if stiffness[1:].any() or damping[1:].any() or joint.springyield or (sprung and not plain):
+        yield "spring", f'spring or damper of joint "{joint.name}" that is not linear in one coordinate'
+        joint.stiffness, joint.damping, joint.springdamper = 0 * joint.stiffness, 0 * joint.damping, [0, 0]
+
+
+def _of_actuator(mujoco: ModuleType, spec: Any, actuator: Any) -> Iterator[Finding]:
+    """What an actuator has beyond a force on one joint. A servo becomes a motor, others are removed."""
+    what = f'actuator "{actuator.name}"'
+    joint = spec.joint(actuator.target)
+    if actuator.plugin.active:
+        yield "plugin", f"plugin of {what}"
+    elif mujoco.mjtGain.mjGAIN_MUSCLE == actuator.gaintype or mujoco.mjtDyn.mjDYN_MUSCLE == actuator.dyntype:
+        yield "muscle", f"{what} is a muscle"
+    elif actuator.trntype not in (mujoco.mjtTrn.mjTRN_JOINT, mujoco.mjtTrn.mjTRN_JOINTINPARENT):
+        yield "transmission", f"{what} acts on no joint"
+    elif joint is not None and joint.type in (mujoco.mjtJoint.mjJNT_BALL, mujoco.mjtJoint.mjJNT_FREE):
+        yield "transmission", f'{what} acts on the ball or free joint "{joint.name}"'
+    elif actuator.dyntype != mujoco.mjtDyn.mjDYN_NONE or actuator.delay:
+        yield "activation", f"{what} has states of its own"
+    else:
+        if actuator.gaintype != mujoco.mjtGain.mjGAIN_FIXED or actuator.biastype != mujoco.mjtBias.mjBIAS_NONE:
+            yield "servo", f"{what} is a servo with feedback of its own (ignored, it is a motor without it)"
+            actuator.set_to_motor()
+            actuator.ctrllimited, actuator.ctrlrange, actuator.inheritrange = 0, [0, 0], 0  # positions or speeds
+        if np.atleast_1d(actuator.damping)[1:].any():
+            yield "spring", f"damping of {what} that is not linear"
+            actuator.damping = 0 * actuator.damping
+        return
+    spec.delete(actuator)
+
+
+def _acts(tendon: Any) -> bool:
+    """Whether a tendon has a force or inertia of its own, or limits a motion."""
+    numbers = (tendon.stiffness, tendon.damping, tendon.frictionloss, tendon.armature)
+    return any(np.any(each) for each in numbers) or bool(tendon.limited != 0 and np.any(tendon.range))
