@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from servonode.cli.main import VERBS, main
+from servonode.cli.main import main
 from servonode.version import VERSION
 
 WIDTH = 78  # columns of a help text
@@ -44,12 +44,10 @@ def man_page() -> str:
     """The page, as troff."""
     context = click.Context(main, info_name="servonode", **SETTINGS, **main.context_settings)
     parts = [HEAD, _preformatted(cleandoc(main.help or ""))]
-    for section, verbs in VERBS.items():
+    for section, commands in main.by_section(context).items():
         parts.append(f'.SH "{section.upper()}"\n')
-        for verb in verbs:
-            command = main.get_command(context, verb)
-            assert command is not None
-            parts += [_command(each) for each in _contexts(command, context, verb)]
+        for command in commands:
+            parts += [_command(each) for each in _contexts(command, context, str(command.name))]
     return "".join([*parts, TAIL])
 
 

@@ -10,7 +10,7 @@ from docutils.statemachine import StringList
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from servonode.cli.main import VERBS, main
+from servonode.cli.main import main
 
 
 def escaped(text: str) -> str:
@@ -79,13 +79,10 @@ def sections(context: click.Context, level: int) -> Iterator[str]:
 def page() -> Iterator[str]:
     """All commands in the order of `servonode --help`."""
     context = click.Context(main, info_name="servonode")
-    for title, verbs in VERBS.items():
+    for title, commands in main.by_section(context).items():
         yield from [f"## {title}", ""]
-        for verb in verbs:
-            found = main.get_command(context, verb)
-            if found is None:
-                raise LookupError(f"the table of commands names {verb}, which no file of cli/ holds")
-            yield from sections(within(found, context, verb), 3)
+        for found in commands:
+            yield from sections(within(found, context, str(found.name)), 3)
 
 
 class CommandLine(SphinxDirective):

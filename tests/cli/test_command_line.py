@@ -19,12 +19,12 @@ from click.testing import CliRunner
 import servonode
 from servonode.bus import Status
 from servonode.cli.deliver import StatusLine, table
-from servonode.cli.main import FILES, VERBS, main
+from servonode.cli.main import FILES, main
+from servonode.cli.methods import Method, MethodVerb
 from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_file import packaged, read_launch
 from servonode.definitions import cache
 from servonode.nodes.recording import Outcome
-from servonode.wings.explore.commands.methods import METHODS, Method, MethodVerb
 from tests.helpers.commands import commands, verbs
 from tests.helpers.refusals import command, refused_command
 
@@ -472,12 +472,14 @@ def test_servonode_alone_shows_its_verbs_by_section_each_in_one_whole_line() -> 
     result = command()
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout == command("-h").stdout
-    places = [result.stdout.index(f"\n{section}:\n") for section in VERBS]
+    sections = main.by_section(click.Context(main))
+    places = [result.stdout.index(f"\n{section}:\n") for section in sections]
     assert places == sorted(places)
-    assert list(VERBS) == ["Run, simulate, check", "Explore", "Operate", "Create", "Inspect"]
-    for section, names in VERBS.items():
+    assert list(sections) == ["Run, simulate, check", "Explore", "Operate", "Create", "Inspect"]
+    for section, found in sections.items():
+        names = [each.name for each in found]
         shown = result.stdout.partition(f"\n{section}:\n")[2].partition("\n\n")[0]
-        assert [line.split()[0] for line in shown.splitlines()] == list(names)
+        assert [line.split()[0] for line in shown.splitlines()] == names
         assert all(re.fullmatch(r"  \w+ +\S.*[^.]\.", line) for line in shown.splitlines())
 
 
@@ -496,9 +498,9 @@ def test_a_group_of_commands_alone_shows_them() -> None:
 
 
 def test_a_file_of_verbs_holds_what_the_table_says() -> None:
-    found = dict.fromkeys(METHODS, "wings.explore.commands.methods")
+    found = {}
     for file in sorted(set(FILES.values())):
-        module = importlib.import_module(f"servonode.{file}")
+        module = importlib.import_module(f"servonode.cli.{file}")
         made = [each for each in vars(module).values() if isinstance(each, click.Command)]
         below = [sub for each in made if isinstance(each, click.Group) for sub in each.commands.values()]
         found |= {each.name: file for each in made if each not in below}

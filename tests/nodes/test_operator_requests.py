@@ -14,6 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -21,7 +22,7 @@ import servonode
 from servonode.bus import Bus, BusError, Requester, RunFolder, run_folder, run_path
 from servonode.bus.durations import Durations
 from servonode.bus.processes import Named, listener
-from servonode.cli.main import VERBS, main
+from servonode.cli.main import main
 from servonode.operator import find_runs as found_runs
 from servonode.operator import operator_requests
 from servonode.operator.find_runs import Found, distrusted, find_run, find_runs, no_run_error, places
@@ -151,7 +152,8 @@ def called(verb: str, name: str = "") -> list[str]:
 
 
 def test_every_command_for_operators_is_tried_here() -> None:
-    operate = {verb for verb in verbs() if verb.split()[0] in VERBS["Operate"]}
+    names = {each.name for each in main.by_section(click.Context(main))["Operate"]}
+    operate = {verb for verb in verbs() if verb.split()[0] in names}
     assert operate - OPERATE.keys() - OF_ANY.keys() - OTHERS == set()
 
 

@@ -2,14 +2,13 @@
 
 import json
 import runpy
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from servonode.cli.main import main
-from servonode.plants.drivers import DRIVERS, installed
+from servonode.plants.drivers import DRIVERS
 from tests.helpers.extras import json_validator
 from tests.helpers.null_driver import DRIVER
 from tests.helpers.packages import install, install_wheels
@@ -38,12 +37,10 @@ def check(*settings: str) -> Result:
 
 
 @pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of installed packages."""
     monkeypatch.syspath_prepend(tmp_path)
-    installed._entries.cache_clear()
-    yield tmp_path
-    installed._entries.cache_clear()
+    return tmp_path
 
 
 @pytest.fixture

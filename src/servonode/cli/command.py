@@ -26,14 +26,21 @@ class Verb(click.Command):
     """A command whose help begins with examples and ends with its exit codes.
 
     exits: the meaning of each exit code of the command. logs: whether messages that the libraries log go to standard
-    error; without it the logging module is not loaded.
+    error; without it the logging module is not loaded. section: of the help of servonode, for one that an extension
+    adds.
     """
 
     def __init__(
-        self, *args: Any, examples: Sequence[str], exits: Mapping[int, str], logs: bool = True, **kwargs: Any
+        self,
+        *args: Any,
+        examples: Sequence[str],
+        exits: Mapping[int, str],
+        logs: bool = True,
+        section: str = "",
+        **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
-        self.examples, self.exits, self.logs = examples, exits, logs
+        self.examples, self.exits, self.logs, self.section = examples, exits, logs, section
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Examples"):
@@ -55,15 +62,23 @@ class Verb(click.Command):
         return super().invoke(ctx)
 
 
-def group(function: Callable[[], None]) -> click.Group:
-    """A command with subcommands; without a subcommand it shows its help."""
+class Group(click.Group):
+    """A command with subcommands; section: as of a `Verb`."""
+
+    section: str = ""
+
+
+def group(function: Callable[[], None], section: str = "") -> Group:
+    """A command with subcommands; without a subcommand it shows its help. section: as of a `Verb`."""
 
     @wraps(function)
     def alone(ctx: click.Context) -> None:
         if ctx.invoked_subcommand is None:
             click.echo(ctx.get_help())
 
-    return click.group(invoke_without_command=True)(click.pass_context(alone))
+    made: Group = click.group(cls=Group, invoke_without_command=True)(click.pass_context(alone))
+    made.section = section
+    return made
 
 
 @dataclass(frozen=True)
@@ -119,6 +134,7 @@ def command(
     name: str | None = None,
     help: str | None = None,
     logs: bool = True,
+    section: str = "",
 ) -> Callable[[Callable[..., None]], click.Command]:
     """A function as a command of the command line, or of a group of commands `of`; see `Verb`.
 
@@ -151,7 +167,7 @@ def command(
             call = each(call)
         more = {} if help is None else {"help": help}
         added = (of or click).command
-        return added(name, cls=Verb, examples=examples, exits=exits, logs=logs, **more)(call)
+        return added(name, cls=Verb, examples=examples, exits=exits, logs=logs, section=section, **more)(call)
 
     return made
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import click
 from click.shell_completion import get_completion_class
 
+from servonode import extensions
 from servonode.cli import verb
 from servonode.cli.command import argument, command, option
 from servonode.cli.options import AsJson, Launch
@@ -47,7 +48,7 @@ def _found(kind: str) -> dict[str, Any]:
         groups: dict[str, dict[str, str]] = {}  # two machines may have a program of the same name
         for entry in controllers.PROGRAMS:
             groups.setdefault(entry.machine or "any machine", {})[entry.name] = entry.summary
-        installed = _installed(controllers.ENTRY_POINTS)
+        installed = _installed("programs")
         return groups | ({"installed packages": installed} if installed else {})
     if kind == "launch":
         from servonode.closed_loop.launch_file import packaged
@@ -55,7 +56,7 @@ def _found(kind: str) -> dict[str, Any]:
         return packaged() | packaged(robots=True)
     from servonode import plants
 
-    return plants.PLANTS | _installed(plants.ENTRY_POINTS)
+    return plants.PLANTS | _installed("machines")
 
 
 def _text(kind: str, found: Mapping[str, Any], indent: str = "") -> str:
@@ -78,11 +79,10 @@ def _listed(found: Mapping[str, str], indent: str = "") -> str:
     return formatter.getvalue().rstrip("\n")
 
 
-def _installed(group: str) -> dict[str, str]:
+def _installed(kind: str) -> dict[str, str]:
     """Machines or programs of other installed packages."""
-    from servonode.definitions.references import entry_points
-
-    return {name: f"from {value.partition(':')[0]}" for name, value in entry_points(group).items()}
+    found = extensions.of_packages(kind)
+    return {name: f"from {each[0].reference.partition(':')[0]}" for name, each in found.items()}
 
 
 C99 = "Print plant step, limits and controller as C99 that allocates no memory."

@@ -10,61 +10,57 @@ from typing import Any
 
 import click
 
+from servonode import extensions
 from servonode.cli import heed_interrupts
 from servonode.errors import ServonodeError, did_you_mean
 from servonode.version import VERSION
 
-METHODS = "wings.explore.commands.methods"  # the file of the verbs that call a method of `Loop`
-VERBS = {  # the sections of the help in their order; for each command, the module that defines it
+VERBS = {  # the sections of the help in their order; for each command of the core, the file of cli/ that defines it
     "Run, simulate, check": {
-        "run": "cli.run",
-        "simulate": "cli.simulate",
-        "check": "cli.simulate",
-        "compare": "cli.compare",
+        "run": "run",
+        "simulate": "simulate",
+        "check": "simulate",
+        "compare": "compare",
     },
-    "Explore": {
-        "sweep": "wings.explore.commands.sweep",
-        **dict.fromkeys(("region", "robustness", "tune", "fastest"), METHODS),
-        "identify": "wings.explore.commands.identify",
-    },
+    "Explore": {},
     "Operate": {
-        "status": "cli.operate",
-        "goal": "cli.operate",
-        "arm": "cli.operate",
-        "disarm": "cli.operate",
-        "reset": "cli.operate",
-        "estop": "cli.operate",
-        "pause": "cli.operate",
-        "resume": "cli.operate",
-        "step": "cli.operate",
-        "speed": "cli.operate",
-        "fault": "cli.operate",
-        "plot": "cli.viewers",
-        "param": "cli.param",
-        "page": "cli.viewers",
-        "bridge": "cli.viewers",
-        "topic": "cli.topic",
-        "node": "cli.topic",
-        "recover": "cli.recordings",
-        "replay": "cli.recordings",
-        "bag": "cli.bag",
-        "record": "cli.recordings",
-        "keys": "cli.keys",
+        "status": "operate",
+        "goal": "operate",
+        "arm": "operate",
+        "disarm": "operate",
+        "reset": "operate",
+        "estop": "operate",
+        "pause": "operate",
+        "resume": "operate",
+        "step": "operate",
+        "speed": "operate",
+        "fault": "operate",
+        "plot": "viewers",
+        "param": "param",
+        "page": "viewers",
+        "bridge": "viewers",
+        "topic": "topic",
+        "node": "topic",
+        "recover": "recordings",
+        "replay": "recordings",
+        "bag": "bag",
+        "record": "recordings",
+        "keys": "keys",
     },
     "Create": {
-        "new": "cli.create",
-        "completion": "cli.inspect",
+        "new": "create",
+        "completion": "inspect",
     },
     "Inspect": {
-        "list": "cli.inspect",
-        "show": "cli.inspect",
-        "protocol": "wings.acceptance.commands",
-        "hil": "wings.acceptance.commands",
-        "doctor": "cli.inspect",
-        "bench": "cli.inspect",
+        "list": "inspect",
+        "show": "inspect",
+        "doctor": "inspect",
+        "bench": "inspect",
     },
 }
 FILES = {verb: file for verbs in VERBS.values() for verb, file in verbs.items()}
+COMMANDS = "commands"  # the kind of extension
+ELSEWHERE = "Other packages"  # the section of a command that names none
 
 
 @contextmanager
@@ -97,34 +93,42 @@ UNSUGGESTED = {"arm", "disarm", "reset", "resume", "step"}
 
 
 class Verbs(click.Group):
-    """The commands of the table; the file of a command is loaded when the command is needed."""
+    """The commands of core, wings and other packages; the file of a command is loaded when the command is needed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        return list(FILES)
+        return [*FILES, *extensions.of_wings(COMMANDS)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in FILES:
-            return None
-        module = import_module(f"servonode.{FILES[cmd_name]}")
-        if FILES[cmd_name] == METHODS:
-            return module.MethodVerb(cmd_name, module.METHODS[cmd_name])  # type: ignore[no-any-return]
-        content = vars(module).values()
+            added = extensions.find(COMMANDS, cmd_name)
+            return None if added is None else added.load(click.Command)
+        content = vars(import_module(f"servonode.cli.{FILES[cmd_name]}")).values()
         return next(each for each in content if isinstance(each, click.Command) and each.name == cmd_name)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] not in FILES and not args[0].startswith("-"):
-            near = did_you_mean(args[0], FILES.keys() - UNSUGGESTED, most=3)
+        if not args[0].startswith("-") and args[0] not in FILES and extensions.find(COMMANDS, args[0]) is None:
+            near = did_you_mean(args[0], {*FILES, *extensions.names(COMMANDS)} - UNSUGGESTED, most=3)
             raise click.UsageError(f"there is no command {args[0]!r}; {near}".rstrip("; "), ctx)
         return super().resolve_command(ctx, args)
 
+    def by_section(self, ctx: click.Context) -> dict[str, list[click.Command]]:
+        """The commands of core and wings, by the section of the help."""
+        found = dict[str, list[click.Command]]({section: [] for section in VERBS})
+        sections = {verb: section for section, verbs in VERBS.items() for verb in verbs}
+        for name in self.list_commands(ctx):
+            if (command := self.get_command(ctx, name)) is not None:
+                section = sections.get(name) or getattr(command, "section", "") or ELSEWHERE
+                found.setdefault(section, []).append(command)
+        return {section: commands for section, commands in found.items() if commands}
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        width = max(map(len, FILES))
-        for section, verbs in VERBS.items():
-            found = [command for verb in verbs if (command := self.get_command(ctx, verb))]
+        sections = self.by_section(ctx)
+        width = max(len(str(each.name)) for commands in sections.values() for each in commands)
+        for section, commands in sections.items():
             with formatter.section(section):
-                formatter.write_dl([(f"{each.name:<{width}}", each.get_short_help_str(limit=999)) for each in found])
+                formatter.write_dl([(f"{each.name:<{width}}", each.get_short_help_str(limit=999)) for each in commands])
 
     def make_context(self, *args: Any, **more: Any) -> click.Context:
         with _one_line():

@@ -52,7 +52,7 @@ def _unknown(reference: str, folder: Path, recorded: Mapping[str, str]) -> str:
     """What of the code that a recording names is not known; empty if all is."""
     if (kind := kind_of(reference)) != "file":
         return "" if kind == "function" else " is Python code without a file that a recording could hold"
-    definition = find(reference, {}, "", folder, "machine")
+    definition = find(reference, {}, folder, "machine")
     for file in sorted({definition.file.resolve(), *definition.sources()}):  # sources: none of servonode's own
         found = f" is Python code that a recording names: {file} (SHA-256 {digest(file)})"
         if recorded.get(os.path.relpath(file, folder)) != digest(file):

@@ -54,8 +54,6 @@ __all__ = [
 ]
 _WORDS = {"Program", "late", "limit", "residual", "setpoint", "signal", "state", "target", "watch"}  # they need sympy
 
-ENTRY_POINTS = "servonode.programs"
-
 
 @dataclass(frozen=True)
 class ProgramEntry:
@@ -144,7 +142,7 @@ def find_program(reference: str, folder: Path, machine: str | None) -> Definitio
     if machine not in {each.machine for each in PROGRAMS}:
         entries |= {each.name: each for each in PROGRAMS if names.count(each.name) == 1}
     packaged = {name: f"servonode.controllers.{entry.module}" for name, entry in entries.items()}
-    return find(reference, packaged, ENTRY_POINTS, folder, "program")
+    return find(reference, packaged, folder, "program")
 
 
 class ProgramSource(Protocol):

@@ -25,6 +25,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar, Literal, get_args
 
+from servonode import extensions
 from servonode.definitions.ownership import open_to_all
 from servonode.definitions.source_location import Place
 from servonode.errors import ModelError, ServonodeError, StatementError, did_you_mean
@@ -346,11 +347,11 @@ def kind_of(reference: str) -> Kind:
     return "module" if ":" in reference else "name"
 
 
-def find(reference: str, packaged: Mapping[str, str], group: str, folder: Path, word: str) -> Definition:
+def find(reference: str, packaged: Mapping[str, str], folder: Path, word: str) -> Definition:
     """The definition of a reference in a launch file that stands in `folder`.
 
-    A reference is a name in `packaged` (name -> module) or of an entry point in `group`, "package.module:function",
-    or "./file.py:function" relative to `folder`. `word` ("machine", "program") is for the texts.
+    A reference is a name in `packaged` (name -> module) or of an extension, "package.module:function", or
+    "./file.py:function" relative to `folder`. `word` is "machine" or "program".
 
     Raises:
         NotFound: there is nothing at the reference.
@@ -364,22 +365,15 @@ def find(reference: str, packaged: Mapping[str, str], group: str, folder: Path, 
         return _in_module(reference, place, function, word)
     if reference in packaged:
         return _in_module(reference, packaged[reference], _usual(word), word)
-    named = entry_points(group)
-    if reference in named:
-        place, colon, function = named[reference].rpartition(":")
+    added = extensions.find(f"{word}s", reference)
+    if added is not None:
+        place, colon, function = added.reference.rpartition(":")
         return _in_module(reference, place, function, word)
-    near = did_you_mean(reference, [*packaged, *named], most=3)
+    near = did_you_mean(reference, [*packaged, *extensions.names(f"{word}s")], most=3)
     raise NotFound(
         f"{reference!r} is unknown; {near}choose a name that servonode list {word}s shows, or give your own as "
         f'"./my_{word}.py:{_usual(word)}" beside the launch file'
     )
-
-
-def entry_points(group: str) -> dict[str, str]:
-    """The entry points of installed packages in a group: name -> "package.module:function"."""
-    from importlib.metadata import entry_points as installed  # slow to import, and packaged names do without
-
-    return {each.name: each.value for each in installed(group=group)}
 
 
 def _data(source: Path) -> Iterator[Path]:

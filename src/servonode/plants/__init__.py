@@ -29,7 +29,6 @@ PLANTS: dict[str, str] = {
     "ball_on_turntable": "ball rolling on a turning plate",
     "snowboarder": "two-link snowboarder on an inclined plane",
 }
-ENTRY_POINTS = "servonode.machines"
 Stated = TypeVar("Stated")
 
 
@@ -151,7 +150,7 @@ def find_machine(reference: str, folder: Path) -> Definition:
     if kind_of(reference) == "robot":
         return find_robot(reference, folder)
     packaged = {name: f"servonode.plants.{name}" for name in PLANTS}
-    return find(reference, packaged, ENTRY_POINTS, folder, "machine")
+    return find(reference, packaged, folder, "machine")
 
 
 def packaged_machine(name: str, settings: Mapping[str, Any] | None = None) -> MachineSource:

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import click
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from servonode.closed_loop.estimation import Sensing
 
 
-@group
+@partial(group, section="Inspect")
 def protocol() -> None:
     """Check a machine program against the protocol.
 
@@ -72,7 +73,7 @@ def check(
 EXITS = {0: "done", **verb.BAD_USAGE, **verb.INTERRUPTED}
 
 
-@group
+@partial(group, section="Inspect")
 def hil() -> None:
     """Check the firmware of a microcontroller, and print its C header."""
 

@@ -29,6 +29,7 @@ NEXT = "Write the launch file of an experiment that would tell more."
         "servonode identify run.mcap --parameters m1,m2,I2 --next next.toml",
     ),
     {0: "identified", 1: "the record does not tell some of the parameters", **verb.BAD_USAGE, **verb.INTERRUPTED},
+    section="Explore",
 )
 def identify(
     recordings: Annotated[tuple[Path, ...], argument("RECORDING...", required=True)],

@@ -34,6 +34,7 @@ WORKERS = "Compute in N processes on this computer instead, by dask."
         **verb.BAD_USAGE,
         **verb.BROKEN_OFF,
     },
+    section="Explore",
 )
 def sweep(
     launch: Launch,

@@ -1,4 +1,4 @@
-"""The ranges over which keys of a launch file are varied: KEY=LOW:HIGH."""
+"""The ranges over which keys of a launch file are varied."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,19 +20,6 @@ class Range:
     key: str
     low: float
     high: float
-
-    @classmethod
-    def of(cls, text: str) -> Self:
-        """The range KEY=LOW:HIGH.
-
-        Raises:
-            StatementError: it is not one, or empty.
-        """
-        key, _, ends = text.partition("=")
-        low, colon, high = ends.partition(":")
-        if not key or not colon:
-            raise StatementError(f"{text!r} is not a range; give KEY=LOW:HIGH, such as plant.initial.phi=-1:1")
-        return cls(key.strip(), _number(text, low), _number(text, high)).checked()
 
     def checked(self) -> Self:
         """The range itself, where it has ends between which a value can vary.
@@ -65,19 +52,6 @@ def ranges_of(over: Mapping[str, Any]) -> list[Range]:
             raise StatementError(f"{key}: {ends!r} is not a range; give (low, high)")
         found.append(Range(key, _number(key, ends[0]), _number(key, ends[1])).checked())
     return found
-
-
-def stated_ranges(texts: Sequence[str]) -> list[Range]:
-    """The ranges of texts KEY=LOW:HIGH.
-
-    Raises:
-        StatementError: one is not a range, or a key is there twice.
-    """
-    ranges = [Range.of(text) for text in texts]
-    keys = [each.key for each in ranges]
-    if twice := next((key for key in keys if keys.count(key) > 1), ""):
-        raise StatementError(f"{twice} has two ranges; give each key once")
-    return ranges
 
 
 def quantities_of(variation: Variation) -> tuple[Quantity, ...]:
