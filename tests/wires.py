@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from servonode.bus import Message, decode
+from servonode.bus import Link, Message, decode
 from servonode.bus.codec import BOUND, encode_frames, message_intake
 from servonode.bus.link import MACHINE_TOPICS
 from servonode.bus.topology import PLANT
@@ -756,19 +756,12 @@ class ExternalWire(Wire):
         patch.setattr("servonode.bus.ExternalLink", lambda *_, **__: MemoryLink(self))
 
 
-class MemoryLink:
+class MemoryLink(Link):
     """A `Link` of messages as they are on the wire."""
-
-    lost = hint = ""
-    fds: tuple[int, ...] = ()
 
     def __init__(self, wire: Wire) -> None:
         self._wire, self._intake = wire, message_intake({"machine": MACHINE_TOPICS})
-        self.counts = self._intake.counts
-
-    def open(self) -> None: ...
-    def renew(self) -> None: ...
-    def close(self) -> None: ...
+        self.counts, self.problems = self._intake.counts, self._intake.problems
 
     def send(self, topic: str, message: Message) -> None:
         self._wire.send(joined(*encode_frames(topic, message)))
@@ -777,9 +770,6 @@ class MemoryLink:
         came = self._wire.came
         found = (self._intake.take(*parted(came.popleft())) for _ in range(min(bound, len(came))))
         return [each for each in found if each is not None]
-
-    def due(self) -> int | None:
-        return None
 
     def listened(self) -> bool | None:
         return not self._wire.dead and not self._wire.pulled

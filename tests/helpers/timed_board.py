@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from servonode.bus import Message
+from servonode.bus import Link
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.plants.drivers import packets
 from servonode.plants.drivers.packets import (
@@ -23,7 +23,6 @@ from servonode.plants.drivers.packets import (
 )
 from servonode.wings.acceptance.hil_accept import accept_over
 from servonode.wings.acceptance.protocol_check import Plan, Report
-from servonode.wings.acceptance.protocol_host import Misfit
 from tests.helpers import machine_packets
 
 MS = 1_000_000  # ns
@@ -91,7 +90,7 @@ class Board:
 
     def open(self) -> None: ...
     def close(self) -> None: ...
-    def reopen(self) -> None: ...
+    def renew(self) -> None: ...
     def due(self) -> None: ...
 
     def send(self, packet: bytes) -> None:
@@ -218,26 +217,18 @@ class Board:
             self.to_host.append((at + WIRE_NS, data))
 
 
-class TimedWire:
-    """A link to a board, waited for in its time."""
+def waiting(board: Any, time: Time) -> Callable[[Link, int], None]:
+    """What waits for a board, in its time."""
 
-    def __init__(self, link: Any, board: Board, time: Time) -> None:
-        self._link, self._board, self._time = link, board, time
+    def wait(_: Link, wait_ms: int) -> None:
+        """Sleep until something comes, half a millisecond at a time."""
+        end = time.now + wait_ms * MS
+        board.advance()
+        while time.now < end and not (board.to_host and board.to_host[0][0] <= time.now):
+            time.pass_to(min(end, time.now + MS // 2))
+            board.advance()
 
-    def open(self) -> None: ...
-    def close(self) -> None: ...
-
-    def send(self, topic: str, message: Message) -> None:
-        self._link.send(topic, message)
-
-    def receive(self, wait_ms: int) -> list[Message | Misfit]:
-        """What has come; sleeps until something does, half a millisecond at a time."""
-        end = self._time.now + wait_ms * MS
-        self._board.advance()
-        while self._time.now < end and not (self._board.to_host and self._board.to_host[0][0] <= self._time.now):
-            self._time.pass_to(min(end, self._time.now + MS // 2))
-            self._board.advance()
-        return [message for _, message in self._link.receive()]
+    return wait
 
 
 def accepted(
@@ -246,4 +237,4 @@ def accepted(
     """What `servonode hil accept` says of such a board, on a computer with these stalls, and the board."""
     time = Time(stalls)
     there = Board(time, dict(closed_loop.machine.parameters), **board)
-    return accept_over(there, closed_loop, plan, lambda link: TimedWire(link, there, time), time.clock), there
+    return accept_over(there, closed_loop, plan, waiting(there, time), time.clock), there

@@ -223,7 +223,7 @@ def terminal() -> Iterator[str]:
 
 def test_bytes_without_a_packet_ask_for_the_baud_rate(closed_loop: ClosedLoop) -> None:
     with port(9600) as (made, transport):
-        link = PacketLink(transport, closed_loop.machine, closed_loop.start)
+        link = PacketLink(transport, context(closed_loop.machine, closed_loop.start))
         assert "nothing comes over /dev/memory" in link.hint
         made.deliver(bytes(range(1, 200)) + b"\0" + b"\xff\x80\x80\0" * 20)
         assert link.receive() == []

@@ -209,11 +209,11 @@ def test_a_bus_that_is_down_is_lost_and_opened_again_when_it_is_up() -> None:
         made.transport.receive(1)
         assert "the CAN bus any can0 is gone ([Errno 100] Network is down); is it down?" in made.transport.lost
         made.wait(1000.0)
-        made.transport.reopen()
+        made.transport.renew()
         assert "cannot be opened ([Errno 100] Network is down)" in made.transport.lost
         made.wire.plug()
         made.wait(1000.0)
-        made.transport.reopen()
+        made.transport.renew()
         made.send(packet(1))
         assert (made.transport.lost, made.left()) == ("", [packet(1)])
 

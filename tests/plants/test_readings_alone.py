@@ -489,7 +489,8 @@ def test_a_machine_that_does_the_other_is_named(loop: ClosedLoop) -> None:
 
 def test_firmware_that_knows_no_state_is_sent_no_brake_of_states(loop: ClosedLoop) -> None:
     transport = Transport("board")
-    brakes = [PacketLink(transport, loop.machine, loop.start, sensors=each).safe.any() for each in ((), SENSORS)]
+    estimates = (None, loop.device_estimate)
+    brakes = [PacketLink(transport, context(loop.machine, loop.start, estimate=each)).safe.any() for each in estimates]
     assert brakes == [True, False]
     found = loop.connection.remarks(loop.machine, loop.start)
     assert any("firmware that sends only readings has no state for the safe action" in each for each in found)

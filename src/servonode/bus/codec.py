@@ -163,7 +163,7 @@ class Intake(Generic[T]):
     """What one subscriber makes of the frames that it gets; those that are refused are counted by reason.
 
     topics: all that may come. read: the content of a topic's payload, or a MessageError. subscribed: the topics to
-    subscribe to at first, by their bytes on the wire (`words`); absent: all.
+    subscribe to at first, by their bytes on the wire (`words`); absent: all. problems: what was wrong last, by reason.
     """
 
     def __init__(
@@ -173,6 +173,7 @@ class Intake(Generic[T]):
         self._read = read
         self.words = {bits: word for bits, word in self._topics.items() if subscribed is None or word in subscribed}
         self.counts: Counter[str] = Counter()
+        self.problems: dict[str, str] = {}
 
     def take(self, topic: bytes, payload: bytes) -> tuple[str, T] | None:
         """The content with its topic word, or None after counting why not."""
@@ -185,6 +186,7 @@ class Intake(Generic[T]):
             return word, self._read(topic, payload)
         except MessageError as error:
             self.counts[error.reason] += 1
+            self.problems[error.reason] = f"{word}: {error}"
             return None
 
 

@@ -179,14 +179,14 @@ class SecureLink(ExternalLink):
         self._problem = ""  # why its key is no longer trusted
 
     @property
-    def lost(self) -> str:  # type: ignore[override]
+    def lost(self) -> str:
         """Why the machine's messages are refused, with the remedy; empty: they are not."""
         if not self._problem:
             return ""
         return f"the machine's key {self._machine!r} is no longer trusted: {self._problem}; then reset the run"
 
     @property
-    def hint(self) -> str:  # type: ignore[override]
+    def hint(self) -> str:
         """A possible reason why the machine does not answer."""
         if self._problem or self.listened():
             return self.lost

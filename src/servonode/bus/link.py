@@ -53,25 +53,49 @@ def check_telemetry(address: str) -> str | None:
     return f"{address!r} is not an address; take tcp://127.0.0.1:PORT or tcp://[::1]:PORT"
 
 
-class Link(Protocol):
-    """Sends messages to a machine and receives its messages; no call blocks."""
+class Wire(Protocol):
+    """A way to a machine; it is opened after the fork, and no call blocks.
 
-    counts: Counter[str]  # received data that is not a valid message, by reason
+    What a wire does not state is that of one that cannot be lost, has nothing to wait for, and nothing to free.
+    counts: received data that is no message, or no packet, by reason.
+    """
+
+    counts: Counter[str]
 
     @property
     def lost(self) -> str:
         """Why nothing can come any more, such as an unplugged cable, with the remedy; empty: something can."""
+        return ""
 
     @property
     def hint(self) -> str:
-        """A possible reason why the machine does not answer, as far as the link shows; empty: not known."""
+        """A possible reason why the machine does not answer, as far as the wire shows; empty: not known."""
+        return ""
 
     @property
     def fds(self) -> tuple[int, ...]:
-        """Descriptors that become readable when something may have come."""
+        """Descriptors that become readable when something may have come; none: it is not open."""
+        return ()
 
     def open(self) -> None:
-        """Open its sockets. Raises BusError where that fails."""
+        """Open it. Raises BusError where that fails."""
+        return
+
+    def due(self) -> int | None:
+        """The monotonic time [ns] at which to call `receive` although no fd is readable, or None."""
+        return None
+
+    def renew(self) -> None:
+        """Connect again; what is in transit may be lost."""
+        return
+
+    def close(self) -> None:
+        """Free everything; a second call does nothing."""
+        return
+
+
+class Link(Wire, Protocol):
+    """A wire for messages: it sends some to a machine, and receives the machine's."""
 
     def send(self, topic: str, message: Message) -> None:
         """Send one message; it is lost if the machine does not read."""
@@ -79,17 +103,9 @@ class Link(Protocol):
     def receive(self, bound: int = BOUND) -> list[tuple[str, Message]]:
         """The messages that have come, oldest first, at most `bound`."""
 
-    def due(self) -> int | None:
-        """The monotonic time [ns] at which to call `receive` although no fd is readable, or None."""
-
-    def renew(self) -> None:
-        """Connect again to the machine's publisher; messages in transit may be lost."""
-
     def listened(self) -> bool | None:
         """Whether a machine has subscribed to what is sent; None: not known."""
-
-    def close(self) -> None:
-        """Free everything; a second call does nothing."""
+        return None
 
 
 _FAR = re.compile(r"tcp://(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::([0-9]*))?")
@@ -139,18 +155,17 @@ def _check_path(path: str) -> str | None:
     return None
 
 
-class ExternalLink:
+class ExternalLink(Link):
     """A link over sockets of libzmq, read and written in the calling thread and within bounds; open it after the fork.
 
     secure: gives a socket its keys, before it is bound or connected. far: whether other computers may reach them.
     """
 
-    lost = hint = ""  # not known for sockets of this computer
-
     def __init__(
         self, state_address: str, applied_address: str, secure: Secure | None = None, far: bool = False
     ) -> None:
         self.counts: Counter[str] = Counter()
+        self.problems: dict[str, str] = {}  # what was wrong with the newest refused message, by reason
         self._far = far
         self._addresses = (state_address, applied_address)
         self._secure = secure
@@ -174,7 +189,7 @@ class ExternalLink:
         self._owner = os.getpid()
         self._context = new_context()
         intake = message_intake({"machine": MACHINE_TOPICS})
-        self.counts = intake.counts
+        self.counts, self.problems = intake.counts, intake.problems
         self._publisher = self._publish(self._context, applied)
         self._subscriber = Subscriber(open_socket(self._context, zmq.SUB, self._secure), intake, state, persistent=True)
 

@@ -70,6 +70,8 @@ class Subscriber(Generic[T]):
                 break
             if len(frames) != 2:
                 self.counts["frames"] += 1
+                text = f"a message has {len(frames)} frames; send the topic and one msgpack map"
+                self._intake.problems["frames"] = text
             elif (message := take(frames[0], frames[1])) is not None:
                 taken.append(message)
         return taken

@@ -15,7 +15,7 @@ from servonode.wings.acceptance.protocol_check import AGAIN, Plan, Report
 from servonode.wings.acceptance.trials import UNSEEN, UNUSABLE
 from tests.helpers.firmware import ESTIMATED, free_udp_port
 from tests.helpers.mutated_firmware import MutatedFirmware
-from tests.helpers.timed_board import Time, TimedWire
+from tests.helpers.timed_board import Time, waiting
 
 LAUNCH = "trailer_pursuit_udp"
 PLAN = Plan(wait=2.0, observe=0.4, settle=0.25)
@@ -98,7 +98,7 @@ def judged(
     """The verdict about firmware with these mutations."""
     time = Time()
     board = kind(time, mutations, **options)
-    report = accept_over(board, closed_loop, PLAN, lambda link: TimedWire(link, board, time), time.clock)
+    report = accept_over(board, closed_loop, PLAN, waiting(board, time), time.clock)
     assert time.now < 61e9  # it begins at 1 s: within a minute
     return report
 

@@ -11,16 +11,18 @@ import msgpack
 import pytest
 from click.testing import CliRunner
 
-from servonode.bus import Message, encode
+from servonode.bus import Link, Message, encode
+from servonode.bus.codec import message_intake
+from servonode.bus.link import MACHINE_TOPICS
 from servonode.cli.main import main
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import read_launch
 from servonode.wings.acceptance.protocol_check import Check, Plan, Report, both_addresses, check_protocol
-from servonode.wings.acceptance.protocol_host import Host, Misfit, NobodyThere, read_frames
+from servonode.wings.acceptance.protocol_host import Host, NobodyThere
 from servonode.wings.acceptance.trials import UNSEEN
 from tests.helpers.timed_board import MS, Time
 from tests.helpers.wired import Events
-from tests.wires import External, ExternalWire, MemoryLink, parted
+from tests.wires import External, ExternalWire, MemoryLink
 
 LAUNCH = "trailer_pursuit_external"
 PLAN = Plan(wait=2.0, observe=0.4, settle=0.3)
@@ -28,13 +30,15 @@ INPUTS, STEP = ("U1", "U2"), 1e-3
 BRAKES = "brakes until an input comes, and says so"  # no flaw
 
 
-class Robot:
+class Robot(Link):
     """A robot that rolls on as it will, by the page but for its flaw, in a time that the test moves.
 
-    It is also the wire to it, which carries each message at once.
+    It is also the link to it, which carries each message at once.
     """
 
     def __init__(self, time: Time, flaw: str = "") -> None:
+        self.intake = message_intake({"machine": MACHINE_TOPICS})
+        self.counts, self.problems = self.intake.counts, self.intake.problems
         self.time, self.flaw = time, flaw
         self.x = {"X": 0.0, "Y": 0.0, "psi": 0.3, "phi": 0.2, "V": 0.4, "Omega": 0.3, "theta1": 2.9, "theta2": 2.9}
         self.setup: dict[str, Any] = {"run": 0, "src": 0}
@@ -49,10 +53,7 @@ class Robot:
     def now(self) -> float:
         return self.time.now / 1e9
 
-    # the wire
-
-    def open(self) -> None: ...
-    def close(self) -> None: ...
+    # the link
 
     def send(self, topic: str, message: Message) -> None:
         content = msgpack.unpackb(encode(message))
@@ -62,13 +63,21 @@ class Robot:
             self.late.append((self.now + (0.08 if self.flaw == "echo" else 0.0), content))
             self.pass_time()
 
-    def receive(self, wait_ms: int) -> list[Message | Misfit]:
-        """The next message, for which it waits in steps of a millisecond."""
+    def wait(self, _: Link, wait_ms: int) -> None:
+        """Wait for the next message, in steps of a millisecond."""
         end = self.time.now + wait_ms * MS
         while not self.said and self.time.now < end:
             self.time.pass_to(min(end, self.time.now + MS))
             self.pass_time()
-        return [read_frames(self.said.pop(0))] if self.said else []
+
+    def receive(self, bound: int = 1) -> list[tuple[str, Message]]:  # noqa: ARG002
+        """The next message."""
+        frames = self.said.pop(0) if self.said else []
+        if len(frames) > 2:
+            self.counts["frames"] += 1
+            self.problems["frames"] = f"a message has {len(frames)} frames"
+        found = self.intake.take(*frames) if len(frames) == 2 else None
+        return [found] if found else []
 
     # the robot
 
@@ -299,7 +308,8 @@ FLAWS = {
 def checked(closed_loop: ClosedLoop, flaw: str = "") -> Report:
     time = Time()
     report = Report("diff_drive_trailer", {"state": "paper.state", "applied": "paper.applied"})
-    with Host(closed_loop, Robot(time, flaw), time.clock) as host:
+    robot = Robot(time, flaw)
+    with Host(closed_loop, lambda _: robot, time.clock, robot.wait) as host:
         Check(host, report, PLAN, "paper").go()
     assert time.now < 61e9  # it begins at 1 s: within a minute
     assert UNSEEN in report.text()
@@ -343,16 +353,15 @@ class InMemory(MemoryLink):
     def clock(self) -> int:
         return self._queue.now
 
-    def receive(self, wait_ms: int) -> list[Message | Misfit]:
+    def wait(self, _: Link, wait_ms: int) -> None:
         end = self._queue.now + wait_ms * MS
         while not self._wire.came and self._queue.now < end:
             self._queue.go(MS)
-        return [read_frames(list(parted(self._wire.came.popleft())))] if self._wire.came else []
 
 
 def test_the_example_keeps_to_the_page(closed_loop: ClosedLoop) -> None:
     wire, report = InMemory(), Report("diff_drive_trailer", {"state": "paper.state", "applied": "paper.applied"})
-    with Host(closed_loop, wire, wire.clock) as host:
+    with Host(closed_loop, lambda _: wire, wire.clock, wire.wait) as host:
         Check(host, report, PLAN, "paper").go()
     assert (report.findings, report.undecided, report.as_dict()["verdict"]) == ([], [], "yes"), report.text()
     assert {each.subject for each in report.notes} <= {"motion"}  # Y does not move along x

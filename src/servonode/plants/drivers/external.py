@@ -49,17 +49,16 @@ def _addresses(stated: Stated, machine: str) -> tuple[str, ...]:
 
 
 def _open(context: DriverContext) -> Plant:
-    from servonode.bus import make_devices_folder
     from servonode.plants.drivers.device import DevicePlant
 
-    make_devices_folder(context.addresses)  # another run that has just ended may have removed it
-    return DevicePlant(context, _link(context))
+    return DevicePlant(context, external_link(context))
 
 
-def _link(context: DriverContext) -> "Link":
+def external_link(context: DriverContext) -> "Link":
     """The link to the machine, with keys where it has one."""
-    from servonode.bus import ExternalLink
+    from servonode.bus import ExternalLink, make_devices_folder
 
+    make_devices_folder(context.addresses)  # another run that has just ended may have removed it
     (state, applied), machine = context.addresses, context.stated.device.get("key", "")
     if not machine:
         return ExternalLink(state, applied, far=context.insecure)

@@ -34,12 +34,7 @@ def packet_driver(
         from servonode.plants.drivers.device import DevicePlant  # loads the bus
         from servonode.plants.drivers.packet_link import RESOLUTION, PacketLink
 
-        sensors = context.estimate.sensors if context.estimate else ()
-        link = PacketLink(
-            transport(context.stated), context.machine, context.start, context.clock, context.law, sensors,
-            context.state_every,
-        )  # fmt: skip
-        return DevicePlant(replace(context, resolution=RESOLUTION), link)
+        return DevicePlant(replace(context, resolution=RESOLUTION), PacketLink(transport(context.stated), context))
 
     def ready(stated: Stated) -> None:
         if problem := transport(stated).problem():

@@ -1,7 +1,6 @@
 """The link to a microcontroller: messages as the packets of docs/reference/firmware.md, and back."""
 
 import struct
-import time
 from binascii import crc32
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -9,14 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from servonode.arrays import Array
-from servonode.bus import Applied, Lifecycle, Message, Setup, State, Status
+from servonode.bus import Applied, Lifecycle, Link, Message, Setup, State, Status
 from servonode.bus.codec import BOUND
 from servonode.mechanics.description import MachineDescription, packed, unpacked
-from servonode.mechanics.machine import Machine
 from servonode.plants.drivers import packets
 from servonode.plants.drivers.applied_inputs import AppliedNearGoal, AppliedSafeAction
-from servonode.plants.drivers.driver import Clock, LawTerms
+from servonode.plants.drivers.driver import DriverContext
 from servonode.plants.drivers.link_watch import CLIPPED, LAW
 from servonode.plants.drivers.safe_map import sent_safe_map
 from servonode.plants.drivers.transport import Transport
@@ -27,35 +24,26 @@ RUNS = 4  # newest runs whose late packets are recognized
 LONGEST_NS = 2**63 - 1
 
 
-class PacketLink:
-    """A `Link` over packets. A packet's ids have 32 bits and stand for the longer ids of the messages.
+class PacketLink(Link):
+    """A `Link` over packets: a transport, and what translates each kind of message.
 
-    It has the methods of a `Link`, four of which are the transport's, and those that translate each kind of message.
-
-    sensors: the names of those whose readings the machine sends in place of its state, in its order; none: its state.
-    state_every: plant steps between two states that the machine sends; 0: it chooses.
+    A packet's ids have 32 bits and stand for the longer ids of the messages.
     """
 
-    def __init__(
-        self,
-        transport: Transport,
-        machine: Machine,
-        start: Array,
-        clock: Clock = time.monotonic_ns,
-        law: LawTerms | None = None,
-        sensors: Sequence[str] = (),
-        state_every: int = 0,
-    ) -> None:
+    def __init__(self, transport: Transport, context: DriverContext) -> None:
+        machine = context.machine
         description = machine.description
+        # of those whose readings the machine sends in place of its state, in its order; none: it sends its state
+        self._sensors: Sequence[str] = context.estimate.sensors if context.estimate else ()
         self.counts: Counter[str] = transport.counts
-        self.schema, self._other_schema = _schemas(description, bool(sensors))
-        self.safe = sent_safe_map(machine, start, bool(sensors))
-        self.brakes = not sensors and self.safe.any()  # by itself, as long as it is told to
-        self._sensors, self._state_every = sensors, state_every
-        self._transport, self._clock = transport, clock
-        self.open, self.due, self.renew, self.close = transport.open, transport.due, transport.reopen, transport.close
+        self.schema, self._other_schema = _schemas(description, bool(self._sensors))
+        self.safe = sent_safe_map(machine, context.start, bool(self._sensors))
+        self.brakes = not self._sensors and self.safe.any()  # by itself, as long as it is told to
+        self._transport, self._clock, self._state_every = transport, context.clock, context.state_every
+        # type checkers take no bound methods in the place of methods
+        self.open, self.due, self.renew, self.close = transport.open, transport.due, transport.renew, transport.close  # type: ignore[method-assign]
         self._layout, self._inputs = description.layout, description.input_names
-        self._n_states, self._law = machine.n_state, law
+        self._n_states, self._law = machine.n_state, context.law
         self._runs: dict[int, int] = {}  # for the newest runs: the id in packets -> the id in messages
         self._run = 0  # id in messages of the run that was asked for last
         self._step = 0.0  # plant step of that run [s]
@@ -76,10 +64,6 @@ class PacketLink:
     def hint(self) -> str:
         """A possible reason why the machine does not answer, for people; empty: not known."""
         return self._transport.lost or ("" if self._good else self._transport.hint)
-
-    def listened(self) -> bool | None:
-        """None: a wire cannot tell."""
-        return None
 
     # to the machine
 

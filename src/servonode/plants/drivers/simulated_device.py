@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import UNSET
 
 from servonode.arrays import Array
-from servonode.bus import Applied, Lifecycle, Message, MessageError, Setup, State, Status, decode
+from servonode.bus import Applied, Lifecycle, Link, Message, MessageError, Setup, State, Status, decode
 from servonode.bus.codec import BOUND, HWM, encode_frames, message_intake
 from servonode.bus.link import MACHINE_TOPICS
 from servonode.bus.messages import MAX_TEXT
@@ -273,14 +273,11 @@ def _sent(applied: Applied) -> list[dict[str, float]]:
     return [applied.input] if applied.speed is UNSET else [applied.input, applied.speed]
 
 
-class LoopbackLink:
+class LoopbackLink(Link):
     """Carries messages to and from a simulated machine; each event keeps its own time, whenever the link is polled.
 
     So a run in lockstep repeats exactly, and a run in real time is as late as the wall clock makes it.
     """
-
-    fds: tuple[int, ...] = ()
-    lost = hint = ""
 
     def __init__(self, context: DriverContext) -> None:
         assert context.simulated_machine is not None
@@ -290,9 +287,6 @@ class LoopbackLink:
         self._to, self._back = both_ways(Impairments(**context.stated.link), context.seed)
         sends_state = context.estimate is None
         self.device = SimulatedDevice(context.machine, context.simulated_machine, self._from_machine, sends_state)
-
-    def open(self) -> None:
-        """Nothing to open."""
 
     def send(self, topic: str, message: Message) -> None:
         """Send a message to the machine."""
@@ -314,16 +308,6 @@ class LoopbackLink:
         """The time of the next arrival at either end, or of the machine's next state [monotonic ns]."""
         times = (self._to.next_arrival(), self._back.next_arrival(), self.device.due())
         return min((time for time in times if time is not None), default=None)
-
-    def renew(self) -> None:
-        """Nothing to connect."""
-
-    def listened(self) -> bool | None:
-        """None: not known."""
-        return None
-
-    def close(self) -> None:
-        """Nothing to close."""
 
     def _happen(self, now: int) -> None:
         """Advance the machine to now, and deliver what arrives there meanwhile."""

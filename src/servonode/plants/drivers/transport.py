@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from servonode.bus.link import Wire
 from servonode.plants.drivers.packets import is_replaced
 
 REOPEN_NS = 200_000_000  # between two attempts to open what was lost
@@ -66,32 +67,24 @@ class Traffic:
         return f"{text}; {faster}lower plant.device.state_rate, or raise the control period"
 
 
-class Transport:
-    """Carries packets unchanged; no call blocks. It is opened after the fork.
+class Transport(Wire):
+    """A wire for packets, which it carries unchanged.
 
-    counts: received data that is not a packet, by reason. lost: why nothing can come at present, with the remedy;
-    empty: something can. came: bytes received so far. place: where the machine is, for people. line: what the packets
-    go over; None: a network. fds: readable when something may have come; none: it is not open.
+    came: bytes received so far. place: where the machine is, for people. line: what the packets go over; None: a
+    network.
     """
+
+    lost = ""
+    fds: tuple[int, ...] = ()
 
     def __init__(self, place: str, line: Line | None = None) -> None:
         self.counts: Counter[str] = Counter()
-        self.lost = ""
         self.came = 0
         self.place, self.line = place, line
-        self.fds: tuple[int, ...] = ()
 
     def problem(self) -> str:
         """Why it cannot be opened now, with the remedy, as far as can be seen before; empty: it can."""
         return ""
-
-    @property
-    def hint(self) -> str:
-        """A possible reason why the machine does not answer, as far as the transport shows; empty: not known."""
-        return ""
-
-    def open(self) -> None:
-        """Open it. Raises BusError where it cannot be opened."""
 
     def send(self, packet: bytes) -> None:
         """Send a packet; it is lost if nobody reads."""
@@ -100,16 +93,6 @@ class Transport:
     def receive(self, bound: int) -> list[bytes]:
         """The packets that have come, at most so many; what waits for a free line is sent."""
         raise NotImplementedError
-
-    def due(self) -> int | None:
-        """When the line is free for what waits [monotonic ns]; None: nothing waits."""
-        return None
-
-    def reopen(self) -> None:
-        """Try to open it again where it is lost."""
-
-    def close(self) -> None:
-        """Free everything; a second call does nothing."""
 
 
 class LineTransport(Transport):
@@ -166,7 +149,7 @@ class LineTransport(Transport):
     def send(self, packet: bytes) -> None:
         """Send a packet as soon as the line has sent those before; it replaces an older one that waits."""
         if not self.fds:
-            self.reopen()
+            self.renew()
             return
         if is_replaced(packet):
             self.counts["unsent"] += bool(self._newest)
@@ -184,7 +167,7 @@ class LineTransport(Transport):
         self.lost = f"{text}, then reset and arm"
         self.close()
 
-    def reopen(self) -> None:
+    def renew(self) -> None:
         """Open a lost line again if it is back; a few attempts a second at most."""
         from servonode.bus import BusError
 

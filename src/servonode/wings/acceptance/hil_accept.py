@@ -6,6 +6,7 @@ inputs are zero, or too small to move anything, and so are the limits of all run
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from time import monotonic_ns
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 from msgspec import structs
 
 from servonode.arrays import Array
-from servonode.bus import State
+from servonode.bus import Link, State
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.mechanics.description import unpacked
 from servonode.plants.drivers import DRIVERS
@@ -23,11 +24,9 @@ from servonode.plants.drivers.link_watch import CLIPPED, LAW
 from servonode.plants.drivers.packet_link import PacketLink
 from servonode.plants.drivers.transport import Transport
 from servonode.wings.acceptance.protocol_check import TIMES, TINY, Check, Plan, Report, parts_of
-from servonode.wings.acceptance.protocol_host import Host, LinkWire, NobodyThere, Wire
+from servonode.wings.acceptance.protocol_host import Host, await_link
 from servonode.wings.acceptance.protocol_judges import LATE_S, acts_itself
 from servonode.wings.acceptance.trials import APPLIED, PACKETS, SETUPS, UNUSABLE
-
-WireOf = Callable[[PacketLink], Wire]
 
 MOST = 4 * TINY  # the limit of each input in all runs of the acceptance
 CONSTANT = 1.5 * TINY  # of the first input: what acts at rest is neither zero nor the input that was sent
@@ -60,21 +59,20 @@ def accept(closed_loop: ClosedLoop, plan: Plan | None = None) -> Report:
 
 
 def accept_over(
-    transport: Transport, closed_loop: ClosedLoop, plan: Plan, wire_of: WireOf = LinkWire, clock: Clock = monotonic_ns
-) -> Report:
-    """The same over this transport; raises BusError. wire_of, clock [ns]: how, and by what clock, a link is awaited."""
+    transport: Transport, closed_loop: ClosedLoop, plan: Plan, wait: Callable[[Link, int], None] = await_link,
+    clock: Clock = monotonic_ns,
+) -> Report:  # fmt: skip
+    """The same over this transport; raises BusError. wait, clock [ns]: how, and by what clock, the link is awaited."""
     law = closed_loop.device_law
-    estimate = closed_loop.device_estimate
-    sensors = estimate.sensors if estimate else ()
-    every = closed_loop.check_traffic()
-    link = PacketLink(transport, closed_loop.machine, closed_loop.start, law=law, sensors=sensors, state_every=every)
     report = Report(closed_loop.machine.description.name, {"place": transport.place}, "do not arm it")
-    with Host(closed_loop, wire_of(link), clock) as host:
+    terms: dict[str, Any] = {"law": law, "state_every": closed_loop.check_traffic()}
+    with Host(closed_loop, partial(PacketLink, transport), clock, wait, **terms) as host:
         limits = {name: min(MOST, host.context.limits.get(name, MOST)) for name in host.names}
         host.context = replace(host.context, limits=limits)
-        link.safe = visible_safe_map(link.safe, host.context.start[: closed_loop.machine.n_state])
+        assert isinstance(host.link, PacketLink)
+        host.link.safe = visible_safe_map(host.link.safe, host.context.start[: closed_loop.machine.n_state])
         goal = closed_loop.goal(0.0)[: law.n_goal].tolist() if law else None
-        FirmwareCheck(host, report, plan, link, transport, goal).go()
+        FirmwareCheck(host, report, plan, host.link, transport, goal).go()
     return report
 
 
@@ -98,13 +96,6 @@ class FirmwareCheck(Check):
         self.goal = goal  # of the law in the firmware, where it is to act
         self.link, self.transport = link, transport
         self.safe_action = SentSafeAction(host, link.safe)
-
-    def begin(self) -> bool:
-        """Whether a good state answers the handshake; the error adds the hint of the link."""
-        try:
-            return super().begin()
-        except NobodyThere as error:
-            raise NobodyThere(f"{error}: {self.link.hint}" if self.link.hint else str(error)) from None
 
     @property
     def parts(self) -> Sequence[Callable[[], None]]:

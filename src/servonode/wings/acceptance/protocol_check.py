@@ -15,12 +15,13 @@ from typing import Any, NoReturn
 import numpy as np
 from msgspec import structs
 
-from servonode.bus import State, check_address
+from servonode.bus import State, check_address, clear_devices_folder
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.connection import connection_of
 from servonode.closed_loop.launch_file import launch_of_table, read_launch
 from servonode.errors import ServonodeError
-from servonode.wings.acceptance.protocol_host import Host, LinkWire, NobodyThere, Wire, ZmqWire, new_id
+from servonode.plants.drivers.external import external_link
+from servonode.wings.acceptance.protocol_host import Host, NobodyThere, new_id
 from servonode.wings.acceptance.protocol_judges import (
     LATE_S,
     Finding,
@@ -156,25 +157,17 @@ def check_protocol(closed_loop: ClosedLoop, addresses: Sequence[str], plan: Plan
     """Exchange messages with the machine at these addresses (of states, of applied inputs); returns the report.
 
     Raises:
-        NobodyThere: nothing was received, or the address of `applied` is in use.
+        NobodyThere: nothing was received; BusError: the address of `applied` is in use.
     """
     state, applied = addresses
     report = Report(closed_loop.machine.description.name, {"state": state, "applied": applied})
-    with Host(closed_loop, _wire(closed_loop, state, applied)) as host:
-        Check(host, report, plan or Plan(), f"{state} and {applied}").go()
+    terms: dict[str, Any] = {"addresses": (state, applied), "own_key": closed_loop.own_key}
+    try:
+        with Host(closed_loop, external_link, remedy="see the tables of the protocol's page", **terms) as host:
+            Check(host, report, plan or Plan(), f"{state} and {applied}").go()
+    finally:
+        clear_devices_folder()
     return report
-
-
-def _wire(closed_loop: ClosedLoop, state: str, applied: str) -> Wire:
-    """The connection to the machine, with keys where the launch file names the machine's."""
-    key = closed_loop.launch.plant.device.key
-    if not key:
-        return ZmqWire(state, applied)
-    from servonode.bus.curve import Authenticator, SecureLink
-    from servonode.bus.keys import KeyStore
-
-    keys = Authenticator(KeyStore(), closed_loop.own_key)
-    return LinkWire(SecureLink(state, applied, keys, key), "see the tables of the protocol's page")
 
 
 class PartEnds(Exception):
@@ -346,7 +339,8 @@ class Check:
         if run in host.faults:
             self.find("status", f"the machine refuses the run: {host.faults[run]}; fix that, or check another machine")
         elif not answered and not (host.refused or host.others or host.faults):
-            raise NobodyThere(f"no machine answers at {self.where} within {self.plan.wait:g} s; start it there")
+            why = f"no machine answers at {self.where} within {self.plan.wait:g} s; start it there"
+            raise NobodyThere(f"{why}: {host.link.hint}" if host.link.hint else why)
         elif not answered and host.others:
             self.find("run", "states come, but not of the requested run; echo the run of the last setup")
         return answered and run not in host.faults

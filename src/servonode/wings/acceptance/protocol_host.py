@@ -1,6 +1,5 @@
-"""A host that exchanges messages with a machine as a plant node does, and keeps them with their times.
-
-It reaches the machine by two addresses (docs/reference/protocol.md), or by a driver's link.
+"""A host that exchanges messages with a machine over a driver's link, as a plant node does, and keeps them with their
+times.
 """
 
 import secrets
@@ -8,32 +7,16 @@ import select
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-import zmq
 from msgspec import UNSET
 
 from servonode.arrays import Array
-from servonode.bus import (
-    Applied,
-    BusError,
-    Link,
-    Message,
-    MessageError,
-    Setup,
-    State,
-    Status,
-    clear_devices_folder,
-    decode,
-    encode,
-    make_devices_folder,
-)
+from servonode.bus import Applied, BusError, Link, Message, Setup, State, Status
 from servonode.bus.messages import EXACT
-from servonode.bus.zmq_io import Context, Secure, bind, connect, new_context, numeric, open_socket
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.plants.drivers.driver import Clock, DriverContext, finite_limits
 from servonode.plants.drivers.handshake import NODE, RESEND_NS, setup_terms
@@ -49,133 +32,34 @@ DRAIN_S = 0.1  # for taking what has come while it had
 
 
 class NobodyThere(BusError):
-    """No machine answered, or an address is not available; the text has the remedy."""
+    """No machine answers, or none can any more; the text has the remedy."""
 
 
-@dataclass(frozen=True)
-class Misfit:
-    """Received data that is not a message, with the remedy in the text."""
-
-    subject: str
-    text: str
-
-
-class Wire(Protocol):
-    """Carries messages to a machine and back."""
-
-    def open(self) -> None:
-        """Open it; raises BusError."""
-
-    def send(self, topic: str, message: Message) -> None:
-        """Send one message."""
-
-    def receive(self, wait_ms: int) -> list[Message | Misfit]:
-        """The messages that have come, after a wait of at most `wait_ms` for one."""
-
-    def close(self) -> None:
-        """Send what is still queued, and free everything."""
-
-
-class ZmqWire:
-    """Two addresses, without the bounds and counts of a run's link. secure: gives a socket its keys."""
-
-    def __init__(self, state: str, applied: str, secure: Secure | None = None) -> None:
-        self._addresses, self._secure = (state, applied), secure
-
-    def open(self) -> None:
-        """Bind the address of applied inputs, connect to that of the states; raises NobodyThere."""
-        try:
-            state, applied = (numeric(each) for each in self._addresses)
-        except BusError as error:
-            raise NobodyThere(str(error)) from None
-        make_devices_folder(self._addresses)
-        self._context: Context = new_context()
-        self._path: Path | None = None
-        self._out, self._into = (open_socket(self._context, kind, self._secure) for kind in (zmq.PUB, zmq.SUB))
-        self._into.setsockopt(zmq.SUBSCRIBE, b"")
-        try:
-            self._path = bind(self._out, applied)
-        except BusError as error:
-            self.close()
-            raise NobodyThere(f"{applied} cannot be bound ({error}); stop the run that uses it") from None
-        connect(self._into, state)
-
-    def send(self, topic: str, message: Message) -> None:
-        """Publish one message."""
-        self._out.send_multipart([topic.encode(), encode(message)])
-
-    def receive(self, wait_ms: int) -> list[Message | Misfit]:
-        """The next message, or nothing."""
-        if not self._into.poll(wait_ms):
-            return []
-        return [read_frames(self._into.recv_multipart())]
-
-    def close(self) -> None:
-        """Close the sockets, and remove the path that was bound."""
-        self._out.close(linger=100)
-        self._into.close(linger=0)
-        self._context.term()
-        if self._path is not None:
-            self._path.unlink(missing_ok=True)
-        clear_devices_folder()
-
-
-def read_frames(frames: list[bytes]) -> Message | Misfit:
-    """The message in the frames of the bus."""
-    if len(frames) != 2:
-        return Misfit("frames", f"a message has {len(frames)} frames; send the topic and one msgpack map")
-    try:
-        return decode(frames[0], frames[1])
-    except MessageError as error:
-        topic = frames[0][:20].decode(errors="replace")
-        return Misfit("type", f"{topic}: {error}; see the page's tables")
-
-
-class LinkWire:
-    """The link of a driver. remedy: for messages that it refuses."""
-
-    def __init__(self, link: Link, remedy: str = "check the wire") -> None:
-        self._link, self._remedy = link, remedy
-        self._counted: Counter[str] = Counter()
-
-    def open(self) -> None:
-        """Open the link; raises BusError."""
-        self._link.open()
-
-    def send(self, topic: str, message: Message) -> None:
-        """Send one message."""
-        self._link.send(topic, message)
-
-    def receive(self, wait_ms: int) -> list[Message | Misfit]:
-        """The messages that have come, and a `Misfit` for each reason of refused ones."""
-        if self._link.lost:
-            raise NobodyThere(self._link.lost)
-        poll = select.poll()
-        for fd in self._link.fds:
-            poll.register(fd, select.POLLIN)
-        due = self._link.due()  # what waits for a free line
-        poll.poll(wait_ms if due is None else min(wait_ms, max(due - time.monotonic_ns(), 0) // 1_000_000))
-        came: list[Message | Misfit] = [message for _, message in self._link.receive()]
-        for reason in self._link.counts - self._counted:
-            if reason not in OURS:
-                text = f"what comes is not what a machine sends ({reason}); {self._remedy}"
-                came.append(Misfit("packets", text))
-        self._counted = Counter(self._link.counts)
-        return came
-
-    def close(self) -> None:
-        """Close the link."""
-        self._link.close()
+def await_link(link: Link, wait_ms: int) -> None:
+    """Wait until something may have come over a link, or what waits for a free line can be sent; at most so long."""
+    poll, due = select.poll(), link.due()
+    for fd in link.fds:
+        poll.register(fd, select.POLLIN)
+    poll.poll(wait_ms if due is None else min(wait_ms, max(due - time.monotonic_ns(), 0) // 1_000_000))
 
 
 class Host:
-    """A host's end of the link: sends messages, and keeps what comes. A context manager.
+    """A host's end of a driver's link: sends messages, and keeps what comes. A context manager.
 
     It has many attributes because all parts of the check ask it for the run, for what was sent and for what has come.
-    clock: monotonic [ns].
+    link_of: as the driver makes the link. terms: further ones of its context. clock: monotonic [ns]. wait: waits for
+    the link, at most so many ms. remedy: for what is refused without a word on what is wrong with it.
     """
 
-    def __init__(self, closed_loop: ClosedLoop, wire: Wire, clock: Clock = time.monotonic_ns) -> None:
+    def __init__(
+        self,
+        closed_loop: ClosedLoop,
+        link_of: Callable[[DriverContext], Link],
+        clock: Clock = time.monotonic_ns,
+        wait: Callable[[Link, int], None] = await_link,
+        remedy: str = "check the wire",
+        **terms: Any,
+    ) -> None:
         launch = closed_loop.launch
         watch = closed_loop.safety.command_timeout or launch.plant.safety.command_timeout_floor
         self.machine = closed_loop.machine
@@ -183,10 +67,13 @@ class Host:
         self.period = (launch.period_ns or round(PERIOD_S * 1e9)) / 1e9
         clock_of_run = replace(closed_loop.connection.stated, lockstep=False, speed=1.0, period_s=self.period)
         self.context = DriverContext(
-            closed_loop.machine, clock_of_run, nudged(closed_loop), launch.step_ns, closed_loop.plant,
-            timeout=watch, state_timeout=watch,
-            limits=finite_limits(closed_loop.machine, closed_loop.sent_limits), drives=closed_loop.drives,
+            closed_loop.machine, clock_of_run, closed_loop.start, launch.step_ns, closed_loop.plant,
+            timeout=watch, state_timeout=watch, limits=finite_limits(closed_loop.machine, closed_loop.sent_limits),
+            drives=closed_loop.drives, estimate=closed_loop.device_estimate, clock=clock, **terms,
         )  # fmt: skip
+        self.link, self._await, self._remedy = link_of(self.context), wait, remedy
+        self._counted: Counter[str] = Counter()  # of what the link had refused before
+        self.context = replace(self.context, start=nudged(closed_loop))
         estimate = closed_loop.device_estimate
         self.sensors: Sequence[str] = estimate.sensors if estimate else ()  # sensors of a machine that sends readings
         # steps without a reading, by sensor in use
@@ -202,16 +89,15 @@ class Host:
         self.clock = clock
         self._stalls: list[tuple[int, float]] = []  # when this process went on, and how late [s]
         self._seq = 0
-        self._wire = wire
 
     def __enter__(self) -> "Host":
-        self._wire.open()
+        self.link.open()
         return self
 
     def __exit__(self, *raised: object) -> None:
         for _ in range(2):  # nobody answers the last message
             self.apply(0.0, final=True)
-        self._wire.close()
+        self.link.close()
 
     @property
     def next_seq(self) -> int:
@@ -237,7 +123,7 @@ class Host:
     def setup(self, run: int, src: int, **changes: Any) -> None:
         """Ask for a run."""
         values = self._header() | {"run": run, "src": src} | setup_terms(self.context) | changes
-        self._wire.send("setup", Setup(**values))
+        self.link.send("setup", Setup(**values))
 
     def apply(self, value: float, final: bool = False) -> None:
         """Send this value as every input."""
@@ -250,7 +136,7 @@ class Host:
 
     def slip(self, message: Applied) -> None:
         """Send a message that has no part in the run."""
-        self._wire.send("applied", message)
+        self.link.send("applied", message)
 
     def applied(self, value: float, **changes: Any) -> Applied:
         """The next `applied` with this value as every input, and these changes."""
@@ -295,10 +181,7 @@ class Host:
                 each()
                 due = max(due + every, now)
             wait = min(max(min(end, due if each is not None else end) - self._now(), 0.0), NAP_S)
-            messages = self._wire.receive(max(int(wait * 1e3), int(now < end)))
-            came = bool(messages)
-            for message in messages:
-                self._take(message, self.clock())
+            came = self._receive(max(int(wait * 1e3), int(now < end)))
             before, now = now, self._now()
             if now - before > wait + STALL_S:
                 self._stalls.append((self.clock(), now - before - wait))
@@ -312,10 +195,29 @@ class Host:
         """Listen with a fresh input each period."""
         return self.listen(seconds, until, lambda: self.apply(value), self.period)
 
-    def _take(self, message: Message | Misfit, now: int) -> None:
-        if isinstance(message, Misfit):
-            self._refuse(message.subject, message.text)
-        elif isinstance(message, Status) and message.lifecycle == "fault":
+    def _receive(self, wait_ms: int) -> bool:
+        """Take what has come, after a wait of at most so long for it; whether anything has."""
+        link = self.link
+        if link.lost:
+            raise NobodyThere(link.lost)
+        self._await(link, wait_ms)
+        came = link.receive()
+        for _, message in came:
+            self._take(message, self.clock())
+        refused = link.counts - self._counted
+        self._counted = Counter(link.counts)
+        problems: Mapping[str, str] = getattr(link, "problems", {})
+        for reason, times in refused.items():
+            if reason in problems:
+                self._refuse(
+                    reason if reason == "frames" else "type", f"{problems[reason]}; see the page's tables", times
+                )
+            elif reason not in OURS:
+                self._refuse("packets", f"what comes is not what a machine sends ({reason}); {self._remedy}", times)
+        return bool(came or refused)
+
+    def _take(self, message: Message, now: int) -> None:
+        if isinstance(message, Status) and message.lifecycle == "fault":
             self.faults[message.run] = message.fault
         elif isinstance(message, State) and message.run != self.run:
             self.others.add(message.run)
@@ -324,8 +226,8 @@ class Host:
         elif isinstance(message, State):
             self._refuse("state", problem)
 
-    def _refuse(self, subject: str, text: str) -> None:
-        self.refused[subject, text] = self.refused.get((subject, text), 0) + 1
+    def _refuse(self, subject: str, text: str, times: int = 1) -> None:
+        self.refused[subject, text] = self.refused.get((subject, text), 0) + times
 
 
 def new_id() -> int:
