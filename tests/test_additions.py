@@ -1,7 +1,7 @@
 """What it takes to add to servonode: a machine, a program, a driver, a key of a launch file, a field of a message,
 a panel, a command, each in one place.
 
-Each test adds to a copy of the package what CONTRIBUTING.md says, a file and a line, and uses it from the command line.
+Each test adds to a copy of the package what docs/how_to/extend.md says, a file and a line, and uses it.
 """
 
 import os
