@@ -622,8 +622,7 @@ class SerialWire(LinedWire):
         clock.monotonic_ns = self._clock
         patch.setattr(serial, "Serial", partial(Port, self))
         patch.setattr(f"{driver}.port_problem", lambda port: f"there is no serial port {port}" * self.pulled)
-        for module in (driver, "servonode.plants.drivers.transport"):
-            patch.setattr(f"{module}.time", clock)
+        patch.setattr("servonode.plants.drivers.transport.time", clock)
 
     def _clock(self) -> int:
         """What time it is; a transport asks before each write, so that what was written before left at this time."""
@@ -707,8 +706,7 @@ class CanWire(LinedWire):
         patch.setattr(can, "Bus", partial(CanBus, self))
         poll = SimpleNamespace(register=idle_call, poll=lambda _: self.bus is not None and self.bus.readable())
         patch.setattr(f"{driver}.select", SimpleNamespace(poll=lambda: poll, POLLIN=1))
-        for module in (driver, "servonode.plants.drivers.transport"):
-            patch.setattr(f"{module}.time", self.time())
+        patch.setattr("servonode.plants.drivers.transport.time", self.time())
 
 
 class CanBus:

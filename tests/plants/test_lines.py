@@ -203,6 +203,29 @@ def test_of_a_flood_the_newest_packets_are_taken() -> None:
         assert made.transport.counts["unread"] == 2
 
 
+def test_frames_for_which_the_system_has_no_room_leave_later_and_the_next_packet_after_them() -> None:
+    with bus() as made:
+        import can
+
+        send, room = made.wire.bus.send, [3]
+
+        def bounded(frame: Any, timeout: float) -> None:
+            if not room[0]:
+                raise can.CanOperationError("no buffer space")
+            room[0] -= 1
+            send(frame, timeout)
+
+        made.wire.bus.send = bounded
+        made.send(packet(0), packet(1))
+        assert made.left() == []
+        assert made.queue.now < made.transport.due() <= made.queue.now + CAN_NS
+        made.wait(1.0)
+        room[0] = 100
+        made.wait(0.0)
+        assert made.left() == [packet(0)]
+        assert made.transport.due() == made.queue.now + (len(frames_of(packet(0))) - 3) * BITS * S // BITRATE
+
+
 def test_a_bus_that_is_down_is_lost_and_opened_again_when_it_is_up() -> None:
     with bus() as made:
         made.wire.pull()

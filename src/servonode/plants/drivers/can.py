@@ -6,10 +6,10 @@ the packet follow. The packet's own checksum says whether what came together bel
 """
 
 import select
-import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from servonode.bus import BusError
 from servonode.errors import installing
 from servonode.plants.drivers.driver import DriverError, Stated, check_pace
 from servonode.plants.drivers.packet_driver import SECTION, packet_driver
@@ -75,7 +75,7 @@ class CanTransport(LineTransport):
 
     def __init__(self, interface: str, channel: str, bitrate: int, to: int, by: int) -> None:
         frames = Line(bitrate, "bitrate", BITRATES, lambda size: 8 * -(-size // DATA), BITS / 8, shared=True)
-        super().__init__(f"{interface} {channel}", frames)
+        super().__init__(f"{interface} {channel}", frames, BITS, frames_of, bytes)
         self._interface, self._channel, self._bitrate, self._to, self._by = interface, channel, bitrate, to, by
         self._bus: can.BusABC
         self._joiner = Joiner(self.counts)
@@ -90,8 +90,6 @@ class CanTransport(LineTransport):
 
     def _open_line(self) -> None:
         import can
-
-        from servonode.bus import BusError
 
         more: dict[str, Any] = {} if self._interface in KNOW_THE_RATE else {"bitrate": self._bitrate}
         try:
@@ -129,37 +127,22 @@ class CanTransport(LineTransport):
         """When the bus is free for what waits [monotonic ns]; None: nothing waits."""
         return self._free_ns if self.fds and self._unsent else super().due()
 
-    def _flush(self) -> None:
+    def _write(self, now: int) -> None:
         import can
 
-        while self.fds:
-            now = time.monotonic_ns()
-            if now < self._free_ns:
-                return
-            if not self._unsent:
-                self._unsent = frames_of(self._take())
-                if not self._unsent:
-                    return
-            whole = self._unsent
-            try:
-                while self._unsent:
-                    frame = can.Message(arbitration_id=self._to, is_extended_id=False, data=self._unsent[0])
-                    self._bus.send(frame, timeout=0)
-                    self._unsent = self._unsent[1:]
-                self._free_ns = now + self._time_of(len(whole))
-            except can.CanOperationError:  # the queue of the system is full
-                self._free_ns = now + self._time_of(1)
-                return
-            except OSError as error:
-                self._go_down(error)
+        left = len(self._unsent)
+        try:
+            while self._unsent:
+                self._bus.send(
+                    can.Message(arbitration_id=self._to, is_extended_id=False, data=self._unsent[0]), timeout=0
+                )
+                self._unsent = self._unsent[1:]
+        except can.CanOperationError:  # the queue of the system is full
+            self._free_ns = now + self._lasts_ns(1)
+            raise BlockingIOError from None
+        self._free_ns = now + self._lasts_ns(left)
 
-    def _time_of(self, frames: int) -> int:
-        """How long frames are on the bus [ns]."""
-        return frames * BITS * 1_000_000_000 // self._bitrate
-
-    def receive(self, bound: int) -> list[bytes]:
-        """The packets that have come, the newest `bound` of them; older ones are dropped and counted (`unread`)."""
-        self._flush()
+    def _arrived(self) -> list[bytes]:
         packets: list[bytes] = []
         for _ in range(MOST):
             frame = self._read()
@@ -169,8 +152,7 @@ class CanTransport(LineTransport):
                 self.came += len(frame.data)
                 if packet := self._joiner.take(bytes(frame.data)):
                     packets.append(packet)
-        self.counts["unread"] += max(len(packets) - bound, 0)
-        return packets[-bound:]
+        return packets
 
     def _read(self) -> "can.Message | None":
         """The next frame; None: none has come."""

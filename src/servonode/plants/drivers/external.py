@@ -1,20 +1,14 @@
 """The external driver: the machine is another process, which publishes at one address and subscribes to a second."""
 
-from typing import TYPE_CHECKING
-
+from servonode.bus import BusError, Link, check_address, device_addresses, make_devices_folder
 from servonode.plants.drivers.driver import Driver, DriverContext, DriverError, Stated, check_pace
 from servonode.plants.plant import Plant
-
-if TYPE_CHECKING:
-    from servonode.bus import Link
 
 SECTION = "plant.device"
 
 
 def _check(stated: Stated) -> None:
     """Refuse what is no address, and a speed that hardware does not have; `Connection.check_keys` looks for keys."""
-    from servonode.bus import check_address
-
     for key in ("state", "applied"):
         if (address := stated.device[key]) is not None and (problem := check_address(address, far=True)):
             raise DriverError(SECTION, key, problem)
@@ -27,8 +21,6 @@ def _addresses(stated: Stated, machine: str) -> tuple[str, ...]:
     Raises:
         DriverError: an address is absent and the machine's name gives none that can be used, or both are the same.
     """
-    from servonode.bus import BusError, check_address, device_addresses
-
     found = {key: stated.device[key] for key in ("state", "applied")}
     missing = [key for key, address in found.items() if address is None]
     if missing:
@@ -54,9 +46,9 @@ def _open(context: DriverContext) -> Plant:
     return DevicePlant(context, external_link(context))
 
 
-def external_link(context: DriverContext) -> "Link":
+def external_link(context: DriverContext) -> Link:
     """The link to the machine, with keys where it has one."""
-    from servonode.bus import ExternalLink, make_devices_folder
+    from servonode.bus import ExternalLink
 
     make_devices_folder(context.addresses)  # another run that has just ended may have removed it
     (state, applied), machine = context.addresses, context.stated.device.get("key", "")

@@ -9,11 +9,11 @@ import os
 import select
 import stat
 import termios
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from servonode.bus import BusError
 from servonode.errors import installing
 from servonode.plants.drivers.driver import DriverError, Stated, check_pace
 from servonode.plants.drivers.packet_driver import SECTION, packet_driver
@@ -109,7 +109,8 @@ class SerialTransport(LineTransport):
     """A serial port, read and written without blocking."""
 
     def __init__(self, port: str, baud: int) -> None:
-        super().__init__(port, Line(baud, "baud", BAUDS, lambda size: size + size // 254 + 2, BITS))
+        line = Line(baud, "baud", BAUDS, lambda size: size + size // 254 + 2, BITS)
+        super().__init__(port, line, BITS, stuffed, unstuffed)
         self._baud = baud
         self._serial: serial.Serial
         self._into = bytearray()
@@ -120,8 +121,6 @@ class SerialTransport(LineTransport):
 
     def _open_line(self) -> None:
         import serial
-
-        from servonode.bus import BusError
 
         opened = None
         try:
@@ -149,42 +148,18 @@ class SerialTransport(LineTransport):
         text = f"{self.came} bytes came over {self.place}, but no packet among them; "
         return f"{text}is plant.device.baud = {self._baud} the speed of the firmware?"
 
-    def _flush(self) -> None:
-        while self.fds:
-            now = time.monotonic_ns()
-            if not self._unsent:
-                if now < self._free_ns or not self._waits:
-                    return
-                if held := self._held():
-                    self._free_ns = now + self._lasts_ns(held)
-                    return
-                self._unsent = stuffed(self._take())
-                self._free_ns = now + self._lasts_ns(len(self._unsent))
-            try:
-                self._unsent = self._unsent[os.write(self._serial.fileno(), self._unsent) :]
-            except BlockingIOError:
-                return
-            except OSError as error:
-                self._hang_up(error)
-
-    def _lasts_ns(self, n: int) -> int:
-        """The time [ns] that the line takes for n bytes."""
-        return n * BITS * 1_000_000_000 // self._baud
+    def _write(self, now: int) -> None:  # noqa: ARG002
+        self._unsent = self._unsent[os.write(self._serial.fileno(), self._unsent) :]
 
     def _held(self) -> int:
-        """The bytes of earlier frames that the system still holds, as where the line is slower than stated."""
         try:
             waiting: int = self._serial.out_waiting
             return waiting
         except OSError:
             return 0  # a port that cannot tell
 
-    def receive(self, bound: int) -> list[bytes]:
-        """The packets that have come, the newest `bound` of them; older ones are dropped and counted (`unread`).
-
-        None is kept for the next call: a flood of packets would make each call longer than the one before.
-        """
-        self._flush()
+    def _arrived(self) -> list[bytes]:
+        """The frames that have come."""
         for _ in range(CHUNKS):
             data = self._read()
             self.came += len(data)
@@ -195,9 +170,7 @@ class SerialTransport(LineTransport):
         if len(self._into) > FRAME:
             self.counts["length"] += 1
             self._into.clear()
-        frames = [frame for frame in frames if frame]
-        self.counts["unread"] += max(len(frames) - bound, 0)
-        return [unstuffed(bytes(frame)) for frame in frames[-bound:]]
+        return [bytes(frame) for frame in frames if frame]
 
     def _read(self) -> bytes:
         events = self._poll.poll(0) if self.fds else ()
@@ -208,15 +181,16 @@ class SerialTransport(LineTransport):
         except BlockingIOError:
             return b""
         except OSError as error:
-            self._hang_up(error)
+            self._go_down(error)
             return b""
         if not data and events[0][1] & HUNG_UP:
-            self._hang_up(OSError(errno.EIO, ""))
+            self._go_down(OSError(errno.EIO, ""))
         return data
 
-    def _hang_up(self, error: OSError) -> None:
+    def _go_down(self, error: Exception) -> None:
         # of a terminal that has hung up, whichever call notices it
-        why = "hung up" if error.errno == errno.EIO else os.strerror(error.errno or 0)
+        number = getattr(error, "errno", None) or 0
+        why = "hung up" if number == errno.EIO else os.strerror(number)
         self._lose(f"the serial port {self.place} is gone ({why}); is it unplugged? Plug it in again")
 
     def _shut(self) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from servonode.bus import BusError
 from servonode.bus.link import Wire
 from servonode.plants.drivers.packets import is_replaced
 
@@ -99,14 +100,20 @@ class LineTransport(Transport):
     """A line with a rate: neither this process nor the system keeps a queue, so that nothing old reaches the machine.
 
     At most one packet of inputs waits, the newest, beside setups and the end of a run, which go first and are replaced
-    by nothing but another one. A subclass opens and shuts the line, and writes what waits as far as the line is free.
+    by nothing but another one. A subclass opens and shuts the line, and writes and reads what it carries.
+
+    pieces: those of a packet that the line carries, bytes or frames; bits: of a piece on the line. packet: the packet
+    in what `_arrived` gives.
     """
 
-    def __init__(self, place: str, line: Line) -> None:
+    def __init__(
+        self, place: str, line: Line, bits: int, pieces: Callable[[bytes], Any], packet: Callable[[bytes], bytes]
+    ) -> None:
         super().__init__(place, line)
+        self._rate, self._bits, self._pieces, self._packet = line.rate, bits, pieces, packet
         self._first: list[bytes] = []  # setups and ends of runs that wait
         self._newest = b""  # inputs that wait; empty: none
-        self._unsent: Any = b""  # of the packet that is being written, as bytes or frames
+        self._unsent: Any = b""  # pieces of the packet that is being written
         self._free_ns = 0  # when the line will have sent what was written
         self._retry_ns = 0
 
@@ -118,14 +125,57 @@ class LineTransport(Transport):
         """Free the line."""
         raise NotImplementedError
 
+    def _write(self, now: int) -> None:
+        """Write of what is unsent what the system takes; BlockingIOError: no more at present, OSError: it is gone."""
+        raise NotImplementedError
+
+    def _arrived(self) -> list[bytes]:
+        """What has come of whole packets."""
+        raise NotImplementedError
+
+    def _go_down(self, error: Exception) -> None:
+        """The line is gone: `_lose` it."""
+        raise NotImplementedError
+
+    def _held(self) -> int:
+        """The pieces of earlier packets that the system still holds, as where the line is slower than stated."""
+        return 0
+
+    def _lasts_ns(self, pieces: int) -> int:
+        """The time [ns] that the line takes for so many."""
+        return pieces * self._bits * 1_000_000_000 // self._rate
+
     def _flush(self) -> None:
         """Write what waits, as far as the line is free for it."""
-        raise NotImplementedError
+        while self.fds:
+            now = time.monotonic_ns()
+            if not self._unsent:
+                if now < self._free_ns or not self._waits:
+                    return
+                if held := self._held():
+                    self._free_ns = now + self._lasts_ns(held)
+                    return
+                self._unsent = self._pieces(self._take())
+                self._free_ns = now + self._lasts_ns(len(self._unsent))
+            try:
+                self._write(now)
+            except BlockingIOError:
+                return
+            except OSError as error:
+                self._go_down(error)
+
+    def receive(self, bound: int) -> list[bytes]:
+        """The packets that have come, the newest `bound` of them; older ones are dropped and counted (`unread`).
+
+        None is kept for the next call: a flood of packets would make each call longer than the one before.
+        """
+        self._flush()
+        came = self._arrived()
+        self.counts["unread"] += max(len(came) - bound, 0)
+        return [self._packet(each) for each in came[-bound:]]
 
     def open(self) -> None:
         """Open the line; BusError where it cannot be used."""
-        from servonode.bus import BusError
-
         if problem := self.problem():
             raise BusError(problem)
         self._begin()
@@ -169,8 +219,6 @@ class LineTransport(Transport):
 
     def renew(self) -> None:
         """Open a lost line again if it is back; a few attempts a second at most."""
-        from servonode.bus import BusError
-
         now = time.monotonic_ns()
         if not self.fds and self.lost and now >= self._retry_ns:
             self._retry_ns = now + REOPEN_NS

@@ -3,6 +3,7 @@
 import socket
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
+from servonode.bus import BusError
 from servonode.plants.drivers.driver import DriverError, Stated, check_pace
 from servonode.plants.drivers.packet_driver import SECTION, packet_driver
 from servonode.plants.drivers.packets import SIZE
@@ -34,8 +35,6 @@ class UdpTransport(Transport):
             else:
                 opened.setsockopt(socket.IPPROTO_IPV6, IPV6_RECVERR, 1)
         except OSError as error:
-            from servonode.bus import BusError
-
             opened.close()
             text = f"{self._peer[0]} cannot be reached from this computer ({error.strerror})"
             raise BusError(f"{text}; check the network, or give another plant.device.address") from None
