@@ -161,6 +161,12 @@ def loaded_by(code: str) -> set[str]:
     return set(done.stdout.split())
 
 
+def of_wings(loaded: set[str]) -> set[str]:
+    """What was loaded of wings, but their entry points, which every search reads."""
+    inside = {each for each in loaded if each.startswith("servonode.wings.") and each.count(".") > 2}
+    return {each for each in inside if not each.endswith(".entry_points")}
+
+
 def test_what_users_copy_is_packed_beside_the_rooms() -> None:
     wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
     outside = {each for each in COPIES if not (PACKAGE / each).is_dir()}
@@ -185,6 +191,7 @@ def test_a_driver_of_servonode_loads_neither_mujoco_nor_the_table_of_installed_p
     loaded = loaded_by("import servonode; servonode.load('trailer_pursuit').closed_loop.driver")
     assert "servonode.closed_loop" in loaded
     assert not loaded & {"mujoco", "importlib.metadata"}
+    assert not {each for each in of_wings(loaded) if each.endswith("_driver")}
 
 
 def test_the_command_line_starts_without_the_heavy_libraries() -> None:
@@ -199,8 +206,9 @@ def test_the_help_loads_no_room_but_the_command_lines() -> None:
     loaded = loaded_by(f"from servonode.cli.main import main\n{ending}")
     assert "servonode.cli.simulate" in loaded
     assert not loaded & HEAVY
-    rooms = {room_of(name) for name in loaded if name.startswith("servonode.")}
-    assert rooms <= {"servonode", "cli", "nodes", "wings/explore", "wings/acceptance"}  # nodes: the terminal
+    core = {each for each in loaded if each.startswith("servonode.") and not each.startswith("servonode.wings.")}
+    assert {room_of(name) for name in core} <= {"servonode", "cli", "nodes"}  # nodes: the terminal
+    assert {room_of(name) for name in of_wings(loaded)} <= {"wings/explore", "wings/acceptance"}
 
 
 def test_a_simulation_from_a_warm_cache_loads_no_sympy() -> None:

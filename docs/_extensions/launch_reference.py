@@ -10,7 +10,7 @@ from msgspec import NODEFAULT, Struct, inspect
 
 from servonode.closed_loop.connection import PASSED_OVER
 from servonode.closed_loop.key_table import SECTIONS, keys_of
-from servonode.plants.drivers import DRIVERS
+from servonode.plants.drivers.installed import our_drivers
 from servonode.plants.drivers.driver import Driver
 from servonode.plants.injection import KINDS, SIZES
 
@@ -139,7 +139,7 @@ COLUMNS = "| key and default | what it is |\n|---|---|\n"
 def launch_reference() -> str:
     """The page as Markdown."""
     prose = PROSE | {
-        "plant": MACHINE + DRIVER_HEAD + "".join(map(_driver_row, DRIVERS.values())),
+        "plant": MACHINE + DRIVER_HEAD + "".join(map(_driver_row, our_drivers().values())),
         "controller": CONTROLLER,
         "[fault]": KINDS_HEAD + "".join(map(_kind_row, dict.fromkeys(kind for of in KINDS.values() for kind in of))),
     }

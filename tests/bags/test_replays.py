@@ -7,7 +7,7 @@ import pytest
 from servonode.cli.create import make
 from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_file import read_launch, table_of
-from servonode.plants.drivers import DRIVERS
+from servonode.plants.drivers.installed import find_driver
 from servonode.record.bag import read_bag
 from servonode.record.info import info
 from servonode.record.run_rows import RunRows
@@ -48,7 +48,7 @@ def test_a_replay_says_which_files_of_the_user_have_changed(tmp_path: Path) -> N
 @pytest.mark.parametrize("launch", [each for each in CONTROLLED if each in A_TASK])
 def test_every_task_replays_to_the_bit(launch: str, tmp_path: Path) -> None:
     controller, driver = FILES[launch].controller, FILES[launch].plant.driver
-    if not DRIVERS[driver].simulated:
+    if not find_driver(driver).simulated:
         pytest.skip(f"needs a machine at {driver}")
     assert controller is not None
     settings = ("run.mode=lockstep", f"run.duration={40 * controller.period:.9g}")

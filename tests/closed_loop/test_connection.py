@@ -13,7 +13,7 @@ import servonode
 from servonode.cli.main import main
 from servonode.closed_loop.connection import connection_of
 from servonode.closed_loop.launch_file import LaunchError, read_launch
-from servonode.plants.drivers import DRIVERS
+from servonode.plants.drivers.installed import our_names
 
 ROOT = Path(__file__).parents[2]
 EXTERNAL = "trailer_pursuit_external"
@@ -99,7 +99,7 @@ def test_no_source_outside_the_drivers_asks_for_a_drivers_name() -> None:
         for file in (ROOT / "src/servonode" / room).rglob("*.py"):
             compared = [each for each in ast.walk(ast.parse(file.read_text())) if isinstance(each, ast.Compare)]
             words = {each.value for part in compared for each in ast.walk(part) if isinstance(each, ast.Constant)}
-            assert not words & DRIVERS.keys(), file
+            assert not words & {*our_names()}, file
 
 
 def test_who_else_can_reach_an_address_is_said_and_part_of_the_check() -> None:

@@ -21,7 +21,7 @@ import servonode
 from servonode.closed_loop.launch_file import packaged, read_launch
 from servonode.controllers import ServoLaw
 from servonode.definitions import cache
-from servonode.plants.drivers import DRIVERS
+from servonode.plants.drivers.installed import find_driver
 from servonode.record.run import Run
 
 TABLE = Path(__file__).with_name("bits.toml")
@@ -37,7 +37,7 @@ BY_LAPACK = ("nees", "dimensions")  # columns whose last bits are the linear alg
 PARTS = ("time", "state", "input", "residual", "scale", "own", "energy", "answer")
 ANSWERS = 50  # rows of a run on which its law is evaluated
 NEVER_STARTS = ("ball_refused", "hoop_too_curved", "sphero_refused")
-OURS = [each for each in sorted(packaged()) if DRIVERS[read_launch(each).plant.driver].motion is None]
+OURS = [each for each in sorted(packaged()) if find_driver(read_launch(each).plant.driver).motion is None]
 COMPARED = [each for each in OURS if each not in NEVER_STARTS]
 
 

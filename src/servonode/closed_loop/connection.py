@@ -17,7 +17,7 @@ from servonode.closed_loop.launch_keys import LaunchFile, Plant, Run, Times
 from servonode.mechanics.machine import Machine
 from servonode.plants.drivers import DRIVERS
 from servonode.plants.drivers.driver import Driver, Stated, own_settings
-from servonode.plants.drivers.installed import find_driver, origins
+from servonode.plants.drivers.installed import find_driver, origins, our_drivers, our_names
 
 if TYPE_CHECKING:
     from servonode.plants.drivers.transport import Traffic
@@ -68,10 +68,13 @@ class Connection:
     def _unread(self) -> Iterator[tuple[str, str, str]]:
         """Table and key of [plant] for each that is given and that only other drivers read, with a sentence."""
         own = self.driver
-        for table in dict.fromkeys(each.partition(".")[0] for driver in DRIVERS.values() for each in driver.reads):
+        of_wings = [name for name in our_names() if hasattr(self.plant, name)]  # a driver's section has its name
+        tables = [each.partition(".")[0] for driver in DRIVERS.values() for each in driver.reads]
+        for table in dict.fromkeys([*tables, *of_wings]):
             for key in _stated_keys(getattr(self.plant, table)):
-                others = [f'"{each.name}"' for each in DRIVERS.values() if each.uses(table, key)]
-                if others and not own.uses(table, key):
+                known = table in of_wings or any(each.uses(table, key) for each in DRIVERS.values())
+                if known and not own.uses(table, key):
+                    others = [f'"{each.name}"' for each in our_drivers().values() if each.uses(table, key)]
                     yield table, key, f'is for driver = {" or ".join(others)}, and [plant] has driver = "{own.name}"'
         if self.plant.device.settings and own.settings is None:
             yield "device", "settings", f'is for a driver with keys of its own, and [plant] has driver = "{own.name}"'

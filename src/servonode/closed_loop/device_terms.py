@@ -21,10 +21,9 @@ from servonode.mechanics.description import (
     derivatives,
 )
 from servonode.mechanics.machine import Machine
-from servonode.plants.drivers import DRIVERS
 from servonode.plants.drivers.driver import LawTerms
 from servonode.plants.drivers.estimated import EstimateTerms, Foresight
-from servonode.plants.drivers.installed import find_driver
+from servonode.plants.drivers.installed import find_driver, our_drivers
 from servonode.plants.drivers.packets import LARGEST, MOST_GOAL, law_schema_of
 from servonode.plants.speeds import Drives, independent, speeds_after
 
@@ -254,7 +253,7 @@ def check_speeds(launch: LaunchFile, machine: Machine, start: Array) -> None:
     if not launch.controller:
         obstacle = "the speeds are those after a control period, and there is no [controller]; add one"
     elif not find_driver(plant.driver).speeds:
-        able = choices(f'"{name}"' for name, each in DRIVERS.items() if each.speeds)
+        able = choices(f'"{name}"' for name, each in our_drivers().items() if each.speeds)
         obstacle = f'driver "{plant.driver}" sends efforts alone; choose {able}'
     elif acts_in_device(plant):
         obstacle = "the law acts in the machine's firmware, with efforts; leave plant.device.law out"

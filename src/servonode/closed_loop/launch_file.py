@@ -28,8 +28,7 @@ from servonode.closed_loop.launch_keys import LARGEST, Goal, LaunchFile, Section
 from servonode.definitions.references import ROBOTS
 from servonode.errors import StatementError, did_you_mean
 from servonode.mechanics.expression import text_of
-from servonode.plants.drivers import DRIVERS
-from servonode.plants.drivers.installed import driver_names
+from servonode.plants.drivers.installed import driver_names, our_names
 
 MAX_BYTES = 100_000
 MOST_DOTS = 10_000  # in a line: the time to read a key grows with the square of its parts
@@ -406,7 +405,7 @@ class _Reader:
             result = msgspec.convert(value, kind)
         except (msgspec.ValidationError, UnicodeError):
             raise self._error(section, key, _misfit(field, kind, value)) from None
-        if (section, key) == ("plant", "driver") and result not in DRIVERS and result not in (names := driver_names()):
+        if (section, key) == ("plant", "driver") and result not in our_names() and result not in (names := driver_names()):
             raise self._error(section, key, unknown(f"{_shown(result)} is unknown", result, names))
         for number in _flat(result):
             if isinstance(number, int | float) and not abs(number) < math.inf:

@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 
 from servonode.bus.topology import CONTROLLER, PLANT, TARGET
 from servonode.controllers.engine.curves import LEAST_DEGREE, MOST_DEGREE
-from servonode.plants.drivers import DRIVERS
+from servonode.plants.drivers.installed import our_names
 from servonode.plants.keys import (
     MAX_SECONDS,
     Contact,
@@ -50,7 +50,7 @@ Setting = float | int | str | bool | list[float]
 Integrator = Literal["euler", "rk2", "heun", "ralston", "rk4", "radau"]
 Restart = Literal["never", "on-failure", "always"]
 # Installed packages add more; whether a name is one of theirs is seen when a launch file has it.
-DriverName = Annotated[str, Meta(extra_json_schema={"enum": sorted(DRIVERS)})]
+DriverName = Annotated[str, Meta(extra_json_schema={"enum": our_names()})]
 
 
 class Section(Struct, frozen=True, forbid_unknown_fields=True):

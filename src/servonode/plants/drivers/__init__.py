@@ -1,8 +1,7 @@
-"""Drivers: the ways in which the plant node reaches a machine, one file each and its name in the table."""
+"""Drivers: the ways in which the plant node reaches a machine, one file each and its name in the table; wings add more."""
 
 from servonode.plants.drivers import can, external, loopback, serial, udp
 from servonode.plants.drivers.driver import Driver
-from servonode.wings.robots import mujoco_driver as mujoco
 
 SIMULATED = Driver(
     name="simulated",
@@ -13,5 +12,5 @@ SIMULATED = Driver(
     readonly=True,
     speeds=True,
 )
-_MODULES = (loopback, mujoco, external, serial, udp, can)
+_MODULES = (loopback, external, serial, udp, can)
 DRIVERS: dict[str, Driver] = {each.name: each for each in (SIMULATED, *(module.DRIVER for module in _MODULES))}

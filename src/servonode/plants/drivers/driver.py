@@ -1,4 +1,4 @@
-"""The definition of a driver: how the plant node reaches a machine; an entry of the table `DRIVERS`."""
+"""The definition of a driver: how the plant node reaches a machine; an entry of the table `DRIVERS` or of a wing."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence

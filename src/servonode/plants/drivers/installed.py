@@ -30,6 +30,11 @@ def driver_names() -> list[str]:
     return sorted({*DRIVERS, *extensions.names(KIND)})
 
 
+def our_names() -> list[str]:
+    """The names of the drivers that come with servonode; nothing is imported."""
+    return sorted({*DRIVERS, *extensions.of_wings(KIND)})
+
+
 def our_drivers() -> dict[str, Driver]:
     """The drivers that come with servonode; those of wings are imported."""
     return DRIVERS | {name: _loaded(each) for name, each in extensions.of_wings(KIND).items()}
