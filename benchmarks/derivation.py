@@ -123,7 +123,7 @@ def _robot_times(machine: Any, advance: Any, pinocchio: Any, states: list[Any]) 
 
 def case(name: str) -> Row:
     """Measure one machine in this process."""
-    from servonode.export import show_text
+    from servonode.export.document import show_text
     from servonode.kernels.build import built
     from servonode.mechanics.derive import derive
     from servonode.mechanics.machine_source import machine_source

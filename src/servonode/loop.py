@@ -456,7 +456,7 @@ class Loop(Tabular):
             from servonode.export.c_export import Exported
 
             return c_file(Exported.of(closed_loop))
-        from servonode.export import show_latex, show_text
+        from servonode.export.document import show_latex, show_text
 
         servo = self.servo() if control else None
         equations = servo.equations if servo else self.equations()

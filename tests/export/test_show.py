@@ -15,8 +15,8 @@ import pytest
 import sympy
 
 from servonode.controllers.engine.servo import Servo, derive_servo
-from servonode.export import show_latex, show_text
 from servonode.export.blocks import Math, Notation
+from servonode.export.document import show_latex, show_text
 from servonode.export.latex import MathPrinter, escaped, latex_math, latex_name, unit
 from servonode.export.text import TextPrinter
 from servonode.mechanics import wrap

@@ -14,7 +14,7 @@ from sympy import cos, sin
 
 from servonode.definitions import cache
 from servonode.errors import ModelError
-from servonode.export import show_latex, show_text
+from servonode.export.document import show_latex, show_text
 from servonode.mechanics import Model, coordinate, input_, parameter, trig_reduce
 from servonode.mechanics.derive import derive
 from servonode.mechanics.equations import Equations
