@@ -16,6 +16,7 @@ from typing import Any, Self, cast
 
 from servonode.bus import Wanted
 from servonode.bus.codec import Intake
+from servonode.bus.envelope import Envelope, decode_envelope, encode_envelope
 from servonode.bus.requests import HEADER, NEVER, NO_TICKET, decode_map, encode_map
 from servonode.bus.topology import NODES, RELAY, subscribers
 from servonode.bus.tunnel import QUEUE
@@ -59,7 +60,7 @@ class Tunnel:
         self.counts: Counter[str] = Counter()
         self.other: Tunnel
         self.line: Line
-        self._process, self._came = process, deque[list[bytes]]()
+        self._process, self._came = process, deque[bytes]()
         self._waiting = 0
 
     def look(self, _: int) -> int:
@@ -68,29 +69,29 @@ class Tunnel:
     def waits(self) -> bool:
         return bool(self._came)
 
-    def send(self, _: bytes, *frames: bytes) -> None:
+    def send(self, _: bytes, envelope: Envelope) -> None:
         if self._waiting >= QUEUE:
             self.counts["dropped"] += 1
             return
-        events, other = self._process.events, self.other
-        arrives = self.line.arrival(events.now, sum(map(len, frames)))
+        events, other, frame = self._process.events, self.other, encode_envelope(envelope)
+        arrives = self.line.arrival(events.now, len(frame))
         if arrives is not None:
             self._waiting += 1
             events.plan(arrives - self.line.delay_ns, self._left)
-            events.plan(arrives, lambda: other.arrive(list(frames)))
+            events.plan(arrives, lambda: other.arrive(frame))
 
     def _left(self) -> None:
         self._waiting -= 1
 
-    def arrive(self, frames: list[bytes]) -> None:
+    def arrive(self, frame: bytes) -> None:
         """Take what the network brings."""
         if self._process.alive:
-            self._came.append(frames)
+            self._came.append(frame)
             self._process.wake()
 
-    def receive(self, take: Callable[[bytes, None, list[bytes]], None]) -> None:
+    def receive(self, take: Callable[[bytes, None, Envelope], None]) -> None:
         while self._came:
-            take(b"other", None, self._came.popleft())
+            take(b"other", None, decode_envelope([self._came.popleft()]))
 
     def close(self) -> None: ...
 

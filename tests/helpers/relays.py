@@ -10,15 +10,15 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import msgspec
 import pytest
 
 from servonode.bus import Bus
+from servonode.bus.envelope import Envelope, Hello
 from servonode.bus.keys import TrustedKey
 from servonode.bus.tunnel import Peer
 from servonode.closed_loop.closed_loop import ClosedLoop, on_computer, resolve, with_keys
 from servonode.closed_loop.launch_file import read_launch
-from servonode.nodes.meeting import ACCEPTED, HELLO, Hello, manifest
+from servonode.nodes.meeting import manifest
 from servonode.nodes.node_main import listeners_of
 from servonode.nodes.relay_node import RelayNode
 from servonode.record.shared_memory import NodeMemory
@@ -42,8 +42,8 @@ class Wire:
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
-        self.came: deque[tuple[Peer, TrustedKey | None, list[bytes]]] = deque()
-        self.sent: list[tuple[bytes, ...]] = []
+        self.came: deque[tuple[Peer, TrustedKey | None, Envelope]] = deque()
+        self.sent: list[Envelope] = []
         self.is_closed = self.key_refused = False
         self.own_key = "own"
 
@@ -53,12 +53,12 @@ class Wire:
     def waits(self) -> bool:
         return bool(self.came)
 
-    def receive(self, take: Callable[[Peer, TrustedKey | None, list[bytes]], None]) -> None:
+    def receive(self, take: Callable[[Peer, TrustedKey | None, Envelope], None]) -> None:
         while self.came:
             take(*self.came.popleft())
 
-    def send(self, _: Peer, *frames: bytes) -> None:
-        self.sent.append(frames)
+    def send(self, _: Peer, envelope: Envelope) -> None:
+        self.sent.append(envelope)
 
     def close(self) -> None:
         self.is_closed = True
@@ -87,12 +87,12 @@ class Relay:
     def close(self) -> None:
         self._patch.undo()
 
-    def say(self, *frames: bytes, key: TrustedKey | None = None, peer: Peer | None = None) -> list[tuple[bytes, ...]]:
+    def say(self, said: Envelope, key: TrustedKey | None = None, peer: Peer | None = None) -> list[Envelope]:
         """The other computer says this; what the relay sends in that turn."""
-        self.wire.came.append((self.peer if peer is None else peer, key, list(frames)))
+        self.wire.came.append((self.peer if peer is None else peer, key, said))
         return self.turn()
 
-    def turn(self) -> list[tuple[bytes, ...]]:
+    def turn(self) -> list[Envelope]:
         """What the relay sends in one turn."""
         self.wire.sent.clear()
         self.node.work()
@@ -102,13 +102,13 @@ class Relay:
     def peer(self) -> Peer:
         return PEER if self.computer.listens else b""
 
-    def hello(self, start: int = 7, **changed: str) -> bytes:
+    def hello(self, start: int = 7, **changed: str) -> Hello:
         """A hello of the other computer, which runs the same but for these entries of its manifest."""
-        return msgspec.json.encode(Hello(start, self.computer.others, manifest(self.closed_loop) | changed))
+        return Hello(start, self.computer.others, manifest(self.closed_loop) | changed)
 
-    def meet(self, start: int = 7, key: TrustedKey | None = None, peer: Peer | None = None) -> list[tuple[bytes, ...]]:
+    def meet(self, start: int = 7, key: TrustedKey | None = None, peer: Peer | None = None) -> list[Envelope]:
         """Meet it; what the relay sends in that turn."""
-        return self.say(HELLO if self.computer.listens else ACCEPTED, self.hello(start), key=key, peer=peer)
+        return self.say(self.hello(start), key, peer)
 
     def count(self, name: str) -> int:
         """A counter of the relay's."""

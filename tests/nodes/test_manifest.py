@@ -243,6 +243,10 @@ def test_another_servonode_is_a_difference(
     ]
 
 
+def test_every_room_of_the_sources_is_there() -> None:
+    assert [room for room in manifests.ROOMS if not (manifests.FOLDER / room).is_dir()] == []
+
+
 def test_working_copies_of_one_version_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "bus").mkdir()
     file = tmp_path / "bus" / "codec.py"

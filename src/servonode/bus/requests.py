@@ -29,6 +29,7 @@ from servonode.bus.messages import MAX_ITEMS, MAX_PAYLOAD, Finite, Text
 from servonode.bus.run_folder import endpoint, refusal_at
 from servonode.bus.zmq_io import Context, Reader, Socket, connect, new_context, open_socket
 
+NUMBER = struct.Struct("<Q")  # of a request
 TICKET = struct.Struct("<QQ")  # the node's start, number
 HEADER = struct.Struct(f"<Q{TICKET.size}sQ")  # number of the request, ticket, ns for which it is valid
 NO_TICKET = bytes(TICKET.size)
@@ -167,7 +168,7 @@ class Requests:
     def _read(self, client: bytes, header: bytes, payload: bytes) -> tuple[Identity, dict[str, Any]] | None:
         """A request; None where it was answered here: with a ticket, or because it is refused, which is counted."""
         _, ticket, valid_ns = HEADER.unpack(header)
-        number = header[:8]
+        number = header[: NUMBER.size]
         if valid_ns == WANTS_TICKET:
             self._reader.send(client, number, self._tickets.give())
             return None
@@ -232,7 +233,7 @@ class Requester:
         while (left := deadline - self._clock()) > 0:
             if opened.poll(max(left // 1_000_000, 1)):
                 frames = opened.recv_multipart()
-                if len(frames) == 2 and frames[0] == header[:8]:
+                if len(frames) == 2 and frames[0] == header[: NUMBER.size]:
                     return frames[1]
         raise self._no_answer(timeout_s)
 

@@ -13,11 +13,11 @@ from itertools import islice
 
 import zmq
 
-from servonode.bus.codec import BOUND, HWM
+from servonode.bus.codec import BOUND, HWM, MessageError
 from servonode.bus.curve import Authenticator
 from servonode.bus.descriptors import ensure_room
+from servonode.bus.envelope import LARGEST_ENVELOPE, Envelope, decode_envelope, encode_envelope
 from servonode.bus.keys import TrustedKey
-from servonode.bus.messages import MAX_PAYLOAD
 from servonode.bus.run_folder import BusError
 from servonode.bus.zmq_io import DRAIN_NS, Context, Reader, Secure, Socket, connect, new_context, numeric, open_socket
 from servonode.bus.zmq_publisher import ConnectionLimit, listen
@@ -71,7 +71,7 @@ class ClockOffset:
 
 
 class Tunnel:
-    """Sends and receives messages of one to three frames; no call blocks.
+    """Sends and receives envelopes; no call blocks.
 
     keys, secure: say which keys may connect, or which one the other computer must have; None: a tunnel without keys.
     server: where this computer connects, the name under which the other's key is trusted.
@@ -95,7 +95,7 @@ class Tunnel:
         if keys is not None:
             keys.counts = self.counts
         kind = zmq.ROUTER if self._listens else zmq.DEALER
-        self._socket = open_socket(self._context, kind, secure, MAX_PAYLOAD, QUEUE)
+        self._socket = open_socket(self._context, kind, secure, LARGEST_ENVELOPE, QUEUE)
         # a full queue of what has come, and then a dead connection, can end the process (libzmq issue 4841)
         self._socket.setsockopt(zmq.RCVHWM, HWM)
         self._socket.setsockopt(zmq.SNDBUF, SEND_BUFFER)
@@ -160,16 +160,21 @@ class Tunnel:
             self._keys.look(now)
         return self._keys.wake_ns
 
-    def receive(self, take: Callable[[Peer, TrustedKey | None, list[bytes]], None], bound: int = BOUND) -> None:
-        """Give `take` what has come, for DRAIN_NS: from whom, with which key (None: without keys), the frames."""
+    def receive(self, take: Callable[[Peer, TrustedKey | None, Envelope], None], bound: int = BOUND) -> None:
+        """Give `take` what has come, for DRAIN_NS: from whom, with which key (None: without keys), the envelope."""
         limit = time.monotonic_ns() + DRAIN_NS
         for frames in islice(iter(self._reader.read, None), bound):
             peer = frames.pop(0) if self._listens else b""
             key = self._key()
             if key is None and self._keys is not None:
                 self.counts["revoked_key"] += 1
-            elif frames:
-                take(peer, key, frames)
+            else:
+                try:
+                    envelope = decode_envelope(frames)
+                except MessageError:
+                    self.counts["refused_frames"] += 1
+                else:
+                    take(peer, key, envelope)
             if time.monotonic_ns() > limit:
                 return
 
@@ -182,10 +187,11 @@ class Tunnel:
         key = self._keys.store.trusted_as(self._server)
         return key if key is not None and key.public == self._public else None  # else another one has that name now
 
-    def send(self, peer: Peer, *frames: bytes) -> None:
-        """Send a message; it is dropped where the network does not take it, and counted where that is known."""
+    def send(self, peer: Peer, envelope: Envelope) -> None:
+        """Send it; it is dropped where the network does not take it, and counted where that is known."""
+        frame = encode_envelope(envelope)
         try:
-            self._reader.send(*((peer, *frames) if self._listens else frames))
+            self._reader.send(*((peer, frame) if self._listens else (frame,)))
         except zmq.Again:
             self.counts["dropped"] += 1
 

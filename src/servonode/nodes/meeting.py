@@ -12,13 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import msgspec
-from msgspec import Meta
-
+from servonode.bus.envelope import MAX_WHY, Busy, Envelope, Hello, Refused
 from servonode.bus.keys import OBSERVE, ROLE_OF, TrustedKey
-from servonode.bus.messages import MAX_PAYLOAD
 from servonode.bus.tunnel import Peer
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.hosts import shared_keys
@@ -26,13 +23,11 @@ from servonode.closed_loop.launch_file import table_of
 from servonode.record.write import schemas
 from servonode.version import VERSION
 
-HELLO, ACCEPTED, REFUSED, BUSY = b"H", b"A", b"R", b"Y"
 SILENT_NS = 1_500_000_000  # after which another computer may take the place of one that says nothing
 TELL_NS = 1_000_000_000  # between two refusals that people are told
-LONGEST = 4000  # characters of one
 HELLO_NS, HURRY_NS = 200_000_000, 20_000_000  # between two hellos, and where the other computer does not know us
 
-Send = Callable[..., None]  # peer, frames
+Send = Callable[[Peer, Envelope], None]
 FOLDER = Path(__file__).parents[1]  # of the package
 LARGEST = 60_000  # bytes of a manifest as JSON, which fits a message with what says whose it is
 LONGEST_VALUE = 80  # characters; a longer one is cut, and has its digest behind it
@@ -136,20 +131,9 @@ def _shown(text: str | None) -> str:
     return printable(_cut(ABSENT if text is None else text))
 
 
-class Hello(msgspec.Struct):
-    """What each computer says of itself. start: of its part of the run; nodes: those that it runs."""
-
-    start: Annotated[int, Meta(ge=0, le=2**63 - 1)]
-    nodes: Annotated[tuple[str, ...], Meta(max_length=8)]
-    manifest: dict[str, str]
-
-
-_decode = msgspec.json.Decoder(Hello).decode
-
-
 def printable(text: str) -> str:
     """A text of the other computer as it may stand in a terminal."""
-    return "".join(each if each.isprintable() else "?" for each in text[:LONGEST])
+    return "".join(each if each.isprintable() else "?" for each in text[:MAX_WHY])
 
 
 class Meeting:
@@ -176,7 +160,7 @@ class Meeting:
         self._start = 0  # of the other relay
         self._unknown = False  # whether it has said that it does not know us
         self._here, self._there, self._listens = tuple(here), tuple(there), listens
-        self._hello = msgspec.json.encode(Hello(start, self._here, dict(manifest)))
+        self._hello = Hello(start, self._here, dict(manifest))
         self._manifest, self._say = manifest, say
         self._greeted_ns = self._next_ns = 0  # when the last hello was said, and when the next one is due
         self._told, self._told_ns = "", -TELL_NS  # the last refusal that people were told, and when
@@ -189,7 +173,7 @@ class Meeting:
         """Say hello where that is this computer's part, and due."""
         if not self._listens and not self.connected(now) and now >= self._next_ns:
             self._greeted_ns, self._next_ns = now, now + HELLO_NS
-            send(b"", HELLO, self._hello)
+            send(b"", self._hello)
 
     def hurry(self) -> None:
         """Say hello soon: the other computer does not know us. Not for the one that listens: others could say that."""
@@ -203,24 +187,19 @@ class Meeting:
         self.received_ns, self.met = now, True
         return True
 
-    def take(self, peer: Peer, key: TrustedKey | None, kind: bytes, payload: bytes, now: int, send: Send) -> bool:
+    def take(self, peer: Peer, key: TrustedKey | None, said: Hello | Refused | Busy, now: int, send: Send) -> bool:
         """Take a hello or its answer; whether the other computer has been met just now, perhaps once more."""
-        if kind == REFUSED:
-            if not self._listens:
-                self.refused = printable(payload.decode(errors="replace"))
-            return False
-        if kind == BUSY:
-            if not self._listens:
-                self._tell(f"{payload.decode(errors='replace')}; waiting until that has ended its part", now)
-            return False
-        try:
-            said = _decode(payload)
-        except (msgspec.DecodeError, RecursionError):
-            self.counts["refused_hellos"] += 1
+        if not isinstance(said, Hello):
+            if self._listens:
+                return False
+            if isinstance(said, Refused):
+                self.refused = printable(said.why)
+            else:
+                self._tell(f"{said.why}; waiting until that has ended its part", now)
             return False
         if self._listens and said.start != self._start and self.connected(now):
             self.counts["refused_hellos"] += 1
-            send(peer, BUSY, f"another computer ({_named(self.key)}) is connected to this run".encode())
+            send(peer, Busy(f"another computer ({_named(self.key)}) is connected to this run"))
             return False
         why = theirs = self._refusal(said, key)
         if not why:
@@ -230,7 +209,7 @@ class Meeting:
             return self._meet(peer, key, said.start, now, send)
         self.counts["refused_hellos"] += 1
         if self._listens:
-            send(peer, REFUSED, theirs.encode()[:MAX_PAYLOAD])
+            send(peer, Refused(theirs[:MAX_WHY]))
             self._tell(f"{_named(key)} is refused: {why}; waiting for another attempt", now)
         self.refused = why
         return False
@@ -243,7 +222,7 @@ class Meeting:
 
     def _meet(self, peer: Peer, key: TrustedKey | None, start: int, now: int, send: Send) -> bool:
         if self._listens:
-            send(peer, ACCEPTED, self._hello)
+            send(peer, self._hello)
         new = (start, peer) != (self._start, self.peer) or not self.connected(now)
         self.peer, self.key, self._start, self.received_ns = peer, key, start, now
         # the one that connects may still refuse: only what it says next shows that it does not
@@ -251,7 +230,7 @@ class Meeting:
         self._unknown = False
         return new
 
-    def _refusal(self, said: "Hello", key: TrustedKey | None) -> str:
+    def _refusal(self, said: Hello, key: TrustedKey | None) -> str:
         """Why the other computer is not accepted, whatever it runs; empty: it is."""
         if said.nodes != self._there:
             there, wanted = (", ".join(each) or "none" for each in (said.nodes, self._there))

@@ -4,7 +4,6 @@ Nodes, operators and viewers connect to it in the run's folder as to those nodes
 makes no decision about the machine: where the network is gone, the plant misses commands, and acts by itself.
 """
 
-import struct
 import sys
 import time
 from collections import Counter
@@ -13,33 +12,37 @@ from typing import Any
 
 from servonode.bus import Bus, Message, Status, Wanted
 from servonode.bus.curve import Authenticator
+from servonode.bus.envelope import (
+    Busy,
+    Clock,
+    Echo,
+    End,
+    Ended,
+    Envelope,
+    Hello,
+    Refused,
+    Reply,
+    Request,
+    Stranger,
+    Topic,
+    Want,
+)
 from servonode.bus.keys import OBSERVE, OPERATE, ROLE_OF, ROLES, KeyStore, TrustedKey
 from servonode.bus.messages import MAX_TEXT, Lifecycle
 from servonode.bus.topology import PLANT, RELAY
 from servonode.bus.tunnel import ClockOffset, Peer, Tunnel
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.hosts import bind_address
-from servonode.nodes.meeting import ACCEPTED, BUSY, HELLO, REFUSED, Meeting, manifest
+from servonode.nodes.meeting import Meeting, manifest
 from servonode.nodes.node import NO_ARGUMENTS, EventNode
-from servonode.nodes.relayed import (
-    AT_PLACE,
-    REPLY,
-    REQUEST,
-    TOPIC,
-    RelayedRequests,
-    RelayedTopics,
-    decode_summaries,
-    encode_summaries,
-)
+from servonode.nodes.relayed import RelayedRequests, RelayedTopics, decode_summaries, encode_summaries
 from servonode.record.shared_memory import NodeMemory
 
-WANT, CLOCK, ECHO, STRANGER, END, ENDED = b"W", b"C", b"E", b"?", b"B", b"b"  # first frames, beside those carried
 CLOCK_NS = 100_000_000  # between two exchanges of time stamps
 WANT_NS = 1_000_000_000  # between two lists of wanted topics, if they are the same
 LAST_NS = 4_000_000_000  # for which the end of the nodes here is waited for
 SAID_NS, AGAIN_NS = 2_000_000_000, 50_000_000  # for which the end is said, and how often
 LOOK_NS = 10_000_000  # between two looks whether they have ended
-_TIMES = struct.Struct("<qqq")
 
 
 def tunnel_of(closed_loop: ClosedLoop) -> Tunnel:
@@ -83,7 +86,7 @@ class RelayNode(EventNode):
         self._clock = ClockOffset()
         self._insecure, self._listens = closed_loop.insecure, computer.listens
         self._clock_ns = self._want_ns = 0  # when the next is due
-        self._wanted: list[str] = []  # as it was told last
+        self._wanted: Want | None = None  # as it was told last
         self._others_ready = False  # whether all is connected on the other computer
         self._k = 0
         self._was_connected = self._was_key_refused = False
@@ -112,7 +115,7 @@ class RelayNode(EventNode):
     def _text(self) -> str:
         """What people want to know of the other computer."""
         if not self.active:
-            return self.meeting.refused or self._key_refused() or "the other computer does not answer"
+            return self.meeting.refused or self._key_refused() or self._silent()
         clock = self._clock.values()
         if not clock:
             return ""
@@ -120,6 +123,11 @@ class RelayNode(EventNode):
             f"there and back {clock['delay_s'] * 1e3:.2f} ms, at most {clock['delay_max_s'] * 1e3:.2f} ms; the other's "
             f"clock is {clock['offset_s']:+.6f} s from ours, within {clock['offset_error_s'] * 1e3:.2f} ms"
         )
+
+    def _silent(self) -> str:
+        unread = self._tunnel.counts["refused_frames"] and not self.meeting.met
+        why = "; what comes from there cannot be read: install the same version on both computers" if unread else ""
+        return f"the other computer does not answer{why}"
 
     def _key_refused(self) -> str:
         """Why the other computer does not let us connect, with the remedy; empty: nothing of that is known."""
@@ -185,63 +193,57 @@ class RelayNode(EventNode):
 
     # what comes, and goes
 
-    def _take(self, peer: Peer, key: TrustedKey | None, frames: list[bytes]) -> None:
-        """Act on one message of the other computer."""
-        head, kind, now = frames[0], frames[0][:1], time.monotonic_ns()
-        node = AT_PLACE.get(head[1:2], "")
-        rest = frames[1] if len(frames) > 1 else b""
-        if kind in (HELLO, ACCEPTED, REFUSED, BUSY):
-            if self.meeting.take(peer, key, kind, rest, now, self._tunnel.send):
-                self._begin()
-        elif kind == STRANGER:
-            self.meeting.hurry()
-        elif not self.meeting.note(peer, now):
-            self.counts["refused_unmet"] += 1
-            self._tunnel.send(peer, STRANGER)
-        elif kind == TOPIC and len(frames) == 3:
-            message = self._topics.publish(node if len(head) == 2 else "", key, frames[1], frames[2])
-            self._take_time(message if node == PLANT else None)
-        elif kind == WANT:
-            topics = rest.decode(errors="replace").split()
-            self._others_ready = "ready" in topics
-            self._topics.want(topics)
-        elif kind == REQUEST and len(frames) == 3 and len(head) == 10:
-            self._requests.ask(node, head[2:], frames[1], frames[2], key)
-        elif kind == REPLY:
-            if problem := self._requests.answered(head[1:], rest):
-                _say(problem)
-        elif kind == CLOCK and len(rest) == _TIMES.size:
-            sent = _TIMES.unpack(rest)[0]
-            self._tunnel.send(peer, ECHO, _TIMES.pack(sent, now, time.monotonic_ns()))
-        elif kind == ECHO and len(rest) == _TIMES.size:
-            sent, came, answered = _TIMES.unpack(rest)
-            self._clock.add(sent, came, answered, now)
-        elif kind == END:
-            self._tunnel.send(peer, ENDED)
-            self._others_end(rest, key)
-        elif kind == ENDED:
-            self._told = True
-        else:
-            self.counts["refused_frames"] += 1
+    def _take(self, peer: Peer, key: TrustedKey | None, said: Envelope) -> None:
+        """Act on what the other computer has said."""
+        now = time.monotonic_ns()
+        match said:
+            case Hello() | Refused() | Busy():
+                if self.meeting.take(peer, key, said, now, self._tunnel.send):
+                    self._begin()
+            case Stranger():
+                self.meeting.hurry()
+            case _ if not self.meeting.note(peer, now):
+                self.counts["refused_unmet"] += 1
+                self._tunnel.send(peer, Stranger())
+            case Topic():
+                message = self._topics.publish(said, key)
+                self._take_time(message if said.node == PLANT else None)
+            case Request():
+                self._requests.ask(said, key)
+            case Reply():
+                if problem := self._requests.answered(said):
+                    _say(problem)
+            case Want():
+                self._others_ready = said.ready
+                self._topics.want(said.topics)
+            case Clock():
+                self._send(Echo(said.sent, now, time.monotonic_ns()))
+            case Echo():
+                self._clock.add(said.sent, said.came, said.answered, now)
+            case End():
+                self._send(Ended())
+                self._others_end(said.summaries, key)
+            case Ended():
+                self._told = True
 
     def _take_time(self, message: Message | None) -> None:
         """Take the time of a message of the plant."""
         if message is not None:
             self._k, self.t, self.outbox.run = message.k, message.t, message.run
 
-    def _send(self, *frames: bytes) -> None:
+    def _send(self, envelope: Envelope) -> None:
         if self.meeting.peer is not None:
-            self._tunnel.send(self.meeting.peer, *frames)
+            self._tunnel.send(self.meeting.peer, envelope)
 
     def _exchange(self, now: int) -> None:
         """Send a time stamp, and what is wanted here, where they are due."""
         if now >= self._clock_ns:
             self._clock_ns = now + CLOCK_NS
-            self._send(CLOCK, _TIMES.pack(time.monotonic_ns(), 0, 0))
-        wanted = ["ready" if self._topics.ready() else "waiting", *self._topics.wanted_here()]
+            self._send(Clock(time.monotonic_ns()))
+        wanted = Want(self._topics.ready(), self._topics.wanted_here())
         if wanted != self._wanted or now >= self._want_ns:
             self._wanted, self._want_ns = wanted, now + WANT_NS
-            self._send(WANT, " ".join(wanted).encode())
+            self._send(wanted)
 
     def _publish_status(self) -> None:
         self.outbox.send(
@@ -301,13 +303,13 @@ class RelayNode(EventNode):
 
         self._carry(0 if self.is_refused else LAST_NS, LOOK_NS, lambda: all(left().values()))
         self.work()
-        end = encode_summaries(left())
+        end = End(encode_summaries(left()))
 
         def said() -> bool:
             if self.meeting.peer is None or (self._told and (self.meeting.ended or PLANT in self._there)):
                 return True
             if not self._told:
-                self._send(END, end)  # again, for a slow network may have dropped it
+                self._send(end)  # again, for a slow network may have dropped it
             return False
 
         self._carry(SAID_NS, AGAIN_NS, said)

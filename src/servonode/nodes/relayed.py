@@ -4,7 +4,6 @@ Tickets and durations pass as they are (`bus/requests.py`): the node that answer
 """
 
 import secrets
-import struct
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -17,25 +16,22 @@ from msgspec import UNSET, Meta, UnsetType
 
 from servonode.bus import Bus, DirectSubscriber, MessageError, Publisher, Wanted, decode, subscriptions_expected
 from servonode.bus.codec import Intake, undecoded
+from servonode.bus.envelope import Envelope, Reply, Request, Topic
 from servonode.bus.keys import OBSERVE, OPERATE, ROLE_OF, TrustedKey
 from servonode.bus.messages import LARGEST, MAX_ITEMS, MAX_PAYLOAD, MAX_TEXT, Count, Message, Text
-from servonode.bus.requests import HEADER, LARGEST_REQUEST, NEVER, NO_TICKET, WANTS_TICKET, decode_map, encode_map
+from servonode.bus.requests import HEADER, NEVER, NO_TICKET, NUMBER, WANTS_TICKET, decode_map, encode_map
 from servonode.bus.topology import GET, NODES, PLANT
 from servonode.bus.zmq_io import Reader
 from servonode.nodes.meeting import printable
 
-TOPIC, REQUEST, REPLY = b"T", b"Q", b"P"  # begin the first frame
-PLACES = {node: bytes((place,)) for place, node in enumerate(NODES)}  # of a node, behind that
-AT_PLACE = {place: node for node, place in PLACES.items()}
 MOST = 64  # requests that may be without an answer; the oldest is dropped
 REQUESTS_AT_ONCE, MESSAGES_AT_ONCE = 16, 100  # of one node, in one go
 ORDER_NS = 100_000_000  # between two attempts to have an order carried out
 ALONE = "the other computer of this run does not answer; check it and the network, or ask on that computer"
 MOST_FAULTS = 20  # of a node
 SHORTER = (MOST_FAULTS, 5, 1, 0)  # faults of a node, until all fits one message
-_NUMBER = struct.Struct("<Q")
 
-Send = Callable[..., None]  # frames, to the other computer
+Send = Callable[[Envelope], None]  # to the other computer
 
 
 class RelayedTopics:
@@ -95,34 +91,34 @@ class RelayedTopics:
             taken: list[tuple[str, Any]] = list(subscriber.receive(MESSAGES_AT_ONCE))  # bytes, as the intake keeps them
             for word, payload in taken:
                 if connected and f"{node}/{word}" in self._wanted:
-                    self._send(TOPIC + PLACES[node], word.encode(), payload)
+                    self._send(Topic(node, word, payload))
                 if word == "status" and node == PLANT:
                     status = payload
-        return None if status is None else self._decoded(b"status", status)
+        return None if status is None else self._decoded("status", status)
 
-    def publish(self, node: str, key: TrustedKey | None, topic: bytes, payload: bytes) -> Message | None:
+    def publish(self, sent: Topic, key: TrustedKey | None) -> Message | None:
         """Publish here what a node there has sent, with this key; None if it is refused, which is counted."""
+        node, word = sent.node, sent.word
         if key is not None and ROLE_OF.get(node, "") not in key.roles:
             self.counts[f"role_of_key_{key.name}"] += 1
             return None
         publisher: Publisher | None = self._there.get(node)
-        word = topic.decode(errors="replace")
         if publisher is None or word not in NODES[node].publishes:
             self.counts["refused_topic"] += 1
             return None
-        message = self._decoded(topic, payload)
+        message = self._decoded(word, sent.payload)
         if message is None:
             return None
         if message.node != node:
             self.counts["refused_node"] += 1
             return None
-        publisher.publish_frames(topic, payload)
+        publisher.publish_frames(word.encode(), sent.payload)
         return message
 
-    def _decoded(self, topic: bytes, payload: bytes) -> Message | None:
+    def _decoded(self, word: str, payload: bytes) -> Message | None:
         """The message; None if it is not valid, which is counted."""
         try:
-            return decode(topic, payload)
+            return decode(word.encode(), payload)
         except MessageError as error:
             self.counts[f"refused_{error.reason}"] += 1
             return None
@@ -138,7 +134,6 @@ class RelayedRequests:
         self._there = {node: bus.requests_for(node) for node in there}
         self._here = {node: bus.requests_to(node) for node in here}
         self._asked: dict[bytes, tuple[Reader, bytes, bytes]] = {}  # by our number: who asked, and its number
-        self._asking: dict[bytes, bytes] = {}  # by our number: that of the other computer
         self._orders: dict[bytes, tuple[str, str]] = {}  # by our number: node and verb
         self._order_ns = 0  # when to send them again
         self._number = secrets.randbits(62)  # a relay that replaces this one gets no answer that was meant for it
@@ -154,49 +149,48 @@ class RelayedRequests:
                     self.counts["refused_frames"] += 1
                     continue
                 client, header, payload = frames
-                asked = header[: _NUMBER.size]
+                asked, rest = header[: NUMBER.size], header[NUMBER.size :]
                 if not connected:
                     reader.send(client, asked, encode_map({"error": ALONE}))
                 else:
                     number = self._kept(self._asked, (reader, client, asked))
-                    self._send(REQUEST + PLACES[node] + number, header, payload)
+                    self._send(Request(node, number + rest, payload))
         if connected and self._orders and now >= self._order_ns:
             self._order_ns = now + ORDER_NS
             for number, (node, verb) in self._orders.items():
-                header = HEADER.pack(0, NO_TICKET, NEVER)
-                self._send(REQUEST + PLACES[node] + number, header, encode_map({"ask": verb}))
+                header = HEADER.pack(*NUMBER.unpack(number), NO_TICKET, NEVER)
+                self._send(Request(node, header, encode_map({"ask": verb})))
         for reader in self._here.values():
             for frames in islice(iter(reader.read, None), REQUESTS_AT_ONCE):
-                theirs = self._asking.pop(frames[0], None) if len(frames) == 2 else None
-                if theirs is not None:
-                    self._send(REPLY + theirs, frames[1])
+                if len(frames) == 2:
+                    self._send(Reply(*frames))
 
     def order(self, node: str, verb: str) -> None:
         """Have a node there asked on our own behalf, without a ticket, until it answers: for stops."""
         self._kept(self._orders, (node, verb))
         self._order_ns = 0
 
-    def answered(self, number: bytes, payload: bytes) -> str:
+    def answered(self, reply: Reply) -> str:
         """Pass on the answer of a node there to who has asked here; returns why an order was refused, or nothing."""
-        if (asked := self._asked.pop(number, None)) is not None:
-            reader, client, theirs = asked
-            reader.send(client, theirs, payload)
-        elif (order := self._orders.pop(number, None)) is not None:
+        if (asked := self._asked.pop(reply.number, None)) is not None:
+            reader, client, number = asked
+            reader.send(client, number, reply.payload)
+        elif (order := self._orders.pop(reply.number, None)) is not None:
             with suppress(MessageError):
-                if error := decode_map(payload).get("error"):
+                if error := decode_map(reply.payload).get("error"):
                     return printable(f"{order[1]} is not carried out: {error}")
         return ""
 
-    def ask(self, node: str, number: bytes, header: bytes, payload: bytes, key: TrustedKey | None) -> None:
+    def ask(self, request: Request, key: TrustedKey | None) -> None:
         """Ask a node here what came from there with this key, or answer why not. key: None where there are no keys."""
-        if node not in self._here or len(header) != HEADER.size or len(payload) > LARGEST_REQUEST:
+        node, header, payload = request.node, request.header, request.payload
+        if node not in self._here:
             self.counts["refused_frames"] += 1
         elif refusal := self._refusal(node, header, payload, key):
-            self._send(REPLY + number, encode_map({"error": refusal}))
+            self._send(Reply(header[: NUMBER.size], encode_map({"error": refusal})))
         else:
-            ours = self._kept(self._asking, number)
             try:
-                self._here[node].send(ours + header[_NUMBER.size :], payload)
+                self._here[node].send(header, payload)
             except zmq.Again:  # the node has not read for long
                 self.counts["dropped_requests"] += 1
 
@@ -225,7 +219,7 @@ class RelayedRequests:
     def _kept(self, kept: dict[bytes, Any], what: Any) -> bytes:
         """The new number under which something is kept; the oldest of too many is dropped."""
         self._number += 1
-        number = _NUMBER.pack(self._number)
+        number = NUMBER.pack(self._number)
         kept[number] = what
         if len(kept) > MOST:
             del kept[next(iter(kept))]
