@@ -66,13 +66,9 @@ def accept_over(
     law = closed_loop.device_law
     report = Report(closed_loop.machine.description.name, {"place": transport.place}, "do not arm it")
     terms: dict[str, Any] = {"law": law, "state_every": closed_loop.check_traffic()}
+    goal = closed_loop.goal(0.0)[: law.n_goal].tolist() if law else None
     with Host(closed_loop, partial(PacketLink, transport), clock, wait, **terms) as host:
-        limits = {name: min(MOST, host.context.limits.get(name, MOST)) for name in host.names}
-        host.context = replace(host.context, limits=limits)
-        assert isinstance(host.link, PacketLink)
-        host.link.safe = visible_safe_map(host.link.safe, host.context.start[: closed_loop.machine.n_state])
-        goal = closed_loop.goal(0.0)[: law.n_goal].tolist() if law else None
-        FirmwareCheck(host, report, plan, host.link, transport, goal).go()
+        FirmwareCheck(host, report, plan, transport, goal).go()
     return report
 
 
@@ -82,20 +78,16 @@ class FirmwareCheck(Check):
     It has a method for each part, as `Check` has.
     """
 
-    def __init__(
-        self,
-        host: Host,
-        report: Report,
-        plan: Plan,
-        link: PacketLink,
-        transport: Transport,
-        goal: list[float] | None = None,
-    ) -> None:
+    def __init__(self, host: Host, report: Report, plan: Plan, transport: Transport, goal: list[float] | None) -> None:
+        """goal: of the law in the firmware; None: it is not to act."""
         super().__init__(host, report, plan, transport.place)
-        self.unknown = report.undecided
-        self.goal = goal  # of the law in the firmware, where it is to act
-        self.link, self.transport = link, transport
-        self.safe_action = SentSafeAction(host, link.safe)
+        self.unknown, self.goal, self.transport = report.undecided, goal, transport
+        assert isinstance(host.link, PacketLink)
+        self.link, context = host.link, host.context
+        limits = {name: min(MOST, context.limits.get(name, MOST)) for name in host.names}
+        host.context = replace(context, limits=limits)
+        self.link.safe = visible_safe_map(self.link.safe, context.start[: host.machine.n_state])
+        self.safe_action = SentSafeAction(host, self.link.safe)
 
     @property
     def parts(self) -> Sequence[Callable[[], None]]:

@@ -255,14 +255,9 @@ class Check:
         """Whether a run on other terms begins within this time, at this step or where the machine is."""
         host = self.host
         host.begin(new_id(), k if k >= 0 else host.samples[-1].state.k if host.samples else 0)
-        run = host.run
-        began = host.listen(
-            within_s or self.again_s,
-            lambda: bool(host.samples) or run in host.faults,
-            lambda: host.setup(run, host.src, **changes),
-        )
-        self.silent = not began
-        return bool(host.samples)
+        began = host.answered(within_s or self.again_s, **changes)
+        self.silent = not began and host.run not in host.faults
+        return began
 
     def begin_run(self, **changes: Any) -> None:
         """Begin a run as `new_run` does; where none begins, that is missed, and the part ends."""
@@ -332,18 +327,17 @@ class Check:
 
     def begin(self) -> bool:
         """Whether a good state answers the handshake."""
-        host, run, src = self.host, self.host.run, self.host.src
-        answered = host.listen(
-            self.plan.wait, lambda: bool(host.samples) or run in host.faults, lambda: host.setup(run, src)
-        )
-        if run in host.faults:
-            self.find("status", f"the machine refuses the run: {host.faults[run]}; fix that, or check another machine")
+        host = self.host
+        answered = host.answered(self.plan.wait)
+        fault = host.faults.get(host.run)
+        if fault is not None:
+            self.find("status", f"the machine refuses the run: {fault}; fix that, or check another machine")
         elif not answered and not (host.refused or host.others or host.faults):
             why = f"no machine answers at {self.where} within {self.plan.wait:g} s; start it there"
             raise NobodyThere(f"{why}: {host.link.hint}" if host.link.hint else why)
         elif not answered and host.others:
             self.find("run", "states come, but not of the requested run; echo the run of the last setup")
-        return answered and run not in host.faults
+        return answered and fault is None
 
     def observe(self) -> None:
         """Judge the motion under zero input: stamps, rate, echo, and the states against the model."""
@@ -518,16 +512,13 @@ class Check:
             self.miss("lockstep", "an `applied` up to the step it is at is not answered; send that state again")
         elif host.samples[-1].state.input != acting:
             self.find("lockstep", "an input ends by itself; let no timeout of inputs run in lockstep")
-        for _ in range(2):
-            host.apply(0.0, final=True)
+        host.end()
         if self.goes_to(here + steps, settle):
             self.find("lockstep", "goes on after `final` in lockstep; `final` counts whatever its `until` is")
         if not self.new_run(mode="lockstep"):
             self.miss("lockstep", "a second run in lockstep is not answered; after `final` wait for the next setup")
         self.change_host(mode="lockstep")
-        for _ in range(2):
-            host.apply(0.0, final=True)
-        return None
+        return host.end()
 
     def stays(self, k: int, seconds: float, text: str) -> None:
         """Listen for this long; where a state is of another step, that is found, and ends this part."""
@@ -575,7 +566,7 @@ class Check:
         self.begin_run()
         host.drive(0.0, 2 * host.period)
         begun, found = host.clock(), len(self.report.findings)
-        host.setup(**{"run": asked, "src": host.src} | trial.changes(host))
+        host.setup(**{"run": asked} | trial.changes(host))
         host.drive(0.0, self.plan.settle)
         if asked in host.others:  # it may where our inputs came too late for its timeout
             self.miss(subject, trial.remedy)
@@ -604,11 +595,10 @@ class Check:
         host, settle = self.host, self.plan.settle
         self.require_acting(self.acts(TINY), "final")
         self.final = host.next_seq
-        for _ in range(2):
-            host.apply(0.0, final=True)
+        host.end()
         ended = host.clock() + round(settle * 5e8)
         host.drive(TINY, settle)
-        host.listen(settle, lambda: self.reports(TINY, ended), lambda: host.setup(host.run, host.src))
+        host.listen(settle, lambda: self.reports(TINY, ended), host.setup)
         text = "inputs act after `final`; set them to zero, and wait for the next setup"
         if self.reports(TINY, seq=self.final):
             self.find("final", text)

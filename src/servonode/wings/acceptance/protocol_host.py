@@ -95,8 +95,7 @@ class Host:
         return self
 
     def __exit__(self, *raised: object) -> None:
-        for _ in range(2):  # nobody answers the last message
-            self.apply(0.0, final=True)
+        self.end()
         self.link.close()
 
     @property
@@ -120,10 +119,20 @@ class Host:
         self.run, self.k, self.begun = run, k, self._seq
         self.samples, self.sent = [], []
 
-    def setup(self, run: int, src: int, **changes: Any) -> None:
-        """Ask for a run."""
-        values = self._header() | {"run": run, "src": src} | setup_terms(self.context) | changes
-        self.link.send("setup", Setup(**values))
+    def setup(self, **changes: Any) -> None:
+        """Ask for the present run, or another one."""
+        self.link.send("setup", Setup(**self._header() | setup_terms(self.context) | changes))
+
+    def answered(self, seconds: float, **changes: Any) -> bool:
+        """Whether a good state answers a setup with these changes within this time [s]; `faults` says who refuses."""
+        run = self.run
+        self.listen(seconds, lambda: bool(self.samples) or run in self.faults, lambda: self.setup(**changes))
+        return bool(self.samples)
+
+    def end(self) -> None:
+        """End the present run."""
+        for _ in range(2):  # nobody answers the last message
+            self.apply(0.0, final=True)
 
     def apply(self, value: float, final: bool = False) -> None:
         """Send this value as every input."""
