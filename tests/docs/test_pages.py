@@ -26,7 +26,7 @@ COUNTS = {  # the steps and files of pages
     "how_to/own_laws": (8, 2),
 }
 
-PIECES = ("tutorials/own_machine", "how_to/own_laws")  # pages that show parts of files of examples/
+PIECES = ("tutorials/own_machine", "how_to/own_laws", "how_to/extend")  # pages that show parts of files of examples/
 
 
 def test_a_page_has_its_steps_and_files() -> None:

@@ -22,7 +22,7 @@ from servonode.wings.web.listening import tls_of
 from tests.helpers.boards import emulator_first, program
 from tests.helpers.firmware import needs_commands, needs_compiler
 from tests.helpers.followed import DOCS, Page
-from tests.helpers.packages import install_wheels
+from tests.helpers.packages import install_example
 from tests.helpers.pages import Link, browser, needs_browser
 from tests.helpers.runs import START_S, eventually
 
@@ -39,6 +39,7 @@ OUTSIDE = {  # what cannot be typed here, and why
     "ros2 run teleop_twist_keyboard teleop_twist_keyboard": "needs ROS 2",
     "ros2 service call /servonode/stop std_srvs/srv/Trigger": "needs ROS 2",
     "pip install examples/driver": "the environment of the tests is not changed; the test installs it into a folder",
+    "pip install examples/extension": "the environment of the tests is not changed; the test installs it into a folder",
     "ssh -L 8642:localhost:8642 robot servonode page": "needs a second computer",
     "servonode page --host 0.0.0.0 --certfile robot.pem --keyfile robot.key": "needs a second computer",
     "servonode bag merge robot.mcap desk.mcap": "needs a second computer",
@@ -133,7 +134,7 @@ OTHERS = {  # pages that are no how-tos, and how many of their sections install 
 }
 
 LIVE = (  # tests of their own below
-    "how_to/boards", "how_to/watch", "how_to/hardware", "how_to/several_computers",
+    "how_to/boards", "how_to/watch", "how_to/hardware", "how_to/extend", "how_to/several_computers",
 )  # fmt: skip
 
 
@@ -210,14 +211,16 @@ def test_the_page_on_watching_shows_the_machine_and_its_button_stops_the_run(dis
     assert tls_of(folder / "robot.pem", folder / "robot.key")
 
 
-def test_the_page_on_hardware_finds_faults_and_its_driver_is_observed_and_then_drives(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("name", "example"), [("how_to/hardware", "driver"), ("how_to/extend", "extension")])
+def test_a_page_whose_package_is_installed_is_followed(
+    name: str, example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "site").mkdir()
-    install_wheels(tmp_path / "site")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"))
+    install_example(tmp_path / "site", example)
+    path = [str(tmp_path / "site"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path))
     (tmp_path / "examples").symlink_to(ROOT / "examples")
-    page_of("how_to/hardware").follow(tmp_path)
+    page_of(name).follow(tmp_path)
 
 
 def test_the_page_on_computers_is_followed_on_one_and_its_key_is_revoked(tmp_path: Path) -> None:
