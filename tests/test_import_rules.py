@@ -79,8 +79,16 @@ def imported(tree: ast.Module) -> Iterator[str]:
 
 @cache
 def names_imported(file: Path) -> frozenset[str]:
-    """Every name that a source imports, and `time.time` where it is used."""
-    return frozenset(imported(ast.parse(file.read_text(encoding="utf-8"), str(file))))
+    """Every name that a source imports, and `time.time` where it is used.
+
+    The public face names types of wings for type checkers, which a run never imports.
+    """
+    tree = ast.parse(file.read_text(encoding="utf-8"), str(file))
+    if file.parent == PACKAGE:
+        tree.body = [
+            each for each in tree.body if not (isinstance(each, ast.If) and "TYPE_CHECKING" in ast.unparse(each.test))
+        ]
+    return frozenset(imported(tree))
 
 
 def modules_imported(module: str) -> set[str]:

@@ -88,8 +88,6 @@ __all__ = [
 ]
 
 _SOURCES = {  # the module of each public name, loaded when the name is first used
-    **dict.fromkeys(("Env", "VectorEnv"), "servonode.wings.explore.environments.environment"),
-    "Identification": "servonode.wings.explore.identification.identification",
     "Loop": "servonode.loop",
     "Movie": "servonode.record.movie",
     "Report": "servonode.analysis.report",
@@ -100,6 +98,7 @@ _SOURCES = {  # the module of each public name, loaded when the name is first us
         "servonode.operator.operator_requests",
     ),
 }
+_OF_WINGS = ("Env", "Identification", "VectorEnv")
 _ROOMS = ("controllers", "mechanics")
 
 
@@ -109,6 +108,8 @@ def __getattr__(name: str) -> _Any:
 
     if name in _SOURCES:
         return getattr(import_module(_SOURCES[name]), name)
+    if name in _OF_WINGS:
+        return import_module("servonode.extensions").needed("public", name)
     if name in _ROOMS:
         return import_module(f"servonode.{name}")
     near = "" if name.startswith("_") else _did_you_mean(name, __all__, most=3)

@@ -14,7 +14,7 @@ from servonode.closed_loop.launch_keys import LaunchFile, Sections
 from servonode.closed_loop.launch_text import toml_value
 from servonode.definitions.references import reference_to
 from servonode.errors import CallError, StatementError, did_you_mean, nearest
-from servonode.loop import Loop
+from servonode.loop import Loop, needed
 from servonode.record.run import Run
 
 if TYPE_CHECKING:
@@ -259,14 +259,12 @@ def identify(
     >>> round(found.estimates["m1"].value, 6), found.estimates["m1"].before, found.estimates["c_w"].told
     (5.0, 4.0, 'yes')
     """
-    from servonode.wings.explore.identification.recordings import identification_of
-
     _check_sections(overrides, identify)
     given = [recordings] if isinstance(recordings, str | Path | Run) else list(recordings)
     names = [name.strip() for name in parameters.split(",")] if isinstance(parameters, str) else list(parameters)
     if segment is not None and not (isinstance(segment, int | float) and 0 < segment < float("inf")):
         raise StatementError(f"segment={segment!r} is not a positive number of seconds; give one, or leave it out")
-    return identification_of(given, names, segment, law, override_texts(overrides), code)
+    return needed("identify")(given, names, segment, law, override_texts(overrides), code)
 
 
 def launch_of(launch: Any, overrides: dict[str, Any], called: Callable[..., Any]) -> LaunchFile:

@@ -22,7 +22,7 @@ KINDS = {  # the word for one of each kind
     "exports": "export",
     "machines": "machine",
     "programs": "program",
-    "questions": "question",
+    "public": "public name",  # of wings alone: what the methods of `Loop` and the public functions ask
     "sections": "section of launch files",
     "sources": "source of machines",
     "views": "view",

@@ -3,17 +3,19 @@
 import signal
 import threading
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from servonode import extensions
 from servonode.arguments import check_choice, check_every, check_mapping, check_tolerances, number, time_of
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.controller_section import Control
 from servonode.closed_loop.launch_error import naming_file
-from servonode.closed_loop.launch_file import GOAL_SPEED, with_sweep
+from servonode.closed_loop.launch_file import GOAL_SPEED
 from servonode.controllers import derive_program
 from servonode.errors import ServonodeError, StatementError, did_you_mean
 from servonode.mechanics.description import Quantity
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from servonode.analysis.linearisation import Linearisation
     from servonode.analysis.orbits import PeriodicOrbit
     from servonode.analysis.report import Report
-    from servonode.wings.explore.linear.frequency_response import CutLoop, FrequencyResponse
+    from servonode.wings.explore.linear.frequency_response import FrequencyResponse
     from servonode.wings.explore.linear.margins import Margins
     from servonode.wings.explore.linear.poles_along import PolesAlong
     from servonode.wings.explore.sweeps.fastest import Fastest
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from servonode.wings.explore.sweeps.tune import Tuned
 
 Values = Mapping[str, float]
+needed = partial(extensions.needed, "public")  # what wings do for the methods of `Loop`
 
 
 class RunFailed(ServonodeError, RuntimeError):
@@ -63,6 +66,8 @@ class Loop(Tabular):
     def table(self) -> tuple[str, list[Row]]:
         """The machine with its initial state, the program with its residuals, times."""
         return f"Loop {self.closed_loop.launch.name}", self.closed_loop.table()[1]
+
+    # look: the machine and its law
 
     @property
     def machine(self) -> Machine:
@@ -202,6 +207,10 @@ class Loop(Tabular):
         """The symbolic equations of the plant (sympy), derived anew: an `Equations` with M, h, B, A, G, ...
 
         This takes from a fraction of a second to some seconds.
+
+        >>> import servonode
+        >>> servonode.load("trailer_pursuit").equations().M.shape
+        (6, 6)
         """
         from servonode.mechanics.derive import derive
 
@@ -212,11 +221,171 @@ class Loop(Tabular):
 
         Raises:
             StatementError: there is no program.
+
+        >>> import servonode
+        >>> servonode.load("trailer_pursuit").servo().J.shape
+        (2, 2)
         """
         control = self._controlled()
         launch = self.closed_loop.launch
         damped = launch.controller is not None and launch.controller.damping > 0
         return derive_program(control.source, control.believed.key, control.believed.build, control.options, damped)
+
+    def show(self, form: Literal["text", "latex", "c", "urdf"] = "text") -> str:
+        """The derived equations: as text, as a LaTeX document, or as C99 functions of plant, limits and controller.
+
+        "urdf": instead the machine's links and joints as a robot's file.
+
+        Raises:
+            StatementError: `form` is not one of the choices, or the machine cannot be said in URDF.
+
+        >>> import servonode
+        >>> text = servonode.load("trailer_pursuit").show()
+        >>> text.splitlines()[0]
+        'Machine diff_drive_trailer: differential-drive robot with a passive trailer'
+        """
+        check_choice("form", form, ("text", "latex", "c", "urdf"))
+        closed_loop, control = self.closed_loop, self.closed_loop.control
+        if form == "urdf":
+            from servonode.wings.robots.urdf import urdf_text
+
+            return urdf_text(closed_loop.source.build(), closed_loop.machine.parameters)
+        if form == "c":
+            from servonode.export.c import c_file
+            from servonode.export.c_export import Exported
+
+            return c_file(Exported.of(closed_loop))
+        from servonode.export.document import show_latex, show_text
+
+        servo = self.servo() if control else None
+        equations = servo.equations if servo else self.equations()
+        gains = control.gains if control else None
+        weights = control.stated.weights if control else {}
+        return (show_latex if form == "latex" else show_text)(equations, servo, gains, weights)
+
+    # judge: whether the motors can realise the goal, and how well
+
+    def check(self) -> "Report":
+        """What `servonode check` prints: verdict, residuals, margins, warnings; see `servonode.check`.
+
+        >>> import servonode
+        >>> servonode.load("trailer_pursuit", run__duration=2.0).check().verdict
+        'yes'
+        """
+        from servonode.analysis.check import report
+
+        return report(self.closed_loop)
+
+    def linearize(self, t: float = 0.0, state: Values = {}, *, equilibrium: bool = False) -> "Linearisation":  # noqa: B006
+        """Plant, closed continuous loop and one period of the sampled loop, linear in deviations from a state.
+
+        Args:
+            t: time [s] of the goal; the sampled loop is that of the control instant next to it.
+            state: values by name, of the program's own states too; those left out have their initial value.
+            equilibrium: about the equilibrium next to that state, with the goal as at time t. Without it about the
+                state itself: where that moves, the systems are those of one instant of a time-varying one.
+
+        Raises:
+            StatementError: there is no equilibrium nearby, or as `law`; SimulationError: the machine has jumps.
+
+        >>> import servonode
+        >>> found = servonode.load("trailer_rates").linearize()
+        >>> found.about, found.plant.B.shape, found.without_passive("sampled").states
+        ('motion', (8, 2), ('phi', 'V', 'Omega'))
+        """
+        from servonode.analysis.linearisation import linearise
+
+        return linearise(self.closed_loop, time_of(t), *self._with_own(state), equilibrium)
+
+    def poles(self, run: Run | None = None, *, times: int = 200) -> "PolesAlong":
+        """The poles of the continuous closed loop along a run (None: a simulated one), at about so many times.
+
+        Raises:
+            StatementError: `times` is not a whole number of 1 or more; SimulationError: the machine has jumps.
+
+        >>> import servonode
+        >>> servonode.load("trailer_pursuit", run__duration=1.0).poles(times=5).rates.shape
+        (5, 6)
+        """
+        if not isinstance(times, int) or isinstance(times, bool) or times < 1:
+            raise StatementError(f"times = {times!r} is not a number of times; give a whole number of 1 or more")
+        return needed("poles_along")(self.simulate() if run is None else run, times)
+
+    def frequency_response(
+        self,
+        omega: Any = None,
+        t: float = 0.0,
+        state: Values = {},  # noqa: B006
+        *,
+        cut: Literal["inputs", "sensors"] = "inputs",
+        equilibrium: bool = False,
+    ) -> "FrequencyResponse":
+        """Loop transfer L, sensitivity S and complementary sensitivity T of the sampled loop.
+
+        Args:
+            omega: angular frequencies [rad/s]; None: a grid up to pi / period, finer around poles.
+            t, state, equilibrium: where it is linearised, as for `linearize`.
+            cut: where the loop is cut: at the law's commands, or where the law is shown the machine's state.
+
+        Raises:
+            StatementError: a frequency is not above 0, there is no controller, or as `linearize`.
+
+        >>> import servonode
+        >>> response = servonode.load("trailer_rates").frequency_response([1.0, 10.0])
+        >>> response.names, response.L.shape
+        (('U1', 'U2'), (2, 2, 2))
+        """
+        self._controlled()
+        found = needed("frequency_response")
+        return found(self.closed_loop, omega, time_of(t), *self._with_own(state), cut, equilibrium)
+
+    def margins(
+        self,
+        t: float = 0.0,
+        state: Values = {},  # noqa: B006
+        *,
+        cut: Literal["inputs", "sensors"] = "inputs",
+        equilibrium: bool = False,
+    ) -> "Margins":
+        """Gain, phase, delay, modulus and disk margins of the sampled loop, one signal at a time and all together.
+
+        Args and errors as for `frequency_response`. They mean stability about an equilibrium; about a motion they are
+        those of one instant, which a remark says.
+
+        >>> import servonode
+        >>> margins = servonode.load("trailer_rates").margins()
+        >>> margins["U1"].gain[1] > 2
+        True
+        """
+        self._controlled()
+        return needed("margins")(self.closed_loop, time_of(t), *self._with_own(state), cut, equilibrium)
+
+    def orbit(self, state: Values = {}, *, period: float | None = None) -> "PeriodicOrbit":  # noqa: B006
+        """The periodic motion of the continuous closed loop near that from a state on, with Floquet's multipliers.
+
+        Args:
+            state: values by name at t = 0; those left out have their initial value.
+            period: a first guess [s] where nothing depends on time, by default the time after which the second half
+                of the run comes back to its beginning; else the period itself, by default that of goal and machine.
+
+        A machine's jumps are located on the way. Angles may have made whole turns, and passive states (places, angles
+        of wheels) may have moved on. Delays, drives, sensors and the sampling are left out.
+
+        Raises:
+            NoOrbit (a StatementError): none is found, with the reason.
+
+        >>> import servonode
+        >>> found = servonode.load("hoop_bowl").orbit()
+        >>> round(found.period, 6), found.stable
+        (4.196725, True)
+        """
+        from servonode.analysis.orbits import find_orbit
+
+        if period is not None and not 0 < number("period", period) < np.inf:
+            raise StatementError(f"period = {period!r} is not a time; give one above 0, in s")
+        return find_orbit(self.closed_loop, np.concatenate(self._with_own(state)), period)
+
+    # simulate and run
 
     def simulate(
         self,
@@ -277,7 +446,13 @@ class Loop(Tabular):
         return simulate_nodes(closed_loop, rows) if loop == "nodes" else simulate_fused(closed_loop, rows)
 
     def run(self, *, name: str | None = None, every: int | None = None, arm: bool | None = None) -> Run:
-        """Run it on processes, in this process's main thread; see `servonode.run`."""
+        """Run it on processes, in this process's main thread; see `servonode.run`.
+
+        >>> import servonode
+        >>> loop = servonode.load("trailer_pursuit", run__duration=0.5, run__mode="lockstep")
+        >>> float(loop.run(name="example_of_loop").t[-1])
+        0.5
+        """
         from servonode.nodes.launcher import Launcher
 
         check_every(every)
@@ -294,6 +469,8 @@ class Loop(Tabular):
             reasons = "; ".join(each["text"] for each in outcome.faults) or outcome.stopped or "nothing was recorded"
             raise RunFailed(f"{name}: gave no record: {reasons}")
         return outcome.run
+
+    # explore: many runs with other numbers
 
     def sweep(
         self,
@@ -312,20 +489,18 @@ class Loop(Tabular):
         output: str | Path | None = None,
         resume: bool = False,
     ) -> "xarray.Dataset":
-        """Simulate many runs with other numbers; see `servonode.sweep`."""
-        from servonode.wings.explore.sweeps.design import stated_axes
-        from servonode.wings.explore.sweeps.plan import Plan
-        from servonode.wings.explore.sweeps.run_sweep import Where, run_sweep
+        """Simulate many runs with other numbers; see `servonode.sweep`.
 
-        stated = {"method": method, "runs": runs, "seed": seed, "chunk": chunk, "measures": measures}
-        given = {name: value for name, value in stated.items() if value is not None}
-        if vary is not None:
-            check_mapping("vary", vary, "plant.parameters.m1")
-            given["vary"] = stated_axes(vary)
-        where = Where(threads, workers, scheduler, send_code)
-        launch = with_sweep(self.closed_loop.launch, given) if given else self.closed_loop.launch
-        plan = Plan(self.closed_loop.with_parts(launch=launch), histories)
-        return run_sweep(plan, where, None if output is None else Path(output), resume)
+        >>> import servonode
+        >>> loop = servonode.load("trailer_pursuit", run__duration=0.5)
+        >>> loop.sweep({"plant.parameters.m1": [4.0, 6.0]}, method="random", runs=3).sizes["run"]
+        3
+        """
+        return needed("sweep")(
+            self.closed_loop, vary, method=method, runs=runs, seed=seed, chunk=chunk, measures=measures,
+            histories=histories, threads=threads, workers=workers, scheduler=scheduler, send_code=send_code,
+            output=output, resume=resume,
+        )  # fmt: skip
 
     def region(
         self,
@@ -358,11 +533,7 @@ class Loop(Tabular):
         >>> round(found.shares["reaches the goal"], 2)
         0.5
         """
-        from servonode.wings.explore.sweeps.ranges import ranges_of
-        from servonode.wings.explore.sweeps.region import region
-
-        check_mapping("over", over, "plant.initial.NAME")
-        return region(self.closed_loop, ranges_of(over), require, points, runs, threads)
+        return needed("region")(self.closed_loop, over, require, points, runs, threads)
 
     def robustness(self, *, require: Sequence[str] = (), seeds: int = 40, threads: int | None = None) -> "Robustness":
         """How wrong parameters may be, and how much noise, delay and period a run bears: a `Robustness`.
@@ -383,9 +554,7 @@ class Loop(Tabular):
         >>> [each.name for each in found.margins[-3:]]
         ['noise', 'delay', 'period']
         """
-        from servonode.wings.explore.sweeps.robustness import robustness
-
-        return robustness(self.closed_loop, require, seeds, threads)
+        return needed("robustness")(self.closed_loop, require, seeds, threads)
 
     def tune(
         self,
@@ -416,11 +585,7 @@ class Loop(Tabular):
         >>> found.cost < found.own_cost, found.lines[0]
         (True, '[controller.gains]')
         """
-        from servonode.wings.explore.sweeps.ranges import ranges_of
-        from servonode.wings.explore.sweeps.tune import tune
-
-        check_mapping("over", over, "controller.gains.lambda")
-        return tune(self.closed_loop, ranges_of(over), cost, require, runs, seeds, threads)
+        return needed("tune")(self.closed_loop, over, cost, require, runs, seeds, threads)
 
     def fastest(self) -> "Fastest":
         """How fast the goal may be driven: the largest speed of its time at which no input reaches a limit.
@@ -433,162 +598,7 @@ class Loop(Tabular):
         >>> round(found.speed, 1), found.broken.first
         (4.3, 'U2')
         """
-        from servonode.wings.explore.sweeps.fastest import fastest
-
-        return fastest(self.closed_loop)
-
-    def show(self, form: Literal["text", "latex", "c", "urdf"] = "text") -> str:
-        """The derived equations: as text, as a LaTeX document, or as C99 functions of plant, limits and controller.
-
-        "urdf": instead the machine's links and joints as a robot's file.
-
-        Raises:
-            StatementError: `form` is not one of the choices, or the machine cannot be said in URDF.
-        """
-        check_choice("form", form, ("text", "latex", "c", "urdf"))
-        closed_loop, control = self.closed_loop, self.closed_loop.control
-        if form == "urdf":
-            from servonode.wings.robots.urdf import urdf_text
-
-            return urdf_text(closed_loop.source.build(), closed_loop.machine.parameters)
-        if form == "c":
-            from servonode.export.c import c_file
-            from servonode.export.c_export import Exported
-
-            return c_file(Exported.of(closed_loop))
-        from servonode.export.document import show_latex, show_text
-
-        servo = self.servo() if control else None
-        equations = servo.equations if servo else self.equations()
-        gains = control.gains if control else None
-        weights = control.stated.weights if control else {}
-        return (show_latex if form == "latex" else show_text)(equations, servo, gains, weights)
-
-    def check(self) -> "Report":
-        """What `servonode check` prints: verdict, residuals, margins, warnings; see `servonode.check`."""
-        from servonode.analysis.check import report
-
-        return report(self.closed_loop)
-
-    def linearize(self, t: float = 0.0, state: Values = {}, *, equilibrium: bool = False) -> "Linearisation":  # noqa: B006
-        """Plant, closed continuous loop and one period of the sampled loop, linear in deviations from a state.
-
-        Args:
-            t: time [s] of the goal; the sampled loop is that of the control instant next to it.
-            state: values by name, of the program's own states too; those left out have their initial value.
-            equilibrium: about the equilibrium next to that state, with the goal as at time t. Without it about the
-                state itself: where that moves, the systems are those of one instant of a time-varying one.
-
-        Raises:
-            StatementError: there is no equilibrium nearby, or as `law`; SimulationError: the machine has jumps.
-
-        >>> import servonode
-        >>> found = servonode.load("trailer_rates").linearize()
-        >>> found.about, found.plant.B.shape, found.without_passive("sampled").states
-        ('motion', (8, 2), ('phi', 'V', 'Omega'))
-        """
-        from servonode.analysis.linearisation import linearise
-
-        return linearise(self.closed_loop, time_of(t), *self._with_own(state), equilibrium)
-
-    def poles(self, run: Run | None = None, *, times: int = 200) -> "PolesAlong":
-        """The poles of the continuous closed loop along a run (None: a simulated one), at about so many times.
-
-        Raises:
-            StatementError: `times` is not a whole number of 1 or more; SimulationError: the machine has jumps.
-
-        >>> import servonode
-        >>> servonode.load("trailer_pursuit", run__duration=1.0).poles(times=5).rates.shape
-        (5, 6)
-        """
-        from servonode.wings.explore.linear.poles_along import poles_along
-
-        if not isinstance(times, int) or isinstance(times, bool) or times < 1:
-            raise StatementError(f"times = {times!r} is not a number of times; give a whole number of 1 or more")
-        return poles_along(self.simulate() if run is None else run, times)
-
-    def frequency_response(
-        self,
-        omega: Any = None,
-        t: float = 0.0,
-        state: Values = {},  # noqa: B006
-        *,
-        cut: Literal["inputs", "sensors"] = "inputs",
-        equilibrium: bool = False,
-    ) -> "FrequencyResponse":
-        """Loop transfer L, sensitivity S and complementary sensitivity T of the sampled loop.
-
-        Args:
-            omega: angular frequencies [rad/s]; None: a grid up to pi / period, finer around poles.
-            t, state, equilibrium: where it is linearised, as for `linearize`.
-            cut: where the loop is cut: at the law's commands, or where the law is shown the machine's state.
-
-        Raises:
-            StatementError: a frequency is not above 0, there is no controller, or as `linearize`.
-
-        >>> import servonode
-        >>> response = servonode.load("trailer_rates").frequency_response([1.0, 10.0])
-        >>> response.names, response.L.shape
-        (('U1', 'U2'), (2, 2, 2))
-        """
-        from servonode.wings.explore.linear.frequency_response import frequency_response
-
-        loop, _ = self._cut(t, state, cut, equilibrium)
-        return frequency_response(loop, omega)
-
-    def margins(
-        self,
-        t: float = 0.0,
-        state: Values = {},  # noqa: B006
-        *,
-        cut: Literal["inputs", "sensors"] = "inputs",
-        equilibrium: bool = False,
-    ) -> "Margins":
-        """Gain, phase, delay, modulus and disk margins of the sampled loop, one signal at a time and all together.
-
-        Args and errors as for `frequency_response`. They mean stability about an equilibrium; about a motion they are
-        those of one instant, which a remark says.
-
-        >>> import servonode
-        >>> margins = servonode.load("trailer_rates").margins()
-        >>> margins["U1"].gain[1] > 2
-        True
-        """
-        from servonode.wings.explore.linear.margins import margins_of
-
-        return margins_of(*self._cut(t, state, cut, equilibrium))
-
-    def orbit(self, state: Values = {}, *, period: float | None = None) -> "PeriodicOrbit":  # noqa: B006
-        """The periodic motion of the continuous closed loop near that from a state on, with Floquet's multipliers.
-
-        Args:
-            state: values by name at t = 0; those left out have their initial value.
-            period: a first guess [s] where nothing depends on time, by default the time after which the second half
-                of the run comes back to its beginning; else the period itself, by default that of goal and machine.
-
-        A machine's jumps are located on the way. Angles may have made whole turns, and passive states (places, angles
-        of wheels) may have moved on. Delays, drives, sensors and the sampling are left out.
-
-        Raises:
-            NoOrbit (a StatementError): none is found, with the reason.
-        """
-        from servonode.analysis.orbits import find_orbit
-
-        if period is not None and not 0 < number("period", period) < np.inf:
-            raise StatementError(f"period = {period!r} is not a time; give one above 0, in s")
-        return find_orbit(self.closed_loop, np.concatenate(self._with_own(state)), period)
-
-    def _cut(self, t: float, state: Values, cut: str, equilibrium: bool) -> "tuple[CutLoop, tuple[str, ...]]":
-        """The sampled loop about a state, cut, and remarks on its linearisation."""
-        from servonode.analysis.linearisation import linearise
-        from servonode.wings.explore.linear.frequency_response import cut_loop
-
-        check_choice("cut", cut, ("inputs", "sensors"))
-        self._controlled()
-        found = linearise(self.closed_loop, time_of(t), *self._with_own(state), equilibrium)
-        moving = ("about a motion: the margins of this instant, which do not decide about stability",)
-        remarks = (*(moving if found.about == "motion" else ()), *found.remarks)
-        return cut_loop(self.closed_loop, t, *self._with_own(found.state), cut), remarks  # type: ignore[arg-type]
+        return needed("fastest")(self.closed_loop)
 
     def _with_own(self, given: Values) -> tuple[Array, Array]:
         """The machine's state and the program's own states, of which those that are not given have initial values."""

@@ -9,4 +9,18 @@ ENTRY_POINTS = {
         "fastest": "servonode.wings.explore.commands.methods:fastest",
         "identify": "servonode.wings.explore.commands.identify:identify",
     },
+    "public": {
+        "Env": "servonode.wings.explore.environments.environment:Env",
+        "Identification": "servonode.wings.explore.identification.identification:Identification",
+        "VectorEnv": "servonode.wings.explore.environments.environment:VectorEnv",
+        "fastest": "servonode.wings.explore.sweeps.fastest:fastest",
+        "frequency_response": "servonode.wings.explore.questions:frequency_response",
+        "identify": "servonode.wings.explore.identification.recordings:identification_of",
+        "margins": "servonode.wings.explore.questions:margins",
+        "poles_along": "servonode.wings.explore.linear.poles_along:poles_along",
+        "region": "servonode.wings.explore.questions:region",
+        "robustness": "servonode.wings.explore.sweeps.robustness:robustness",
+        "sweep": "servonode.wings.explore.questions:sweep",
+        "tune": "servonode.wings.explore.questions:tune",
+    },
 }

@@ -13,10 +13,17 @@ import servonode
 from servonode.analysis.linear_system import LinearSystem, checked_slope
 from servonode.errors import StatementError
 from servonode.mechanics import Model, coordinate, discrete, input_, parameter
+from servonode.wings.explore.linear.frequency_response import Cut, CutLoop, cut_loop
 from servonode.wings.explore.linear.margins import largest_mu
 from tests.helpers import verdict_machines
 
 PERIOD, RATE, MASS = 0.02, 6.0, 2.0
+
+
+def cut_at(loop: servonode.Loop, cut: Cut) -> CutLoop:
+    """The sampled loop at its start, cut."""
+    x, own = loop._with_own({})
+    return cut_loop(loop.closed_loop, 0.0, x, own, cut)
 
 
 def cart() -> Model:
@@ -194,7 +201,7 @@ def test_at_the_ends_of_its_gain_margin_an_eigenvalue_is_on_the_circle(cut: Any)
     loop = both_held(delay=1)
     from servonode.wings.explore.linear.margins import others_closed
 
-    cut_loop = loop._cut(0.0, {}, cut, False)[0]
+    cut_loop = cut_at(loop, cut)
     margins = loop.margins(cut=cut)
     assert len(margins.signals) == len(cut_loop.names) > 1
     for i, each in enumerate(margins.signals):
@@ -221,7 +228,7 @@ def test_margins_agree_with_python_control() -> None:
     control = pytest.importorskip("control")
     loop = both_held(delay=1)
     margins = loop.margins()
-    L = loop._cut(0.0, {}, "inputs", False)[0].open
+    L = cut_at(loop, "inputs").open
     from servonode.wings.explore.linear.margins import others_closed
 
     for i, each in enumerate(margins.signals):
@@ -243,7 +250,7 @@ def test_margins_agree_with_python_control() -> None:
 
 def test_factors_within_the_disk_of_all_signals_leave_the_loop_stable() -> None:
     loop = both_held(delay=1)
-    margins, cut_loop = loop.margins(), loop._cut(0.0, {}, "inputs", False)[0]
+    margins, cut_loop = loop.margins(), cut_at(loop, "inputs")
     low, high = (2 - margins.disk) / (2 + margins.disk), (2 + margins.disk) / (2 - margins.disk)
     system, rng = cut_loop.open, np.random.default_rng(3)
     for _ in range(200):
@@ -340,15 +347,15 @@ def test_what_a_law_cancels_stays_in_the_loop_that_is_cut() -> None:
 
     assert largest(0.9, 1.0) == pytest.approx(1.00168, abs=1e-5)
     for cut in ("inputs", "sensors"):
-        whole = loop._cut(0.0, {}, cut, False)[0].open
+        whole = cut_at(loop, cut).open
         assert len(whole.A) == 2
         assert np.abs(np.linalg.eigvals(whole.closed)).max() == pytest.approx(1.0, abs=1e-9)
-    A, B, C = (getattr(loop._cut(0.0, {}, "inputs", False)[0].open, name) for name in "ABC")
+    A, B, C = (getattr(cut_at(loop, "inputs").open, name) for name in "ABC")
     assert np.abs(np.linalg.eigvals(A + 0.9 * B @ C)).max() == pytest.approx(largest(0.9, 1.0), abs=1e-8)
     assert not loop.margins().stable  # any smaller gain lets it fall
     heavier = held(upright, {"speed": "theta_dot"}, {"parameters": {"m": 1.1}}, period=T, gains={"lambda": rate},
                    parameters={"m": 1.0})  # fmt: skip
-    radius = np.abs(np.linalg.eigvals(heavier._cut(0.0, {}, "inputs", False)[0].open.closed)).max()
+    radius = np.abs(np.linalg.eigvals(cut_at(heavier, "inputs").open.closed)).max()
     assert radius == pytest.approx(largest(1.0, 1.1), abs=1e-8)
     assert radius == pytest.approx(1.00152, abs=1e-5)
 
@@ -362,7 +369,7 @@ def test_a_heavy_cart_has_the_margins_of_a_light_one(mass: float) -> None:
     A = np.array([[1, T, T**2 / 2], [0, 1, T], [-64.0, -16.0, 0]])  # the force a period late, per mass, is a state
     assert heavy.radius == pytest.approx(np.abs(np.linalg.eigvals(A)).max(), abs=1e-8)
     assert heavy.radius == pytest.approx(0.940148, abs=1e-6)
-    assert len(loops[1]._cut(0.0, {}, "inputs", False)[0].open.A) == 3
+    assert len(cut_at(loops[1], "inputs").open.A) == 3
     assert_allclose(heavy["F"].gain, light["F"].gain, rtol=1e-6)
     assert (heavy["F"].phase, heavy["F"].delay) == pytest.approx((light["F"].phase, light["F"].delay), rel=1e-6)
     assert heavy.delay == light.delay
