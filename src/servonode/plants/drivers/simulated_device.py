@@ -16,7 +16,7 @@ from servonode.bus import Applied, Lifecycle, Link, Message, MessageError, Setup
 from servonode.bus.codec import BOUND, HWM, encode_frames, message_intake
 from servonode.bus.link import MACHINE_TOPICS
 from servonode.bus.messages import MAX_TEXT
-from servonode.mechanics.description import MachineDescription, packed, unpacked
+from servonode.mechanics.description import packed, unpacked
 from servonode.mechanics.machine import Machine, ParameterError
 from servonode.plants.drivers.driver import DriverContext
 from servonode.plants.impairments import Frames, both_ways
@@ -66,50 +66,6 @@ class DeviceRun:
         return self.setup.k + passed - passed % self.every + self.every
 
 
-class DeviceMessages:
-    """The messages of the machine in a run: its measured states, or its fault.
-
-    `send(time [ns], frames)` sends it.
-    """
-
-    def __init__(self, description: MachineDescription, send: Callable[[int, Frames], None], sends_state: bool) -> None:
-        self._sends_state = sends_state
-        self._layout, self._inputs, self._send = description.layout, description.input_names, send
-        self._run = 0
-        self._seq = -1
-        self._measured: Reading | None = None  # the last measured state
-
-    def begin(self, run: int) -> None:
-        """Begin a run."""
-        self._run, self._measured = run, None
-
-    def state(self, now: int, plant: SimulatedPlant, applied_seq: int) -> None:
-        """Send the measured state of this step, unless the sensor loses it."""
-        if plant.sensor.drops():
-            return
-        if self._measured is None or self._measured.k != plant.k:  # once for each step, also if it is sent again
-            self._measured = plant.read()
-        values = packed(self._layout, self._measured.state.tolist()) if self._sends_state else {}
-        inputs = dict(zip(self._inputs, plant.held.tolist(), strict=True))
-        self._emit(now, "state", State(
-            **self._header(now, plant.k, plant.t), state=values, input=inputs, control=False, applied_seq=applied_seq,
-            readings=self._measured.readings or UNSET,
-        ))  # fmt: skip
-
-    def fault(self, now: int, k: int, t: float, text: str) -> None:
-        """Report that the machine takes no part in this run, and why."""
-        self._emit(now, "status", Status(
-            **self._header(now, k, t), lifecycle=Lifecycle.FAULT, fault=text[:MAX_TEXT], counts={}, values={},
-        ))  # fmt: skip
-
-    def _header(self, now: int, k: int, t: float) -> dict[str, Any]:
-        self._seq += 1
-        return {"t": t, "seq": self._seq, "run": self._run, "k": k, "mono": now, "node": NODE, "src": SRC}
-
-    def _emit(self, now: int, topic: str, message: Message) -> None:
-        self._send(now, encode_frames(topic, message))
-
-
 class SimulatedDevice:
     """The machine behind a loopback link. All times are arguments, so that it repeats exactly.
 
@@ -126,8 +82,8 @@ class SimulatedDevice:
         send: Callable[[int, Frames], None],
         sends_state: bool = True,
     ) -> None:
-        self._own, self._simulation = machine, simulation
-        self._out = DeviceMessages(machine.description, send, sends_state)
+        self._own, self._simulation, self._send, self._sends_state = machine, simulation, send, sends_state
+        self._inputs = machine.description.input_names
         self.plant: SimulatedPlant | None = None  # None before the first run
         self.counts: Counter[str] = Counter()  # refused messages by reason
         self._run = 0  # the newest run that was asked for
@@ -137,6 +93,8 @@ class SimulatedDevice:
         self._applied_seq = -1  # number of the newest input
         self._acts = False  # an input other than zero may act
         self._safe_k = 0  # in real time: the step of the timeout, if no fresh input comes
+        self._seq = -1  # number of the newest message that it sent
+        self._measured: Reading | None = None  # the last measured state of this run
 
     # messages
 
@@ -160,24 +118,23 @@ class SimulatedDevice:
             return
         if setup.run != self._run:
             self._host, self._setup_seq = setup.src, setup.seq
-            self._run, self._going = setup.run, None
-            self._out.begin(setup.run)
+            self._run, self._going, self._measured = setup.run, None, None
             self._fault = self._misfit(setup) or self._prepare(setup)
             if not self._fault:
                 self._going = DeviceRun.of(setup, now)
                 self._applied_seq, self._acts = -1, False
         if self._fault:
-            self._out.fault(now, setup.k, setup.t, self._fault)
+            self._say_fault(now, setup.k, setup.t)
         elif self._going is not None and self.plant is not None:
-            self._out.state(now, self.plant, self._applied_seq)
+            self._say_state(now, self.plant)
 
     def _misfit(self, setup: Setup) -> str:
         """Why this machine cannot take part in that run; empty: it can."""
-        description = self._own.description
-        if setup.machine != description.name:
-            return f"this machine is {description.name}, not {setup.machine}"
-        if tuple(setup.inputs) != description.input_names:
-            return f"its inputs are {', '.join(description.input_names)}, not {', '.join(setup.inputs)}"
+        own = self._own.description.name
+        if setup.machine != own:
+            return f"this machine is {own}, not {setup.machine}"
+        if tuple(setup.inputs) != self._inputs:
+            return f"its inputs are {', '.join(self._inputs)}, not {', '.join(setup.inputs)}"
         if not (setup.step > 0 and setup.speed > 0 and setup.timeout > 0 and setup.period >= 0):
             return "step, speed and timeout must be positive"
         return ""
@@ -200,7 +157,7 @@ class SimulatedDevice:
         going, plant = self._going, self.plant
         if going is None or plant is None or applied.run != self._run:
             self.counts["run"] += 1
-        elif any(sent.keys() != set(self._own.description.input_names) for sent in _sent(applied)):
+        elif any(sent.keys() != set(self._inputs) for sent in _sent(applied)):
             self.counts["shape"] += 1
         elif applied.final:
             plant.safe()
@@ -216,7 +173,7 @@ class SimulatedDevice:
     def _hold(self, plant: SimulatedPlant, applied: Applied) -> None:
         self._applied_seq, self._acts = applied.seq, True
         sent = _sent(applied)[-1]
-        plant.write(np.array([sent[name] for name in self._own.description.input_names]))
+        plant.write(np.array([sent[name] for name in self._inputs]))
 
     def _go(self, now: int, plant: SimulatedPlant, applied: Applied) -> None:
         """Advance to `until` in lockstep; if that was done before, only send the state once more."""
@@ -228,7 +185,7 @@ class SimulatedDevice:
             self.counts["old"] += 1
             return
         self._applied_seq = applied.seq
-        self._out.state(now, plant, self._applied_seq)
+        self._say_state(now, plant)
 
     # time
 
@@ -257,15 +214,40 @@ class SimulatedDevice:
                 return
             newest = (last - plant.k) // going.every < HWM  # after a stall, no more states than a queue holds
             if newest and (plant.k - going.setup.k) % going.every == 0:
-                self._out.state(going.time_of(plant.k), plant, self._applied_seq)
+                self._say_state(going.time_of(plant.k), plant)
 
     def _moves(self, now: int, plant: SimulatedPlant, k: int) -> bool:
         """Integrate to step k; returns whether the state is finite. Otherwise report a fault, and leave the run."""
         plant.advance(k - plant.k)
         if not plant.finite:
             self._fault, self._going = "its state is no longer finite", None
-            self._out.fault(now, plant.k, plant.t, self._fault)
+            self._say_fault(now, plant.k, plant.t)
         return plant.finite
+
+    # what it says
+
+    def _say_state(self, now: int, plant: SimulatedPlant) -> None:
+        """Send the measured state of this step, unless the sensor loses it."""
+        if plant.sensor.drops():
+            return
+        if self._measured is None or self._measured.k != plant.k:  # once for each step, also if it is sent again
+            self._measured = plant.read()
+        values = packed(self._own.description.layout, self._measured.state.tolist()) if self._sends_state else {}
+        inputs = dict(zip(self._inputs, plant.held.tolist(), strict=True))
+        self._send(now, encode_frames("state", State(
+            **self._header(now, plant.k, plant.t), state=values, input=inputs, control=False,
+            applied_seq=self._applied_seq, readings=self._measured.readings or UNSET,
+        )))  # fmt: skip
+
+    def _say_fault(self, now: int, k: int, t: float) -> None:
+        """Report that it takes no part in this run, and why."""
+        self._send(now, encode_frames("status", Status(
+            **self._header(now, k, t), lifecycle=Lifecycle.FAULT, fault=self._fault[:MAX_TEXT], counts={}, values={},
+        )))  # fmt: skip
+
+    def _header(self, now: int, k: int, t: float) -> dict[str, Any]:
+        self._seq += 1
+        return {"t": t, "seq": self._seq, "run": self._run, "k": k, "mono": now, "node": NODE, "src": SRC}
 
 
 def _sent(applied: Applied) -> list[dict[str, float]]:
