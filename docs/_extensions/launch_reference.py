@@ -10,8 +10,8 @@ from msgspec import NODEFAULT, Struct, inspect
 
 from servonode.closed_loop.connection import PASSED_OVER
 from servonode.closed_loop.key_table import SECTIONS, keys_of
-from servonode.plants.drivers.installed import our_drivers
 from servonode.plants.drivers.driver import Driver
+from servonode.plants.drivers.installed import our_drivers
 from servonode.plants.injection import KINDS, SIZES
 
 HEAD = """\

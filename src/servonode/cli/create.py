@@ -18,7 +18,7 @@ from servonode.version import TOP
 if TYPE_CHECKING:
     from servonode.mechanics.model import Model
 
-SCHEMA, SECTION = "schema", "plant.robot."
+SCHEMA = "schema"
 COPIES = ("examples", "launch", "firmware")  # folders of a checkout, which an installed package holds as well
 FILES = {"machine": ("machine.py", "machine.toml"), "program": ("program.py", "program.toml"), "run": ("run.toml",)}
 CONTROLLER = "controller"
@@ -148,13 +148,17 @@ def robot_model(robot: Path, overrides: Sequence[str]) -> "Model":
     from servonode.closed_loop.launch_error import naming_file, stated_in
     from servonode.closed_loop.launch_file import launch_of_table
     from servonode.closed_loop.machine_section import plant_source
-    from servonode.definitions.references import ROBOTS
+    from servonode.definitions.references import NotFound
+    from servonode.plants.machine_files import machine_files
 
-    if robot.suffix.lower() not in ROBOTS:
-        raise NotMade(f"--from {robot}: give a URDF or MJCF file, whose name ends in {', '.join(ROBOTS[:-1])}")
-    strange = next((each for each in overrides if not each.startswith(SECTION)), None)
+    try:
+        section = machine_files(str(robot)).section
+    except NotFound as error:
+        raise NotMade(f"--from {error}") from error
+    strange = next((each for each in overrides if not section or not each.startswith(f"{section}.")), None)
     if strange is not None:
-        raise NotMade(f"--set {strange}: --from has the keys of [plant.robot] alone; change others in the launch file")
+        text = f"--from has the keys of [{section}] alone" if section else "--from takes none"
+        raise NotMade(f"--set {strange}: {text}; change others in the launch file")
     table = {"run": {"duration": 1.0}, "plant": {"machine": str(robot)}}
     with naming_file(robot), stated_in("plant", "machine"):
         launch = launch_of_table(table, overrides, file=str(robot))
@@ -164,9 +168,12 @@ def robot_model(robot: Path, overrides: Sequence[str]) -> "Model":
 
 def contents(model: "Model", name: str, robot: Path) -> Iterator[tuple[str, str]]:
     """Suffix and text of the machine's file and of its launch file."""
-    from servonode.wings.robots.source import source
+    from servonode.plants.machine_files import machine_files
 
-    yield ".py", source(model, name, robot.name)
+    write = machine_files(robot.name).source
+    if write is None:
+        raise NotMade(f"--from {robot}: such a machine cannot be written as Python; name the file in a launch file")
+    yield ".py", write(model, name, robot.name)
     goals = dict(_goals(model))
     starts = [f"{each.name} = {each.quantity.default or 0.0!r}" for each in model.coordinates if not each.vector]
     parts = {

@@ -25,7 +25,7 @@ from servonode.closed_loop.key_table import part
 from servonode.closed_loop.launch_error import LaunchError as LaunchError  # part of what is read here
 from servonode.closed_loop.launch_error import choices, naming_file, stated_in, unknown
 from servonode.closed_loop.launch_keys import LARGEST, Goal, LaunchFile, Sections, Sweep, Times, Vary
-from servonode.definitions.references import ROBOTS
+from servonode.definitions.references import ending_of
 from servonode.errors import StatementError, did_you_mean
 from servonode.mechanics.expression import text_of
 from servonode.plants.drivers.installed import driver_names, our_names
@@ -57,7 +57,7 @@ def stated_table(file: str | Path, overrides: Sequence[str] = ()) -> tuple[Path,
 
 def _overridden(reader: "_Reader", file: str | Path, overrides: Sequence[str]) -> tuple[Path, dict[str, Any]]:
     path = launch_path(file)
-    alone = path.suffix.lower() in ROBOTS  # a robot's file itself, without a law
+    alone = ending_of(path.name) != ""  # a robot's file itself, without a law
     table = {"run": {"duration": 1.0}, "plant": {"machine": path.name}} if alone else _load(str(file), path)
     return path, reader.overridden(table, overrides)
 
@@ -405,7 +405,11 @@ class _Reader:
             result = msgspec.convert(value, kind)
         except (msgspec.ValidationError, UnicodeError):
             raise self._error(section, key, _misfit(field, kind, value)) from None
-        if (section, key) == ("plant", "driver") and result not in our_names() and result not in (names := driver_names()):
+        if (
+            (section, key) == ("plant", "driver")
+            and result not in our_names()
+            and result not in (names := driver_names())
+        ):
             raise self._error(section, key, unknown(f"{_shown(result)} is unknown", result, names))
         for number in _flat(result):
             if isinstance(number, int | float) and not abs(number) < math.inf:

@@ -50,7 +50,6 @@ _NAMED = re.compile(rf"{_PACKAGE}([\w.]*)(?: import (\([^)]*\)|[^\n]*))?")
 ROOMS = (
     "kernels",
     "mechanics",
-    "wings/robots",
     "controllers/engine",
     "controllers/inversion",
 )  # their modules make kernels
@@ -83,22 +82,23 @@ class Code(NamedTuple):
 
 
 @cache
-def code_digest(*modules: str) -> str:
+def code_digest(*modules: str, rooms: tuple[str, ...] = ()) -> str:
     """A digest of the code of servonode's modules, given without the package's name, and of those that they import.
 
-    Imports are followed within ROOMS: the others read, keep, or word, but make nothing of a kernel.
+    Imports are followed within ROOMS: the others read, keep, or word, but make nothing of a kernel. rooms: and within
+    these, of a wing that makes machines.
     """
-    return digest_of_code(_code(), *modules)
+    return digest_of_code(_code(*rooms), *modules)
 
 
 @cache
-def _code() -> Code:
-    return code_of(_sources())
+def _code(*rooms: str) -> Code:
+    return code_of(_sources(*ROOMS, *rooms))
 
 
-def _sources() -> dict[str, bytes]:
-    """The sources of ROOMS by the names of their modules."""
-    files = (file for room in ROOMS for file in sorted((_FOLDER / room).glob("*.py")))
+def _sources(*rooms: str) -> dict[str, bytes]:
+    """The sources of rooms by the names of their modules."""
+    files = (file for room in rooms for file in sorted((_FOLDER / room).glob("*.py")))
     named = ((file.relative_to(_FOLDER).with_suffix("").parts, file) for file in files)
     return {".".join(parts).removesuffix(".__init__"): file.read_bytes() for parts, file in named}
 

@@ -23,13 +23,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, Literal, get_args
 
 from servonode import extensions
 from servonode.definitions.ownership import open_to_all
 from servonode.definitions.source_location import Place
 from servonode.errors import ModelError, ServonodeError, StatementError, did_you_mean
-from servonode.kernels.host import version_of
 from servonode.kernels.syntax import syntax_tree
 
 _SITE = tuple(Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib"))
@@ -37,7 +36,7 @@ _INSTALLED = {"site-packages", "dist-packages"}  # the same, of another environm
 _OURS = "servonode"
 PLANT = "plant"  # the first argument of a function that makes a controller
 NO_DATA = (".py", ".toml", ".mcap", ".new")  # endings of sources, of what servonode reads or writes, and of drafts
-ROBOTS = (".urdf", ".xml", ".mjcf", ".xacro")  # endings of robots' files; xacro is refused with its remedy
+SOURCES = "sources"  # the kind of extension that reads machines from files, by the endings of their names
 Kind = Literal["function", "robot", "file", "module", "name"]
 CODE: tuple[Kind, ...] = ("function", "file", "module")  # those of Python code
 _DEFINED_IN = ("controllers", "plants")  # the rooms with machines and programs
@@ -100,8 +99,6 @@ class Definition:
     file: Path
     function: str
     module: str | None = None
-    modules: ClassVar[tuple[str, ...]] = ()  # of servonode, that make a machine of the file, for keys of the cache
-    libraries: ClassVar[tuple[str, ...]] = ()  # that read the file, for keys of the cache as well
 
     @functools.cached_property
     def options(self) -> dict[str, Option]:
@@ -124,8 +121,8 @@ class Definition:
         return digest.hexdigest()
 
     def readers(self) -> list[str]:
-        """The libraries that read the file, with their versions."""
-        return [f"{each} {version_of(each)}" for each in self.libraries if importlib.util.find_spec(each)]
+        """What reads the file, for keys of the cache: libraries with their versions, digests of code."""
+        return []
 
     def sources(self) -> set[Path]:
         """The user's files: its source, all that it imports, and the data of these; nothing installed."""
@@ -333,6 +330,15 @@ def _known(reference: str, function: Callable[..., Any]) -> FunctionDefinition:
     return _OF_PYTHON.setdefault(reference, FunctionDefinition(reference, file, name, stated=function))
 
 
+def ending_of(reference: str) -> str:
+    """The ending of a file that a wing or another package reads as a machine, as "urdf"; empty of all others."""
+    _, dot, ending = reference.lower().rpartition(".")
+    if ending in extensions.of_wings(SOURCES):
+        return ending if dot else ""
+    known = not ending.isalnum() or f".{ending}" in NO_DATA  # so that these look at no installed package
+    return ending if dot and not known and ending in extensions.of_packages(SOURCES) else ""
+
+
 def kind_of(reference: str) -> Kind:
     """What a reference in a launch file leads to: a robot's file is read, and never run; a name is of what is known.
 
@@ -340,7 +346,7 @@ def kind_of(reference: str) -> Kind:
     """
     if reference in _OF_PYTHON:
         return "function"
-    if reference.lower().endswith(ROBOTS):
+    if ending_of(reference):
         return "robot"
     if ".py:" in reference or "/" in reference or reference.endswith(".py"):
         return "file"

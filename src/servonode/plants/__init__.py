@@ -5,22 +5,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from servonode.definitions import cache
 from servonode.definitions.references import Definition, find, kind_of
-from servonode.errors import ModelError, ServonodeError
+from servonode.errors import ModelError
 from servonode.mechanics.changes import Changes, changed
 from servonode.mechanics.machine import Machine
 from servonode.mechanics.machine import load_machine as _load
+from servonode.plants.machine_files import FileParts, Solids, machine_files
 from servonode.plants.physical_model import PhysicalModel
 from servonode.plants.prepare import Preparation
 from servonode.plants.view import View
-from servonode.wings.robots.definition import RobotDefinition, find_robot
-
-if TYPE_CHECKING:
-    from servonode.wings.robots.robot import Robot
-    from servonode.wings.robots.solids import Solid
 
 PLANTS: dict[str, str] = {
     "diff_drive_trailer": "differential-drive robot with a passive trailer",
@@ -48,9 +44,7 @@ class MachineSource:
     @cached_property  # a Model at hand is written out for it, which takes seconds of a large one
     def key(self) -> str:
         """The cache key: the machine's own sources, the derivation's, its options and changes."""
-        derivation = cache.code_digest(
-            "mechanics", "mechanics.changes", "mechanics.machine_source", *self.definition.modules
-        )
+        derivation = cache.code_digest("mechanics", "mechanics.changes", "mechanics.machine_source")
         stated = (dict(self.settings), dict(self.changes.varying), dict(self.changes.disturbance))
         definition = self.definition.digest(**self.settings)
         readers = self.definition.readers()
@@ -86,22 +80,17 @@ class MachineSource:
         """
         return self._given("PREPARE", Preparation, "function")
 
-    def robot(self) -> "Robot | None":
-        """The robot of a URDF or MJCF file; None of other machines. Raises as `read`."""
-        if not isinstance(self.definition, RobotDefinition):
-            return None
-        return self.definition.robot(**self.settings)[0]
+    def solids(self) -> Solids:
+        """What is seen of its bodies: the `SOLIDS` beside its function, or of its file, if any.
 
-    def solids(self) -> "tuple[list[Solid], list[str]]":
-        """What is seen of the bodies of a URDF or MJCF file, and a line for what is not; nothing of other machines."""
-        from servonode.wings.robots.solids import solids
+        Raises:
+            ModelError: they are no Solids.
+        """
+        return self._given("SOLIDS", Solids, "(Solid(...),)", called=True) or Solids()
 
-        if not isinstance(self.definition, RobotDefinition):
-            return [], []
-        try:
-            return solids(self.definition.file)
-        except (OSError, ServonodeError, ValueError) as error:
-            return [], [str(error)]
+    def parts(self) -> FileParts:
+        """What else its file has: its `PARTS`, if any; raises as the reader of the file."""
+        return self._given("PARTS", FileParts, "...", called=True) or FileParts()
 
     def physics(self) -> PhysicalModel | None:
         """The machine as bodies, joints and contacts: the `PHYSICS` beside its function, if any.
@@ -111,9 +100,15 @@ class MachineSource:
         """
         return self._given("PHYSICS", PhysicalModel, "...")
 
-    def _given(self, name: str, kind: type[Stated], arguments: str) -> Stated | None:
-        """What is given under this name beside its function, if anything; ModelError where it is not of this kind."""
+    def _given(self, name: str, kind: type[Stated], arguments: str, called: bool = False) -> Stated | None:
+        """What is given under this name beside its function, if anything; ModelError where it is not of this kind.
+
+        called: it may be a function that returns it, called with the settings.
+        """
         stated = self.definition.attribute(name) if self.definition.states(name) else None  # without it no sympy
+        if called and callable(stated):
+            function = stated
+            stated = self.definition.run(lambda: function(self.settings))
         if stated is not None and not isinstance(stated, kind):
             text = f"{self.definition.file.name}: {name} is no {kind.__name__}"
             raise ModelError(f"{text}; write it as {name} = {kind.__name__}({arguments})")
@@ -142,13 +137,13 @@ class MachineSource:
 
 def find_machine(reference: str, folder: Path) -> Definition:
     """The definition of a machine: a name in PLANTS, an entry point, "package.module:model", "./file.py:model", or the
-    path of a robot's file.
+    path of a file that a wing or another package reads, as a robot's.
 
     Raises:
         NotFound: there is no such machine; ModelError: its file is not Python.
     """
     if kind_of(reference) == "robot":
-        return find_robot(reference, folder)
+        return machine_files(reference).find(reference, folder)
     packaged = {name: f"servonode.plants.{name}" for name in PLANTS}
     return find(reference, packaged, folder, "machine")
 

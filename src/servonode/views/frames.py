@@ -6,10 +6,9 @@ import numpy as np
 
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
+from servonode.plants.machine_files import Solid
 from servonode.plants.skeleton import poses
 from servonode.views.shapes import Instant
-from servonode.wings.robots.robot import identifier
-from servonode.wings.robots.solids import Solid
 
 GROUND = "world"  # MuJoCo's name, and that of many
 ORIGIN = "_origin"  # ends the name of the frame that has the axes of a file's body
@@ -66,7 +65,7 @@ class Frames:
         return bool((np.ptp(places, axis=0) > STILL).all())
 
 
-def placed_solids(closed_loop: ClosedLoop, frames: Frames) -> tuple[list[tuple[str, Solid]], list[str]]:
-    """What is seen of the bodies of a robot's file, each with its frame or the ground's; a line for what is not."""
-    found, lines = closed_loop.source.solids()
-    return [(name, each) for each in found if (name := identifier(each.body)) in (*frames.names, GROUND)], lines
+def placed_solids(closed_loop: ClosedLoop, frames: Frames) -> tuple[list[Solid], tuple[str, ...]]:
+    """What is seen of the machine's bodies that have a frame or stand on the ground; a line for what is not."""
+    found = closed_loop.source.solids()
+    return [each for each in found.solids if each.frame in (*frames.names, GROUND)], found.left_out

@@ -1,5 +1,6 @@
 """A robot's file as the machine of a launch file: found, cached, changed, limited, run."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 import servonode
 from servonode.closed_loop.fleet import read_fleet
 from servonode.closed_loop.launch_file import LaunchError, launch_of_table, read_launch
+from servonode.definitions import cache as keys
 from servonode.plants import MachineSource, find_machine
 from servonode.wings.robots.read import read
 from tests.helpers.extras import needs_mujoco
@@ -131,8 +133,28 @@ def test_what_one_version_of_mujoco_read_is_not_another_ones_machine(
 ) -> None:
     definition = find_machine("arm.urdf", launch.parent)
     before = MachineSource(definition).key
-    monkeypatch.setattr("servonode.definitions.references.version_of", lambda name: f"99.0 of {name}")
+    monkeypatch.setattr("servonode.wings.robots.definition.version_of", lambda name: f"99.0 of {name}")
     assert MachineSource(definition).key != before
+
+
+@pytest.mark.parametrize(("module", "other"), [("contacts", True), ("numbers", True), ("solids", False)])
+def test_other_code_that_makes_machines_of_files_is_another_key(
+    launch: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, other: bool
+) -> None:
+    source = MachineSource(find_machine("arm.urdf", launch.parent))
+    definition, before, folder = source.definition, source.key, tmp_path / "servonode"
+    for room in (*keys.ROOMS, "wings/robots"):
+        shutil.copytree(keys._FOLDER / room, folder / room, ignore=shutil.ignore_patterns("__pycache__"))
+    with (folder / f"wings/robots/{module}.py").open("a") as file:
+        file.write("# changed\n")
+    monkeypatch.setattr(keys, "_FOLDER", folder)
+    for each in (keys.code_digest, keys._code):
+        each.cache_clear()
+    try:
+        assert (MachineSource(definition).key != before) is other
+    finally:
+        for each in (keys.code_digest, keys._code):
+            each.cache_clear()
 
 
 def test_limits_of_the_file_act_unless_the_launch_file_gives_others(launch: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 import servonode
 from servonode.closed_loop.launch_file import LaunchError
+from servonode.wings.robots.definition import robot_of
 from servonode.wings.robots.joint_states import JointStates
 from tests.helpers.extras import needs_mujoco
 from tests.helpers.rolling_robots import FOUR_BAR, WELDED
@@ -224,7 +225,7 @@ def test_loops_are_closed_by_mujocos_own_constraints(tmp_path: Path) -> None:
         assert away(made, 2, u=0.3)[0] < 1e-3
     machine, source = made.closed_loop.machine, made.closed_loop.source
     assert source is not None
-    robot = source.robot()
+    robot = robot_of(source)
     assert robot is not None
     states = JointStates(robot, machine)
     joints = {"a": (np.zeros(1), np.zeros(1)), "two_joint": (np.zeros(7), np.zeros(6))}

@@ -43,13 +43,13 @@ def test_shapes_stand_where_mujoco_has_them_and_what_is_only_seen_comes_first(tm
     (tmp_path / "robot.xml").write_text(SHAPES)
     found, lines = solids(tmp_path / "robot.xml")
     assert lines == ['mesh "absent" of 1 shapes: left out, for absent.stl is not there']
-    assert [each.body for each in found] == ["world", "upper", "fore"]
+    assert [each.frame for each in found] == ["world", "upper", "fore"]
     model = mujoco.MjModel.from_xml_string(
         SHAPES.replace('<mesh name="absent" file="absent.stl"/>', "").replace('<geom type="mesh" mesh="absent"/>', "")
     )
     data = mujoco.MjData(model)
     mujoco.mj_kinematics(model, data)
-    points = {each.body: data.body(each.body).xpos + each.points for each in found}  # all joints are at zero
+    points = {each.frame: data.body(each.frame).xpos + each.points for each in found}  # all joints are at zero
     box = points["world"] - [2, 0, 0]  # its corners, and the middles of top and bottom
     np.testing.assert_allclose(sorted(np.abs(box).tolist()), [[0, 0, 0.3]] * 2 + [[0.1, 0.2, 0.3]] * 8, atol=1e-12)
     turn = data.geom_xmat[2].reshape(3, 3)

@@ -1,4 +1,4 @@
-"""Drivers: the ways in which the plant node reaches a machine, one file each and its name in the table; wings add more."""
+"""Drivers: how the plant node reaches a machine, a file each and its name in the table; wings add more."""
 
 from servonode.plants.drivers import can, external, loopback, serial, udp
 from servonode.plants.drivers.driver import Driver

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from servonode.arrays import Array
+from servonode.plants.machine_files import Solid
 from servonode.views.frames import GROUND
 from servonode.wings.neighbours.libraries import library
-from servonode.wings.neighbours.moments import NS, Event, Layout, Moment, Scene, Solid, quaternion, quaternions, xyz
+from servonode.wings.neighbours.moments import NS, Event, Layout, Moment, Scene, quaternion, quaternions, xyz
 
 TF, SCENE, SOLIDS = "/tf", "/scene", "/solids"
 TYPES = {TF: "FrameTransforms", SCENE: "SceneUpdate", SOLIDS: "SceneUpdate"}

@@ -4,7 +4,7 @@ Frames, points and lines are in the ground's axes ("world"); SI units and radian
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -14,26 +14,15 @@ from servonode.bus.topology import PLANT
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.errors import ServonodeError
 from servonode.mechanics.machine import Machine
+from servonode.plants.machine_files import FileParts, Solid
 from servonode.views.frames import GROUND, Frames, placed_solids
 from servonode.views.shapes import Instant, Shapes
-from servonode.wings.robots.joint_states import named
-from servonode.wings.robots.robot import Robot, identifier
-from servonode.wings.robots.solids import Triangles
 
 STATES, SEED, EXACT = 6, 1, 1e-9  # random states by which it is found on which joint an input acts; relative
 NS = 1_000_000_000
 STEP = 1e-6  # s, of the central difference that gives the twist of the base
 
 Values = Mapping[str, float]
-
-
-@dataclass(frozen=True)
-class Solid:
-    """A body's surface in a frame: points (n, 3) [m], triangles (m, 3): their corners by the numbers of points."""
-
-    frame: str
-    points: Array
-    triangles: Triangles
 
 
 @dataclass(frozen=True)
@@ -60,8 +49,8 @@ class Layout:
     @classmethod
     def of(cls, closed_loop: ClosedLoop) -> Self:
         """The layout of what a launch file describes."""
-        frames, robot = Frames(closed_loop), _robot(closed_loop)
-        called = {name: _file_names(robot).get(name, name) for name in (*frames.names, GROUND)}
+        frames, parts = Frames(closed_loop), _parts(closed_loop)
+        called = {name: parts.frames.get(name, name) for name in (*frames.names, GROUND)}
         described, goals = closed_loop.machine.description, closed_loop.targets.names
         law = closed_loop.control.law.description if closed_loop.control else None
         units = law.target_units if law and law.target_units else [""] * len(goals)
@@ -69,11 +58,9 @@ class Layout:
         return cls(
             run=closed_loop.launch.name,
             machine=described.name,
-            joints=tuple(_joints(closed_loop, robot)),
+            joints=tuple(_joints(closed_loop, parts)),
             frames=tuple(called[name] for name in frames.names),
-            solids=tuple(
-                Solid(called[name], each.points, each.triangles) for name, each in placed_solids(closed_loop, frames)[0]
-            ),
+            solids=tuple(replace(each, frame=called[each.frame]) for each in placed_solids(closed_loop, frames)[0]),
             inputs={each.name: each.unit for each in described.inputs},
             residuals={each.name: each.unit for each in closed_loop.residuals},
             outputs={each.name: each.unit for each in described.outputs},
@@ -146,7 +133,7 @@ class Moments:
         self._closed_loop, self._machine = closed_loop, closed_loop.machine
         self._frames = Frames(closed_loop)
         described = self._machine.description
-        coordinates = _joints(closed_loop, _robot(closed_loop)).values()
+        coordinates = _joints(closed_loop, _parts(closed_loop)).values()
         self._joints = [described.state_names.index(name) for name in coordinates]
         self._gears = gears(self._machine, self._joints)
         views = closed_loop.views
@@ -248,27 +235,19 @@ def quaternions(poses: Array) -> Array:
     return found
 
 
-def _robot(closed_loop: ClosedLoop) -> Robot | None:
-    """The robot of a machine that a file describes; None of others, and if the file has gone since."""
+def _parts(closed_loop: ClosedLoop) -> FileParts:
+    """The names of a machine's file, none if it has gone since."""
     try:
-        return closed_loop.source.robot()
+        return closed_loop.source.parts()
     except (OSError, ServonodeError, ValueError):
-        return None
+        return FileParts()
 
 
-def _file_names(robot: Robot | None) -> dict[str, str]:
-    """The names that a robot's file has for bodies and frames, by those of its machine."""
-    names = [each.name for each in robot.bodies] + [each.name for each in robot.frames] if robot else []
-    return {identifier(name): name for name in names}
-
-
-def _joints(closed_loop: ClosedLoop, robot: Robot | None) -> dict[str, str]:
+def _joints(closed_loop: ClosedLoop, parts: FileParts) -> dict[str, str]:
     """The coordinate of each joint, by its name; of a robot's file those of its hinges and slides."""
     described = closed_loop.machine.description
-    if robot:
-        found = {each.joint: each.coordinates for each in named(robot, described.coordinates)}
-        alone = {joint: names[0] for joint, names in found.items() if len(names) == 1}
-        return {joint: name for joint, name in alone.items() if name in described.coordinates}
+    if parts.frames:
+        return {joint: name for joint, name in parts.joints.items() if name in described.coordinates}
     entries = {entry for names in described.vectors.values() for entry in names}
     return {name: name for name in described.coordinates if name not in entries}
 

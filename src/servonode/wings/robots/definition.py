@@ -1,12 +1,19 @@
 """The definition of a machine by a robot's file, for launch files. Neither MuJoCo nor sympy identifies it."""
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, fields
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
+from servonode.definitions import cache
 from servonode.definitions.references import Definition, NotFound, Option
 from servonode.definitions.source_location import Place
+from servonode.errors import ServonodeError
+from servonode.kernels.host import version_of
+from servonode.plants import MachineSource
+from servonode.plants.machine_files import FileParts, MachineFiles, Solids
 from servonode.wings.robots.file_text import scan
 
 if TYPE_CHECKING:
@@ -19,8 +26,6 @@ class RobotDefinition(Definition):
     """A URDF or MJCF file; what a launch file states in [plant.robot] are the arguments of `read` and `Contacts`."""
 
     function: str = "robot"
-    modules: ClassVar[tuple[str, ...]] = ("wings.robots.read", "wings.robots.model")
-    libraries: ClassVar[tuple[str, ...]] = ("mujoco",)
 
     @property
     def options(self) -> dict[str, Option]:
@@ -32,6 +37,10 @@ class RobotDefinition(Definition):
         for name, content in sorted((file.name, file.read_bytes()) for file in self.sources()):
             digest.update(name.encode() + b"\0" + content + b"\0")
         return digest.hexdigest()
+
+    def readers(self) -> list[str]:
+        code = cache.code_digest("wings.robots.read", "wings.robots.model", rooms=("wings/robots",))
+        return [code, *([f"mujoco {version_of('mujoco')}"] if find_spec("mujoco") else [])]
 
     def sources(self) -> set[Path]:
         return {file.resolve() for file in scan(self.file).files}
@@ -65,10 +74,34 @@ class RobotDefinition(Definition):
         return read(self.file, **options, held=bool(contacts.wheels or contacts.feet)), contacts
 
     def states(self, name: str, *seen: Path) -> bool:  # noqa: ARG002
-        return False
+        return name in ("SOLIDS", "PARTS")
 
-    def attribute(self, name: str) -> Any:  # noqa: ARG002
-        return None
+    def attribute(self, name: str) -> Any:
+        return {"SOLIDS": self._solids, "PARTS": self._parts}[name] if self.states(name) else None
+
+    def run(self, work: Callable[[], Any]) -> Any:
+        return work()  # no code of a user's
+
+    def _solids(self, settings: Any) -> Solids:  # noqa: ARG002
+        from servonode.wings.robots.solids import solids
+
+        try:
+            found, lines = solids(self.file)
+        except (OSError, ServonodeError, ValueError) as error:
+            return Solids(left_out=(str(error),))
+        return Solids(tuple(found), tuple(lines))
+
+    def _parts(self, settings: Any) -> FileParts:
+        from servonode.wings.robots.robot import identifier
+
+        robot, _ = self.robot(**settings)
+        alone = (each.name for each in robot.joints if each.kind in ("hinge", "slide"))
+        names = [each.name for each in robot.bodies] + [each.name for each in robot.frames]
+        return FileParts(
+            frames={identifier(name): name for name in names},
+            joints={name: identifier(name) for name in alone},
+            meshes=robot.meshes,
+        )
 
 
 def find_robot(reference: str, folder: Path) -> RobotDefinition:
@@ -81,3 +114,23 @@ def find_robot(reference: str, folder: Path) -> RobotDefinition:
     if not file.is_file():
         raise NotFound(f"there is no file {file}; the path is relative to the launch file's folder")
     return RobotDefinition(reference, file)
+
+
+def robot_of(source: MachineSource) -> "Robot | None":
+    """The robot of a machine that is one of a robot's file; None of others. Raises as `read`."""
+    definition = source.definition
+    return definition.robot(**source.settings)[0] if isinstance(definition, RobotDefinition) else None
+
+
+def _source(model: Any, name: str, file: str) -> str:
+    from servonode.wings.robots.source import source
+
+    return source(model, name, file)
+
+
+FILES = MachineFiles(
+    what="a URDF or MJCF file, whose name ends in .urdf, .xml, .mjcf",
+    find=find_robot,
+    section="plant.robot",
+    source=_source,
+)

@@ -1,5 +1,8 @@
 """The entry points of the wing of robots from files: references by kind and name."""
 
+_FILES = "servonode.wings.robots.definition:FILES"
+
 ENTRY_POINTS = {
     "drivers": {"mujoco": "servonode.wings.robots.mujoco_driver:DRIVER"},
+    "sources": {"urdf": _FILES, "xml": _FILES, "mjcf": _FILES, "xacro": _FILES},  # xacro is refused with its remedy
 }

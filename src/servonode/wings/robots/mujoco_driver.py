@@ -14,6 +14,7 @@ from servonode.plants.drivers.driver import Driver, DriverContext, DriverError, 
 from servonode.plants.physical_model import Floor, PhysicalModel
 from servonode.plants.simulated import Motion
 from servonode.plants.speeds import speeds_after
+from servonode.wings.robots.definition import robot_of
 from servonode.wings.robots.joint_states import JointStates, joints_of
 
 HARDEST = 2.0  # least time constant of a contact that can be resolved, in steps of the physics engine
@@ -143,7 +144,7 @@ def _motion(context: DriverContext) -> Motion:
     """
     source = context.source
     assert source is not None  # a simulation has one
-    robot, physics = source.robot(), source.physics()
+    robot, physics = robot_of(source), source.physics()
     if physics is None and robot is None:
         have = ", ".join(name for name in PLANTS if packaged_machine(name).physics() is not None)
         text = f'"mujoco" needs a physical model, and {context.machine.description.name} has none: state it as '

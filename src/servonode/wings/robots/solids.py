@@ -5,18 +5,18 @@ touch: of a URDF MuJoCo keeps only <collision>. Planes and height fields are no 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from servonode.arrays import Array
+from servonode.plants.machine_files import Solid, Triangles
 from servonode.wings.robots.inertia import rotation_of
 from servonode.wings.robots.mesh_files import find_meshes
 from servonode.wings.robots.read import import_mujoco, opened
+from servonode.wings.robots.robot import identifier
 from servonode.wings.robots.spec_inertias import make_units
 from servonode.wings.robots.unsupported import keep_shapes
 
@@ -26,20 +26,6 @@ MOST_BYTES = 100_000_000  # of all mesh files together
 AROUND, ARC = 16, 8  # corners of a circle, of the half of one
 FINEST, COARSER = 4.0, 0.8  # cells along a side per root of the triangles there may be; from one try to the next
 LETTERS = 200  # of what MuJoCo says of a mesh
-
-Triangles = npt.NDArray[np.intp]
-
-
-@dataclass(frozen=True)
-class Solid:
-    """What is seen of a body, in its axes. body: its name in the file; "world" is the ground.
-
-    points (n, 3) [m]; triangles (m, 3): their corners by the numbers of points.
-    """
-
-    body: str
-    points: Array
-    triangles: Triangles
 
 
 def solids(file: Path) -> tuple[list[Solid], list[str]]:
@@ -118,7 +104,7 @@ def _placed(mujoco: ModuleType, spec: Any, geoms: Sequence[Any], meshes: Mapping
     for geom, shape, most in zip(compiled, shapes, shares, strict=True):
         points, triangles = fewer(shape.points, shape.triangles, most)
         points = geom.pos + points @ rotation_of(geom.quat).T
-        found.append(Solid(model.body(int(geom.bodyid[0])).name, points, triangles))
+        found.append(Solid(identifier(model.body(int(geom.bodyid[0])).name), points, triangles))
     return found
 
 
@@ -188,7 +174,7 @@ def _joined(shapes: Sequence[Solid]) -> list[Solid]:
     """One solid of each body."""
     of: dict[str, list[Solid]] = {}
     for each in shapes:
-        of.setdefault(each.body, []).append(each)
+        of.setdefault(each.frame, []).append(each)
     found = []
     for body, parts in of.items():
         ends = np.cumsum([0, *(len(each.points) for each in parts)])

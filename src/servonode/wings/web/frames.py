@@ -219,7 +219,7 @@ def _line(word: str, content: dict[str, Any]) -> bytes:
 
 
 class Bodies:
-    """The bodies that a robot's file gives shapes; none of a machine that has no such file.
+    """The bodies that have shapes, such as those of a robot's file; none of a machine that states none.
 
     layout: {"bodies": [{"points": [x, y, z, x, ...], "triangles": [three numbers of points, ...]}, ...], "unseen":
     what is not drawn}.
@@ -229,10 +229,10 @@ class Bodies:
         self._frames = frames.Frames(closed_loop)
         drawn, lines = frames.placed_solids(closed_loop, self._frames)
         names = self._frames.names
-        self._rows = [names.index(frame) if frame in names else -1 for frame, _ in drawn]
+        self._rows = [names.index(each.frame) if each.frame in names else -1 for each in drawn]
         self.layout = {
             "bodies": [
-                {"points": _rounded(each.points), "triangles": each.triangles.ravel().tolist()} for _, each in drawn
+                {"points": _rounded(each.points), "triangles": each.triangles.ravel().tolist()} for each in drawn
             ],
             "unseen": (lines[0][:LETTERS] if lines else "") + (f" ({len(lines) - 1} more)" if lines[1:] else ""),
         }

@@ -333,11 +333,11 @@ def texts_of(plan: Plan, send_code: bool) -> Texts:
 
 
 def _check_meshes(closed_loop: ClosedLoop) -> None:
-    """Refuse a robot whose meshes touch in MuJoCo, of which a worker has no files."""
-    robot = closed_loop.source.robot() if closed_loop.launch.plant.driver == "mujoco" else None
-    if robot and robot.meshes:
-        name, mesh = robot.meshes[0]
-        text = f"{robot.file.name} has meshes ({name}: {mesh}), which workers would lack for contacts in MuJoCo"
+    """Refuse a robot whose meshes touch where its driver moves it, of which a worker has no files."""
+    meshes = closed_loop.source.parts().meshes if closed_loop.driver.motion is not None else ()
+    for name, mesh in meshes[:1]:
+        file, driver = closed_loop.source.definition.file.name, closed_loop.driver.name
+        text = f"{file} has meshes ({name}: {mesh}), which workers would lack for contacts of the driver {driver}"
         remedy = 'compute with --threads, or state plant.driver = "simulated"'
         raise LaunchError(closed_loop.launch.file, "plant", "machine", f"{text}; {remedy}")
 
