@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import NODEFAULT, Struct, inspect
 
 from servonode.closed_loop.connection import PASSED_OVER
-from servonode.closed_loop.key_table import SECTIONS, keys_of
+from servonode.closed_loop.key_table import keys_of, sections
 from servonode.plants.drivers.driver import Driver
 from servonode.plants.drivers.installed import our_drivers
 from servonode.plants.injection import KINDS, SIZES
@@ -143,7 +143,7 @@ def launch_reference() -> str:
         "controller": CONTROLLER,
         "[fault]": KINDS_HEAD + "".join(map(_kind_row, dict.fromkeys(kind for of in KINDS.values() for kind in of))),
     }
-    return "".join([HEAD, *(_section(name, struct) + prose.get(name, "") for name, struct in SECTIONS), TAIL])
+    return "".join([HEAD, *(_section(name, struct) + prose.get(name, "") for name, struct in sections()), TAIL])
 
 
 def _section(name: str, struct: type[Struct]) -> str:

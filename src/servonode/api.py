@@ -6,8 +6,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from msgspec import Struct
 from msgspec import inspect as struct_inspect
 
+from servonode.closed_loop.added_sections import all_sections, find_section
 from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_file import LaunchError, launch_of_table, read_launch
 from servonode.closed_loop.launch_keys import LaunchFile, Sections
@@ -292,14 +294,17 @@ def _short(given: Any) -> str:
 
 def _check_sections(overrides: Mapping[str, Any], called: Callable[..., Any]) -> None:
     """CallError for a keyword that is neither an argument of the function nor a key of launch files."""
-    keys = _keys()
+    keys = _keys(Sections)
     for word, value in overrides.items():
         section = word.partition("__")[0]
-        if section not in keys:
-            raise CallError(_unknown_argument(word, called, keys))
-        listed = isinstance(value, list) and not keys[section]
+        own = keys.get(section)
+        if own is None and (added := find_section(section)) is not None:
+            own = added.__struct_fields__
+        if own is None:
+            raise CallError(_unknown_argument(word, called, _keys(all_sections(installed=True))))
+        listed = isinstance(value, list) and not own
         if "__" not in word and not isinstance(value, Mapping) and not listed:
-            example = f"{section}__{keys[section][0]}=" if keys[section] else f"{section}={{'x': 1.0}}"
+            example = f"{section}__{own[0]}=" if own else f"{section}={{'x': 1.0}}"
             example = "fault=[{'on': 'drive', 'kind': 'off', 'at': 1.0}]" if section == "fault" else example
             raise CallError(f"{called.__name__}(): {word}={value!r} is not a mapping of its keys; write {example}...")
 
@@ -320,10 +325,10 @@ def _unknown_argument(word: str, called: Callable[..., Any], keys: Mapping[str, 
 
 
 @cache
-def _keys() -> dict[str, tuple[str, ...]]:
+def _keys(sections: type[Struct]) -> dict[str, tuple[str, ...]]:
     """The keys of each section of launch files."""
     found = {}
-    for field in struct_inspect.type_info(Sections).fields:  # type: ignore[attr-defined]
+    for field in struct_inspect.type_info(sections).fields:  # type: ignore[attr-defined]
         info = field.type
         parts = [info, *getattr(info, "types", ())]
         structs = [each for each in parts if isinstance(each, struct_inspect.StructType)]

@@ -16,7 +16,7 @@ import pytest
 from msgspec import inspect
 
 import servonode
-from servonode.closed_loop.launch_keys import Sections
+from servonode.closed_loop.added_sections import all_sections
 from tests.helpers.refusals import command
 
 SHORT = ("run.duration=0.1",)
@@ -60,7 +60,7 @@ def _numeric(info: inspect.Type, name: str) -> Iterator[str]:
         yield name
 
 
-KEYS = (*numeric(Sections), *NAMED)
+KEYS = (*numeric(all_sections()), *NAMED)
 COMPILED = {"plant.disturbance.U1", "controller.damping", "controller.gains.integral", "target.x"}  # again for a value
 QUICK = [key for key in KEYS if key not in COMPILED]
 

@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from servonode.closed_loop import launch_file
-from servonode.closed_loop.key_table import SECTIONS, keys_of
+from servonode.closed_loop.key_table import keys_of, sections
 from servonode.closed_loop.launch_error import check_names, naming_file, per_name
 from servonode.closed_loop.launch_file import LaunchError, packaged, read_launch
 from servonode.closed_loop.launch_keys import LaunchFile
@@ -296,7 +296,7 @@ def test_a_number_stands_for_all_names_and_a_table_for_those_it_names() -> None:
 
 
 def test_every_key_has_a_sentence_and_a_unit() -> None:
-    for _, section in SECTIONS:
+    for _, section in sections():
         for field in keys_of(section):
             info = msgspec.inspect.type_info(field.type)
             assert isinstance(info, msgspec.inspect.Metadata), field.name

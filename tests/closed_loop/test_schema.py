@@ -15,7 +15,7 @@ from msgspec.structs import fields
 from servonode.bus.topology import CONTROLLER, PLANT, TARGET
 from servonode.cli import complete
 from servonode.closed_loop.hosts import shared_keys
-from servonode.closed_loop.key_table import SECTIONS, description, key_of, keys_of, keys_of_launch_files
+from servonode.closed_loop.key_table import description, key_of, keys_of, keys_of_launch_files, sections
 from servonode.closed_loop.schema import launch_schema
 from servonode.wings.explore.sweeps.design import Axis
 from tests.helpers.extras import json_validator
@@ -45,7 +45,7 @@ def test_the_reference_page_is_up_to_date() -> None:
 
 def test_every_key_is_on_the_page() -> None:
     """In the table of its section; a table in a table has a text of its own."""
-    for section, struct in SECTIONS:
+    for section, struct in sections():
         table = MADE_PAGE.partition(f"\n## [{section}]\n")[2].partition("\n## ")[0]
         for key in (each.name for each in fields(struct)):
             texts = (f"[{section}.{key}]", f"[{section}.{key}.NAME]", f"## {section}.{key}\n")
@@ -98,7 +98,7 @@ def test_the_schema_refuses_what_the_reader_refuses(schema: Any, wrong: dict[str
 def test_one_line_of_a_struct_says_all_of_a_key(schema: Any) -> None:
     """Each key that has a name of its own: schema, completion, `param`, sweeps and runs on two computers."""
     completed = {each.value.rstrip("=") for each in complete.keys(click.Context(click.Command("a")), None, "")}
-    for section, struct in SECTIONS:
+    for section, struct in sections():
         for field in keys_of(struct) if "NAME" not in section and "[" not in section else ():
             dotted, known = f"{section}.{field.name}", key_of(f"{section}.{field.name}")
             assert known is not None

@@ -162,7 +162,7 @@ def robot_model(robot: Path, overrides: Sequence[str]) -> "Model":
     table = {"run": {"duration": 1.0}, "plant": {"machine": str(robot)}}
     with naming_file(robot), stated_in("plant", "machine"):
         launch = launch_of_table(table, overrides, file=str(robot))
-        model: Model = plant_source(launch.plant, launch.path.parent).build()
+        model: Model = plant_source(launch.plant, launch.path.parent, launch.more).build()
     return model
 
 

@@ -2,27 +2,29 @@
 
 import errno
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from msgspec import Struct
-from msgspec.structs import asdict, fields
+from msgspec.structs import asdict
 
 from servonode.arrays import Array
 from servonode.bus.run_folder import BusError
+from servonode.closed_loop.added_sections import beyond_defaults
 from servonode.closed_loop.launch_error import KeyRefused, LaunchError, naming_file, stated_in
 from servonode.closed_loop.launch_keys import LaunchFile, Plant, Run, Times
 from servonode.mechanics.machine import Machine
 from servonode.plants.drivers import DRIVERS
 from servonode.plants.drivers.driver import Driver, Stated, own_settings
-from servonode.plants.drivers.installed import find_driver, origins, our_drivers, our_names
+from servonode.plants.drivers.installed import find_driver, origins, our_drivers
+from servonode.plants.keys import AddedSection
 
 if TYPE_CHECKING:
     from servonode.plants.drivers.transport import Traffic
 
 CONNECT_S = 1.0
+OF_PLANT = "plant."  # before the name of a section that is added to [plant]
 PASSED_OVER = "device"  # where a machine is met, which the rehearsal of its launch file does not need
 
 
@@ -34,6 +36,7 @@ class Connection:
     plant: Plant
     run: Run
     times: Times
+    more: Mapping[str, AddedSection]
 
     @property
     def driver(self) -> Driver:
@@ -47,10 +50,10 @@ class Connection:
             LaunchError: the driver cannot take its own keys.
         """
         run, device = self.run, self.plant.device
-        link, mujoco, times = asdict(self.plant.link), asdict(self.plant.mujoco), self.times
+        link, times = asdict(self.plant.link), self.times
         with naming_file(self.file), stated_in("plant", "driver"):
             own = own_settings(self.driver, device.settings)
-        return Stated(run.mode == "lockstep", run.speed, asdict(device), link, times.step, times.period, mujoco, own)
+        return Stated(run.mode == "lockstep", run.speed, asdict(device), link, times.step, times.period, self.more, own)
 
     def check(self) -> None:
         """Refuse what the launch file specifies and its driver would pass over, and what the driver cannot take.
@@ -68,14 +71,15 @@ class Connection:
     def _unread(self) -> Iterator[tuple[str, str, str]]:
         """Table and key of [plant] for each that is given and that only other drivers read, with a sentence."""
         own = self.driver
-        of_wings = [name for name in our_names() if hasattr(self.plant, name)]  # a driver's section has its name
-        tables = [each.partition(".")[0] for driver in DRIVERS.values() for each in driver.reads]
-        for table in dict.fromkeys([*tables, *of_wings]):
-            for key in _stated_keys(getattr(self.plant, table)):
-                known = table in of_wings or any(each.uses(table, key) for each in DRIVERS.values())
-                if known and not own.uses(table, key):
-                    others = [f'"{each.name}"' for each in our_drivers().values() if each.uses(table, key)]
-                    yield table, key, f'is for driver = {" or ".join(others)}, and [plant] has driver = "{own.name}"'
+        core = dict.fromkeys(each.partition(".")[0] for driver in DRIVERS.values() for each in driver.reads)
+        tables: dict[str, Any] = {name: getattr(self.plant, name) for name in core}
+        tables |= {name.removeprefix(OF_PLANT): each for name, each in self.more.items() if name.startswith(OF_PLANT)}
+        for table, stated in tables.items():
+            for key in stated if isinstance(stated, dict) else beyond_defaults(stated):
+                known = table not in core or any(each.uses(table, key) for each in DRIVERS.values())
+                others = our_drivers().values() if known and not own.uses(table, key) else ()
+                if names := [f'"{each.name}"' for each in others if each.uses(table, key)]:
+                    yield table, key, f'is for driver = {" or ".join(names)}, and [plant] has driver = "{own.name}"'
         if self.plant.device.settings and own.settings is None:
             yield "device", "settings", f'is for a driver with keys of its own, and [plant] has driver = "{own.name}"'
 
@@ -157,14 +161,7 @@ class Connection:
 
 def connection_of(launch: LaunchFile) -> Connection:
     """The connection of a launch file to its machine."""
-    return Connection(launch.file, launch.plant, launch.run, launch.times)
-
-
-def _stated_keys(table: Struct | dict[str, object]) -> list[str]:
-    """The keys of a table that are not at their defaults."""
-    if isinstance(table, dict):
-        return list(table)
-    return [field.name for field in fields(table) if getattr(table, field.name) != field.default]
+    return Connection(launch.file, launch.plant, launch.run, launch.times, launch.more)
 
 
 def known_drivers() -> dict[str, dict[str, str]]:

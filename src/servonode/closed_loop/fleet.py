@@ -189,7 +189,6 @@ class _Reader:
         wrong = {
             "hosts": (launch.hosts is not None, "the robots of one launch run on one computer; leave [hosts] out"),
             "controller": (launch.controller is None, "missing; each robot of a launch has a controller"),
-            "sweep": (launch.sweep is not None, "varies one machine; sweep the launch file that the robot includes"),
             "supervision": (
                 launch.supervision.plant != "never",
                 'a plant that begins anew is not in step with the other robots; give plant = "never"',
@@ -199,6 +198,7 @@ class _Reader:
                 "telemetry has one address, and each robot would need its own; leave telemetry out",
             ),
         }
+        wrong |= {name: (bool(stated.alone), stated.alone) for name, stated in launch.more.items()}
         for section, (found, text) in wrong.items():
             if found:
                 raise self._error(f"{ROBOTS}.{robot}.{section}", None, text)

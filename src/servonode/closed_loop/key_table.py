@@ -1,4 +1,4 @@
-"""The table of the keys of a launch file: what the structs in `launch_keys.py` state of each.
+"""The table of the keys of a launch file: what the structs in `launch_keys.py`, and those of added sections, state.
 
 Schema, page, completion, variations, live numbers, sweeps and runs on two computers are made of it.
 """
@@ -11,10 +11,12 @@ from typing import Annotated, Any, get_args, get_origin
 from msgspec import Struct, inspect
 from msgspec.structs import FieldInfo, fields
 
+from servonode.closed_loop.added_sections import PLACES, all_sections, section_of
 from servonode.closed_loop.launch_keys import Sections
-from servonode.plants.keys import Nature
+from servonode.plants.keys import AddedSection, Nature
 
 SECTION = Nature(apart=True)  # of a key that is a section
+OF_ADDED = "it is read when the run starts"  # why a key of an added section that says nothing stays as it is
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,11 +65,25 @@ def _field(struct: type[Struct], name: str) -> tuple[Nature, Any] | None:
     return None if field is None else (nature(field), field.type)
 
 
-@cache
 def key_of(dotted: str) -> Key | None:
     """What a launch file's structs state of a dotted key, or of the table in which it stands; None: nothing."""
-    struct: type[Struct] = Sections
-    path, names, waiting, fixed = list[str](), list[str](), dotted.split("."), ""
+    added = section_of(dotted)
+    return _key_of(Sections, "", dotted, "") if added is None else _key_in(*added, dotted)
+
+
+def _key_in(section: str, kind: type[AddedSection], dotted: str) -> Key | None:
+    """What an added section states."""
+    above, _, _ = section.rpartition(".")
+    fixed = kind.fixed or PLACES[above].fixed or OF_ADDED
+    if dotted == section:
+        return Key(**{**vars(SECTION), "table": section, "names": (), "kind": kind, "fixed": fixed})
+    return _key_of(kind, f"{section}.", dotted.removeprefix(f"{section}."), fixed)
+
+
+@cache
+def _key_of(struct: type[Struct], above: str, dotted: str, fixed: str) -> Key | None:
+    """What a struct states of a key in it. above: the place of the struct in a launch file."""
+    path, names, waiting = list[str](), list[str](), dotted.split(".")
     while True:
         if (found := _field(struct, waiting[0])) is None:
             return None
@@ -80,7 +96,7 @@ def key_of(dotted: str) -> Key | None:
         inside = part(kind, Struct)
         several = by_name is not None or part(kind, list) is not None
         if inside is None or len(waiting) <= several:
-            at = {"table": ".".join(path), "names": (*names, *waiting), "kind": kind, "fixed": fixed}
+            at = {"table": above + ".".join(path), "names": (*names, *waiting), "kind": kind, "fixed": fixed}
             return Key(**{**vars(stated), **at})
         if several:
             names.append(waiting.pop(0))
@@ -117,11 +133,16 @@ def keys_of(struct: type[Struct]) -> list[FieldInfo]:
     return [field for field in fields(struct) if not nature(field).apart]
 
 
+def sections(installed: bool = False) -> tuple[tuple[str, type[Struct]], ...]:
+    """All sections of launch files, of wings too, by their headings on the page. installed: as of `all_sections`."""
+    return tuple(_sections(all_sections(installed), ""))
+
+
 def keys_of_launch_files() -> dict[str, str]:
-    """Every key that has a name of its own, dotted as in `--set`, with what it is."""
+    """Every key that has a name of its own, dotted as in `--set`, with what it is; those of other packages too."""
     return {
         f"{section}.{field.name}": description(field)
-        for section, struct in SECTIONS
+        for section, struct in sections(installed=True)
         for field in keys_of(struct)
         if "NAME" not in section and "[" not in section
     }
@@ -138,6 +159,3 @@ def part(kind: Any, wanted: type) -> Any:
         return kind
     parts = get_args(kind)[:1] if get_origin(kind) is Annotated else get_args(kind)
     return next((found for part_of in parts if (found := part(part_of, wanted)) is not None), None)
-
-
-SECTIONS = tuple(_sections(Sections, ""))

@@ -21,14 +21,16 @@ import msgspec
 from msgspec import Struct, inspect
 from msgspec.structs import FieldInfo, asdict, fields, replace
 
+from servonode.closed_loop.added_sections import added_names, defaults, find_section, section_of
 from servonode.closed_loop.key_table import part
 from servonode.closed_loop.launch_error import LaunchError as LaunchError  # part of what is read here
 from servonode.closed_loop.launch_error import choices, naming_file, stated_in, unknown
-from servonode.closed_loop.launch_keys import LARGEST, Goal, LaunchFile, Sections, Sweep, Times, Vary
+from servonode.closed_loop.launch_keys import LARGEST, Goal, LaunchFile, Sections, Times
 from servonode.definitions.references import ending_of
 from servonode.errors import StatementError, did_you_mean
 from servonode.mechanics.expression import text_of
 from servonode.plants.drivers.installed import driver_names, our_names
+from servonode.plants.keys import AddedSection
 
 MAX_BYTES = 100_000
 MOST_DOTS = 10_000  # in a line: the time to read a key grows with the square of its parts
@@ -44,7 +46,8 @@ def read_launch(file: str | Path, overrides: Sequence[str] = ()) -> LaunchFile:
     """The launch file at a path, or the packaged one of that bare name, after `overrides` ("key.sub=value").
 
     A robot's file stands for a launch file of 1 s with this machine and no law.
-    Raises LaunchError, and nothing else, whatever the file and the overrides hold.
+    Raises LaunchError, whatever the file and the overrides hold; ExtensionError where a package that adds a section to
+    it is broken; and nothing else.
     """
     reader = _Reader(str(file))
     return reader.launch(*_overridden(reader, file, overrides))
@@ -183,6 +186,9 @@ def launch_of_table(
 def table_of(launch: LaunchFile) -> dict[str, Any]:
     """All keys of a launch file as nested mappings, defaults included, of which `launch_of_table` makes it again."""
     sections = {name: msgspec.to_builtins(getattr(launch, name)) for name in Sections.__struct_fields__}
+    for name, stated in launch.more.items():
+        above, _, last = name.rpartition(".")
+        (sections[above] if above else sections)[last] = msgspec.to_builtins(stated)
     given: dict[str, Any] = _given(sections)
     return given
 
@@ -209,15 +215,17 @@ def with_step(launch: LaunchFile, step: float) -> LaunchFile:
     return replace(changed, times=_Reader(launch.file).times(changed, step))
 
 
-def with_sweep(launch: LaunchFile, given: Mapping[str, Any]) -> LaunchFile:
-    """The launch file with these keys of [sweep] in place of its own.
+def with_section(launch: LaunchFile, name: str, given: Mapping[str, Any]) -> LaunchFile:
+    """The launch file with these keys of an added section, such as `sweep`, in place of its own.
 
     Raises:
         LaunchError: a value cannot stand there.
     """
-    stated = {} if launch.sweep is None else _given(msgspec.to_builtins(launch.sweep))
-    table = _with_dotted_keys({"sweep": stated | _copied(given)})
-    return replace(launch, sweep=_Reader(launch.file).section(Sweep, "sweep", table["sweep"]))
+    kind = find_section(name)
+    assert kind is not None  # whoever asks adds it
+    stated = _given(msgspec.to_builtins(launch.more[name])) if name in launch.more else {}
+    found = _Reader(launch.file).added(kind, name, stated | _copied(given))
+    return replace(launch, more={**launch.more, name: found})
 
 
 def with_values(launch: LaunchFile, values: Mapping[str, Any]) -> LaunchFile:
@@ -232,8 +240,10 @@ def with_values(launch: LaunchFile, values: Mapping[str, Any]) -> LaunchFile:
     for key, value in values.items():
         if key == GOAL_SPEED:
             changed = replace(changed, goal_speed=reader.goal_speed(value))
+        elif (added := section_of(joined := joined_key(key))) is not None:
+            changed = reader.replaced_in_added(changed, *added, joined, value)
         else:
-            changed = reader.replaced(changed, "", joined_key(key).split("."), value)
+            changed = reader.replaced(changed, "", joined.split("."), value)
     if changed.target is not launch.target:
         changed = replace(changed, target=_with_points(launch.file, launch.path, changed.target))
     times = reader.times(changed, changed.plant.step)
@@ -254,12 +264,22 @@ def _plain(value: Any) -> Any:
     return convert() if callable(convert) else value
 
 
+def _plainly(value: object) -> object:
+    """The same of a table too."""
+    return _copied(value) if isinstance(value, Mapping) else _plain(value)
+
+
+def _dotted(section: str, name: str) -> str:
+    return f"{section}.{name}" if section else name
+
+
 class _Reader:
     """Turns the table of one file into structs; knows which keys came from the command line."""
 
     def __init__(self, file: str) -> None:
         self.file = file
         self.options: list[str] = []
+        self.more: dict[str, AddedSection] = {}  # what is stated in added sections, by name
 
     def overridden(self, table: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
         """The table after these overrides, "key.sub=value"."""
@@ -290,8 +310,8 @@ class _Reader:
         if "robots" in table:
             text = "servonode run, simulate, check and show take several robots; give this the launch file of one robot"
             raise self._error("robots", None, text)
-        table = _with_dotted_keys(with_joined_names(self.file, table))
-        parts = self._struct(Sections, "", table)
+        self.more = {}
+        parts = self._struct(Sections, "", with_joined_names(self.file, table))
         controller = parts.controller
         if controller and controller.program is None and not controller.residuals and not controller.goal:
             text = 'missing; name a program, or give residuals = {speed = "V - 0.4"} or a goal of a frame instead'
@@ -301,25 +321,36 @@ class _Reader:
                 raise self._error("controller", name, f"there are both a program and {name}; give only one of them")
         times = self.times(parts, parts.plant.step)
         stated = asdict(parts) | {"target": _with_points(self.file, path, parts.target)}
-        return LaunchFile(**stated, path=path, file=self.file, name=path.stem, times=times)
+        return LaunchFile(**stated, path=path, file=self.file, name=path.stem, times=times, more=self.more)
 
     def replaced(self, of: S, section: str, names: Sequence[str], value: object) -> S:
         """The struct of a section with another value at the key that these names lead to."""
         known = _fields(type(of) if section else Sections)
         name, *inner = names
         if name not in known or not (section or inner):
-            raise self._unknown_key(section, name, {} if inner else value, known)
-        old, inside = getattr(of, name), f"{section}.{name}" if section else name
+            raise self._unknown_key(section, name, {} if inner else value, [*known, *added_names(section)])
+        old, inside = getattr(of, name), _dotted(section, name)
         if isinstance(old, Struct) and inner:
             return replace(of, **{name: self.replaced(old, inside, inner, value)})
         if inner and old is None and part(known[name].type, dict) is None:
             raise self._error(inside, None, "the launch file has no such section, which cannot vary; write it")
         return replace(of, **{name: self._value(section, known[name], self._placed(inside, old, inner, value))})
 
+    def replaced_in_added(
+        self, launch: LaunchFile, section: str, kind: type[AddedSection], key: str, value: object
+    ) -> LaunchFile:
+        """The launch file with another value at a key of an added section, or in place of the section."""
+        above, names = section.rpartition(".")[0], key.removeprefix(section).split(".")[1:]
+        old = launch.more.get(section) or defaults(kind)
+        if old is None or (above and getattr(launch, above) is None):
+            raise self._error(section, None, "the launch file has no such section, which cannot vary; write it")
+        new = self.replaced(old, section, names, value) if names else self.added(kind, section, _plainly(value))
+        return replace(launch, more={**launch.more, section: new})
+
     def _placed(self, inside: str, old: object, names: Sequence[str], value: object) -> object:
         """The table or list `old`, as TOML has it, with another value at the entry that these names lead to."""
         if not names:
-            return _copied(value) if isinstance(value, Mapping) else _plain(value)
+            return _plainly(value)
         name, *inner = names
         table = msgspec.to_builtins({} if old is None else old)
         if isinstance(table, list) and name.isdecimal() and int(name) < len(table):
@@ -353,10 +384,12 @@ class _Reader:
     def _struct(self, kind: type[S], section: str, table: dict[str, Any]) -> S:
         """The struct of one section."""
         known = _fields(kind)
-        for name, value in table.items():
-            if name not in known:
-                raise self._unknown_key(section, name, value, known)
-        values = {name: self._value(section, known[name], value) for name, value in table.items()}
+        own = {name: value for name, value in table.items() if name in known}
+        added = {name: self._added_kind(section, name, table[name], known) for name in table if name not in own}
+        values = {name: self._value(section, known[name], value) for name, value in own.items()}
+        for name, struct in added.items():
+            inside = _dotted(section, name)
+            self.more[inside] = self.added(struct, inside, table[name])
         for name, field in known.items():
             if field.required and name not in values:
                 if part(field.type, Struct) is None:
@@ -365,9 +398,20 @@ class _Reader:
                 values[name] = self._value(section, field, {})
         return kind(**values)
 
+    def _added_kind(self, section: str, name: str, value: object, known: Collection[str]) -> type[AddedSection]:
+        """The struct of a section that is none of the core."""
+        found = find_section(_dotted(section, name))
+        if found is None:
+            raise self._unknown_key(section, name, value, [*known, *added_names(section)])
+        return found
+
+    def added(self, kind: type[AddedSection], inside: str, value: object) -> AddedSection:
+        """What is stated in an added section."""
+        return self.section(kind, inside, kind.stated(value) if isinstance(value, dict) else value)
+
     def _value(self, section: str, field: FieldInfo, value: object) -> Any:
         """The value of one key: a struct, a table by name, or a leaf."""
-        inside = f"{section}.{field.name}" if section else field.name
+        inside = _dotted(section, field.name)
         by_name, struct = part(field.type, dict), part(field.type, Struct)
         if struct and by_name is None:
             several = part(field.type, list) is not None
@@ -489,25 +533,6 @@ def _with_one_name(file: str, section: str, parameters: dict[str, Any]) -> dict[
             raise LaunchError(file, section, key, f"the same parameter as {keys[name]}; keep one of them")
         found[name], keys[name] = value, key
     return found
-
-
-def _with_dotted_keys(table: dict[str, Any]) -> dict[str, Any]:
-    """The table, the keys in [sweep.vary] dotted: TOML takes plant.parameters.m1 without quotes for three tables."""
-    sweep = table.get("sweep")
-    if not isinstance(sweep, dict) or not isinstance(sweep.get("vary"), dict):
-        return table
-    vary = {joined_key(key): value for key, value in _dotted(sweep["vary"])}
-    return {**table, "sweep": {**sweep, "vary": vary}}
-
-
-def _dotted(table: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    """The entries of nested tables by dotted keys, down to what says how a key varies."""
-    for name, value in table.items():
-        key = f"{before}{name}"
-        if isinstance(value, dict) and value and not ("." in key and value.keys() & set(Vary.__struct_fields__)):
-            yield from _dotted(value, f"{key}.")
-        else:
-            yield key, value
 
 
 def _with_points(file: str, path: Path, goals: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,24 +3,16 @@
 `msgspec.inspect.type_info` of these structs is the reference of the keys: page and schema are made of it.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, TypeVar
 
 from msgspec import Meta, Struct
 
 from servonode.bus.topology import CONTROLLER, PLANT, TARGET
 from servonode.controllers.engine.curves import LEAST_DEGREE, MOST_DEGREE
 from servonode.plants.drivers.installed import our_names
-from servonode.plants.keys import (
-    MAX_SECONDS,
-    Contact,
-    Impairments,
-    RobotKeys,
-    Seconds,
-    Share,
-    Wait,
-    key,
-)
+from servonode.plants.keys import MAX_SECONDS, AddedSection, Impairments, Seconds, Share, Wait, key
 
 AUTO = "auto"  # where the machine or servonode chooses
 LARGEST = 1e50  # of any number, whatever its unit: products of a few larger ones would no longer be finite
@@ -49,6 +41,7 @@ Waits = Wait | dict[str, Wait] | None
 Setting = float | int | str | bool | list[float]
 Integrator = Literal["euler", "rk2", "heun", "ralston", "rk4", "radau"]
 Restart = Literal["never", "on-failure", "always"]
+Added = TypeVar("Added", bound=AddedSection)
 # Installed packages add more; whether a name is one of theirs is seen when a launch file has it.
 DriverName = Annotated[str, Meta(extra_json_schema={"enum": our_names()})]
 
@@ -328,8 +321,6 @@ class Plant(Section, frozen=True):
     safety: Safety = Safety()
     device: Device = Device()
     link: Impairments = Impairments()
-    mujoco: Contact = Contact()
-    robot: RobotKeys = RobotKeys()
 
 
 class Supervision(Section, frozen=True):
@@ -599,47 +590,6 @@ class Goal(Section, frozen=True):
         return any(each is not None for each in (self.topic, self.state, self.bandwidth))
 
 
-class Vary(Section, frozen=True):
-    """[sweep.vary.KEY]: the range of a key that a sweep varies, or its values one by one."""
-
-    low: Annotated[float | None, key("the lower end", "unit of the key")] = None
-    high: Annotated[float | None, key("the upper end", "unit of the key")] = None
-    points: Annotated[
-        Count | None, key("the number of values of a grid, with both ends (absent, of whole numbers: each)")
-    ] = None
-    scale: Annotated[Literal["linear", "log"], key("whether the values, or their logarithms, are evenly spaced")] = (
-        "linear"
-    )
-    values: Annotated[
-        Annotated[list[float], Meta(min_length=1)] | None,
-        key("the values one by one; a random method takes each as often", "unit of the key"),
-    ] = None
-
-
-class Sweep(Section, frozen=True):
-    """[sweep]: many runs of the launch file with other numbers (`servonode sweep`); a single run ignores it."""
-
-    fixed: ClassVar[str] = "it belongs to a sweep, and to no run"
-
-    vary: Annotated[
-        dict[str, list[float] | Vary],
-        key("the keys that vary, each with `[low, high]`, `{low, high, points}` or `{values}`"),
-    ] = {}
-    method: Annotated[
-        Literal["grid", "random", "latin_hypercube", "sobol"],
-        key("how values are chosen: all combinations, or points of the space between the ends"),
-    ] = "grid"
-    runs: Annotated[Count | None, key("the number of runs (a grid has its own)")] = None
-    seed: Annotated[Whole, key("the seed of a random method")] = 0
-    chunk: Annotated[
-        Count | None, key("the runs computed, and kept, at once (absent: some 10 million plant steps)")
-    ] = None
-    measures: Annotated[
-        dict[str, Text],
-        key("what is kept of each run beside the usual: expressions of columns with max, min, final, mean, integral"),
-    ] = {}
-
-
 class InjectedFault(Section, frozen=True):
     """[[fault]]: a fault that is injected into the run, to see what is made of it."""
 
@@ -679,7 +629,6 @@ class Sections(Section, frozen=True):
             fixed=OF_GOAL,
         ),
     ] = {}
-    sweep: Sweep | None = None
     fault: Annotated[list[InjectedFault], key("the faults that are injected into the run")] = []
 
 
@@ -724,6 +673,13 @@ class LaunchFile(Sections, frozen=True, kw_only=True):
     name: str
     times: Times
     goal_speed: float = 1.0  # goal time per plant time, of functions of t in [target] and the program's settings
+    more: Mapping[str, AddedSection] = {}  # what it states in sections of wings and other packages, by dotted name
+
+    def section(self, name: str, kind: type[Added]) -> Added | None:
+        """What it states in an added section, such as `plant.mujoco`; None: nothing."""
+        found = self.more.get(name)
+        assert found is None or isinstance(found, kind)
+        return found
 
     @property
     def step_ns(self) -> int:

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from msgspec import to_builtins
 from msgspec.structs import replace
 
 from servonode.arrays import Array
+from servonode.closed_loop.added_sections import beyond_defaults
 from servonode.closed_loop.launch_error import KeyRefused, check_names, per_name, stated_in
 from servonode.closed_loop.launch_file import with_step
 from servonode.closed_loop.launch_keys import AUTO, Actuator, Controller, LaunchFile, Plant, Sensor
@@ -23,9 +23,10 @@ from servonode.mechanics.expression import parse
 from servonode.mechanics.machine import Machine
 from servonode.plants import MachineSource, find_machine
 from servonode.plants.effects import ActuatorEffects, SensorEffects
-from servonode.plants.keys import RobotKeys
+from servonode.plants.keys import AddedSection
 from servonode.plants.prepare import Preparation, Prepared, Wanted
 
+ROBOT = "plant.robot"
 TRIES = 8  # speeds at which the safe action is tried
 INSTANTS = 1000  # at which functions of time are held against a parameter's bounds
 ROUNDED = 1e-3  # m or rad by which a state of rounded numbers may miss a holonomic constraint
@@ -33,8 +34,8 @@ MOST_WAITING = 1_000_000  # plant steps that a signal may be late by
 _log = logging.getLogger(__name__)
 
 
-def plant_source(plant: Plant, folder: Path) -> MachineSource:
-    """The machine that a launch file in a folder names, with its options and changes.
+def plant_source(plant: Plant, folder: Path, more: Mapping[str, AddedSection]) -> MachineSource:
+    """The machine that a launch file in a folder names, with its options and changes. more: its added sections.
 
     Raises:
         KeyRefused: there is no such machine, or a setting does not fit.
@@ -46,24 +47,23 @@ def plant_source(plant: Plant, folder: Path) -> MachineSource:
             text = f"machine {plant.machine} has no settings; remove it"
             raise KeyRefused("plant.settings", next(iter(plant.settings)), text)
         check_names("plant.settings", plant.settings, options)
-        settings = chosen("plant.settings", options, plant.settings) | _robot_settings(plant)
+        settings = chosen("plant.settings", options, plant.settings) | _robot_settings(plant, more)
     varying = _functions("plant.parameters", plant.parameters)
     return MachineSource(definition, settings, Changes(varying, plant.disturbance))
 
 
-def _robot_settings(plant: Plant) -> dict[str, Any]:
+def _robot_settings(plant: Plant, more: Mapping[str, AddedSection]) -> dict[str, Any]:
     """What [plant.robot] states beyond its defaults, for a machine of a robot's file.
 
     Raises:
         KeyRefused: the machine is not read from such a file.
     """
-    if kind_of(plant.machine) == "robot":
-        defaults = to_builtins(RobotKeys())
-        return {name: value for name, value in to_builtins(plant.robot).items() if value != defaults[name]}
-    if plant.robot != RobotKeys():
+    stated = more.get(ROBOT)
+    given = {} if stated is None else beyond_defaults(stated)
+    if given and kind_of(plant.machine) != "robot":
         text = f"machine {plant.machine} is not read from a URDF or MJCF file; remove the section"
-        raise KeyRefused("plant.robot", None, text)
-    return {}
+        raise KeyRefused(ROBOT, None, text)
+    return given
 
 
 def believed_source(controller: Controller, plant: MachineSource) -> MachineSource:

@@ -94,7 +94,7 @@ class MachineParts:
     @cached_property
     def source(self) -> MachineSource:
         """Where the machine comes from."""
-        return plant_source(self.stated.plant, self.stated.path.parent)
+        return plant_source(self.stated.plant, self.stated.path.parent, self.stated.more)
 
     @cached_property
     def preparation(self) -> Preparation | None:

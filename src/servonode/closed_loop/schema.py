@@ -4,26 +4,27 @@ import json
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import fields
 
-from servonode.closed_loop.key_table import SECTIONS, nature
-from servonode.closed_loop.launch_keys import Sections
+from servonode.closed_loop.added_sections import all_sections
+from servonode.closed_loop.key_table import nature, sections
 from servonode.plants.drivers.installed import driver_names
 
 
 def launch_schema(installed: bool = False) -> str:
     """The JSON Schema of a launch file, for editors; what TOML cannot say (null) is left out.
 
-    installed: the drivers of packages that are installed here belong to it too.
+    installed: the drivers and sections of packages that are installed here belong to it too.
     """
-    schema = msgspec.json.schema(Sections)
+    schema = msgspec.json.schema(all_sections(installed))
     definitions = schema["$defs"]
     if installed:
         definitions["Plant"]["properties"]["driver"]["enum"] = driver_names()
-    for struct in (each for _, each in SECTIONS):
+    for struct in (each for _, each in sections(installed)):
         for field in fields(struct):
             if unit := nature(field).unit:
-                stated = definitions[struct.__name__]["properties"][field.name]
+                stated = _definition(definitions, struct)["properties"][field.name]
                 stated["description"] = f"{stated['description']} [{unit}]"
     for name in ("Plant", "Controller"):  # link3.mass is a table in TOML
         stated = definitions[name]["properties"]["parameters"]
@@ -38,6 +39,12 @@ def launch_schema(installed: bool = False) -> str:
     ]
     heading = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "servonode launch file"}
     return json.dumps(heading | _without_null(schema), indent=1) + "\n"
+
+
+def _definition(definitions: dict[str, Any], struct: type[Struct]) -> dict[str, Any]:
+    """That of a struct, which has its module before its name where another has the same name."""
+    found: dict[str, Any] = definitions.get(struct.__name__) or definitions[f"{struct.__module__}.{struct.__name__}"]
+    return found
 
 
 def _without_null(part: Any) -> Any:

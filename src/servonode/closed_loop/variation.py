@@ -1,14 +1,16 @@
 """A closed loop with other values for some numbers of its launch file: nothing is derived or compiled for them."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
+from servonode.closed_loop.added_sections import defaults, section_of
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.gains import gain_names
 from servonode.closed_loop.key_table import key_of
 from servonode.closed_loop.launch_error import LaunchError, check_names, naming_file
 from servonode.closed_loop.launch_file import GOAL_SPEED, with_values
 from servonode.closed_loop.launch_keys import LaunchFile
+from servonode.plants.keys import AddedSection
 
 
 class Variation:
@@ -43,9 +45,9 @@ def check_number(closed_loop: ClosedLoop, key: str) -> LaunchFile:
         LaunchError: there is no such key, or it takes no number.
     """
     launch = closed_loop.stated
-    if key.startswith("sweep."):
-        text = "belongs to the sweep itself and to none of its runs; vary a key of another section"
-        raise LaunchError(launch.file, "sweep", key.removeprefix("sweep."), text)
+    section, kind = section_of(key) or ("", AddedSection)
+    if kind.unvaried:
+        raise LaunchError(launch.file, section, key.removeprefix(f"{section}."), kind.unvaried)
     stated, known = stated_number(launch, key), key_of(key)
     value = known.example if stated is None and known else stated
     return with_values(launch, {key: 1 if value is None else value})
@@ -74,8 +76,11 @@ def unit_of(closed_loop: ClosedLoop, key: str) -> str:
 
 def stated_number(launch: LaunchFile, key: str) -> float | None:
     """The number at a dotted key of a launch file; None where none is stated."""
-    of: Any = launch
-    for name in key.split("."):
+    of, names = cast(Any, launch), key.split(".")
+    if (added := section_of(key)) is not None:
+        section, kind = added
+        of, names = launch.more.get(section) or defaults(kind), key.removeprefix(section).split(".")[1:]
+    for name in names:
         if isinstance(of, Mapping):
             of = of.get(name)
         elif isinstance(of, list):

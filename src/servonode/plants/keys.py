@@ -1,7 +1,7 @@
 """What annotates a key of a launch file: bounds, unit, one sentence, its nature. And the tables of plants' own keys."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
@@ -32,6 +32,23 @@ def key(sentence: str, unit: str = "", **more: Any) -> Meta:
     return Meta(description=sentence, extra={"unit": unit, "nature": Nature(unit, **more)})
 
 
+class AddedSection(Struct, frozen=True, forbid_unknown_fields=True):
+    """A section of launch files that a wing or another package adds; `key` annotates each of its keys.
+
+    fixed: why they stay as they are while a run is in progress. unvaried: why they cannot differ between the runs of a
+    sweep. alone: why no robot of a launch of several may state them. Empty: there is no reason of this section's own.
+    """
+
+    fixed: ClassVar[str] = ""
+    unvaried: ClassVar[str] = ""
+    alone: ClassVar[str] = ""
+
+    @classmethod
+    def stated(cls, table: dict[str, Any]) -> dict[str, Any]:
+        """The table of a launch file, before its keys are read."""
+        return table
+
+
 class Impairments(Struct, frozen=True, forbid_unknown_fields=True):
     """[plant.link]: faults of the link to a loopback machine, in each direction; probabilities are per message."""
 
@@ -47,76 +64,3 @@ class Impairments(Struct, frozen=True, forbid_unknown_fields=True):
     ] = "none"
     cut_at: Annotated[Wait, key("the time from the handshake to the cut", "s (wall clock)")] = 0.0
     cut_for: Annotated[Seconds, key("the duration of the cut", "s (wall clock)")] = MAX_SECONDS
-
-
-Ignored = Literal[
-    "activation",
-    "equality",
-    "flex",
-    "fluid",
-    "gravcomp",
-    "muscle",
-    "plugin",
-    "servo",
-    "spring",
-    "tendon",
-    "transmission",
-]
-
-
-class RobotKeys(Struct, frozen=True, forbid_unknown_fields=True):
-    """[plant.robot]: how a robot's file (URDF, MJCF) is read."""
-
-    base: Annotated[
-        Literal["fixed", "free", "planar"],
-        key("how the root link of a URDF moves: not, freely, or in the plane; an MJCF file says so itself"),
-    ] = "fixed"
-    ignore: Annotated[list[Ignored], key("the kinds of elements to leave out although they change the motion")] = []
-    wheels: Annotated[
-        dict[str, str],
-        key("the wheels that roll without slipping, each name with its joint"),
-    ] = {}
-    radius: Annotated[
-        float | dict[str, float] | None,
-        key("the radius of the wheels, or of each by name (absent: that of its shape)", "m"),
-    ] = None
-    casters: Annotated[list[str], key("the joints that are left out, so that their links are fixed")] = []
-    feet: Annotated[list[str], key("the links or frames that stay where a run starts them")] = []
-    friction: Annotated[
-        float | None, key("the coefficient of friction under the feet; beyond it a warning is given")
-    ] = None
-    motors: Annotated[
-        list[str],
-        key(
-            "the joints whose motors are inputs (absent: all that an MJCF file has; of a URDF all but its base's and "
-            "`<mimic>`)"
-        ),
-    ] = []
-    independent: Annotated[
-        list[str], key("the joints whose rates are the velocities, if loops, wheels or feet hold others")
-    ] = []
-
-
-Substeps = Annotated[int, Meta(ge=1, le=10_000)]
-Coefficient = Annotated[float, Meta(ge=0, le=1e3)]
-Gravity = Annotated[float, Meta(gt=0, le=1e3)]
-
-
-class Contact(Struct, frozen=True, forbid_unknown_fields=True):
-    """[plant.mujoco]: the floor under a machine that MuJoCo simulates, and the steps of the physics engine."""
-
-    friction: Annotated[Coefficient, key("the coefficient of sliding friction of the floor")] = 0.8
-    floor: Annotated[
-        bool | None,
-        key("whether a robot's file gets a floor at height 0 (absent: if it has none and its base moves)"),
-    ] = None
-    gravity: Annotated[Gravity, key("gravity, if neither a parameter g nor a robot's file says it", "m/s^2")] = 9.81
-    substeps: Annotated[Substeps, key("the physics steps per plant step")] = 2
-    contact_time: Annotated[
-        Seconds | None,
-        key(
-            "the time constant of a contact; shorter is stiffer (absent: two physics steps, the least, or that of a "
-            "robot's file)",
-            "s",
-        ),
-    ] = None

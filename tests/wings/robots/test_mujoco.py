@@ -6,16 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from msgspec.structs import asdict
 
 import servonode
 from servonode.closed_loop.launch_file import LaunchError
 from servonode.mechanics.machine import Machine
 from servonode.plants import packaged_machine
 from servonode.plants.drivers.driver import DriverContext, Stated
-from servonode.plants.keys import Contact
 from servonode.plants.physics.diff_drive_trailer import slip
 from servonode.wings.robots.mujoco_driver import DRIVER, PhysicalMotion
+from servonode.wings.robots.sections import Contact
 from tests.helpers.extras import needs_mujoco
 
 needs_mujoco()
@@ -36,7 +35,7 @@ def moved(name: str, initial: dict[str, float], parameters: Any = None, **keys: 
     source = packaged_machine(name)
     machine = source.load(parameters or {})
     start = machine.state(initial)
-    stated = Stated(True, 1.0, {}, {}, mujoco=asdict(Contact(**keys)))
+    stated = Stated(True, 1.0, {}, {}, more={"plant.mujoco": Contact(**keys)})
     assert DRIVER.motion is not None
     motion = DRIVER.motion(DriverContext(machine, stated, start, STEP_NS, simulation=source.build, source=source))
     assert isinstance(motion, PhysicalMotion)

@@ -59,7 +59,7 @@ def away(loop: servonode.Loop, substeps: int, u: float = 0.0) -> tuple[float, fl
     assert motion.advance(0, 500, x, held)
     machine.advancer("rk4")(0, 500, 1_000_000, y, held, machine.c)
     missing = machine.energy(0.0, closed.start) + x[-1] - machine.energy(0.0, x)
-    assert closed.launch.plant.mujoco.substeps == substeps
+    assert closed.launch.more["plant.mujoco"].substeps == substeps
     return float(np.abs(x - y)[:-1].max() / np.abs(y).max()), abs(missing)
 
 

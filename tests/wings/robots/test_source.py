@@ -70,7 +70,7 @@ ROBOTS = {"arm.urdf": ARM.read_text("utf-8"), "four.xml": QUADRUPED, "springs.xm
 
 def source_of(folder: Path, machine: str) -> MachineSource:
     launch = launch_of_table({"run": {"duration": 1.0}, "plant": {"machine": machine}}, path=folder / "x.toml")
-    return plant_source(launch.plant, folder)
+    return plant_source(launch.plant, folder, launch.more)
 
 
 def written(folder: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Model, Model]:
@@ -194,7 +194,8 @@ def test_a_base_on_wheels_is_held_by_its_velocities(tmp_path: Path, monkeypatch:
     assert made.exit_code == 0, made.stderr
     robot = {"wheels": {"left": "left_wheel", "right": "right_wheel"}, "casters": ["caster_swivel", "caster_wheel"]}
     table = {"run": {"duration": 1.0}, "plant": {"machine": "tray.urdf", "robot": robot}}
-    read = plant_source(launch_of_table(table, path=tmp_path / "x.toml").plant, tmp_path).build()
+    launch = launch_of_table(table, path=tmp_path / "x.toml")
+    read = plant_source(launch.plant, tmp_path, launch.more).build()
     model = source_of(tmp_path, "./cart.py:model").build()
     assert facts(model) == facts(read)
     texts = [source_and_description(Derivation(each))[0] for each in (model, read)]

@@ -16,6 +16,7 @@ from servonode.mechanics.description import packed
 from servonode.mechanics.machine import Machine
 from servonode.plants import MachineSource
 from servonode.plants.injection import Injector
+from servonode.plants.keys import AddedSection
 from servonode.plants.plant import Plant
 from servonode.plants.plausible import Plausible
 from servonode.plants.simulated import Motion, SimulatedPlant
@@ -39,7 +40,10 @@ class DriverError(StatementError):
 
 @dataclass(frozen=True)
 class Stated:
-    """The keys for the driver in a launch file: the clock, [plant.device], [plant.link] and [plant.mujoco]."""
+    """The keys for the driver in a launch file: the clock, [plant.device], [plant.link].
+
+    more: what is stated in sections that wings and other packages add, by dotted name, such as plant.mujoco.
+    """
 
     lockstep: bool
     speed: float  # plant seconds per second of wall-clock time, in real time
@@ -47,7 +51,7 @@ class Stated:
     link: Mapping[str, Any]
     step_s: float = 1e-3  # plant step [s]
     period_s: float = 0.0  # between two control instants [s]; 0: no controller
-    mujoco: Mapping[str, Any] = field(default_factory=dict)
+    more: Mapping[str, AddedSection] = field(default_factory=dict)
     settings: Any = None  # [plant.device.settings] as the driver's own struct; None: it has none
 
 

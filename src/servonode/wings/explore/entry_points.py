@@ -23,4 +23,5 @@ ENTRY_POINTS = {
         "sweep": "servonode.wings.explore.questions:sweep",
         "tune": "servonode.wings.explore.questions:tune",
     },
+    "sections": {"sweep": "servonode.wings.explore.sections:Sweep"},
 }

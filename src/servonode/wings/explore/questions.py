@@ -12,7 +12,7 @@ import numpy as np
 from servonode.arguments import check_choice, check_mapping
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.closed_loop.launch_file import with_sweep
+from servonode.closed_loop.launch_file import with_section
 
 if TYPE_CHECKING:
     import xarray
@@ -48,7 +48,7 @@ def sweep(
         check_mapping("vary", vary, "plant.parameters.m1")
         given["vary"] = stated_axes(vary)
     where = Where(threads, workers, scheduler, send_code)
-    launch = with_sweep(closed_loop.launch, given) if given else closed_loop.launch
+    launch = with_section(closed_loop.launch, "sweep", given) if given else closed_loop.launch
     plan = Plan(closed_loop.with_parts(launch=launch), histories)
     return run_sweep(plan, where, None if output is None else Path(output), resume)
 

@@ -16,6 +16,7 @@ from servonode.plants.simulated import Motion
 from servonode.plants.speeds import speeds_after
 from servonode.wings.robots.definition import robot_of
 from servonode.wings.robots.joint_states import JointStates, joints_of
+from servonode.wings.robots.sections import contact_of
 
 HARDEST = 2.0  # least time constant of a contact that can be resolved, in steps of the physics engine
 AHEAD_S = 1e-6  # over which the inertia at an input is found
@@ -179,15 +180,15 @@ def _ignore(text: str) -> None:
 
 def _mjcf(physics: PhysicalModel, context: DriverContext) -> str:
     """The MJCF text of the whole simulation."""
-    stated, parameters = context.stated.mujoco, context.machine.parameters
-    step = context.step_ns / 1e9 / stated["substeps"]
-    contact_time = HARDEST * step if stated["contact_time"] is None else stated["contact_time"]
+    stated, parameters = contact_of(context.stated), context.machine.parameters
+    step = context.step_ns / 1e9 / stated.substeps
+    contact_time = HARDEST * step if stated.contact_time is None else stated.contact_time
     if contact_time < HARDEST * step * (1 - 1e-9):
         text = f"{contact_time:g} is shorter than two steps of the physics of {step:g} s; give at least "
         raise DriverError("plant.mujoco", "contact_time", f"{text}{HARDEST * step:g}, or more plant.mujoco.substeps")
-    gravity = parameters.get("g", stated["gravity"])
+    gravity = parameters.get("g", stated.gravity)
     hardness = f'solref="{contact_time!r} 1" solimp="{IMPEDANCE!r} {IMPEDANCE!r} 0.001"'
-    body = physics.mjcf(parameters, Floor(stated["friction"], gravity, hardness))
+    body = physics.mjcf(parameters, Floor(stated.friction, gravity, hardness))
     return MJCF.format(step=step, gravity=-gravity, body=body)
 
 

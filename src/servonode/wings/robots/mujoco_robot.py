@@ -10,6 +10,7 @@ from servonode.plants.drivers.driver import DriverContext, DriverError
 from servonode.wings.robots.joint_states import JointStates, joints_of
 from servonode.wings.robots.physics import TILT, Settings, simulated
 from servonode.wings.robots.robot import Robot, identifier
+from servonode.wings.robots.sections import contact_of
 
 CLEAR = 1e-3  # m; of a robot over the floor before it comes to rest
 DEEPEST = 1e-6  # m; to which parts of a robot may overlap at the start and still touch
@@ -21,13 +22,13 @@ def robot_model(mujoco: ModuleType, robot: Robot, context: DriverContext) -> tup
     Raises:
         DriverError: MuJoCo cannot build it.
     """
-    stated, source, machine = context.stated.mujoco, context.source, context.machine
+    stated, source, machine = contact_of(context.stated), context.source, context.machine
     assert source is not None
     base, step = (
         source.settings.get("base", "planar" if source.settings.get("wheels") else "fixed"),
-        context.step_ns / 1e9 / stated["substeps"],
+        context.step_ns / 1e9 / stated.substeps,
     )
-    settings = Settings(base, step, stated["friction"], stated["floor"], stated["contact_time"])
+    settings = Settings(base, step, stated.friction, stated.floor, stated.contact_time)
     joints = JointStates(robot, machine, tuple(name for name, *_ in TILT) if base == "planar" else ())
     try:
         spec, notes = simulated(mujoco, robot, machine.parameters, settings)

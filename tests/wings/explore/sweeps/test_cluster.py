@@ -19,7 +19,7 @@ import servonode
 from servonode.cli.create import make
 from servonode.closed_loop.closed_loop import resolve
 from servonode.closed_loop.launch_error import LaunchError
-from servonode.closed_loop.launch_file import launch_of_table, read_launch, with_sweep
+from servonode.closed_loop.launch_file import launch_of_table, read_launch, with_section
 from servonode.version import VERSION
 from servonode.wings.explore.sweeps import cluster as of_dask
 from servonode.wings.explore.sweeps.chunk import Chunk, run_chunk
@@ -47,7 +47,7 @@ def own_plan(folder: Path, name: str = "crane") -> Plan:
     (folder / "weights.py").write_text("MASS = 3.0\n")
     launch = read_launch(folder / f"{name}.toml", ["run.duration=0.1"])
     vary = {"plant.parameters.m": {"low": 0.2, "high": 0.8, "points": 4}}
-    return Plan(resolve(with_sweep(launch, {"vary": vary})))
+    return Plan(resolve(with_section(launch, "sweep", {"vary": vary})))
 
 
 def test_a_worker_needs_no_file_of_the_user(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_a_worker_needs_no_file_of_the_user(tmp_path: Path) -> None:
 def test_a_worker_has_each_run_prepared_by_the_machine_as_threads_have() -> None:
     """The hoop's preparation lays q on the profile at the s of each run."""
     vary = {"plant.initial.s": {"values": [0.0, 1.0]}}
-    plan = Plan(resolve(with_sweep(read_launch("hoop_rolls", ["run.duration=0.2"]), {"vary": vary})))
+    plan = Plan(resolve(with_section(read_launch("hoop_rolls", ["run.duration=0.2"]), "sweep", {"vary": vary})))
     found = compute(texts_of(plan, send_code=False), plan.values(0))
     expected = run_chunk(plan.variation, plan.values(0), plan.measures)
     assert found.reasons == expected.reasons == ["", ""]
@@ -184,7 +184,7 @@ def test_data_of_a_sources_name_go_with_it_and_belong_to_what_is_resumed(tmp_pat
     for other in ("weights.html", "crane.csv", "weights.new"):
         (folder / other).write_text("2.5\n")
     launch = read_launch(folder / "crane.toml", ["run.duration=0.1"])
-    launch = with_sweep(launch, {"vary": {"plant.parameters.m": {"values": [0.3]}}})
+    launch = with_section(launch, "sweep", {"vary": {"plant.parameters.m": {"values": [0.3]}}})
     plan = Plan(resolve(launch))
     assert plan.closed_loop.machine.parameters["M"] == 3.5
     texts, before = texts_of(plan, send_code=True), plan.closed_loop.source.definition.digest()
@@ -208,7 +208,7 @@ def test_a_robots_file_goes_to_the_workers_with_what_it_includes(tmp_path: Path)
     (robots / "robot.xml").write_text('<mujoco><include file="part.xml"/></mujoco>')
     table = {"run": {"duration": 0.1}, "plant": {"machine": "robots/robot.xml", "initial": {"j": 0.3}}}
     vary = {"vary": {"plant.parameters.b.mass": {"values": [0.3, 0.6]}}}
-    plan = Plan(resolve(with_sweep(launch_of_table(table, path=mine / "a.toml"), vary)))
+    plan = Plan(resolve(with_section(launch_of_table(table, path=mine / "a.toml"), "sweep", vary)))
     texts = texts_of(plan, send_code=False)
     assert [name for name, _ in texts.sources] == ["robots/part.xml", "robots/robot.xml"]
     expected = run_chunk(plan.variation, plan.values(0), plan.measures)
@@ -227,7 +227,7 @@ def test_meshes_that_touch_in_mujoco_are_not_sent(tmp_path: Path) -> None:
     (tmp_path / "robot.xml").write_text(f"<mujoco>{asset}<worldbody>{body}</worldbody></mujoco>")
     table = {"run": {"duration": 0.1}, "plant": {"machine": "robot.xml", "driver": "mujoco"}}
     vary = {"vary": {"plant.parameters.b.mass": {"values": [0.3, 0.6]}}}
-    launch = with_sweep(launch_of_table(table, path=tmp_path / "a.toml"), vary)
+    launch = with_section(launch_of_table(table, path=tmp_path / "a.toml"), "sweep", vary)
     with pytest.raises(LaunchError, match=r"robot\.xml has meshes \(b: m\.stl\), which workers would lack"):
         texts_of(Plan(resolve(launch)), send_code=False)
 
@@ -240,7 +240,7 @@ def test_sources_in_other_folders_keep_their_places(tmp_path: Path) -> None:
     launch.write_text(text.replace('"./crane.py:model"', '"../machines/crane.py:model"'))
     assert "../machines" in launch.read_text()
     vary = {"vary": {"plant.parameters.m": {"values": [0.3]}}}
-    plan = Plan(resolve(with_sweep(read_launch(launch, ["run.duration=0.1"]), vary)))
+    plan = Plan(resolve(with_section(read_launch(launch, ["run.duration=0.1"]), "sweep", vary)))
     texts = texts_of(plan, send_code=True)
     assert (texts.folder, [name for name, _ in texts.sources]) == (
         "launch", ["machines/crane.py", "machines/weights.py"],

@@ -11,7 +11,7 @@ import servonode
 from servonode.closed_loop.key_table import key_of, keys_of_launch_files
 from servonode.closed_loop.launch_error import KeyRefused, LaunchError
 from servonode.closed_loop.launch_file import launch_of_table, with_values
-from servonode.closed_loop.launch_keys import Sweep
+from servonode.wings.explore.sections import Sweep
 from servonode.wings.explore.sweeps.design import MOST_RUNS, Design, stated_axes, time_text
 from tests.helpers.point_masses import launch
 
@@ -31,7 +31,7 @@ METHODS = ("random", "latin_hypercube", "sobol")
 def stated(vary: dict[str, Any], **keys: Any) -> Sweep:
     """[sweep] as a launch file states it."""
     table = {"run": {"duration": 1.0}, "plant": {"machine": "x"}, "sweep": {"vary": vary, **keys}}
-    found = launch_of_table(table).sweep
+    found = launch_of_table(table).section("sweep", Sweep)
     assert found is not None
     return found
 

@@ -16,7 +16,7 @@ import zarr
 
 import servonode
 from servonode.closed_loop.closed_loop import resolve
-from servonode.closed_loop.launch_file import read_launch, with_sweep
+from servonode.closed_loop.launch_file import read_launch, with_section
 from servonode.errors import StatementError
 from servonode.loop import Loop
 from servonode.wings.explore.sweeps.plan import Plan
@@ -104,7 +104,7 @@ def test_histories_are_the_columns_of_each_run(loop: Loop, tmp_path: Path) -> No
     assert found.phi.isel(run=3).isnull().all()  # refused
     assert found.phi.attrs["units"] == "rad"
     assert swept(loop, histories=True).equals(found)
-    assert not loop.closed_loop.launch.sweep  # its own launch file is as it was
+    assert not loop.closed_loop.launch.more  # its own launch file is as it was
 
 
 class Broken(Exception):
@@ -193,7 +193,8 @@ def test_resume_computes_each_lost_or_damaged_chunk_again_and_no_other(
     loop: Loop, tmp_path: Path, damage: Callable[[Path], object], name: str
 ) -> None:
     three = read_launch("trailer_pursuit", ["run.duration=0.1"])
-    plan = Plan(resolve(with_sweep(three, {"vary": {M1: {"values": [3.0, 4.0, 5.0]}}, "chunk": 2, "measures": HITCH})))
+    changed = {"vary": {M1: {"values": [3.0, 4.0, 5.0]}}, "chunk": 2, "measures": HITCH}
+    plan = Plan(resolve(with_section(three, "sweep", changed)))
     expected = run_sweep(plan, Where(threads=1), tmp_path / "a.zarr").load()
     for index, runs in ((0, [[3.0], [4.0]]), (1, [[5.0]])):
         damage(tmp_path / "a.zarr" / name / "c" / f"{index}")

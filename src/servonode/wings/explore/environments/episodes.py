@@ -8,11 +8,12 @@ import numpy as np
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.key_table import key_of
 from servonode.closed_loop.launch_error import KeyRefused, LaunchError, naming_file
-from servonode.closed_loop.launch_file import with_sweep
+from servonode.closed_loop.launch_file import with_section
 from servonode.closed_loop.variation import Variation
 from servonode.errors import StatementError, did_you_mean
 from servonode.simulation.simulate import has_compiled_plant
-from servonode.wings.explore.sweeps.design import Axis, stated_axes
+from servonode.wings.explore.sections import Sweep
+from servonode.wings.explore.sweeps.design import SWEEP, Axis, stated_axes
 from servonode.wings.explore.sweeps.outcomes import is_random
 
 MOST_DRAWS = 100  # until a draw is not refused
@@ -30,7 +31,8 @@ class Episodes:
         """Raises LaunchError where a key or its range cannot be."""
         check_fit(base)
         self.base = base
-        stated = with_sweep(base.launch, {"vary": stated_axes(vary)}).sweep if vary else None
+        launch = with_section(base.launch, SWEEP, {"vary": stated_axes(vary)}) if vary else base.launch
+        stated = launch.section(SWEEP, Sweep) if vary else None
         with naming_file(base.launch.file):
             self._axes = [Axis(key, each) for key, each in (stated.vary if stated else {}).items()]
             for axis in self._axes:

@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import structs
 
 from servonode.arrays import Array
+from servonode.closed_loop.added_sections import defaults
 from servonode.closed_loop.closed_loop import ClosedLoop, resolve
 from servonode.closed_loop.launch_file import launch_of_table, table_of
 from servonode.closed_loop.launch_text import table_text
@@ -334,8 +336,8 @@ def stated_table(closed_loop: ClosedLoop) -> dict[str, Any]:
         "plant": {"machine": launch.plant.machine},
         "controller": {"program": "open_loop"},
     }
-    defaults = table_of(launch_of_table(bare))
-    found = _differing(table_of(launch), defaults)
+    more = {name: unset for name, each in launch.more.items() if (unset := defaults(type(each))) is not None}
+    found = _differing(table_of(launch), table_of(structs.replace(launch_of_table(bare), more=more)))
     found["run"] = {"duration": launch.run.duration} | found.get("run", {})
     found["plant"] = {"machine": launch.plant.machine} | found.get("plant", {})
     return found

@@ -10,7 +10,7 @@ import numpy as np
 from servonode.arrays import Array
 from servonode.closed_loop.key_table import key_of
 from servonode.closed_loop.launch_error import KeyRefused
-from servonode.closed_loop.launch_keys import Sweep, Vary
+from servonode.wings.explore.sections import Sweep, Vary
 
 MOST_RUNS = 10_000_000
 RATE = 5000  # plant seconds per second that a compiled loop does on one core, for estimates of time

@@ -15,6 +15,7 @@ from servonode.closed_loop.launch_file import GOAL_SPEED
 from servonode.closed_loop.launch_keys import AUTO, LaunchFile
 from servonode.closed_loop.variation import Variation
 from servonode.record.run import default_every
+from servonode.wings.explore.sections import Sweep
 from servonode.wings.explore.sweeps.chunk import Chunk, run_chunk
 from servonode.wings.explore.sweeps.design import SWEEP, VARY, Design
 from servonode.wings.explore.sweeps.measures import Measures
@@ -32,10 +33,11 @@ class Plan:
         """Raises LaunchError where [sweep] cannot be one, or names keys that cannot vary."""
         launch = closed_loop.launch
         with naming_file(launch.file):
-            if launch.sweep is None:
+            stated = launch.section(SWEEP, Sweep)
+            if stated is None:
                 text = 'missing; say what varies, such as [sweep.vary] "plant.parameters.m1" = [3.0, 5.0]'
                 raise KeyRefused(SWEEP, None, text)
-            self.stated = launch.sweep
+            self.stated = stated
             self.design = Design(self.stated, launch.times.duration)
             if histories:
                 _check_times(closed_loop, self.design.keys)
@@ -93,7 +95,8 @@ def _check_times(closed_loop: ClosedLoop, keys: Iterable[str]) -> None:
 
 def swept(closed_loop: ClosedLoop) -> LaunchFile:
     """The launch file that gives the runs of a sweep: as stated, for the machine prepares each run anew."""
-    return msgspec.structs.replace(closed_loop.stated, sweep=closed_loop.launch.sweep)
+    stated, more = closed_loop.stated, closed_loop.launch.more
+    return msgspec.structs.replace(stated, more={**stated.more, SWEEP: more[SWEEP]})
 
 
 def _default_chunk(steps: int, runs: int, histories: bool) -> int:
