@@ -112,7 +112,7 @@ def _struct(added: EntryPoint) -> type[AddedSection]:
     """The struct of an added section.
 
     Raises:
-        ExtensionError: it cannot be imported, or is none.
+        ExtensionError: it cannot be imported, or is of another kind.
     """
     found = added.load(type)
     what = f"{added.origin}: its section {added.name!r} ({added.reference})"
