@@ -28,7 +28,7 @@ from servonode.closed_loop.static_checks import Examination, trial, with_residua
 from servonode.definitions.references import Definition, FunctionDefinition, kind_of
 from servonode.mechanics.derivation import derived_once
 from servonode.mechanics.machine import Machine
-from servonode.plants.drivers.driver import LawTerms
+from servonode.plants.drivers.driver import DriverContext, LawTerms, finite_limits
 from servonode.plants.drivers.estimated import EstimateTerms
 from servonode.plants.skeleton import places, skeleton_views, tips
 from servonode.plants.view import View
@@ -126,6 +126,16 @@ class ClosedLoop(Resolution, Tabular):
     def device_estimate(self) -> EstimateTerms | None:
         """On what terms the plant node estimates the state of a machine that sends readings alone, else None."""
         return estimate_terms(self.launch.plant, self.estimation)
+
+    def driver_context(self, **more: Any) -> DriverContext:
+        """The terms on which a driver meets the machine. more: those of the process that does, such as its clock."""
+        launch, watch = self.launch, self.safety.command_timeout or self.launch.plant.safety.command_timeout_floor
+        terms: dict[str, Any] = {"simulation": self.plant, "state_timeout": launch.plant.device.timeout or watch}
+        return DriverContext(
+            self.machine, self.connection.stated, self.start, launch.step_ns, timeout=watch,
+            limits=finite_limits(self.machine, self.sent_limits, self.readonly), law=self.device_law,
+            drives=self.drives, estimate=self.device_estimate, own_key=self.own_key, **terms | more,
+        )  # fmt: skip
 
     def check_robots(self) -> None:
         """Raise LaunchError where a goal is the state of another robot, and the run has none."""

@@ -65,9 +65,9 @@ def accept_over(
     """The same over this transport; raises BusError. wait, clock [ns]: how, and by what clock, the link is awaited."""
     law = closed_loop.device_law
     report = Report(closed_loop.machine.description.name, {"place": transport.place}, "do not arm it")
-    terms: dict[str, Any] = {"law": law, "state_every": closed_loop.check_traffic()}
     goal = closed_loop.goal(0.0)[: law.n_goal].tolist() if law else None
-    with Host(closed_loop, partial(PacketLink, transport), clock, wait, **terms) as host:
+    every = closed_loop.check_traffic()
+    with Host(closed_loop, partial(PacketLink, transport), clock, wait, state_every=every) as host:
         FirmwareCheck(host, report, plan, transport, goal).go()
     return report
 

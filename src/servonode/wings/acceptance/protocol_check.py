@@ -161,9 +161,9 @@ def check_protocol(closed_loop: ClosedLoop, addresses: Sequence[str], plan: Plan
     """
     state, applied = addresses
     report = Report(closed_loop.machine.description.name, {"state": state, "applied": applied})
-    terms: dict[str, Any] = {"addresses": (state, applied), "own_key": closed_loop.own_key}
     try:
-        with Host(closed_loop, external_link, remedy="see the tables of the protocol's page", **terms) as host:
+        remedy = "see the tables of the protocol's page"
+        with Host(closed_loop, external_link, remedy=remedy, addresses=(state, applied)) as host:
             Check(host, report, plan or Plan(), f"{state} and {applied}").go()
     finally:
         clear_devices_folder()

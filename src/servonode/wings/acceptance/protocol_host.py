@@ -18,7 +18,7 @@ from servonode.arrays import Array
 from servonode.bus import Applied, BusError, Link, Message, Setup, State, Status
 from servonode.bus.messages import EXACT
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.plants.drivers.driver import Clock, DriverContext, finite_limits
+from servonode.plants.drivers.driver import Clock, DriverContext
 from servonode.plants.drivers.handshake import NODE, RESEND_NS, setup_terms
 from servonode.wings.acceptance.protocol_judges import Sample, misshapen
 
@@ -61,16 +61,12 @@ class Host:
         **terms: Any,
     ) -> None:
         launch = closed_loop.launch
-        watch = closed_loop.safety.command_timeout or launch.plant.safety.command_timeout_floor
         self.machine = closed_loop.machine
         self.names = closed_loop.machine.description.input_names
         self.period = (launch.period_ns or round(PERIOD_S * 1e9)) / 1e9
-        clock_of_run = replace(closed_loop.connection.stated, lockstep=False, speed=1.0, period_s=self.period)
-        self.context = DriverContext(
-            closed_loop.machine, clock_of_run, closed_loop.start, launch.step_ns, closed_loop.plant,
-            timeout=watch, state_timeout=watch, limits=finite_limits(closed_loop.machine, closed_loop.sent_limits),
-            drives=closed_loop.drives, estimate=closed_loop.device_estimate, clock=clock, **terms,
-        )  # fmt: skip
+        context = closed_loop.driver_context(clock=clock, **terms)
+        of_run = replace(context.stated, lockstep=False, speed=1.0, period_s=self.period)
+        self.context = replace(context, stated=of_run)
         self.link, self._await, self._remedy = link_of(self.context), wait, remedy
         self._counted: Counter[str] = Counter()  # of what the link had refused before
         self.context = replace(self.context, start=nudged(closed_loop))
