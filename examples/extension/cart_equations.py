@@ -4,10 +4,10 @@ from servonode.controllers import Program, residual, target
 from servonode.mechanics import Model, coordinate, input_, parameter
 
 
-def model() -> Model:
+def model(mass: float = 2.0) -> Model:
     """A cart that a motor pushes along a rail."""
     x = coordinate("x", "position of the cart along the rail", "m")
-    m = parameter("m", "mass of the cart", "kg", default=2.0, above=0)
+    m = parameter("m", "mass of the cart", "kg", default=mass, above=0)
     F = input_("F", "force on the cart", "N")
     return Model(
         name="cart",
