@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
-from servonode.errors import ServonodeError
+from servonode.errors import ServonodeError, did_you_mean
 
 KINDS = {  # the word for one of each kind
     "commands": "command",
@@ -116,6 +116,18 @@ def find(kind: str, name: str) -> EntryPoint | None:
         text = f"{packages} both have a {KINDS[kind]} {name!r}, and only one of them can be meant"
         raise ExtensionError(f"{text}; uninstall one of the packages")
     return found[0] if found else None
+
+
+def get(kind: str, name: str, wanted: type[T]) -> T:
+    """The object that is added of a kind under a name, imported.
+
+    Raises:
+        ExtensionError: nothing is added under this name; otherwise as `find` and `EntryPoint.load`.
+    """
+    if (found := find(kind, name)) is None:
+        near = did_you_mean(name, names(kind)) or f"choose {', '.join(names(kind)) or 'another package'}"
+        raise ExtensionError(f"{name!r} is no {KINDS[kind]} that is installed; {near}".rstrip())
+    return found.load(wanted)
 
 
 def needed(kind: str, name: str) -> Any:

@@ -2,15 +2,17 @@
 
 import sys
 from collections.abc import Sequence
+from dataclasses import make_dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
-from servonode.cli import verb
+from servonode.cli import complete, verb
 from servonode.cli.command import argument, command, group, option
 from servonode.cli.options import AsJson, Code, Movie, Reports
+from servonode.export import exports
 
 if TYPE_CHECKING:
     from servonode.record.bag import Bag
@@ -19,8 +21,12 @@ Recording = Annotated[Path, argument("BAG")]
 RECOVERED = "Where to write the recording (default: named after BAG)."
 MERGED = "Where to write the recording (default: RUN.merged.mcap beside the first)."
 TOPIC = "Export the messages of this topic instead of the run's rows."
-ROS2 = "Write FILE.mcap with the messages of ROS 2: joint states, tf, odometry."
-FOXGLOVE = "Write FILE.mcap with Foxglove's types: frames, scene, log, values."
+TO = "Write FILE by this export of an installed package."
+if TYPE_CHECKING:
+    Tools = Any
+else:  # an option for each export of a wing that writes recordings
+    TOOLS = {name: each.help for name, each in exports.of_wings().items() if each.write is not None}
+    Tools = make_dataclass("Tools", [(name, Annotated[bool, option(text)]) for name, text in TOOLS.items()])
 ENDED = {**verb.BAD_USAGE, **verb.INTERRUPTED}
 
 
@@ -100,9 +106,8 @@ def export(
     file: Recording,
     out: Annotated[Path, argument("FILE")],
     topic: Annotated[str | None, option(TOPIC, "NODE/TOPIC")],
-    ros2: Annotated[bool, option(ROS2)],
-    foxglove: Annotated[bool, option(FOXGLOVE)],
-    rerun: Annotated[bool, option("Write FILE.rrd for rerun, with the machine in space.")],
+    tools: Tools,
+    to: Annotated[str | None, option(TO, "NAME", shell_complete=complete.exports)],
     code: Code,
     as_json: AsJson,
 ) -> None:
@@ -111,30 +116,31 @@ def export(
     FILE.csv, FILE.parquet or FILE.npz gets the rows of the run, as servonode run --out writes them; with --topic a
     column for each number in the messages of that topic. An export for another tool has at most 100 rows a second.
     """
-    from servonode.cli.start_checks import check_writable
+    from servonode.cli.start_checks import StartError, check_writable
     from servonode.record.bag import read_bag
     from servonode.record.export import check_format, export_columns, export_run, export_topic
     from servonode.simulation.rows_of_messages import runs_in
 
-    given = {"ros2": ros2, "foxglove": foxglove, "rerun": rerun, "topic": topic}
-    asked = [name for name, value in given.items() if value]
-    if len(asked) > 1:
-        raise click.UsageError(f"{' and '.join(f'--{name}' for name in asked)} exclude each other; give one of them.")
-    tool = asked[0] if asked and not topic else ""
-    if tool:
-        from servonode.wings.neighbours.export import check_ending
-
-        check_ending(tool, out)
-    else:
+    asked = {f"--{name}": name for name, given in vars(tools).items() if given}
+    asked |= {"--to": to} if to else {}
+    if len(asked) + bool(topic) > 1:
+        words = " and ".join([*asked, *(["--topic"] if topic else [])])
+        raise click.UsageError(f"{words} exclude each other; give one of them.")
+    chosen = None
+    for word, name in asked.items():
+        chosen = exports.writing(name)
+        if out.suffix != chosen.ending:
+            word = f"{word} {name}" if word == "--to" else word
+            text = f"an export with {word} is an {chosen.ending} file; name it {out.stem}{chosen.ending}"
+            raise StartError(f"{out}: {text}")
+    if chosen is None:
         check_format(out)
     check_writable(out)
     if out.exists():
         raise click.UsageError(f"{out} exists already; name another file, or remove it")
     read = read_bag(file)
-    if tool:
-        from servonode.wings.neighbours.export import export as exported
-
-        count, word = exported(read, read.closed_loop(code=code), tool, out)
+    if chosen is not None and chosen.write is not None:
+        word, count = chosen.unit, chosen.write(read, read.closed_loop(code=code), out)
     elif topic:
         word, count = "messages", export_topic(read, topic, out)
     else:

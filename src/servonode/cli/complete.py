@@ -8,6 +8,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
+from servonode import extensions
 from servonode.errors import ServonodeError
 
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
@@ -60,6 +61,18 @@ def key_pairs(_ctx: click.Context, _param: click.Parameter, _incomplete: str) ->
     from servonode.bus.keys import KeyStore
 
     return [CompletionItem(name) for name in KeyStore().pair_names()]
+
+
+def _added(kind: str) -> Completer:
+    """A completer of what wings and other packages add of a kind."""
+
+    def call(_ctx: click.Context, _param: click.Parameter, _incomplete: str) -> list[CompletionItem]:
+        return [CompletionItem(name) for name in extensions.names(kind)]
+
+    return quiet(call)
+
+
+exports, views = _added("exports"), _added("views")
 
 
 @quiet

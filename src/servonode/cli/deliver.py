@@ -4,7 +4,7 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, TextIO
 from servonode.bus import Status
 from servonode.bus.durations import EXTRA
 from servonode.bus.topology import CONTROLLER, GOAL_HELD, PLANT, TARGET
-from servonode.cli.start_checks import PAGES
+from servonode.cli.start_checks import PICTURES
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.errors import ServonodeError
 from servonode.nodes.fault_ladder import ESTOP, FINAL
@@ -22,11 +22,14 @@ from servonode.nodes.plant_time import PAUSED
 from servonode.nodes.recording import Outcome, Recording
 from servonode.plants.drivers.applied_inputs import CLAMPED
 from servonode.record.run import Run
+from servonode.views.run_view import reporting
 from servonode.views.summary import summary_rows, unsafe_text
 
 if TYPE_CHECKING:
     from servonode.record.bag import Bag
     from servonode.record.write import Drawn
+
+    Drawing = Callable[[Bag, ClosedLoop], Iterable[Drawn]]
 
 BAR = 24  # characters of the progress bar
 TERMINAL_PERIOD_S, LOG_PERIOD_S = 0.2, 5.0
@@ -235,9 +238,17 @@ def make(outputs: Sequence[Output], signals: Signals) -> Delivered:
 
 
 def outputs_of(
-    outcome: Outcome, name: str, out: Path | None, reports: Sequence[Path], recording: Recording | None = None
+    outcome: Outcome,
+    name: str,
+    out: Path | None,
+    reports: Sequence[Path],
+    recording: Recording | None = None,
+    drawing: "Sequence[Drawing]" = (),
 ) -> list[Output]:
-    """The files of a run: rows, recording, reports; `recording`: of the nodes, if there were any."""
+    """The files of a run: rows, recording, reports.
+
+    recording: of the nodes, if there were any. drawing: what draws into it for viewers.
+    """
     run, found = outcome.run, list[Output]()
     if run is not None and out is not None:
         lacking = recording.lacking(rows=True) if recording else ()
@@ -245,7 +256,7 @@ def outputs_of(
         found.append(Output("data", out, rows, recording is not None, lacking))
     if recording is not None and recording.bag is not None:
         lacking = recording.lacking()
-        bag = partial(_write_bag, outcome, recording, recording.bag, bool(lacking))
+        bag = partial(_write_bag, outcome, recording, recording.bag, bool(lacking), drawing)
         found.append(Output("recording", recording.bag, bag, lacking=lacking))
     if run is not None:
         found += [Output("report", file, partial(_write_report, run, name, file)) for file in reports]
@@ -260,7 +271,7 @@ def _write_rows(runs: list[Run], file: Path) -> str:
     return f"{file} ({len(runs[-1].t)} rows){more}"
 
 
-def _write_bag(outcome: Outcome, recording: Recording, file: Path, lacking: bool) -> str:
+def _write_bag(outcome: Outcome, recording: Recording, file: Path, lacking: bool, drawing: "Sequence[Drawing]") -> str:
     from servonode.record.bag import bag_of_spool
 
     exit_code = outcome.exit_code or int(lacking)
@@ -268,26 +279,30 @@ def _write_bag(outcome: Outcome, recording: Recording, file: Path, lacking: bool
     if run := outcome.run:
         ending |= {"stats": run.stats, "wall_s": run.wall_s}
     read = bag_of_spool(recording.recorded, file)
-    drawn, without = _drawings(read, recording.closed_loop) if outcome.run else ([], "")
+    drawn, without = _drawings(drawing, read, recording.closed_loop) if outcome.run else ([], "")
     return f"{file} ({recording.write_bag(ending, drawn)} messages{without})"
 
 
-def _drawings(bag: "Bag", closed_loop: ClosedLoop) -> "tuple[list[Drawn], str]":
-    """What viewers draw of a run; a few words if it cannot be made: it is no part of the data."""
-    from servonode.wings.neighbours.export import drawings
-
-    try:
-        return list(drawings(bag, closed_loop)), ""
-    except ServonodeError as error:
-        return [], f"; without drawings: {error}"
+def _drawings(drawing: "Sequence[Drawing]", bag: "Bag", closed_loop: ClosedLoop) -> "tuple[list[Drawn], str]":
+    """What viewers draw of a run; a few words of what cannot be made: it is no part of the data."""
+    drawn, without = list["Drawn"](), ""
+    for each in drawing:
+        try:
+            drawn += list(each(bag, closed_loop))
+        except ServonodeError as error:
+            without += f"; without drawings: {error}"
+        except Exception as error:  # noqa: BLE001  (another package's view may raise anything, and the data is kept)
+            without += f"; without drawings: {type(error).__name__}: {' '.join(str(error).split())}"
+    return drawn, without
 
 
 def _write_report(run: Run, name: str, file: Path) -> str:
-    if file.suffix.lower() in PAGES:
-        from servonode.wings.web.html_report import write_html_report as write
-    else:
-        from servonode.views.report import write_report as write
-    write(run, name, file)
+    if file.suffix.lower() in PICTURES:
+        from servonode.views.report import write_report
+
+        write_report(run, name, file)
+    elif write := reporting(file):
+        write(run, name, file)
     return str(file)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import click
 
-from servonode.cli import verb
+from servonode.cli import complete, verb
 from servonode.cli.command import command, option
 from servonode.cli.options import Address, AsJson, Every, Key, Launch, Out, Page, Reports, Window
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 VIEWERS = "tcp://127.0.0.1:9872"  # where PlotJuggler looks
 RECORD = "Record all messages (default: NAME.mcap)."
 TELEMETRY = f"Publish all topics at a tcp address of this computer, for viewers ({VIEWERS}); overrides run.telemetry."
+VIEW = "Show the run by this view of an installed package (repeatable)."
 Record = Annotated[str | None, option(RECORD, "[FILE.mcap]", is_flag=False, flag_value="")]
 Telemetry = Annotated[str | None, option(TELEMETRY, "[ADDRESS]", Address(), is_flag=False, flag_value=VIEWERS)]
 
@@ -42,11 +43,19 @@ class Options:
     plot: Annotated[bool, option("Show the run in a window (servonode plot).")]
     telemetry: Telemetry
     page: Page
+    views: Annotated[tuple[str, ...], option(VIEW, "NAME", flag="--view", shell_complete=complete.views)]
     arm: Annotated[bool, option("Arm hardware at once; without it the run waits for servonode arm.")]
     readonly: Annotated[bool, option("Never command the machine, only compute; servonode status shows the inputs.")]
     key: Key
     insecure: Annotated[bool, option("Meet machine and other computer without keys, on a closed bench network.")]
     on: Annotated[str | None, option("Run the nodes that [hosts] gives to this computer, HOST, and listen.", "HOST")]
+
+    @property
+    def shown(self) -> dict[str, int]:
+        """The views that show the run, each with its port; 0: any."""
+        from servonode.views.run_view import PAGE
+
+        return dict.fromkeys(self.views, 0) | ({} if self.page is None else {PAGE: self.page})
 
 
 @command(
@@ -74,6 +83,7 @@ def run(launch: Launch, chosen: Options, shown: Window) -> None:
     """Run FILE: start its nodes as processes, connected by ZeroMQ."""
     from servonode.cli.start_checks import check_descriptors, window_options
     from servonode.views.display import check_display
+    from servonode.views.run_view import showing
 
     if chosen.arm and chosen.readonly:
         raise click.UsageError(
@@ -85,10 +95,8 @@ def run(launch: Launch, chosen: Options, shown: Window) -> None:
         check_display()
     if chosen.telemetry is not None:
         launch = launch.but(f"run.telemetry={json.dumps(chosen.telemetry, ensure_ascii=False)}")
-    if chosen.page is not None:
-        from servonode.wings.web.page import check_libraries
-
-        check_libraries()
+    for name in chosen.shown:
+        showing(name)
     if fleet := launch.fleet():
         sys.exit(_run_robots(*fleet, chosen, window))
     sys.exit(_run(*_checked(launch.resolved(), chosen, window), window))
@@ -134,6 +142,7 @@ def _checked(closed_loop: "ClosedLoop", chosen: Options, window: "WindowOptions 
     from servonode.nodes.recording import Recording
     from servonode.record.run import default_every
     from servonode.views.panel_specs import chosen_panels
+    from servonode.views.run_view import drawing
 
     if chosen.readonly:
         closed_loop = observing(closed_loop)
@@ -146,6 +155,8 @@ def _checked(closed_loop: "ClosedLoop", chosen: Options, window: "WindowOptions 
     check_ending(chosen.out, ".csv")
     check_reports(reports, closed_loop)
     bag = None if chosen.record is None else _bag(chosen.record, name)
+    if bag is not None:
+        drawing(chosen.views)  # what is broken is told before the run
     rows = chosen.every or (1 if chosen.out or bag else default_every(closed_loop))
     return replace(chosen, reports=reports), Recording(closed_loop, rows, name, chosen.out, bag)
 
@@ -159,13 +170,11 @@ def _run(chosen: Options, recorded: "Recording", window: "WindowOptions | None")
     from servonode.nodes.node_process import beside, call_process
     from servonode.nodes.terminal import drain_output, never_waiting
     from servonode.views.display import window_process
+    from servonode.views.run_view import showing
 
     closed_loop, name = recorded.closed_loop, recorded.run
     watchers = [window_process(name, window)] if window else []
-    if chosen.page is not None:
-        from servonode.wings.web.page import page_process
-
-        watchers.append(page_process(name, chosen.page))
+    watchers += [showing(each)(name, port) for each, port in chosen.shown.items()]
     call_process(LAUNCHER, name)
     with Signals() as signals, never_waiting() as (printed, said), recorded as recording:
         line = StatusLine(closed_loop, name)
@@ -200,8 +209,11 @@ def _deliver(outcome: "Outcome", recording: "Recording", signals: "Signals", cho
     from servonode.bus.topology import PLANT
     from servonode.cli import deliver
     from servonode.record.files import recovery
+    from servonode.views.run_view import drawing
 
-    done = deliver.make(deliver.outputs_of(outcome, recording.run, chosen.out, chosen.reports, recording), signals)
+    drawn = drawing(chosen.views) if recording.bag is not None else ()
+    outputs = deliver.outputs_of(outcome, recording.run, chosen.out, chosen.reports, recording, drawn)
+    done = deliver.make(outputs, signals)
     signals.number = signals.number or outcome.signal
     code = done.code(outcome.exit_code)
     wanted = {"data": recording.out, "recording": recording.bag}

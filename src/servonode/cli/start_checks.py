@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 LEAST_DESCRIPTORS = 128  # of one process: a plant needs some 40, and some for every listener
 PICTURES = (".png", ".pdf", ".svg", ".jpg")
-PAGES = (".html", ".htm")
 
 
 class StartError(ServonodeError, ValueError):
@@ -86,11 +85,13 @@ def check_reports(files: Sequence[Path], closed_loop: "ClosedLoop") -> None:
     """Refuse reports that cannot be written or drawn."""
     for file in files:
         check_writable(file)
-        if file.suffix.lower() in PAGES:
+        if file.suffix.lower() in PICTURES:
+            check_picture(file)
             continue
-        if file.suffix.lower() not in PICTURES:
-            raise StartError(f"{file}: unknown ending of a report; choose {', '.join((*PICTURES, PAGES[0]))}")
-        check_picture(file)
+        from servonode.views.run_view import endings, reporting
+
+        if reporting(file) is None:
+            raise StartError(f"{file}: unknown ending of a report; choose {', '.join((*PICTURES, *endings()))}")
     if files:
         check_views(closed_loop)
 

@@ -34,6 +34,18 @@ class Export:
     text: "Callable[[ClosedLoop], str] | None" = None
 
 
+def writing(name: str) -> Export:
+    """The export of this name, which writes recordings.
+
+    Raises:
+        ExtensionError: there is none, or it is of `servonode show` alone, or as `extensions.get`.
+    """
+    found = extensions.get(KIND, name, Export)
+    if found.write is None:
+        raise extensions.ExtensionError(f"the export {name!r} writes no recordings; servonode show prints it")
+    return found
+
+
 def of_wings() -> dict[str, Export]:
     """The exports that wings add, by name; all are loaded, for the help of options."""
     return {name: each.load(Export) for name, each in extensions.of_wings(KIND).items()}

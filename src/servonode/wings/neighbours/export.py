@@ -1,8 +1,8 @@
 """A recording for other tools: as files of ROS 2, Foxglove and rerun, and drawn in it for viewers."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.record.bag import Bag
 from servonode.record.files import new_file, replaced_file
-from servonode.record.write import BagError, Drawn
+from servonode.record.write import Drawn
 from servonode.version import VERSION
 from servonode.views.frames import GROUND
 from servonode.wings.neighbours.foxglove_messages import (
@@ -235,34 +235,14 @@ class _Writer:
                 self._recording.log(path, self._rr.Scalars(float(value)))
 
 
-class Format(NamedTuple):
-    """The format of a tool: the ending of its files, what writes one, and what that counts."""
-
-    ending: str
-    write: Callable[[Layout, Iterable[Moment], Path], int]
-    unit: str
+WRITERS = {"ros2": write_ros2_bag, "foxglove": write_foxglove_bag, "rerun": write_rerun_file}
 
 
-FORMATS = {
-    "ros2": Format(".mcap", write_ros2_bag, "messages"),
-    "foxglove": Format(".mcap", write_foxglove_bag, "moments"),
-    "rerun": Format(".rrd", write_rerun_file, "moments"),
-}
-
-
-def check_ending(tool: str, file: Path) -> None:
-    """BagError unless a file for this tool may have this name."""
-    ending = FORMATS[tool].ending
-    if file.suffix != ending:
-        raise BagError(f"{file}: an export with --{tool} is an {ending} file; name it {file.stem}{ending}")
-
-
-def export(bag: Bag, closed_loop: ClosedLoop, tool: str, file: Path) -> tuple[int, str]:
-    """Write a recording's last run to a new file for a tool of FORMATS; how many of what it has.
+def export(bag: Bag, closed_loop: ClosedLoop, tool: str, file: Path) -> int:
+    """Write a recording's last run to a new file for a tool of WRITERS; how many messages or moments it has.
 
     Raises:
         NotInstalled: the tool's library is missing; BagError: the recording holds no states; OSError: the file cannot
         be written.
     """
-    known = FORMATS[tool]
-    return known.write(Layout.of(closed_loop), moments_of_bag(bag, closed_loop), file), known.unit
+    return WRITERS[tool](Layout.of(closed_loop), moments_of_bag(bag, closed_loop), file)
