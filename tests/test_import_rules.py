@@ -215,7 +215,8 @@ def test_the_help_loads_no_room_but_the_command_lines() -> None:
     assert "servonode.cli.simulate" in loaded
     assert not loaded & HEAVY
     core = {each for each in loaded if each.startswith("servonode.") and not each.startswith("servonode.wings.")}
-    assert {room_of(name) for name in core} <= {"servonode", "cli", "nodes"}  # nodes: the terminal
+    lights = {"servonode", "cli", "nodes", "export", "views"}  # the terminal; what an export or a view is
+    assert {room_of(name) for name in core} <= lights
     assert {room_of(name) for name in of_wings(loaded)} <= {"wings/explore", "wings/acceptance"}
 
 

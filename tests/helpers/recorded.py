@@ -26,6 +26,7 @@ from servonode.record.bag import Bag, bag_of_spool, read_bag
 from servonode.record.shared_memory import Ring
 from servonode.record.spool import message_entry
 from servonode.record.write import write_bag
+from servonode.views.run_view import drawing
 
 US = 1_000  # ns
 
@@ -111,7 +112,7 @@ def recorded(file: Path, launch: str | Path, *settings: str, every: int = 1) -> 
     ending: dict[str, Any] = {"faults": outcome.faults, "ended": outcome.ending, "exit": outcome.exit_code}
     if run := outcome.run:
         ending |= {"stats": run.stats, "wall_s": run.wall_s}
-    drawn, _ = _drawings(bag_of_spool(recording.recorded, file), closed_loop)
+    drawn, _ = _drawings(drawing(), bag_of_spool(recording.recorded, file), closed_loop)
     write_bag(recording.recorded, file, ending, drawn)
     return file
 

@@ -51,7 +51,7 @@ def showing(name: str) -> "Callable[[str, int], ProcessBeside]":
     """
     view = extensions.get(KIND, name, RunView)
     if view.beside is None:
-        raise ExtensionError(f"the view {name!r} shows no run in progress; it has reports or recordings alone")
+        raise ExtensionError(f"the view {name!r} shows no run in progress, but what is recorded")
     view.check()
     return view.beside
 

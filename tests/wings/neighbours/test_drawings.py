@@ -15,6 +15,7 @@ from servonode.record.mcap_records import DRAWN
 from servonode.record.recover import recover_bag
 from servonode.record.write import write_contents
 from servonode.simulation.rows_of_messages import runs_in
+from servonode.views.run_view import drawing
 from servonode.wings.neighbours.recorded import moments_of_bag
 from tests.helpers.extras import neighbour, oracle
 from tests.helpers.recorded import recording
@@ -115,6 +116,6 @@ def test_a_recording_that_was_cut_off_is_recovered_with_its_messages(bag: Bag, t
 def test_a_recording_without_states_is_made_without_drawings(bag: Bag, tmp_path: Path) -> None:
     empty = tmp_path / "empty.mcap"
     write_contents(empty, bag.about, bag.launch, bag.rows, bag.schemas(), iter(()), {})
-    found, words = _drawings(read_bag(empty), bag.closed_loop())
+    found, words = _drawings(drawing(), read_bag(empty), bag.closed_loop())
     assert found == []
     assert words.startswith(f"; without drawings: {empty}: holds no plant/state")

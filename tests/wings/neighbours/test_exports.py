@@ -12,10 +12,11 @@ from click.testing import CliRunner
 from mcap.reader import make_reader
 
 from servonode.cli.main import main as servonode_main
+from servonode.export.exports import of_wings
 from servonode.record.bag import Bag
 from servonode.simulation.rows_of_messages import runs_in
 from servonode.wings.neighbours import libraries
-from servonode.wings.neighbours.export import FORMATS, export
+from servonode.wings.neighbours.export import WRITERS, export
 from servonode.wings.neighbours.foxglove_messages import values, values_schema
 from servonode.wings.neighbours.moments import Layout, Moment
 from servonode.wings.neighbours.recorded import moments_of_bag
@@ -26,6 +27,7 @@ from tests.helpers.recorded import recording
 EXAMPLES = Path(__file__).parents[3] / "examples"
 LOCKSTEP = 'run.mode="lockstep"'
 LIBRARIES = {"ros2": "rosbags", "foxglove": "foxglove", "rerun": "rerun"}
+EXPORTS = {name: each for name, each in of_wings().items() if name in WRITERS}
 RUNS = {
     "trailer": ("trailer_pursuit_lockstep", "run.duration=1"),
     "sphero": ("sphero_pursuit_lockstep", "run.duration=1"),
@@ -47,7 +49,7 @@ class Recorded:
     def written(self, tool: str) -> Path:
         """The export for a tool, which is made once."""
         neighbour(LIBRARIES[tool])
-        file = self.bag.file.with_name(f"{tool}{FORMATS[tool].ending}")
+        file = self.bag.file.with_name(f"{tool}{EXPORTS[tool].ending}")
         if not file.exists():
             export(self.bag, self.closed_loop, tool, file)
         return file
@@ -278,10 +280,10 @@ def command(*words: str) -> Any:
     return CliRunner().invoke(servonode_main, ["bag", "export", *words])
 
 
-@pytest.mark.parametrize("tool", FORMATS)
+@pytest.mark.parametrize("tool", EXPORTS)
 def test_the_command_writes_each_export_and_refuses_other_endings(trailer: Recorded, tool: str, tmp_path: Path) -> None:
     neighbour(LIBRARIES[tool])
-    known = FORMATS[tool]
+    known = EXPORTS[tool]
     file = tmp_path / f"out{known.ending}"
     result = command(str(trailer.bag.file), str(file), f"--{tool}", "--json")
     assert result.exit_code == 0, result.output
@@ -302,7 +304,7 @@ def test_two_tools_at_once_are_refused(trailer: Recorded, tmp_path: Path) -> Non
     assert "--rerun and --topic exclude each other" in result.stderr
 
 
-@pytest.mark.parametrize("tool", FORMATS)
+@pytest.mark.parametrize("tool", EXPORTS)
 def test_a_missing_library_is_named_with_its_remedy(
     trailer: Recorded, tool: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -310,7 +312,7 @@ def test_a_missing_library_is_named_with_its_remedy(
         raise ImportError(f"No module named {name!r}")
 
     monkeypatch.setattr(libraries, "import_module", absent)
-    file = tmp_path / f"out{FORMATS[tool].ending}"
+    file = tmp_path / f"out{EXPORTS[tool].ending}"
     result = command(str(trailer.bag.file), str(file), f"--{tool}")
     extra = "rerun" if tool == "rerun" else "neighbours"
     assert result.exit_code == 2
