@@ -217,7 +217,12 @@ def test_the_help_loads_no_room_but_the_command_lines() -> None:
     core = {each for each in loaded if each.startswith("servonode.") and not each.startswith("servonode.wings.")}
     lights = {"servonode", "cli", "nodes", "export", "views"}  # the terminal; what an export or a view is
     assert {room_of(name) for name in core} <= lights
-    assert {room_of(name) for name in of_wings(loaded)} <= {"wings/explore", "wings/acceptance"}
+    assert {room_of(name) for name in of_wings(loaded)} <= {
+        "wings/explore",
+        "wings/acceptance",
+        "wings/web",
+        "wings/neighbours",
+    }
 
 
 def test_a_simulation_from_a_warm_cache_loads_no_sympy() -> None:

@@ -38,7 +38,7 @@ def writing(name: str) -> Export:
     """The export of this name, which writes recordings.
 
     Raises:
-        ExtensionError: there is none, or it is of `servonode show` alone, or as `extensions.get`.
+        ExtensionError: nothing has this name, or it is of `servonode show` alone, or as `extensions.get`.
     """
     found = extensions.get(KIND, name, Export)
     if found.write is None:
