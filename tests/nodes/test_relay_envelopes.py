@@ -6,13 +6,13 @@ import struct
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 
 from servonode.bus import Bus, MessageError, Status, encode
 from servonode.bus.envelope import (
+    MAX_WHY,
     Busy,
     Clock,
     Echo,
@@ -104,13 +104,13 @@ HOSTILE = [
     DEEP_MAP,
     b"\x91" * 60_000,
     b"\xdf\xff\xff\xff\xff" + b"\x81" * 5000,
+    b"\x92\xa5Ended" + b"\x91" * 60_000,
     b'{"plant":[]}',
     b'{"plant":{"faults":"x","counts":{"a":-1},"k":1e999}}',
     b"1" * 60_000,
     status(),
 ]
 KINDS = {each.__name__: each for each in Envelope.__subclasses__()}
-WRONG: list[Any] = [None, True, -1, 2**63, 1.5, "x", b"x", [], ["x"] * 300, {"a": 1}, [[[]]], b"x" * 66_000]
 TEXTS = ["", "plant", "\x1b[2J", "x" * 64]
 
 
@@ -145,21 +145,36 @@ def test_no_envelope_ends_a_relay(side: str, met: bool, request: pytest.FixtureR
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_envelope_with_a_wrong_field_is_refused(kind: str) -> None:
+def test_an_envelope_comes_as_it_was_sent_and_with_a_field_of_another_kind_it_is_refused(kind: str) -> None:
     right = next(each for each in envelopes(random.Random(7)) if isinstance(each, KINDS[kind]))
-    fields = msgspec.msgpack.decode(encode_envelope(right))
     assert decode_envelope([encode_envelope(right)]) == right
-    refused = 0
-    for place, was in enumerate(fields):
-        for wrong in WRONG:
-            frame = msgspec.msgpack.encode([*fields[:place], wrong, *fields[place + 1 :]])
-            try:
-                found = decode_envelope([frame])
-            except MessageError:
-                refused += 1
-            else:
-                assert type(wrong) is type(was) or isinstance(found, Request | Reply | Topic | End | Hello)
-    assert refused >= 9 * len(fields)
+    fields = msgspec.msgpack.decode(encode_envelope(right))
+    for place in range(len(fields)):
+        for wrong in (None, 1.5, [[[]]], {"a": {}}, b"x" * 66_000):
+            with pytest.raises(MessageError):
+                decode_envelope([msgspec.msgpack.encode([*fields[:place], wrong, *fields[place + 1 :]])])
+
+
+BEYOND = [
+    Topic("plant", "state", bytes(MAX_PAYLOAD + 1)),
+    Request("plant", bytes(HEADER.size), bytes(LARGEST_REQUEST + 1)),
+    Request("plant", bytes(HEADER.size - 1), b""),
+    Request("plant", bytes(HEADER.size + 1), b""),
+    Reply(bytes(7), b""),
+    Reply(bytes(8), bytes(MAX_PAYLOAD + 1)),
+    Refused("x" * (MAX_WHY + 1)),
+    Want(True, ["plant/state"] * 65),
+    Hello(-1, (), {}),
+    Hello(0, ("plant",) * 9, {}),
+    Clock(-1),
+    End(bytes(MAX_PAYLOAD + 1)),
+]
+
+
+@pytest.mark.parametrize("envelope", BEYOND, ids=lambda each: type(each).__name__)
+def test_an_envelope_beyond_its_bounds_is_refused(envelope: Envelope) -> None:
+    with pytest.raises(MessageError):
+        decode_envelope([encode_envelope(envelope)])
 
 
 def test_what_is_no_envelope_is_refused_whatever_the_bytes() -> None:
