@@ -17,13 +17,14 @@ from servonode.bus.run_folder import BusError, base_folder, distrust
 from servonode.definitions.store import cache_root, untrusted_reason
 from servonode.errors import ServonodeError, installing
 from servonode.nodes.realtime_grants import CAP_IPC_LOCK, CAP_SYS_NICE, LIMITS, SLACK_NS, has_capability, slack
-from servonode.operator.find_runs import TITLE, distrusted, find_runs, folders_of_runs, owners
+from servonode.operator.find_runs import TITLE, distrusted, find_runs, folders_of_runs, own_processes, owners
 
 Level = Literal["good", "note", "wrong"]
 SLEEPS, SLEEP_S = 200, 1e-3  # by which the lateness of a waking process is measured
 LATE_S, COARSE_S = 1e-3, 1e-6  # of a sleep, and of a step of the clock, from which they are told
 FEW_FILES = 1024  # descriptors; a run with some listeners needs a few hundred
 UNLIMITED = -1  # RLIM_INFINITY of Linux
+NAME = "servonode"  # of the program
 OF_TESTS = "test"  # an extra that no user needs
 
 
@@ -42,6 +43,11 @@ def findings() -> list[Finding]:
     return [each for find in SUBJECTS for each in find()]
 
 
+def _judged(subject: str, text: str, remedy: str) -> Finding:
+    """A fact that is good, or worth a note where there is a remedy."""
+    return Finding(subject, "note" if remedy else "good", text, remedy)
+
+
 def _system() -> Iterator[Finding]:
     text = f"{platform.system()} {platform.release()}, Python {platform.python_version()}"
     if sys.platform != "linux":
@@ -53,9 +59,8 @@ def _system() -> Iterator[Finding]:
 
 def _clock() -> Iterator[Finding]:
     step = time.get_clock_info("monotonic").resolution
-    coarse = step > COARSE_S
-    remedy = "deadlines are no finer than that; take another clock source of the kernel" if coarse else ""
-    yield Finding("clock", "note" if coarse else "good", f"the monotonic clock has steps of {step * 1e9:g} ns", remedy)
+    remedy = "deadlines are no finer than that; take another clock source of the kernel" if step > COARSE_S else ""
+    yield _judged("clock", f"the monotonic clock has steps of {step * 1e9:g} ns", remedy)
     granted = True
     try:
         before = slack(SLACK_NS)  # as nodes have it
@@ -69,7 +74,7 @@ def _clock() -> Iterator[Finding]:
     text = f"a sleep of {SLEEP_S * 1e3:g} ms ends late by {late[len(late) // 2] * 1e6:.0f} us, at worst of {SLEEPS} by "
     text += f"{late[-1] * 1e6:.0f} us" + (f", with a timer slack of {SLACK_NS / 1e3:g} us" if granted else "")
     remedy = "other programs keep the cores: end them, or give run.priority and run.pin" if late[-1] > LATE_S else ""
-    yield Finding("clock", "note" if remedy else "good", text, remedy)
+    yield _judged("clock", text, remedy)
 
 
 def _lateness(seconds: float) -> float:
@@ -84,7 +89,7 @@ def _cores() -> Iterator[Finding]:
     with suppress(OSError):  # a container without /proc
         text += f", {os.getloadavg()[0]:.2g} processes wait or run on average"
     remedy = "run.pin needs two: widen taskset or the container's cpuset" if usable < 2 else ""
-    yield Finding("cores", "note" if remedy else "good", text, remedy)
+    yield _judged("cores", text, remedy)
     quota = _read("/sys/fs/cgroup/cpu.max").split()
     if len(quota) == 2 and quota[0].isdecimal() and quota[1].isdecimal():
         text = f"this group of processes gets {int(quota[0]) / int(quota[1]):.2g} cores of time, and then stands still"
@@ -94,7 +99,7 @@ def _cores() -> Iterator[Finding]:
     slow = [each for each in governors if each != "performance"]
     text = f"the governor is {', '.join(governors)}" if governors else "no governor is shown, as in a virtual machine"
     remedy = "a core may be slow to wake: sudo cpupower frequency-set -g performance" if slow else ""
-    yield Finding("cores", "note" if slow else "good", text, remedy)
+    yield _judged("cores", text, remedy)
 
 
 def _limits() -> Iterator[Finding]:
@@ -110,13 +115,13 @@ def _limits() -> Iterator[Finding]:
     may_raise, may_lock = has_capability(CAP_SYS_NICE), has_capability(CAP_IPC_LOCK)
     remedy = "" if priority or may_raise else f"run.priority is refused: add rtprio 99 for your user in {LIMITS}"
     text = f"real-time priority (rtprio) up to {99 if may_raise else priority:g}"
-    yield Finding("limits", "note" if remedy else "good", text, remedy)
+    yield _judged("limits", text, remedy)
     any_memory = may_lock or memory == float("inf")
     remedy = "" if any_memory else f"memory may be swapped out: memlock unlimited in {LIMITS}"
     text = "unlimited" if any_memory else f"up to {memory / 1024:.0f} KiB"
-    yield Finding("limits", "note" if remedy else "good", f"locked memory (memlock) {text}", remedy)
+    yield _judged("limits", f"locked memory (memlock) {text}", remedy)
     remedy = f"many listeners would be refused: raise nofile in {LIMITS}" if files < FEW_FILES else ""
-    yield Finding("limits", "note" if remedy else "good", f"open files (nofile) up to {files:g}", remedy)
+    yield _judged("limits", f"open files (nofile) up to {files:g}", remedy)
 
 
 def _folders() -> Iterator[Finding]:
@@ -178,22 +183,13 @@ def _listeners() -> Iterator[Finding]:
     runs = find_runs()
     names = ", ".join(f"{name} in {run.path}" for name, run in runs.items())
     yield Finding("runs", "good", f"in progress: {names or 'none'}")
-    for pid, title in _own_processes():
-        places = sorted(each for each in listening_sockets([pid]) if not each.startswith("unix"))
-        for place in places:
-            far = beyond_this_computer(place)
-            text = f"process {pid} ({title}) listens at {place}" + (", which other computers reach" if far else "")
-            yield Finding("runs", "note" if far else "good", text, "only with keys or a certificate" if far else "")
-
-
-def _own_processes() -> Iterator[tuple[int, str]]:
-    """Processes of servonode of these users, with what they are; none on a system without /proc."""
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            words = (folder / "cmdline").read_bytes()
-            program = any(Path(os.fsdecode(word)).name == "servonode" for word in words.split(b"\0")[:2])
-            if folder.stat().st_uid in owners() and (words.startswith(TITLE) or program):
-                yield int(folder.name), os.fsdecode(words).replace("\0", " ").strip()
+    for process, words in own_processes():
+        if words.startswith(TITLE) or any(Path(os.fsdecode(each)).name == NAME for each in words.split(b"\0")[:2]):
+            title = f"process {process.name} ({os.fsdecode(words).replace(chr(0), ' ').strip()})"
+            for place in sorted(each for each in listening_sockets([int(process.name)]) if each[:4] != "unix"):
+                far = beyond_this_computer(place)
+                text = f"{title} listens at {place}" + (", which other computers reach" if far else "")
+                yield _judged("runs", text, "only with keys or a certificate" if far else "")
 
 
 def _read(place: str) -> str:

@@ -118,12 +118,20 @@ def places_of_processes() -> list[Path]:
     processes, as in a container, are not seen.
     """
     found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it has ended, or belongs to somebody else
-            if process.stat().st_uid in owners() and (process / "cmdline").read_bytes().startswith(TITLE):
+    for process, words in own_processes():
+        if words.startswith(TITLE):
+            with suppress(OSError):  # it has ended
                 links = [each.readlink() for each in (process / "fd").iterdir()]
                 found += [each.parents[1] for each in links if each.name == LOCK and len(each.parts) > 3]
     return list(dict.fromkeys(found))
+
+
+def own_processes() -> Iterator[tuple[Path, bytes]]:
+    """The processes of these users: folder in /proc, and command line; none on a system without it."""
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended, or belongs to somebody else
+            if process.stat().st_uid in owners():
+                yield process, (process / "cmdline").read_bytes()
 
 
 def folders_of_runs(name: str | None = None, of_processes: bool = False) -> list[Found]:

@@ -14,12 +14,11 @@ from servonode.closed_loop.launch_file import launch_of_table
 from servonode.record.bag import Bag
 from servonode.record.files import new_file, recovered_file, write_csv
 from servonode.record.mcap_records import Records, new_writer, sealed
-from servonode.record.run import Run
 from servonode.record.run_rows import RunRows, life_files
 from servonode.record.spool import SpooledRun, SpoolError, read_spool
 from servonode.record.write import ENDING, BagError, write_bag
 
-Write = Callable[[Path], int]  # writes a file, returns its rows or messages
+Table = tuple[int, Callable[[Path], object]]  # number of rows, and what writes them as a file
 
 
 def recover_rows(spool: Path, out: Path | None, raw: bool, code: bool | None = None) -> list[str]:
@@ -38,12 +37,13 @@ def recover_rows(spool: Path, out: Path | None, raw: bool, code: bool | None = N
     if not run.rows.lives:
         raise SpoolError(f"{spool}: the run had recorded nothing yet")
     wanted = out or recovered_file(spool, ".csv")
-    files = _raw_files(run.rows, wanted) if raw else _run_files(run, wanted, code)
-    for file in files:
+    tables = _raw_tables(run.rows, wanted) if raw else _run_tables(run, wanted, code)
+    for file in tables:
         if file.exists():
             raise SpoolError(_exists(file))
-    lines = [f"{file} ({write(file)} rows)" for file, write in files.items()]
-    return [*lines, *run.lost()]
+    for file, (_, write) in tables.items():
+        write(file)
+    return [*(f"{file} ({rows} rows)" for file, (rows, _) in tables.items()), *run.lost()]
 
 
 def recover_bag(bag: Bag, out: Path | None) -> list[str]:
@@ -71,32 +71,24 @@ def _exists(file: Path) -> str:
     return f"{file} exists already; name another with --out, or remove it"
 
 
-def _run_files(run: SpooledRun, out: Path, code: bool | None) -> dict[Path, Write]:
-    """By file: the function that writes it as the run would have written it."""
+def _run_tables(run: SpooledRun, out: Path, code: bool | None) -> dict[Path, Table]:
+    """By file: a run of the plant, as it would have written it itself."""
     stored = run.about["launch"]
     launch = launch_of_table(stored["table"], path=Path(stored["path"]), file=stored["file"])
     recorded = run.about.get("made_by", {}).get("files", {})
     runs = run.rows.runs(resolve(launch, strict=False, code=recorded if code is None else code))
-    writes = [partial(_write_run, each) for each in runs]
-    return dict(zip(life_files(out, len(runs)), writes, strict=True))
+    tables = [(len(each.t), each.save_csv) for each in runs]
+    return dict(zip(life_files(out, len(runs)), tables, strict=True))
 
 
-def _write_run(run: Run, file: Path) -> int:
-    run.save_csv(file)
-    return len(run.t)
-
-
-def _raw_files(rows: RunRows, out: Path) -> dict[Path, Write]:
-    """By file: the function that writes a node's rows, all lives of the plant in turn."""
-    named = {node: out if node == PLANT else out.with_name(f"{out.stem}.{node}{out.suffix}") for node in rows.columns}
-    return {named[node]: partial(_write_raw, rows, node) for node in rows.columns}
-
-
-def _write_raw(rows: RunRows, node: str, file: Path) -> int:
-    columns = rows.columns[node]
-    table = np.concatenate([rows.table(node, life, len(columns)) for life in rows.lives])
-    write_csv(file, columns, table.T, "x")
-    return len(table)
+def _raw_tables(rows: RunRows, out: Path) -> dict[Path, Table]:
+    """By file: the rows of a node, all lives of the plant in turn."""
+    found: dict[Path, Table] = {}
+    for node, columns in rows.columns.items():
+        table = np.concatenate([rows.table(node, life, len(columns)) for life in rows.lives])
+        file = out if node == PLANT else out.with_name(f"{out.stem}.{node}{out.suffix}")
+        found[file] = len(table), partial(write_csv, names=columns, columns=table.T, mode="x")
+    return found
 
 
 def _copy_whole(bag: Bag, file: Path) -> int:
