@@ -120,7 +120,11 @@ def test_program_is_a_file_and_a_line(copy: Copy) -> None:
 def test_driver_is_a_file_and_its_name(copy: Copy) -> None:
     copy.add("plants/drivers/null.py", NULL_DRIVER.read_text())
     table = copy.package / "plants" / "drivers" / "__init__.py"
-    table.write_text(table.read_text().replace("loopback, ", "loopback, null, "))
+    table.write_text(
+        table.read_text().replace(
+            '    "loopback"', '    "null": "servonode.plants.drivers.null:DRIVER",\n    "loopback"'
+        )
+    )
     run = ("--set", "run.duration=0.2", "--set", "plant.driver=null", "--no-report")
     copy("run", "trailer_pursuit_lockstep", *run)
     copy("new", "schema", "launch")

@@ -13,7 +13,7 @@ import servonode
 from servonode.cli.main import main
 from servonode.closed_loop.connection import connection_of
 from servonode.closed_loop.launch_file import LaunchError, read_launch
-from servonode.plants.drivers.installed import our_names
+from servonode.plants.drivers import our_names
 
 ROOT = Path(__file__).parents[2]
 EXTERNAL = "trailer_pursuit_external"

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from servonode.bus.topology import PLANT
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.nodes.fault_ladder import SAFE_STATES, Ladder, SafeState
+from servonode.nodes.fault_ladder import SAFE_STATES, Fault, Ladder, SafeState
 from servonode.nodes.lockstep import lockstep
-from servonode.nodes.node import Fault
 from tests.helpers.stepped import MS, WAITS, Bench, active, puck
 
 NAMES = sorted(SAFE_STATES)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from servonode.bus import State
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.nodes.node import Fault
+from servonode.nodes.fault_ladder import Fault
 from servonode.nodes.realtime import RealTime
 from tests.helpers.stepped import MS, WAITS, Bench, puck
 

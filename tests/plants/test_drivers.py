@@ -18,10 +18,10 @@ from servonode.bus.codec import BOUND, encode_frames, message_intake
 from servonode.bus.link import MACHINE_TOPICS
 from servonode.mechanics.machine import Machine
 from servonode.nodes.plant_machine import EnergyAccount
-from servonode.plants.drivers import DRIVERS
 from servonode.plants.drivers.applied_inputs import AppliedSafeAction
 from servonode.plants.drivers.device import DevicePlant
 from servonode.plants.drivers.driver import DriverContext
+from servonode.plants.drivers.installed import find_driver
 from servonode.plants.drivers.simulated_device import LoopbackLink
 from servonode.plants.impairments import both_ways
 from servonode.plants.keys import Impairments
@@ -886,7 +886,7 @@ def test_each_effect_draws_for_itself_and_a_full_queue_takes_no_more():
 
 @pytest.mark.parametrize(("name", "kind"), [("loopback", LoopbackLink), ("external", ExternalLink)])
 def test_a_driver_makes_a_plant_behind_its_link_that_opens_nothing_yet(trailer, name, kind):
-    plant = DRIVERS[name].open(terms(trailer, addresses=("tcp://127.0.0.1:1", "tcp://127.0.0.1:2")))
+    plant = find_driver(name).open(terms(trailer, addresses=("tcp://127.0.0.1:1", "tcp://127.0.0.1:2")))
     assert isinstance(plant, DevicePlant)
     assert isinstance(plant.link, kind)
     assert plant.remote.fds == ()

@@ -8,8 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from servonode.cli.main import main
-from servonode.plants.drivers import DRIVERS
-from servonode.plants.drivers.installed import our_names
+from servonode.plants.drivers import DRIVERS, our_names
 from tests.helpers.extras import json_validator
 from tests.helpers.null_driver import DRIVER
 from tests.helpers.packages import install, install_wheels

@@ -17,6 +17,7 @@ from servonode.closed_loop.launch_file import LaunchError, read_launch
 from servonode.nodes.plant_machine import driven_plant
 from servonode.plants.drivers import DRIVERS
 from servonode.plants.drivers.device import DevicePlant
+from servonode.plants.drivers.installed import find_driver
 from servonode.plants.drivers.simulated_device import LoopbackLink
 from servonode.plants.speeds import Drives, SpeedCommands, SpeedMotion, independent, speeds_after
 from servonode.simulation.simulate import simulate_nodes
@@ -241,7 +242,7 @@ def test_a_machine_behind_a_link_is_sent_speeds_beside_efforts() -> None:
     def opened(context: Any) -> DevicePlant:
         return DevicePlant(context, Link(context))
 
-    changed = replace(DRIVERS["loopback"], open=opened)
+    changed = replace(find_driver("loopback"), open=opened)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(DRIVERS, "loopback", changed)
         plant = driven_plant(loop, lambda: 10**12)

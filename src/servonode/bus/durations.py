@@ -6,11 +6,12 @@ Imports only the standard library, because the operator's commands import it too
 import math
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
 
 from servonode.bus.topology import NODES
 
+Clock = Callable[[], int]  # monotonic ns
 LEAST, MOST = 1e-7, 1e3  # s; there is one bucket below and one above
 PER_OCTAVE = 48  # buckets, each 1.5 % wide, which bounds the error of a percentile
 KEPT = 256  # newest durations, for the median in a status line

@@ -15,7 +15,6 @@ from servonode.closed_loop.added_sections import beyond_defaults
 from servonode.closed_loop.launch_error import KeyRefused, LaunchError, naming_file, stated_in
 from servonode.closed_loop.launch_keys import LaunchFile, Plant, Run, Times
 from servonode.mechanics.machine import Machine
-from servonode.plants.drivers import DRIVERS
 from servonode.plants.drivers.driver import Driver, Stated, own_settings
 from servonode.plants.drivers.installed import find_driver, origins, our_drivers
 from servonode.plants.keys import AddedSection
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from servonode.plants.drivers.transport import Traffic
 
 CONNECT_S = 1.0
+OF_DRIVERS = ("actuator", "sensor", "disturbance", "device", "link")  # the tables of [plant] that drivers read
 OF_PLANT = "plant."  # before the name of a section that is added to [plant]
 PASSED_OVER = "device"  # where a machine is met, which the rehearsal of its launch file does not need
 
@@ -71,13 +71,11 @@ class Connection:
     def _unread(self) -> Iterator[tuple[str, str, str]]:
         """Table and key of [plant] for each that is given and that only other drivers read, with a sentence."""
         own = self.driver
-        core = dict.fromkeys(each.partition(".")[0] for driver in DRIVERS.values() for each in driver.reads)
-        tables: dict[str, Any] = {name: getattr(self.plant, name) for name in core}
+        tables: dict[str, Any] = {name: getattr(self.plant, name) for name in OF_DRIVERS}
         tables |= {name.removeprefix(OF_PLANT): each for name, each in self.more.items() if name.startswith(OF_PLANT)}
         for table, stated in tables.items():
             for key in stated if isinstance(stated, dict) else beyond_defaults(stated):
-                known = table not in core or any(each.uses(table, key) for each in DRIVERS.values())
-                others = our_drivers().values() if known and not own.uses(table, key) else ()
+                others = () if own.uses(table, key) else our_drivers().values()
                 if names := [f'"{each.name}"' for each in others if each.uses(table, key)]:
                     yield table, key, f'is for driver = {" or ".join(names)}, and [plant] has driver = "{own.name}"'
         if self.plant.device.settings and own.settings is None:

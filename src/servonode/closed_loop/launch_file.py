@@ -29,7 +29,7 @@ from servonode.closed_loop.launch_keys import LARGEST, Goal, LaunchFile, Section
 from servonode.definitions.references import ending_of
 from servonode.errors import StatementError, did_you_mean
 from servonode.mechanics.expression import text_of
-from servonode.plants.drivers.installed import driver_names, our_names
+from servonode.plants.drivers import driver_names, our_names
 from servonode.plants.keys import AddedSection
 
 MAX_BYTES = 100_000

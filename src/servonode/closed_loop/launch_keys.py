@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 
 from servonode.bus.topology import CONTROLLER, PLANT, TARGET
 from servonode.controllers.engine.curves import LEAST_DEGREE, MOST_DEGREE
-from servonode.plants.drivers.installed import our_names
+from servonode.plants.drivers import our_names
 from servonode.plants.keys import MAX_SECONDS, AddedSection, Impairments, Seconds, Share, Wait, key
 
 AUTO = "auto"  # where the machine or servonode chooses

@@ -9,7 +9,7 @@ from msgspec.structs import fields
 
 from servonode.closed_loop.added_sections import all_sections
 from servonode.closed_loop.key_table import nature, sections
-from servonode.plants.drivers.installed import driver_names
+from servonode.plants.drivers import driver_names
 
 
 def launch_schema(installed: bool = False) -> str:

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from servonode.bus import Command, Lifecycle
-from servonode.bus.durations import Durations
-from servonode.nodes.node import Clock
+from servonode.bus.durations import Clock, Durations
 
 OUTSTANDING = 64  # control states that may wait for an answer at once
 

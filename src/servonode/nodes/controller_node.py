@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from servonode.arrays import Array
 from servonode.bus import AnyBus, Command, Estimate, Report, State, Status, Target, Wanted
-from servonode.bus.durations import Durations
+from servonode.bus.durations import Clock, Durations
 from servonode.bus.topology import CONTROLLER
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.safety_settings import command_timeout
@@ -18,7 +18,7 @@ from servonode.controllers.engine.layout import Answer
 from servonode.estimators.kalman import consistency
 from servonode.mechanics.description import packed, unpacked
 from servonode.nodes.answerer import Answerer, ReceivedGoals, goal_step
-from servonode.nodes.node import Clock, EventNode, Outbox
+from servonode.nodes.node import EventNode, Outbox
 from servonode.nodes.plant_time import PAUSED, SPEED
 from servonode.record.recorder import Recorder
 from servonode.record.shared_memory import Ring

@@ -1,9 +1,22 @@
 """The fault ladder: the safe state that each fault demands, latched until it is reset."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
-from servonode.nodes.node import Fault
+
+@dataclass(frozen=True)
+class Fault:
+    """A fault that stopped the run or made the machine safe: a name for programs, a sentence for people."""
+
+    name: str
+    text: str
+    t: float  # plant time, s
+    node: str
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"name": self.name, "text": self.text, "t": self.t, "node": self.node}
 
 
 class SafeState(IntEnum):

@@ -14,13 +14,13 @@ from msgspec import UNSET
 
 from servonode.arrays import Array
 from servonode.bus import Applied, Command, Lifecycle
-from servonode.bus.durations import Durations
+from servonode.bus.durations import Clock, Durations
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.nodes.answers import Answers, AskedState
-from servonode.nodes.fault_ladder import ESTOP, ESTOP_STAYS_LATCHED, Ladder, SafeState
+from servonode.nodes.fault_ladder import ESTOP, ESTOP_STAYS_LATCHED, Fault, Ladder, SafeState
 from servonode.nodes.input_limiter import REASON, InputLimiter, Preview
 from servonode.nodes.network_latency import NetworkLatency
-from servonode.nodes.node import Clock, Fault, Outbox, start_id
+from servonode.nodes.node import Outbox, start_id
 from servonode.plants.limits import Limits
 from servonode.plants.plant import FollowingPlant, Plant, SpeedPlant
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from servonode.bus import Lifecycle
 from servonode.bus.topology import PLANT
-from servonode.nodes.node import Fault
+from servonode.nodes.fault_ladder import Fault
 from servonode.nodes.plant_node import PlantNode
 
 RESEND_NS = 100_000_000  # an unanswered state is published again after this long

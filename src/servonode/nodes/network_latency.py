@@ -3,7 +3,7 @@
 from bisect import bisect_left, insort
 from collections import deque
 
-from servonode.nodes.node import Clock
+from servonode.bus.durations import Clock
 
 KEPT = 31  # measurements whose median is taken: at 100 Hz those of the last 0.3 seconds
 

@@ -4,8 +4,7 @@ import math
 import secrets
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -24,14 +23,15 @@ from servonode.bus import (
     Wanted,
     subscriptions_expected,
 )
+from servonode.bus.durations import Clock
 from servonode.bus.messages import EXACT
 from servonode.bus.topology import GET, NODES, PLANT, SET
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.parameters import MOST_NUMBERS, parameters_of
+from servonode.nodes.fault_ladder import Fault
 
 STATUS_PERIOD_NS = 200_000_000
 _TOPIC_OF = {kind: word for word, kind in TOPICS.items()}
-Clock = Callable[[], int]  # monotonic ns
 NO_ARGUMENTS: Mapping[str, Any] = MappingProxyType({})
 TOO_LATE = "numbers of this run were changed meanwhile; ask again"
 
@@ -90,19 +90,6 @@ def _is_number(value: object) -> bool:
 def start_id() -> int:
     """A new random id of this start, small enough to be exact as a float."""
     return secrets.randbelow(EXACT - 1) + 1
-
-
-@dataclass(frozen=True)
-class Fault:
-    """A fault that stopped the run or made the machine safe: a name for programs, a sentence for people."""
-
-    name: str
-    text: str
-    t: float  # plant time, s
-    node: str
-
-    def as_dict(self) -> dict[str, Any]:
-        return {"name": self.name, "text": self.text, "t": self.t, "node": self.node}
 
 
 class Outbox:

@@ -3,11 +3,12 @@
 import numpy as np
 
 from servonode.arrays import Array
+from servonode.bus.durations import Clock
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.mechanics.machine import Machine, endless, fault_time
 from servonode.mechanics.stiffness import stiffness
 from servonode.nodes.guard import Guard
-from servonode.nodes.node import Clock, start_id
+from servonode.nodes.node import start_id
 from servonode.plants.injection import Injector
 from servonode.plants.plant import Plant
 from servonode.plants.simulated import SimulatedPlant

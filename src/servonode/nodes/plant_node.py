@@ -13,15 +13,16 @@ import numpy as np
 from servonode.arrays import Array
 from servonode.bus import AnyBus, Command, Lifecycle, Wanted
 from servonode.bus.descriptors import arming_obstacle
+from servonode.bus.durations import Clock
 from servonode.bus.fleet_memory import LOOK_S, SEEN
 from servonode.bus.topology import NODES, PARAMETERS, PLANT
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.mechanics.description import MachineDescription
-from servonode.nodes.fault_ladder import ESTOP, ESTOP_STAYS_LATCHED, Ladder
+from servonode.nodes.fault_ladder import ESTOP, ESTOP_STAYS_LATCHED, Fault, Ladder
 from servonode.nodes.guard import Guard
 from servonode.nodes.injected import InjectedFaults
 from servonode.nodes.input_limiter import REFUSED, Observed
-from servonode.nodes.node import NO_ARGUMENTS, Clock, Fault, Node
+from servonode.nodes.node import NO_ARGUMENTS, Node
 from servonode.nodes.plant_machine import EnergyAccount, MachineLink, StateCheck, driven_plant
 from servonode.nodes.plant_status import PlantStatus, StatePublisher
 from servonode.nodes.plant_time import VERBS, GoalTime, Pace, Pause, StepGrid

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from servonode.bus.durations import Clock
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.launch_error import KeyRefused
 from servonode.closed_loop.safety_settings import command_timeout
 from servonode.nodes.guard import Guard
-from servonode.nodes.node import Clock
 from servonode.plants.plant import Plant
 
 VERBS = ("pause", "resume", "step", "speed")

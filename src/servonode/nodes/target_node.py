@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from servonode.bus import AnyBus, State, Status, Target, Wanted
+from servonode.bus.durations import Clock
 from servonode.bus.fleet_memory import LOOK_S, Member, RobotSamples
 from servonode.bus.topology import GOAL_HELD, LIVE_TARGET, TARGET
 from servonode.bus.zmq_subscriber import Samples
@@ -26,7 +27,7 @@ from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.goals import LiveGoal
 from servonode.controllers.engine.follow_filter import FollowFilter
 from servonode.nodes.answerer import goal_step, link_periods
-from servonode.nodes.node import NO_ARGUMENTS, STATUS_PERIOD_NS, Clock, EventNode
+from servonode.nodes.node import NO_ARGUMENTS, STATUS_PERIOD_NS, EventNode
 from servonode.nodes.plant_time import PAUSED, SPEED
 from servonode.plants.drivers.link_watch import listed
 

@@ -14,7 +14,7 @@ from servonode.controllers.inversion.feedforward import Feedforward
 from servonode.definitions import cache
 from servonode.kernels.library import library_text
 from servonode.mechanics.machine import fault_time
-from servonode.nodes.node import Fault
+from servonode.nodes.fault_ladder import Fault
 from servonode.simulation.imperfections import Imperfections, is_perfect
 from servonode.simulation.loop_source import loop_of, row_sizes
 

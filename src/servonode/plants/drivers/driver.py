@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import fields
 
 from servonode.arrays import Array
+from servonode.bus.durations import Clock
 from servonode.errors import StatementError, did_you_mean
 from servonode.mechanics.description import packed
 from servonode.mechanics.machine import Machine
@@ -26,7 +27,6 @@ if TYPE_CHECKING:  # the bus is loaded by the driver that needs it
     from servonode.plants.drivers.estimated import EstimateTerms
     from servonode.plants.drivers.transport import Traffic, Transport
 
-Clock = Callable[[], int]  # monotonic ns
 SETTINGS = "plant.device.settings"
 
 
@@ -180,6 +180,17 @@ class Driver:
         if (table, key) == ("device", "settings"):
             return self.settings is not None
         return table in self.reads or f"{table}.{key}" in self.reads
+
+
+SIMULATED = Driver(
+    name="simulated",
+    summary="a simulation",
+    reads=("actuator", "sensor", "disturbance"),
+    open=lambda context: context.simulation(),
+    simulated=True,
+    readonly=True,
+    speeds=True,
+)
 
 
 def check_pace(stated: Stated) -> None:

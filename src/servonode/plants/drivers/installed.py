@@ -2,7 +2,7 @@
 
 from servonode import extensions
 from servonode.extensions import OURS, REMEDY, EntryPoint, ExtensionError
-from servonode.plants.drivers import DRIVERS
+from servonode.plants.drivers import DRIVERS, driver_names
 from servonode.plants.drivers.driver import Driver, DriverError
 
 KIND = "drivers"
@@ -15,7 +15,8 @@ def find_driver(name: str) -> Driver:
         DriverError: there is no such driver, or the package that has it is broken; the text names the package.
     """
     if name in DRIVERS:
-        return DRIVERS[name]
+        stated = DRIVERS[name]
+        return stated if isinstance(stated, Driver) else _loaded(EntryPoint(KIND, name, str(stated)))
     try:
         added = extensions.find(KIND, name)
     except ExtensionError as error:
@@ -25,19 +26,9 @@ def find_driver(name: str) -> Driver:
     return _loaded(added)
 
 
-def driver_names() -> list[str]:
-    """The names of all drivers, of the table, wings and installed packages, broken ones too; nothing is imported."""
-    return sorted({*DRIVERS, *extensions.names(KIND)})
-
-
-def our_names() -> list[str]:
-    """The names of the drivers that come with servonode; nothing is imported."""
-    return sorted({*DRIVERS, *extensions.of_wings(KIND)})
-
-
 def our_drivers() -> dict[str, Driver]:
-    """The drivers that come with servonode; those of wings are imported."""
-    return DRIVERS | {name: _loaded(each) for name, each in extensions.of_wings(KIND).items()}
+    """The drivers that come with servonode, all imported."""
+    return {name: find_driver(name) for name in [*DRIVERS, *extensions.of_wings(KIND)]}
 
 
 def origins() -> dict[str, tuple[str, Driver | DriverError]]:

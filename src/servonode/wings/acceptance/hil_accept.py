@@ -15,11 +15,12 @@ from msgspec import structs
 
 from servonode.arrays import Array
 from servonode.bus import Link, State
+from servonode.bus.durations import Clock
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.mechanics.description import unpacked
-from servonode.plants.drivers import DRIVERS
 from servonode.plants.drivers.applied_inputs import AppliedNearGoal, AppliedSafeAction
-from servonode.plants.drivers.driver import Clock, DriverError
+from servonode.plants.drivers.driver import DriverError
+from servonode.plants.drivers.installed import our_drivers
 from servonode.plants.drivers.link_watch import CLIPPED, LAW
 from servonode.plants.drivers.packet_link import PacketLink
 from servonode.plants.drivers.transport import Transport
@@ -51,7 +52,7 @@ def accept(closed_loop: ClosedLoop, plan: Plan | None = None) -> Report:
     launch = closed_loop.launch
     driver, said = closed_loop.driver, closed_loop.connection.stated
     if driver.transport is None:
-        able = " or ".join(f'"{each.name}"' for each in DRIVERS.values() if each.transport)
+        able = " or ".join(f'"{each.name}"' for each in our_drivers().values() if each.transport)
         text = f'"{driver.name}" does not reach firmware; take {able} (--set plant.driver=...)'
         raise NoFirmware("plant", "driver", f"{launch.file} [plant] driver: {text}")
     driver.ready(said)

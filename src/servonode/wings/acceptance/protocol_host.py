@@ -16,9 +16,10 @@ from msgspec import UNSET
 
 from servonode.arrays import Array
 from servonode.bus import Applied, BusError, Link, Message, Setup, State, Status
+from servonode.bus.durations import Clock
 from servonode.bus.messages import EXACT
 from servonode.closed_loop.closed_loop import ClosedLoop
-from servonode.plants.drivers.driver import Clock, DriverContext
+from servonode.plants.drivers.driver import DriverContext
 from servonode.plants.drivers.handshake import NODE, RESEND_NS, setup_terms
 from servonode.wings.acceptance.protocol_judges import Sample, misshapen
 
