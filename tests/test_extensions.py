@@ -76,6 +76,14 @@ def test_its_files_are_machines(site: Site) -> None:
     )
 
 
+def test_its_export_and_its_report_are_written(site: Site) -> None:
+    site("run", "cart.toml", *SHORT, "--no-report", "--record", "cart.mcap")
+    assert "(9 topics)" in site("bag", "export", "cart.mcap", "cart.topics", "--to", "topics")
+    assert "plant/state" in (site.folder / "cart.topics").read_text()
+    site("simulate", "cart.toml", *SHORT, "--report", "cart.txt")
+    assert (site.folder / "cart.txt").read_text().startswith("cart: the cart went ")
+
+
 def test_a_broken_package_is_one_line_where_its_name_is_used_and_the_rest_works(tmp_path: Path) -> None:
     broken = Site(install_groups(tmp_path, "gone", {"servonode.commands": {"lost": "no_such_module:lost"}}))
     install_groups(

@@ -175,6 +175,13 @@ def of_wings(loaded: set[str]) -> set[str]:
     return {each for each in inside if not each.endswith(".entry_points")}
 
 
+def test_a_run_with_a_picture_loads_nothing_of_a_wing(tmp_path: Path) -> None:
+    words = ["run", "trailer_pursuit", "--set", "run.duration=0.1", "--report", str(tmp_path / "a.png")]
+    loaded = loaded_by(f"from servonode.cli.main import main\ntry: main({words})\nexcept SystemExit: pass")
+    assert "servonode.views.report" in loaded
+    assert of_wings(loaded) == set()
+
+
 def test_what_users_copy_is_packed_beside_the_rooms() -> None:
     wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
     outside = {each for each in COPIES if not (PACKAGE / each).is_dir()}
