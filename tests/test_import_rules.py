@@ -105,6 +105,13 @@ def test_a_source_imports_only_the_rooms_it_may() -> None:
     ] == []
 
 
+def test_the_core_imports_no_wing() -> None:
+    core = [module for module in MODULES if not module.startswith("servonode.wings")]
+    pairs = [(module, name) for module in core for name in modules_imported(module) if "servonode.wings." in name]
+    assert "servonode.extensions" in core
+    assert [f"{module} imports {name}" for module, name in pairs] == []
+
+
 def circles(imports: dict[str, set[str]]) -> list[str]:
     """What is left when modules that import nothing that is left are taken away, again and again."""
     left = dict(imports)
@@ -229,6 +236,7 @@ def test_the_help_loads_no_room_but_the_command_lines() -> None:
         "wings/acceptance",
         "wings/web",
         "wings/neighbours",
+        "wings/robots",
     }
 
 

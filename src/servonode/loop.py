@@ -231,25 +231,27 @@ class Loop(Tabular):
         damped = launch.controller is not None and launch.controller.damping > 0
         return derive_program(control.source, control.believed.key, control.believed.build, control.options, damped)
 
-    def show(self, form: Literal["text", "latex", "c", "urdf"] = "text") -> str:
+    def show(self, form: str = "text") -> str:
         """The derived equations: as text, as a LaTeX document, or as C99 functions of plant, limits and controller.
 
-        "urdf": instead the machine's links and joints as a robot's file.
+        form: "text", "latex", "c", or the name of an export that a wing or an installed package adds; "urdf": the
+        machine's links and joints as a robot's file.
 
         Raises:
-            StatementError: `form` is not one of the choices, or the machine cannot be said in URDF.
+            StatementError: there is no such form, or the machine cannot be said in it.
 
         >>> import servonode
         >>> text = servonode.load("trailer_pursuit").show()
         >>> text.splitlines()[0]
         'Machine diff_drive_trailer: differential-drive robot with a passive trailer'
         """
-        check_choice("form", form, ("text", "latex", "c", "urdf"))
-        closed_loop, control = self.closed_loop, self.closed_loop.control
-        if form == "urdf":
-            from servonode.wings.robots.urdf import urdf_text
+        from servonode.export import exports
 
-            return urdf_text(closed_loop.source.build(), closed_loop.machine.parameters)
+        closed_loop, control = self.closed_loop, self.closed_loop.control
+        if form not in exports.FORMS:
+            if (text := exports.printing(form)) is not None:
+                return text(closed_loop)
+            check_choice("form", form, (*exports.FORMS, *exports.printed()))
         if form == "c":
             from servonode.export.c import c_file
             from servonode.export.c_export import Exported

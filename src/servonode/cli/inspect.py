@@ -5,15 +5,16 @@ import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 from click.shell_completion import get_completion_class
 
 from servonode import extensions
-from servonode.cli import verb
+from servonode.cli import complete, verb
 from servonode.cli.command import argument, command, option
 from servonode.cli.options import AsJson, Launch
+from servonode.export import exports
 
 WIDTH = 80  # columns
 KINDS = {"machines": "machines", "programs": "programs, by machine", "launch": "launch files", "drivers": "drivers"}
@@ -85,7 +86,16 @@ def _installed(kind: str) -> dict[str, str]:
     return {name: f"from {each[0].reference.partition(':')[0]}" for name, each in found.items()}
 
 
-C99 = "Print plant step, limits and controller as C99 that allocates no memory."
+TO = "Print what this export of an installed package makes."
+FORMS = [
+    option("Print a LaTeX document; it needs only amsmath.", flag="--latex", flag_value="latex"),
+    option("Print plant step, limits and controller as C99 that allocates no memory.", flag="--c", flag_value="c"),
+    *(option(each.help, flag=f"--{name}", flag_value=name) for name, each in exports.printed().items()),
+]
+if TYPE_CHECKING:
+    Form = Any
+else:
+    Form = Annotated[(str | None, *FORMS)]
 
 
 @command(
@@ -99,23 +109,26 @@ C99 = "Print plant step, limits and controller as C99 that allocates no memory."
 )
 def show(
     launch: Launch,
-    form: Annotated[
-        Literal["latex", "c", "urdf"] | None,
-        option("Print a LaTeX document; it needs only amsmath.", flag="--latex", flag_value="latex"),
-        option(C99, flag="--c", flag_value="c"),
-        option("Print the links and joints of the machine as URDF.", flag="--urdf", flag_value="urdf"),
-    ],
+    form: Form,
+    to: Annotated[str | None, option(TO, "NAME", shell_complete=complete.exports)],
 ) -> None:
     """Print the equations of FILE: mass matrix, bias, constraints, law."""
     from servonode.loop import Loop
 
-    if fleet := launch.fleet(strict=False):
+    if to is not None:
         if form is not None:
-            raise click.UsageError(f"--{form} takes one robot; give the launch file that a robot includes.")
+            raise click.UsageError(f"--{form} and --to exclude each other; give one of them.")
+        if exports.printing(to) is None:
+            known = ", ".join(exports.printed())
+            raise click.UsageError(f"--to: no export {to!r} prints a machine; install its package, or choose {known}")
+    chosen, word = to or form, "--to" if to else f"--{form}"
+    if fleet := launch.fleet(strict=False):
+        if chosen is not None:
+            raise click.UsageError(f"{word} takes one robot; give the launch file that a robot includes.")
         texts = (f"robot {robot}\n\n{Loop(each).show('text')}" for robot, each in fleet[1].items())
         click.echo("\n\n".join(texts))
         return
-    click.echo(Loop(launch.resolved(strict=False)).show(form or "text"))
+    click.echo(Loop(launch.resolved(strict=False)).show(chosen or "text"))
 
 
 MARKS = {"good": "ok  ", "note": "note", "wrong": "WRONG"}

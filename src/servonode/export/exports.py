@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from servonode.record.bag import Bag
 
 KIND = "exports"
+FORMS = ("text", "latex", "c")  # that `servonode show` has without any
 
 
 @dataclass(frozen=True)
@@ -49,3 +50,18 @@ def writing(name: str) -> Export:
 def of_wings() -> dict[str, Export]:
     """The exports that wings add, by name; all are loaded, for the help of options."""
     return {name: each.load(Export) for name, each in extensions.of_wings(KIND).items()}
+
+
+def printing(name: str) -> "Callable[[ClosedLoop], str] | None":
+    """What makes the text of an export for `servonode show`; None: there is none of this name, or only of recordings.
+
+    Raises:
+        ExtensionError: it is broken, or two packages have the name.
+    """
+    added = extensions.find(KIND, name) if isinstance(name, str) else None
+    return None if added is None else added.load(Export).text
+
+
+def printed() -> dict[str, Export]:
+    """The exports of wings that `servonode show` prints, by name."""
+    return {name: each for name, each in of_wings().items() if each.text is not None}

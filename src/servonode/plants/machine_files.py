@@ -1,18 +1,77 @@
 """Machines in files that are read and never run, as a robot's: what reads them, and what they have beside equations."""
 
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from servonode import extensions
 from servonode.arrays import Array
-from servonode.definitions.references import SOURCES, Definition, NotFound, ending_of
+from servonode.definitions.references import SOURCES, Definition, NotFound, Option, ending_of
+from servonode.definitions.source_location import Place
 
 Triangles = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class FileDefinition(Definition):
+    """A machine in a file that is read. Its reader overrides `call`, which returns the Model for some settings.
+
+    And `readers`, where the machine depends on the versions of libraries; `sources`, where there are more files than
+    one; `states` and `attribute`, where the file has surfaces (`SOLIDS`) or names of its own (`PARTS`).
+    """
+
+    function: str = "machine"
+
+    @classmethod
+    def found(cls, reference: str, folder: Path) -> Self:
+        """The definition of a file, its path relative to a folder.
+
+        Raises:
+            NotFound: there is no such file.
+        """
+        file = folder / reference
+        if not file.is_file():
+            raise NotFound(f"there is no file {file}; the path is relative to the launch file's folder")
+        return cls(reference, file)
+
+    @property
+    def options(self) -> dict[str, Option]:
+        return {}
+
+    def digest(self, *arguments: Any, **options: Any) -> str:  # noqa: ARG002
+        """A digest of the file and of all files that it includes."""
+        digest = hashlib.sha256()
+        for name, content in sorted((file.name, file.read_bytes()) for file in self.sources()):
+            digest.update(name.encode() + b"\0" + content + b"\0")
+        return digest.hexdigest()
+
+    def sources(self) -> set[Path]:
+        return {self.file.resolve()}
+
+    def from_folder(self, folder: str) -> str:
+        return f"./{folder}"
+
+    @property
+    def place(self) -> Place:
+        return Place(str(self.file), 1)
+
+    @property
+    def takes_plant(self) -> bool:
+        return False
+
+    def states(self, name: str, *seen: Path) -> bool:  # noqa: ARG002
+        return False
+
+    def attribute(self, name: str) -> Any:  # noqa: ARG002
+        return None
+
+    def run(self, work: Callable[[], Any]) -> Any:
+        return work()  # of the reader's code, for the file has none
 
 
 @dataclass(frozen=True)
@@ -21,7 +80,7 @@ class MachineFiles:
 
     Attributes:
         what: one of its files, with all endings: "a URDF or MJCF file, whose name ends in .urdf, .xml, .mjcf".
-        find: the definition of a file, its path relative to a folder; raises NotFound.
+        find: the definition of a file, its path relative to a folder, such as `FileDefinition.found`.
         section: that of launch files whose keys beyond their defaults are the machine's settings, such as plant.robot.
         source: the text of a Python file with this Model, as a name, of a file's name; None: such files cannot be had.
     """

@@ -1,19 +1,15 @@
 """The definition of a machine by a robot's file, for launch files. Neither MuJoCo nor sympy identifies it."""
 
-import hashlib
-from collections.abc import Callable
 from dataclasses import dataclass, fields
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from servonode.definitions import cache
-from servonode.definitions.references import Definition, NotFound, Option
-from servonode.definitions.source_location import Place
 from servonode.errors import ServonodeError
 from servonode.kernels.host import version_of
 from servonode.plants import MachineSource
-from servonode.plants.machine_files import FileParts, MachineFiles, Solids
+from servonode.plants.machine_files import FileDefinition, FileParts, MachineFiles, Solids
 from servonode.wings.robots.file_text import scan
 
 if TYPE_CHECKING:
@@ -22,39 +18,18 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class RobotDefinition(Definition):
+class RobotDefinition(FileDefinition):
     """A URDF or MJCF file; what a launch file states in [plant.robot] are the arguments of `read` and `Contacts`."""
 
     function: str = "robot"
-
-    @property
-    def options(self) -> dict[str, Option]:
-        return {}
-
-    def digest(self, *arguments: Any, **options: Any) -> str:  # noqa: ARG002
-        """A digest of the file and of all files that it includes; raises as `scan`."""
-        digest = hashlib.sha256()
-        for name, content in sorted((file.name, file.read_bytes()) for file in self.sources()):
-            digest.update(name.encode() + b"\0" + content + b"\0")
-        return digest.hexdigest()
 
     def readers(self) -> list[str]:
         code = cache.code_digest("wings.robots.read", "wings.robots.model", rooms=("wings/robots",))
         return [code, *([f"mujoco {version_of('mujoco')}"] if find_spec("mujoco") else [])]
 
     def sources(self) -> set[Path]:
+        """The file and all files that it includes; raises as `scan`."""
         return {file.resolve() for file in scan(self.file).files}
-
-    def from_folder(self, folder: str) -> str:
-        return f"./{folder}"
-
-    @property
-    def place(self) -> Place:
-        return Place(str(self.file), 1)
-
-    @property
-    def takes_plant(self) -> bool:
-        return False
 
     def call(self, *arguments: Any, **options: Any) -> Any:  # noqa: ARG002
         """The Model; raises as `read` and `model`."""
@@ -79,9 +54,6 @@ class RobotDefinition(Definition):
     def attribute(self, name: str) -> Any:
         return {"SOLIDS": self._solids, "PARTS": self._parts}[name] if self.states(name) else None
 
-    def run(self, work: Callable[[], Any]) -> Any:
-        return work()  # no code of a user's
-
     def _solids(self, settings: Any) -> Solids:  # noqa: ARG002
         from servonode.wings.robots.solids import solids
 
@@ -104,18 +76,6 @@ class RobotDefinition(Definition):
         )
 
 
-def find_robot(reference: str, folder: Path) -> RobotDefinition:
-    """The definition of a robot's file, its path relative to a folder.
-
-    Raises:
-        NotFound: there is no such file.
-    """
-    file = folder / reference
-    if not file.is_file():
-        raise NotFound(f"there is no file {file}; the path is relative to the launch file's folder")
-    return RobotDefinition(reference, file)
-
-
 def robot_of(source: MachineSource) -> "Robot | None":
     """The robot of a machine that is one of a robot's file; None of others. Raises as `read`."""
     definition = source.definition
@@ -130,7 +90,7 @@ def _source(model: Any, name: str, file: str) -> str:
 
 FILES = MachineFiles(
     what="a URDF or MJCF file, whose name ends in .urdf, .xml, .mjcf",
-    find=find_robot,
+    find=RobotDefinition.found,
     section="plant.robot",
     source=_source,
 )
