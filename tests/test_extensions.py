@@ -61,6 +61,15 @@ def test_its_machine_program_and_driver_are_listed_and_run(site: Site) -> None:
     assert "energy check" in site("run", "cart.toml", *SHORT, "--no-report")
 
 
+def test_what_it_adds_is_listed_and_its_command_completed(site: Site) -> None:
+    found = json.loads(site("list", "extensions", "--json"))
+    assert found["commands energy"] == "cart_commands:energy (package servonode-cart 1.0)"
+    typed = {"_SERVONODE_COMPLETE": "bash_complete", "COMP_WORDS": "servonode ener", "COMP_CWORD": "1"}
+    asked = f"import os; os.environ |= {typed}"
+    done = site.run("-c", f"{asked}\nfrom servonode.cli.main import main\nmain(prog_name='servonode')")
+    assert done.stdout == "plain,energy\n"
+
+
 def test_its_command_is_one_of_servonode(site: Site) -> None:
     assert site("energy", "cart.toml", "--set", "plant.initial.x_dot=2") == "4 J\n"
     assert "Print the energy of FILE's machine at its start." in site("energy", "--help")

@@ -366,7 +366,7 @@ def test_list_shows_machines_programs_and_launch_files() -> None:
 
 def test_list_alone_shows_every_kind() -> None:
     text, kinds = command("list").stdout, json.loads(command("list", "--json").stdout)
-    assert list(kinds) == ["machines", "programs", "launch", "drivers"]
+    assert list(kinds) == ["machines", "programs", "launch", "drivers", "extensions"]
     assert all(
         f"  {name} " in text
         for name in (*kinds["machines"], *kinds["launch"], *kinds["drivers"], "pursuit", "open_loop")

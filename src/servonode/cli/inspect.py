@@ -17,7 +17,13 @@ from servonode.cli.options import AsJson, Launch
 from servonode.export import exports
 
 WIDTH = 80  # columns
-KINDS = {"machines": "machines", "programs": "programs, by machine", "launch": "launch files", "drivers": "drivers"}
+KINDS = {
+    "machines": "machines",
+    "programs": "programs, by machine",
+    "launch": "launch files",
+    "drivers": "drivers",
+    "extensions": "what other packages add",
+}
 
 
 @command(
@@ -28,7 +34,10 @@ KINDS = {"machines": "machines", "programs": "programs, by machine", "launch": "
 def list_(
     what: Annotated[str | None, argument(type=click.Choice(list(KINDS)), required=False)], as_json: AsJson
 ) -> None:
-    """List machines, programs, launch files and drivers."""
+    """List machines, programs, launch files, drivers and extensions.
+
+    Extensions are what other installed packages add to servonode; nothing of them is imported for the list.
+    """
     if what is not None:
         click.echo(json.dumps(_found(what)) if as_json else _text(what, _found(what)))
     elif as_json:
@@ -51,6 +60,11 @@ def _found(kind: str) -> dict[str, Any]:
             groups.setdefault(entry.machine or "any machine", {})[entry.name] = entry.summary
         installed = _installed("programs")
         return groups | ({"installed packages": installed} if installed else {})
+    if kind == "extensions":
+        added = [
+            each for known in extensions.KINDS for found in extensions.of_packages(known).values() for each in found
+        ]
+        return {f"{each.kind} {each.name}": f"{each.reference} ({each.origin})" for each in added}
     if kind == "launch":
         from servonode.closed_loop.launch_file import packaged
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,6 +14,9 @@ from servonode import extensions
 from servonode.cli import heed_interrupts
 from servonode.errors import ServonodeError, did_you_mean
 from servonode.version import VERSION
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 VERBS = {  # the sections of the help in their order; for each command of the core, the file of cli/ that defines it
     "Run, simulate, check": {
@@ -110,6 +113,13 @@ class Verbs(click.Group):
             near = did_you_mean(args[0], {*FILES, *extensions.names(COMMANDS)} - UNSUGGESTED, most=3)
             raise click.UsageError(f"there is no command {args[0]!r}; {near}".rstrip("; "), ctx)
         return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
+        """The names that may follow, those of other packages too."""
+        from click.shell_completion import CompletionItem
+
+        added = [name for name in extensions.of_packages(COMMANDS) if name.startswith(incomplete) and name not in FILES]
+        return super().shell_complete(ctx, incomplete) + [CompletionItem(name) for name in added]
 
     def by_section(self, ctx: click.Context) -> dict[str, list[click.Command]]:
         """The commands of core and wings, by the section of the help."""
