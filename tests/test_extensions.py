@@ -85,6 +85,12 @@ def test_its_files_are_machines(site: Site) -> None:
     )
 
 
+def test_its_section_is_one_of_launch_files(site: Site) -> None:
+    moving = ("energy", "cart.toml", "--set", "plant.initial.x_dot=2", "--set")
+    assert site(*moving, "energy.unit=kJ") == "0.004 kJ\n"
+    assert '--set energy.unit: "mJ" is unknown; ' in site.refused(*moving, "energy.unit=mJ")
+
+
 def test_its_export_and_its_report_are_written(site: Site) -> None:
     site("run", "cart.toml", *SHORT, "--no-report", "--record", "cart.mcap")
     assert "(9 topics)" in site("bag", "export", "cart.mcap", "cart.topics", "--to", "topics")

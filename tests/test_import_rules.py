@@ -216,6 +216,13 @@ def test_a_driver_of_servonode_loads_neither_mujoco_nor_the_table_of_installed_p
     assert not of_wings(loaded)
 
 
+def test_a_simulation_loads_nothing_of_a_wing_but_entry_points() -> None:
+    ending = "try: main(['simulate', 'trailer_pursuit', '--set', 'run.duration=0.1'])\nexcept SystemExit: pass"
+    loaded = loaded_by(f"from servonode.cli.main import main\n{ending}")
+    assert "servonode.simulation.simulate" in loaded
+    assert not of_wings(loaded)
+
+
 def test_the_command_line_starts_without_the_heavy_libraries() -> None:
     loaded = loaded_by("import servonode, servonode.cli.main")
     assert "servonode" in loaded

@@ -3,6 +3,7 @@
 import json
 
 import click
+from cart_section import Energy
 
 from servonode.cli import verb
 from servonode.cli.command import command
@@ -18,4 +19,6 @@ def energy(launch: Launch, as_json: AsJson) -> None:
     """Print the energy of FILE's machine at its start."""
     closed_loop = launch.resolved()
     found = closed_loop.machine.energy(0.0, closed_loop.start)
-    click.echo(json.dumps({"energy": found}) if as_json else f"{found:.4g} J")
+    stated = closed_loop.launch.section("energy", Energy) or Energy()
+    shown = found / 1000 if stated.unit == "kJ" else found
+    click.echo(json.dumps({"energy": found}) if as_json else f"{shown:.4g} {stated.unit}")

@@ -52,7 +52,11 @@ class Wall(AddedSection, frozen=True):
 
     @classmethod
     def stated(cls, table):
-        return {"height": table["feet"] * 0.3048} if "feet" in table else table
+        return {"height": table["feet"] / 3.2808399} if "feet" in table else table
+
+    def __post_init__(self):
+        if self.height < 0:
+            raise ValueError(f"a wall of {self.height:g} m is a pit; give a positive height")
 
 
 class Bare(AddedSection, frozen=True):
@@ -62,8 +66,8 @@ NAMES = {"plant.paint": "paint:Sensor", "wall": "paint:Wall"}
 BROKEN = {
     "gone": "package broken 1.0: its section of launch files 'gone' (no_such_module:Gone) cannot be imported (Modul",
     "number": "package broken 1.0: its section of launch files 'number' (math:pi) is of type float, not a class",
-    "text": "package broken 1.0: its section 'text' (builtins:str) is not derived of servonode.plants.keys.AddedSectio",
-    "bare": "package broken 1.0: its section 'bare' (paint:Bare) does not say what its key 'size' is; annotate it with",
+    "text": "package broken 1.0: its section of launch files 'text' (builtins:str) is not derived of servonode.p",
+    "bare": "package broken 1.0: its section of launch files 'bare' (paint:Bare) does not say what its key 'size' is;",
     "twice": "package broken 1.0 and package second 1.0 both have a section of launch files 'twice'",
 }
 TABLE: dict[str, Any] = {
@@ -118,6 +122,8 @@ def test_its_numbers_vary_stated_or_not() -> None:
     assert variation.units == ("kg", "1")
     new = variation.at([0.7, 4.0])
     assert (stated("plant.paint", new.launch).mass, stated("plant.paint", new.launch).layers) == (0.7, 4)
+    text = "[wall]: a wall of -2 m is a pit; give a positive height"
+    assert text in refusal(LaunchError, with_values, launch, {"wall.height": -2.0})
     text = "[wall]: the launch file has no such section, which cannot vary; write it"
     assert text in refusal(LaunchError, Variation, closed_loop, ["wall.height"])
 
@@ -163,6 +169,8 @@ def test_python_states_it_as_any_other_section() -> None:
         ("wal.height=1", "--set wal.height: unknown section; did you mean wall? Choose "),
         ("wall={}", "not SECTION.KEY=VALUE"),
         ("wall.heigth=1", "unknown key; did you mean height? "),
+        ("wall.height=-1", "--set wall.height: a wall of -1 m is a pit; give a positive height"),
+        ("wall.feet=[]", "--set wall.feet: paint.Wall failed (TypeError: unsupported operand"),
     ],
 )
 def test_a_key_that_is_wrong_there_is_one_line(setting: str, text: str) -> None:

@@ -10,7 +10,7 @@ from msgspec.structs import FieldInfo, fields
 
 from servonode import extensions
 from servonode.closed_loop.launch_keys import Controller, Plant, Section, Sections
-from servonode.extensions import REMEDY, EntryPoint, ExtensionError
+from servonode.extensions import KINDS, REMEDY, EntryPoint, ExtensionError
 from servonode.plants.keys import AddedSection
 
 KIND = "sections"
@@ -115,7 +115,7 @@ def _struct(added: EntryPoint) -> type[AddedSection]:
         ExtensionError: it cannot be imported, or is of another kind.
     """
     found = added.load(type)
-    what = f"{added.origin}: its section {added.name!r} ({added.reference})"
+    what = f"{added.origin}: its {KINDS[KIND]} {added.name!r} ({added.reference})"
     if not issubclass(found, AddedSection):
         raise ExtensionError(f"{what} is not derived of servonode.plants.keys.AddedSection; {REMEDY}")
     for key in _without_text(found):

@@ -11,6 +11,7 @@ import re
 import stat
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
 from functools import cache
 from importlib.resources import files
@@ -28,6 +29,7 @@ from servonode.closed_loop.launch_error import choices, naming_file, stated_in, 
 from servonode.closed_loop.launch_keys import LARGEST, Goal, LaunchFile, Sections, Times
 from servonode.definitions.references import ending_of
 from servonode.errors import StatementError, did_you_mean
+from servonode.extensions import REMEDY
 from servonode.mechanics.expression import text_of
 from servonode.plants.drivers import driver_names, our_names
 from servonode.plants.keys import AddedSection
@@ -344,7 +346,8 @@ class _Reader:
         old = launch.more.get(section) or defaults(kind)
         if old is None or (above and getattr(launch, above) is None):
             raise self._error(section, None, "the launch file has no such section, which cannot vary; write it")
-        new = self.replaced(old, section, names, value) if names else self.added(kind, section, _plainly(value))
+        with self._own_checks(kind, section):
+            new = self.replaced(old, section, names, value) if names else self.added(kind, section, _plainly(value))
         return replace(launch, more={**launch.more, section: new})
 
     def _placed(self, inside: str, old: object, names: Sequence[str], value: object) -> object:
@@ -407,7 +410,21 @@ class _Reader:
 
     def added(self, kind: type[AddedSection], inside: str, value: object) -> AddedSection:
         """What is stated in an added section."""
-        return self.section(kind, inside, kind.stated(value) if isinstance(value, dict) else value)
+        with self._own_checks(kind, inside):
+            return self.section(kind, inside, kind.stated(value) if isinstance(value, dict) else value)
+
+    @contextmanager
+    def _own_checks(self, kind: type[AddedSection], inside: str) -> Iterator[None]:
+        """What the struct of an added section refuses is an error of the launch file."""
+        try:
+            yield
+        except LaunchError:
+            raise
+        except ValueError as error:
+            raise self._error(inside, None, str(error)) from error
+        except Exception as error:
+            text = f"{kind.__module__}.{kind.__qualname__} failed ({type(error).__name__}: {error}); {REMEDY}"
+            raise self._error(inside, None, text) from error
 
     def _value(self, section: str, field: FieldInfo, value: object) -> Any:
         """The value of one key: a struct, a table by name, or a leaf."""

@@ -24,9 +24,9 @@ from servonode.mechanics.machine import Machine
 from servonode.plants import MachineSource, find_machine
 from servonode.plants.effects import ActuatorEffects, SensorEffects
 from servonode.plants.keys import AddedSection
+from servonode.plants.machine_files import files_with, machine_files
 from servonode.plants.prepare import Preparation, Prepared, Wanted
 
-ROBOT = "plant.robot"
 TRIES = 8  # speeds at which the safe action is tried
 INSTANTS = 1000  # at which functions of time are held against a parameter's bounds
 ROUNDED = 1e-3  # m or rad by which a state of rounded numbers may miss a holonomic constraint
@@ -47,23 +47,23 @@ def plant_source(plant: Plant, folder: Path, more: Mapping[str, AddedSection]) -
             text = f"machine {plant.machine} has no settings; remove it"
             raise KeyRefused("plant.settings", next(iter(plant.settings)), text)
         check_names("plant.settings", plant.settings, options)
-        settings = chosen("plant.settings", options, plant.settings) | _robot_settings(plant, more)
+        settings = chosen("plant.settings", options, plant.settings) | _file_settings(plant, more)
     varying = _functions("plant.parameters", plant.parameters)
     return MachineSource(definition, settings, Changes(varying, plant.disturbance))
 
 
-def _robot_settings(plant: Plant, more: Mapping[str, AddedSection]) -> dict[str, Any]:
-    """What [plant.robot] states beyond its defaults, for a machine of a robot's file.
+def _file_settings(plant: Plant, more: Mapping[str, AddedSection]) -> dict[str, Any]:
+    """What the section for a machine of a file, such as [plant.robot], states beyond its defaults.
 
     Raises:
-        KeyRefused: the machine is not read from such a file.
+        KeyRefused: one of other files states something.
     """
-    stated = more.get(ROBOT)
-    given = {} if stated is None else beyond_defaults(stated)
-    if given and kind_of(plant.machine) != "robot":
-        text = f"machine {plant.machine} is not read from a URDF or MJCF file; remove the section"
-        raise KeyRefused(ROBOT, None, text)
-    return given
+    own = machine_files(plant.machine).section if kind_of(plant.machine) == "robot" else ""
+    for name, stated in more.items():
+        if name != own and beyond_defaults(stated) and (files := files_with(name)):
+            text = f"machine {plant.machine} is not read from {files.what.partition(',')[0]}; remove the section"
+            raise KeyRefused(name, None, text)
+    return beyond_defaults(more[own]) if own in more else {}
 
 
 def believed_source(controller: Controller, plant: MachineSource) -> MachineSource:

@@ -138,3 +138,11 @@ def machine_files(reference: str) -> MachineFiles:
         raise NotFound(str(error)) from error
     what = " or ".join(dict.fromkeys(each.load(MachineFiles).what for each in extensions.of_wings(SOURCES).values()))
     raise NotFound(f"{reference}: give {what or 'another file, for no wing reads machines'}")
+
+
+def files_with(section: str) -> MachineFiles | None:
+    """The files whose machines have their settings in a section of launch files; None: nobody reads such."""
+    wings = section in extensions.of_wings("sections")
+    found = (extensions.find(SOURCES, each) for each in (extensions.of_wings if wings else extensions.names)(SOURCES))
+    loaded = (each.load(MachineFiles) for each in found if each is not None)
+    return next((each for each in loaded if each.section == section), None)
