@@ -125,7 +125,8 @@ def get(kind: str, name: str, wanted: type[T]) -> T:
         ExtensionError: nothing is added under this name; otherwise as `find` and `EntryPoint.load`.
     """
     if (found := find(kind, name)) is None:
-        near = did_you_mean(name, names(kind)) or f"choose {', '.join(names(kind)) or 'another package'}"
+        known = f"choose {', '.join(names(kind))}" if names(kind) else "install the package that adds it"
+        near = did_you_mean(name, names(kind)) or known
         raise ExtensionError(f"{name!r} is no {KINDS[kind]} that is installed; {near}".rstrip())
     return found.load(wanted)
 

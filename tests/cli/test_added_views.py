@@ -128,5 +128,5 @@ def test_a_wing_that_is_not_there_takes_its_views_along(monkeypatch: pytest.Monk
     line = refused_command("simulate", "trailer_pursuit", "--report", str(tmp_path / "a.html"), *SHORT)
     assert line == f"{tmp_path / 'a.html'}: unknown ending of a report; choose .png, .pdf, .svg, .jpg"
     assert refused_command("run", "trailer_pursuit", "--page", "--no-report").startswith(
-        "'page' is no view that is installed"
+        "'page' is no view that is installed; install the package that adds it"
     )
