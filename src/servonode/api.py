@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from servonode.analysis.report import Report
     from servonode.mechanics.model import Model
-    from servonode.wings.explore.identification.identification import Identification
 
 Launch: TypeAlias = "str | Path | Mapping[str, Any] | Model"
 WHERE = (("plant", "machine", "Model"), ("controller", "program", "Program"))
@@ -234,7 +233,7 @@ def identify(
     law: bool = True,
     code: bool | None = None,
     **overrides: Any,
-) -> "Identification":
+) -> Any:
     """Parameters of a machine from recordings of it, as `servonode identify` finds them: an `Identification`.
 
     Its `estimates` have value, 95 % interval and whether the record tells the parameter, by name; `parameters` are

@@ -1,6 +1,6 @@
 """The base of all errors whose text is for a user. Imports nothing of the package, so that every room may have it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -85,3 +85,28 @@ def short(value: Any) -> str:
     """A value as an error shows it, cut."""
     text = repr(value)
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+
+
+def number(word: str, value: Any) -> float:
+    """The value as a float. StatementError where it is not a number."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise StatementError(f"{word} = {value!r} is not a number; give one, in SI units and radians") from None
+
+
+def check_choice(name: str, word: Any, choices: Sequence[str]) -> None:
+    """StatementError unless the word is one of the choices."""
+    if word not in choices:
+        *others, last = choices
+        near = did_you_mean(str(word), choices)
+        raise StatementError(f"{name}={word!r} is unknown; {near}choose {', '.join(others)} or {last}")
+
+
+def check_mapping(word: str, given: Any, name: str = "NAME") -> None:
+    """StatementError unless it holds values by name."""
+    if not isinstance(given, Mapping):
+        raise StatementError(f"{word}={given!r} is not a mapping; give values by name: {word}={{{name!r}: 1.0}}")
+    wrong = [key for key in given if not isinstance(key, str)]
+    if wrong:
+        raise StatementError(f"{word}: {wrong[0]!r} is not a name; give names as texts, such as {name!r}")

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from servonode import extensions
-from servonode.arguments import check_choice, check_every, check_mapping, check_tolerances, number, time_of
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.controller_section import Control
 from servonode.closed_loop.launch_error import naming_file
 from servonode.closed_loop.launch_file import GOAL_SPEED
 from servonode.controllers import derive_program
-from servonode.errors import ServonodeError, StatementError, did_you_mean
+from servonode.errors import ServonodeError, StatementError, check_choice, check_mapping, did_you_mean, number
 from servonode.mechanics.description import Quantity
 from servonode.mechanics.machine import Machine, Matrices
 from servonode.record.run import Named, Run, default_every
@@ -31,16 +30,10 @@ if TYPE_CHECKING:
     from servonode.analysis.linearisation import Linearisation
     from servonode.analysis.orbits import PeriodicOrbit
     from servonode.analysis.report import Report
-    from servonode.wings.explore.linear.frequency_response import FrequencyResponse
-    from servonode.wings.explore.linear.margins import Margins
-    from servonode.wings.explore.linear.poles_along import PolesAlong
-    from servonode.wings.explore.sweeps.fastest import Fastest
-    from servonode.wings.explore.sweeps.region import Region
-    from servonode.wings.explore.sweeps.robustness import Robustness
-    from servonode.wings.explore.sweeps.tune import Tuned
 
 Values = Mapping[str, float]
-needed = partial(extensions.needed, "public")  # what wings do for the methods of `Loop`
+RTOL, ATOL = (1e-14, 0.1), (1e-300, 0.1)  # the tolerances that the adaptive integrator can work with
+needed = partial(extensions.needed, "public")  # what a wing answers, of a class of its own: no type of the core
 
 
 class RunFailed(ServonodeError, RuntimeError):
@@ -299,7 +292,7 @@ class Loop(Tabular):
 
         return linearise(self.closed_loop, time_of(t), *self._with_own(state), equilibrium)
 
-    def poles(self, run: Run | None = None, *, times: int = 200) -> "PolesAlong":
+    def poles(self, run: Run | None = None, *, times: int = 200) -> Any:
         """The poles of the continuous closed loop along a run (None: a simulated one), at about so many times.
 
         Raises:
@@ -321,7 +314,7 @@ class Loop(Tabular):
         *,
         cut: Literal["inputs", "sensors"] = "inputs",
         equilibrium: bool = False,
-    ) -> "FrequencyResponse":
+    ) -> Any:
         """Loop transfer L, sensitivity S and complementary sensitivity T of the sampled loop.
 
         Args:
@@ -348,7 +341,7 @@ class Loop(Tabular):
         *,
         cut: Literal["inputs", "sensors"] = "inputs",
         equilibrium: bool = False,
-    ) -> "Margins":
+    ) -> Any:
         """Gain, phase, delay, modulus and disk margins of the sampled loop, one signal at a time and all together.
 
         Args and errors as for `frequency_response`. They mean stability about an equilibrium; about a motion they are
@@ -512,7 +505,7 @@ class Loop(Tabular):
         points: int | None = None,
         runs: int | None = None,
         threads: int | None = None,
-    ) -> "Region":
+    ) -> Any:
         """Where in a box of starts, or of other numbers, runs reach their goal, and why not elsewhere: a `Region`.
 
         Args:
@@ -537,7 +530,7 @@ class Loop(Tabular):
         """
         return needed("region")(self.closed_loop, over, require, points, runs, threads)
 
-    def robustness(self, *, require: Sequence[str] = (), seeds: int = 40, threads: int | None = None) -> "Robustness":
+    def robustness(self, *, require: Sequence[str] = (), seeds: int = 40, threads: int | None = None) -> Any:
         """How wrong parameters may be, and how much noise, delay and period a run bears: a `Robustness`.
 
         The law keeps its parameters and rates while those of the plant, the noise, a delay that it does not know and
@@ -567,7 +560,7 @@ class Loop(Tabular):
         runs: int = 600,
         seeds: int = 5,
         threads: int | None = None,
-    ) -> "Tuned":
+    ) -> Any:
         """The rates, period or other numbers for which a cost is least, and which pass `check`: a `Tuned`.
 
         Args:
@@ -589,7 +582,7 @@ class Loop(Tabular):
         """
         return needed("tune")(self.closed_loop, over, cost, require, runs, seeds, threads)
 
-    def fastest(self) -> "Fastest":
+    def fastest(self) -> Any:
         """How fast the goal may be driven: the largest speed of its time at which no input reaches a limit.
 
         Raises:
@@ -647,3 +640,24 @@ class Loop(Tabular):
             article = "an" if word == "input" else "a"
             raise StatementError(f"{unknown[0]!r} is not {article} {word}; {near}choose {', '.join(names) or 'none'}")
         return [(names.index(name), number(f"the {word} {name}", value)) for name, value in given.items()]
+
+
+def time_of(t: Any) -> float:
+    """A time [s]. StatementError where it is not a finite number."""
+    found = number("t", t)
+    if not np.isfinite(found):
+        raise StatementError(f"t = {found} is not a time; give one in s")
+    return found
+
+
+def check_tolerances(rtol: Any, atol: Any) -> None:
+    """StatementError unless the adaptive integrator can work with these tolerances."""
+    for name, value, (least, most) in (("rtol", rtol, RTOL), ("atol", atol, ATOL)):
+        if not least <= number(name, value) <= most:
+            raise StatementError(f"{name}={value!r} is not a tolerance; give a number from {least:g} to {most:g}")
+
+
+def check_every(every: Any) -> None:
+    """StatementError unless it is None or a number of plant steps for each recorded row."""
+    if every is not None and (not isinstance(every, int | np.integer) or isinstance(every, bool) or every < 1):
+        raise StatementError(f"every = {every!r} is not a number of plant steps; give a whole number of 1 or more")

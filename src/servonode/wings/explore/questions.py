@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from servonode.arguments import check_choice, check_mapping
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.launch_file import with_section
+from servonode.errors import check_choice, check_mapping
 
 if TYPE_CHECKING:
     import xarray

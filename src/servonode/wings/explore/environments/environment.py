@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from servonode.api import Launch, launch_of
-from servonode.arguments import check_choice, check_mapping
 from servonode.closed_loop.closed_loop import resolve
-from servonode.errors import NotInstalled, StatementError, did_you_mean, installing
+from servonode.errors import NotInstalled, StatementError, check_choice, check_mapping, did_you_mean, installing
 from servonode.wings.explore.environments.batch import Batch
 from servonode.wings.explore.environments.episodes import Episodes
 from servonode.wings.explore.environments.kernel import (
