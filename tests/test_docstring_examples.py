@@ -2,15 +2,14 @@
 
 import doctest
 import importlib
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.helpers.extras import oracle
 
 MODULES = (
-    "servonode.wings.explore.linear.frequency_response",
     "servonode.api",
     "servonode.loop",
     "servonode.record.run",
@@ -21,28 +20,45 @@ MODULES = (
     "servonode.mechanics.symbols",
     "servonode.controllers.engine.program",
 )
+# public functions and methods that a wing answers: tests/wings/explore plays their examples
+OF_WINGS = (
+    "fastest", "frequency_response", "identify", "margins", "poles", "region", "robustness", "sweep", "tune",
+)  # fmt: skip
 LEAST = 35  # examples; each of a public function or method
 
 
-def examples() -> list[doctest.DocTest]:
+def examples(modules: Sequence[str] = MODULES) -> list[doctest.DocTest]:
     """The docstrings with examples, each run with nothing but what it imports itself."""
     finder = doctest.DocTestFinder(exclude_empty=True)
-    found = [test for name in MODULES for test in finder.find(importlib.import_module(name), globs={})]
+    found = [test for name in modules for test in finder.find(importlib.import_module(name), globs={})]
     return [test for test in found if test.examples]
 
 
-@pytest.mark.parametrize("example", examples(), ids=lambda example: example.name.removeprefix("servonode."))
-def test_an_example_prints_what_it_says(
-    example: doctest.DocTest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: Any
-) -> None:
-    if "to_dataframe" in example.docstring:
-        oracle("pandas")
-    monkeypatch.chdir(tmp_path)
+def asks(example: doctest.DocTest) -> str:
+    """The name of the function or method that an example shows."""
+    return example.name.rpartition(".")[2]
+
+
+def plays(example: doctest.DocTest, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An example prints what it says, and leaves nothing in the folder."""
+    monkeypatch.chdir(folder)
     said: list[str] = []
     runner = doctest.DocTestRunner(optionflags=doctest.FAIL_FAST)
     runner.run(example, out=said.append)
     assert runner.summarize(verbose=False).failed == 0, "".join(said)
-    assert list(tmp_path.iterdir()) == []
+    assert list(folder.iterdir()) == []
+
+
+OWN = [each for each in examples() if asks(each) not in OF_WINGS]
+
+
+@pytest.mark.parametrize("example", OWN, ids=lambda example: example.name.removeprefix("servonode."))
+def test_an_example_prints_what_it_says(
+    example: doctest.DocTest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    if "to_dataframe" in example.docstring:
+        oracle("pandas")
+    plays(example, tmp_path, monkeypatch)
 
 
 def test_there_are_examples_of_what_users_call() -> None:

@@ -23,7 +23,6 @@ from servonode.record.write import BagError, new_file
 from servonode.simulation.replay import replay
 from servonode.simulation.rows_of_messages import runs_in
 from servonode.views.summary import summary_rows
-from servonode.wings.web.html_report import tables as report_tables
 from tests.bags.test_bags import Change, changed, only
 from tests.helpers.recorded import recorded
 from tests.helpers.refusals import command as servo
@@ -147,15 +146,21 @@ def test_statistics_of_other_types_are_left_out(tmp_path: Path, whole: Path, sta
     assert (bag.ending, "how it ended cannot be read" in bag.damage[0]) == ({}, True)
 
 
-@pytest.mark.parametrize(
-    "ending", [{}, {"round_trip_s": {"p50": 1.0}}, {"nodes": {"plant": {"period_s": {"p50": 1.0}}}}]
-)
+ENDINGS: list[dict[str, Any]] = [
+    {}, {"round_trip_s": {"p50": 1.0}}, {"nodes": {"plant": {"period_s": {"p50": 1.0}}}}
+]  # fmt: skip
+
+
+def with_ending(ending: Any) -> Change:
+    """These statistics of a run, as JSON."""
+    return only("servonode_ending", with_values(stats=json.dumps(ending)))
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
 def test_statistics_that_lack_something_are_shown_without_it(tmp_path: Path, whole: Path, ending: Any) -> None:
-    change = only("servonode_ending", with_values(stats=json.dumps(ending)))
-    bag = read_bag(changed(whole, tmp_path / "strange.mcap", change))
+    bag = read_bag(changed(whole, tmp_path / "strange.mcap", with_ending(ending)))
     (run,) = runs_in(bag, bag.closed_loop())
     assert summary_rows(run, "r")
-    assert report_tables(run, "r", None)
 
 
 @pytest.mark.slow

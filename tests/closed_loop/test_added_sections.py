@@ -17,7 +17,6 @@ from servonode.closed_loop.schema import launch_schema
 from servonode.closed_loop.variation import Variation, stated_number
 from servonode.extensions import ExtensionError
 from servonode.plants.keys import AddedSection
-from servonode.wings.robots.sections import Contact
 from tests.helpers.extras import json_validator
 from tests.helpers.packages import install_groups
 from tests.helpers.refusals import command, refusal, refused_command
@@ -89,7 +88,6 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = {"gone": "no_such_module:Gone", "number": "math:pi", "text": "builtins:str", "bare": "paint:Bare"}
     install("broken", {**broken, "twice": "paint:Wall"})
     install("second", {"twice": "paint:Wall", "plant.step": "paint:Wall"})
-    install("third", {"plant.mujoco": "paint:Wall"})
 
 
 def stated(name: str, launch: Any) -> Any:
@@ -103,7 +101,7 @@ def test_what_is_stated_there_is_read_overridden_written_and_read_again() -> Non
     paint = stated("plant.paint", launch)
     assert (paint.mass, paint.layers, paint.coats["first"].mass) == (0.5, 3, 2.0)
     assert stated("wall", launch).height == pytest.approx(3.048)  # as its own function has the table
-    assert launch.section("plant.mujoco", Contact) is None
+    assert launch.section("plant.mujoco", AddedSection) is None
     again = launch_of_table(table_of(launch), path=launch.path, file=launch.file)
     assert again == launch
     assert "[plant.paint.coats.first]" in launch_text(launch)
@@ -186,12 +184,6 @@ def test_a_broken_one_is_one_line_where_it_is_named_and_the_rest_works(name: str
     assert f"{name}.size" not in keys_of_launch_files()
 
 
-def test_a_package_takes_no_name_of_ours() -> None:
-    launch = read_launch("trailer_sweep", ["plant.step=0.002", "plant.mujoco.friction=0.5"])
-    assert launch.more["plant.mujoco"] == Contact(friction=0.5)
-    assert launch.plant.step == 0.002
-
-
 def test_what_is_there_once_is_refused_of_a_robot_of_several(tmp_path: Path) -> None:
     file = tmp_path / "two.toml"
     file.write_text(
@@ -204,3 +196,7 @@ def test_without_its_wing_a_section_is_unknown(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(extensions, "_of_wings", dict)
     text = refusal(LaunchError, read_launch, "trailer_sweep")
     assert text.startswith("trailer_sweep [sweep]: unknown section; choose ")
+
+
+def test_a_package_takes_no_name_of_the_core() -> None:
+    assert read_launch("trailer_pursuit", ["plant.step=0.002"]).plant.step == 0.002

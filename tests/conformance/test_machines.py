@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import servonode
-from servonode.closed_loop.launch_file import LaunchError, packaged, read_launch
+from servonode.closed_loop.launch_file import LaunchError, read_launch
 from servonode.mechanics.description import Quantity
 from servonode.mechanics.integrate import INTEGRATORS
 from servonode.mechanics.machine import Machine
@@ -29,6 +29,7 @@ from tests.conformance.cases import (
     situations,
     slope,
 )
+from tests.helpers.wings import launches
 
 DOCS = Path(__file__).parents[2] / "docs" / "systems"
 STEPS = (4, 8, 16, 32, 64, 128, 256)
@@ -330,7 +331,7 @@ def test_a_machine_without_inputs_takes_no_controller(case: MachineCase) -> None
 
 @every_name
 def test_a_launch_file_uses_the_machine_and_its_file_begins_with_its_axes(name: str) -> None:
-    assert [each for each in packaged() if read_launch(each).plant.machine == name]
+    assert [each for each in launches() if read_launch(each).plant.machine == name]
     import inspect
     import sys
 

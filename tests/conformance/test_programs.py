@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from servonode.closed_loop.launch_file import packaged, read_launch
+from servonode.closed_loop.launch_file import read_launch
 from servonode.controllers import PROGRAMS, ProgramEntry
 from servonode.errors import ModelError
 from tests.conformance.cases import (
@@ -27,6 +27,7 @@ from tests.conformance.cases import (
     machine_cases,
     mass_matrix,
 )
+from tests.helpers.wings import launches
 
 DOCS = Path(__file__).parents[2] / "docs"
 every_program = pytest.mark.parametrize("case", PROGRAM_CASES)
@@ -238,15 +239,15 @@ def test_every_choice_of_an_option_can_be_derived_with_some_others(entry: Progra
 
 
 @cache
-def launches() -> list[tuple[str | None, str]]:
+def tasks() -> list[tuple[str | None, str]]:
     """The program and the machine of every packaged launch file."""
-    files = [read_launch(each) for each in packaged()]
+    files = [read_launch(each) for each in launches()]
     return [(each.controller.program if each.controller else None, each.plant.machine) for each in files]
 
 
 @every_entry
 def test_a_launch_file_uses_the_program_and_its_page_names_all_that_can_be_set(entry: ProgramEntry) -> None:
-    assert [m for program, m in launches() if program == entry.name and entry.machine in (None, m)]
+    assert [m for program, m in tasks() if program == entry.name and entry.machine in (None, m)]
     pages = [DOCS / "systems" / f"{entry.machine}.md"] if entry.machine else sorted(DOCS.rglob("*.md"))
     text = "\n".join(page.read_text() for page in pages)
     known = {word for quoted in re.findall(r"`+([^`]+)`+", text) for word in re.findall(r"\w+", quoted, re.ASCII)}

@@ -14,8 +14,9 @@ from servonode.mechanics.description import derivative_name
 from servonode.record.run import Run
 from servonode.simulation import simulate as modes
 from tests.conformance.cases import Expressions, MachineCase, ProgramCase
+from tests.helpers.wings import launches
 
-LAUNCHES = sorted(packaged())
+LAUNCHES = sorted(launches())
 SHORT_S = 0.8  # plant time of a shortened run; the law acts eighty times at the usual period
 WAIT_S = 120.0
 

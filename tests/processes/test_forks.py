@@ -8,10 +8,9 @@ import warnings
 import numpy as np
 import pytest
 
-from servonode import VectorEnv
 from servonode.record.shared_memory import NodeMemory, Ring
 from tests.bags.test_spool import filled, recorder_of, rows_in, table
-from tests.wings.explore.environments.test_environments import SHORT
+from tests.helpers.wings import needs_wing
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="forks")
@@ -30,7 +29,11 @@ def test_memory_of_a_killed_process_is_kept() -> None:
     assert memory.summary == {"k": 499}
 
 
+@needs_wing("explore")
 def test_environments_go_on_in_a_fork() -> None:
+    from servonode import VectorEnv
+    from tests.wings.explore.environments.test_environments import SHORT
+
     envs = VectorEnv("trailer_pursuit", 32, threads=2, **SHORT)
     envs.reset(seed=0)
     envs.step(np.zeros((32, 2)))

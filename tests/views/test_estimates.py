@@ -9,9 +9,8 @@ from matplotlib.figure import Figure
 import servonode
 from servonode.views.curves import Curve, Curves
 from servonode.views.palette import INK
-from servonode.views.panels import columns_of, estimate_columns, panels_of, running_ratio
+from servonode.views.panels import estimate_columns, running_ratio
 from servonode.views.report import report_figure
-from servonode.wings.web.view_data import run_panel
 
 
 @pytest.fixture(scope="module")
@@ -65,18 +64,3 @@ def test_means_are_drawn_as_they_are_however_often_they_turn() -> None:
         Curves.of(t, [curve], True).draw(axis)
         np.testing.assert_array_equal(axis.lines[-1].get_ydata(), turning)
     assert Curves.of(t, [Curve("V", turning, INK)], True).peaks  # of a residual its peaks
-
-
-def test_html_report_dashes_what_its_titles_call_dashed(run: Any) -> None:
-    panels = [each for each in panels_of(run, {**run.state, **run.outputs, **run.input}) if each.seen]
-    dashed = [each for each in panels if "dashed" in each.words]
-    assert dashed
-    assert estimate_columns(run).keys() <= columns_of(run).keys()
-    for panel in panels:
-        shown = run_panel(panel)
-        beside = [each for each in shown["curves"] if "dash" in each and each["color"] != "goal"]
-        assert [each["column"] for each in beside] == [f"expected_{name}" for name in panel.seen if panel in dashed]
-        for each in beside:
-            alike = {curve["column"]: curve["color"] for curve in shown["curves"]}
-            assert alike[each["column"].replace("expected", "error")] == each["color"]
-            assert shown["limits"][0] <= np.nanmax(columns_of(run)[each["column"]]) <= shown["limits"][1]

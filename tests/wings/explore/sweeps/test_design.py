@@ -8,11 +8,11 @@ import pytest
 from scipy.stats import qmc
 
 import servonode
-from servonode.closed_loop.key_table import key_of, keys_of_launch_files
+from servonode.closed_loop.key_table import key_of, keys_of, keys_of_launch_files, sections
 from servonode.closed_loop.launch_error import KeyRefused, LaunchError
 from servonode.closed_loop.launch_file import launch_of_table, with_values
 from servonode.wings.explore.sections import Sweep
-from servonode.wings.explore.sweeps.design import MOST_RUNS, Design, stated_axes, time_text
+from servonode.wings.explore.sweeps.design import MOST_RUNS, Axis, Design, stated_axes, time_text
 from tests.helpers.point_masses import launch
 
 WHOLE = [
@@ -181,3 +181,12 @@ def test_times_have_the_largest_unit_of_which_there_are_two() -> None:
     assert [time_text(each) for each in (0.5, 119, 121, 7300, 2e5, 1e8)] == [
         "0.5 s", "119 s", "2.02 min", "2.03 h", "2.31 days", "3.17 years",
     ]  # fmt: skip
+
+
+def test_an_axis_of_a_whole_number_is_whole() -> None:
+    for section, struct in sections():
+        for field in keys_of(struct) if "NAME" not in section and "[" not in section else ():
+            dotted = f"{section}.{field.name}"
+            known = key_of(dotted)
+            assert known is not None
+            assert Axis(dotted, [0, 2]).whole == known.is_whole
