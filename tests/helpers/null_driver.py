@@ -1,27 +1,26 @@
 """A driver of one file: a plant that stands still, whatever its inputs are."""
 
-from typing import Any, cast
-
+from servonode.arrays import Array
 from servonode.plants.drivers.driver import Driver, DriverContext
-from servonode.plants.plant import Plant
-from servonode.plants.simulated import SimulatedPlant
+from servonode.plants.simulated import Motion
 
 
-class Still:
-    """A simulation whose time passes, and nothing else."""
+class Still(Motion):
+    """Time passes, and nothing else: the state stays what it is."""
 
-    def __init__(self, plant: SimulatedPlant) -> None:
-        self._plant = plant
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._plant, name)
-
-    def advance(self, steps: int, watched: bool = False) -> None:  # noqa: ARG002
-        self._plant.k += steps
+    def advance(self, k: int, steps: int, x: Array, u: Array) -> bool:  # noqa: ARG002
+        return True
 
 
-def _open(context: DriverContext) -> Plant:
-    return cast(Plant, Still(context.simulation()))
+def _motion(context: DriverContext) -> Motion:
+    return Still(context.machine, context.step_ns)
 
 
-DRIVER = Driver(name="null", summary="a plant that stands still", reads=(), open=_open, simulated=True)
+DRIVER = Driver(
+    name="null",
+    summary="a plant that stands still",
+    reads=(),
+    open=lambda context: context.simulation(),
+    simulated=True,
+    motion=_motion,
+)

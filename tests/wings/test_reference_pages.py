@@ -11,4 +11,5 @@ def test_the_reference_page_is_up_to_date() -> None:
 
 def test_the_schema_is_up_to_date() -> None:
     stored = (DOCS / "reference" / "launch_file.schema.json").read_text()
-    assert stored == launch_schema(), "write launch_schema() to docs/reference/launch_file.schema.json"
+    made = "from servonode.closed_loop.schema import launch_schema; print(launch_schema(), end='')"
+    assert stored == launch_schema(), f'run: python -c "{made}" > docs/reference/launch_file.schema.json'
