@@ -1,5 +1,6 @@
 """Exports and views of an installed package: used, listed for completion; broken and missing ones are one line."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -7,8 +8,9 @@ import pytest
 
 from servonode.cli import complete
 from servonode.cli.deliver import _drawings
+from servonode.extensions import ExtensionError
 from servonode.record.bag import read_bag
-from servonode.views.run_view import drawing, endings, reporting
+from servonode.views.run_view import RunView, drawing, endings, reporting, showing
 from tests.helpers.packages import install_groups
 from tests.helpers.recorded import recorded
 from tests.helpers.refusals import command, refused_command
@@ -38,10 +40,14 @@ TEXTS = Export("Print.", text=lambda closed_loop: "")
 REPORT = RunView(endings=(".note",), report=report)
 LAMP = RunView(check=lacking, beside=lambda name, port: ProcessBeside("lamp", ("true",)))
 DRAWN = RunView(drawn=drawn)
+NOTHING = RunView(beside=lambda name, port: None)
+RAISES = RunView(beside=lambda name, port: 1 / 0)
+UNREADY = RunView(check=lambda: 1 / 0, beside=lambda name, port: None)
 """
 GROUPS = {
     "servonode.exports": {"names": "added_views:NAMES", "texts": "added_views:TEXTS", "lost": "added_lost:LOST"},
-    "servonode.views": {"note": "added_views:REPORT", "lamp": "added_views:LAMP", "inked": "added_views:DRAWN"},
+    "servonode.views": {"note": "added_views:REPORT", "lamp": "added_views:LAMP", "inked": "added_views:DRAWN"}
+    | {word.lower(): f"added_views:{word}" for word in ("NOTHING", "RAISES", "UNREADY")},
 }
 SHORT = ("--set", "run.duration=0.1")
 LOST = "package lost 1.0: its view 'lost' (added_lost:LOST) cannot be imported (ModuleNotFoundError"
@@ -62,6 +68,25 @@ def test_a_report_whose_ending_another_package_has_is_written_by_it(installed: P
     assert file.read_text().startswith("trailer_pursuit ")
     assert endings() == [".html"]
     assert "added_views" in sys.modules
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("nothing", "the view 'nothing' gives NoneType in place of a ProcessBeside; repair the package that adds it"),
+        ("raises", "the view 'raises' fails (ZeroDivisionError: division by zero); repair the package that adds it"),
+        ("unready", "the view 'unready' fails (ZeroDivisionError: division by zero); repair the package that adds it"),
+    ],
+)
+def test_a_view_that_fails_is_one_line(name: str, text: str) -> None:
+    with pytest.raises(ExtensionError, match=re.escape(text)):
+        showing(name)("run", 0)
+
+
+def test_endings_that_are_none_are_told_where_they_are_stated() -> None:
+    with pytest.raises(ValueError, match="endings = None is no tuple of endings"):
+        RunView(endings=None)  # type: ignore[arg-type]
 
 
 def test_only_the_ending_of_an_unknown_report_asks_other_packages(installed: Path, tmp_path: Path) -> None:

@@ -181,6 +181,7 @@ class Intake(Generic[T]):
         word = self._topics.get(topic)
         if word is None:
             self.counts["topic"] += 1
+            self.problems["topic"] = f"{topic[:20].decode(errors='replace')}: no topic of a machine"
             return None
         try:
             return word, self._read(topic, payload)

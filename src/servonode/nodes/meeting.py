@@ -32,7 +32,7 @@ FOLDER = Path(__file__).parents[1]  # of the package
 LARGEST = 60_000  # bytes of a manifest as JSON, which fits a message with what says whose it is
 LONGEST_VALUE = 80  # characters; a longer one is cut, and has its digest behind it
 MOST_KEYS = 8  # of the launch file, in a sentence; more are counted
-# that compute the loop or carry its messages; wings read machines and drive them
+# that compute the loop or carry its messages; no run of two computers needs the same wings on both
 ROOMS = (
     "kernels",
     "definitions",
@@ -43,7 +43,6 @@ ROOMS = (
     "estimators",
     "closed_loop",
     "nodes",
-    "wings",
 )
 COPY = "copy its file (Python, URDF or MJCF) and those that it imports to both computers, or install the same package"
 REMEDIES = {

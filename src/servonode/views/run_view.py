@@ -3,9 +3,10 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from servonode import extensions
+from servonode.errors import ServonodeError
 from servonode.extensions import ExtensionError
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from servonode.record.run import Run
     from servonode.record.write import Drawn
 
+T = TypeVar("T")
 KIND = "views"
 PAGE = "page"  # the view of `servonode run --page`
 
@@ -42,6 +44,21 @@ class RunView:
     beside: "Callable[[str, int], ProcessBeside] | None" = None
     drawn: "Callable[[Bag, ClosedLoop], Iterable[Drawn]] | None" = None
 
+    def __post_init__(self) -> None:
+        if not (isinstance(self.endings, tuple) and all(str(each).startswith(".") for each in self.endings)):
+            raise ValueError(f"endings = {self.endings!r} is no tuple of endings with their dots")
+
+
+def _asked(name: str, function: Callable[..., T], *given: Any) -> T:
+    """What a function of the view of this name gives; ExtensionError where it fails."""
+    try:
+        return function(*given)
+    except ServonodeError:
+        raise
+    except Exception as error:
+        text = f"the view {name!r} fails ({type(error).__name__}: {error}); repair the package that adds it"
+        raise ExtensionError(text) from error
+
 
 def showing(name: str) -> "Callable[[str, int], ProcessBeside]":
     """What shows a run in progress by the view of this name, whose libraries are there.
@@ -49,11 +66,21 @@ def showing(name: str) -> "Callable[[str, int], ProcessBeside]":
     Raises:
         ExtensionError: there is no such view, or it shows no run in progress; NotInstalled: a library is missing.
     """
+    from servonode.nodes.node_process import ProcessBeside
+
     view = extensions.get(KIND, name, RunView)
-    if view.beside is None:
+    if (beside := view.beside) is None:
         raise ExtensionError(f"the view {name!r} shows no run in progress, but what is recorded")
-    view.check()
-    return view.beside
+    _asked(name, view.check)
+
+    def made(run: str, port: int) -> ProcessBeside:
+        process: Any = _asked(name, beside, run, port)
+        if not isinstance(process, ProcessBeside):
+            text = f"the view {name!r} gives {type(process).__name__} in place of a ProcessBeside"
+            raise ExtensionError(f"{text}; repair the package that adds it")
+        return process
+
+    return made
 
 
 def drawing(names: Iterable[str] = ()) -> "list[Callable[[Bag, ClosedLoop], Iterable[Drawn]]]":
@@ -83,7 +110,7 @@ def reporting(file: Path) -> "Callable[[Run, str, Path], None] | None":
     for views in (_of_wings(), others()):
         for view in views:
             if view.report is not None and file.suffix.lower() in view.endings:
-                view.check()
+                _asked(file.suffix, view.check)
                 return view.report
     if broken is not None:
         raise broken

@@ -113,7 +113,7 @@ class CanTransport(LineTransport):
         self._bus, self.fds = opened, (fd,)
         self._poll = select.poll()
         self._poll.register(fd, select.POLLIN)
-        self._joiner = Joiner(self.counts)
+        self._joiner, self._full = Joiner(self.counts), False  # full: the queue of the system
 
     @property
     def hint(self) -> str:
@@ -130,6 +130,8 @@ class CanTransport(LineTransport):
     def _write(self, now: int) -> None:
         import can
 
+        if self._full and now < self._free_ns:
+            raise BlockingIOError  # the queue of the system was full: not before a frame can have gone
         left = len(self._unsent)
         try:
             while self._unsent:
@@ -138,9 +140,9 @@ class CanTransport(LineTransport):
                 )
                 self._unsent = self._unsent[1:]
         except can.CanOperationError:  # the queue of the system is full
-            self._free_ns = now + self._lasts_ns(1)
+            self._free_ns, self._full = now + self._lasts_ns(1), True
             raise BlockingIOError from None
-        self._free_ns = now + self._lasts_ns(left)
+        self._free_ns, self._full = now + self._lasts_ns(left), False
 
     def _arrived(self) -> list[bytes]:
         packets: list[bytes] = []

@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import UNSET
 
 from servonode.arrays import Array
-from servonode.bus import Applied, BusError, Link, Message, Setup, State, Status
+from servonode.bus import Applied, BusError, ExternalLink, Link, Message, Setup, State, Status
 from servonode.bus.durations import Clock
 from servonode.bus.messages import EXACT
 from servonode.closed_loop.closed_loop import ClosedLoop
@@ -28,7 +28,7 @@ OUTDATED = 1.2  # timeouts ago
 PERIOD_S = 0.01  # where there is no controller
 STALL_S = 0.02  # by which this process may wake up late; beyond it this computer had something else to do
 NAP_S = 0.01  # that it sleeps at most, so that it knows when it has overslept
-OURS = ("unsent", "unread")  # what a link counts that this computer was too slow for
+OURS = ("unsent", "unread", "connections")  # what a link counts that this computer was too slow for
 DRAIN_S = 0.1  # for taking what has come while it had
 
 
@@ -89,6 +89,8 @@ class Host:
 
     def __enter__(self) -> "Host":
         self.link.open()
+        if isinstance(self.link, ExternalLink):
+            self.link.take_all()
         return self
 
     def __exit__(self, *raised: object) -> None:
