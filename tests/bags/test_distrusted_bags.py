@@ -27,6 +27,7 @@ from tests.bags.test_bags import Change, changed, only
 from tests.helpers.recorded import recorded
 from tests.helpers.refusals import command as servo
 from tests.helpers.refusals import refused_command as refused
+from tests.helpers.wings import needs_wing
 
 
 @pytest.fixture(scope="module")
@@ -188,7 +189,8 @@ def test_a_name_that_promises_another_format_is_refused(tmp_path: Path, words: t
 @pytest.mark.parametrize(
     "words",
     [("run", "trailer_circle", "--record"), ("run", "trailer_circle", "--out"), ("simulate", "trailer_circle", "--out"),
-     ("simulate", "trailer_circle", "--report"), ("identify", "--parameters", "m1"), ("bag", "recover"),
+     ("simulate", "trailer_circle", "--report"),
+     pytest.param(("identify", "--parameters", "m1"), marks=needs_wing("explore")), ("bag", "recover"),
      ("recover",), ("simulate",), ("check",), ("bag", "info"), ("replay",), ("compare", "trailer_circle")],
 )  # fmt: skip
 def test_a_link_that_leads_back_to_itself_is_one_line(

@@ -13,14 +13,15 @@ from servonode.closed_loop.known_code import digest
 from servonode.closed_loop.launch_error import LaunchError
 from servonode.record.typed import STORED_LAUNCH, plain
 from tests.helpers.recorded import recorded as in_memory
+from tests.helpers.wings import needs_wing
 
 READERS = (
     ("replay",),
     ("simulate",),
     ("check",),
     ("show",),
-    ("identify", "--parameters", "m"),
-    ("bag", "export", "--ros2"),
+    pytest.param(("identify", "--parameters", "m"), marks=needs_wing("explore")),
+    pytest.param(("bag", "export", "--ros2"), marks=needs_wing("neighbours")),
 )
 ROWS = (("bag", "info"), ("bag", "export"), ("bag", "report", "--report", "rows.png"))
 

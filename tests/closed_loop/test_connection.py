@@ -63,8 +63,8 @@ def test_addresses_that_cannot_be_are_refused_with_their_key(name: str, options:
     [
         ("trailer_pursuit", "plant.link.loss=0.1", r'link\] loss: .* "loopback", and .* "simulated"; change'),
         (EXTERNAL, "plant.link.loss=0.1", r'link\] loss: is for driver = "loopback", and .* "external"; change'),
-        (EXTERNAL, "plant.sensor.drop=0.1", r'sensor\] drop: .* "simulated" or "loopback" or "mujoco", .* "external"'),
-        (EXTERNAL, "plant.actuator.lag=0.1", r'actuator\] lag: .* "simulated" or "loopback" or "mujoco", .* leave it'),
+        (EXTERNAL, "plant.sensor.drop=0.1", r'sensor\] drop: .* "simulated" or "loopback".*, .* "external"'),
+        (EXTERNAL, "plant.actuator.lag=0.1", r'actuator\] lag: .* "simulated" or "loopback".*, .* leave it'),
         (EXTERNAL, "plant.disturbance.X=0.1", r'disturbance\] X: is for driver = "simulated" or "loopback"'),
     ],
 )

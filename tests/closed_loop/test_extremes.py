@@ -191,7 +191,7 @@ LONG = {
     ),
     "a long name": (
         HEAD + f"driver = '{'x' * 90_000}'",
-        "is unknown; choose can, external, loopback, mujoco, serial, simulated or udp",
+        "is unknown; choose can, external, loopback, ",
     ),
 }
 

@@ -163,13 +163,6 @@ def test_every_key_of_compare_is_in_the_table_and_every_entry_is_used(tmp_path: 
     assert unused("`compare --json`", found) == set()
 
 
-def test_every_key_of_sweep_is_in_the_table_and_every_entry_is_used(tmp_path: Path) -> None:
-    vary = ("--set", "sweep.vary.plant.parameters.m1=[-1.0,4.0]", "--runs", "8", "--set", "run.duration=0.1")
-    found = printed("sweep", "trailer_sweep", *vary, "--output", str(tmp_path / "a.zarr"))
-    assert unknown("`sweep --json`", found) == set()
-    assert unused("`sweep --json`", found) == set()
-
-
 # counts
 
 

@@ -14,8 +14,7 @@ import pytest
 
 from servonode.cli.create import new
 from servonode.plants.view import View
-from servonode.version import SITE, page
-from tests.helpers.commands import helps
+from servonode.version import SITE
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -108,16 +107,6 @@ def strings() -> Iterator[str]:
 def test_the_site_is_that_of_the_package() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     assert project["urls"]["Documentation"] == SITE
-
-
-def test_help_and_errors_point_to_pages_by_their_address_and_to_no_file_that_a_wheel_lacks() -> None:
-    shown = list(helps().values())
-    texts = [*shown, *strings()]
-    assert [each for each in texts if re.search(r"\bdocs/\w+/", each)] == []
-    addresses = {found for each in shown for found in ADDRESS.findall(each)}
-    assert page("reference/protocol") in addresses
-    pages = {page(str(each.relative_to(DOCS).with_suffix(""))) for each in DOCS.rglob("*.md")}
-    assert addresses <= {SITE, *pages}
 
 
 def test_an_error_that_names_a_page_names_one_that_is_there() -> None:

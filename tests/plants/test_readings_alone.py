@@ -19,6 +19,7 @@ from servonode.plants.drivers.transport import Transport
 from tests.helpers.extras import MUJOCO, NO_MUJOCO
 from tests.helpers.firmware import ESTIMATED
 from tests.helpers.plants import context
+from tests.helpers.wings import needs_wing
 
 SENSORS = ("encoder_left", "encoder_right", "gyroscope")
 STEPS = 10  # of the machine from message to message
@@ -467,7 +468,9 @@ def test_an_estimator_of_a_machine_that_sends_packets_of_its_state_is_refused(dr
     assert resolve(read_launch("trailer_estimated", [*words, "plant.device.sends=readings"]), strict=False).estimation
 
 
-@pytest.mark.parametrize("driver", ["simulated", "loopback", "mujoco", "external"])
+@pytest.mark.parametrize(
+    "driver", ["simulated", "loopback", pytest.param("mujoco", marks=needs_wing("robots")), "external"]
+)
 def test_an_estimator_of_a_machine_that_sends_readings_beside_its_state_is_not(driver: str) -> None:
     if driver == "mujoco" and not MUJOCO:
         pytest.skip(NO_MUJOCO)

@@ -13,7 +13,7 @@ they share. Of these keys a row has those that it needs:
   says    passages in their order, parted by ` ... `; behind a place or a line the first one begins there, unless
           `... ` stands before it
   code    the exit code, if it is not 2
-  needs   a module without which the row is skipped
+  needs   a module without which the row is skipped; `wing`: a wing of servonode
 In every row nothing is written, and no traceback is shown.
 """
 
@@ -36,6 +36,7 @@ from servonode.errors import ServonodeError
 from servonode.mechanics.machine import ParameterError
 from tests.helpers.packaged import load_machine
 from tests.helpers.refusals import command, has_passages, line_of
+from tests.helpers.wings import needs_wing
 
 Row = dict[str, Any]
 SOURCES = Path(__file__).parents[2] / "src"
@@ -43,7 +44,7 @@ COMMANDS = ("check", "simulate", "run", "show")
 CHANGES = ("edit", "call", "text", "words", "set", "parameters", "launch")  # by the first of which a row is called
 KEYS = {
     *("verb", "launch", "text", "set", "words", "edit", "file", "at", "line", "call", "machine", "parameters"),
-    *("place", "says", "code", "files", "given", "error", "needs"),
+    *("place", "says", "code", "files", "given", "error", "needs", "wing"),
 }
 SUBJECT = re.compile(r"(machine|program) \w+(: |, (?!constraint))")  # before what is said of a line of a module
 
@@ -60,7 +61,9 @@ def rows() -> Iterator[Any]:
                 change = next(str(row[key]) for key in CHANGES if key in row)
                 for verb in words_of(row["verb"]):
                     called = f"{table.stem} {verb}: {change[:80]}"
-                    yield pytest.param(table, row | {"files": found.get("files", {}), "verb": verb}, id=called)
+                    marks = [needs_wing(row["wing"])] if "wing" in row else []
+                    whole = row | {"files": found.get("files", {}), "verb": verb}
+                    yield pytest.param(table, whole, id=called, marks=marks)
 
 
 def words_of(given: str | list[str]) -> list[str]:
