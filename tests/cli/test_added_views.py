@@ -39,14 +39,14 @@ TEXTS = Export("Print.", text=lambda closed_loop: "")
 REPORT = RunView(endings=(".note",), report=report)
 LAMP = RunView(check=lacking, beside=lambda name, port: ProcessBeside("lamp", ("true",)))
 DRAWN = RunView(drawn=drawn)
-NOTHING = RunView(beside=lambda name, port: None)
+VOID = RunView(beside=lambda name, port: None)
 RAISES = RunView(beside=lambda name, port: 1 / 0)
 UNREADY = RunView(check=lambda: 1 / 0, beside=lambda name, port: None)
 """
 GROUPS = {
     "servonode.exports": {"names": "added_views:NAMES", "texts": "added_views:TEXTS", "lost": "added_lost:LOST"},
     "servonode.views": {"note": "added_views:REPORT", "lamp": "added_views:LAMP", "inked": "added_views:DRAWN"}
-    | {word.lower(): f"added_views:{word}" for word in ("NOTHING", "RAISES", "UNREADY")},
+    | {word.lower(): f"added_views:{word}" for word in ("VOID", "RAISES", "UNREADY")},
 }
 SHORT = ("--set", "run.duration=0.1")
 LOST = "package lost 1.0: its view 'lost' (added_lost:LOST) cannot be imported (ModuleNotFoundError"
@@ -73,7 +73,7 @@ def test_a_report_whose_ending_another_package_has_is_written_by_it(installed: P
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("nothing", "the view 'nothing' gives NoneType in place of a ProcessBeside; repair the package that adds it"),
+        ("void", "the view 'void' gives NoneType in place of a ProcessBeside; repair the package that adds it"),
         ("raises", "the view 'raises' fails (ZeroDivisionError: division by zero); repair the package that adds it"),
         ("unready", "the view 'unready' fails (ZeroDivisionError: division by zero); repair the package that adds it"),
     ],
@@ -83,7 +83,7 @@ def test_a_view_that_fails_is_one_line(name: str, text: str) -> None:
         showing(name)("run", 0)
 
 
-def test_endings_that_are_none_are_told_where_they_are_stated() -> None:
+def test_endings_of_another_type_are_told_where_they_are_stated() -> None:
     with pytest.raises(ValueError, match="endings = None is no tuple of endings"):
         RunView(endings=None)  # type: ignore[arg-type]
 

@@ -13,11 +13,13 @@ from click.testing import CliRunner
 
 import servonode
 from servonode.cli.main import main
+from servonode.export.c_firmware import machine_header, sensor_models
 from tests.helpers.firmware import SOURCES, needs_commands
 
 LAUNCH = "trailer_pursuit"
 PORTABLE = ("packet.c", "device.c", "line.c", "can.c", "host/simulated.c", "host/sensors.c", "boards/common/serial.c")
 NEVER = 2**63 - 1
+TEXTS = {"header": machine_header, "sensors": sensor_models}  # as `servonode hil` prints them
 GLUE = r"""
 #include <string.h>
 #include "device.h"
@@ -87,9 +89,12 @@ def _code(folder: Path) -> str:
 
 @cache
 def printed(command: str, launch: str, *options: str) -> str:
-    """What a command of servonode prints of a launch file; kept as long as no code changes."""
+    """What a command of servonode prints of a launch file, or one of TEXTS; kept as long as no code changes."""
 
     def make(to: Path) -> None:
+        if command in TEXTS:
+            to.write_text(TEXTS[command](servonode.load(launch, strict=False).closed_loop))
+            return
         done = CliRunner().invoke(main, [*command.split(), launch, *options])
         assert done.exit_code == 0, done.output
         to.write_text(done.stdout)
@@ -107,7 +112,7 @@ def library(launch: str = LAUNCH, changes: tuple[tuple[str, str], ...] = ()) -> 
     needs_commands("cc")
     texts = {each: (SOURCES / each).read_text() for each in PORTABLE}
     texts |= {"board.c": GLUE, "own_machine.c": printed("show", launch, "--c")}
-    texts |= {"own_machine.h": printed("hil header", launch), "own_sensors.c": printed("hil sensors", launch)}
+    texts |= {"own_machine.h": printed("header", launch), "own_sensors.c": printed("sensors", launch)}
     for old, new in changes:
         name = next((each for each, text in texts.items() if old in text), "")
         assert name, old

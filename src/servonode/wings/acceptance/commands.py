@@ -12,8 +12,7 @@ from servonode.cli.command import argument, command, group, option
 from servonode.cli.options import AsJson, Key, Launch, Overrides, Wait
 
 if TYPE_CHECKING:
-    from servonode.closed_loop.closed_loop import ClosedLoop
-    from servonode.closed_loop.estimation import Sensing
+    pass
 
 
 @partial(group, section="Inspect")
@@ -85,17 +84,9 @@ def header(launch: Launch) -> None:
     It defines the sizes, the step, the initial state, and the schema number by which servonode and firmware check that
     they have the same machine. With plant.device.law it defines the same for the law in the firmware.
     """
-    from servonode.closed_loop.device_terms import law_header
-    from servonode.export.c import c_prefix, sensors_header
-    from servonode.plants.drivers.firmware_header import firmware_header
+    from servonode.export.c_firmware import machine_header
 
-    closed_loop = launch.resolved(strict=False)
-    prefix, step_ns = c_prefix(closed_loop.launch.name), closed_loop.launch.step_ns
-    lines = law_header(closed_loop.control, closed_loop.estimation, f"{prefix}_law")
-    sensing = _sensing(closed_loop)
-    lines += sensors_header(sensing, prefix) if sensing else []
-    text = firmware_header(closed_loop.machine, closed_loop.start, step_ns, f"{prefix}_plant_step", lines)
-    click.echo(text, nl=False)
+    click.echo(machine_header(launch.resolved(strict=False)), nl=False)
 
 
 @command(("servonode hil sensors trailer_pursuit > sensors.c",), EXITS, of=hil)
@@ -104,26 +95,9 @@ def sensors(launch: Launch) -> None:
 
     They are for firmware that simulates the machine and sends only readings (plant.device.sends).
     """
-    from servonode.export.c import c_prefix, c_sensors
+    from servonode.export.c_firmware import sensor_models
 
-    closed_loop = launch.resolved(strict=False)
-    sensing, name = _sensing(closed_loop), closed_loop.machine.description.name
-    nothing = f"/* {name} has no simulated sensors: it defines none, or its motion cannot be linearised. */\n"
-    click.echo(c_sensors(sensing, c_prefix(closed_loop.launch.name)) if sensing else nothing, nl=False)
-
-
-def _sensing(closed_loop: "ClosedLoop") -> "Sensing | None":
-    """The sensors of the machine; None where it defines none, or they cannot be simulated."""
-    from servonode.closed_loop.estimation import sensing_of
-    from servonode.errors import StatementError
-
-    if not closed_loop.machine.description.sensors:
-        return None
-    launch = closed_loop.launch
-    try:
-        return sensing_of(launch.plant, closed_loop.source, closed_loop.machine, launch.times, launch.run.seed)
-    except StatementError:
-        return None
+    click.echo(sensor_models(launch.resolved(strict=False)), nl=False)
 
 
 @command(
