@@ -111,6 +111,20 @@ def test_a_broken_package_is_one_line_where_its_name_is_used_and_the_rest_works(
     assert "trailer_pursuit" in broken("list", "launch")
 
 
+def test_a_package_whose_metadata_is_broken_costs_nobody_else_a_name(tmp_path: Path, site: Site) -> None:
+    metadata = install_groups(tmp_path, "torn", {}) / "torn-1.0.dist-info" / "entry_points.txt"
+    metadata.write_text("[servonode.commands]\nno equals sign\n")
+    torn = Site(tmp_path)
+    done = torn.run("-m", "servonode.cli.main", "chck", "trailer_pursuit")
+    told, refused = done.stderr.splitlines()
+    assert "package torn 1.0: its entry points cannot be read" in told
+    assert "there is no command 'chck'; did you mean check?" in refused
+    (tmp_path / "torn_machine.py").write_text("raise RuntimeError('no licence')\n")
+    install_groups(tmp_path, "raises", {"servonode.machines": {"boom": "torn_machine:model"}})
+    done = torn.run("-m", "servonode.cli.main", "check", "trailer_pursuit", "--set", "plant.machine=boom")
+    assert "package raises 1.0: its machine 'boom' (torn_machine:model) cannot be used" in done.stderr.splitlines()[-1]
+
+
 def test_the_page_names_every_kind_that_the_package_adds() -> None:
     page = (FOLDER.parents[1] / "docs" / "how_to" / "extend.md").read_text("utf-8")
     assert set(re.findall(r"^\| `(servonode\.\w+)` \|", page, re.MULTILINE)) == ENTRIES.keys()

@@ -6,6 +6,7 @@ A wing states its entry points in its file `entry_points.py`, as data: ENTRY_POI
 for names that no wing has: the table of installed packages takes as long to read as a short command.
 """
 
+import logging
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -91,14 +92,24 @@ def of_packages(kind: str) -> Mapping[str, tuple[EntryPoint, ...]]:
 
 @cache
 def _of_packages(kind: str, _path: tuple[str, ...]) -> dict[str, tuple[EntryPoint, ...]]:
-    from importlib.metadata import entry_points  # slow to import
+    from importlib.metadata import distributions  # slow to import
 
     found: dict[str, tuple[EntryPoint, ...]] = {}
-    for each in entry_points(group=f"servonode.{kind}"):
-        origin = (
-            f"package {each.dist.name} {each.dist.version}" if each.dist is not None else "a package without a name"
-        )
-        found[each.name] = (*found.get(each.name, ()), EntryPoint(kind, each.name, each.value, origin))
+    seen = set[str]()
+    for known in distributions():
+        name = f"package {known.name} {known.version}" if known.name else "a package without a name"
+        if known.name and (key := known.name.lower().replace("_", "-")) in seen:
+            continue  # of a folder later on the path, which the first one hides
+        seen |= {key} if known.name else set()
+        try:
+            stated = list(known.entry_points.select(group=f"servonode.{kind}"))
+        except Exception as error:  # noqa: BLE001  (text that is no metadata, of whatever package)
+            if "servonode." in (known.read_text("entry_points.txt") or ""):
+                text = "%s: its entry points cannot be read (%s: %s); %s"
+                logging.getLogger(__name__).warning(text, name, type(error).__name__, error, REMEDY)
+            continue
+        for each in stated:
+            found[each.name] = (*found.get(each.name, ()), EntryPoint(kind, each.name, each.value, name))
     return found
 
 
@@ -113,7 +124,8 @@ def find(kind: str, name: str) -> EntryPoint | None:
     found = of_packages(kind).get(name, ())
     if len(found) > 1:
         packages = " and ".join(sorted(each.origin for each in found))
-        text = f"{packages} both have a {KINDS[kind]} {name!r}, and only one of them can be meant"
+        article = "an" if kind == "exports" else "a"
+        text = f"{packages} both have {article} {KINDS[kind]} {name!r}, and only one of them can be meant"
         raise ExtensionError(f"{text}; uninstall one of the packages")
     return found[0] if found else None
 

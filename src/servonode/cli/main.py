@@ -99,17 +99,23 @@ class Verbs(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return [*FILES, *extensions.of_wings(COMMANDS)]
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in FILES:
-            added = extensions.find(COMMANDS, cmd_name)
-            return None if added is None else added.load(click.Command)
+            try:
+                added = extensions.find(COMMANDS, cmd_name)
+                return None if added is None else added.load(click.Command)
+            except extensions.ExtensionError:
+                if ctx.resilient_parsing:  # a shell that completes has no place for an error
+                    return None
+                raise
         content = vars(import_module(f"servonode.cli.{FILES[cmd_name]}")).values()
         return next(each for each in content if isinstance(each, click.Command) and each.name == cmd_name)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if not args[0].startswith("-") and args[0] not in FILES and extensions.find(COMMANDS, args[0]) is None:
+        known = args[0].startswith("-") or args[0] in FILES or ctx.resilient_parsing
+        if not known and extensions.find(COMMANDS, args[0]) is None:
             near = did_you_mean(args[0], {*FILES, *extensions.names(COMMANDS)} - UNSUGGESTED, most=3)
             raise click.UsageError(f"there is no command {args[0]!r}; {near}".rstrip("; "), ctx)
         return super().resolve_command(ctx, args)

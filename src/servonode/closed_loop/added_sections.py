@@ -46,7 +46,9 @@ def added_names(above: str) -> list[str]:
     """The last names of the sections that are added within one, `""`: to the launch file; nothing is imported."""
     if above not in PLACES:
         return []
-    return [last for place, _, last in (each.rpartition(".") for each in extensions.names(KIND)) if place == above]
+    parts = (each.rpartition(".") for each in extensions.names(KIND))
+    own = PLACES[above].__struct_fields__  # no package takes their place
+    return [last for place, _, last in parts if place == above and last and last not in own]
 
 
 def defaults(kind: type[AddedSection]) -> AddedSection | None:

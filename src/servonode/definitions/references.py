@@ -366,6 +366,9 @@ def find(reference: str, packaged: Mapping[str, str], folder: Path, word: str) -
         return _OF_PYTHON[reference]
     place, colon, function = reference.rpartition(":")
     if kind_of(reference) in ("file", "robot"):
+        if not (colon or reference.endswith(".py")):
+            text = "is neither a function of a Python file nor a file of which anything here reads machines"
+            raise NotFound(f'{reference!r} {text}; write "./my_{word}.py:{_usual(word)}", or install what reads it')
         return _in_file(reference, place, function, folder, word)
     if colon:
         return _in_module(reference, place, function, word)
@@ -374,7 +377,11 @@ def find(reference: str, packaged: Mapping[str, str], folder: Path, word: str) -
     added = extensions.find(f"{word}s", reference)
     if added is not None:
         place, colon, function = added.reference.rpartition(":")
-        return _in_module(reference, place, function, word)
+        try:
+            return _in_module(reference, place, function, word)
+        except (Exception, SystemExit) as error:
+            what = f"{added.origin}: its {word} {reference!r} ({added.reference})"
+            raise NotFound(f"{what} cannot be used ({type(error).__name__}: {error}); {extensions.REMEDY}") from error
     near = did_you_mean(reference, [*packaged, *extensions.names(f"{word}s")], most=3)
     raise NotFound(
         f"{reference!r} is unknown; {near}choose a name that servonode list {word}s shows, or give your own as "
