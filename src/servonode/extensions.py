@@ -98,9 +98,10 @@ def _of_packages(kind: str, _path: tuple[str, ...]) -> dict[str, tuple[EntryPoin
     seen = set[str]()
     for known in distributions():
         name = f"package {known.name} {known.version}" if known.name else "a package without a name"
-        if known.name and (key := known.name.lower().replace("_", "-")) in seen:
+        key = (known.name or "").lower().replace("_", "-")
+        if key and key in seen:
             continue  # of a folder later on the path, which the first one hides
-        seen |= {key} if known.name else set()
+        seen.add(key)
         try:
             stated = list(known.entry_points.select(group=f"servonode.{kind}"))
         except Exception as error:  # noqa: BLE001  (text that is no metadata, of whatever package)

@@ -16,6 +16,7 @@ from servonode.controllers.own.law import LEFT, OwnLaw
 from servonode.simulation.continuous_loop import ContinuousLoop
 from servonode.simulation.event_integration import SimulationError
 from tests.helpers.refusals import command, refused_command
+from tests.helpers.wings import needs_wing
 
 LAUNCH = """
 [run]
@@ -381,6 +382,7 @@ def test_threads_may_each_make_one_that_imports_its_neighbours(tmp_path: Path) -
     assert np.all(np.diff(found.speed) > 0)
 
 
+@needs_wing("explore")
 def test_its_numbers_are_swept(tmp_path: Path) -> None:
     pytest.importorskip("xarray", reason='needs xarray: pip install "servonode[sweep]"')
     vary = {"controller.settings.gain": {"low": 1.0, "high": 20.0, "points": 2}}
