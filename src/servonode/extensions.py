@@ -6,7 +6,6 @@ A wing states its entry points in its file `entry_points.py`, as data: ENTRY_POI
 for names that no wing has: the table of installed packages takes as long to read as a short command.
 """
 
-import logging
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -102,6 +101,8 @@ def _of_packages(_path: tuple[str, ...]) -> dict[str, dict[str, tuple[EntryPoint
             stated = [each for each in known.entry_points if each.group.startswith(GROUP)]
         except Exception as error:  # noqa: BLE001  (text that is no metadata, of whatever package)
             if GROUP in (known.read_text("entry_points.txt") or "") and known.name not in seen:
+                import logging  # not for the operator's verbs, which must be quick
+
                 seen.add(known.name)
                 text = "%s: its entry points cannot be read (%s: %s); %s"
                 logging.getLogger(__name__).warning(text, _named(known), type(error).__name__, error, REMEDY)
