@@ -112,11 +112,15 @@ def _ranges(texts: Sequence[str]) -> dict[str, tuple[float, float]]:
             raise StatementError(f"{text!r} is not a range; give KEY=LOW:HIGH, such as plant.initial.phi=-1:1")
         if key.strip() in found:
             raise StatementError(f"{key.strip()} has two ranges; give each key once")
-        try:
-            found[key.strip()] = float(low), float(high)
-        except ValueError:
-            raise StatementError(f"{text} is not a range of numbers; give LOW:HIGH in SI units and radians") from None
+        found[key.strip()] = _number(text, low), _number(text, high)
     return found
+
+
+def _number(where: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise StatementError(f"{where}: {text!r} is not a number; give LOW:HIGH in SI units and radians") from None
 
 
 def _numbers(texts: Sequence[str]) -> dict[str, float]:
