@@ -11,6 +11,7 @@ import servonode
 from servonode.closed_loop.launch_file import LaunchError
 from servonode.wings.robots.definition import robot_of
 from servonode.wings.robots.joint_states import JointStates
+from servonode.wings.robots.sections import Contact
 from tests.helpers.extras import needs_mujoco
 from tests.helpers.rolling_robots import FOUR_BAR, WELDED
 
@@ -59,7 +60,7 @@ def away(loop: servonode.Loop, substeps: int, u: float = 0.0) -> tuple[float, fl
     assert motion.advance(0, 500, x, held)
     machine.advancer("rk4")(0, 500, 1_000_000, y, held, machine.c)
     missing = machine.energy(0.0, closed.start) + x[-1] - machine.energy(0.0, x)
-    assert closed.launch.more["plant.mujoco"].substeps == substeps
+    assert (closed.launch.section("plant.mujoco", Contact) or Contact()).substeps == substeps
     return float(np.abs(x - y)[:-1].max() / np.abs(y).max()), abs(missing)
 
 
