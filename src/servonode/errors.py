@@ -95,6 +95,14 @@ def number(word: str, value: Any) -> float:
         raise StatementError(f"{word} = {value!r} is not a number; give one, in SI units and radians") from None
 
 
+def end_of_range(where: str, value: Any) -> float:
+    """An end of a range LOW:HIGH as a float. StatementError where it is not a number."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise StatementError(f"{where}: {value!r} is not a number; give LOW:HIGH in SI units and radians") from None
+
+
 def check_choice(name: str, word: Any, choices: Sequence[str]) -> None:
     """StatementError unless the word is one of the choices."""
     if word not in choices:

@@ -15,7 +15,7 @@ import click
 from servonode.cli import verb
 from servonode.cli.command import Stated, Verb, command, option
 from servonode.cli.options import AsJson, Launch, Picture
-from servonode.errors import StatementError
+from servonode.errors import StatementError, end_of_range
 
 PIXELS_PER_INCH = 270
 
@@ -112,15 +112,8 @@ def _ranges(texts: Sequence[str]) -> dict[str, tuple[float, float]]:
             raise StatementError(f"{text!r} is not a range; give KEY=LOW:HIGH, such as plant.initial.phi=-1:1")
         if key.strip() in found:
             raise StatementError(f"{key.strip()} has two ranges; give each key once")
-        found[key.strip()] = _number(text, low), _number(text, high)
+        found[key.strip()] = end_of_range(text, low), end_of_range(text, high)
     return found
-
-
-def _number(where: str, text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise StatementError(f"{where}: {text!r} is not a number; give LOW:HIGH in SI units and radians") from None
 
 
 def _numbers(texts: Sequence[str]) -> dict[str, float]:

@@ -9,7 +9,7 @@ import numpy as np
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.variation import Variation, stated_number
-from servonode.errors import StatementError
+from servonode.errors import StatementError, end_of_range
 from servonode.mechanics.description import Quantity
 
 
@@ -50,7 +50,7 @@ def ranges_of(over: Mapping[str, Any]) -> list[Range]:
     for key, ends in over.items():
         if not isinstance(ends, Sequence) or isinstance(ends, str) or len(ends) != 2:
             raise StatementError(f"{key}: {ends!r} is not a range; give (low, high)")
-        found.append(Range(key, _number(key, ends[0]), _number(key, ends[1])).checked())
+        found.append(Range(key, end_of_range(key, ends[0]), end_of_range(key, ends[1])).checked())
     return found
 
 
@@ -68,13 +68,6 @@ def quantities_of(variation: Variation) -> tuple[Quantity, ...]:
         of, word = known.get(key, (Quantity(key, key, unit), ""))
         found.append(Quantity(of.name, f"{word}{of.description}", of.unit))
     return tuple(found)
-
-
-def _number(where: str, value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise StatementError(f"{where}: {value!r} is not a number; give LOW:HIGH in SI units and radians") from None
 
 
 def numbers_at(closed_loop: ClosedLoop, keys: Sequence[str]) -> list[float]:
