@@ -30,10 +30,10 @@ COMMANDS = {
     "snowboarder_carve.png": "simulate snowboarder_carve --report {}",
     "ball.png": "simulate ball_circle --report {}",
     "hoop.png": "simulate hoop_rolls --report {}",
-    "comparison.png": "compare trailer_pursuit trailer_pursuit:controller.settings.rho0=1 --out {}",
+    "comparison.png": "compare trailer_pursuit trailer_pursuit:controller.settings.rho0=1 --output {}",
     "controllers.png": f"compare examples/compared/sphero_law.toml {OWN}=lqr {OWN}=pid {OWN}=mpc {OWN}=policy"
-    " --out {}",
-    "mujoco_reverse.png": "compare trailer_reverse trailer_reverse_mujoco --out {}",
+    " --output {}",
+    "mujoco_reverse.png": "compare trailer_reverse trailer_reverse_mujoco --output {}",
     "stable_inversion.png": "simulate examples/inverted_pendulum/cart.toml --report {}",
     "crane.png": "simulate examples/crane/crane.toml --report {}",
     "rest_to_rest.png": "simulate examples/crane/rest_to_rest.toml --report {}",
@@ -42,12 +42,12 @@ COMMANDS = {
     "arm.png": "simulate examples/elastic_arm/arm.toml --report {}",
     "snakeboard.png": "simulate examples/snakeboard/snakeboard.toml --report {}",
     "region_look_ahead.png": "region trailer_look_ahead --over plant.initial.phi=-3:3 --over plant.initial.psi=-3:3"
-    " --require 'the trailer folds: max(abs(phi)) < 1.5' --set run.duration=20 --points 33 --out {}",
-    "robustness.png": "robustness trailer_pursuit --set run.duration=10 --out {}",
+    " --require 'the trailer folds: max(abs(phi)) < 1.5' --set run.duration=20 --points 33 --output {}",
+    "robustness.png": "robustness trailer_pursuit --set run.duration=10 --output {}",
     "tune.png": "tune trailer_look_ahead --set run.duration=20 --set plant.initial.Y=0.3"
     " --set plant.sensor.noise=0.002 --set plant.actuator.delay=0.03"
-    " --over controller.gains.lambda=0.2:20 --over controller.period=0.005:0.1 --out {}",
-    "fastest.png": "fastest trailer_pursuit --set plant.actuator.limit=0.4 --out {}",
+    " --over controller.gains.lambda=0.2:20 --over controller.period=0.005:0.1 --output {}",
+    "fastest.png": "fastest trailer_pursuit --set plant.actuator.limit=0.4 --output {}",
     "tutorial_car.png": "simulate examples/car/eight.toml --report {}",
     "tutorial_robot_arm.png": "simulate examples/arm/figure_of_eight.toml --report {}",
 }

@@ -70,10 +70,16 @@ def nearest(name: str, valid: Iterable[str], most: int = 1) -> list[str]:
     return get_close_matches(name, list(valid), most)
 
 
+def listed(names: Sequence[str]) -> str:
+    """The names as a sentence has them: `a, b or c`."""
+    *others, last = names
+    return f"{', '.join(others)}{' or ' if others else ''}{last}"
+
+
 def did_you_mean(name: str, valid: Iterable[str], most: int = 1) -> str:
     """`did you mean a, b or c? ` with the nearest valid names, at most so many; empty where none is near."""
-    *others, last = nearest(name, valid, most) or [""]
-    return f"did you mean {', '.join(others)}{' or ' if others else ''}{last}? " if last else ""
+    found = nearest(name, valid, most)
+    return f"did you mean {listed(found)}? " if found else ""
 
 
 def unshown(text: str) -> str:
@@ -106,9 +112,8 @@ def end_of_range(where: str, value: Any) -> float:
 def check_choice(name: str, word: Any, choices: Sequence[str]) -> None:
     """StatementError unless the word is one of the choices."""
     if word not in choices:
-        *others, last = choices
         near = did_you_mean(str(word), choices)
-        raise StatementError(f"{name}={word!r} is unknown; {near}choose {', '.join(others)} or {last}")
+        raise StatementError(f"{name}={word!r} is unknown; {near}choose {listed(choices)}")
 
 
 def check_mapping(word: str, given: Any, name: str = "NAME") -> None:

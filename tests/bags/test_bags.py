@@ -172,7 +172,7 @@ def test_a_recording_gives_the_rows_that_out_writes(lockstep: Path, tmp_path: Pa
     csv, written = tmp_path / "rows.csv", tmp_path / "written.csv"
     result = servo("bag", "export", str(lockstep), str(csv))
     assert (result.exit_code, result.stdout) == (0, f"{csv} (4001 rows)\n")
-    words = ("--set", "run.duration=4", "--loop", "nodes", "--every", "1", "--out", str(written))
+    words = ("--set", "run.duration=4", "--loop", "nodes", "--every", "1", "--output", str(written))
     assert servo("simulate", "trailer_pursuit_lockstep", *words).exit_code == 0
     assert csv.read_bytes() == written.read_bytes()
 
@@ -298,7 +298,7 @@ def test_a_damaged_chunk_costs_its_messages_alone(lockstep: Path, tmp_path: Path
     (text,) = json.loads(servo("bag", "info", str(file), "--json").stdout)["damage"]
     assert text.startswith("a chunk of ")
     made = tmp_path / "made.mcap"
-    assert servo("bag", "recover", str(file), "--out", str(made)).exit_code == 0
+    assert servo("bag", "recover", str(file), "--output", str(made)).exit_code == 0
     assert 0 < len(messages(made)) < len(messages(lockstep))
 
 

@@ -177,9 +177,10 @@ def test_a_recording_that_was_cut_says_where_it_ended(tmp_path: Path, whole: Pat
 
 @pytest.mark.parametrize(
     ("words", "name"),
-    [(("simulate", "trailer_circle", "--out"), "a.parquet"), (("simulate", "trailer_circle", "--out"), "a.json"),
-     (("run", "trailer_circle", "--no-report", "--out"), "a.npz"), (("recover", "a.csv.spool", "--out"), "a.mcap"),
-     (("bag", "recover", "a.mcap.spool", "--out"), "a.csv"), (("bag", "merge", "a.mcap", "b.mcap", "--out"), "a.csv")],
+    [(("simulate", "trailer_circle", "--output"), "a.parquet"), (("simulate", "trailer_circle", "--output"), "a.json"),
+     (("run", "trailer_circle", "--no-report", "-o"), "a.npz"), (("recover", "a.csv.spool", "--output"), "a.mcap"),
+     (("bag", "recover", "a.mcap.spool", "--output"), "a.csv"),
+     (("bag", "merge", "a.mcap", "b.mcap", "--output"), "a.csv")],
 )  # fmt: skip
 def test_a_name_that_promises_another_format_is_refused(tmp_path: Path, words: tuple[str, ...], name: str) -> None:
     assert f"{name}: what is written is " in refused(*words, str(tmp_path / name))
@@ -188,7 +189,7 @@ def test_a_name_that_promises_another_format_is_refused(tmp_path: Path, words: t
 
 @pytest.mark.parametrize(
     "words",
-    [("run", "trailer_circle", "--record"), ("run", "trailer_circle", "--out"), ("simulate", "trailer_circle", "--out"),
+    [("run", "trailer_circle", "--record"), ("run", "trailer_circle", "--output"), ("simulate", "trailer_circle", "-o"),
      ("simulate", "trailer_circle", "--report"),
      pytest.param(("identify", "--parameters", "m1"), marks=needs_wing("explore")), ("bag", "recover"),
      ("recover",), ("simulate",), ("check",), ("bag", "info"), ("replay",), ("compare", "trailer_circle")],
@@ -197,7 +198,7 @@ def test_a_link_that_leads_back_to_itself_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    name = {"--record": "a.mcap", "--out": "a.csv", "--report": "a.png"}.get(words[-1], "a.mcap")
+    name = {"--record": "a.mcap", "-o": "a.csv", "--output": "a.csv", "--report": "a.png"}.get(words[-1], "a.mcap")
     Path(name).symlink_to("b")
     Path("b").symlink_to(name)
     assert name in refused(*words, name)
@@ -328,8 +329,8 @@ def test_states_of_another_machine_and_no_states_are_refused(tmp_path: Path, who
 def test_where_nothing_can_be_written_another_file_is_asked_for(tmp_path: Path, whole: Path) -> None:
     file = bit_flipped(whole, tmp_path / "rows.mcap", b"application/x-npz", 4000)
     out = tmp_path / "nowhere" / "made.mcap"
-    told = refused("bag", "recover", str(file), "--out", str(out))
-    assert told == f"{out}: cannot be written (No such file or directory); name another with --out"
+    told = refused("bag", "recover", str(file), "--output", str(out))
+    assert told == f"{out}: cannot be written (No such file or directory); name another with --output"
 
 
 def test_a_recording_that_was_made_meanwhile_is_not_replaced(tmp_path: Path) -> None:

@@ -122,7 +122,7 @@ def halves(folder: Path, bag: Bag, error_s: float = 0.0, desk: Iterable[str] = D
 
 def merged(folder: Path, *files: Path) -> Path:
     out = folder / "merged.mcap"
-    result = servo("bag", "merge", *map(str, files), "--out", str(out))
+    result = servo("bag", "merge", *map(str, files), "--output", str(out))
     assert result.exit_code == 0, result.stderr
     assert result.stdout.startswith(f"{out} (")
     return out
@@ -399,11 +399,11 @@ def test_what_are_no_two_halves_of_one_run_is_refused_in_one_line(whole: Path, t
     names = {(robot, files["other_run"]): files["other_run"], (robot, cut): cut}
     names |= {(files["other_launch"], robot): files["other_launch"]}
     for given, text in because.items():
-        assert refused("bag", "merge", *map(str, given), "--out", str(tmp_path / "out.mcap")) == (
+        assert refused("bag", "merge", *map(str, given), "--output", str(tmp_path / "out.mcap")) == (
             f"{names.get(given, ', '.join(map(str, given)))}: {text}"
         )
     assert not (tmp_path / "out.mcap").exists()
-    assert refused("bag", "merge", str(robot), str(desk), "--out", str(whole)).startswith(f"{whole}: exists already")
+    assert refused("bag", "merge", str(robot), str(desk), "--output", str(whole)).startswith(f"{whole}: exists already")
 
 
 def test_keys_that_concern_one_computer_may_differ(whole: Path, tmp_path: Path) -> None:

@@ -236,7 +236,9 @@ def test_where_its_first_block_is_known_a_spool_is_read_without_it(spooler: Spoo
 def test_a_recovered_file_has_the_ending_of_what_is_in_it(tmp_path: Path, spool: str, ending: str, file: str) -> None:
     assert recovered_file(tmp_path / spool, ending) == tmp_path / file
     (tmp_path / file).touch()
-    assert recovery(tmp_path / spool, tmp_path / file).endswith(f" --out {tmp_path / file[: -len(ending)]}.2{ending}")
+    assert recovery(tmp_path / spool, tmp_path / file).endswith(
+        f" --output {tmp_path / file[: -len(ending)]}.2{ending}"
+    )
 
 
 @pytest.mark.parametrize("content", [b"", b"k,a\n1,2\n", HEAD[1:], rows_block(PLANT, 0, table(0, 2))])

@@ -173,7 +173,7 @@ def test_the_table_counts_nothing_that_did_not_happen_and_warns_of_what_did() ->
 @pytest.mark.parametrize("launch", ["trailer_pursuit", "trailer_coast"])
 def test_the_csv_holds_the_whole_run_in_full_precision(tmp_path: Path, launch: str, every: int) -> None:
     file = tmp_path / "out.csv"
-    result = command("simulate", launch, "--out", str(file), "--every", str(every), *SHORT)
+    result = command("simulate", launch, "--output", str(file), "--every", str(every), *SHORT)
     assert result.exit_code == 0
     with file.open(newline="") as stream:
         header, *rows = csv.reader(stream)
@@ -189,7 +189,7 @@ def test_the_csv_holds_the_whole_run_in_full_precision(tmp_path: Path, launch: s
 
 def test_the_csv_tells_a_residual_from_a_state_of_the_same_name(tmp_path: Path) -> None:
     file = tmp_path / "out.csv"
-    command("simulate", "trailer_reverse", "--set", "run.duration=0.1", "--out", str(file))
+    command("simulate", "trailer_reverse", "--set", "run.duration=0.1", "--output", str(file))
     header = file.read_text().partition("\n")[0].split(",")
     assert "phi" in header
     assert "residual_phi" in header
@@ -456,6 +456,13 @@ def test_a_new_verb_that_calls_a_method_of_loop_is_one_row() -> None:
     assert json.loads(runner.invoke(verb, ["trailer_rates", "--json"]).stdout)["about"] == "motion"
     text = " ".join(runner.invoke(verb, ["--help"]).stdout.split())
     assert "--equilibrium About the equilibrium next to that state, with the goal as at time t." in text
+
+
+def test_help_before_a_command_is_its_help() -> None:
+    assert command("help").stdout == command("--help").stdout
+    assert command("help", "bag", "info").stdout == command("bag", "info", "--help").stdout
+    for words in (("estop", "--"), ("--", "estop", "my_robot")):  # nothing is done, whatever follows
+        assert command("help", *words).stdout == command("estop", "--help").stdout
 
 
 def test_the_version_is_the_packages() -> None:

@@ -57,8 +57,8 @@ def test_json_has_the_same_numbers() -> None:
 
 
 def test_csv_alone_has_names_and_numbers_with_launch_file_all() -> None:
-    command("simulate", "trailer_pursuit", "--out", "a.csv", "--every", "10", *SHORT)
-    found = json.loads(compare("a.csv", "a.csv@trailer_pursuit", "--json", "--out", "b.pdf", *SHORT).stdout)
+    command("simulate", "trailer_pursuit", "--output", "a.csv", "--every", "10", *SHORT)
+    found = json.loads(compare("a.csv", "a.csv@trailer_pursuit", "--json", "--output", "b.pdf", *SHORT).stdout)
     alone, whole = found["sources"]
     assert alone["path_error"] is None
     assert alone["work"] is None

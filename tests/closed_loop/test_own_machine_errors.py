@@ -48,7 +48,7 @@ def test_a_view_that_cannot_be_drawn_is_refused_before_anything_runs(
 ) -> None:
     monkeypatch.setenv("KIND_OF_VIEW", kind)
     Path("sled.py").write_text(DRAWN)
-    assert refused_command("simulate", "a.toml", "--report", "a.png", "--out", "a.csv") == VIEWS[kind]
+    assert refused_command("simulate", "a.toml", "--report", "a.png", "--output", "a.csv") == VIEWS[kind]
     assert not list(tmp_path.glob("a.[pc]*"))
     assert command("simulate", "a.toml", "--json").exit_code == 0  # without a picture it runs
 

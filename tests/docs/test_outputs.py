@@ -97,7 +97,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """What simulations print, by the file of their rows."""
     folder = tmp_path_factory.mktemp("rows")
     files = {str(folder / f"{name}.csv"): ("simulate", name, "--set", override) for name, override in SIMULATED}
-    return {file: printed(*words, "--out", file) for file, words in files.items()}
+    return {file: printed(*words, "--output", file) for file, words in files.items()}
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +157,7 @@ def test_every_key_of_check_is_in_the_table_and_every_entry_is_used(checked: lis
 
 
 def test_every_key_of_compare_is_in_the_table_and_every_entry_is_used(tmp_path: Path) -> None:
-    short = ("--set", "run.duration=1", "--out", str(tmp_path / "both.png"))
+    short = ("--set", "run.duration=1", "--output", str(tmp_path / "both.png"))
     found = printed("compare", "trailer_pursuit", "trailer_reverse", *short)
     assert unknown("`compare --json`", found) == set()
     assert unused("`compare --json`", found) == set()

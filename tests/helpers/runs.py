@@ -186,7 +186,7 @@ class Process(Output):
         super().__init__(folder, name or f"test-{os.getpid()}-{time.monotonic_ns()}")
         self.path = run_path(self.name)
         command = [*inside, sys.executable, "-m", "servonode.cli.main", "run", launch, "--name", self.name]
-        command += ["--no-report", "--json", "--out", str(self.csv), *words]
+        command += ["--no-report", "--json", "--output", str(self.csv), *words]
         command += [word for setting in settings for word in ("--set", setting)]
 
         def prepare() -> None:

@@ -163,7 +163,7 @@ def test_a_picture_that_cannot_be_drawn_leaves_data_and_result(tmp_path: Path, m
     from servonode.views import report
 
     monkeypatch.setattr(report, "write_report", lambda *_: failing(ValueError("no such font"))())
-    words = ["simulate", LAUNCH, "--json", "--set", "run.duration=0.1", "--out", str(tmp_path / "a.csv")]
+    words = ["simulate", LAUNCH, "--json", "--set", "run.duration=0.1", "--output", str(tmp_path / "a.csv")]
     result = CliRunner().invoke(main, [*words, "--report", str(tmp_path / "a.png")])
     assert result.exit_code == 1
     printed = json.loads(result.stdout)
@@ -178,7 +178,7 @@ def test_a_csv_file_that_cannot_be_written_leaves_the_one_before(
     file = tmp_path / "a.csv"
     file.write_text("before")
     monkeypatch.setattr("servonode.record.run.write_csv", lambda *_: failing(OSError(28, "No space left on device"))())
-    result = CliRunner().invoke(main, ["simulate", LAUNCH, "--set", "run.duration=0.1", "--out", str(file)])
+    result = CliRunner().invoke(main, ["simulate", LAUNCH, "--set", "run.duration=0.1", "--output", str(file)])
     assert result.exit_code == 1
     assert [each.name for each in tmp_path.iterdir()] == ["a.csv"]
     assert file.read_text() == "before"

@@ -78,11 +78,11 @@ def test_lockstep_and_a_stop_in_it_have_the_bits_of_the_simulation(tmp_path: Pat
     settings = [f"run.{each}" for each in ("duration=30", "mode=lockstep", "lockstep_timeout=60")]
     settings += [f"robots.leader.plant.{each}" for each in ("sensor.noise=1e-4", "safety.state_limit={theta1 = 3.0}")]
     words = [word for each in settings for word in ("--set", each)]
-    done = operator("run", "trailer_convoy", "--no-report", "--out", "run.csv", *words, cwd=tmp_path)
+    done = operator("run", "trailer_convoy", "--no-report", "--output", "run.csv", *words, cwd=tmp_path)
     assert done.returncode == 1, done.stderr
     assert "robot leader: implausible_state: " in done.stderr
     assert "all robots have stopped" in done.stderr
-    assert command("simulate", "trailer_convoy", "--out", str(tmp_path / "simulated.csv"), *words).exit_code == 1
+    assert command("simulate", "trailer_convoy", "--output", str(tmp_path / "simulated.csv"), *words).exit_code == 1
     for robot in ROBOTS:
         run, simulated = (columns_of(tmp_path / f"{mode}.{robot}.csv") for mode in ("run", "simulated"))
         assert run["t"][-1] > 4.0

@@ -55,7 +55,7 @@ def assert_complete(columns: dict[str, Any], until: float) -> None:
 
 
 def recover(spool: Path, out: Path) -> str:
-    done = operator("recover", str(spool), "--out", str(out))
+    done = operator("recover", str(spool), "--output", str(out))
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -79,7 +79,7 @@ def test_promise_25_what_all_dead_processes_left_is_recovered(runs: Runs, going:
     assert f"{run.csv} (" in recover(spool, run.csv)
     assert_complete(run.columns, newest())
     again = runs.start(
-        LAUNCH, "run.mode=lockstep", "run.duration=0.2", "run.lockstep_timeout=60", words=("--out", str(run.csv))
+        LAUNCH, "run.mode=lockstep", "run.duration=0.2", "run.lockstep_timeout=60", words=("--output", str(run.csv))
     )
     again.ends_with(0, START_S)
     assert run.spools() == [spool]  # another run leaves it alone

@@ -38,7 +38,7 @@ def on_terminal(ends: ExitStack, file: Path, stops: bool) -> "subprocess.Popen[b
         if stops:
             termios.tcflow(0, termios.TCOOFF)
 
-    command = [*COMMAND, "--name", file.stem, "--out", str(file)]
+    command = [*COMMAND, "--name", file.stem, "--output", str(file)]
     streams = dict.fromkeys(("stdin", "stdout", "stderr"), theirs)
     process = subprocess.Popen(command, preexec_fn=prepare, **streams)  # type: ignore[call-overload]
     os.close(theirs)
@@ -61,7 +61,9 @@ def test_a_run_ends_as_it_should_wherever_its_output_goes_and_no_terminal_holds_
         held = {file: on_terminal(ends, file, stops) for file, stops in files.items()}
         for number, rest in enumerate(SHELL):
             (folder := tmp_path / str(number)).mkdir()
-            typed = f"{' '.join(COMMAND)} --name shell{number} --out {folder / 'a.csv'} {rest}; exit ${{PIPESTATUS[0]}}"
+            typed = (
+                f"{' '.join(COMMAND)} --name shell{number} --output {folder / 'a.csv'} {rest}; exit ${{PIPESTATUS[0]}}"
+            )
             pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
             begun.append((rest, folder, subprocess.Popen(["bash", "-c", typed], text=True, **pipes)))  # type: ignore[call-overload]
         for rest, folder, process in begun:

@@ -21,7 +21,7 @@ def test_lockstep_over_two_computers_has_the_bits_of_a_simulation_on_one(tmp_pat
         robot.ends_with(0, START_S)
         desk.ends_with(0, START_S)
         words = [word for each in LOCKSTEP for word in ("--set", each)]
-        done = pair.desk.servonode("simulate", "pursuit.toml", "--out", "one.csv", *words)
+        done = pair.desk.servonode("simulate", "pursuit.toml", "--output", "one.csv", *words)
         assert done.returncode == 0, done.stderr
         ours, one = columns(robot.csv), columns(pair.desk.folder / "one.csv")
     assert len(one["t"]) > 2000

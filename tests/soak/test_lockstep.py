@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="as the other te
 def launched(launch: str, where: Path, *words: str, sets: tuple[str, ...] = ()) -> str:
     """The text of the table that `servonode run` leaves, on processes of its own."""
     out = where / "run.csv"
-    command = [sys.executable, "-m", "servonode.cli.main", "run", launch, "--no-report", "--out", str(out), *words]
+    command = [sys.executable, "-m", "servonode.cli.main", "run", launch, "--no-report", "--output", str(out), *words]
     command += ["--name", "lockstep", *(word for text in sets for word in ("--set", text))]
     with private_runs(where):
         done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False, cwd=where)

@@ -71,7 +71,7 @@ def assert_complete(columns: dict[str, Any], until: float, answered: float | Non
 
 
 def recover(spool: Path, out: Path) -> str:
-    command = [sys.executable, "-m", "servonode.cli.main", "recover", str(spool), "--out", str(out)]
+    command = [sys.executable, "-m", "servonode.cli.main", "recover", str(spool), "--output", str(out)]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
@@ -128,7 +128,7 @@ def test_a_runtime_folder_that_fills_costs_nothing(runs: Runs, going: Going) -> 
 def test_record_of_a_removed_folder_is_saved_elsewhere(runs: Runs, going: Going, tmp_path: Path) -> None:
     folder = tmp_path / "goes"
     folder.mkdir()
-    run = runs.start(LAUNCH, *COMMON, "run.duration=5", words=("--out", str(folder / "a.csv")))
+    run = runs.start(LAUNCH, *COMMON, "run.duration=5", words=("--output", str(folder / "a.csv")))
     going(run, 0.2)
     shutil.rmtree(folder)
     assert run.popen.wait(START_S) == 1

@@ -39,7 +39,7 @@ def test_a_run_that_goes_on_is_recorded_by_listening(runs: Runs, tmp_path: Path)
     run = runs.start("trailer_pursuit", "run.speed=1", "run.duration=600", *QUIET)
     run.wait_open()
     file = tmp_path / "listened.mcap"
-    command = [sys.executable, "-m", "servonode.cli.main", "record", run.name, "--out", str(file)]
+    command = [sys.executable, "-m", "servonode.cli.main", "record", run.name, "--output", str(file)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         assert process.stderr.readline() == f"{run.name}: recording into {file}; Ctrl-C ends it\n"
@@ -181,7 +181,7 @@ def test_a_full_disk_ends_the_recording_and_not_the_run(runs: Runs, tmp_path: Pa
         remedy = f"what was recorded is kept: servonode bag recover {spool}"
         assert f"a.mcap: cannot be written (No space left on device); {remedy}" in run.stderr
         out = tmp_path / "out.mcap"
-        assert servo("bag", "recover", str(spool), "--out", str(out)).exit_code == 0
+        assert servo("bag", "recover", str(spool), "--output", str(out)).exit_code == 0
         assert len(messages(out)) > 100
     finally:
         subprocess.run(["umount", "-l", str(small)], check=True)

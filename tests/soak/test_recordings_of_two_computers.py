@@ -24,7 +24,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     with two_computers(folder) as pair:
         pair.exchange_keys(robot=["plant", "observe"], desk=["controller", "operate"])
         run(pair, found)
-    result = servo("bag", "merge", str(found["desk"]), str(found["robot"]), "--out", str(found["merged"]))
+    result = servo("bag", "merge", str(found["desk"]), str(found["robot"]), "--output", str(found["merged"]))
     assert result.exit_code == 0, result.stderr
     return found
 
@@ -40,7 +40,7 @@ def run(pair: Pair, files: dict[str, Path]) -> None:
     ]
     for each in parts:
         each.wait_open()
-    listened = pair.desk.servonode("record", "--out", str(files["listened"]), timeout=2 * START_S)
+    listened = pair.desk.servonode("record", "--output", str(files["listened"]), timeout=2 * START_S)
     assert listened.returncode in (0, 1), listened.stderr  # 1: a busy computer has made it miss messages
     for each in parts:
         each.ends_with(0, START_S)

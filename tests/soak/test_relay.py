@@ -119,7 +119,7 @@ def test_lockstep_over_two_computers_has_the_bits_of_one(computers: Computers, t
     for name, run in zip(("robot", "desk"), runs, strict=True):
         computers.at(name)
         run.ends_with(0)
-    done = operator("simulate", LAUNCH, "--out", str(tmp_path / "one.csv"), *every, *_set(*SHORT))
+    done = operator("simulate", LAUNCH, "--output", str(tmp_path / "one.csv"), *every, *_set(*SHORT))
     assert done.returncode == 0, done.stderr
     one, two = columns_of(tmp_path / "one.csv"), runs[0].columns
     assert len(one["t"]) > 100
@@ -162,7 +162,7 @@ def _record_the_desk(computers: Computers, desk: Process) -> None:
     computers.at("desk")
     assert desk.registry()["elsewhere"] == ["plant"]
     file = desk.csv.with_suffix(".mcap")
-    command = [sys.executable, "-m", "servonode.cli.main", "record", desk.name, "--out", str(file)]
+    command = [sys.executable, "-m", "servonode.cli.main", "record", desk.name, "--output", str(file)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         process.stderr.readline()

@@ -170,8 +170,8 @@ def test_the_command_reads_changes_dumps_and_loads(runs: Runs, tmp_path: Path) -
         command("param", "get", "controller.parameters.c.w").stdout
         == command("param", "get", "controller.parameters.c_w").stdout
     )
-    assert command("param", "dump", "--out", str(file)).exit_code == 0
-    assert f"{file} exists already; name another file" in refused_command("param", "dump", "--out", str(file))
+    assert command("param", "dump", "--output", str(file)).exit_code == 0
+    assert f"{file} exists already; name another file" in refused_command("param", "dump", "--output", str(file))
     empty = tmp_path / "empty.toml"
     empty.write_text("")
     assert command("param", "load", str(empty)).stdout == f"{empty} holds no number; nothing is changed\n"

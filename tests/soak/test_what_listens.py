@@ -58,14 +58,14 @@ NOWHERE = {  # commands that end by themselves, with a run, a recording and keys
     "param get": "{run} controller.gains.lambda",
     "param set": "{run} controller.gains.lambda=3",
     "param describe": "{run} controller.gains.lambda",
-    "param dump": "{run} --out dumped.toml",
+    "param dump": "{run} --output dumped.toml",
     "param load": "{run} {numbers}",
     "topic list": "{run}",
     "topic info": "{run} state",
     "topic echo": "{run} state -n 50",
     "node list": "{run}",
     "node info": "{run} plant",
-    "recover": "{csv_spool} --raw --out recovered.csv",
+    "recover": "{csv_spool} --raw --output recovered.csv",
     "replay": "{bag}",
     "sweep": "trailer_sweep --runs 8",
     "identify": "{bag} --parameters m1",
@@ -73,7 +73,7 @@ NOWHERE = {  # commands that end by themselves, with a run, a recording and keys
     "bag report": "{bag}",
     "bag export": "{bag} rows.csv",
     "bag merge": "{bag} {bag}",  # refused, because it is one recording, once both have been read
-    "bag recover": "{bag_spool} --out whole.mcap",
+    "bag recover": "{bag_spool} --output whole.mcap",
     "keys new": "lab",
     "keys list": "",
     "keys show": "desk",
@@ -123,7 +123,7 @@ HOSTS = "--set hosts.plant=tcp://robot.local:{applied} --on robot --key desk"
 DESK = "--set hosts.plant=tcp://127.0.0.1:{applied} --set hosts.key=robot --key desk"
 HERE = "--set hosts.plant=tcp://127.0.0.1:{applied} --on 127.0.0.1 --insecure"
 REACHED = {
-    "run": Reached(f"run {RUN} --record --out rows.csv", (), "alone"),
+    "run": Reached(f"run {RUN} --record --output rows.csv", (), "alone"),
     "run, with page": Reached(f"run {RUN} --page={{page}}", ("tcp 127.0.0.1:{page}",), "alone"),
     "run, with telemetry": Reached(
         f"run {RUN} --telemetry=tcp://127.0.0.1:{{telemetry}}", ("tcp 127.0.0.1:{telemetry}",), "alone"

@@ -69,7 +69,7 @@ def by_index(column: str) -> str:
 
 
 def read_csv(file: Path) -> dict[str, Array]:
-    """The columns of a CSV file that `--out` has written.
+    """The columns of a CSV file that `--output` has written.
 
     Raises:
         CompareError: it cannot be read or is not such a file.
@@ -79,13 +79,13 @@ def read_csv(file: Path) -> dict[str, Array]:
             names = stream.readline().strip().split(",")
             if names[0] != "t" or len(set(names)) != len(names):
                 raise CompareError(
-                    f"{file}: the first line does not name the columns t, ...; give a file that --out has written"
+                    f"{file}: the first line does not name the columns t, ...; give a file that --output has written"
                 )
             lines = [line for line in stream if line.strip()]
     except OSError as error:
         raise CompareError(f"{file}: cannot be read ({error.strerror or error})") from error
     except UnicodeDecodeError as error:
-        raise CompareError(f"{file}: is not a text; give a CSV file that --out has written") from error
+        raise CompareError(f"{file}: is not a text; give a CSV file that --output has written") from error
     return _checked(file, names, lines)
 
 
@@ -96,11 +96,11 @@ def _checked(file: Path, names: list[str], lines: list[str]) -> dict[str, Array]
         table: Any = np.loadtxt(lines, delimiter=",", ndmin=2, comments=None)
     except ValueError as error:
         text = " ".join(str(error).partition(";")[0].split())
-        raise CompareError(f"{file}: is damaged ({text}); give a CSV file that --out has written") from error
+        raise CompareError(f"{file}: is damaged ({text}); give a CSV file that --output has written") from error
     if table.shape[1] != len(names):
-        raise CompareError(f"{file}: has {len(names)} names and {table.shape[1]} columns; give a file of --out")
+        raise CompareError(f"{file}: has {len(names)} names and {table.shape[1]} columns; give a file of --output")
     if not (np.isfinite(table[:, 0]).all() and (np.diff(table[:, 0]) > 0).all()):
-        raise CompareError(f"{file}: its times do not grow from row to row; give a CSV file that --out has written")
+        raise CompareError(f"{file}: its times do not grow from row to row; give a CSV file that --output has written")
     return dict(zip(names, np.ascontiguousarray(table.T), strict=True))
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import click
 
 from servonode.cli import complete, verb
-from servonode.cli.command import argument, command, group, option
+from servonode.cli.command import argument, command, group, option, output
 from servonode.cli.options import AsJson, Code, Movie, Reports
 from servonode.export import exports
 
@@ -54,11 +54,11 @@ def info(file: Recording, as_json: AsJson) -> None:
 
 
 @command(
-    ("servonode bag recover trailer_pursuit.mcap.spool", "servonode bag recover damaged.mcap --out whole.mcap"),
+    ("servonode bag recover trailer_pursuit.mcap.spool", "servonode bag recover damaged.mcap --output whole.mcap"),
     {0: "the intact data were written", **ENDED},
     of=bag,
 )
-def recover(file: Recording, out: Annotated[Path | None, option(RECOVERED, "FILE.mcap")], as_json: AsJson) -> None:
+def recover(file: Recording, out: Annotated[Path | None, output(RECOVERED, "FILE.mcap")], as_json: AsJson) -> None:
     """Write a complete recording from the intact data of BAG.
 
     BAG is the .spool file of a run that was killed, or a truncated or damaged MCAP file. It is not changed.
@@ -72,12 +72,15 @@ def recover(file: Recording, out: Annotated[Path | None, option(RECOVERED, "FILE
 
 
 @command(
-    ("servonode bag merge robot.mcap desk.mcap", "servonode bag merge robot.mcap desk.mcap.spool --out pursuit.mcap"),
+    (
+        "servonode bag merge robot.mcap desk.mcap",
+        "servonode bag merge robot.mcap desk.mcap.spool --output pursuit.mcap",
+    ),
     {0: "written", **ENDED},
     of=bag,
 )
 def merge(
-    file: Recording, other: Recording, out: Annotated[Path | None, option(MERGED, "FILE.mcap")], as_json: AsJson
+    file: Recording, other: Recording, out: Annotated[Path | None, output(MERGED, "FILE.mcap")], as_json: AsJson
 ) -> None:
     """Join the recordings of the two computers of one run.
 
@@ -113,7 +116,7 @@ def export(
 ) -> None:
     """Write the data of BAG as a table, or for another tool.
 
-    FILE.csv, FILE.parquet or FILE.npz gets the rows of the run, as servonode run --out writes them; with --topic a
+    FILE.csv, FILE.parquet or FILE.npz gets the rows of the run, as servonode run --output writes them; with --topic a
     column for each number in the messages of that topic. An export for another tool has at most 100 rows a second.
     """
     from servonode.cli.start_checks import StartError, check_writable

@@ -19,6 +19,8 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import click
 
+from servonode.errors import did_you_mean, listed
+
 FILE = click.Path(path_type=Path)
 
 
@@ -68,6 +70,13 @@ class Group(click.Group):
     section: str = ""
 
 
+class Choice(click.Choice[str]):
+    """One of some words; the error for another one has the word that is near to it."""
+
+    def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:  # noqa: ARG002
+        return f"{value!r} is unknown; {did_you_mean(str(value), self.choices)}choose {listed(self.choices)}"
+
+
 def group(function: Callable[[], None], section: str = "") -> Group:
     """A command with subcommands; without a subcommand it shows its help. section: as of a `Verb`."""
 
@@ -115,6 +124,11 @@ def option(help: str, metavar: str | None = None, type: Any = None, *, flag: str
     default of the parameter is that of the option, and is shown. A parameter may have several options.
     """
     return Stated(click.option, flag, _given(help=help, metavar=metavar, type=type) | more)
+
+
+def output(help: str, metavar: str) -> Stated:
+    """The option `--output`, or `-o`: the file that a command makes."""
+    return option(help, metavar, flag="--output -o")
 
 
 def argument(metavar: str | None = None, type: Any = None, **more: Any) -> Stated:

@@ -25,9 +25,9 @@ SOURCES = argument("SOURCE SOURCE...", required=True, shell_complete=complete.la
 @command(
     (
         "servonode compare trailer_pursuit trailer_pursuit:controller.gains.lambda=3",
-        "servonode compare ball_projected ball_split --panel residual_slip_x --out slip.png",
+        "servonode compare ball_projected ball_split --panel residual_slip_x --output slip.png",
         "servonode compare before.csv after.csv --json",
-        "servonode compare pursuit.mcap trailer_pursuit --out pursuit.pdf",
+        "servonode compare pursuit.mcap trailer_pursuit --output pursuit.pdf",
         "servonode compare measured.csv@my_robot.toml my_robot.toml:plant.parameters.m1=5",
     ),
     {
@@ -47,7 +47,7 @@ def compare(
 ) -> None:
     """Compare runs: curves in one picture, numbers in a table.
 
-    SOURCE is a launch file, which is simulated, a recording, or a CSV file that --out has written. Overrides for one
+    SOURCE is a launch file, which is simulated, a recording, or a CSV file that --output has written. Overrides for one
     launch file follow it, each after a colon: FILE:KEY=VALUE:KEY=VALUE. --set changes all launch files. A CSV file
     contains only names and numbers; write CSV@FILE to name its launch file, which provides units, inputs, target
     and outline.

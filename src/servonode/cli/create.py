@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import click
 
 from servonode.cli import verb
-from servonode.cli.command import argument, command, option
+from servonode.cli.command import Choice, argument, command, option
 from servonode.cli.options import AsJson, Overrides
 from servonode.errors import ServonodeError, did_you_mean
 from servonode.version import TOP
@@ -47,7 +47,7 @@ class NotMade(ServonodeError, ValueError):
     {0: "done", **verb.BAD_USAGE},
 )
 def new(
-    kind: Annotated[str, argument(type=click.Choice([*KINDS, SCHEMA, *COPIES]))],
+    kind: Annotated[str, argument(type=Choice([*KINDS, SCHEMA, *COPIES]))],
     name: Annotated[str | None, argument(required=False)],
     file: Annotated[str | None, argument(required=False)],
     robot: Annotated[Path | None, option("Write the machine of this URDF or MJCF file.", "FILE", flag="--from")],

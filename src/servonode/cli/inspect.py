@@ -12,7 +12,7 @@ from click.shell_completion import get_completion_class
 
 from servonode import extensions
 from servonode.cli import complete, verb
-from servonode.cli.command import argument, command, option
+from servonode.cli.command import Choice, argument, command, option
 from servonode.cli.options import AsJson, Launch
 from servonode.export import exports
 
@@ -31,9 +31,7 @@ KINDS = {
     {0: "done", **verb.BAD_USAGE},
     name="list",
 )
-def list_(
-    what: Annotated[str | None, argument(type=click.Choice(list(KINDS)), required=False)], as_json: AsJson
-) -> None:
+def list_(what: Annotated[str | None, argument(type=Choice(list(KINDS)), required=False)], as_json: AsJson) -> None:
     """List machines, programs, launch files, drivers and extensions.
 
     Extensions are what other installed packages add to servonode; nothing of them is imported for the list.
@@ -212,7 +210,7 @@ NO_SPACE = f"{ADDED}\n            [[ $value == *= ]] && compopt -o nospace"  # i
     {0: "done", **verb.BAD_USAGE},
     logs=False,
 )
-def completion(shell: Annotated[str, argument(type=click.Choice(SHELLS))]) -> None:
+def completion(shell: Annotated[str, argument(type=Choice(SHELLS))]) -> None:
     """Print the script that completes commands in a shell.
 
     It completes commands, options, launch files, the keys of --set, and the names of runs in progress.

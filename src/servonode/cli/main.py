@@ -76,7 +76,8 @@ def _one_line() -> Iterator[None]:
     except click.ClickException as error:
         if isinstance(error, click.NoSuchOption):
             near = [each for each in error.possibilities or () if each.lstrip("-") not in UNSUGGESTED]
-            error = click.NoSuchOption(error.option_name, possibilities=near, ctx=error.ctx)
+            name, former = error.option_name, FORMER.get(error.option_name)
+            error = click.NoSuchOption(name, former, () if former else near, error.ctx)
         text, code = " ".join(error.format_message().split()), error.exit_code
         if isinstance(error, click.UsageError) and error.ctx is not None:
             text = f"{text.rstrip('.')}{'' if text.endswith('?') else ';'} see {error.ctx.command_path} --help"
@@ -91,6 +92,10 @@ def _one_line() -> Iterator[None]:
 
 # they release or begin motion, and nobody types them for a near word
 UNSUGGESTED = {"arm", "disarm", "reset", "resume", "step"}
+FORMER = {  # what --output was in earlier releases
+    name: f"No such option {name!r}. Did you mean '--output'?" for name in ("--out", "--picture")
+}
+HELP = "help"
 
 
 class Verbs(click.Group):
@@ -111,12 +116,18 @@ class Verbs(click.Group):
         content = vars(import_module(f"servonode.cli.{FILES[cmd_name]}")).values()
         return next(each for each in content if isinstance(each, click.Command) and each.name == cmd_name)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the command line, in which `help bag info` is `bag info --help`."""
+        if args[:1] == [HELP]:
+            args = [*(word for word in args[1:] if not word.startswith("-")), "--help"]
+        return super().parse_args(ctx, args)
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         known = args[0].startswith("-") or args[0] in FILES or ctx.resilient_parsing
         if not known and extensions.find(COMMANDS, args[0]) is None:
-            near = did_you_mean(args[0], {*FILES, *extensions.names(COMMANDS)} - UNSUGGESTED, most=3)
+            near = did_you_mean(args[0], {HELP, *FILES, *extensions.names(COMMANDS)} - UNSUGGESTED, most=3)
             raise click.UsageError(f"there is no command {args[0]!r}; {near}".rstrip("; "), ctx)
         return super().resolve_command(ctx, args)
 
@@ -124,8 +135,9 @@ class Verbs(click.Group):
         """The names that may follow, those of other packages too."""
         from click.shell_completion import CompletionItem
 
-        added = [name for name in extensions.of_packages(COMMANDS) if name.startswith(incomplete) and name not in FILES]
-        return super().shell_complete(ctx, incomplete) + [CompletionItem(name) for name in added]
+        added = [HELP, *(name for name in extensions.of_packages(COMMANDS) if name not in FILES)]
+        found = super().shell_complete(ctx, incomplete)
+        return found + [CompletionItem(name) for name in added if name.startswith(incomplete)]
 
     def by_section(self, ctx: click.Context) -> dict[str, list[click.Command]]:
         """The commands of core and wings, by the section of the help."""
@@ -159,9 +171,9 @@ class Verbs(click.Group):
     context_settings={"help_option_names": ["-h", "--help"]},
     invoke_without_command=True,
     subcommand_metavar="COMMAND [ARGS]",
-    epilog="servonode COMMAND --help shows examples, options and exit codes.",
+    epilog="servonode help COMMAND, or COMMAND --help, shows examples, options and exit codes.",
 )
-@click.version_option(VERSION, message="servonode %(version)s")
+@click.version_option(VERSION, "-v", "--version", message="servonode %(version)s")
 @click.pass_context
 def main(ctx: click.Context) -> None:
     """Turn equations into a running control system.

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, cast, get_args, get_origin
 import click
 
 from servonode.cli import verb
-from servonode.cli.command import Stated, Verb, command, option
+from servonode.cli.command import Choice, Stated, Verb, command, option
 from servonode.cli.options import AsJson, Launch, Picture
 from servonode.errors import StatementError, end_of_range
 
@@ -74,7 +74,7 @@ class MethodVerb(Verb):
             asked = row.options.get(each.name) or option(_help(name, each.name))
             default = each.default if each.default not in (None, (), {}) else inspect.Parameter.empty
             if get_origin(each.annotation) is Literal:
-                asked = replace(asked, more={**asked.more, "type": click.Choice(get_args(each.annotation))})
+                asked = replace(asked, more={**asked.more, "type": Choice(get_args(each.annotation))})
             kind = annotated[_kind(each.annotation), asked]
             parameters.append(inspect.Parameter(each.name, keyword, default=default, annotation=kind))
         parameters.append(inspect.Parameter("as_json", keyword, annotation=AsJson))

@@ -13,7 +13,7 @@ from typing import Annotated, Any, TextIO
 import click
 
 from servonode.cli import complete, verb
-from servonode.cli.command import argument, command, option
+from servonode.cli.command import Choice, argument, command, option
 from servonode.cli.options import ABOVE_ZERO, WHICH_RUN, AsJson, FiniteRange, OneRun
 
 EXITS = {
@@ -244,7 +244,7 @@ def speed(
     send(["speed"], name, as_json, f"speed {factor if factor == 'max' else format(factor, 'g')}", speed=factor)
 
 
-PLACES = click.Choice(("drive", "sensor", "link", "node"))
+PLACES = Choice(("drive", "sensor", "link", "node"))
 
 
 @_command(

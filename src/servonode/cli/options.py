@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import click
 
 from servonode.cli import complete
-from servonode.cli.command import argument, option
+from servonode.cli.command import argument, option, output
 
 if TYPE_CHECKING:
     from servonode.closed_loop.closed_loop import ClosedLoop
@@ -65,7 +65,7 @@ AsJson = Annotated[bool, option("Print one JSON object on stdout.", flag="--json
 OneRun = Annotated[str | None, argument("[RUN]", required=False, shell_complete=complete.runs)]
 Wait = Annotated[float, option("Wait this long for the first answer.", "SECONDS", WAIT, default=5.0, show_default=True)]
 Key = Annotated[str | None, option("Use this key pair (servonode keys).", "NAME", shell_complete=complete.key_pairs)]
-Out = Annotated[Path | None, option("Write all signals of the run to this CSV file.", "FILE.csv")]
+Out = Annotated[Path | None, output("Write all signals of the run to this CSV file.", "FILE.csv")]
 Every = Annotated[int | None, option("Number of plant steps per recorded row.", "N", COUNT)]
 Reports = Annotated[tuple[Path, ...], option(REPORTS, "FILE.png|.html", flag="--report")]
 Panels = Annotated[
@@ -145,4 +145,4 @@ class Movie:
 
 
 RunOrFile = Annotated[str | None, argument("[RUN|FILE]", required=False, shell_complete=complete.runs_or_launch_files)]
-Picture = Annotated[Path, option("Where to write the picture.", "FILE.png")]
+Picture = Annotated[Path, output("Where to write the picture.", "FILE.png")]

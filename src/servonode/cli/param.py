@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import click
 
 from servonode.cli import verb
-from servonode.cli.command import argument, command, group, option
+from servonode.cli.command import argument, command, group, option, output
 from servonode.cli.options import AsJson, OneRun
 
 if TYPE_CHECKING:
@@ -113,11 +113,11 @@ def _pair(text: str) -> tuple[str, float]:
         raise click.UsageError(f"{text!r} is not KEY=NUMBER; write for example controller.gains.lambda=3") from None
 
 
-@_command(("servonode param dump", "servonode param dump --out tuned.toml"))
+@_command(("servonode param dump", "servonode param dump --output tuned.toml"))
 def dump(
     name: OneRun,
     everything: Annotated[bool, option("Also those that have not changed since the start of the run.", flag="--all")],
-    out: Annotated[Path | None, option("Write to this file.", "FILE.toml")],
+    out: Annotated[Path | None, output("Write to this file.", "FILE.toml")],
 ) -> None:
     """Print the changed numbers of a run as TOML.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import click
 
 from servonode.cli import verb
-from servonode.cli.command import argument, command, option
+from servonode.cli.command import argument, command, option, output
 from servonode.cli.options import AsJson, Code, OneRun, Overrides
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @command(
-    ("servonode record", "servonode record trailer_pursuit --out pursuit.mcap"),
+    ("servonode record", "servonode record trailer_pursuit --output pursuit.mcap"),
     {
         0: "the run ended, or Ctrl-C; the recording is complete",
         1: "messages are missing, or the recording ended before the run did",
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 )
 def record(
     name: OneRun,
-    out: Annotated[Path | None, option("Where to write the recording (default: RUN.mcap).", "FILE.mcap")],
+    out: Annotated[Path | None, output("Where to write the recording (default: RUN.mcap).", "FILE.mcap")],
     as_json: AsJson,
 ) -> None:
     """Record the messages of a run until it ends, or until Ctrl-C.
@@ -40,7 +40,7 @@ def record(
     from servonode.operator.record_live import record_run
 
     found = find_run(name)
-    file = bag_file("" if out is None else str(out), found.name if "/" not in found.name else "run", option="--out")
+    file = bag_file("" if out is None else str(out), found.name if "/" not in found.name else "run", option="--output")
     with Signals() as signals:
         signals.raises = False
         click.echo(f"{found.name}: recording into {file}; Ctrl-C ends it", err=True)
@@ -61,14 +61,14 @@ RAW = "Write only the recorded data, one file per node; needs no machine and pro
 @command(
     (
         "servonode recover my_robot.csv.spool",
-        "servonode recover my_robot.csv.spool --out recovered.csv",
-        "servonode recover my_robot.csv.spool --raw --out recovered.csv",
+        "servonode recover my_robot.csv.spool --output recovered.csv",
+        "servonode recover my_robot.csv.spool --raw --output recovered.csv",
     ),
     {0: "the intact data were written", **verb.BAD_USAGE, **verb.INTERRUPTED},
 )
 def recover(
     spool: Annotated[Path, argument("SPOOL")],
-    out: Annotated[Path | None, option(OUT, "FILE.csv")],
+    out: Annotated[Path | None, output(OUT, "FILE.csv")],
     raw: Annotated[bool, option(RAW)],
     code: Code,
     as_json: AsJson,

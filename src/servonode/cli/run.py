@@ -70,7 +70,7 @@ class Options:
         "servonode run my_robot.toml --readonly",
         "servonode run my_robot.toml --key desk",
         "servonode run my_robot.toml --on robot.local",
-        "servonode run my_robot.toml --json --out my_robot.csv",
+        "servonode run my_robot.toml --json --output my_robot.csv",
     ),
     {
         0: "completed",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import click
 
 from servonode.cli import verb
-from servonode.cli.command import command, option
+from servonode.cli.command import Choice, command, option
 from servonode.cli.options import AsJson, Every, FiniteRange, Launch, Movie, Out, Reports
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ ABSOLUTE = "Absolute tolerance with --control continuous."
     (
         "servonode simulate trailer_pursuit",
         "servonode simulate trailer_pursuit --control continuous --set run.duration=10 --json",
-        "servonode simulate trailer_pursuit --out pursuit.csv --every 10",
+        "servonode simulate trailer_pursuit --output pursuit.csv --every 10",
         "servonode simulate trailer_pursuit --report pursuit.html --report pursuit.png",
         "servonode simulate trailer_pursuit --movie pursuit.mp4 --speed 10",
     ),
@@ -42,8 +42,8 @@ def simulate(
     out: Out,
     every: Every,
     *,
-    control: Annotated[str, option(CONTROL, type=click.Choice(["sampled", "continuous"]))] = "sampled",
-    loop: Annotated[str, option(LOOP, type=click.Choice(["fused", "nodes"]))] = "fused",
+    control: Annotated[str, option(CONTROL, type=Choice(["sampled", "continuous"]))] = "sampled",
+    loop: Annotated[str, option(LOOP, type=Choice(["fused", "nodes"]))] = "fused",
     rtol: Annotated[float, option(RELATIVE, "NUMBER", FiniteRange(min=1e-14, max=0.1))] = 1e-12,
     atol: Annotated[float, option(ABSOLUTE, "NUMBER", FiniteRange(min=1e-300, max=0.1))] = 1e-12,
     reports: Reports,

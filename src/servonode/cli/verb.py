@@ -55,7 +55,7 @@ def made(write: Callable[[], None]) -> str:
     try:
         write()
     except OSError as error:
-        return f"cannot be written ({error.strerror or error}); name another with --out"
+        return f"cannot be written ({error.strerror or error}); name another with --output"
     except Exception as error:  # noqa: BLE001  (a drawing library and a user's view may raise anything)
         return f"cannot be made ({type(error).__name__}: {' '.join(str(error).split())})"
     return ""

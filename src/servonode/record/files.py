@@ -39,7 +39,7 @@ def recovery(spool: Path, file: Path) -> str:
     while out.exists():
         out, number = file.with_name(f"{file.stem}.{number}{file.suffix}"), number + 1
     verb = "bag recover" if file.suffix == ".mcap" else "recover"
-    return f"what was recorded is kept: servonode {verb} {spool}{'' if out == default else f' --out {out}'}"
+    return f"what was recorded is kept: servonode {verb} {spool}{'' if out == default else f' --output {out}'}"
 
 
 def write_csv(file: Path, names: Iterable[str], columns: Iterable[Iterable[float]], mode: str = "w") -> None:

@@ -39,7 +39,7 @@ def merge(first: Bag, second: Bag, out: Path | None) -> list[str]:
     """
     file = out or first.file.with_name(f"{first.about['run']}.merged.mcap")
     if file.exists():
-        raise BagError(f"{file}: exists already; name another with --out, or remove it")
+        raise BagError(f"{file}: exists already; name another with --output, or remove it")
     halves = [_half(first), _half(second)]
     plant, other = halves if PLANT in halves[0].nodes else reversed(halves)
     _check(plant, other)
@@ -57,7 +57,7 @@ def merge(first: Bag, second: Bag, out: Path | None) -> list[str]:
             merged=_about_other(other, clock),
         )
     except OSError as error:
-        raise BagError(f"{file}: cannot be written ({error.strerror}); name another with --out") from error
+        raise BagError(f"{file}: cannot be written ({error.strerror}); name another with --output") from error
     lost = [f"lost: {half.bag.file}: {text}" for half in (plant, other) for text in half.bag.damage]
     return [f"{file} ({written} messages)", *lost]
 

@@ -63,12 +63,12 @@ def recover_bag(bag: Bag, out: Path | None) -> list[str]:
     try:
         written = write_bag(bag.spool, file, {"ended": "killed"}) if bag.spool else _copy_whole(bag, file)
     except OSError as error:
-        raise BagError(f"{file}: cannot be written ({error.strerror}); name another with --out") from error
+        raise BagError(f"{file}: cannot be written ({error.strerror}); name another with --output") from error
     return [f"{file} ({written} messages)", *(f"lost: {text}" for text in bag.damage)]
 
 
 def _exists(file: Path) -> str:
-    return f"{file} exists already; name another with --out, or remove it"
+    return f"{file} exists already; name another with --output, or remove it"
 
 
 def _run_tables(run: SpooledRun, out: Path, code: bool | None) -> dict[Path, Table]:

@@ -81,7 +81,7 @@ def test_the_command_prints_intervals_and_writes_the_launch_file(bag: Path, tmp_
 @pytest.mark.slow
 def test_the_command_proposes_an_experiment_that_can_be_simulated_and_draws(bag: Path, tmp_path: Path) -> None:
     proposed, picture = tmp_path / "next.toml", tmp_path / "fit.png"
-    options = ("--next", str(proposed), "--picture", str(picture), "--no-law")
+    options = ("--next", str(proposed), "--output", str(picture), "--no-law")
     result = command("identify", str(bag), "--parameters", "m1,m2,I2", *options)
     assert (result.exit_code, result.stderr) == (0, "")
     assert "next experiment" in result.stdout

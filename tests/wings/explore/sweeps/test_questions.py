@@ -319,7 +319,7 @@ def test_a_goal_without_speed_or_limit_is_one_line_and_exit_code_2(file: str, te
 
 
 def test_a_start_that_asks_for_too_much_has_no_largest_speed(tmp_path: Path) -> None:
-    words = ("--set", "plant.actuator.limit=0.3", "--json", "--out", str(tmp_path / "fastest.png"))
+    words = ("--set", "plant.actuator.limit=0.3", "--json", "--output", str(tmp_path / "fastest.png"))
     result = command("fastest", "trailer_look_ahead", *words)
     printed = json.loads(result.stdout)
     assert (result.exit_code, printed["speed"], printed["lines"]) == (0, 0.0, [])

@@ -134,7 +134,7 @@ def test_without_a_goal_something_must_be_required() -> None:
 
 def test_the_command_prints_json_and_writes_its_picture(tmp_path: Path) -> None:
     words = ("--set", "run.duration=5", "--over", "plant.initial.phi=-1:1", "--points", "3", "--json")
-    result = command("region", "trailer_look_ahead", *words, "--out", str(tmp_path / "region.png"))
+    result = command("region", "trailer_look_ahead", *words, "--output", str(tmp_path / "region.png"))
     printed = json.loads(result.stdout)
     assert (result.exit_code, printed["over"][0]["unit"], len(printed["runs"])) == (0, "rad", 3)
     assert (tmp_path / "region.png").read_bytes().startswith(b"\x89PNG")

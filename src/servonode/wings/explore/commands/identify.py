@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import click
 
 from servonode.cli import verb
-from servonode.cli.command import argument, command, option
+from servonode.cli.command import argument, command, option, output
 from servonode.cli.options import ABOVE_ZERO, AsJson, Code, Overrides
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ NEXT = "Write the launch file of an experiment that would tell more."
 @command(
     (
         "servonode identify run.mcap --parameters m1,c_w",
-        "servonode identify monday.mcap tuesday.mcap --parameters m1,I1,c_w --picture fit.png",
+        "servonode identify monday.mcap tuesday.mcap --parameters m1,I1,c_w --output fit.png",
         "servonode identify run.mcap --parameters m1,c_w --write my_robot.toml",
         "servonode identify run.mcap --parameters m1,m2,I2 --next next.toml",
     ),
@@ -39,7 +39,7 @@ def identify(
     as_json: AsJson,
     segment: Annotated[float | None, option(SEGMENT, "SECONDS", ABOVE_ZERO)],
     write: Annotated[Path | None, option(WRITE, "FILE.toml")],
-    picture: Annotated[Path | None, option(PICTURE, "FILE.png")],
+    picture: Annotated[Path | None, output(PICTURE, "FILE.png")],
     next_file: Annotated[Path | None, option(NEXT, "FILE.toml", flag="--next")],
     no_law: Annotated[bool, option("Do not simulate how the residuals of the law change.")],
 ) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import click
 
 from servonode.cli import verb
-from servonode.cli.command import command, option
+from servonode.cli.command import command, option, output
 from servonode.cli.options import COUNT, AsJson, Launch
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ WORKERS = "Compute in N processes on this computer instead, by dask."
 def sweep(
     launch: Launch,
     as_json: AsJson,
-    output: Annotated[Path | None, option(OUTPUT, "FOLDER.zarr")],
+    output: Annotated[Path | None, output(OUTPUT, "FOLDER.zarr")],
     resume: Annotated[bool, option("Compute only the runs that the folder lacks.")],
     runs: Annotated[int | None, option("Number of runs of a random method (sweep.runs).", "N", COUNT)],
     histories: Annotated[bool, option("Keep every recorded row of each run too.")],
