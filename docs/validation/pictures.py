@@ -25,6 +25,7 @@ OWN = "examples/compared/sphero.toml:controller.settings.kind"
 COMMANDS = {
     "snowboarder.gif": "simulate snowboarder_carve --movie {} --fps 20 --speed 0.9 --panel sigma --panel N,R",
     "trailer_pursuit.png": "simulate trailer_pursuit --report {}",
+    "base_eight.png": "simulate base_eight --report {}",
     "trailer_reverse.png": "simulate trailer_reverse --report {}",
     "sphero_pursuit.png": "simulate sphero_pursuit --report {}",
     "snowboarder_carve.png": "simulate snowboarder_carve --report {}",

@@ -34,7 +34,7 @@ WORST = 1e6  # condition of W up to which identities are compared
 
 @dataclass(frozen=True)
 class Refusal:
-    """A combination of options that is there to be refused: settings of the machine and options that all must fit.
+    """A combination of options that is there to be refused: machine, its settings and options that all must fit.
 
     derives: the program can be derived, and its W is singular.
     """
@@ -43,6 +43,7 @@ class Refusal:
     settings: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
     derives: bool = False
+    machine: str | None = None  # any
 
 
 REFUSED = (
@@ -50,6 +51,7 @@ REFUSED = (
     Refusal("hitch_angle", options={"completion": "equal"}, derives=True),
     Refusal("bilimovich", options={"speed": "free", "rule": "spin"}),
     Refusal("carve", settings={"gravity": "paper"}),
+    Refusal("pursuit", options={"variant": "literal"}, machine="mobile_base"),
     *(Refusal(program, settings={"input_set": "absolute"}) for program in ("carve", "curve", "literal", "slalom")),
 )
 
@@ -290,7 +292,7 @@ class ProgramCase:
     def refusal(self) -> Refusal | None:
         """What REFUSED says of it."""
         settings, options = dict(self.plant.settings), dict(self.options)
-        fitting = (each for each in REFUSED if each.program == self.program)
+        fitting = (each for each in REFUSED if each.program == self.program and each.machine in (None, self.plant.name))
         return next(
             (
                 each

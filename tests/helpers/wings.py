@@ -7,6 +7,7 @@ import pytest
 from servonode.closed_loop.launch_file import packaged
 from servonode.extensions import WINGS
 
+FROM_OUTSIDE = ("base_tap",)  # its goals come from outside, and so in real time only
 OF_WINGS = {"_mujoco": "robots", "_sweep": "explore"}  # endings of packaged launch files, and the wing that reads them
 
 

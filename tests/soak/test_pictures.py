@@ -36,7 +36,7 @@ WANTED = {  # one launch file of each machine, drawn at once, and the name of wh
 
 REFUSED = ("refused", "too_curved")
 
-LIKE_ANOTHER = ("lockstep", "external", "loopback", "serial", "udp", "mujoco")
+LIKE_ANOTHER = ("tap", "lockstep", "external", "loopback", "serial", "udp", "mujoco")
 
 
 @pytest.mark.parametrize("launch", [each for each in packaged() if not each.endswith(REFUSED + LIKE_ANOTHER)])

@@ -27,6 +27,7 @@ from servonode.controllers import (
     StatedProgram,
     find_program,
     load_law,
+    modules_of,
     programs_of,
 )
 from servonode.controllers.engine.inline_program import POSTURE_RATE
@@ -171,7 +172,7 @@ def _check_fits(name: str, machine: str) -> None:
     """A packaged program must be for the packaged machine; one of the user's own is not known here."""
     fitting = programs_of(machine)
     others = [each.machine for each in PROGRAMS if each.name == name]
-    if name in fitting or not others or (machine not in PLANTS and len(others) == 1):
+    if name in fitting or not others or (machine not in PLANTS and len(modules_of(name)) == 1):
         return
     near = did_you_mean(name, fitting)
     of = f"{name!r} is a program of {' and of '.join(map(str, others))}"

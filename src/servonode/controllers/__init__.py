@@ -79,16 +79,16 @@ def _of(machine: str, programs: Mapping[str, str], **implied: Mapping[str, tuple
 
 
 _DERIVING = ("inline_program", "law_source", "program", "servo")  # modules of the engine that state and derive
+_TWO_WHEELS = {  # of a robot with X, Y, psi, V and Omega
+    "look_ahead": "a point ahead of the robot follows a target",
+    "pursuit": "the heading points at a moving target, the speed keeps a distance",
+    "rates": "forward speed and yaw rate follow functions of time",
+}
 PROGRAMS: tuple[ProgramEntry, ...] = (
     ProgramEntry("open_loop", "open_loop", "every input is a stated function of time"),
     *_of(
         "diff_drive_trailer",
-        {
-            "hitch_angle": "the hitch angle follows a function of time",
-            "look_ahead": "a point ahead of the robot follows a target",
-            "pursuit": "the heading points at a moving target, the speed keeps a distance",
-            "rates": "forward speed and yaw rate follow functions of time",
-        },
+        {"hitch_angle": "the hitch angle follows a function of time", **_TWO_WHEELS},
     ),
     ProgramEntry(
         "trailer_path",
@@ -97,6 +97,7 @@ PROGRAMS: tuple[ProgramEntry, ...] = (
         "diff_drive_trailer",
         {"radius": ("path", "circle"), "turn": ("path", "circle"), "direction": ("path", "line")},
     ),
+    *(ProgramEntry(name, f"diff_drive_trailer_{name}", text, "mobile_base") for name, text in _TWO_WHEELS.items()),
     *_of(
         "pendulum_sphero",
         {
@@ -128,19 +129,23 @@ def programs_of(machine: str | None) -> dict[str, ProgramEntry]:
     return {each.name: each for each in PROGRAMS if each.machine in (None, machine)}
 
 
+def modules_of(name: str) -> set[str]:
+    """The modules of the packaged programs of this name; two machines may share one."""
+    return {each.module for each in PROGRAMS if each.name == name}
+
+
 def find_program(reference: str, folder: Path, machine: str | None) -> Definition:
     """The definition of a program: a packaged one of the machine, an entry point, "package.module:program",
     "./file.py:program".
 
-    A machine that is not packaged may use any packaged program whose name only one machine has.
+    A machine that is not packaged may use any packaged program whose name only one module has.
 
     Raises:
         NotFound: there is no such program; ModelError: its file is not Python.
     """
     entries = programs_of(machine)
-    names = [each.name for each in PROGRAMS]
     if machine not in {each.machine for each in PROGRAMS}:
-        entries |= {each.name: each for each in PROGRAMS if names.count(each.name) == 1}
+        entries |= {each.name: each for each in PROGRAMS if len(modules_of(each.name)) == 1}
     packaged = {name: f"servonode.controllers.{entry.module}" for name, entry in entries.items()}
     return find(reference, packaged, folder, "program")
 

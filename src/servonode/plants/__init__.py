@@ -20,6 +20,7 @@ from servonode.plants.view import View
 
 PLANTS: dict[str, str] = {
     "diff_drive_trailer": "differential-drive robot with a passive trailer",
+    "mobile_base": "mobile base on two driven wheels, a unicycle",
     "pendulum_sphero": "rolling spherical shell with a pendulum drive",
     "hoop_on_profile": "hoop rolling on a curved profile",
     "ball_on_turntable": "ball rolling on a turning plate",
