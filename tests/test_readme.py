@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import servonode
-
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
 
@@ -20,7 +18,7 @@ def block(language: str) -> str:
 
 
 @pytest.mark.slow
-def test_its_twelve_lines_print_and_draw_what_it_shows(
+def test_its_lines_print_and_draw_what_it_shows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -28,4 +26,4 @@ def test_its_twelve_lines_print_and_draw_what_it_shows(
     exec(compile(block("python"), "README.md", "exec"), names)  # noqa: S102  (the README's own)
     assert capsys.readouterr().out == block("text")
     assert (tmp_path / "arm.png").stat().st_size > 20_000
-    assert np.abs(servonode.simulate(names["goal"]).residual["arm"]).max() < 1e-4
+    assert np.abs(names["loop"].simulate().residual["arm"]).max() < 1e-4

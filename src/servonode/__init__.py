@@ -1,10 +1,11 @@
 """servonode: from equations to a running control system.
 
 A launch file states a machine, a goal and the run; it is given by its path, by the name of a packaged one
-("trailer_pursuit") or as nested mappings. Values of it are changed by keywords: run__duration=5 sets run.duration.
+("trailer_pursuit") or as nested mappings; or it is a Model, with residuals=. Keywords change what it states:
+duration=5, gains={"lambda": 3}, and any key with `__` for the dot: run__mode="lockstep".
 
 >>> import servonode
->>> run = servonode.simulate("trailer_pursuit", run__duration=5)
+>>> run = servonode.simulate("trailer_pursuit", duration=5)
 >>> figure = run.plot("V", "U1,U2")
 
 Try a launch file::

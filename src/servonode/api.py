@@ -2,21 +2,25 @@
 
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from msgspec import Struct
-from msgspec import inspect as struct_inspect
-
-from servonode.closed_loop.added_sections import all_sections, find_section
 from servonode.closed_loop.closed_loop import resolve
-from servonode.closed_loop.launch_file import LaunchError, launch_of_table, read_launch
-from servonode.closed_loop.launch_keys import LaunchFile, Sections
+from servonode.closed_loop.launch_file import (
+    GOAL_SPEED,
+    LaunchError,
+    launch_of_table,
+    launch_path,
+    read_launch,
+    with_values,
+)
+from servonode.closed_loop.launch_keys import LaunchFile
 from servonode.closed_loop.launch_text import toml_value
-from servonode.definitions.references import reference_to
-from servonode.errors import CallError, StatementError, did_you_mean, nearest
+from servonode.definitions.references import kind_of, reference_to
+from servonode.errors import StatementError
+from servonode.keywords import check_goal_speed, check_keywords, dotted, given
 from servonode.loop import Loop, needed
+from servonode.plants import PLANTS
 from servonode.record.run import Run
 
 if TYPE_CHECKING:
@@ -25,33 +29,58 @@ if TYPE_CHECKING:
     from servonode.analysis.report import Report
     from servonode.mechanics.model import Model
 
-Launch: TypeAlias = "str | Path | Mapping[str, Any] | Model"
+Launch: TypeAlias = "str | Path | Mapping[str, Any] | Model | Callable[..., Model]"
 WHERE = (("plant", "machine", "Model"), ("controller", "program", "Program"))
 
 
-def load(launch: Launch, *, strict: bool = True, code: bool = True, **overrides: Any) -> Loop:
+def load(
+    launch: Launch,
+    *,
+    strict: bool = True,
+    residuals: Mapping[str, Any] | None = None,
+    program: Any = None,
+    settings: Mapping[str, Any] | None = None,
+    gains: Mapping[str, Any] | None = None,
+    targets: Mapping[str, Any] | None = None,
+    initial: Mapping[str, Any] | None = None,
+    parameters: Mapping[str, float | str] | None = None,
+    limits: float | Mapping[str, float] | None = None,
+    duration: float | None = None,
+    period: float | None = None,
+    values: Mapping[str, Any] | None = None,
+    code: bool = True,
+    **overrides: Any,
+) -> Loop:
     """The machine and its law, ready to be looked into, checked and simulated: a `Loop`.
 
     Args:
-        launch: path of a launch file, the bare name of a packaged one, or its content as nested mappings, where
-            machine and program may also be functions, or a Model and a Program; or a Model, or path of a robot's URDF
-            or MJCF file, which is then the machine, without a law, for 1 s.
+        launch: path of a launch file, the bare name of a packaged one, or its content as nested mappings. Or a machine,
+            which then runs for 1 s, without a law unless one is given here: a Model or a function that returns one, a
+            packaged one by name, "./file.py:function", or the path of a robot's URDF or MJCF file.
         strict: refuse what `run` would refuse; False to look into it all the same.
+        residuals: the goals by name, in place of a program: expressions of sympy or texts, of the machine's symbols and
+            the time t, as {"arm": p - 0.8*sin(2*t)}.
+        program: a program by name, or a Program, or a function or class as a launch file may name it.
+        settings, gains, targets, initial, parameters: entries of [controller.settings], [controller.gains], [target],
+            [plant.initial] and [plant.parameters], by name; targets may be expressions of sympy in t.
+        limits: the largest magnitude of the inputs, one number or by name; duration, period [s]: of run and controller.
+        values: any of these by dotted key, as {"controller.gains.lambda": 3.0}; "goal.speed" is how fast the goal's
+            time runs.
         code: False to refuse a launch file that names Python code, which would run here with all your rights.
-        overrides: launch-file keys with `__` for the dot: `run__duration=10`, `controller__gains__lambda=3`.
+        overrides: any other key of launch files with `__` for the dot: `run__mode="lockstep"`.
 
     Raises:
         LaunchError: the launch file or an override does not fit; CacheError: the kernel cache cannot be used;
         CallError: there is no such argument.
 
     >>> import servonode
-    >>> loop = servonode.load("trailer_pursuit", run__duration=2.0)
+    >>> loop = servonode.load("trailer_pursuit", duration=2.0)
     >>> loop.machine.description.name
     'diff_drive_trailer'
     >>> loop.closed_loop.launch.run.duration
     2.0
     """
-    return Loop(resolve(launch_of(launch, overrides, load), strict=strict, code=code))
+    return _loop(launch, overrides | given(locals()), load, strict, code)
 
 
 def simulate(
@@ -62,13 +91,24 @@ def simulate(
     every: int | None = None,
     rtol: float = 1e-12,
     atol: float = 1e-12,
+    residuals: Mapping[str, Any] | None = None,
+    program: Any = None,
+    settings: Mapping[str, Any] | None = None,
+    gains: Mapping[str, Any] | None = None,
+    targets: Mapping[str, Any] | None = None,
+    initial: Mapping[str, Any] | None = None,
+    parameters: Mapping[str, float | str] | None = None,
+    limits: float | Mapping[str, float] | None = None,
+    duration: float | None = None,
+    period: float | None = None,
+    values: Mapping[str, Any] | None = None,
     code: bool = True,
     **overrides: Any,
 ) -> Run:
     """Simulate a launch file in this process: a `Run`, whose arrays have one entry for each recorded row.
 
     Args:
-        launch, code, overrides: see `load`.
+        launch, residuals to values, code, overrides: see `load`.
         control: sampled with a zero-order hold, or the law inside the right-hand side of an adaptive integrator.
         loop: the sampled loop as one compiled function or as nodes on a bus in memory; the bits are the same.
         every: plant steps per row of the result; default: at most 20 000 rows, on control instants.
@@ -82,13 +122,20 @@ def simulate(
         StatementError (a ValueError): `control`, `loop`, `every` or a tolerance is not one that can be.
 
     >>> import servonode
-    >>> run = servonode.simulate("trailer_pursuit", run__duration=2.0)
+    >>> run = servonode.simulate("trailer_pursuit", duration=2.0, gains={"lambda": 3.0})
     >>> run.fault is None, float(run.t[-1]), sorted(run.input)
     (True, 2.0, ['U1', 'U2'])
     >>> run.residual_max["heading"] < 1e-3
     True
+    >>> from sympy import sin
+    >>> from servonode.mechanics import Model, coordinate, input_, t
+    >>> x, force = coordinate("x", "place of a cart", "m"), input_("F", "force", "N")
+    >>> cart = Model("cart", "a cart of 2 kg", coordinates=(x,), kinetic=x.rate**2, inputs={force: x.rate})
+    >>> run = servonode.simulate(cart, residuals={"place": x - sin(t)}, initial={"x_dot": 1.0}, duration=5.0)
+    >>> run.residual_max["place"] < 1e-3
+    True
     """
-    found = Loop(resolve(launch_of(launch, overrides, simulate), strict=True, code=code))
+    found = _loop(launch, overrides | given(locals()), simulate, code=code)
     return found.simulate(control, loop, every, rtol, atol)
 
 
@@ -108,6 +155,17 @@ def sweep(
     send_code: bool = False,
     output: str | Path | None = None,
     resume: bool = False,
+    residuals: Mapping[str, Any] | None = None,
+    program: Any = None,
+    settings: Mapping[str, Any] | None = None,
+    gains: Mapping[str, Any] | None = None,
+    targets: Mapping[str, Any] | None = None,
+    initial: Mapping[str, Any] | None = None,
+    parameters: Mapping[str, float | str] | None = None,
+    limits: float | Mapping[str, float] | None = None,
+    duration: float | None = None,
+    period: float | None = None,
+    values: Mapping[str, Any] | None = None,
     code: bool = True,
     **overrides: Any,
 ) -> "xarray.Dataset":
@@ -116,7 +174,7 @@ def sweep(
     A run that is refused or meets a fault is an entry with its reason. The bits are the same wherever it is computed.
 
     Args:
-        launch, code, overrides: see `load`.
+        launch, residuals to values, code, overrides: see `load`.
         vary: the keys that vary, dotted, each with its range `[low, high]`, the table of [sweep.vary], or an array or
             range() of its values; default: those of the launch file.
         method: all combinations (grid, the default), or points between the ends, as many as `runs`.
@@ -143,7 +201,7 @@ def sweep(
     >>> dict(ds.sizes), ds["plant.initial.phi"].values.tolist(), ds.fault.values.tolist()
     ({'run': 2}, [0.0, 1.0], ['', ''])
     """
-    found = Loop(resolve(launch_of(launch, overrides, sweep), strict=True, code=code))
+    found = _loop(launch, overrides | given(locals()), sweep, code=code)
     return found.sweep(
         vary, method=method, runs=runs, seed=seed, chunk=chunk, measures=measures, histories=histories, threads=threads,
         workers=workers, scheduler=scheduler, send_code=send_code, output=output, resume=resume,
@@ -156,6 +214,17 @@ def run(
     name: str | None = None,
     every: int | None = None,
     arm: bool | None = None,
+    residuals: Mapping[str, Any] | None = None,
+    program: Any = None,
+    settings: Mapping[str, Any] | None = None,
+    gains: Mapping[str, Any] | None = None,
+    targets: Mapping[str, Any] | None = None,
+    initial: Mapping[str, Any] | None = None,
+    parameters: Mapping[str, float | str] | None = None,
+    limits: float | Mapping[str, float] | None = None,
+    duration: float | None = None,
+    period: float | None = None,
+    values: Mapping[str, Any] | None = None,
     code: bool = True,
     **overrides: Any,
 ) -> Run:
@@ -165,7 +234,7 @@ def run(
     `servonode.estop()` work from another process.
 
     Args:
-        launch, code, overrides: see `load`.
+        launch, residuals to values, code, overrides: see `load`.
         name: what operators call it by; default: the launch file's name.
         every: plant steps per row of the result; default: at most 20 000 rows, on control instants.
         arm: True: commands reach the machine at once; False: it waits for `servonode.arm()`. Default: a simulated
@@ -180,15 +249,31 @@ def run(
     >>> done.control, float(done.t[-1]), done.fault
     ('lockstep', 0.5, None)
     """
-    found = Loop(resolve(launch_of(launch, overrides, run), strict=True, code=code))
+    found = _loop(launch, overrides | given(locals()), run, code=code)
     return found.run(name=name, every=every, arm=arm)
 
 
-def check(launch: Launch, *, code: bool = True, **overrides: Any) -> "Report":
+def check(
+    launch: Launch,
+    *,
+    residuals: Mapping[str, Any] | None = None,
+    program: Any = None,
+    settings: Mapping[str, Any] | None = None,
+    gains: Mapping[str, Any] | None = None,
+    targets: Mapping[str, Any] | None = None,
+    initial: Mapping[str, Any] | None = None,
+    parameters: Mapping[str, float | str] | None = None,
+    limits: float | Mapping[str, float] | None = None,
+    duration: float | None = None,
+    period: float | None = None,
+    values: Mapping[str, Any] | None = None,
+    code: bool = True,
+    **overrides: Any,
+) -> "Report":
     """What `servonode check` finds before power-on: a `Report` with `verdict` ("yes" or "no"), findings and numbers.
 
     Args:
-        launch, code, overrides: see `load`.
+        launch, residuals to values, code, overrides: see `load`.
 
     Raises:
         LaunchError, CacheError, CallError: as `load`. What is wrong with gains, limits or the goal is not an error: it
@@ -199,7 +284,7 @@ def check(launch: Launch, *, code: bool = True, **overrides: Any) -> "Report":
     >>> report.verdict, report.residuals["heading"]["relative_degree"]
     ('yes', 2)
     """
-    return Loop(resolve(launch_of(launch, overrides, check), strict=False, code=code)).check()
+    return _loop(launch, overrides | given(locals()), check, strict=False, code=code).check()
 
 
 def read_recording(file: str | Path, *, code: bool | None = None, **overrides: Any) -> Run:
@@ -220,7 +305,7 @@ def read_recording(file: str | Path, *, code: bool | None = None, **overrides: A
     from servonode.record.bag import read_bag
     from servonode.simulation.rows_of_messages import runs_in
 
-    _check_sections(overrides, read_recording)
+    check_keywords(overrides, read_recording)
     bag = read_bag(Path(file))
     return runs_in(bag, bag.closed_loop(override_texts(overrides), code=code))[-1]
 
@@ -260,79 +345,62 @@ def identify(
     >>> round(found.estimates["m1"].value, 6), found.estimates["m1"].before, found.estimates["c_w"].told
     (5.0, 4.0, 'yes')
     """
-    _check_sections(overrides, identify)
-    given = [recordings] if isinstance(recordings, str | Path | Run) else list(recordings)
+    check_keywords(overrides, identify)
+    files = [recordings] if isinstance(recordings, str | Path | Run) else list(recordings)
     names = [name.strip() for name in parameters.split(",")] if isinstance(parameters, str) else list(parameters)
     if segment is not None and not (isinstance(segment, int | float) and 0 < segment < float("inf")):
         raise StatementError(f"segment={segment!r} is not a positive number of seconds; give one, or leave it out")
-    return needed("identify")(given, names, segment, law, override_texts(overrides), code)
+    return needed("identify")(files, names, segment, law, override_texts(overrides), code)
 
 
-def launch_of(launch: Any, overrides: dict[str, Any], called: Callable[..., Any]) -> LaunchFile:
-    """The launch file; errors name an override as it was given, KEY__NAME."""
-    if type(launch).__name__ == "Model":
-        launch = {"run": {"duration": 1.0}, "plant": {"machine": launch}}  # as of a robot's file
-    if not isinstance(launch, str | Path | Mapping):
-        remedy = "give the path of a launch file, the name of a packaged one, nested mappings, or a Model"
-        raise StatementError(f"launch={_short(launch)} is not a launch file; {remedy}")
-    _check_sections(overrides, called)
-    texts = override_texts(overrides)
+def _loop(
+    launch: Any, overrides: Mapping[str, Any], called: Callable[..., Any], strict: bool = True, code: bool = True
+) -> Loop:
+    """The loop of a launch file with these keywords."""
+    found = resolve(launch_of(launch, overrides, called), strict=strict, code=code)
+    check_goal_speed(found, overrides)
+    return Loop(found)
+
+
+def launch_of(launch: Any, overrides: Mapping[str, Any], called: Callable[..., Any]) -> LaunchFile:
+    """The launch file with these keywords; errors name one as it was given.
+
+    Raises:
+        LaunchError, StatementError: something does not fit; CallError: there is no such keyword.
+    """
+    check_keywords(overrides, called)
+    found, spelled = dotted(overrides)
+    speed = found.pop(GOAL_SPEED, None)
+    texts = [f"{key}={toml_value(value)}" for key, value in found.items()]
     try:
         if isinstance(launch, Mapping):
-            return launch_of_table(_with_references(launch), texts)
-        return read_launch(launch, texts)
+            stated = launch_of_table(_with_references(launch), texts)
+        elif _is_machine(launch):
+            name = str(getattr(launch, "name", None) or getattr(launch, "__name__", "launch"))
+            table = {"run": {"duration": 1.0}, "plant": {"machine": launch}}  # as of a robot's file
+            stated = launch_of_table(_with_references(table), texts, name if name.isidentifier() else "launch")
+        elif isinstance(launch, str | Path):
+            stated = read_launch(launch, texts)
+        else:
+            remedy = "give the path of a launch file, the name of a packaged one, nested mappings, or a Model"
+            raise StatementError(f"launch={_short(launch)} is not a launch file; {remedy}")
+        return stated if speed is None else with_values(stated, {GOAL_SPEED: speed})
     except LaunchError as error:
-        error.argument = None if error.option is None else error.option.replace(".", "__")
+        error.argument = None if error.option is None else spelled.get(error.option, error.option.replace(".", "__"))
         raise
+
+
+def _is_machine(launch: Any) -> bool:
+    """Whether it is a Model or a function that returns one, or names one: packaged, or in a Python file or module."""
+    if isinstance(launch, str | Path):
+        text = str(launch)
+        return not launch_path(text).exists() and (text in PLANTS or kind_of(text) == "module" or ".py:" in text)
+    return type(launch).__name__ == "Model" or (callable(launch) and not isinstance(launch, type))
 
 
 def _short(given: Any) -> str:
     """What was given, on one line."""
     return textwrap.shorten(repr(given), 80, placeholder=" ...")
-
-
-def _check_sections(overrides: Mapping[str, Any], called: Callable[..., Any]) -> None:
-    """CallError for a keyword that is neither an argument of the function nor a key of launch files."""
-    keys = _keys(Sections)
-    for word, value in overrides.items():
-        section = word.partition("__")[0]
-        own = keys.get(section)
-        if own is None and (added := find_section(section)) is not None:
-            own = added.__struct_fields__
-        if own is None:
-            raise CallError(_unknown_argument(word, called, _keys(all_sections(installed=True))))
-        listed = isinstance(value, list) and not own
-        if "__" not in word and not isinstance(value, Mapping) and not listed:
-            example = f"{section}__{own[0]}=" if own else f"{section}={{'x': 1.0}}"
-            example = "fault=[{'on': 'drive', 'kind': 'off', 'at': 1.0}]" if section == "fault" else example
-            raise CallError(f"{called.__name__}(): {word}={value!r} is not a mapping of its keys; write {example}...")
-
-
-def _unknown_argument(word: str, called: Callable[..., Any], keys: Mapping[str, Sequence[str]]) -> str:
-    """That there is no such argument, with the nearest one or the nearest key of launch files."""
-    from inspect import signature  # after mistakes alone
-
-    stated = signature(called).parameters.values()
-    arguments = [each.name for each in stated if each.kind is each.KEYWORD_ONLY]
-    near = did_you_mean(word, arguments)
-    if not near:  # a key without its section, or with one underscore
-        dotted = [(section, key) for section, known in keys.items() for key in known]
-        spelled = {f"{section}_{key}": (section, key) for section, key in dotted} | {key: (s, key) for s, key in dotted}
-        near = "".join(f"did you mean {'__'.join(spelled[each])}? " for each in nearest(word, spelled))
-    text = f"{called.__name__}() has no argument {word!r}; {near}it takes {', '.join(arguments)}"
-    return f"{text}, and keys of launch files as SECTION__KEY=, with the sections {', '.join(keys)}"
-
-
-@cache
-def _keys(sections: type[Struct]) -> dict[str, tuple[str, ...]]:
-    """The keys of each section of launch files."""
-    found = {}
-    for field in struct_inspect.type_info(sections).fields:  # type: ignore[attr-defined]
-        info = field.type
-        parts = [info, *getattr(info, "types", ())]
-        structs = [each for each in parts if isinstance(each, struct_inspect.StructType)]
-        found[field.encode_name] = tuple(each.encode_name for part in structs for each in part.fields)
-    return found
 
 
 def _with_references(table: Mapping[str, Any]) -> dict[str, Any]:
@@ -352,8 +420,4 @@ def _with_references(table: Mapping[str, Any]) -> dict[str, Any]:
 
 def override_texts(overrides: Mapping[str, Any]) -> list[str]:
     """`--set` texts of Python keyword arguments."""
-    entries: dict[str, Any] = {}
-    for key, value in overrides.items():
-        whole = isinstance(value, Mapping) and "__" not in key  # a whole section: key by key
-        entries |= {f"{key}__{name}": each for name, each in value.items()} if whole else {key: value}
-    return [f"{key.replace('__', '.')}={toml_value(value)}" for key, value in entries.items()]
+    return [f"{key}={toml_value(value)}" for key, value in dotted(overrides)[0].items()]

@@ -13,10 +13,9 @@ from servonode import extensions
 from servonode.arrays import Array
 from servonode.closed_loop.closed_loop import ClosedLoop
 from servonode.closed_loop.controller_section import Control
-from servonode.closed_loop.launch_error import naming_file
-from servonode.closed_loop.launch_file import GOAL_SPEED
 from servonode.controllers import derive_program
 from servonode.errors import ServonodeError, StatementError, check_choice, check_mapping, did_you_mean, number
+from servonode.keywords import KEYWORDS, SINGLE, VALUES, check_goal_speed, check_keywords, dotted, given
 from servonode.mechanics.description import Quantity
 from servonode.mechanics.machine import Machine, Matrices
 from servonode.record.run import Named, Run, default_every
@@ -33,6 +32,8 @@ if TYPE_CHECKING:
 
 Values = Mapping[str, float]
 RTOL, ATOL = (1e-14, 0.1), (1e-300, 0.1)  # the tolerances that the adaptive integrator can work with
+STATED = tuple(key for word, key in KEYWORDS.items() if word not in SINGLE)  # keys that hold more than numbers
+STATED += (KEYWORDS["limits"],)
 needed = partial(extensions.needed, "public")  # what a wing answers, of a class of its own: no type of the core
 
 
@@ -390,19 +391,24 @@ class Loop(Tabular):
         rtol: float = 1e-12,
         atol: float = 1e-12,
         *,
-        initial: Mapping[str, Any] = {},
-        parameters: Mapping[str, float] = {},
-        targets: Mapping[str, str | float] = {},
-        values: Mapping[str, float] = {},
+        initial: Mapping[str, Any] | None = None,
+        parameters: Mapping[str, float] | None = None,
+        targets: Mapping[str, Any] | None = None,
+        gains: Mapping[str, Any] | None = None,
+        settings: Mapping[str, Any] | None = None,
+        limits: float | Mapping[str, float] | None = None,
+        duration: float | None = None,
+        period: float | None = None,
+        values: Mapping[str, float] | None = None,
+        **overrides: Any,
     ) -> Run:
         """Simulate the whole run in this process; see `servonode.simulate` for `control` to `atol`.
 
         Args:
-            initial, parameters, targets: other entries of [plant.initial], [plant.parameters] and [target], by name,
-                for this run alone. Nothing is derived again, so a sweep costs little more than its simulations; only
-                a new function of time is compiled. Whether the inputs can realise the goal is not surveyed again.
-            values: other numbers of the launch file by dotted key, such as {"controller.gains.lambda": 3.0}, for this
-                run alone; "goal.speed" is how fast the goal's time runs. The machine's safe action is not tried again.
+            initial to values, overrides: as those of `servonode.load`, for this run alone: starts, parameters and
+                functions of time as targets, and any number of the launch file. Nothing is derived again, so a sweep
+                costs little more than its simulations; only a new function of time is compiled. Whether the inputs can
+                realise the goal is not surveyed again, and the machine's safe action is not tried again.
 
         Raises:
             LaunchError: an entry does not fit, a parameter is not a number, or the goal whose speed is given stands
@@ -414,6 +420,8 @@ class Loop(Tabular):
         >>> runs = [loop.simulate(initial={"phi": phi}) for phi in (0.0, 0.2)]
         >>> [float(run.state["phi"][0]) for run in runs]
         [0.0, 0.2]
+        >>> float(loop.simulate(duration=0.2, controller__gains__lambda=3.0).t[-1])
+        0.2
         >>> held = loop.simulate(values={"goal.speed": 0.0, "controller.delay": 1})
         >>> float(held.targets["x"][-1])
         2.0
@@ -421,18 +429,14 @@ class Loop(Tabular):
         check_choice("control", control, ("sampled", "continuous"))
         check_choice("loop", loop, ("fused", "nodes"))
         check_tolerances(rtol, atol)
-        stated = {"plant.initial": initial, "plant.parameters": parameters, "target": targets}
-        for name, given in zip(("initial", "parameters", "targets"), stated.values(), strict=True):
-            check_mapping(name, given)
-        check_mapping("values", values, "plant.initial.NAME")
         check_every(every)
-        changed = {f"{section}.{name}": value for section, given in stated.items() for name, value in given.items()}
-        changed |= {key: number(f"the value of {key}", value) for key, value in values.items()}
-        if GOAL_SPEED in values and not targets:
-            from servonode.analysis.goal_speed import check_speed
-
-            with naming_file(self.closed_loop.launch.file):
-                check_speed(self.closed_loop, *GOAL_SPEED.split("."))
+        keywords = overrides | given(locals())
+        check_keywords(overrides, Loop.simulate)
+        changed, spelled = dotted(keywords)
+        for key, value in changed.items():
+            if not (isinstance(value, bool) or key.startswith(STATED)):
+                changed[key] = number(f"the value of {key if VALUES in spelled[key] else spelled[key]}", value)
+        check_goal_speed(self.closed_loop, keywords)
         closed_loop = self.closed_loop.changed(changed) if changed else self.closed_loop
         closed_loop.check_known_goals()
         rows = every or default_every(closed_loop)

@@ -5,13 +5,16 @@ import pickle
 import random
 import subprocess
 import sys
+from typing import Any
 
+import numpy as np
 import pytest
 import sympy
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from servonode.mechanics.expression import FUNCTIONS, Expression, ExpressionError, parse, text_of
+from servonode.mechanics.expression import FUNCTIONS, Expression, ExpressionError, parse
+from servonode.mechanics.expression_text import text_of
 
 
 def refusal(text: object, *names: str) -> ExpressionError:
@@ -197,3 +200,40 @@ def test_random_text_gives_an_expression_or_an_expression_error(text: str | floa
     assert isinstance(expression, Expression)
     assert expression.names <= {"t"}
     assert (expression.constant() is None) == ("t" in expression.names)
+
+
+a, b, clock = sympy.symbols("a b t", real=True)
+STATED = (
+    a - 0.8 * sympy.sin(2 * clock), sympy.Rational(1, 3) * a**2 - b / 7, sympy.Rational(0.1) * a, -0.5 * a + 1e-5 * b,
+    a ** sympy.Rational(-2, 3), 1 / (a * b) ** 2, sympy.Abs(b - a) + sympy.Max(a, b, 0), sympy.atan(a) + sympy.cot(b),
+    sympy.asin(a / 9) - sympy.acos(b / 9), sympy.sinh(a) * sympy.cosh(b), sympy.sec(a) / sympy.csc(b), sympy.E**a,
+    sympy.pi * a - sympy.sqrt(2), (a - b) * -1.5, -(a**2) / -3.0, a ** (-0.5), sympy.Eq(a, b),
+    sympy.Float("0.1", 40) * a,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("stated", STATED, ids=str)
+def test_a_text_of_sympy_has_the_value_of_the_expression(stated: Any) -> None:
+    text = text_of(stated)
+    assert isinstance(text, str)
+    found = parse(text, ("a", "b", "t")).sympy({"a": a, "b": b, "t": clock})
+    point = {a: 0.7, b: 1.3, clock: 0.4}
+    wanted = stated.lhs - stated.rhs if isinstance(stated, sympy.Eq) else stated
+    assert float(found.evalf(30, subs=point)) == pytest.approx(float(wanted.evalf(30, subs=point)), rel=1e-15)
+
+
+def test_functions_of_t_and_their_derivatives_are_names_and_numbers_stay_numbers() -> None:
+    q, w = sympy.Symbol("q"), sympy.Function("w")
+    assert text_of(sympy.Derivative(q, clock) + w(clock).diff(clock) - w(clock)) == "-w + q_dot + w_dot"
+    assert [text_of(each) for each in (sympy.pi / 2, sympy.Integer(3), sympy.Rational(1, 4))] == [np.pi / 2, 3, 0.25]
+
+
+@pytest.mark.parametrize("stated", [
+    sympy.Piecewise((a, a > 0), (0, True)), sympy.log(a), sympy.floor(a), sympy.Function("f")(a), sympy.Matrix([a]),
+    sympy.Derivative(sympy.sin(a), clock), sympy.Derivative(a, b), sympy.oo * a, sympy.nan, sympy.Float("1e500") * a,
+    sympy.GoldenRatio * a, sympy.Symbol("a; b"), sympy.Symbol("") + 1, sympy.I,
+], ids=str)  # fmt: skip
+def test_what_the_grammar_cannot_say_is_refused_in_one_line(stated: Any) -> None:
+    with pytest.raises(ExpressionError, match="; ") as caught:
+        text_of(stated)
+    assert "\n" not in str(caught.value)

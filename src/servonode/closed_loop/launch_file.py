@@ -30,7 +30,6 @@ from servonode.closed_loop.launch_keys import LARGEST, Goal, LaunchFile, Section
 from servonode.definitions.references import ending_of
 from servonode.errors import StatementError, did_you_mean
 from servonode.extensions import REMEDY
-from servonode.mechanics.expression import text_of
 from servonode.plants.drivers import driver_names, our_names
 from servonode.plants.keys import AddedSection
 
@@ -253,14 +252,16 @@ def with_values(launch: LaunchFile, values: Mapping[str, Any]) -> LaunchFile:
 
 
 def _copied(table: Mapping[str, Any]) -> dict[str, Any]:
-    return {str(key): _copied(value) if isinstance(value, Mapping) else _plain(value) for key, value in table.items()}
+    return {str(key): _copied(value) if isinstance(value, Mapping) else plain(value) for key, value in table.items()}
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Numbers, texts and lists of Python, from those of numpy and sympy."""
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [plain(each) for each in value]
     if hasattr(value, "xreplace") and not isinstance(value, type):
+        from servonode.mechanics.expression_text import text_of  # sympy, which made the value, is there
+
         return text_of(value)
     convert = getattr(value, "tolist", None)
     return convert() if callable(convert) else value
@@ -268,7 +269,7 @@ def _plain(value: Any) -> Any:
 
 def _plainly(value: object) -> object:
     """The same of a table too."""
-    return _copied(value) if isinstance(value, Mapping) else _plain(value)
+    return _copied(value) if isinstance(value, Mapping) else plain(value)
 
 
 def _dotted(section: str, name: str) -> str:
@@ -367,7 +368,7 @@ class _Reader:
 
     def goal_speed(self, value: object) -> float:
         """The speed of the goal's time."""
-        speed = _plain(value)
+        speed = plain(value)
         if isinstance(speed, bool) or not isinstance(speed, int | float) or not 0 <= speed <= MOST_SPEED:
             text = f"{_shown(speed)} is not a number from 0 to {MOST_SPEED:g}; give 1 for the goal as it is stated"
             raise self._error("goal", "speed", text)

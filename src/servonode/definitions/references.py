@@ -243,7 +243,8 @@ class FunctionDefinition(Definition):
     def options(self) -> dict[str, Option]:
         parameters = inspect.signature(self.stated).parameters.values()
         given = [each for each in parameters if each.default is not inspect.Parameter.empty]
-        return {each.name: Option(each.name, each.default, tuple(get_args(each.annotation))) for each in given}
+        choices = {each.name: get_args(each.annotation) if isinstance(each.default, str) else () for each in given}
+        return {each.name: Option(each.name, each.default, choices[each.name]) for each in given}
 
     def digest(self, *arguments: Any, **options: Any) -> str:
         """A digest of what the function returns for these arguments."""

@@ -160,7 +160,7 @@ class Expression:
         return "sqrt" if tree.has(sympy.Abs) else None
 
     def _error(self, problem: str, remedy: str) -> ExpressionError:
-        return ExpressionError(f"{_shown(self.text)} {problem}; {remedy}", self.text)
+        return ExpressionError(f"{shown(self.text)} {problem}; {remedy}", self.text)
 
 
 def parse(
@@ -182,20 +182,11 @@ def parse(
     return Expression(text, tree, frozenset(node.name for node in _walk(tree) if isinstance(node, Symbol)))
 
 
-def text_of(stated: Any) -> str:
-    """A sympy expression as a text, its numbers with all their digits."""
-    import sympy
-
-    numbers = {each: sympy.Symbol(f"({float(each)!r})") for each in stated.atoms(sympy.Float)}
-    numbers[sympy.E] = sympy.Symbol("exp(1)")  # sympy's E, which may be a name of the machine
-    return re.sub(r"\b(Abs|Max|Min)\(", lambda found: found[0].lower(), str(stated.xreplace(numbers)))
-
-
 def _as_text(text: object) -> str:
     if isinstance(text, str):
         return text
     if isinstance(text, bool) or not isinstance(text, int | float):
-        raise ExpressionError(f"{_shown(str(text))} is not an expression; write a number or a text such as 't**2'")
+        raise ExpressionError(f"{shown(str(text))} is not an expression; write a number or a text such as 't**2'")
     if not abs(text) < math.inf:
         raise ExpressionError(f"{text} is not an expression; write a finite number")
     if isinstance(text, int) and abs(text) > MAX_INTEGER:
@@ -239,7 +230,7 @@ class _Builder:
             raise self._error("empty expression", 0, "write a number or an expression such as 2*sin(t)")
         if strange := STRANGE_CHARACTER.search(self.flat):
             remedy = INSTEAD.get(strange[0]) or self._grammar()
-            raise self._error(f"unexpected character {_shown(strange[0])}", strange.start(), remedy)
+            raise self._error(f"unexpected character {shown(strange[0])}", strange.start(), remedy)
         if glued := NUMBER_THEN_LETTER.search(self.flat):
             remedy = f"write * between a number and a name, and numbers like {glued[0]} or 1.5e-3"
             raise self._error(f"a letter follows the number {glued[0]}", glued.end(), remedy)
@@ -274,7 +265,7 @@ class _Builder:
 
     def _number(self, node: ast.expr, value: object) -> Number:
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise self._error(f"{_shown(str(value))} is not a real number", node, self._grammar())
+            raise self._error(f"{shown(str(value))} is not a real number", node, self._grammar())
         if isinstance(value, int) and value > MAX_INTEGER:
             raise self._error("integer above 2**53", node, "write it as a decimal such as 1e18")
         if math.isinf(value):
@@ -322,15 +313,15 @@ class _Builder:
             remedy = f"write the angle to another one, as angle({frame}.{attribute}, ground.axis_z)"
             raise self._error(f"{frame}.{attribute} is an axis, not a number", node, remedy)
         remedy = f"{did_you_mean(attribute, known)}it has {', '.join(known)}" if known else f"use {frame} in angle(...)"
-        raise self._error(f"{frame} has no {_shown(attribute)} here", node, remedy)
+        raise self._error(f"{frame} has no {shown(attribute)} here", node, remedy)
 
     def _frame(self, node: ast.expr, name: str) -> str:
         if name in self.frames:
             return name
         if not self.frames:
-            raise self._error(f"{_shown(name)} is no frame: there is no frame here", node, self._grammar())
+            raise self._error(f"{shown(name)} is no frame: there is no frame here", node, self._grammar())
         near = did_you_mean(name, self.frames)
-        raise self._error(f"unknown frame {_shown(name)}", node, f"{near}there are {', '.join(self.frames)}")
+        raise self._error(f"unknown frame {shown(name)}", node, f"{near}there are {', '.join(self.frames)}")
 
     def _power(self, node: ast.BinOp, depth: int) -> Apply:
         base, exponent = self.build(node.left, depth + NESTING), self.build(node.right, depth + NESTING).value
@@ -366,11 +357,11 @@ class _Builder:
     def _unknown(self, node: ast.expr, name: str) -> ExpressionError:
         if name in self.frames:
             return self._error(
-                f"{_shown(name)} is a frame, not a number", node, f"write {name}.x, or another of its own"
+                f"{shown(name)} is a frame, not a number", node, f"write {name}.x, or another of its own"
             )
         close = get_close_matches(name, [*self.names, "pi", *FUNCTIONS], n=1)
         hint = f"did you mean '{close[0]}'? " if close else ""
-        return self._error(f"unknown name {_shown(name)}", node, hint + self.unknown.format(name) + self._grammar())
+        return self._error(f"unknown name {shown(name)}", node, hint + self.unknown.format(name) + self._grammar())
 
     def _grammar(self) -> str:
         parts = {name: name.rpartition("_d") for name in sorted(self.names)}
@@ -386,10 +377,10 @@ class _Builder:
     def _error(self, problem: str, where: ast.expr | int, remedy: str) -> ExpressionError:
         if not isinstance(where, int):  # in bytes of the source
             where = self.indent + len(self.source.encode()[: where.col_offset].decode())
-        return ExpressionError(f"{problem} at position {where} of {_shown(self.text)}; {remedy}", self.text, where)
+        return ExpressionError(f"{problem} at position {where} of {shown(self.text)}; {remedy}", self.text, where)
 
 
-def _shown(text: str) -> str:
+def shown(text: str) -> str:
     """The text quoted on one line of plain characters, cut after 60."""
     return ascii(text) if len(text) <= 60 else ascii(text[:57] + "...")
 

@@ -24,7 +24,7 @@ from servonode.tables import Row, named, several
 ARTICLE = re.compile(r"(the|a|an|its)\b")  # with which a description may begin
 LONGEST_NAME = 100  # characters
 LONGEST_SIDE = 120  # characters of an expression that an error shows
-time = sympy.Symbol("t", real=True)
+time = t = sympy.Symbol("t", real=True)
 _WITHOUT_VALUE = {sympy.I, sympy.nan, sympy.zoo, sympy.oo, -sympy.oo}
 _SWITCHES = (sympy.Piecewise, sympy.Heaviside, ExprCondPair, sympy.logic.boolalg.Boolean)
 Expr = Any  # sympy ships no types; every expression is a sympy.Expr
