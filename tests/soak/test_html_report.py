@@ -101,7 +101,7 @@ def test_the_report_in_a_browser_does_what_its_reader_asks(chromium: Any, tmp_pa
 
 TRACED = """
 const view = new MachineView(document.body, {title: "", axes: ["x", "y"], trails: [{name: "a", columns: ["x", "y"]}]});
-view.draw({lines: [], guides: [], arrows: []}, {x: [null, 5, 6], y: [null, 5, 7]}, 3);
+view.draw({lines: [], guides: [], inertias: [], arrows: []}, {x: [null, 5, 6], y: [null, 5, 7]}, 3);
 [view.width, view.height, view.pen] = [100, 100, view.canvas.getContext("2d")];
 const points = [];
 for (const name of ["moveTo", "lineTo"]) view.pen[name] = (x, y) => points.push([name, x, y]);

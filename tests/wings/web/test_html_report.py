@@ -20,7 +20,8 @@ from servonode.views.palette import INK, SOURCES
 from servonode.views.panels import columns_of, panels_of
 from servonode.wings.web.colours import SEEN, colours_css, lighter, luminance
 from servonode.wings.web.embedded import escaped, json_text
-from servonode.wings.web.html_report import INSTANTS, PIECES, Motion, html_report
+from servonode.wings.web.html_report import INSTANTS, PIECES, Motion, exercise_html, html_report, run_command
+from servonode.wings.web.sections import Reported
 from tests.helpers.drawn_cart import LAUNCH, Viewed, viewed_cart
 from tests.helpers.html_files import HtmlFile, decoded
 from tests.helpers.pages import browser
@@ -167,6 +168,26 @@ def test_a_run_of_hardly_a_row_has_a_report(trailer: Run, rows: int) -> None:
     page = valid(html_report(cut(trailer, rows), "a"))
     assert len(decoded(page.data["t"], "f8")) == rows
     assert ("no row was recorded" in page.words) == (rows == 0)
+
+
+def test_a_report_has_the_words_and_the_sliders_that_its_launch_file_states(tmp_path: Path) -> None:
+    words = f"One.\n\n{EVIL}"
+    section = [
+        "[report]",
+        f"title = {json.dumps(EVIL)}",
+        f"text = {json.dumps(words)}",
+        'vary = ["plant.parameters.a.b"]',
+    ]
+    (tmp_path / "-task.toml").write_text("\n".join([*section, LAUNCH]))
+    launch = read_launch(tmp_path / "-task.toml", ["plant.initial.x=0.7"])
+    stated = launch.section("report", Reported)
+    assert stated is not None
+    assert (stated.vary, stated.text) == (["plant.parameters.a_b"], words)
+    assert HtmlFile(exercise_html(stated)).words == f"{EVIL}One.{EVIL}"
+    assert exercise_html(None) == exercise_html(Reported()) == ""
+    assert run_command(launch) == {"name": "./-task.toml", "set": {"plant.initial.x": "0.7"}}
+    made = launch_of_table(table_of(launch), [])
+    assert run_command(made)["note"].startswith("save the launch file as resolved")
 
 
 @pytest.mark.slow

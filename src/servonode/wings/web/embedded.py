@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from servonode.wings.web.colours import colours_css
 
-SCRIPTS = ("uPlot.iife.min.js", "theme.js", "scene.js", "plots.js", "report.js")
+SCRIPTS = ("uPlot.iife.min.js", "theme.js", "scene.js", "plots.js", "report.js", "sliders.js")
 STYLES = ("uPlot.min.css", "theme.css", "page.css", "report.css")
 HARMFUL = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 

@@ -2,5 +2,6 @@
 
 ENTRY_POINTS = {
     "commands": {"page": "servonode.wings.web.commands:page"},
+    "sections": {"report": "servonode.wings.web.sections:Reported"},
     "views": {"page": "servonode.wings.web.views:PAGE", "html": "servonode.wings.web.views:HTML"},
 }

@@ -1,6 +1,6 @@
 """The report of a run as one HTML file: curves that can be zoomed, tables, the machine at any time, the launch file."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,10 @@ import numpy as np
 from servonode.analysis.comparison import Compared, measures
 from servonode.arrays import Array
 from servonode.bus.durations import QUANTILES
-from servonode.closed_loop.launch_text import launch_text
+from servonode.closed_loop.launch_file import read_launch, table_of
+from servonode.closed_loop.launch_keys import LaunchFile
+from servonode.closed_loop.launch_text import launch_text, toml_value
+from servonode.errors import ServonodeError
 from servonode.plants.view import View
 from servonode.record.run import Run
 from servonode.version import VERSION
@@ -21,6 +24,7 @@ from servonode.views.shapes import Shapes, corners, is_seen, longest_arrow
 from servonode.views.summary import summary_rows
 from servonode.views.symbols import titles, unit_text
 from servonode.wings.web.embedded import escaped, numbers, page
+from servonode.wings.web.sections import Reported
 from servonode.wings.web.view_data import decimals, lines_around, path_columns, run_panel, shapes_data, view_layout
 
 HINT = "Drag over a curve to zoom in, double-click to see all of it, click to show that time."
@@ -40,8 +44,39 @@ def html_report(run: Run, name: str) -> str:
     columns = columns_of(run)
     kept = kept_points(run.t, columns)
     marks = [{"t": float(each["t"]), "text": f"{each['name']}: {each['text']}"} for each in run.faults]
-    data = {**_motion(run, columns), **kept, **_panels(run, columns), "marks": marks}
+    data = {**_motion(run, columns), **kept, **_panels(run, columns), "marks": marks, **_varying(run)}
     return page(f"{name} · servonode", _body(run, name, len(run.t), kept["kept"]), data)
+
+
+def _varying(run: Run) -> dict[str, Any]:
+    """What computes the run with other numbers, the numbers that are offered first, and the command of the run."""
+    stated = run.closed_loop.stated.section("report", Reported)
+    return {"offered": stated.vary if stated else [], "command": run_command(run.closed_loop.stated)}
+
+
+def run_command(launch: LaunchFile) -> dict[str, Any]:
+    """The launch file as a command names it, and what was set beside it."""
+    try:
+        before = dict(_leaves(table_of(read_launch(launch.file))))
+    except ServonodeError:  # made by Python, or gone
+        note = "save the launch file as resolved, at the end of this report, under this name"
+        return {"name": f"{launch.name}.toml", "set": {}, "note": note}
+    own = {key: value for key, value in _leaves(table_of(launch)) if not key.startswith("report.")}
+    changed = {key: value for key, value in own.items() if before.get(key) != value}
+    name = Path(launch.file).name
+    return {
+        "name": f"./{name}" if name.startswith("-") else name,
+        "set": {key: toml_value(each) for key, each in changed.items()},
+    }
+
+
+def _leaves(table: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """The entries of nested tables by dotted keys."""
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{above}{name}.")
+        else:
+            yield f"{above}{name}", value
 
 
 def kept_points(t: Array, columns: dict[str, Array]) -> dict[str, Any]:
@@ -101,7 +136,10 @@ def _body(run: Run, name: str, rows: int, kept: int) -> str:
     return "\n".join(
         [
             _header(run, name, what),
-            '<main id="report"><div id="run"><div id="views"></div><div id="curves"></div></div><div id="numbers">',
+            '<main id="report">',
+            exercise_html(run.closed_loop.stated.section("report", Reported)),
+            '<div id="run"><div id="side"><div id="views"></div><div id="vary" hidden></div></div>',
+            '<div id="curves"></div></div><div id="numbers">',
             *tables(run, name, source),
             "</div>",
             '<details class="card" id="launch"><summary>Launch file as resolved</summary>',
@@ -110,6 +148,15 @@ def _body(run: Run, name: str, rows: int, kept: int) -> str:
             f"<span>{HINT}</span></footer>",
         ]
     )
+
+
+def exercise_html(stated: Reported | None) -> str:
+    """The words that a launch file has for the readers of its report."""
+    if stated is None or not (stated.title or stated.text):
+        return ""
+    title = f"<h2>{escaped(stated.title)}</h2>" if stated.title else ""
+    paragraphs = [f"<p>{escaped(each.strip())}</p>" for each in (stated.text or "").split("\n\n") if each.strip()]
+    return f'<section class="card" id="exercise">{title}{"".join(paragraphs)}</section>'
 
 
 def _header(run: Run, name: str, what: str) -> str:

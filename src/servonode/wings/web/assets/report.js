@@ -1,4 +1,5 @@
 // The report of a run that is over: panels of curves with one time axis, the machine at the time that a slider chooses.
+// Another run may be shown in its place, with the first one pale behind it: `Report.take`.
 "use strict";
 
 const REPORT = {
@@ -7,6 +8,10 @@ const REPORT = {
   high: 176, // pixels of a logarithmic panel
   least: 170, // pixels of a view
   head: 90, // pixels of a view beside what is drawn
+  pale: 0.3, // opacity of the first run behind another one
+  looked: 40, // instants at which another run's machine is looked at, for limits that hold it
+  widest: 20, // times the first run's extent that a view shows at most
+  rest: 700, // ms at the end of a run before it is played again
   speeds: [0.1, 0.25, 0.5, 1, 2, 5, 10, 20, 50, 100],
 };
 
@@ -38,26 +43,70 @@ class RunPanel extends Panel {
         points: { show: (plot, series, first, last) => last - first < REPORT.dots, size: 5 },
       })),
     ];
+    options.hooks.drawAxes = [() => this.paintPale()];
     options.hooks.draw = [() => this.mark()];
     return options;
+  }
+
+  // Other rows and faults, the rows of the first run behind them or null. Limits grow at once, and shrink unless they are held.
+  take(data, marks, pale, held) {
+    [this.spec.data, this.spec.marks, this.pale] = [data, marks, pale];
+    if (this.faults) this.markFaults();
+    const own = this.spec.limits ?? widened(null, pale ?? data, this.spec);
+    const wanted = pale ? widened(own, data, this.spec) : own;
+    this.wide = held && this.wide ? joined(this.wide, wanted) : wanted;
+  }
+
+  // The first run behind what is shown.
+  paintPale() {
+    if (!this.pale) return;
+    const { plot, spec, range } = this;
+    const { ctx: pen, bbox } = plot;
+    const [t, ...curves] = this.pale;
+    const [first, last] = [Math.max(rowAt(t, range[0]) - 1, 0), Math.min(rowAt(t, range[1]) + 1, t.length)];
+    pen.save();
+    pen.beginPath();
+    pen.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+    pen.clip();
+    [pen.globalAlpha, pen.lineWidth] = [REPORT.pale, 1.5 * uPlot.pxRatio];
+    curves.forEach((curve, i) => {
+      pen.strokeStyle = theme.curve(spec.curves[i].color ?? i);
+      pen.setLineDash((spec.curves[i].dash ?? []).map((each) => each * uPlot.pxRatio));
+      pen.beginPath();
+      let known = false;
+      for (let row = first; row < last; row += 1) {
+        const value = curve[row];
+        if (value === undefined) continue;
+        if (value !== null) pen[known ? "lineTo" : "moveTo"](plot.valToPos(t[row], "x", true), plot.valToPos(value, "y", true));
+        known = value !== null;
+      }
+      pen.stroke();
+    });
+    pen.restore();
   }
 
   build() {
     super.build();
     const { over } = this.plot;
-    const line = (style) => {
-      const mark = over.appendChild(document.createElement("div"));
-      mark.className = `mark ${style}`;
-      return mark;
-    };
-    this.faults = (this.spec.marks || []).map(({ t, text }) => ({ t, element: line("bad"), text }));
-    for (const { element, text } of this.faults) element.title = text;
-    this.now = line("now");
+    this.faults = [];
+    this.markFaults();
+    this.now = this.line("now");
     let pressed = 0;
     over.addEventListener("mousedown", (event) => { pressed = event.clientX; });
     over.addEventListener("click", (event) => {
       if (Math.abs(event.clientX - pressed) < 4) this.onTime?.(this.plot.posToVal(event.offsetX, "x"));
     });
+  }
+
+  line(style, title = "") {
+    const mark = this.plot.over.appendChild(document.createElement("div"));
+    [mark.className, mark.title] = [`mark ${style}`, title];
+    return mark;
+  }
+
+  markFaults() {
+    for (const { element } of this.faults) element.remove();
+    this.faults = (this.spec.marks || []).map(({ t, text }) => ({ t, element: this.line("bad", text) }));
   }
 
   // Rows in and beside what is shown.
@@ -69,13 +118,13 @@ class RunPanel extends Panel {
 
   // All of the time has the limits of the report picture, a part of it those of what it shows.
   follow() {
-    this.limits = this.whole ? this.spec.limits ?? null : null;
+    this.limits = this.whole ? this.wide ?? this.spec.limits ?? null : null;
     if (!this.limits) super.follow();
   }
 
   show(columns, from, to) {
     const t = this.spec.data[0];
-    this.whole = from <= t[0] && t[t.length - 1] <= to;
+    this.whole = !t.length || (from <= t[0] && t[t.length - 1] <= to);
     super.show(columns, from, to);
   }
 
@@ -102,7 +151,7 @@ class RunPanel extends Panel {
     const row = index ?? (this.time === undefined ? t.length - 1 : Math.max(rowAt(t, this.time + 1e-9) - 1, 0));
     this.values.forEach((output, i) => {
       const curve = this.data[i + 1];
-      let at = row;
+      let at = Math.max(row, 0);
       while (at > 0 && curve[at] === undefined) at -= 1;
       output.textContent = Number.isFinite(curve[at]) ? short(curve[at]) : "–";
     });
@@ -117,37 +166,135 @@ class RunView extends MachineView {
     const wanted = ((y[1] - y[0]) / (x[1] - x[0])) * (1 + 2 * SCENE.room) * width;
     if (wanted > 0) this.figure.style.maxHeight = `${Math.max(wanted, REPORT.least) + REPORT.head}px`;
   }
+
+  // Limits that hold another run too; a view that was turned follows what it draws.
+  take(run, k, own, held) {
+    if (!this.fixed) return;
+    const box = new Bounds();
+    for (const pair of [...this.layout.trails.map(({ columns }) => columns), ...(this.layout.goal ? [this.layout.goal] : [])]) {
+      const { x, y } = this.pathOf(pair.map((name) => run.paths[name] ?? []), 0, 0);
+      for (let i = 0; i < x.length; i += 1) box.add(x[i], y[i]);
+    }
+    const step = Math.max(1, Math.floor(run.instants.length / REPORT.looked));
+    for (let i = 0; i < run.instants.length; i += step) {
+      const shapes = run.shapes(i, k);
+      for (const line of shapes ? this.project(shapes).lines : []) for (const [x, y] of line) box.add(x, y);
+    }
+    const room = REPORT.widest * Math.max(own.x[1] - own.x[0], own.y[1] - own.y[0]);
+    const within = (low, high, [from, to]) => [Math.max(Math.min(low, from), from - room), Math.min(Math.max(high, to), to + room)];
+    const wanted = { x: within(box.left, box.right, own.x), y: within(box.bottom, box.top, own.y) };
+    this.fixed = held ? { x: joined(this.fixed.x, wanted.x), y: joined(this.fixed.y, wanted.y) } : wanted;
+    this.limits = this.fixed;
+  }
+
+  // The first run stands behind the other one: its paths, and its machine at the same time.
+  paintWanted() {
+    super.paintWanted();
+    if (!this.pale) return;
+    const { shapes, columns, end } = this.pale;
+    this.pen.globalAlpha = REPORT.pale;
+    const path = (names) => this.pathOf(names.map((name) => columns[name] || []), 0, end);
+    this.layout.trails.forEach((trail, i) => this.trace(path(trail.columns), theme.curve(i), 1.8));
+    for (const line of this.project(shapes).lines) this.stroke(line, theme.ink, 1.6);
+    this.pen.globalAlpha = 1;
+  }
+
+  // A machine of which nothing but its paths is known: a dot at the end of each.
+  dots(columns, end) {
+    const last = (names) => names.map((name) => columns[name]?.[end - 1] ?? NaN);
+    return { lines: this.layout.trails.map((trail) => [last(trail.columns)]), guides: [], inertias: [], arrows: [], caption: "" };
+  }
+}
+
+// The least range that holds both.
+function joined([low, high], [from, to]) {
+  return [Math.min(low, from), Math.max(high, to)];
+}
+
+// Limits that hold what they held, and these rows with some room.
+function widened(own, [, ...curves], spec) {
+  let [low, high] = [Infinity, -Infinity];
+  for (const curve of curves) {
+    for (const value of curve) {
+      if (value === null || value === undefined) continue;
+      if (value < low) low = value;
+      if (value > high) high = value;
+    }
+  }
+  if (low > high || (own && own[0] <= low && high <= own[1])) return own;
+  if (own && !spec.logarithmic) [low, high] = joined(own, [low, high]);
+  const wanted = spec.logarithmic ? decades(low, high, spec) : withRoom(low, high, spec);
+  if (!own) return wanted;
+  return [low < own[0] ? Math.min(wanted[0], own[0]) : own[0], high > own[1] ? Math.max(wanted[1], own[1]) : own[1]];
 }
 
 class Report {
   constructor(data) {
     this.data = data;
-    this.t = decoded(data.t, Float64Array);
-    this.columns = Object.fromEntries(Object.entries(data.columns).map(([name, text]) => [name, decoded(text)]));
-    this.instants = decoded(data.instants, Float64Array);
-    const [first, last] = this.t.length ? [this.t[0], this.t[this.t.length - 1]] : [0, 0];
-    this.span = [first, last > first ? last : first + 1];
+    const numbers = (texts) => Object.fromEntries(Object.entries(texts).map(([name, text]) => [name, decoded(text)]));
+    this.first = {
+      t: decoded(data.t, Float64Array),
+      columns: numbers(data.columns),
+      instants: decoded(data.instants, Float64Array),
+      ends: data.ends,
+      paths: numbers(data.paths),
+      marks: data.marks,
+      shapes: (i, k) => data.views[k].shapes[i],
+      largest: data.views.map(({ largest }) => largest),
+    };
+    this.run = this.first;
+    this.span = this.spanOf(this.first);
     this.time = this.span[1];
     this.panels = [];
     document.body.classList.toggle("bare", !data.views.length);
     this.buildViews();
     for (const spec of data.panels) this.add(spec);
     this.sayZero();
-    if (this.instants.length) this.buildPlayer();
+    if (this.first.instants.length) this.buildPlayer();
     this.buildChoice();
     this.zoom(null);
     this.go(this.time);
   }
 
+  spanOf({ t }) {
+    const [first, last] = t.length ? [t[0], t[t.length - 1]] : [0, 0];
+    return [first, last > first ? last : first + 1];
+  }
+
+  // Shows another run, of {t, columns, instants, ends, paths, marks, shapes, largest}, with the first one behind it; null:
+  // the first alone. held: more of the kind follow at once, so that nothing gets smaller yet.
+  take(run, held = false) {
+    this.run = run ?? this.first;
+    const [whole, last] = [this.range === this.span, this.time >= this.span[1]];
+    this.span = joined(this.spanOf(this.first), this.spanOf(this.run));
+    for (const panel of this.panels) this.fill(panel, held);
+    this.views.forEach(({ view, own }, k) => view.take(this.run, k, own, held));
+    if (this.slider) this.slider.max = Math.max(this.run.instants.length - 1, 0);
+    this.shown = undefined;
+    this.zoom(...(whole ? [null] : this.range));
+    this.go(last ? this.span[1] : this.time);
+  }
+
   // panels
 
+  rowsOf(spec, { t, columns }) {
+    const drawn = (column) => Array.from(columns[column] ?? new Float32Array(t.length).fill(NaN), (value) => drawable(value, spec.logarithmic));
+    return [Array.from(t), ...spec.curves.map(({ column }) => drawn(column))];
+  }
+
+  fill(panel, held) {
+    const other = this.run !== this.first;
+    panel.take(other ? this.rowsOf(panel.spec, this.run) : panel.rows, this.run.marks, other ? panel.rows : null, held);
+  }
+
   add(spec) {
-    const curves = spec.curves.map(({ column }) => Array.from(this.columns[column], (value) => drawable(value, spec.logarithmic)));
-    const data = [Array.from(this.t), ...curves];
+    const data = this.rowsOf(spec, this.first);
     const options = { onRange: (low, high) => this.zoom(low, high), onTime: (t) => this.go(t) };
-    const panel = new RunPanel(document.getElementById("curves"), { ...spec, data, marks: this.data.marks }, options);
+    const panel = new RunPanel(document.getElementById("curves"), { ...spec, data, marks: this.first.marks }, options);
+    panel.rows = data;
     panel.onTell = (t) => this.point(t);
     this.panels.push(panel);
+    if (this.run !== this.first) this.fill(panel, false);
     return panel;
   }
 
@@ -189,14 +336,13 @@ class Report {
 
   buildViews() {
     const parent = document.getElementById("views");
-    this.paths = Object.fromEntries(Object.entries(this.data.paths).map(([name, text]) => [name, decoded(text)]));
     const row = this.data.views.length > 1 ? document.createElement("div") : null;
     if (row) row.className = "more";
-    this.views = this.data.views.map(({ layout, wanted, limits, largest, shapes }, i) => {
+    this.views = this.data.views.map(({ layout, wanted, limits }, i) => {
       const view = new RunView(i && row ? row : parent, layout, limits);
       view.want(wanted);
       if (!layout.strip) view.fit(parent.clientWidth);
-      return { view, shapes: shapes.map((each) => ({ ...each, largest })) };
+      return { view, own: limits };
     });
     if (row) parent.append(row);
   }
@@ -210,7 +356,7 @@ class Report {
       return each;
     };
     this.button = make("button", "Play", { type: "button", id: "play" });
-    this.slider = make("input", "Time", { type: "range", id: "time", min: 0, max: this.instants.length - 1, step: 1 });
+    this.slider = make("input", "Time", { type: "range", id: "time", min: 0, max: this.first.instants.length - 1, step: 1 });
     this.clock = make("output", "", { id: "clock" });
     const wanted = Math.max((this.span[1] - this.span[0]) / REPORT.longest, 1);
     this.speed = make("select", "Speed", { id: "speed" });
@@ -219,7 +365,7 @@ class Report {
       [option.value, option.textContent] = [each, `${each}×`];
     }
     this.speed.value = REPORT.speeds.find((each) => each >= wanted) ?? REPORT.speeds.at(-1);
-    this.slider.addEventListener("input", () => (this.stop(), this.go(this.instants[this.slider.value])));
+    this.slider.addEventListener("input", () => (this.stop(), this.go(this.run.instants[this.slider.value])));
     this.button.addEventListener("click", () => (this.playing ? this.stop() : this.play()));
     document.addEventListener("keydown", (event) => {
       if (event.key !== " " || ["BUTTON", "SELECT", "SUMMARY", "INPUT"].includes(event.target.tagName)) return;
@@ -232,17 +378,17 @@ class Report {
     this.stop();
   }
 
+  // From here to the end, and again from the beginning.
   play() {
-    const last = this.instants[this.instants.length - 1];
-    if (this.time >= last) this.go(this.instants[0]);
-    let before = performance.now();
+    let [before, ended] = [performance.now(), 0];
+    if (this.time >= this.span[1]) this.go(this.span[0]);
     const step = (now) => {
       if (!this.playing) return;
+      this.playing = requestAnimationFrame(step);
       const t = this.time + ((now - before) / 1000) * this.speed.value;
       before = now;
-      this.go(t);
-      if (t >= last) this.stop();
-      else this.playing = requestAnimationFrame(step);
+      if (this.time < this.span[1]) [ended] = [now, this.go(t)];
+      else if (now - ended > REPORT.rest) this.go(this.span[0]);
     };
     this.playing = requestAnimationFrame(step);
     this.entitle("Pause");
@@ -261,13 +407,25 @@ class Report {
 
   go(t) {
     this.time = Math.min(Math.max(t, this.span[0]), this.span[1]);
-    const i = Math.max(rowAt(this.instants, this.time + 1e-9) - 1, 0);
     for (const panel of this.panels) panel.at(this.time);
-    if (!this.instants.length) return;
-    if (i !== this.shown) for (const { view, shapes } of this.views) view.draw(shapes[i], this.paths, this.data.ends[i]);
-    this.shown = i;
+    const i = this.rowIn(this.run);
+    if (!this.slider) return;
+    const beside = this.run === this.first ? -1 : this.rowIn(this.first);
+    if (`${i} ${beside}` !== this.shown) this.views.forEach(({ view }, k) => this.draw(view, k, i, beside));
+    this.shown = `${i} ${beside}`;
     this.slider.value = i;
     this.point(null);
+  }
+
+  rowIn({ instants }) {
+    return Math.max(rowAt(instants, this.time + 1e-9) - 1, 0);
+  }
+
+  draw(view, k, i, beside) {
+    const { run, first } = this;
+    view.pale = beside < 0 ? null : { shapes: first.shapes(beside, k), columns: first.paths, end: first.ends[beside] };
+    const shapes = run.shapes(i, k) ?? view.dots(run.paths, run.ends[i]);
+    view.draw({ ...shapes, largest: run.largest[k] }, run.paths, run.ends[i]);
   }
 
   // The time of the cursor, without one that of the slider.
@@ -278,4 +436,6 @@ class Report {
   }
 }
 
+// In a page of others the machine is shown with its player and some sliders alone.
+document.body.classList.toggle("figure", location.hash.slice(1).split("&").includes("figure"));
 const report = new Report(JSON.parse(document.getElementById("data").textContent));
