@@ -386,6 +386,6 @@ def test_hoop_flies_ends_where_the_normal_force_is_zero() -> None:
 
 
 def test_the_profile_of_the_launch_file_is_what_is_drawn() -> None:
-    views = servonode.load("hoop_bowl").closed_loop.source.views()
+    views = servonode.load("hoop_bowl").closed_loop.views
     assert [view.strip for view in views] == [False, True]
     assert read_launch("hoop_bowl").plant.settings["profile"] == BOWL

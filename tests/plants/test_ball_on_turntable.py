@@ -12,9 +12,9 @@ from servonode.mechanics.integrate import INTEGRATORS
 from servonode.mechanics.machine import Machine
 from servonode.plants import MachineSource, packaged_machine
 from servonode.plants.ball.start import attitude, columns
-from servonode.plants.views.ball_on_turntable import VIEW, outline
 from tests.helpers import ball_sheet
 from tests.helpers.ball_sheet import S1, S2, S3, S4, Ball
+from tests.helpers.outlines import outline
 
 Flow = Callable[..., Any]
 Print = Callable[[Any, str], None]
@@ -440,15 +440,14 @@ def test_a_jump_of_less_than_two_half_windows_is_warned_of() -> None:
 
 def test_the_outline_shows_the_ball_and_what_is_painted_on_it(ball: Machine) -> None:
     q = np.array([0.4, 0.5, -0.2, 0.3])
-    values = {"x": 3.0, "y": -1.0, "turn": 0.5, "F_x": 0.1, "F_y": 0.2}
+    values = {"x": 3.0, "y": -1.0}
     values |= {f"q_{i}": float(each) for i, each in enumerate(q / np.linalg.norm(q))}
-    shell, *painted = outline(values, ball.parameters)
+    shell, *painted = outline(ball, values)
     centre = np.array([3.0, -1.0])
     assert_allclose(np.linalg.norm(shell - centre, axis=1), 1.0, rtol=1e-14)
     assert painted
     assert all(np.linalg.norm(each - centre, axis=1).max() <= 1 + 1e-12 for each in painted)
-    for view in VIEW:
-        assert view.outline(values, ball.parameters)
+    assert len(outline(ball, values, 1)) == len(painted) + 1
 
 
 def test_what_is_painted_on_the_ball_rolls_with_it(ball: Machine, flow: Flow) -> None:
@@ -458,9 +457,9 @@ def test_what_is_painted_on_the_ball_rolls_with_it(ball: Machine, flow: Flow) ->
     end = flow(machine, start(case), np.pi, NO_INPUT)[:, -1]
     assert end[0] == pytest.approx(np.pi, abs=1e-11)
     values = dict(zip(machine.description.state_names, end.tolist(), strict=False))
-    dots = [each for each in outline(values, machine.parameters) if len(each) == 1]
+    dots = [each for each in outline(machine, values) if len(each) == 1]
     assert dots == []  # the pole is below
     rising = flow(machine, start(case), 0.5, NO_INPUT)[:, -1]
     values = dict(zip(machine.description.state_names, rising.tolist(), strict=False))
-    dot = next(each for each in outline(values, machine.parameters) if len(each) == 1)
+    dot = next(each for each in outline(machine, values) if len(each) == 1)
     assert_allclose(dot[0], [0.5 + np.sin(0.5), 0.0], rtol=0, atol=1e-10)  # a cycloid

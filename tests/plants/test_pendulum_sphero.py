@@ -8,8 +8,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from servonode.mechanics.machine import Machine
-from servonode.plants.views.pendulum_sphero import outline
 from tests.helpers.machines import close, fault_text, warns
+from tests.helpers.outlines import outline
 from tests.helpers.packaged import load_machine
 
 Flow = Callable[..., Any]
@@ -583,7 +583,7 @@ def test_states_and_inputs_have_the_names_and_start_of_the_page(sphero: Machine)
 
 def test_the_outline_shows_shell_and_pendulum_from_above(sphero: Machine) -> None:
     state = {"X": 3.0, "Y": -1.0, "n_0": 0.36, "n_1": -0.48, "n_2": -0.8}
-    shell, pendulum = outline(state, sphero.parameters)
+    shell, pendulum = outline(sphero, state)
     centre = np.array([3.0, -1.0])
     assert_allclose(np.linalg.norm(shell - centre, axis=1), 0.15, rtol=1e-14)
     assert_allclose(shell[0], shell[-1], atol=1e-15)

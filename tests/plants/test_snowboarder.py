@@ -9,8 +9,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from servonode.mechanics.machine import Machine
-from servonode.plants.views.snowboarder import outline
 from tests.helpers.machines import close, fault_text, warns
+from tests.helpers.outlines import outline
 from tests.helpers.packaged import load_machine
 
 Flow = Callable[..., Any]
@@ -466,7 +466,7 @@ def test_states_and_inputs_have_the_names_of_the_page(
 
 def test_the_outline_shows_board_and_body_from_above(rider: Machine) -> None:
     values = {"x0": 3.0, "y0": -1.0, "phi0": 0.5, "theta": 0.2, "sigma": 0.4}
-    board, body = outline(values, rider.parameters)
+    board, body = outline(rider, values)
     forward, left = np.array([np.cos(0.5), np.sin(0.5)]), np.array([-np.sin(0.5), np.cos(0.5)])
     foot = np.array([3.0, -1.0])
     ahead, aside = (board - foot) @ forward, (board - foot) @ left

@@ -37,7 +37,7 @@ def distance(point: Any, line: Any) -> float:
 def test_the_machine_comes_to_the_wanted_path(launch: str) -> None:
     name, trail, near = FIXED[launch]
     run = servonode.simulate(launch)
-    view = next(each for each in run.closed_loop.source.views() if each.paths)
+    view = next(each for each in run.closed_loop.views if each.paths)
     known = {**run.state, **run.outputs}
     path = np.array([known[each] for each in view.trails[trail]])
     edge = 0.3 * float(np.max(np.ptp(path, axis=1)))
@@ -50,7 +50,7 @@ def test_the_machine_comes_to_the_wanted_path(launch: str) -> None:
 @pytest.mark.parametrize("launch", ["trailer_pursuit", "sphero_pursuit", "trailer_coast", "snowboarder_falls"])
 def test_a_goal_that_moves_and_no_goal_have_no_wanted_path(launch: str) -> None:
     loop = servonode.load(launch)
-    for view in loop.closed_loop.source.views():
+    for view in loop.closed_loop.views:
         assert wanted_paths(loop.closed_loop, view, np.zeros(2), np.ones(2)) == {}
 
 

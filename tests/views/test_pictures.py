@@ -325,7 +325,7 @@ def test_a_plane_grows_to_a_wanted_path_beside_it_unless_it_is_too_far_away(y0: 
 def test_arrows_do_not_make_a_plane_much_larger() -> None:
     run = servonode.simulate("snowboarder_carve")
     loop, scene = run.closed_loop, Scene.of(run)
-    view = loop.source.views()[0]
+    view = loop.views[0]
     assert Map.of(scene, view, True).arrows.names
     with_arrows, without = (Map.of(scene, each, True) for each in (view, replace(view, arrows=None)))
     assert (with_arrows.high - with_arrows.low <= WIDER * (without.high - without.low)).all()
@@ -352,7 +352,7 @@ def test_spring_twist_is_drawn_larger_and_titled() -> None:
     strip = report_figure(run, "arm").axes[0]
     assert strip.get_title(loc="left").replace("\n", " ").endswith("twist of the spring shown x5")
     assert strip.get_xticklabels()[-1].get_text().endswith("twist +2.8°")
-    (view,) = run.closed_loop.source.views()
+    (view,) = run.closed_loop.views
     factor_1, factor_5 = (each.outline({"q": 0.05, "p": 0.0}, {}) for each in (view, view.magnified(5.0)))
     mark = factor_5[1][1]
     np.testing.assert_allclose(np.arctan2(-mark[0], mark[1]), 5 * 0.05)

@@ -10,18 +10,18 @@ from matplotlib.quiver import Quiver, QuiverKey
 
 import servonode
 from servonode.errors import ModelError
-from servonode.plants import pendulum_sphero, snowboarder
+from servonode.mechanics.machine import Machine
+from servonode.plants import packaged_machine
 from servonode.plants.view import leaning_by, shown_larger, signed
 from servonode.views import planes
 from servonode.views.report import report_figure
 from servonode.views.shapes import wanted_paths
 from servonode.views.view_checks import check_view
 from tests.helpers.drawn_cart import CART, Viewed, viewed_cart
+from tests.helpers.outlines import drawing
 from tests.helpers.report_pages import reported
 
 assert_allclose: Any = np.testing.assert_allclose  # its stub refuses nested lists of numbers of two kinds
-SHELL: Any = pendulum_sphero.VIEW
-RIDER: Any = snowboarder.VIEW
 STRIP = "View(side, strip=True, title='from the side', arrows=forces, caption=lambda v, p: f'{v[\"pull\"]:.1f} N')"
 OLD = "View(outline=outline, trails={'cart': ('x', 'level')}, axes=('x [m]', ''))"
 
@@ -112,7 +112,7 @@ def test_views_are_drawn_in_order_and_a_strip_adds_height(cart: Viewed) -> None:
 
 def test_a_list_of_views_serves_as_a_tuple_does(cart: Viewed) -> None:
     for view, count in ((f"[{OLD}, {STRIP}]", 2), (OLD, 1), ("()", 0)):
-        assert len(cart(view).closed_loop.source.views()) == count
+        assert len(cart(view).closed_loop.views) == count
 
 
 # strips and arrows
@@ -204,56 +204,63 @@ def test_a_lean_is_worded_alike_by_all_machines() -> None:
 # the machines of servonode
 
 
+def shown(machine: Machine, **values: float) -> Any:
+    """Of each view its outline, its arrows, its caption."""
+    views, given = drawing(machine, **values)
+    return [
+        tuple(draw(given, {}) if draw else None for draw in (view.outline, view.arrows, view.caption)) for view in views
+    ]
+
+
 def test_shell_views_show_true_angles() -> None:
-    _, direction, ahead, behind = SHELL
-    tilt, parameters = np.radians(30), {"R": 0.15, "l": 0.04}
-    values = {"v_x": 0.0, "v_y": 2.0, "N_x": 1.0, "N_y": 3.0, "X": 5.0, "Y": 6.0, "Q_x": 0.0, "Q_y": -0.2, "Q_z": 0.0}
-    forward = values | {"n_0": 0.0, "n_1": np.sin(tilt), "n_2": -np.cos(tilt)}
-    right = values | {"n_0": np.sin(tilt), "n_1": 0.0, "n_2": -np.cos(tilt)}
-    for view, leaning, upright, friction in ((ahead, forward, right, 3.0), (behind, right, forward, 1.0)):
-        assert_allclose(view.outline(leaning, parameters)[1], [[0, 0.15], [0.15 * 0.5, 0.15 - 0.15 * np.cos(tilt)]])
-        assert_allclose(view.outline(leaning, parameters)[2], [[0.04 * 0.5, 0.15 - 0.04 * np.cos(tilt)]])
-        assert_allclose(np.ptp(view.outline(leaning, parameters)[0], axis=0), [0.3, 0.3])
-        assert view.caption(leaning, parameters) == "lean +30.0°"
-        assert view.caption(upright, parameters) == "lean +0.0°"
-        assert_allclose(view.arrows(leaning, parameters)["friction of the floor"], [[0, 0], [friction, 0]])
-    (push,) = direction.arrows(right, parameters).values()  # Q_y < 0 drives towards +x
-    assert_allclose(push, [[0.5, 0.0], [0.2 * np.cos(tilt), 0.0]])
+    sphero, tilt = packaged_machine("pendulum_sphero").load({}), np.radians(30)
+    rolling = {"omega_0": -2.0, "n_2": -np.cos(tilt), "q_0": 1.0, "Q_y": -0.2}  # towards y
+    forward, right = (shown(sphero, **rolling, **{name: np.sin(tilt)}) for name in ("n_1", "n_0"))
+    for number, leaning, upright, name in ((2, forward, right, "N_y"), (3, right, forward, "N_x")):
+        circle, body, centre = leaning[number][0]
+        assert_allclose(body, [[0, 0.15], [0.15 * 0.5, 0.15 - 0.15 * np.cos(tilt)]])
+        assert_allclose(centre, [[0.04 * 0.5, 0.15 - 0.04 * np.cos(tilt)]])
+        assert_allclose(np.ptp(circle, axis=0), [0.3, 0.3])
+        assert (leaning[number][2], upright[number][2]) == ("lean +30.0°", "lean +0.0°")
+        force = drawing(sphero, **rolling, **{"n_1" if number == 2 else "n_0": np.sin(tilt)})[1][name]
+        assert_allclose(leaning[number][1]["friction of the floor"], [[0, 0], [force, 0]], atol=1e-15)
+    (push,) = right[1][1].values()  # Q_y < 0 drives towards +x
+    assert_allclose(push, [[0.5, 0.0], [0.2 * np.cos(tilt), 0.0]], atol=1e-15)
 
 
 def test_shell_at_rest_is_seen_along_lean_push_or_x() -> None:
-    view = SHELL[2]
-    still = dict.fromkeys(("v_x", "v_y", "n_0", "n_1", "N_x", "N_y"), 0.0) | {"n_2": -1.0}
-    pushed = view.arrows(still | {"N_x": -3.0, "N_y": -4.0}, {"R": 0.15, "l": 0.04})["friction of the floor"]
-    assert_allclose(pushed[1], [5.0, 0.0])
-    leaning = view.outline(still | {"n_1": -0.6, "n_2": -0.8}, {"R": 0.15, "l": 0.04})[1]
-    assert_allclose(leaning[1], [0.09, 0.03], atol=1e-15)
-    assert_allclose(view.outline(still, {"R": 0.15, "l": 0.04})[1], [[0, 0.15], [0, 0]], atol=1e-15)
+    sphero = packaged_machine("pendulum_sphero").load({})
+    pushed = {"n_2": -1.0, "q_0": 1.0, "Q_x": -0.3, "Q_y": 0.4}
+    given = drawing(sphero, **pushed)[1]
+    size = np.hypot(given["N_x"], given["N_y"])
+    assert size > 0.1
+    assert_allclose(shown(sphero, **pushed)[2][1]["friction of the floor"], [[0, 0], [size, 0]], atol=1e-15)
+    leaning = shown(sphero, n_1=-0.6, n_2=-0.8, q_0=1.0)[2][0]
+    assert_allclose(leaning[1][1], [0.09, 0.03], atol=1e-15)
+    assert_allclose(shown(sphero, n_2=-1.0, q_0=1.0)[2][0][1], [[0, 0.15], [0, 0]], atol=1e-15)
 
 
 def test_snowboarder_views_show_lean_and_pitch_with_their_signs() -> None:
-    above, behind, side = RIDER
-    parameters = {"l0": 1.6, "l1": 1.8, "n1": 0.5, "half_width": 0.13, "c1": 2.0, "c2": 1.0}
-    values = {"x0": 3.0, "y0": 4.0, "phi0": np.pi / 2, "theta": 0.2, "sigma": 0.3, "v": -3.0}
-    values |= {"R": 500.0, "N": 700.0, "F_t": 10.0, "c_t": 0.2, "c_b": 0.1}
+    rider = packaged_machine("snowboarder").load({"c1": 2.0, "c2": 1.0})
+    values = {"x0": 3.0, "y0": 4.0, "phi0": np.pi / 2, "theta": 0.2, "sigma": 0.3, "v": -3.0, "omega": 0.4}
+    values |= {"F_t": 10.0, "M_sigma": 20.0}
+    (above, behind, side), at = shown(rider, **values), drawing(rider, **values)[1]
     height = 1.8 * np.cos(0.3) * np.cos(0.2)
-    for view, across, half in (
-        (behind, -1.8 * np.sin(0.3), 0.13),
-        (side, 1.8 * np.cos(0.3) * np.sin(0.2), 0.8),
-    ):
-        board, body, centre = view.outline(values, parameters)
+    for view, across, half in ((behind, -1.8 * np.sin(0.3), 0.13), (side, 1.8 * np.cos(0.3) * np.sin(0.2), 0.8)):
+        board, body, centre = view[0]
         assert_allclose(board, [[-half, 0], [half, 0]])
         assert_allclose(body, [[0, 0], [across, height]])
         assert_allclose(centre, [[across / 2, height / 2]])
     drag = -2.0 * -3.0 + 9.0  # against the motion, which is backwards
-    for view, foot, force in ((behind, -0.1, -500.0), (side, 0.2, 10.0 + drag)):
-        (arrow,) = view.arrows(values, parameters).values()
-        assert_allclose(arrow, [[foot, 0], [force, 700]])
-    lateral, thrust = above.arrows(values, parameters).values()
-    assert_allclose(lateral, [[3, 4], [-500, 0]], atol=1e-12)
+    for view, foot, force in ((behind, -at["c_b"], -at["R"]), (side, at["c_t"], 10.0 + drag)):
+        (arrow,) = view[1].values()
+        assert_allclose(arrow, [[foot, 0], [force, at["N"]]], atol=1e-12)
+    lateral, thrust = above[1].values()
+    assert abs(at["R"]) > 1.0
+    assert_allclose(lateral, [[3, 4], [-at["R"], 0]], atol=1e-12)
     assert_allclose(thrust, [[3, 4], [0, 10 + drag]], atol=1e-12)
-    assert behind.caption(values, parameters) == "lean +17.2°"
-    assert side.caption(values | {"theta": -1e-5}, parameters) == "pitch +0.0°"
+    assert behind[2] == "lean +17.2°"
+    assert shown(rider, theta=-1e-5)[2][2] == "pitch +0.0°"
 
 
 # what is refused

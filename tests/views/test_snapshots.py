@@ -20,7 +20,7 @@ def scene_of(launch: str, **options: Any) -> Scene:
 
 def shown(scene: Scene) -> list[float]:
     """The times [s] of the snapshots."""
-    return [float(scene.run.t[i]) for i in side_by_side(scene, scene.run.closed_loop.source.views()).instants]
+    return [float(scene.run.t[i]) for i in side_by_side(scene, scene.run.closed_loop.views).instants]
 
 
 def test_snapshots_show_a_machine_mostly_while_it_moves() -> None:
@@ -46,7 +46,7 @@ def test_a_piece_in_which_a_machine_rests_counts_less() -> None:
 
 def test_the_largest_lean_is_shown_in_place_of_another_instant() -> None:
     scene = scene_of("sphero_line")
-    views = scene.run.closed_loop.source.views()
+    views = scene.run.closed_loop.views
     leans = np.abs([[each.given(view.lean) for i in range(len(scene.run.t)) for each in [scene.instant(i)]]
                     for view in views if view.lean])  # fmt: skip
     shown = side_by_side(scene, views)

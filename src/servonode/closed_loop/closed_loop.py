@@ -28,6 +28,7 @@ from servonode.closed_loop.static_checks import Examination, trial, with_residua
 from servonode.definitions.references import Definition, FunctionDefinition, kind_of
 from servonode.mechanics.derivation import derived_once
 from servonode.mechanics.machine import Machine
+from servonode.plants.drawn import drawn_views
 from servonode.plants.drivers.driver import DriverContext, LawTerms, finite_limits
 from servonode.plants.drivers.estimated import EstimateTerms
 from servonode.plants.skeleton import places, skeleton_views, tips
@@ -97,8 +98,8 @@ class ClosedLoop(Resolution, Tabular):
 
     @property
     def views(self) -> tuple[View, ...]:
-        """How the machine is drawn: as its file says, else as the skeleton of its tree."""
-        return self.source.views() or self._skeleton
+        """How the machine is drawn: as its Model and its file say, else as the skeleton of its tree."""
+        return drawn_views(self.machine, self.source.views(), self.source.definition.file.name) or self._skeleton
 
     @cached_property
     def _skeleton(self) -> tuple[View, ...]:
@@ -111,7 +112,7 @@ class ClosedLoop(Resolution, Tabular):
     def traced(self) -> tuple[str, ...]:
         """The frames and links of a tree whose paths are drawn: those of goals, else its ends."""
         skeleton, controller = self.machine.description.skeleton, self.launch.controller
-        if skeleton is None or self.source.definition.states("VIEW"):
+        if skeleton is None or self.machine.description.drawing or self.source.definition.states("VIEW"):
             return ()
         stated = " ".join(map(str, controller.residuals.values())) if controller else ""
         named = (*(controller.goal if controller else ()), *FRAME.findall(stated))

@@ -65,6 +65,7 @@ NOWHERE = Place("", 0)
 _DEFINING = {
     "servonode.controllers.engine.program",
     "servonode.errors",  # its wrapper
+    "servonode.mechanics.drawing",
     "servonode.mechanics.join",
     "servonode.mechanics.links",
     "servonode.mechanics.model",

@@ -9,6 +9,7 @@ from servonode.errors import did_you_mean
 
 if TYPE_CHECKING:
     from servonode.errors import ModelError
+    from servonode.mechanics.drawing import arrow, circle, dot, line, magnification, polygon, pose, trail, view
     from servonode.mechanics.frames import angle_between, distance, rotation_error
     from servonode.mechanics.functions import wrap
     from servonode.mechanics.join import together
@@ -40,22 +41,29 @@ __all__ = [
     "Model",
     "ModelError",
     "angle_between",
+    "arrow",
     "ball",
     "before",
     "body",
+    "circle",
     "condition",
     "constraint",
     "coordinate",
     "derivative",
     "distance",
+    "dot",
     "first_order",
     "frame",
     "hinge",
     "input_",
     "jump",
+    "line",
     "link",
+    "magnification",
     "output",
     "parameter",
+    "polygon",
+    "pose",
     "reaction",
     "rotation_error",
     "sensor",
@@ -64,12 +72,17 @@ __all__ = [
     "t",
     "time",
     "together",
+    "trail",
     "tree",
     "vector",
     "velocity",
+    "view",
     "wrap",
 ]
 _ELSEWHERE = {"Model": "model", "sensor": "sensors", "together": "join", "wrap": "functions"}
+_ELSEWHERE |= dict.fromkeys(
+    ("arrow", "circle", "dot", "line", "magnification", "polygon", "pose", "trail", "view"), "drawing"
+)
 _ELSEWHERE |= dict.fromkeys(("angle_between", "distance", "rotation_error"), "frames")
 _ELSEWHERE |= dict.fromkeys(("ball", "frame", "hinge", "link", "slide"), "links") | {"tree": "trees"}  # others: symbols
 

@@ -5,6 +5,7 @@ importing the symbolic side.
 """
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, TypeVar
 
@@ -112,6 +113,56 @@ class Skeleton(msgspec.Struct, frozen=True):
     links: int
 
 
+CAPTION_FIELD = re.compile(
+    r"\{:(\+?)\.(\d)f\}"
+)  # of a caption: the place of a number, with its sign or not, and digits
+# the directions across and up of a picture of what moves in space, seen from 20° above the ground at 60° beside x
+IN_SPACE = (
+    (0.8660254037844386, 0.5000000000000001, 0.0),
+    (-0.17101007166283438, 0.2961981327260238, 0.9396926207859084),
+)
+
+
+class DrawnShape(msgspec.Struct, frozen=True):
+    """What a shape's numbers are, among those of `Machine.drawing`: `rows` rows of `size` numbers from place `at` on.
+
+    line: its points; of one a dot. circle: its centre, and two vectors from there to its edge, which span it: centre +
+    cos(s) a + sin(s) b at `corners` + 1 angles from 0 to 2 pi. trail: a point, whose path has these columns; `recorded`
+    where these are states and outputs. arrow: foot and vector. pose: x, y, angle in a row of three; else rotation and
+    place in three rows of four. In a view without a projection a third number is a height: what is below 0 is hidden.
+    """
+
+    kind: Literal["line", "circle", "trail", "arrow", "pose"]
+    at: int
+    rows: int
+    size: int
+    thin: bool = False
+    name: str = ""  # of a trail and an arrow in the legend, of a pose
+    unit: str = ""  # of an arrow
+    corners: int = 0
+    columns: tuple[str, ...] = ()
+    recorded: bool = False
+
+
+class DrawnView(msgspec.Struct, frozen=True):
+    """A view of a machine whose shapes are numbers; the others of its fields are those of `plants.view.View`.
+
+    caption: a text with a `CAPTION_FIELD` for each of the numbers from place `caption_at` on. lean_at: the place of the
+    lean, -1 without one. magnified: what of it is enlarged, as the title then says; empty: nothing.
+    """
+
+    shapes: tuple[DrawnShape, ...]
+    title: str
+    axes: tuple[str, str]
+    goal: tuple[str, ...] | None
+    strip: bool
+    projection: tuple[tuple[float, ...], ...] | None
+    caption: str = ""
+    caption_at: int = 0
+    lean_at: int = -1
+    magnified: str = ""
+
+
 class MachineDescription(msgspec.Struct, frozen=True):
     """All names of a machine, in the order of its arrays (state order = the model sheet's): a field for each group."""
 
@@ -145,6 +196,8 @@ class MachineDescription(msgspec.Struct, frozen=True):
     has_full_form: bool = False  # in rates with multipliers
     by_numbers: tuple[str, ...] = ()  # constraints and identities that random states show to hold, without a proof
     skeleton: Skeleton | None = None  # of a tree
+    drawing: tuple[DrawnView, ...] = ()  # how it is drawn
+    n_drawn: int = 0  # numbers of the drawing
 
     @property
     def state_names(self) -> tuple[str, ...]:
@@ -188,7 +241,7 @@ class MachineDescription(msgspec.Struct, frozen=True):
             "n_requirements": len(self.requirements), "n_residuals": n_c + len(self.stabilised),
             "n_held": len(self.held), "n_monitored": len(self.outputs) + len(self.warnings),
             "n_poses": len(self.skeleton.names) if self.skeleton else 0, "n_jumps": len(self.jumps),
-            "n_jump_terms": self.jump_terms,
+            "n_jump_terms": self.jump_terms, "n_drawn": self.n_drawn,
         }  # fmt: skip
 
 

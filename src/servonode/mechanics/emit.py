@@ -181,6 +181,10 @@ class Constants:
         product = expression.func(*parts)
         return -product if keeps_sign else product
 
+    def parameter(self, symbol: Expr) -> sympy.Symbol:
+        """The constant that a parameter by itself is."""
+        return self._constant(symbol)
+
     def _constant(self, expression: Expr) -> sympy.Symbol:
         if expression not in self.table:
             self.table[expression] = Name(f"c{len(self.table)}", real=True)

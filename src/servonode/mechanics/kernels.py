@@ -5,7 +5,7 @@ mypy sees the module by it, the compiler takes types and names of arguments from
 
 Sizes: n_x states and, last, the work; n_tau inputs; n_p parameters; n_constants; n_q coordinates, n_v velocities, n_c
 passive constraints, n_full = n_q + n_c; n_requirements, n_residuals of constraints, n_held at zero, n_monitored outputs
-and warnings; n_jumps; of an observer n_z sensors, n_own constants of its own module.
+and warnings; n_jumps; n_drawn numbers of a drawing; of an observer n_z sensors, n_own constants of its own module.
 """
 
 import functools
@@ -40,7 +40,8 @@ class MachineKernel(Protocol):
     """A machine's module. What a machine does not state (faults, inputs, a full form, ...) is not in its module.
 
     It has a method for each generated function; energies, residuals and monitored are energy, constraint_residual and
-    outputs for n states at once. `full` and `matrices`, long and rarely wanted, are compiled in a module of their own.
+    outputs for n states at once. `full`, `matrices` and `drawing`, long or rarely wanted, are compiled in modules of
+    their own, the last with `drawn`, which is it for n states.
     """
 
     __name__: str
@@ -66,6 +67,14 @@ class MachineKernel(Protocol):
     def outputs(
         self, t: float, x: State, u: Inputs, c: Constants,
         S: Annotated[Array, "n_full", "n_full"], y: Annotated[Array, "n_full"], out: Annotated[Array, "n_monitored"],
+    ) -> None: ...  # fmt: skip
+    def drawing(
+        self, t: float, x: State, u: Inputs, c: Constants, magnification: float,
+        S: Annotated[Array, "n_full", "n_full"], y: Annotated[Array, "n_full"], out: Annotated[Array, "n_drawn"],
+    ) -> None: ...  # fmt: skip
+    def drawn(
+        self, n: int, t: Times, x: States, u: Annotated[Array, ANY, "n_tau"], c: Constants, magnification: float,
+        S: Annotated[Array, "n_full", "n_full"], y: Annotated[Array, "n_full"], out: Annotated[Array, ANY, "n_drawn"],
     ) -> None: ...  # fmt: skip
     def energies(self, n: int, t: Times, x: States, c: Constants, parts: Annotated[Array, 2], out: Times) -> None: ...
     def residuals(

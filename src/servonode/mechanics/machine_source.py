@@ -39,6 +39,7 @@ def source_and_description(derivation: Derivation) -> tuple[str, bytes]:
 def describe(model: Model, by_numbers: tuple[str, ...] = ()) -> MachineDescription:
     """The names, units, defaults and texts of a model, without its expressions; `by_numbers` as of its equations."""
     shown: tuple[Any, ...] = (*model.constraints, *model.reactions, *model.outputs)
+    views, numbers = model.drawn
     return MachineDescription(
         name=model.name,
         description=model.description,
@@ -70,6 +71,8 @@ def describe(model: Model, by_numbers: tuple[str, ...] = ()) -> MachineDescripti
         has_full_form=model.has_full_form,
         by_numbers=by_numbers,
         skeleton=_skeleton(model.tree) if model.tree else None,
+        drawing=views,
+        n_drawn=len(numbers),
     )
 
 
@@ -113,6 +116,7 @@ def machine_source(equations: Equations) -> str:
         *(jump_source(model, constants) if model.jumps else []),
         *([_values("jump_terms", at_state(), _jump_terms(model))] if _jump_terms(model) else []),
         _requirements(model),
+        *([_drawing(equations, constants)] if model.drawing else []),
     ]
     sizes = sizes_text(describe(model).sizes)
     return "\n\n".join([emit.HEADER + sizes + constants.source(len(model.assemblies)), *solves(*body), *body])
@@ -307,18 +311,40 @@ def _matrices(equations: Equations, constants: Constants) -> str:
 def _outputs(equations: Equations, constants: Constants) -> str:
     """Multipliers, declared outputs, then the warnings' margins."""
     model = equations.model
-    block = _with_rates(equations.model, constants)
-    block.load("u", model.inputs)
-    n_q = len(model.coordinates)
     wanted = [each.multiplier for each in model.constraints] + list(model.reactions)
     wanted += [each.expression for each in model.outputs] + [each.margin for each in model.warnings]
-    if model.has_full_form and (model.constraints or _solved(model, wanted)):
-        block.lines.append("    full(t_, x, u, c, S, y)")
-    for i, each in enumerate(model.constraints):
-        block.bind(each.multiplier, f"y[{n_q + i}]")
-    _bind_motion(block, equations, wanted)
+    block = _with_inputs(equations, constants, wanted)
     block.store("out", block.evaluate(wanted))
     return _function("outputs", block)
+
+
+def _drawing(equations: Equations, constants: Constants) -> str:
+    """Generated `drawing`: the numbers of all shapes one behind the other, see `DrawnShape`.
+
+    Of its constants there are parameters alone, so that those of all other functions stay what they are.
+    """
+    model = equations.model
+    given = {each: constants.parameter(each) for each in model.parameters}
+    wanted = [sympy.sympify(each).xreplace(given) for each in model.drawn[1]]
+    block = _with_inputs(equations, constants, wanted)
+    block.store("out", block.evaluate(wanted))
+    return _function("drawing", block)
+
+
+def _with_inputs(equations: Equations, constants: Constants, wanted: list[Expr]) -> Block:
+    """A block in which all that `wanted` contains has its value, contact forces and accelerations too."""
+    model = equations.model
+    block = _with_rates(model, constants)
+    block.load("u", model.inputs)
+    multipliers = [each.multiplier for each in model.constraints]
+    free = set().union(*(sympy.sympify(each).free_symbols for each in wanted))
+    if model.has_full_form and (free & set(multipliers) or _solved(model, wanted)):
+        block.lines.append("    full(t_, x, u, c, S, y)")
+    for i, each in enumerate(multipliers):
+        if each in free:
+            block.bind(each, f"y[{len(model.coordinates) + i}]")
+    _bind_motion(block, equations, wanted)
+    return block
 
 
 def _faults(equations: Equations, constants: Constants) -> str:

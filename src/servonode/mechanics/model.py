@@ -6,12 +6,15 @@ docs/explanation/mathematics.md.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import sympy
 
 from servonode.definitions.source_location import Place, here
 from servonode.errors import ModelError
+from servonode.mechanics.description import DrawnView
+from servonode.mechanics.drawing import Picture, drawn, pictures
 from servonode.mechanics.independent import solved
 from servonode.mechanics.sensors import Sensor
 from servonode.mechanics.stated import Change, Stated, mapped
@@ -52,7 +55,7 @@ SEQUENCES: dict[str, type] = {
     "bodies": Body,
 }
 SEQUENCES |= {"constraints": Constraint, "outputs": Output, "sensors": Sensor, "stabilised": Stabilised, "jumps": Jump}
-SEQUENCES |= dict.fromkeys(("requirements", "warnings", "faults"), Condition)
+SEQUENCES |= {"drawing": Picture} | dict.fromkeys(("requirements", "warnings", "faults"), Condition)
 MAPPINGS: dict[str, tuple[type, str]] = {  # the kind of their keys, an example
     "kinematics": (Coordinate, "{x: v * cos(psi)}"),
     "inputs": (Input, "{F: x.rate}"),
@@ -98,6 +101,9 @@ class Model(Tabular):
 
     The energies of a `tree` of links add to the stated ones; coordinates, kinematics of quaternions and the identities
     of their norms are taken from it where they are not stated.
+
+    `drawing` is how the machine is drawn: shapes such as `line((0, 0), (l*sin(th), -l*cos(th)))`, or views of such; see
+    `servonode.mechanics.drawing`.
 
     `notes` are what `check` says of the machine, a line each, such as what it leaves out.
 
@@ -161,6 +167,7 @@ class Model(Tabular):
     disturbances: Mapping[Any, Expr] = field(default_factory=dict)
     tree: Tree | None = None
     notes: Sequence[str] = ()
+    drawing: Sequence[Any] = ()
     place: Place = field(default_factory=here)
     kinematics_order: Sequence[Coordinate] = ()  # as they were given, for the lines of errors
 
@@ -172,6 +179,7 @@ class Model(Tabular):
         return f"Model {self.name}: {self.description}", [*rows, *bodies]
 
     def __post_init__(self) -> None:
+        self._complete(drawing=pictures(self.drawing, self.place, f"machine {self.name}"))
         self._check_kinds()
         texts = {"identities": " ".join(map(str, self.identities)), "notes": " ".join(map(str, self.notes))}
         check_texts("Model()", name=self.name, description=self.description, **texts)
@@ -350,6 +358,19 @@ class Model(Tabular):
         for word in ("requirements", "warnings", "faults"):
             for condition in getattr(self, word):
                 yield word, f"the {word[:-1]} {condition.requirement.text!r}", condition.margin, condition.place
+
+        yield from (part for each in self.drawing for part in each.parts(self._recorded))
+
+    @property
+    def _recorded(self) -> dict[Expr, str]:
+        """States and outputs, with their names."""
+        outputs = {each.expression: each.quantity.name for each in self.outputs}
+        return outputs | {symbol: symbol.name for symbol in self.state}
+
+    @cached_property
+    def drawn(self) -> tuple[tuple[DrawnView, ...], list[Expr]]:
+        """The views of the drawing, and the expressions of their numbers."""
+        return drawn(self.drawing, self._recorded)
 
     def _check_names(self) -> None:
         seen: dict[str, object] = {}

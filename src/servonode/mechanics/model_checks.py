@@ -9,6 +9,7 @@ import sympy
 
 from servonode.definitions.source_location import Place
 from servonode.errors import ModelError
+from servonode.mechanics.drawing import magnification
 from servonode.mechanics.evaluate import GenericPoints, are_zero, at_states
 from servonode.mechanics.model import Model
 from servonode.mechanics.straight_line import along, auxiliaries_of
@@ -36,6 +37,7 @@ def check_symbols(model: Model) -> None:
     allowed |= dict.fromkeys(("reactions", "acts_on"), motion) | {"inputs": motion | set(model.reactions)}
     allowed |= {"kinematics": known | set(model.reactions), "first_order": known | set(model.inputs)}
     allowed |= dict.fromkeys(("stabilised", "outputs", "warnings"), later) | {"sensors": later - of_inputs}
+    allowed |= {"drawing": later | {magnification}, "trails": known | {magnification}}
     allowed |= {"identities": coordinates, "requirements": parameters}
     allowed |= {"jumps": {*model.state, *model.parameters, time, *map(before, model.state)}}
     allowed |= {"faults": (known if model.inputs else later) | set(model.assemblies)}

@@ -123,7 +123,7 @@ class MachineSource:
         Raises:
             ModelError: it is neither a View nor Views, or the function fails.
         """
-        stated = self.definition.attribute("VIEW")
+        stated = self.definition.attribute("VIEW") if self.definition.states("VIEW") else None  # without it no sympy
         if callable(stated):
             function = stated
             stated = self.definition.run(lambda: function(self.settings))

@@ -18,31 +18,39 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import sympy
-from sympy import Abs, Matrix, atan, cos, sign, sin, sqrt
+from sympy import Abs, Matrix, atan, cos, eye, sign, sin, sqrt
 
 from servonode.mechanics import (
     Model,
+    arrow,
     before,
     body,
+    circle,
     condition,
     coordinate,
     derivative,
+    dot,
     jump,
+    line,
     output,
     parameter,
+    pose,
     reaction,
     stabilised,
     time,
+    trail,
     vector,
     velocity,
+    view,
 )
+from servonode.mechanics.drawing import CORNERS, FLAT
 from servonode.plants.ball.start import K_NAMES, PREPARE, attitude, columns
-from servonode.plants.views.ball_on_turntable import VIEW
 
-__all__ = ["PREPARE", "VIEW", "model"]
+__all__ = ["PREPARE", "model"]
 
 Expr = Any
 Column = Any  # sympy.Matrix
+PLATE = 4  # radius of the drawn plate in ball radii
 
 
 def model(
@@ -121,9 +129,35 @@ class Plate:
             output("L_x", "angular momentum about the contact, along x", J * omega[0] - m * a * v[1], "kg m^2/s"),
             output("L_y", "angular momentum about the contact, along y", J * omega[1] + m * a * v[0], "kg m^2/s"),
             output("D", "distance of the attitude from where the angles are singular", sqrt(q[0] ** 2 + q[1] ** 2)),
-            output("turn", "angle of the plate, of a constant or evenly changing rate",
-                   Omega * time - Omega.rate * time**2 / 2, "rad"),
+            output("turn", "angle of the plate, of a constant or evenly changing rate", self.turn, "rad"),
         )  # fmt: skip
+
+    @property
+    def turn(self) -> Expr:
+        return self.Omega * time - self.Omega.rate * time**2 / 2
+
+    def drawing(self, q: Sequence[Expr]) -> list[Any]:
+        """The ball on its plate from above, on it painted two great circles and a pole; the ball by itself."""
+        axes, a, radius = _axes(q), self.a, PLATE * self.a
+        centre, plate = Matrix([self.x, self.y]), Matrix([cos(self.turn), sin(self.turn)])
+
+        def ball(at: Column) -> list[Any]:
+            middle = Matrix([*at, 0])  # what is painted is hidden where it is lower
+            painted = [circle(middle, a, across=axes[0], up=axes[i], corners=2 * CORNERS) for i in (1, 2)]
+            return [circle(at, a), *painted, dot(middle + a * axes[2])]
+
+        return [
+            view(*ball(centre), circle((0, 0), radius, thin=True),
+                 line(0.85 * radius * plate, radius * plate, thin=True),
+                 line((-0.05 * radius, 0), (0.05 * radius, 0), thin=True),
+                 line((0, -0.05 * radius), (0, 0.05 * radius), thin=True),
+                 trail(centre, "centre of the ball"), arrow(centre, self.F, name="friction of the plate"),
+                 pose("ball", (*centre, a), axes),
+                 pose("plate", (0, 0, 0), [(plate[0], plate[1], 0), (-plate[1], plate[0], 0), (0, 0, 1)]),
+                 title="from above"),
+            view(*ball(Matrix([0, 0])), title="the ball from above", strip=True, axes=FLAT,
+                 caption=("x {:.2f}, y {:.2f}", self.x, self.y)),
+        ]  # fmt: skip
 
     @property
     def warnings(self) -> tuple[Any, ...]:
@@ -133,6 +167,13 @@ class Plate:
             condition(needed < self.mu_f * self.m * self.g_n, "the ball would slip (friction force > mu_f m g_n)"),
             condition(shell >= self.J, "not a real ball: its mass would lie outside its surface (J > 2/3 m a^2)"),
         )
+
+
+def _axes(q: Sequence[Expr]) -> list[Column]:
+    """The ball's axes by its quaternion."""
+    w, v = q[0], Matrix(q[1:])
+    turned = (w**2 - v.dot(v)) * eye(3) + 2 * v * v.T + 2 * w * v.hat()
+    return [turned[:, k] for k in range(3)]
 
 
 def _plate() -> Plate:
@@ -182,6 +223,7 @@ def _quaternions() -> Model:
         outputs=plate.outputs(omega, q),
         warnings=plate.warnings,
         panels=(("x", "y"), ("F_x", "F_y"), ("omega_0", "omega_1")),
+        drawing=plate.drawing(q),
     )
 
 
@@ -214,6 +256,7 @@ def _angles(bypass: str) -> Model:
         ),
         warnings=(*plate.warnings, *warnings),
         panels=(("x", "y"), ("alpha", "beta", "gamma"), ("F_x", "F_y"), ("omega_0", "omega_1")),
+        drawing=plate.drawing(q),
     )
 
 

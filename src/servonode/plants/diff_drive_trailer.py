@@ -20,10 +20,15 @@ from servonode.mechanics import (
     constraint,
     coordinate,
     input_,
+    line,
     output,
     parameter,
+    polygon,
+    pose,
     sensor,
+    trail,
     velocity,
+    view,
 )
 from servonode.plants.physics.diff_drive_trailer import PHYSICS
 from servonode.plants.views.diff_drive_trailer import VIEW
@@ -172,4 +177,25 @@ def model() -> Model:
             ),
         ),
         panels=(("V",), ("Omega",), ("phi",), ("theta1_dot", "theta2_dot")),
+        drawing=_drawing(Matrix([X, Y]), psi, Matrix([X, Y]) - b * e(trailer), trailer, l, r, b),
     )
+
+
+def _drawing(O1: Any, psi: Any, O2: Any, trailer: Any, l: Any, r: Any, b: Any) -> list[Any]:  # noqa: E741
+    """Robot, wheels, bed, drawbar and its wheels, from above."""
+
+    def at(angle: Any, *points: tuple[Any, Any]) -> list[Any]:
+        turn = Matrix([[cos(angle), -sin(angle)], [sin(angle), cos(angle)]])
+        return [O1 + turn * Matrix(each) for each in points]
+
+    def wheel(angle: Any, ahead: Any, left: Any) -> Any:
+        return line(*at(angle, (ahead - r, left), (ahead + r, left)))
+
+    nose = ((-0.6 * l, -l), (l, -l), (1.7 * l, 0), (l, l), (-0.6 * l, l))
+    bed = [(0.9 * x * l - b, 0.8 * y * l) for x, y in ((-1, -1), (1, -1), (1, 1), (-1, 1))]
+    shapes = [
+        polygon(*at(psi, *nose)), wheel(psi, 0, 1.15 * l), wheel(psi, 0, -1.15 * l),
+        polygon(*at(trailer, *bed)), line(*at(trailer, (0, 0), (-b, 0))), wheel(trailer, -b, l), wheel(trailer, -b, -l),
+        trail(O1, "robot"), trail(O2, "trailer"), pose("robot", O1, psi), pose("trailer", O2, trailer),
+    ]  # fmt: skip
+    return [view(*shapes, goal=("x", "y"))]

@@ -19,12 +19,19 @@ from sympy import Abs, Matrix, Symbol, cos, diff, sign, sin, sqrt
 
 from servonode.mechanics import (
     Model,
+    arrow,
+    circle,
     condition,
     coordinate,
+    dot,
+    line,
     output,
     parameter,
+    pose,
     reaction,
     stabilised,
+    trail,
+    view,
 )
 from servonode.plants.hoop.profile import read
 from servonode.plants.hoop.start import LOST, PREPARE
@@ -65,6 +72,7 @@ def model(
             condition(hoop.d > 0, "the profile is too curved for the hoop here (d <= 0)", "too_curved"),
         ),
         panels=(("x_dot", "z_dot"), ("n", "F_t"), ("friction_needed",)),
+        drawing=hoop.drawing,
     )
 
 
@@ -170,6 +178,26 @@ class Rolling:
             output("slope", "slope of the profile at the contact", self.curve.slope),
             output("curvature", curvature, self.curve.curvature, "1/m"),
         )
+
+    @property
+    def drawing(self) -> list[Any]:
+        """The hoop with a spoke and its contact point, from the side as a whole, and close up with the centre held."""
+
+        def shapes(at: Column) -> list[Any]:
+            spoke = self.r * Matrix([cos(self.theta), sin(self.theta)])
+            return [
+                circle(at, self.r), line(at, at + spoke), dot(at + self.r * self.mu),
+                arrow(at + self.r * self.mu, self.R, name="force of the profile"),
+            ]  # fmt: skip
+
+        centre, speed = Matrix([self.x, self.z]), self.z.rate * cos(self.alpha) - self.x.rate * sin(self.alpha)
+        trails = trail(centre, "centre"), trail(centre + self.r * self.mu, "contact")
+        return [
+            view(*shapes(centre), *trails, pose("hoop", centre, self.theta),
+                 title="from the side", axes=("x [m]", "z [m]")),
+            view(*shapes(Matrix([0, 0])), title="close up, with the speed of the centre", strip=True,
+                 caption=("{:+.2f} m/s", speed)),
+        ]  # fmt: skip
 
 
 def _rolling(profile: str) -> Rolling:

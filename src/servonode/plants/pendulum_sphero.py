@@ -12,19 +12,30 @@ the model ends the rolling: watch N_x, N_y, N_z, the floor's force on the shell.
 Sources: the papers of docs/systems/pendulum_sphero.md give the machine; the equations are derived here.
 """
 
-from sympy import Matrix, Rational, atan2, cos, eye, pi, sqrt
+from collections.abc import Sequence
+from typing import Any
+
+from sympy import Float, Integer, Matrix, Max, Piecewise, Rational, atan2, cos, eye, pi, sin, sqrt
 
 from servonode.mechanics import (
     Model,
+    arrow,
     body,
+    circle,
     condition,
     coordinate,
+    dot,
     input_,
+    line,
+    magnification,
     output,
     parameter,
+    pose,
     sensor,
+    trail,
     vector,
     velocity,
+    view,
 )
 from servonode.plants.physics.pendulum_sphero import PHYSICS
 from servonode.plants.views.pendulum_sphero import VIEW
@@ -152,4 +163,55 @@ def model() -> Model:
             ),
         ),
         panels=(("v_x", "v_y"), ("theta",), ("s", "omega_2")),
+        drawing=_drawing((X, Y), n, v, reaction, Matrix(Q), to_shell, R, l),
     )
+
+
+def _drawing(place: Any, n: Any, v: Any, N: Any, Q: Any, to_shell: Any, R: Any, l: Any) -> list[Any]:  # noqa: E741
+    """The shell from above, the direction n from above, and the shell upright, across its way and along it."""
+    friction, centre = "friction of the floor", (*place, R)
+    across = [-n[2], 0, n[0]]  # of the pendulum, its x axis: across its z axis, which is against n, nearest to x
+    ahead = Matrix(across) / sqrt(n[0] ** 2 + n[2] ** 2)
+    axes = [ahead, (-n).cross(ahead), -n]
+    way = _way((v, n, N))
+    return [
+        view(
+            circle(place, R), line(place, Matrix(place) + R * n[:2, :]),
+            arrow(place, N[:2, :], name=friction), trail(place, "robot"),
+            pose("shell", centre, [to_shell.T[:, k] for k in range(3)]), pose("pendulum", centre, axes),
+            title="from above", goal=("x", "y"),
+        ),
+        view(
+            dot(n[:2, :]), line((0, 0), n[:2, :]), trail(n[:2, :], "n"),
+            arrow(n[:2, :], Q.cross(n)[:2, :], name="push of the drive, Q x n", unit="N m"),
+            title="direction n from above", axes=("n₀, along x", "n₁, along y"),
+        ),
+        _upright("from its right, the way ahead to the right", way, n, N, R, l, friction),
+        _upright("from behind, the way ahead into the picture", (way[1], -way[0]), n, N, R, l, friction),
+    ]  # fmt: skip
+
+
+def _way(tried: Sequence[Any]) -> tuple[Any, Any]:
+    """Unit vector along which it rolls; at rest along which it leans, else along which it is pushed, else x."""
+    x, y = Integer(1), Integer(0)
+    for each in reversed(tried):
+        size = sqrt(each[0] ** 2 + each[1] ** 2)
+        x, y = (Piecewise((e / size, size > 1e-6), (other, True)) for e, other in ((each[0], x), (each[1], y)))
+    return x, y
+
+
+def _upright(title: str, across: Any, n: Any, N: Any, R: Any, l: Any, friction: str) -> Any:  # noqa: E741
+    """The shell, the line along n and the pendulum's centre of mass, a dot, in a vertical plane; n leans as far as it
+    does, or that many times as far as can be seen.
+    """
+    size, least = sqrt(n[0] ** 2 + n[1] ** 2), Float("1e-300")
+    angle = magnification * atan2(size, -n[2])
+    sideways = across[0] * n[0] + across[1] * n[1]
+    leaning, centre = Matrix([sin(angle) / Max(size, least) * sideways, -cos(angle)]), Matrix([0, R])
+    lean = atan2(sideways, -n[2])
+    return view(
+        circle(centre, R), line(centre, centre + R * leaning), dot(centre + l * leaning),
+        line((-1.3 * R, 0), (1.3 * R, 0), thin=True), line((0, 0), (0, R), thin=True),
+        arrow((0, 0), (across[0] * N[0] + across[1] * N[1], 0), name=friction),
+        title=title, strip=True, caption=("lean {:+.1f}°", lean * 180 / pi), lean=lean, magnified="lean",
+    )  # fmt: skip

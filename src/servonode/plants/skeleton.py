@@ -7,14 +7,12 @@ from typing import Any
 import numpy as np
 
 from servonode.arrays import Array
-from servonode.mechanics.description import Skeleton
+from servonode.mechanics.description import IN_SPACE, Skeleton
 from servonode.mechanics.machine import Machine
 from servonode.plants.view import Points, Values, View
 
 STATES, SEED = 8, 1  # random states by which it is found what moves
 STILL = 1e-9  # of the size of the machine, below which it does not move
-(CA, SA), (CE, SE) = ((np.cos(angle), np.sin(angle)) for angle in np.radians([-60.0, 20.0]))  # of the eye, in space
-IN_SPACE = np.array([[-SA, CA, 0.0], [-CA * SE, -SA * SE, CE]])  # across and up, seen from there
 TRIPOD, GROUND = 0.06, 0.3  # of the machine's size: axes of a frame, half a side of the ground
 GROUND_LINES = (  # a square with the x axis, which is long, and the y axis
     np.array([[-1, -1, 0], [1, -1, 0], [1, 1, 0], [-1, 1, 0], [-1, -1, 0]], float),
@@ -50,7 +48,7 @@ def skeleton_views(
     if still:
         across, up, title = FLAT[still[0]]
         return (drawing(np.array([across, up], float), title, (_label(across), _label(up))),)
-    in_space = drawing(IN_SPACE, "in space", ("[m]", "[m]"))
+    in_space = drawing(np.array(IN_SPACE), "in space", ("[m]", "[m]"))
     if (spread[0, :2] < STILL * size).any():
         return (in_space,)
     return in_space, drawing(np.array([FLAT[2][0], FLAT[2][1]], float), "from above", ("x [m]", "y [m]"))
@@ -84,14 +82,6 @@ def places(machine: Machine, names: Sequence[str], t: float, x: Array) -> Array:
 def poses(machine: Machine, values: Values) -> Array:
     """Where links and frames stand, with their inertias, by the values of the states; see `Machine.poses`."""
     return machine.poses(0.0, np.array([*(values[name] for name in machine.description.state_names), 0.0]))
-
-
-def traces(machine: Machine, names: Sequence[str], t: Array, x: Array) -> dict[str, Array]:
-    """The columns of the paths of frames and links at kernel states (n, n_x)."""
-    if not names:
-        return {}
-    found = np.array([places(machine, names, float(at), row).ravel() for at, row in zip(t, x, strict=True)])
-    return dict(zip(columns_of_traces(names), found.reshape(len(t), 3 * len(names)).T, strict=True))
 
 
 def _origins(machine: Machine) -> Array:

@@ -11,19 +11,27 @@ Paper: I. E. Kaspirovich, R. G. Mukharlyamov, Stabilization and control of the s
 with the corrections listed in docs/systems/snowboarder.md.
 """
 
-from typing import Literal
+from typing import Any, Literal
 
 from sympy import Abs, Matrix, Rational, atan2, cos, diff, pi, sign, sin, sqrt, tan
 
 from servonode.mechanics import (
     Model,
+    arrow,
     condition,
     constraint,
     coordinate,
+    dot,
     input_,
+    line,
+    magnification,
     output,
     parameter,
+    polygon,
+    pose,
+    trail,
     velocity,
+    view,
 )
 from servonode.plants.views.snowboarder import VIEW
 
@@ -128,8 +136,8 @@ def model(
         ),
     }[input_set]
     # each brake against the rate on which its input works; the joint's are one k_j across the body, in every direction
-    along, yaw, pitch, azimuth = k_t, k_n, k_j * cos(sigma) ** 2, k_j * horizontal**2
-    brakes = {F_t: along, Q_x0: along, N_s: yaw, M_phi0: yaw, M_theta: pitch, M_sigma: k_j}
+    forth, yaw, pitch, azimuth = k_t, k_n, k_j * cos(sigma) ** 2, k_j * horizontal**2
+    brakes = {F_t: forth, Q_x0: forth, N_s: yaw, M_phi0: yaw, M_theta: pitch, M_sigma: k_j}
     brakes |= {M_phi1: azimuth, M_psi1: k_j}
 
     E_n_acceleration = (
@@ -141,6 +149,7 @@ def model(
     normal_force = (m0 + m1) * g * cos(alpha) + m1 * l1 * n1 * E_n_acceleration
     ahead = (E[0] * joint[2] - E[2] * joint[0]) / normal_force
     left = (E[1] * joint[2] - E[2] * joint[1]) / normal_force
+    along = shown.get(F_t, F_t) - c1 * v - c2 * Abs(v) * v  # thrust less drag
     edge = constraint("R", "lateral snow force on the blade, to its left", sideways)
     warnings = [
         condition(normal_force > 0, "lifted: the snow would have to pull the board down (N <= 0)"),
@@ -182,4 +191,65 @@ def model(
         safe={u: -brakes[u] * on for u, on in inputs.items()},
         warnings=warnings,
         panels=(("v",), ("phi0", "theta", "sigma"), ("N", "R"), ("c_t", "c_b")),
+        drawing=[
+            _from_above(Matrix([x0, y0]), phi0, E, theta, (along, edge.multiplier), (l0, l1, half_width)),
+            _upright(
+                "from behind, the slope level",
+                "lean",
+                sigma,
+                -E[1],
+                E[2],
+                half_width,
+                -left,
+                (-edge.multiplier, normal_force),
+                (l1, n1),
+            ),
+            _upright(
+                "from its right, the slope level",
+                "pitch",
+                theta,
+                E[0],
+                E[2],
+                l0 / 2,
+                ahead,
+                (along, normal_force),
+                (l1, n1),
+            ),
+        ],
     )
+
+
+def _from_above(place: Any, phi0: Any, E: Any, theta: Any, force: tuple[Any, Any], sizes: tuple[Any, Any, Any]) -> Any:
+    """The board, its nose pointed, and the body projected onto the slope."""
+    l0, l1, width = sizes
+    blade = Matrix([[cos(phi0), -sin(phi0), 0], [sin(phi0), cos(phi0), 0], [0, 0, 1]])
+    half, nose = l0 / 2, l0 / 2 - width
+    board = [(-half, -width), (nose, -width), (half, 0), (nose, width), (-half, width)]
+    upright = Matrix([cos(theta), 0, -sin(theta)])  # the body's x axis
+    at, turn = Matrix([*place, 0]), blade[:2, :2]
+    return view(
+        polygon(*(place + turn * Matrix(each) for each in board)), line(place, place + l1 * turn * E[:2, :]),
+        trail(place, "blade"),
+        arrow(place, force[1] * turn[:, 1], name="lateral force R of the snow"),
+        arrow(place, force[0] * turn[:, 0], name="thrust less drag"),
+        pose("board", at, [blade[:, k] for k in range(3)]),
+        pose("body", at, [blade * each for each in (upright, E.cross(upright), E)]),
+        title="from above", axes=("x₀ [m], down the slope", "y₀ [m]"),
+    )  # fmt: skip
+
+
+def _upright(
+    title: str, word: str, angle: Any, right: Any, height: Any, board: Any, foot: Any, force: Any, body: Any
+) -> Any:  # fmt: skip
+    """Board, body and its centre of mass, a dot, projected along the slope; what lies to the right is drawn as far as
+    it is, or that many times as far as can be seen, force and pressure as well.
+    """
+    l1, n1 = body
+    tip = l1 * Matrix([magnification * right, height])
+    return view(
+        line((-board, 0), (board, 0)), line((0, 0), tip), dot(n1 * tip),
+        line((-1, 0), (1, 0), thin=True), line((0, 0), (0, l1), thin=True),
+        arrow((magnification * foot, 0), (magnification * force[0], force[1]),
+              name="force on the board at the snow's centre of pressure"),
+        title=title, strip=True, caption=(f"{word} {{:+.1f}}°", angle * 180 / pi), lean=angle, magnified="sideways",
+    )  # fmt: skip

@@ -38,6 +38,9 @@ Lean = Callable[[Values, Values], float]
 class View:
     """A view of a machine in a plane. The machine's file has one as `VIEW`, or a tuple of several.
 
+    A `Model` states its drawing by expressions (`drawing=`), which needs no VIEW; one without an outline adds to that
+    what is no expression, such as the `paths` that programs ask for: the first VIEW to the first view of the drawing.
+
     It has a field for each thing that a picture may show; most machines state a few of them.
 
     Its functions are called as f(values, parameters), both by name; the values are the states, inputs and outputs at
@@ -69,7 +72,7 @@ class View:
     large, its title says so; a picture asks for it where the lean is too small to be seen.
     """
 
-    outline: Outline
+    outline: Outline | None = None
     trails: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     goal: tuple[str, ...] | None = None
     axes: tuple[str, str] = ("x [m]", "y [m]")
@@ -140,9 +143,9 @@ def turned_by(quaternion: Sequence[float]) -> Points:
     ])  # fmt: skip
 
 
-def signed(value: float, digits: int) -> str:
-    """A number with its sign and so many digits after the point; what is rounded to zero has a plus."""
-    return f"{round(value, digits) + 0.0:+.{digits}f}".replace("-", "\u2212")
+def signed(value: float, digits: int, plus: str = "+") -> str:
+    """A number with its sign and so many digits after the point; what is rounded to zero has that of `plus`."""
+    return f"{round(value, digits) + 0.0:{plus}.{digits}f}".replace("-", "\u2212")
 
 
 def leaning_by(word: str, angle: float) -> str:
@@ -153,6 +156,15 @@ def leaning_by(word: str, angle: float) -> str:
 def shown_larger(title: str, what: str, factor: float) -> str:
     """The title of a view that shows something so many times as large; a factor of 1 is not named."""
     return title if factor == 1.0 else f"{title}, {what} shown x{factor:g}"
+
+
+def line_or_circle(asked: Wanted, path: str, direction: float) -> dict[str, Points]:
+    """The path of a program that follows either, through or about its point (2,), the line along a direction [rad]."""
+    point = np.array([asked.settings["point_0"], asked.settings["point_1"]])
+    if path == "circle":
+        return {"wanted circle": circle(point, asked.settings["radius"], 181)}
+    along = np.array([np.cos(direction), np.sin(direction)])
+    return {"wanted line": line_through(point, along, asked.low, asked.high)}
 
 
 def line_through(point: Points, direction: Points, low: Points, high: Points) -> Points:

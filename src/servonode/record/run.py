@@ -18,7 +18,7 @@ from servonode.closed_loop.goal_reached import limited_share
 from servonode.closed_loop.run_warnings import RunWarning
 from servonode.errors import NotInstalled, StatementError, did_you_mean
 from servonode.mechanics.description import packed
-from servonode.plants.skeleton import traces
+from servonode.plants.drawn import path_columns, path_values
 from servonode.record.files import replaced_file, write_csv
 from servonode.record.movie import Movie
 from servonode.record.run_estimate import RunEstimate
@@ -187,11 +187,12 @@ class Run(Result):
 
     @cached_property
     def outputs(self) -> dict[str, Array]:
-        """Contact forces, other monitored values and the paths of a tree, of every row, by name."""
+        """Contact forces, other monitored values, paths of a tree and of a drawing, of every row, by name."""
         names = [each.name for each in self.closed_loop.machine.description.outputs]
         monitored = {name: self._monitored[:, j] for j, name in enumerate(names)}
         loop = self.closed_loop
-        return Named(monitored | traces(loop.machine, loop.traced, self.t, self._kernel_states))
+        paths = path_values(loop.machine, loop.traced, self.t, self._kernel_states).T
+        return Named(monitored | dict(zip(path_columns(loop.machine, loop.traced), paths, strict=True)))
 
     @property
     def _kernel_states(self) -> Array:

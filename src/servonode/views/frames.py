@@ -24,7 +24,7 @@ class Frames:
     def __init__(self, closed_loop: ClosedLoop) -> None:
         self._closed_loop, self._machine = closed_loop, closed_loop.machine
         skeleton = self._machine.description.skeleton
-        self._view = next((each for each in closed_loop.source.views() if each.frames), None)
+        self._view = next((each for each in closed_loop.views if each.frames), None)
         if self._view:
             self.names = tuple(self._view_poses(0.0, self._start))
         else:

@@ -24,7 +24,7 @@ from servonode.mechanics.description import unpacked
 from servonode.operator.find_runs import find_run, find_runs
 from servonode.operator.listener import Listener
 from servonode.operator.run_parameters import stored_closed_loop
-from servonode.plants.skeleton import columns_of_traces, places
+from servonode.plants.drawn import path_columns, path_values
 from servonode.views.panel_specs import TIMING, extra_columns
 
 ROWS = 8192  # rows kept
@@ -91,7 +91,7 @@ class Feed:
         self._machine, self._layout = closed_loop.machine, description.layout
         self._inputs, self._targets = description.input_names, closed_loop.targets.names
         self._traced = closed_loop.traced
-        outputs = [*(each.name for each in description.outputs), *columns_of_traces(self._traced)]
+        outputs = [*(each.name for each in description.outputs), *path_columns(closed_loop.machine, self._traced)]
         self._control, self._step_s = closed_loop.control, closed_loop.launch.step_ns * 1e-9
         law = self._control.law if self._control else None
         differences = law.description.tracked if law else ()  # residuals that are an output less its goal
@@ -216,7 +216,8 @@ class Feed:
         row, (state, outputs, inputs) = self._row, self._parts
         row[0], row[state], row[inputs] = self.t, self._x[:-1], self._u
         monitored = self._machine.monitor(self.t, self._x, self._u)[: len(self._machine.description.outputs)]
-        row[outputs] = [*monitored, *places(self._machine, self._traced, self.t, self._x).ravel()]
+        paths = path_values(self._machine, self._traced, np.array([self.t]), self._x[None])
+        row[outputs] = [*monitored, *paths[0]]
         row[self._goal] = [self._aim.target.get(name, np.nan) for name in self._targets] if self._aim else np.nan
         if self._control and row[self._both].size:
             row[self._both] = self._outputs_and_goals(self._control, k)

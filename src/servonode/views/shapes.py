@@ -33,8 +33,8 @@ class Instant:
 
     @classmethod
     def of(cls, source: MachineSource, machine: Machine, t: float, values: Mapping[str, float]) -> Self:
-        """The machine at time t [s]."""
-        return cls(source, values, parameters_at(machine, source, t))
+        """The machine at time t [s], which is a value too."""
+        return cls(source, {**values, "t": t}, parameters_at(machine, source, t))
 
     def given(self, function: Callable[[Mapping[str, float], Mapping[str, float]], T]) -> T:
         """What a view's function gives; what its source raises names the line."""

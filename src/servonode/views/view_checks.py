@@ -19,7 +19,7 @@ def check_view(closed_loop: ClosedLoop) -> None:
     Raises:
         ModelError: a view names what the machine does not have, or one of its functions fails.
     """
-    views = closed_loop.source.views()  # a skeleton needs no check
+    views = closed_loop.views if closed_loop.source.views() else ()  # a skeleton and a drawing need no check
     for number, view in enumerate(views):
         word = "VIEW" if len(views) == 1 else f"VIEW[{number}]"
         _check_view(closed_loop, view, f"{closed_loop.source.definition.file.name}: {word}")
@@ -78,10 +78,9 @@ def _is_pair(given: Any, n: int = 2) -> bool:
 
 def _shapes_of(view: View, values: Values, parameters: Values) -> dict[str, list[tuple[int, ...]]]:
     """The shapes of what a view's functions give: of its lines, and of its arrows by name."""
-    given: dict[str, Iterable[Any]] = {"outline": view.outline(values, parameters)}
-    given |= {
+    given: dict[str, Iterable[Any]] = {
         name: lines(values, parameters) if lines else ()
-        for name, lines in (("guides", view.guides), ("inertias", view.inertias))
+        for name, lines in (("outline", view.outline), ("guides", view.guides), ("inertias", view.inertias))
     }
     arrows = view.arrows(values, parameters) if view.arrows else {}
     given |= {f"arrow {name!r}": pair for name, pair in arrows.items()}

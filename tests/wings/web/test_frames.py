@@ -231,7 +231,7 @@ def test_recorded_views_are_json_with_limits_of_the_whole_run() -> None:
 
 
 def test_arrow_scale_grows_and_ignores_rounding(sphero: ClosedLoop) -> None:
-    scale = ArrowScale(sphero.source.views()[0], sphero.machine)
+    scale = ArrowScale(sphero.views[0], sphero.machine)
     columns = {"N_x": np.array([1.0]), "N_y": np.array([1.0])}
     for size, largest in ((1e-15, 0.0), (2.0, 3.0), (2.5, 3.0), (float("nan"), 3.0), (4.0, 6.0)):
         scale.follow([Shapes([], [], {"a": np.array([[0.0, 0.0], [size, 0.0]])}, "")], columns)

@@ -131,10 +131,11 @@ def test_html_report_draws_the_machine_at_a_few_hundred_instants(trailer: Run, r
     instants = decoded(data["instants"], "f8")
     assert len(instants) == len(data["views"][0]["shapes"]) == len(data["ends"]) <= INSTANTS + 1
     assert (instants[0], instants[-1]) == (0.0, 5.0)
-    view = trailer.closed_loop.source.views()[0]
+    view = trailer.closed_loop.views[0]
     row = int(np.searchsorted(trailer.t, instants[100]))
     values = {name: float(each[row]) for name, each in {**trailer.state, **trailer.outputs, **trailer.input}.items()}
-    lines = view.outline(values, trailer.closed_loop.machine.parameters)
+    assert view.outline is not None
+    lines = view.outline({**values, "t": float(trailer.t[row])}, trailer.closed_loop.machine.parameters)
     for drawn, line in zip(data["views"][0]["shapes"][100]["lines"], lines, strict=True):
         np.testing.assert_allclose(drawn, line, atol=1e-3)
     path = decoded(data["paths"]["X"])[: data["ends"][100]]
