@@ -35,7 +35,8 @@ bench:  ## speed as ratios against C and bare pyzmq
 
 pictures:  ## the pictures of README, pages and gallery, minutes of computation
 	uv run python docs/validation/pictures.py && uv run python docs/validation/mosaic.py && \
-		uv run python docs/validation/gallery.py && uv run python docs/validation/screenshots.py
+		uv run python docs/validation/gallery.py && uv run python docs/validation/drawings.py && \
+		uv run python docs/validation/screenshots.py
 
 release-check:  ## every step of a release but the upload
 	uv run --group release python packaging/release.py check

@@ -4,7 +4,7 @@
     python docs/validation/pictures.py NAME ...     only these
 
 Not made here: the window and pages in a browser, which have screenshots.py, but for rerun.png; the gallery's have
-gallery.py, the README's animation has mosaic.py.
+gallery.py, its drawings drawings.py, the README's animation mosaic.py.
 """
 
 import argparse
@@ -25,12 +25,7 @@ OWN = "examples/compared/sphero.toml:controller.settings.kind"
 COMMANDS = {
     "snowboarder.gif": "simulate snowboarder_carve --movie {} --fps 20 --speed 0.9 --panel sigma --panel N,R",
     "trailer_pursuit.png": "simulate trailer_pursuit --report {}",
-    "base_eight.png": "simulate base_eight --report {}",
     "trailer_reverse.png": "simulate trailer_reverse --report {}",
-    "sphero_pursuit.png": "simulate sphero_pursuit --report {}",
-    "snowboarder_carve.png": "simulate snowboarder_carve --report {}",
-    "ball.png": "simulate ball_circle --report {}",
-    "hoop.png": "simulate hoop_rolls --report {}",
     "comparison.png": "compare trailer_pursuit trailer_pursuit:controller.settings.rho0=1 --output {}",
     "controllers.png": f"compare examples/compared/sphero_law.toml {OWN}=lqr {OWN}=pid {OWN}=mpc {OWN}=policy"
     " --output {}",
@@ -38,10 +33,6 @@ COMMANDS = {
     "stable_inversion.png": "simulate examples/inverted_pendulum/cart.toml --report {}",
     "crane.png": "simulate examples/crane/crane.toml --report {}",
     "rest_to_rest.png": "simulate examples/crane/rest_to_rest.toml --report {}",
-    "crane_3d.png": "simulate examples/crane_3d/crane_3d.toml --report {}",
-    "quadrotor.png": "simulate examples/quadrotor/quadrotor.toml --report {}",
-    "arm.png": "simulate examples/elastic_arm/arm.toml --report {}",
-    "snakeboard.png": "simulate examples/snakeboard/snakeboard.toml --report {}",
     "region_look_ahead.png": "region trailer_look_ahead --over plant.initial.phi=-3:3 --over plant.initial.psi=-3:3"
     " --require 'the trailer folds: max(abs(phi)) < 1.5' --set run.duration=20 --points 33 --output {}",
     "robustness.png": "robustness trailer_pursuit --set run.duration=10 --output {}",

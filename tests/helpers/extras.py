@@ -34,3 +34,8 @@ def neighbour(name: str) -> Any:
     """A module of the library of another tool; the test that calls it is skipped where it is not installed."""
     extra = "rerun" if name.startswith("rerun") else "neighbours"
     return pytest.importorskip(name, reason=f'needs {name}: pip install "servonode[{extra}]"')
+
+
+def of_sweeps(name: str) -> Any:
+    """A library that sweeps need; the module or test that calls it is skipped where it is not installed."""
+    return pytest.importorskip(name, reason=f'needs {name}: pip install "servonode[cluster]"')

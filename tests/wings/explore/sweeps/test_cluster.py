@@ -25,8 +25,10 @@ from servonode.wings.explore.sweeps import cluster as of_dask
 from servonode.wings.explore.sweeps.chunk import Chunk, run_chunk
 from servonode.wings.explore.sweeps.cluster import ClusterError, _cluster_errors, checked, compute, texts_of
 from servonode.wings.explore.sweeps.plan import Plan
-from tests.helpers.extras import needs_mujoco
+from tests.helpers.extras import needs_mujoco, of_sweeps
 from tests.helpers.refusals import command, line_of
+
+of_sweeps("distributed")
 
 REMEDY = "the finished chunks of a sweep with an output folder are kept: go on with --resume (resume=True)"
 

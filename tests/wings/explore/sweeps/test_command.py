@@ -9,11 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import xarray
 
 from servonode.wings.explore.commands.sweep import Progress
 from servonode.wings.explore.sweeps.chunk import Chunk
+from tests.helpers.extras import of_sweeps
 from tests.helpers.refusals import command, refused_command
+
+xarray = of_sweeps("xarray")
 
 SHORT = ("trailer_sweep", "--set", "run.duration=0.1", "--threads", "1")
 

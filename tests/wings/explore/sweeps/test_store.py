@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import xarray
-import zarr
 
 import servonode
 from servonode.closed_loop.closed_loop import resolve
@@ -21,6 +19,10 @@ from servonode.errors import StatementError
 from servonode.loop import Loop
 from servonode.wings.explore.sweeps.plan import Plan
 from servonode.wings.explore.sweeps.run_sweep import Store, StoreError, StoreFull, Where, run_sweep
+from tests.helpers.extras import of_sweeps
+
+xarray = of_sweeps("xarray")
+zarr = of_sweeps("zarr")
 
 PHI, M1, SEED = "plant.initial.phi", "plant.parameters.m1", "run.seed"
 VARY = {PHI: {"low": -0.8, "high": 0.8, "points": 5}, M1: {"values": [4.0, -1.0]}}  # half of the runs are refused

@@ -1,0 +1,79 @@
+"""Pictures that run: on the site a picture that links to a launch file is the report of its run, with its sliders.
+
+In the repository the same Markdown is the picture, with a link to the file.
+"""
+
+import shlex
+import subprocess
+import sys
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from repository_links import ADDRESS, ROOT
+from sphinx import addnodes
+from sphinx.application import Sphinx
+from sphinx.errors import ExtensionError
+from sphinx.transforms import SphinxTransform
+
+FOLDER = "_static/live"  # of the site, where the reports stand
+SCREEN = (
+    '<figure class="live"><iframe src="{at}#figure" title="{title}" loading="lazy"></iframe>'
+    '<figcaption>{title}. <a href="{at}">The whole report</a>, <a href="{source}">its launch file</a>: '
+    "<code>servonode simulate {name}</code></figcaption></figure>"
+)
+
+
+# what a figure's run differs by from its launch file, so that it is short and its sliders are the telling ones
+SETS: dict[str, tuple[str, ...]] = {}
+
+
+class LiveFigures(SphinxTransform):
+    """Replaces pictures that lead to launch files."""
+
+    default_priority = 4  # before links are resolved
+
+    def apply(self, **kwargs: Any) -> None:  # noqa: ARG002
+        for kind in (addnodes.download_reference, addnodes.pending_xref, nodes.reference):
+            for link in list(self.document.findall(kind)):
+                target = link.get("reftarget") or link.get("refuri") or ""
+                picture = next(iter(link.findall(nodes.image)), None)
+                if picture is not None and target.endswith(".toml"):
+                    self.replace(link, (Path(self.env.doc2path(self.env.docname)).parent / target).resolve(), picture)
+
+    def replace(self, link: nodes.Element, launch: Path, picture: nodes.image) -> None:
+        """Put the report of a launch file in the place of its picture."""
+        source = f"{ADDRESS}/blob/main/{launch.relative_to(ROOT).as_posix()}"
+        stem = launch.stem
+        self.env.metadata[self.env.docname].setdefault("live", {})[stem] = str(launch)
+        up = "../" * self.env.docname.count("/")
+        name = stem if "launch" in launch.parts else launch.relative_to(ROOT).as_posix()
+        text = SCREEN.format(
+            at=f"{up}{FOLDER}/{stem}.html", title=escape(picture.get("alt", "")), source=source, name=escape(name)
+        )
+        link.parent.replace(link, nodes.raw("", text, format="html"))
+
+
+def write_reports(app: Sphinx, error: Exception | None) -> None:
+    """Simulate each launch file that a page shows, and write its report."""
+    if error is not None or app.builder.format != "html":
+        return
+    wanted: dict[str, str] = {}
+    for page in app.env.metadata.values():
+        wanted |= page.get("live", {})
+    folder = Path(app.outdir) / FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    for stem, launch in wanted.items():
+        command = [sys.executable, "-m", "servonode", "simulate", launch, "--report", str(folder / f"{stem}.html")]
+        for each in SETS.get(stem, ()):
+            command += ["--set", each]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise ExtensionError(f"{shlex.join(command)}: {done.stderr}")
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    app.add_transform(LiveFigures)
+    app.connect("build-finished", write_reports)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
