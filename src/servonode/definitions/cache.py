@@ -38,6 +38,7 @@ __all__ = [
     "loaded_digests",
     "text_of",
     "versions_digest",
+    "wasm_of",
 ]
 _loaded: dict[str, tuple["Kernel", bytes]] = {}  # with their descriptions, by name
 _with_numbers: set[str] = set()  # names of those whose text holds numbers of a launch file
@@ -175,6 +176,22 @@ def load(
         if numbers or _takes_numbers(found.text):
             _with_numbers.add(name)
     return _loaded[name]
+
+
+def wasm_of(functions: Mapping[str, tuple[str, str]]) -> bytes:
+    """The WebAssembly module of functions of kernels that this process has loaded, see `kernels.wasm.wasm_module`.
+
+    Raises:
+        CacheError: the cache cannot be read or written.
+    """
+    parts = [repr(sorted(functions.items())), code_digest("kernels.wasm")]
+
+    def made() -> bytes:
+        from servonode.kernels.wasm import wasm_module
+
+        return wasm_module(functions, text_of)
+
+    return stored(key_of("wasm", *parts), bytes, made)
 
 
 def has_numbers(name: str) -> bool:

@@ -7,7 +7,7 @@ once are values, others live on the stack, from where LLVM takes them into regis
 
 import struct
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from servonode.kernels import ir
 from servonode.kernels.contents import ENTRY, NUMBERS
@@ -20,8 +20,12 @@ _WHOLE_TESTS = {"<": "slt", "<=": "sle", ">": "sgt", ">=": "sge", "==": "eq", "!
 _INTRINSICS = {name: f"llvm.{name}.f64" for name in ("fabs", "floor", "rint", "sqrt", "sin", "cos", "exp", "log")}
 
 
-def llvm_text(module: ir.Module, numbers: list[float] | None = None) -> str:
+def llvm_text(
+    module: ir.Module, numbers: list[float] | None = None, entries: Mapping[str, ir.Signature] | None = None
+) -> str:
     """LLVM IR of a module: each function under its name, and under `entry.NAME` for calls with a list of slots.
+
+    entries: the functions that have an entry, by its name; None: the module's own.
 
     An entry takes the address of slots of 8 bytes, one an argument (f64, i64, or an address), and returns what the
     function returns as 8 bytes; a result that is an array goes to the address in one slot more.
@@ -32,9 +36,10 @@ def llvm_text(module: ir.Module, numbers: list[float] | None = None) -> str:
     """
     used: set[str] = set()
     bodies = [_Emitter(each, used, numbers).text() for each in module.functions.values()]
-    entries = [_entry(each.signature) for each in module.own]
+    known = {each.signature.name: each.signature for each in module.own} if entries is None else entries
     table = [_table(len(numbers))] if numbers else []
-    return "\n\n".join([*sorted(used), *table, *bodies, *entries, _ATTRIBUTES]) + "\n"
+    listed = [_entry(name, signature) for name, signature in known.items()]
+    return "\n\n".join([*sorted(used), *table, *bodies, *listed, _ATTRIBUTES]) + "\n"
 
 
 def _table(n: int) -> str:
@@ -58,7 +63,7 @@ def _parameters(signature: ir.Signature) -> list[str]:
     return [*types, "ptr"] if isinstance(signature.result, ir.Array) else types
 
 
-def _entry(signature: ir.Signature) -> str:
+def _entry(name: str, signature: ir.Signature) -> str:
     """The entry of a function, for calls from Python."""
     lines, given = [], []
     for i, kind in enumerate(_parameters(signature)):
@@ -72,7 +77,7 @@ def _entry(signature: ir.Signature) -> str:
     lines.append(f"  {call}" if result == "void" else f"  %r = {call}")
     final = {"void": "0", "i64": "%r", "double": "%bits", "i1": "%bits"}[result]
     lines += {"double": ["  %bits = bitcast double %r to i64"], "i1": ["  %bits = zext i1 %r to i64"]}.get(result, [])
-    return "\n".join([f'define i64 @"{ENTRY}{signature.name}"(ptr %slots) #0 {{', *lines, f"  ret i64 {final}", "}"])
+    return "\n".join([f'define i64 @"{ENTRY}{name}"(ptr %slots) #0 {{', *lines, f"  ret i64 {final}", "}"])
 
 
 def _number(value: ir.Number) -> str:

@@ -20,14 +20,16 @@ against delay; s winds up while an input is at its limit, so it must rest then. 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import comb
+from functools import cache
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from servonode.arrays import Array
+from servonode.definitions import cache as kernel_cache
 from servonode.errors import ServonodeError
+from servonode.kernels.library import library_text
 
 Matrix = npt.ArrayLike
 _ROUNDING = 1e-11  # of the fastest eigenvalue: a real part nearer to 0 cannot be told from 0
@@ -59,6 +61,13 @@ class UnstableGains(ServonodeError, ValueError):
 def y_order(relative_degrees: Sequence[int]) -> list[int]:
     """The residual of each entry of y: those of the highest relative degree first, those of relative degree 1 last."""
     return sorted(range(len(relative_degrees)), key=lambda i: -relative_degrees[i])
+
+
+@cache
+def gains_kernel() -> Any:
+    """The kernel `kernels/lib/gains.py`. CacheError: the kernel cache cannot be read or written."""
+    source = library_text("gains", {}, {})
+    return kernel_cache.load(kernel_cache.key_of("gains", source), lambda: (source, b"{}"))[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,13 +103,12 @@ class Gains:
     @classmethod
     def from_rates(cls, rates: Sequence[float], relative_degrees: Sequence[int]) -> Self:
         """Gains of a finite rate lambda [1/s] for each: (d/dt + lambda)^r f = 0; rate 0 is the plain law f^(r) = 0."""
-        each, r = _one_each("rates", rates, relative_degrees), np.array(relative_degrees, dtype=float)
-        K0 = np.diag(each**r)
-        more = []  # of the derivatives in (d/dt + lambda)^r f = 0
-        for order in range(1, max(2, *relative_degrees, 0)):
-            factors = np.array([comb(int(n), order) if n > order else 0 for n in r], dtype=float)
-            more.append(np.diag(factors * each ** np.maximum(r - order, 0)))
-        return cls(K0, more[0], tuple(relative_degrees), np.zeros_like(K0), tuple(more[1:]))
+        rates, coefficient = _one_each("rates", rates, relative_degrees).tolist(), gains_kernel().coefficient
+        K0, K1, *higher = (  # of the derivatives in (d/dt + lambda)^r f = 0
+            np.diag([coefficient(*each, order) for each in zip(rates, relative_degrees, strict=True)])
+            for order in range(max(2, *relative_degrees, 0))
+        )
+        return cls(K0, K1, tuple(relative_degrees), np.zeros_like(K0), tuple(higher))
 
     @classmethod
     def from_matrices(cls, K0: Matrix, K1: Matrix, relative_degrees: Sequence[int]) -> Self:

@@ -21,15 +21,22 @@ from servonode.simulation.loop_source import loop_of, row_sizes
 _loops: dict[tuple[object, ...], Any] = {}  # loaded ones, by what their texts depend on
 
 
+def coast_call(closed_loop: ClosedLoop, every: int, rows: Array) -> tuple[Any, dict[str, Any]]:
+    """The kernel of a run without a controller, and the arguments of its `coast`."""
+    launch, machine = closed_loop.launch, closed_loop.machine
+    x, u, last = closed_loop.start.copy(), np.zeros(machine.n_inputs), np.zeros(len(closed_loop.start))
+    kernel, run = _loop(closed_loop), {"steps": launch.steps, "step_ns": launch.step_ns, "every": every}
+    return kernel, kernel.arguments("coast", **run, x=x, u=u, last=last, c=machine.c, rows=rows)
+
+
 def coast(closed_loop: ClosedLoop, every: int, rows: Array) -> tuple[int, Fault | None]:
     """Fill the record of a run, a row of each `every` steps; -1, or the step at which it stopped, and the fault there.
 
     None: it came to the end, or the nodes must find the fault.
     """
     launch, machine = closed_loop.launch, closed_loop.machine
-    x, u, last = closed_loop.start.copy(), np.zeros(machine.n_inputs), np.zeros(len(closed_loop.start))
-    kernel, run = _loop(closed_loop), {"steps": launch.steps, "step_ns": launch.step_ns, "every": every}
-    arguments = kernel.arguments("coast", **run, x=x, u=u, last=last, c=machine.c, rows=rows)
+    kernel, arguments = coast_call(closed_loop, every, rows)
+    x, u, last = arguments["x"], arguments["u"], arguments["last"]
     stopped = kernel.AGAIN
     while stopped == kernel.AGAIN:
         stopped = kernel.coast(*arguments.values())
@@ -100,22 +107,31 @@ class Ended(NamedTuple):
         return self.stopped < 0
 
 
-def _controlled(closed_loop: ClosedLoop, every: int, goals: GoalTables, rows: Array, answers: Array) -> Ended:
-    """The run of a closed loop with a controller, in the compiled loop of all that differ in numbers alone."""
+def loop_call(
+    closed_loop: ClosedLoop, every: int, goals: GoalTables, rows: Array, answers: Array
+) -> tuple[Any, dict[str, Any], Imperfections | None]:
+    """The compiled loop of all that differ in numbers alone, the arguments of its `loop`, and what is not perfect."""
     launch, machine, control = closed_loop.launch, closed_loop.machine, closed_loop.control
     assert control is not None
     law, controller, period = control.law, control.stated, launch.steps_per_period or 1
-    x, y, limits = closed_loop.start.copy(), np.zeros(law.goal_layout.size), closed_loop.safety.limits
     more = None if is_perfect(closed_loop) else Imperfections(closed_loop)
-    kernel, progress = loop_of(closed_loop, law, imperfect=more is not None), np.zeros(3, dtype=np.int64)
+    kernel = loop_of(closed_loop, law, imperfect=more is not None)
     arguments = kernel.arguments(
         "loop", **(more.arguments if more else {}), steps=launch.steps, per_period=period, step_ns=launch.step_ns,
-        every=every, period=launch.times.period, x=x, c=machine.c, bounds=limits.bounds,
+        every=every, period=launch.times.period, x=closed_loop.start.copy(), c=machine.c,
+        bounds=closed_loop.safety.limits.bounds,
         depth=controller.delay + 1, queue=np.zeros((controller.delay + 1, machine.n_inputs)), c_law=law.c, K=law.K,
-        targets=goals.targets, signals=goals.signals, y=y, memory=law.memory(),
+        targets=goals.targets, signals=goals.signals, memory=law.memory(),
         predicts=int(controller.predictor and controller.delay > 0), c_believed=law.machine.c, rows=rows,
-        answers=answers, progress=progress,
+        answers=answers,
     )  # fmt: skip
+    return kernel, arguments, more
+
+
+def _controlled(closed_loop: ClosedLoop, every: int, goals: GoalTables, rows: Array, answers: Array) -> Ended:
+    """The run of a closed loop with a controller."""
+    kernel, arguments, more = loop_call(closed_loop, every, goals, rows, answers)
+    x, y, progress = arguments["x"], arguments["y"], arguments["progress"]
     stopped = kernel.AGAIN
     while stopped == kernel.AGAIN:
         if more:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from servonode.wings.web.colours import colours_css
 
-SCRIPTS = ("uPlot.iife.min.js", "theme.js", "scene.js", "plots.js", "report.js", "sliders.js")
+SCRIPTS = ("uPlot.iife.min.js", "theme.js", "scene.js", "plots.js", "live.js", "report.js", "sliders.js")
 STYLES = ("uPlot.min.css", "theme.css", "page.css", "report.css")
 HARMFUL = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 
@@ -48,6 +48,7 @@ def page(title: str, body: str, data: Mapping[str, Any]) -> str:
 
     body: HTML, whatever of it came from a user escaped.
     """
+    computes = "module" in data.get("live", {})
     script, style = _asset_text(SCRIPTS), colours_css() + _asset_text(STYLES)
     return "\n".join(
         [
@@ -55,7 +56,7 @@ def page(title: str, body: str, data: Mapping[str, Any]) -> str:
             '<html lang="en">',
             "<head>",
             '<meta charset="utf-8">',
-            f'<meta http-equiv="Content-Security-Policy" content="{escaped(policy())}">',
+            f'<meta http-equiv="Content-Security-Policy" content="{escaped(policy(computes))}">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             f"<title>{escaped(title)}</title>",
             f"<style>{style}</style>",
@@ -71,10 +72,14 @@ def page(title: str, body: str, data: Mapping[str, Any]) -> str:
     )
 
 
-def policy() -> str:
-    """What such a file may do: nothing is fetched, and one script runs."""
+def policy(computes: bool = False) -> str:
+    """What such a file may do: nothing is fetched, and one script runs.
+
+    computes: which may compile WebAssembly, in a worker whose text stands in it.
+    """
     allowed = base64.b64encode(hashlib.sha256(_asset_text(SCRIPTS).encode()).digest()).decode()
-    return f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{allowed}'"
+    more = " 'wasm-unsafe-eval'; worker-src blob:" if computes else ""
+    return f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{allowed}'{more}"
 
 
 @cache

@@ -1,6 +1,6 @@
 """The report of a run as one HTML file: curves that can be zoomed, tables, the machine at any time, the launch file."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from servonode.views.scene import Scene
 from servonode.views.shapes import Shapes, corners, is_seen, longest_arrow
 from servonode.views.summary import summary_rows
 from servonode.views.symbols import titles, unit_text
+from servonode.wings.web.computing import live_of
 from servonode.wings.web.embedded import escaped, numbers, page
 from servonode.wings.web.sections import Reported
 from servonode.wings.web.view_data import decimals, lines_around, path_columns, run_panel, shapes_data, view_layout
@@ -44,14 +45,16 @@ def html_report(run: Run, name: str) -> str:
     columns = columns_of(run)
     kept = kept_points(run.t, columns)
     marks = [{"t": float(each["t"]), "text": f"{each['name']}: {each['text']}"} for each in run.faults]
-    data = {**_motion(run, columns), **kept, **_panels(run, columns), "marks": marks, **_varying(run)}
+    motion = _motion(run, columns)
+    data = {**motion, **kept, **_panels(run, columns), "marks": marks, **_varying(run, motion["paths"])}
     return page(f"{name} · servonode", _body(run, name, len(run.t), kept["kept"]), data)
 
 
-def _varying(run: Run) -> dict[str, Any]:
+def _varying(run: Run, paths: Iterable[str]) -> dict[str, Any]:
     """What computes the run with other numbers, the numbers that are offered first, and the command of the run."""
     stated = run.closed_loop.stated.section("report", Reported)
-    return {"offered": stated.vary if stated else [], "command": run_command(run.closed_loop.stated)}
+    command = run_command(run.closed_loop.stated)
+    return {"offered": stated.vary if stated else [], "command": command, "live": live_of(run, paths)}
 
 
 def run_command(launch: LaunchFile) -> dict[str, Any]:

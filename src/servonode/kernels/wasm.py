@@ -1,0 +1,144 @@
+"""From kernels to a WebAssembly module, which browsers compute with. Not imported where it is in the cache.
+
+LLVM's object for wasm32 is a module but for what it exports. It imports its memory, the start of its stack, and the
+functions of libm that WebAssembly has no instruction for: sin, cos, atan2 and their like.
+"""
+
+import functools
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from servonode.kernels import ir
+from servonode.kernels.build import TextOf
+from servonode.kernels.contents import ENTRY
+from servonode.kernels.language import parse
+from servonode.kernels.llvm import llvm_text
+
+TRIPLE, FEATURES = "wasm32-unknown-unknown", "+bulk-memory,+sign-ext,+nontrapping-fptoint"
+_CUSTOM, _EXPORT, _SYMBOLS, _OF_FUNCTION, _OF_DATA = 0, 7, 8, 0, 1  # kinds of sections, of their parts, of symbols
+_UNDEFINED, _NAMED = 0x10, 0x40  # flags of a symbol
+_BEHIND_EXPORTS = frozenset({8, 9, 10, 11, 12})  # sections: start, elements, code, data, and the number of its parts
+
+
+def wasm_module(functions: Mapping[str, tuple[str, str]], text_of: TextOf) -> bytes:
+    """A module that exports functions of kernels, each by its name here; with what they call, and nothing else.
+
+    functions: kernel and function of each. text_of: gives the text of a kernel. An export takes the address of slots of
+    8 bytes, one an argument, and returns 8 bytes (see `llvm.llvm_text`).
+
+    Raises:
+        KernelError: a kernel has no such function.
+    """
+    lines = (f"from {kernel} import {function} as {name}\n" for name, (kernel, function) in functions.items())
+    module = parse("".join(lines), text_of)
+    entries = {name: module.names[name] for name in functions}
+    return with_exports(_object(llvm_text(_needed(module, entries), entries=entries)))
+
+
+def _needed(module: ir.Module, entries: Mapping[str, ir.Signature]) -> ir.Module:
+    """The module with these functions and those that they call, in turn."""
+    wanted, waiting = set[str](), [each.symbol for each in entries.values()]
+    while waiting:
+        symbol = waiting.pop()
+        if symbol not in wanted:
+            wanted.add(symbol)
+            waiting += [each.symbol for each in ir.calls(module.functions[symbol].body)]
+    return replace(module, functions={name: each for name, each in module.functions.items() if name in wanted})
+
+
+@functools.cache
+def _machine() -> Any:
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    return llvm.Target.from_triple(TRIPLE).create_target_machine(cpu="generic", features=FEATURES, opt=2)
+
+
+def _object(text: str) -> bytes:
+    """LLVM's object for WebAssembly. As for processors it neither contracts nor reorders the operations of the text."""
+    machine = _machine()
+    module = llvm.parse_assembly(text)
+    module.triple, module.data_layout = machine.triple, str(machine.target_data)
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    options.loop_vectorization = options.slp_vectorization = False
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+    code: bytes = machine.emit_object(module)
+    return code
+
+
+class _Bytes:
+    """Reads the bytes of a module, one after the other."""
+
+    def __init__(self, data: bytes, at: int = 0) -> None:
+        self.data, self.at = data, at
+
+    @property
+    def left(self) -> bool:
+        return self.at < len(self.data)
+
+    def number(self) -> int:
+        """A whole number of seven bits a byte, lowest first."""
+        value = shift = 0
+        while True:
+            byte = self.data[self.at]
+            self.at += 1
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+
+    def part(self) -> bytes:
+        """The bytes whose number comes first."""
+        size = self.number()
+        self.at += size
+        return self.data[self.at - size : self.at]
+
+
+def _encoded(value: int) -> bytes:
+    low, rest = value & 0x7F, value >> 7
+    return bytes([low | 0x80]) + _encoded(rest) if rest else bytes([low])
+
+
+def _sized(data: bytes) -> bytes:
+    return _encoded(len(data)) + data
+
+
+def with_exports(code: bytes) -> bytes:
+    """An object as a module that exports each of its functions `entry.NAME` as NAME, without what linkers read."""
+    head, sections, found = code[:8], list[tuple[int, bytes]](), dict[str, int]()
+    reader = _Bytes(code, 8)
+    while reader.left:
+        kind = reader.number()
+        content = reader.part()
+        if kind != _CUSTOM:
+            sections.append((kind, content))
+        elif (inner := _Bytes(content)).part() == b"linking":
+            inner.number()  # its version
+            found |= dict(_functions(inner))
+    listed = b"".join(_sized(name.encode()) + b"\0" + _encoded(index) for name, index in found.items())
+    before = [each for each in sections if each[0] not in _BEHIND_EXPORTS]
+    behind = [each for each in sections if each[0] in _BEHIND_EXPORTS]
+    whole = [*before, (_EXPORT, _encoded(len(found)) + listed), *behind]
+    return head + b"".join(bytes([kind]) + _sized(content) for kind, content in whole)
+
+
+def _functions(linking: _Bytes) -> Iterator[tuple[str, int]]:
+    """The entries among the functions of a table of symbols, with their numbers."""
+    while linking.left:
+        kind, part = linking.number(), _Bytes(linking.part())
+        for _ in range(part.number() if kind == _SYMBOLS else 0):
+            of, flags = part.number(), part.number()
+            defined = not flags & _UNDEFINED
+            if of == _OF_DATA:
+                part.part()
+                for _ in range(3 if defined else 0):  # its segment, place and size
+                    part.number()
+                continue
+            index = part.number()
+            named = (defined or flags & _NAMED) and of != 3  # 3: a section, which has no name
+            name = part.part().decode() if named else ""
+            if of == _OF_FUNCTION and defined and name.startswith(ENTRY):
+                yield name.removeprefix(ENTRY), index
