@@ -411,7 +411,7 @@ class LiveRun {
     }
   }
 
-  // A message to the worker; where there is none the run is computed at once.
+  // A message to the worker; without one the run is computed at once.
   ask(message) {
     if (!this.worker) return this.alone(message);
     return new Promise((done, failed) => {
