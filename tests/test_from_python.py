@@ -15,8 +15,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import matplotlib as mpl
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
+from msgspec.structs import replace
 from sympy import cos
 
 import servonode
@@ -27,6 +30,7 @@ from servonode.record.bag import read_bag
 from servonode.tables import Tabular, several, valued
 from servonode.views import summary
 from servonode.views.movie import ffmpeg
+from servonode.views.report import _title as report_title
 from tests.helpers.recorded import recorded
 from tests.helpers.wings import wing
 from tests.test_import_rules import HEAVY, loaded_by
@@ -279,6 +283,99 @@ def test_a_quantity_can_be_drawn_against_another(run: servonode.Run) -> None:
     line = run.plot("Y", against="X").axes[0].lines[0]
     assert np.array_equal(line.get_xdata(), run.state["X"])
     assert np.array_equal(line.get_ydata(), run.state["Y"])
+
+
+def test_a_list_is_one_axis_and_runs_are_compared(run: servonode.Run) -> None:
+    assert drawn(run.plot("phi", ["U1", "U2"])) == drawn(run.plot("phi", "U1,U2"))
+    assert len(run.plot(["phi", "psi"]).axes) == 1
+    figure = run.plot("V", run)
+    assert figure.texts[0].get_text() == "Comparison"
+    assert [each.get_text() for each in figure.axes[0].get_legend().get_texts()] == [
+        "trailer_pursuit 1",
+        "trailer_pursuit 2",
+    ]
+
+
+def test_chosen_quantities_look_as_matplotlib_is_told(run: servonode.Run) -> None:
+    told: Any = {"lines.linewidth": 4.0, "axes.grid": True, "figure.figsize": (3.4, 2.0), "figure.facecolor": "0.9"}
+    told |= {"axes.prop_cycle": mpl.cycler(color=["k", "0.5"]), "font.family": "serif", "axes.labelsize": 7.0}
+    assert run.plot("phi").axes[0].xaxis.get_gridlines()[0].get_visible() is False
+    with mpl.rc_context(told):
+        figure = run.plot("U1,U2")
+        report = run.plot()
+    lines, title = figure.axes[0].lines, figure.axes[0]._left_title
+    assert [(line.get_color(), line.get_linewidth()) for line in lines] == [("k", 4.0), ("0.5", 4.0)]
+    assert figure.axes[0].xaxis.get_gridlines()[0].get_visible()
+    assert (figure.get_figwidth(), figure.get_facecolor()[0]) == (3.4, 0.9)
+    assert (title.get_fontsize(), title.get_fontfamily()) == (7.0, ["serif"])
+    assert max(line.get_linewidth() for line in report.axes[1].lines) < 2
+
+
+def test_quantities_go_into_axes_of_a_figure_of_ones_own(run: servonode.Run) -> None:
+    one, several = Figure(figsize=(3.4, 2.2)).subplots(), Figure().subplots(2, sharex=True)
+    assert run.plot("phi", "psi", ax=one, linestyle=":") is one
+    run.plot("phi", ax=one, color="k", label="again")
+    assert [line.get_label() for line in one.lines] == [r"$\varphi$", r"$\psi$", "goal", "again"]
+    assert [each.get_text() for each in one.get_legend().get_texts()] == [r"$\varphi$", r"$\psi$", "goal", "again"]
+    assert one.lines[0].get_linestyle() == ":"
+    run.plot("phi", "U1,U2", ax=several)
+    assert [axis.get_xlabel() for axis in several] == ["", "time $t$ [s]"]
+    assert several[0].get_ylabel() == r"hitch angle $\varphi$ [rad]"
+    assert one.get_ylabel().count("\n") == 0
+    for wrong in (3, several[:1].tolist() * 3):
+        with pytest.raises(StatementError, match=r"ax= has . axes for 2 groups"):
+            run.plot("phi", "psi", ax=wrong)
+    with pytest.raises(StatementError, match="ax= needs quantities"):
+        run.plot(ax=one)
+    with pytest.raises(StatementError, match=r"\[3\] is not the name of a quantity"):
+        run.plot([3])  # type: ignore[list-item]
+
+
+def test_a_figure_is_shown_once_and_belongs_to_nobody_afterwards(
+    run: servonode.Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    import matplotlib.pyplot as plt
+
+    shown: list[Any] = []
+    monkeypatch.setattr(plt, "show", lambda: shown.extend(map(plt.figure, plt.get_fignums())))
+    for figure in (run.plot("phi"), run.plot()):
+        figure.show()
+        assert (shown, plt.get_fignums()) == ([figure], [])
+        figure.savefig(tmp_path / "shown.png")
+        shown.clear()
+
+
+def test_a_run_is_indexed_by_every_name_that_it_draws(run: servonode.Run) -> None:
+    assert run["phi"] is run.state["phi"]
+    assert run["U1"] is run.input["U1"]
+    assert np.array_equal(run["residual_speed"], run.residual["speed"])
+    assert np.array_equal(run["Lambda1"], run.outputs["Lambda1"])
+    assert ("target_x" in run, "phj" in run, 3 in run) == (True, False, False)
+    assert list(dict(run)) == list(run) == list(run.quantities)
+    assert run.quantities["V"].unit == run.units["V"]
+    with pytest.raises(KeyError, match=r"'phj' is not among these; did you mean phi\?"):
+        run["phj"]
+
+
+def test_a_dataset_has_units_and_words(run: servonode.Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    xarray = pytest.importorskip("xarray")
+    found = run.to_xarray()
+    assert list(found.coords) == ["t"]
+    assert found.t.attrs == {"units": "s", "long_name": "time"}
+    assert found.U1.attrs["units"] == "N m"
+    assert "long_name" not in found.residual_speed.attrs
+    assert float(found.phi.sel(t=1.0)) == run["phi"][np.searchsorted(run.t, 1.0)]
+    xarray.testing.assert_identical(found, pickle.loads(pickle.dumps(found)))
+    monkeypatch.setitem(sys.modules, "xarray", None)
+    with pytest.raises(ServonodeError, match=r"needs xarray: pip install xarray, or use run\.columns"):
+        run.to_xarray()
+
+
+def test_the_title_of_a_report_keeps_the_name_of_a_file(run: servonode.Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    control = run.closed_loop.control
+    assert control is not None
+    monkeypatch.setattr(control.law, "description", replace(control.law.description, name="./lqr_up.py:Lqr"))
+    assert report_title(run).endswith(", program ./lqr_up.py:Lqr")
 
 
 def test_without_names_it_is_the_reports_picture(run: servonode.Run, tmp_path: Path) -> None:

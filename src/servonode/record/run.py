@@ -1,11 +1,11 @@
 """A finished run: columns by name, the final values, the summary that is printed and drawn."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ from servonode.closed_loop.controller_section import Control
 from servonode.closed_loop.goal_reached import limited_share
 from servonode.closed_loop.run_warnings import RunWarning
 from servonode.errors import NotInstalled, StatementError, did_you_mean
-from servonode.mechanics.description import packed
+from servonode.mechanics.description import Quantity, packed
 from servonode.plants.drawn import path_columns, path_values
 from servonode.record.files import replaced_file, write_csv
 from servonode.record.movie import Movie
@@ -25,8 +25,10 @@ from servonode.record.run_estimate import RunEstimate
 from servonode.tables import Result, Row
 
 if TYPE_CHECKING:
+    import xarray
     from matplotlib.figure import Figure
 
+A = TypeVar("A")
 Steps = npt.NDArray[np.int64]
 ROWS = 20_000  # rows a run keeps unless asked for more
 BY_NAME = ("state", "input", "residual", "residual_max", "scale", "program_state")  # of the fields of a run
@@ -121,23 +123,53 @@ class Run(Result):
         rows: list[Row] = self.by_view("views.summary.short_rows")
         return f"Run {launch.name}: {machine.name}, {program}, {self.control}", rows
 
-    def plot(self, *quantities: str, against: str = "t") -> "Figure":
+    def __getitem__(self, name: str) -> Array:
+        """A quantity at every row, as `run["phi"]`: by the names that `quantities` has.
+
+        >>> import servonode
+        >>> run = servonode.simulate("trailer_pursuit", duration=0.5)
+        >>> run["phi"] is run.state["phi"], run["target_x"].shape, "phi" in run
+        (True, (51,), True)
+        """
+        if isinstance(name, str) and name in self.state:  # which needs no closed loop
+            return self.state[name]
+        return self.quantity_columns[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.quantity_columns)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.quantity_columns
+
+    def keys(self) -> list[str]:
+        """The names of all quantities, so that `dict(run)` has them."""
+        return list(self)
+
+    @overload
+    def plot(self, *quantities: str | Sequence[str], against: str = "t", ax: A, **look: Any) -> A: ...
+
+    @overload
+    def plot(self, *quantities: "str | Sequence[str] | Run", against: str = "t", **look: Any) -> "Figure": ...
+
+    def plot(self, *quantities: Any, against: str = "t", ax: Any = None, **look: Any) -> Any:
         """The report's picture of the run, or an axis for each of the chosen quantities, as a matplotlib Figure.
 
         Args:
             quantities: names of states, inputs, outputs, residuals (`residual_NAME`), targets (`target_NAME`), watches
-                or `energy`; what has a goal is drawn with it, dashed, and the NAME of a residual draws both. Several
-                with commas between share an axis, as in `run.plot("phi", "U1,U2")`. Above each axis stands what it
-                shows, in words with symbol and unit.
-                None: the report's picture, with the machine's views.
+                or `energy`; what has a goal is drawn with it, dashed, and the NAME of a residual draws both. Several in
+                a list, or with commas between, share an axis, as in `run.plot("phi", ["U1", "U2"])`. Above each axis
+                stands what it shows, in words with symbol and unit.
+                None: the report's picture, with the machine's views. Other runs: a comparison with them.
             against: the quantity on the horizontal axis; by default the time t [s]. Equal units have equal scales.
+            ax: an axis of your own figure for all quantities, or one for each of them; it is returned.
+            look: of the lines, as matplotlib's plot() takes it: `color="k"`, `label="slow"`.
 
-        The figure does not belong to pyplot: no window is opened, a notebook shows it once, and `figure.savefig(file)`
-        writes it.
+        Chosen quantities look as matplotlib's rcParams say, with its width. The figure does not belong to pyplot: no
+        window is opened, a notebook shows it once, `figure.savefig(file)` writes it, and `figure.show()` shows it.
 
         Raises:
-            StatementError: the run has no such quantity, or `against` is given without any;
-            ModelError: the machine's views cannot be drawn.
+            StatementError: the run has no such quantity, or `against`, `ax` or a look is given without any;
+            CompareError: the runs have nothing in common; ModelError: the machine's views cannot be drawn.
 
         >>> import servonode
         >>> run = servonode.simulate("trailer_pursuit", run__duration=2.0)
@@ -145,8 +177,7 @@ class Run(Result):
         >>> figure.axes[0].get_title(loc="left"), figure.axes[1].get_legend().get_texts()[0].get_text()
         ('hitch angle $\\\\varphi$ [rad]', '$U_{1}$')
         """
-        figure: Figure = self.by_view("views.run_pictures.run_figure", quantities, against)
-        return figure
+        return self.by_view("views.run_pictures.run_figure", quantities, against, ax, look)
 
     def movie(self, path: str | Path | None = None, *, fps: float | None = None, speed: float | None = None) -> "Movie":
         """A movie of the machine and its panels: written to a file, and shown by a notebook as the cell's last value.
@@ -310,6 +341,34 @@ class Run(Result):
         return {"estimate": known | ({"rejected": found.rejected_total} if found.rejected else {})}
 
     @property
+    def tracked_columns(self) -> dict[str, Array]:
+        """Of each residual that is an output less its goal, both: `output_NAME`, `goal_NAME`; no goal after a fault."""
+        followed = self.t <= (self.fault["t"] if self.fault else np.inf)
+        outputs = {f"output_{name}": output for name, (output, _) in self.tracked.items()}
+        return outputs | {f"goal_{name}": np.where(followed, goal, np.nan) for name, (_, goal) in self.tracked.items()}
+
+    @property
+    def quantity_columns(self) -> dict[str, Array]:
+        """All that the run knows by name: columns, states, outputs, targets; residuals with their outputs and goals."""
+        found = {**self.columns, **self.state, **self.outputs}
+        found |= {f"target_{name}": values for name, values in self.targets.items()} | self.tracked_columns
+        names = [each.residual for each in self.closed_loop.tracked]
+        return Named({name: found[f"output_{name}"] for name in names if name not in found} | found)
+
+    @property
+    def quantities(self) -> dict[str, Quantity]:
+        """What each of `quantity_columns` is: its description and unit."""
+        description, control = self.closed_loop.machine.description, self.closed_loop.control
+        units = self.units
+        own = {each.name: each.unit for each in self.closed_loop.residuals}
+        names = self.quantity_columns
+        known = {name: Quantity(name, "", units.get(name) or own.get(name.partition("_")[2], "1")) for name in names}
+        stated = [*description.state, *description.inputs, *description.outputs]
+        stated += [*control.law.description.states, *control.law.description.watches] if control else []
+        stated += [Quantity("t", "time", "s"), Quantity("energy", "energy", "J")]
+        return Named(known | {each.name: each for each in stated})
+
+    @property
     def units(self) -> dict[str, str]:
         """The unit of each column of `columns`, by its name."""
         description, control = self.closed_loop.machine.description, self.closed_loop.control
@@ -374,6 +433,29 @@ class Run(Result):
         frame = pd.DataFrame(self.columns).set_index("t")
         frame.attrs["units"] = self.units
         return frame
+
+    def to_xarray(self) -> "xarray.Dataset":
+        """The columns as an xarray Dataset over the coordinate t, each with `units` and `long_name` in its attributes.
+
+        Raises:
+            NotInstalled (an ImportError): xarray is not installed.
+
+        >>> import servonode
+        >>> found = servonode.simulate("trailer_pursuit", duration=0.1, every=10).to_xarray()
+        >>> dict(found.sizes), found.phi.attrs["units"], found.phi.attrs["long_name"]
+        ({'t': 11}, 'rad', 'hitch angle, trailer relative to robot, unwrapped')
+        """
+        try:
+            import xarray
+        except ImportError:
+            raise NotInstalled("to_xarray() needs xarray: pip install xarray, or use run.columns") from None
+        units, known = self.units, self.quantities
+        stated = {
+            name: {"units": units[name], **({"long_name": known[name].description} if known[name].description else {})}
+            for name in self.columns
+        }
+        columns = {name: ("t", values, stated[name]) for name, values in self.columns.items()}
+        return xarray.Dataset(columns, attrs={"title": self.table()[0]}).set_coords("t")
 
     def write_csv(self, file: str | Path, every: int = 1) -> None:
         """Write t, states, inputs, residuals and energy as CSV, every `every`-th row, all digits.

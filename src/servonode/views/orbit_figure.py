@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 import matplotlib as mpl
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from servonode.tables import named
+from servonode.views.picture import Picture
 from servonode.views.sheet import PRINT
 
 if TYPE_CHECKING:
@@ -25,8 +25,7 @@ def orbit_figure(orbit: "PeriodicOrbit", x: str | None, y: str | None) -> Figure
     rate = f"{first}_dot"
     second = y or (rate if rate in orbit.columns else next((each for each in moving if each != first), first))
     columns = dict(zip(orbit.columns, orbit.states.T, strict=True))
-    figure = Figure(figsize=(WIDTH, 0.5 * WIDTH), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = Picture(figsize=(WIDTH, 0.5 * WIDTH), layout="constrained")
     plane, circle = figure.subplots(1, 2)
     plane.plot(columns[first], columns[second])
     plane.plot(orbit.state[first], orbit.state[second], "o", color="C1")

@@ -95,7 +95,7 @@ def panels_of(run: Run, known: Mapping[str, Array]) -> list[Panel]:
     `known`: states, inputs and outputs of every row by name.
     """
     columns = {**known, **{f"residual_{name}": np.abs(values) for name, values in run.residual.items()}, **run.watched}
-    columns |= tracked_columns(run)
+    columns |= run.tracked_columns
     loop, description = run.closed_loop, run.closed_loop.machine.description
     residuals = [each for each in loop.residuals if each.name in run.residual]
     specs = panel_specs(description, residuals, loop.tracked) + _watch_specs(run)
@@ -126,14 +126,7 @@ def columns_of(run: Run) -> dict[str, Array]:
     more = {name: values for name, values in run.columns.items() if name != "t" and "[" not in name}
     goals = {f"target_{name}": values for name, values in run.targets.items()} if len(run.t) else {}
     watched = run.watched if len(run.t) else {}
-    return {**known, **watched, **more, **estimate_columns(run), **goals, **tracked_columns(run)}
-
-
-def tracked_columns(run: Run) -> dict[str, Array]:
-    """Of each residual that is an output less its goal, both: `output_NAME`, `goal_NAME`; no goal after a fault."""
-    followed = run.t <= (run.fault["t"] if run.fault else np.inf)
-    outputs = {f"output_{name}": output for name, (output, _) in run.tracked.items()}
-    return outputs | {f"goal_{name}": np.where(followed, goal, np.nan) for name, (_, goal) in run.tracked.items()}
+    return {**known, **watched, **more, **estimate_columns(run), **goals, **run.tracked_columns}
 
 
 def shown_panels(panels: Sequence[Panel], views: int) -> tuple[list[Panel], list[Panel]]:

@@ -10,7 +10,6 @@ import numpy as np
 from servonode.arrays import Array
 from servonode.plants.view import View
 from servonode.views.palette import GOAL, INK, PALETTE
-from servonode.views.panels import tracked_columns
 from servonode.views.scene import FEWEST, Arrows, Scene, apart, digits_of, draw_shapes, spread, time_text, well_spread
 from servonode.views.shapes import box_of, wanted_paths
 from servonode.views.sheet import label_axes
@@ -307,7 +306,7 @@ def goal_path(scene: Scene, view: View) -> list[Array]:
     known: Mapping[str, Array] = scene.goals
     goal = view.goal if view.goal and set(view.goal) <= known.keys() else None
     if goal is None and view.paths is None:
-        known = tracked_columns(scene.run)
+        known = scene.run.tracked_columns
         names = {each.column: f"goal_{each.residual}" for each in scene.run.closed_loop.tracked if each.column}
         goal = next((tuple(names[each] for each in pair) for pair in view.trails.values() if {*pair} <= {*names}), None)
     if goal is None:

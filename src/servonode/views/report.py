@@ -109,7 +109,8 @@ def _placed(scene: Scene, panel: Panel, drawn: Curves) -> Placed:
 
 def _title(run: Run) -> str:
     law = run.closed_loop.control
-    program = law.law.description.name.replace("_", " ") if law and not isinstance(law.source, InlineProgram) else ""
+    program = law.law.description.name if law and not isinstance(law.source, InlineProgram) else ""
+    program = program.replace("_", " ") if program.isidentifier() else program  # else a file of the user
     words = run.closed_loop.machine.description.description or run.closed_loop.machine.description.name
     return f"{words[:1].upper()}{words[1:]}{f', program {program}' if program else ''}"
 

@@ -4,14 +4,14 @@ import contextlib
 import io
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from servonode.errors import StatementError
+from servonode.errors import StatementError, short
 from servonode.record.movie import Movie
 from servonode.record.run import Run, is_truth
 
@@ -19,20 +19,53 @@ FORMATS = {"png"}  # in which a notebook shows a figure
 NUMBERS = (int, float, np.integer, np.floating)
 
 
-def run_figure(run: Run, quantities: Sequence[str], against: str) -> Figure:
-    """An axis for each of the quantities, or the report's picture without any; see `Run.plot`."""
-    if quantities:
+def run_figure(run: Run, chosen: Sequence[Any], against: str, ax: Any, look: Mapping[str, Any]) -> Any:
+    """An axis for each of the quantities, or the report's picture without any, or a comparison; see `Run.plot`."""
+    others = [each for each in chosen if isinstance(each, Run)]
+    groups = [_names(each) for each in chosen if not isinstance(each, Run)]
+    if not groups or others:
+        for word, stated in (("against", against != "t"), ("ax", ax is not None), (next(iter(look), ""), bool(look))):
+            if stated:
+                text = "has no place in the picture of whole runs" if others else "needs quantities"
+                raise StatementError(f"{word}= {text}; write for example plot('X', {word}=...)")
+    if others:
+        figure = _comparison([run, *others], groups)
+    elif ax is not None:
+        from servonode.views.quantity_plot import draw_quantities
+
+        draw_quantities(run, groups, against, list(np.ravel(ax)), **look)
+        return ax
+    elif groups:
         from servonode.views.quantity_plot import quantity_figure
 
-        figure = quantity_figure(run, quantities, against)
-    elif against != "t":
-        raise StatementError(f"against={against!r} needs quantities; write for example plot('X', against={against!r})")
+        figure = quantity_figure(run, groups, against, **look)
     else:
         from servonode.views.report import report_figure
 
         _check_views(run)
         figure = report_figure(run, run.closed_loop.launch.name)
     _show_in_notebooks()
+    return figure
+
+
+def _names(group: Any) -> list[str]:
+    """The names of one axis: a text with commas between them, or a sequence of names."""
+    names = group.split(",") if isinstance(group, str) else group
+    if not (isinstance(names, Sequence | np.ndarray) and len(names) and all(isinstance(each, str) for each in names)):
+        raise StatementError(f"{short(group)} is not the name of a quantity; give a name, or a list of names")
+    return [name.strip() for name in names]
+
+
+def _comparison(runs: Sequence[Run], groups: Sequence[Sequence[str]]) -> Figure:
+    """Runs over each other, each by the name of its launch file, with a number where several have one."""
+    from servonode.analysis.comparison import Compared
+    from servonode.views.comparison import check_sources, compared_panels, comparison_figure
+
+    check_sources(runs)
+    names = [run.closed_loop.launch.name for run in runs]
+    numbered = [f"{name} {i}" if names.count(name) > 1 else name for i, name in enumerate(names, 1)]
+    sources = [Compared.of_run(name, run) for name, run in zip(numbered, runs, strict=True)]
+    figure: Figure = comparison_figure(sources, compared_panels(sources, [",".join(group) for group in groups]))
     return figure
 
 

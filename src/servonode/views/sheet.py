@@ -125,8 +125,7 @@ def legend(names: Sequence[str], marks: Sequence[Any]) -> Row:
 
 def figure_of(rows: Sequence[Row], title: str, note: str = "", remarks: Sequence[Remark] = ()) -> Any:
     """The page as a matplotlib Figure: title, remarks in lines of their own, the rows, and a note at the end."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    from servonode.views.picture import Picture
 
     heads = wrapped(readable(title), LINE_WIDTH, SIZE + 1)
     notes = wrapped(readable(note), LINE_WIDTH) if note else []
@@ -134,8 +133,7 @@ def figure_of(rows: Sequence[Row], title: str, note: str = "", remarks: Sequence
     above = 0.08 + 0.19 * len(heads) + LINE * len(lines)
     rows_height = sum(row.height for row in rows) + BETWEEN * (len(rows) - 1)
     height = above + 0.08 + rows_height + LINE * len(notes) + 0.06
-    figure = Figure(figsize=(WIDTH, height))
-    FigureCanvasAgg(figure)
+    figure = Picture(figsize=(WIDTH, height))
     words: Any = {"ha": "left", "va": "top", "color": INK}
     figure.text(0.1 / WIDTH, 1 - 0.07 / height, "\n".join(heads), fontsize=SIZE + 1, linespacing=1.25, **words)
     for i, (line, colour) in enumerate(lines):

@@ -44,11 +44,11 @@ def readable(text: str) -> str:
     return text if is_math_text(text) else re.sub(r"(?<!\\)\$", r"\\$", text)
 
 
-def shortened(text: str, width: float) -> str:
+def shortened(text: str, width: float, size: float = SIZE) -> str:
     """The text, or its beginning with "…" where it is wider [in]; a formula stays whole."""
-    if "$" in text or text_width(text) <= width:
+    if "$" in text or text_width(text, size) <= width:
         return text
-    most = next((n for n in range(len(text), 1, -1) if text_width(f"{text[:n]}…") <= width), 1)
+    most = next((n for n in range(len(text), 1, -1) if text_width(f"{text[:n]}…", size) <= width), 1)
     return f"{text[:most].rstrip()}…"
 
 
@@ -84,28 +84,33 @@ def size_of(axis: Any) -> tuple[float, float]:
 class Head:
     """Title and legend above an axis of a certain width; `columns` of the legend, 0 without one.
 
-    beside: the legend stands to the right of the last line of the title.
+    beside: the legend stands to the right of the last line of the title. size [pt] and colour of all words.
     """
 
     title: tuple[str, ...]
     names: tuple[str, ...] = ()
     columns: int = 0
     beside: bool = False
+    size: float = SIZE
+    colour: str = INK
 
     @classmethod
-    def of(cls, title: str, names: Sequence[str], width: float, right: float = 0.0) -> "Head":
+    def of(
+        cls, title: str, names: Sequence[str], width: float, right: float = 0.0, size: float = SIZE, colour: str = INK
+    ) -> "Head":
         """What fits above an axis of this width [in]; the title leaves some room [in] at its right."""
-        lines = tuple(wrapped(readable(title), width - right)) if title else ()
-        names = [shortened(readable(name), width - SIZE / 72 * (HANDLE + PAD) - 0.03) for name in names]
+        look: Any = {"size": size, "colour": colour}
+        lines = tuple(wrapped(readable(title), width - right, size)) if title else ()
+        names = [shortened(readable(name), width - size / 72 * (HANDLE + PAD) - 0.03, size) for name in names]
         if not names:
-            return cls(lines)
-        left = width - right - (text_width(lines[-1]) + 0.15 if lines else 0.0)
-        if _legend_width(names, len(names)) <= left:
-            return cls(lines, tuple(names), len(names), bool(lines))
-        most = next((n for n in range(len(names), 1, -1) if _legend_width(names, n) <= width), 1)
+            return cls(lines, **look)
+        left = width - right - (text_width(lines[-1], size) + 0.15 if lines else 0.0)
+        if _legend_width(names, len(names), size) <= left:
+            return cls(lines, tuple(names), len(names), bool(lines), **look)
+        most = next((n for n in range(len(names), 1, -1) if _legend_width(names, n, size) <= width), 1)
         even = -(-len(names) // -(-len(names) // most))
-        columns = even if _legend_width(names, even) <= width else most
-        return cls(lines, tuple(names), columns)
+        columns = even if _legend_width(names, even, size) <= width else most
+        return cls(lines, tuple(names), columns, **look)
 
     @property
     def legend_rows(self) -> int:
@@ -115,27 +120,29 @@ class Head:
     @property
     def height(self) -> float:
         """The height of it all [in]."""
-        return ABOVE + LINE * (len(self.title) + (0 if self.beside else self.legend_rows))
+        return ABOVE + LINE * self.size / SIZE * (len(self.title) + (0 if self.beside else self.legend_rows))
 
     def draw(self, axis: Any, handles: Sequence[Any], right: float = 0.0, left: float = 0.0) -> None:
         """Write it above the axis, from so far at its left on; what is drawn is measured in inches."""
         width, height = size_of(axis)
         below = 0 if self.beside else self.legend_rows
-        pad = 72 * (ABOVE + LINE * below)
-        words: Any = {"fontsize": SIZE, "color": INK, "linespacing": SPACING}
+        pad = 72 * (ABOVE + LINE * self.size / SIZE * below)
+        words: Any = {"fontsize": self.size, "color": self.colour, "linespacing": SPACING}
         axis.set_title("\n".join(self.title), loc="left", x=-left / width, pad=pad, **words)
         if self.names:
             at_x = 1 - right / width if self.beside else -left / width
             look: Any = {"loc": "lower right" if self.beside else "lower left", "borderpad": 0, "borderaxespad": 0}
             look |= {"handlelength": HANDLE, "handletextpad": PAD, "columnspacing": BETWEEN, "labelspacing": 0.25}
             anchor = (at_x, 1 + (ABOVE - 0.01) / height)
-            legend = axis.legend(handles, self.names, bbox_to_anchor=anchor, ncols=self.columns, fontsize=SIZE, **look)
+            legend = axis.legend(
+                handles, self.names, bbox_to_anchor=anchor, ncols=self.columns, fontsize=self.size, **look
+            )
             legend.set(frame_on=False, in_layout=False)
 
 
-def _legend_width(names: Sequence[str], columns: int) -> float:
+def _legend_width(names: Sequence[str], columns: int, size: float) -> float:
     """The width [in] of a legend; its entries fill its columns one after the other."""
     rows = -(-len(names) // columns)
-    widths = [max(text_width(name) for name in names[i : i + rows]) for i in range(0, len(names), rows)]
-    em = SIZE / 72
+    widths = [max(text_width(name, size) for name in names[i : i + rows]) for i in range(0, len(names), rows)]
+    em = size / 72
     return sum(widths) + len(widths) * em * (HANDLE + PAD) + (len(widths) - 1) * em * BETWEEN + 0.03

@@ -28,13 +28,13 @@ def write_picture(found: Identification, file: Path) -> None:
 @mpl.rc_context(PRINT)
 def identification_figure(found: Identification) -> Any:
     """The picture as a matplotlib Figure: a row for each channel of the longest record, below them the estimates."""
-    from matplotlib.figure import Figure
+    from servonode.views.picture import Picture
 
     index = int(np.argmax([each.experiment.duration for each in found.fit.parts]))
     part, sigma = found.fit.parts[index], found.fit.noise[index]
     own = [each for each in found.residuals if each.experiment == part.experiment.name]
     shown = sorted(range(len(own)), key=lambda i: (own[i].white, own[i].fit))[:MOST]
-    figure = Figure(figsize=(WIDTH, ROW * len(shown) + LAST + 0.3), layout="constrained")
+    figure = Picture(figsize=(WIDTH, ROW * len(shown) + LAST + 0.3), layout="constrained")
     grid = figure.add_gridspec(len(shown) + 1, 2, height_ratios=[ROW] * len(shown) + [LAST], width_ratios=(1.5, 1))
     predicted = part.trajectories.predicted(found.fit.values, part.segments, part.starts)
     assert predicted is not None

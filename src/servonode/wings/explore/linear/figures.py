@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 import matplotlib as mpl
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MultipleLocator
 
+from servonode.views.picture import Picture
 from servonode.views.sheet import PRINT
 
 if TYPE_CHECKING:
@@ -68,6 +68,4 @@ def poles_figure(poles: "PolesAlong") -> Figure:
 
 
 def _figure(panels: int) -> Figure:
-    figure = Figure(figsize=(WIDTH, PANEL * panels + 0.5), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
+    return Picture(figsize=(WIDTH, PANEL * panels + 0.5), layout="constrained")
