@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from gymnasium.spaces import Box
 from stable_baselines3 import PPO
-from stable_baselines3.common.vec_env import VecEnv, VecMonitor
+from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper, VecMonitor
 
 import servonode
 from controllers import Errors
@@ -38,49 +38,30 @@ TRAININGS: dict[str, dict[str, Any]] = {
 }
 
 
-class Vectorised(VecEnv):
-    """A `servonode.VectorEnv` as Stable-Baselines3 wants it, which sees what the controller will see."""
+class Seen(VecEnvWrapper):
+    """The environments of a machine, seen as the controller will see it."""
 
-    def __init__(self, envs: servonode.VectorEnv, errors: Errors) -> None:
-        self.envs, self.errors, self.n_state = envs, errors, len(errors.plant.state_names)
+    def __init__(self, envs: VecEnv, errors: Errors) -> None:
+        self.errors, self.n_state = errors, len(errors.plant.state_names)
         seen, acting = len(errors.sizes), errors.S.shape[1]
-        spaces = Box(-np.inf, np.inf, (seen,), np.float32), Box(-1.0, 1.0, (acting,), np.float32)
-        super().__init__(envs.num_envs, *spaces)
-        self.render_mode = None
+        super().__init__(envs, Box(-np.inf, np.inf, (seen,), np.float32), Box(-1.0, 1.0, (acting,), np.float32))
 
     def seen(self, observed: np.ndarray) -> np.ndarray:
         states, goals = observed[..., : self.n_state], observed[..., self.n_state :]
         return ((states @ self.errors.C.T - goals @ self.errors.G.T) / self.errors.sizes).astype(np.float32)
 
     def reset(self) -> np.ndarray:
-        return self.seen(self.envs.reset(seed=0)[0])
+        return self.seen(self.venv.reset())
 
     def step_async(self, actions: np.ndarray) -> None:
-        self.actions = actions.clip(-1, 1) @ self.errors.S.T / self.errors.plant.limits
+        self.venv.step_async(actions.clip(-1, 1) @ self.errors.S.T / self.errors.plant.limits)
 
     def step_wait(self) -> Any:
-        observed, rewards, terminated, truncated, infos = self.envs.step(self.actions)
-        ended = terminated | truncated
-        told: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
-        for i in np.flatnonzero(ended):
-            last = self.seen(infos["final_obs"][i])
-            told[i] = {"terminal_observation": last, "TimeLimit.truncated": bool(truncated[i])}
-        return self.seen(observed), rewards.astype(np.float32), ended, told
-
-    def close(self) -> None:
-        self.envs.close()
-
-    def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
-        return [False] * self.num_envs
-
-    def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        return [getattr(self, attr_name)] * self.num_envs
-
-    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        raise NotImplementedError
-
-    def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> list[Any]:
-        raise NotImplementedError
+        observed, rewards, ended, infos = self.venv.step_wait()
+        for info in infos:
+            if "terminal_observation" in info:
+                info["terminal_observation"] = self.seen(info["terminal_observation"])
+        return self.seen(observed), rewards, ended, infos
 
 
 def main(launch: str, steps: int | None = None) -> None:
@@ -88,14 +69,14 @@ def main(launch: str, steps: int | None = None) -> None:
     plant = servonode.load(launch).closed_loop.control.law.own.plant
     training = TRAININGS[plant.name]
     stated = {name: training[name] for name in ("reward", "terminate", "vary")}
-    envs = Vectorised(servonode.VectorEnv(launch, 64, autoreset_mode="SameStep", **stated), Errors(plant))
+    errors, envs = Errors(plant), servonode.VectorEnv(launch, 64, autoreset_mode="SameStep", **stated).sb3()
     shape: dict[str, Any] = {"net_arch": [32, 32], "log_std_init": -1.5}
     settings: dict[str, Any] = {"n_steps": 128, "batch_size": 2048, "n_epochs": 5, "gamma": 0.99, "target_kl": 0.02}
     settings |= {"learning_rate": lambda left: 1e-3 * left, "policy_kwargs": shape, "seed": 0, "device": "cpu"}
-    model = PPO("MlpPolicy", VecMonitor(envs), verbose=1, **settings)
+    model = PPO("MlpPolicy", VecMonitor(Seen(envs, errors)), verbose=1, **settings)
     model.learn(steps or training["steps"])
     mean = torch.nn.Sequential(model.policy.mlp_extractor.policy_net, model.policy.action_net)  # of what it tries
-    seen, file = torch.zeros(1, len(envs.errors.sizes)), Path(__file__).with_name(f"{plant.name}.onnx")
+    seen, file = torch.zeros(1, len(errors.sizes)), Path(__file__).with_name(f"{plant.name}.onnx")
     names = {"input_names": ["observation"], "output_names": ["action"]}
     torch.onnx.export(mean.eval(), (seen,), file, **names, external_data=False)
     print(f"wrote {file}")

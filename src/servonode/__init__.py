@@ -28,6 +28,7 @@ Write machines and goals of your own: `servonode.mechanics` (coordinate, paramet
 `servonode.controllers` (residual, target, signal, Program, ...). `help(servonode.simulate)` shows one function.
 """
 
+import sys as _sys
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
@@ -120,3 +121,32 @@ def __getattr__(name: str) -> _Any:
 
 def __dir__() -> list[str]:
     return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
+
+
+class _Gymnasium:
+    """Has `gymnasium.make` know our environments once it is imported too, before or after: it has no entry points."""
+
+    def find_spec(self, name: str, _path: _Any = None, _target: _Any = None) -> _Any:
+        if name != "gymnasium" or self not in _sys.meta_path:
+            return None
+        from importlib.util import find_spec
+
+        _sys.meta_path.remove(self)
+        spec = find_spec(name)
+        if spec and spec.loader:
+            execute = spec.loader.exec_module
+            spec.loader.exec_module = lambda module: (execute(module), self.register())[0]  # type: ignore[method-assign]
+        return spec
+
+    @staticmethod
+    def register() -> None:
+        from servonode.extensions import of_wings
+
+        if "environments" in of_wings("public"):
+            of_wings("public")["environments"].load(object)()  # type: ignore[operator]
+
+
+if "gymnasium" in _sys.modules:
+    _Gymnasium.register()
+else:
+    _sys.meta_path.insert(0, _Gymnasium())

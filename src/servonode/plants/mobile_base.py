@@ -6,24 +6,26 @@ vertical, or the torques of its left wheel 1 and right wheel 2, positive where t
 bought takes the speeds of these inputs in their place: plant.command = "velocity" sends V and Omega, or the wheels'.
 """
 
-from typing import Literal
+from typing import Any, Literal
 
-from sympy import Abs, cos, sin
+from sympy import Abs, Matrix, cos, sin
 
 from servonode.mechanics import (
     Model,
+    circle,
     condition,
     constraint,
     coordinate,
     input_,
+    line,
     output,
     parameter,
+    pose,
     sensor,
+    trail,
     velocity,
+    view,
 )
-from servonode.plants.views.mobile_base import VIEW
-
-__all__ = ["VIEW", "model"]
 
 
 def model(input_set: Literal["body", "wheels"] = "body") -> Model:
@@ -91,4 +93,13 @@ def model(input_set: Literal["body", "wheels"] = "body") -> Model:
             ),
         ),
         panels=(("V",), ("Omega",), ("left_rate", "right_rate")),
+        drawing=_drawing(Matrix([X, Y]), psi, l, r),
     )
+
+
+def _drawing(O1: Any, psi: Any, l: Any, r: Any) -> list[Any]:  # noqa: E741
+    """Its round body, its wheels and its heading, from above."""
+    ahead, left = Matrix([cos(psi), sin(psi)]), Matrix([-sin(psi), cos(psi)])
+    wheels = [line(O1 + side * l * left - r * ahead, O1 + side * l * left + r * ahead) for side in (1, -1)]
+    heading = line(O1, O1 + 1.3 * l * ahead)
+    return [view(circle(O1, 1.3 * l), *wheels, heading, trail(O1, "base"), pose("base", O1, psi), goal=("x", "y"))]

@@ -13,6 +13,7 @@ ENTRY_POINTS = {
         "Env": "servonode.wings.explore.environments.environment:Env",
         "Identification": "servonode.wings.explore.identification.identification:Identification",
         "VectorEnv": "servonode.wings.explore.environments.environment:VectorEnv",
+        "environments": "servonode.wings.explore.environments.registered:register_all",
         "fastest": "servonode.wings.explore.sweeps.fastest:fastest",
         "frequency_response": "servonode.wings.explore.questions:frequency_response",
         "identify": "servonode.wings.explore.identification.recordings:identification_of",

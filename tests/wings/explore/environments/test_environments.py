@@ -1,9 +1,14 @@
 """Environments: gymnasium's own checker, the bits of `simulate` for one and for many, episodes, errors."""
 
 import copy
+import importlib.util
 import pickle
+import subprocess
+import sys
 import threading
 import warnings
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import gymnasium
@@ -12,11 +17,14 @@ import pytest
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.wrappers import RenderCollection
 
 import servonode
 from servonode.closed_loop.launch_error import LaunchError
 from servonode.controllers import PlantView
-from servonode.errors import StatementError
+from servonode.errors import NotInstalled, StatementError
+from servonode.mechanics import Model, coordinate, input_
+from servonode.wings.explore.environments import registered
 from servonode.wings.explore.environments.environment import Env, VectorEnv
 from tests.helpers.refusals import refusal
 
@@ -117,6 +125,13 @@ def test_an_environment_has_the_residuals_of_the_law(name: str) -> None:
     assert [env.step(action)[1] for action in actions] == values[1:].tolist()
 
 
+def without_views() -> Model:
+    """A wheel that a motor turns."""
+    q, tau = coordinate("q", "angle", "rad"), input_("tau", "torque", "N m")
+    return Model(name="wheel", description="a wheel", coordinates=(q,), kinetic=q.rate**2 / 2, inputs={tau: q.rate})
+
+
+WHEEL = {"plant": {"machine": without_views}, "controller": {"residuals": {"q": "q - sin(t)"}, "period": 0.01}}
 VARY = {"plant.parameters.m1": [3.0, 5.0], "plant.initial.phi": [-0.5, 0.5], "target.x": [1.0, 3.0]}
 
 
@@ -156,6 +171,169 @@ def test_an_environment_is_made_again_from_its_specification_or_a_pickle() -> No
     spec = EnvSpec.from_json(env.spec.to_json()) if env.spec else None
     for again in (gymnasium.make(spec), pickle.loads(pickle.dumps(env))):  # type: ignore[arg-type]
         assert np.array_equal(again.reset(seed=1)[0], wanted)
+
+
+@pytest.mark.parametrize("order", ["import gymnasium, servonode", "import servonode, gymnasium"])
+def test_gymnasium_makes_environments_by_name_whichever_is_imported_first(order: str) -> None:
+    text = f"{order}; print(len([each for each in gymnasium.registry if each.startswith('servonode/')]))"
+    found = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    assert int(found.stdout) == len(registered.LIMITS) + 1
+
+
+@pytest.mark.parametrize("name", registered.LIMITS)
+def test_what_gymnasium_knows_by_name_can_be_made(name: str) -> None:
+    env = gymnasium.make(f"servonode/{name}-v0", run__duration=0.1)
+    assert env.spec is not None
+    assert env.spec.id == f"servonode/{name}-v0"
+    assert env.reset(seed=0)[0] in env.observation_space
+    assert np.isfinite(env.step(env.action_space.sample())[0]).all()
+
+
+def test_any_launch_file_is_made_by_gymnasium_alone_or_many_at_once() -> None:
+    launch = LAUNCH | {"controller": {"program": "look_ahead"}}
+    stated = {"launch": launch, "vary": {"plant.initial.phi": [-0.5, 0.5]}, **SHORT}
+    env, envs = gymnasium.make("servonode/launch-v0", **stated), gymnasium.make_vec("servonode/launch-v0", 3, **stated)
+    assert env.spec is not None
+    assert env.spec.id == "servonode/launch-v0"
+    assert isinstance(envs, VectorEnv)
+    assert np.array_equal(envs.reset(seed=5)[0][0], env.reset(seed=5)[0])
+
+
+def test_an_array_of_values_has_one_for_each_environment() -> None:
+    envs = VectorEnv(
+        "trailer_pursuit", 3, vary={"plant.initial.phi": [-0.5, 0.5], "plant.parameters.m1": [3, 5]}, **SHORT
+    )
+    phi = np.array([0.1, -0.2, 0.3])
+    observed, infos = envs.reset(seed=1, options={"values": {"plant.initial.phi": phi, "plant.parameters.m1": 4.0}})
+    assert observed[:, 3].tolist() == phi.tolist()
+    assert infos["values"]["plant.parameters.m1"].tolist() == [4.0] * 3
+    for wrong in (np.zeros(2), np.zeros((3, 1))):
+        text = refusal(StatementError, envs.reset, options={"values": {"plant.initial.phi": wrong}})
+        assert f"plant.initial.phi has the shape {wrong.shape}; give a number, or 3 of them" in text
+
+
+@pytest.mark.parametrize("name", ["trailer_pursuit", "wheel"])
+def test_an_environment_draws_its_episode(name: str) -> None:
+    launch: Any = WHEEL if name == "wheel" else name
+    env = Env(launch, render_mode="rgb_array", **SHORT)
+    assert env.metadata["render_fps"] == 100
+    assert "call reset()" in refusal(StatementError, env.render)
+    env.reset(seed=1)
+    first = env.render()
+    for _ in range(8):
+        env.step(np.ones(len(env.action_names)))
+    last, twin = env.render(), copy.deepcopy(env).render()
+    assert first is not None
+    assert first.shape == (360, 480, 3)
+    assert first.dtype == np.uint8
+    assert not np.array_equal(first, last)
+    assert twin is not None
+    assert twin.shape == first.shape
+    env.reset(seed=1)
+    assert Env(launch, **SHORT).render() is None
+
+
+def test_gymnasium_records_a_video_of_an_environment(tmp_path: Path) -> None:
+    env = gymnasium.make("servonode/trailer_pursuit-v0", run__duration=0.05, render_mode="rgb_array")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        seen = RenderCollection(env, pop_frames=False)
+        seen.reset(seed=0)
+        for _ in range(5):
+            seen.step(env.action_space.sample())
+    assert [frame.shape for frame in seen.render()] == [(360, 480, 3)] * 6
+
+
+STARTS = {
+    "trailer_pursuit": ["X", "psi", "V", "m1", "d1"], "trailer_reverse": ["phi", "V", "b"],
+    "base_rates": ["V", "Omega", "c_w"], "sphero_trajectory": ["X", "Y"], "sphero_pursuit": ["Y", "m"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STARTS)
+def test_a_start_in_numbers_alone_has_the_bits_of_a_closed_loop(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = servonode.load(name).closed_loop
+    described, near = loop.machine.parameters, dict(zip(loop.machine.description.state_names, loop.start, strict=False))
+    keys = {
+        f"plant.{'parameters' if each in described else 'initial'}.{each}": [value - 0.01, value + 0.3]
+        for each in STARTS[name]
+        for value in [float((described | near)[each])]
+    }
+    env = gymnasium.make(f"servonode/{name}-v0", vary=keys, run__duration=0.1).unwrapped
+    arrays, quick = env._batch.arrays, env._episodes._quick
+    assert quick.fits
+    for seed in range(5):
+        env.reset(seed=seed)
+        found = {key: np.array(values) for key, values in arrays.items()}
+        with monkeypatch.context() as patched:
+            patched.setattr(quick, "at", lambda _: None)
+            env.reset(seed=seed)
+        for key, values in found.items():
+            assert np.array_equal(values, arrays[key], equal_nan=values.dtype.kind == "f"), (seed, key)
+
+
+def test_a_start_on_the_program_or_a_gain_is_no_change_of_numbers_alone() -> None:
+    for name, key in [("snowboarder_carve", "plant.initial.v"), ("trailer_pursuit", "controller.gains.lambda")]:
+        env = Env(name, plant__safety__limit=100.0, run__duration=0.1, vary={key: [2.0, 2.1]})
+        assert not env._episodes._quick.fits
+        assert key in env.reset(seed=0)[1]["values"]
+
+
+def test_what_is_refused_is_refused_in_the_same_words_and_drawn_again() -> None:
+    vary = {"plant.parameters.m1": [3.0, 5.0], "plant.initial.phi": [0.0, 1.0]}
+    env = Env("trailer_pursuit", vary=vary, **SHORT)
+    env.reset(seed=0)
+    for wrong, text in [({"m1": -1.0}, "-1 kg must be greater than 0"), ({"m1": 100.0}, "no inertia is left")]:
+        values = {f"plant.parameters.{name}": value for name, value in wrong.items()} | {"plant.initial.phi": 0.1}
+        assert text in refusal(LaunchError, env.reset, options={"values": values})
+    with pytest.raises(LaunchError, match="finite"):
+        env.reset(options={"values": {"plant.parameters.m1": 4.0, "plant.initial.phi": np.nan}})
+    assert env.reset(seed=0)[1]["values"].keys() == vary.keys()
+
+
+@pytest.fixture
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The base class of Stable-Baselines3, where it is not installed, as far as its algorithms need it."""
+    if importlib.util.find_spec("stable_baselines3"):
+        return
+
+    class VecEnv:
+        def __init__(self, num_envs: int, observation_space: Any, action_space: Any) -> None:
+            self.num_envs, self.observation_space, self.action_space = num_envs, observation_space, action_space
+
+        def step(self, actions: Any) -> Any:
+            self.step_async(actions)
+            return self.step_wait()
+
+    for name in ("stable_baselines3", "stable_baselines3.common", "stable_baselines3.common.vec_env"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    sys.modules["stable_baselines3.common.vec_env"].VecEnv = VecEnv  # type: ignore[attr-defined]
+    monkeypatch.delitem(sys.modules, "servonode.wings.explore.environments.stable_baselines", raising=False)
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_stable_baselines3_gets_the_environments_in_one_line() -> None:
+    envs = VectorEnv("trailer_pursuit", 3, autoreset_mode="SameStep", vary={"plant.initial.phi": [-0.5, 0.5]}, **SHORT)
+    made = envs.sb3()
+    made.seed(4)
+    made.set_options({"values": {"plant.initial.phi": np.array([0.1, 0.2, 0.3])}})
+    assert made.reset()[:, 3].tolist() == [0.1, 0.2, 0.3]
+    for _ in range(10):
+        observed, rewards, ended, infos = made.step(np.full((3, 2), 0.2, np.float32))
+    assert (observed.shape, rewards.dtype, ended.tolist()) == ((3, 14), np.float32, [True] * 3)
+    assert [(each["TimeLimit.truncated"], each["reason"]) for each in infos] == [(True, "duration")] * 3
+    assert infos[0]["terminal_observation"][4] != observed[0][4] == 0.0
+    assert made.get_attr("render_mode", [0]) == [None]
+    assert made.env_is_wrapped(object) == [False] * 3
+    text = refusal(StatementError, VectorEnv("trailer_pursuit", 3, **SHORT).sb3)
+    assert 'give autoreset_mode="SameStep"' in text
+
+
+def test_without_stable_baselines3_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "stable_baselines3.common.vec_env", None)
+    monkeypatch.delitem(sys.modules, "servonode.wings.explore.environments.stable_baselines", raising=False)
+    envs = VectorEnv("trailer_pursuit", 2, autoreset_mode="SameStep", **SHORT)
+    assert "pip install stable-baselines3" in refusal(NotInstalled, envs.sb3)
 
 
 def test_a_copy_goes_on_where_its_original_stands() -> None:

@@ -14,6 +14,7 @@ from servonode.errors import StatementError
 from servonode.simulation.fused_loop import GoalTables, goal_tables
 from servonode.simulation.reading_errors import ReadingErrors
 from servonode.wings.explore.environments.kernel import GOES_ON, N_WORK, PAUSE, SHARE, period_of
+from servonode.wings.explore.environments.quick import Numbers
 from servonode.wings.explore.environments.stated import Stated
 
 SHARES = 8  # of the work of a thread, so that who is late does less
@@ -41,6 +42,7 @@ class Batch:
         self._n_noise = len(ReadingErrors(base, every=False).noise) if self._noisy else 1
         self._errors: dict[int, ReadingErrors] = {}
         self._goals: dict[int, GoalTables] = {}
+        self._placed, self._c_law = np.full(n, False), control.law.c if self._has_law else np.zeros(0)
         self._kernel, rows = period_of(base, stated), self.periods + 1
         goals, n_goal = n if apart else 1, self._kernel.n_goal
         if goals * rows * n_goal * 8 > MOST_BYTES:
@@ -63,27 +65,47 @@ class Batch:
         work[SHARE] = max(1, n // (SHARES * threads))
         self._team = Team(threads, partial(self._kernel.share, work, *self._arguments))
 
-    def place(self, e: int, closed_loop: ClosedLoop) -> None:
-        """Put machine e at the start of this closed loop, whose times are those of the others, and look at it."""
-        safety, control, part, start = closed_loop.safety, closed_loop.control, self.arrays, closed_loop.start
-        assert control is not None
-        law, drives, step = control.law, closed_loop.actuator, closed_loop.launch.step_ns / 1e9
+    def place(self, e: int, closed_loop: ClosedLoop | Numbers) -> None:
+        """Put machine e at the start of this closed loop, whose times are those of the others, and look at it.
+
+        Numbers are those of the closed loop of all, but for where they differ.
+        """
+        if closed_loop is self.base and self._placed[e]:
+            self._place_start(e, Numbers(self.base.start, self.base.machine.c, self._c_law))
+        elif not isinstance(closed_loop, Numbers):
+            self._place_whole(e, closed_loop)
+        else:
+            if not self._placed[e]:
+                self._place_whole(e, self.base)
+            self._place_start(e, closed_loop)
+        self._placed[e] = True
+        self._kernel.period(e, e + 1, False, *self._arguments)
+
+    def _place_start(self, e: int, numbers: Numbers) -> None:
+        part = self.arrays
         for name in ("u", "queue", "newest", "slewed", "pipe", "counts", "before", "y", "status", "instants"):
             part[name][e] = 0
-        part["late"][e] = start
-        part["x"][e] = part["measured"][e] = start
-        part["c"][e], part["power"][e] = closed_loop.machine.c, safety.limits.power
+        part["late"][e] = part["x"][e] = part["measured"][e] = numbers.start
+        part["c"][e], part["since"][e] = numbers.c, -1.0
+        if self._has_law:
+            part["c_law"][e], part["memory"][e] = numbers.c_law, 0.0
+
+    def _place_whole(self, e: int, closed_loop: ClosedLoop) -> None:
+        safety, control, part = closed_loop.safety, closed_loop.control, self.arrays
+        assert control is not None
+        law, drives, step = control.law, closed_loop.actuator, closed_loop.launch.step_ns / 1e9
+        self._place_start(e, Numbers(closed_loop.start, closed_loop.machine.c, law.c if self._has_law else law.c[:0]))
+        part["power"][e] = safety.limits.power
         part["bounds"][e] = safety.limits.value, safety.limits.rate
         part["drive"][e], part["depths"][e] = drives.numbers(step), drives.late_by(step)
         part["dynamic"][e] = drives.dynamic
-        part["judged"][e], part["since"][e] = safety.plausible(own=False) is not None, -1.0
+        part["judged"][e] = safety.plausible(own=False) is not None
         part["believed"][e] = safety.stated_readings.value, safety.stated_readings.rate
         if self._has_law:
-            part["c_law"][e], part["memory"][e] = law.c, law.memory()
+            part["memory"][e] = law.memory()
             part["y"][e, law.goal_layout.states] = law.initial_states
         self._place_goal(int(part["goal_from"][e]), goal_tables(closed_loop))
         self._place_errors(e, ReadingErrors(closed_loop, every=False))
-        self._kernel.period(e, e + 1, False, *self._arguments)
 
     def _place_goal(self, first: int, tables: GoalTables) -> None:
         """Write the goal at each instant to the rows from `first` on, unless it stands there."""

@@ -1,6 +1,5 @@
 """The public environments of gymnasium: `servonode.Env`, one machine, and `servonode.VectorEnv`, many at once."""
 
-import re
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from functools import partial
@@ -22,6 +21,7 @@ from servonode.wings.explore.environments.kernel import (
     NO_REWARD,
     NOT_FINITE,
 )
+from servonode.wings.explore.environments.pictures import Pictures
 from servonode.wings.explore.environments.stated import Stated
 
 try:
@@ -32,6 +32,8 @@ try:
     from gymnasium.vector import AutoresetMode
     from gymnasium.vector import VectorEnv as GymnasiumVectorEnv
     from gymnasium.vector.utils import batch_space
+
+    from servonode.wings.explore.environments.registered import id_of, register_all
 except ImportError as error:
     text = f"an environment needs {error.name}; install it with {installing('gym')}"
     raise NotInstalled(text, name=error.name) from error
@@ -41,6 +43,7 @@ Info = dict[str, Any]
 LARGEST = float(np.finfo(np.float32).max)  # of an observation: gymnasium wants bounds, and a state has none
 REASONS = {NOT_FINITE: "state_not_finite", IMPLAUSIBLE: "implausible_state", NO_REWARD: "reward_not_finite"}
 REASONS |= {DURATION: "duration"}
+register_all()
 
 
 class _Environment:
@@ -68,13 +71,12 @@ class _Environment:
         self.observation_units = (*(each.unit for each in machine.state), *("SI" for _ in control.targets.entries))
         self.limits, self.reward = np.array(base.safety.limits.value), self._stated.reward
         self._faults = [each.name for each in machine.faults]
-        self._name = re.sub(r"[^\w.-]", "_", base.launch.name) or "launch"
         observation = Box(-LARGEST, LARGEST, (len(self.observation_names),), np.float64)
         return observation, Box(-1.0, 1.0, (len(self.action_names),), np.float32)
 
-    def _begin_episode(self, e: int, rng: np.random.Generator, options: Mapping[str, Any] | None) -> Info:
-        """Begin an episode of machine e; its info."""
-        values, closed_loop = self._episodes.draw(rng, _values(options))
+    def _begin_episode(self, e: int, rng: np.random.Generator, given: Mapping[str, float]) -> Info:
+        """Begin an episode of machine e, with these values of keys; its info."""
+        values, closed_loop = self._episodes.draw(rng, given)
         self._batch.place(e, closed_loop)
         return {"values": values} if values else {}
 
@@ -127,7 +129,7 @@ class Env(_Environment, gymnasium.Env[Array, Array]):
     gets them, then the goal with its derivatives at that instant ("SI"). `reward` has the expression of the reward.
     """
 
-    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012  (gymnasium's own name and kind)
+    metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 100}  # noqa: RUF012  (gymnasium's own)
 
     def __init__(
         self,
@@ -136,7 +138,7 @@ class Env(_Environment, gymnasium.Env[Array, Array]):
         reward: str | float | None = None,
         terminate: str | Sequence[str] = (),
         vary: Mapping[str, Any] | None = None,
-        render_mode: None = None,
+        render_mode: str | None = None,
         code: bool = True,
         **overrides: Any,
     ) -> None:
@@ -150,6 +152,7 @@ class Env(_Environment, gymnasium.Env[Array, Array]):
                 0.01 for the inputs.
             terminate: conditions that end an episode, such as "abs(phi) > 1.5"; a machine's faults do anyway.
             vary: keys of the launch file whose values are drawn for each episode, as in `servonode.sweep`.
+            render_mode: "rgb_array" has `render` draw the machine as a movie of a run does.
 
         Raises:
             LaunchError, CacheError, CallError: as `load`, or there is no environment of it; StatementError: reward or
@@ -162,11 +165,16 @@ class Env(_Environment, gymnasium.Env[Array, Array]):
         >>> env.observation_names[:4], env.action_names, round(env.limits[0], 1)
         (('X', 'Y', 'psi', 'phi'), ('U1', 'U2'), 0.5)
         """
-        if render_mode is not None:
-            raise StatementError(f"render_mode={render_mode!r} is unknown; an environment draws nothing, leave it out")
+        if render_mode not in (None, "rgb_array"):
+            raise StatementError(f'render_mode={render_mode!r} is unknown; give "rgb_array", or leave it out')
         self.observation_space, self.action_space = self._make(launch, 1, 1, reward, terminate, vary, code, overrides)
         stated = {"launch": launch, "reward": reward, "terminate": terminate, "vary": vary, "code": code}
-        self.spec = EnvSpec(f"servonode/{self._name}-v0", "servonode:Env", kwargs=stated | overrides)
+        stated |= overrides | ({"render_mode": render_mode} if render_mode else {})
+        self.spec = EnvSpec(id_of(launch), "servonode:Env", kwargs=stated, vector_entry_point="servonode:VectorEnv")
+        base = self._batch.base
+        self._period = (base.launch.steps_per_period or 1) * base.launch.step_ns / 1e9
+        self.metadata = {"render_modes": ["rgb_array"], "render_fps": max(1, round(1 / self._period))}
+        self.render_mode, self._pictures = render_mode, Pictures(base) if render_mode else None
         self._begun = False
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -186,9 +194,28 @@ class Env(_Environment, gymnasium.Env[Array, Array]):
         options: {"values": {KEY: VALUE}} gives keys that vary their value instead.
         """
         super().reset(seed=seed)
-        info = self._begin_episode(0, self.np_random, options)
+        info = self._begin_episode(0, self.np_random, _values(options))
         self._begun = True
+        if self._pictures:
+            self._pictures.begin()
+            self._keep(self._pictures)
         return self._batch.observed[0].copy(), info
+
+    def _keep(self, pictures: Pictures) -> None:
+        part, n = self._batch.arrays, self._batch.base.machine.n_state
+        pictures.keep(int(part["instants"][0]) * self._period, part["x"][0], part["u"][0], part["observed"][0][n:])
+
+    def render(self) -> Array | None:
+        """The picture of the episode now, (height, width, 3) of uint8; None without render_mode.
+
+        Raises:
+            StatementError: no episode has begun.
+        """
+        if self._pictures is None:
+            return None
+        if not self._begun:
+            raise StatementError("no episode has begun, so there is nothing to draw; call reset()")
+        return self._pictures.frame()
 
     def step(self, action: Any) -> tuple[Array, float, bool, bool, Info]:
         """Let a control period pass under the inputs of this action.
@@ -205,6 +232,8 @@ class Env(_Environment, gymnasium.Env[Array, Array]):
             text = "has ended; call reset() to begin the next one" if self._begun else "has not begun; call reset()"
             raise StatementError(f"the episode {text}")
         batch.step(self._actions(action, 1))
+        if self._pictures:
+            self._keep(self._pictures)
         status = int(batch.status[0])
         info = {"reason": self._reason(0)} if status != GOES_ON else {}
         ended = status not in (GOES_ON, DURATION)
@@ -271,7 +300,7 @@ class VectorEnv(_Environment, GymnasiumVectorEnv[Array, Array, Array]):
         """Begin an episode of each environment, see `Env.reset`.
 
         seed: of environment 0, the others have those that follow; or one of each. options: "reset_mask" (num_envs,)
-        says which of them begin anew, the others go on.
+        says which of them begin anew, the others go on; a value may be an array (num_envs,), one for each.
         """
         some = range(self.num_envs)
         seeds = seed if isinstance(seed, Sequence) else [None if seed is None else seed + i for i in some]
@@ -290,11 +319,33 @@ class VectorEnv(_Environment, GymnasiumVectorEnv[Array, Array, Array]):
         return self._batch.observed.copy(), infos
 
     def _begin(self, which: list[int], infos: Info, options: Mapping[str, Any] | None = None) -> Info:
+        given = {key: self._of_each(key, value) for key, value in _values(options).items()}
         for i in which:
-            infos = self._add_info(infos, self._begin_episode(i, self._random[i], options), i)
+            values = {key: each[i] for key, each in given.items()}
+            infos = self._add_info(infos, self._begin_episode(i, self._random[i], values), i)
             self._ended[i] = False
         self._some_ended = bool(self._ended.any())
         return infos
+
+    def _of_each(self, key: str, value: Any) -> list[Any]:
+        """A value of options, one for each environment."""
+        if np.ndim(value) and np.shape(value) != (self.num_envs,):
+            shape = np.shape(value)
+            raise StatementError(f"values: {key} has the shape {shape}; give a number, or {self.num_envs} of them")
+        return np.asarray(value).tolist() if np.ndim(value) else [value] * self.num_envs
+
+    def sb3(self) -> Any:
+        """The environments as a VecEnv of Stable-Baselines3, for its algorithms; made with autoreset_mode="SameStep".
+
+        Raises:
+            NotInstalled: stable_baselines3 is missing; StatementError: autoreset_mode is another one.
+        """
+        from servonode.wings.explore.environments.stable_baselines import Vectorised
+
+        if self._mode is not AutoresetMode.SAME_STEP:
+            text = f'autoreset_mode is "{self._mode.value}", and a VecEnv begins the next episode in the same step'
+            raise StatementError(f'{text}; give autoreset_mode="SameStep"')
+        return Vectorised(self)
 
     def step(self, actions: Any) -> tuple[Array, Array, Array, Array, Info]:
         """Let a control period pass in each environment; as `Env.step`, with an entry for each.

@@ -12,6 +12,7 @@ from servonode.closed_loop.launch_file import with_section
 from servonode.closed_loop.variation import Variation
 from servonode.errors import StatementError, did_you_mean
 from servonode.simulation.simulate import has_compiled_plant
+from servonode.wings.explore.environments.quick import Numbers, Quick
 from servonode.wings.explore.sections import Sweep
 from servonode.wings.explore.sweeps.design import SWEEP, Axis, stated_axes
 from servonode.wings.explore.sweeps.outcomes import is_random
@@ -45,14 +46,19 @@ class Episodes:
         self.keys = tuple(axis.key for axis in self._axes)
         self._drawn = (*self.keys, SEED) if is_random(base) and SEED not in self.keys else self.keys
         self._variation = Variation(base, self._drawn) if self._drawn else None
+        self._quick = Quick(base, self._drawn)
 
     @property
     def apart(self) -> bool:
         """Whether episodes may differ in their goals."""
         return any(key.startswith(OF_GOAL) for key in self.keys)
 
-    def draw(self, rng: np.random.Generator, given: Mapping[str, float]) -> tuple[dict[str, float], ClosedLoop]:
+    def draw(
+        self, rng: np.random.Generator, given: Mapping[str, float]
+    ) -> tuple[dict[str, float], ClosedLoop | Numbers]:
         """The values of what varies, drawn but for those that are given, and the closed loop with them.
+
+        Where only numbers of it change, these.
 
         Raises:
             StatementError: a given key does not vary; LaunchError: a hundred draws were refused, or the given values.
@@ -69,7 +75,8 @@ class Episodes:
                 values[SEED] = int(rng.integers(2**31))
             values |= given
             try:
-                return values, self._variation.at([values[key] for key in self._drawn])
+                wanted = [values[key] for key in self._drawn]
+                return values, (self._quick.fits and self._quick.at(wanted)) or self._variation.at(wanted)
             except LaunchError:
                 if attempt == MOST_DRAWS - 1 or given.keys() >= set(self._drawn):
                     raise
